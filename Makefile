@@ -1,0 +1,135 @@
+# The targets of this repository. `make help` lists them.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+# The go command uses every core by itself; two linkers of kube-apiserver's size at once only cost memory.
+.NOTPARALLEL:
+
+BIN := bin
+
+# The parts of a control plane that the playground and the integration tests run, built from hack/tools.
+COMPONENTS := etcd kube-apiserver kube-controller-manager kwok
+# The commands of this module.
+COMMANDS := reprieve-scheduler playground
+
+# How many test packages run at once. Many of them start a control plane, which is heavy.
+TEST_P ?= 2
+TEST_TIMEOUT ?= 20m
+# The tests to run, and further flags for `go test`: make test TEST=./internal/core/... TEST_FLAGS='-run TestX -v'
+TEST ?= ./...
+TEST_FLAGS ?=
+
+# Everything but the tests (the race detector needs cgo) compiles in one mode, so that binaries, vet and the
+# linters share one set of compiled dependencies.
+STATIC := CGO_ENABLED=0 GOFLAGS=-trimpath
+
+LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
+MODULES := . hack/tools hack/tools/generate hack/tools/lint
+
+# A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.
+GIT_DESCRIBE := $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null)
+VERSION ?= $(or $(filter v%,$(GIT_DESCRIBE)),v0.1.0-dev$(addprefix +,$(GIT_DESCRIBE)))
+
+# Kubernetes derives the defaults of its feature gates from the version that is stamped into component-base. It
+# has to stay Kubernetes' own therefore, in this module's commands too; theirs follows as build metadata.
+KUBE_VERSION = $(shell go -C hack/tools list -m -f '{{.Version}}' k8s.io/kubernetes)
+VERSION_PACKAGE := k8s.io/component-base/version
+KUBE_LDFLAGS = -s -w -X $(VERSION_PACKAGE).gitVersion=$(KUBE_VERSION)$(1) \
+	-X $(VERSION_PACKAGE).gitMajor=$(patsubst v%,%,$(word 1,$(subst ., ,$(KUBE_VERSION)))) \
+	-X $(VERSION_PACKAGE).gitMinor=$(word 2,$(subst ., ,$(KUBE_VERSION)))
+
+##@ Use
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-zA-Z0-9_\/-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: $(addprefix $(BIN)/,$(COMPONENTS)) $(COMMANDS) ## Build everything into bin/ (minutes on the first run).
+
+.PHONY: demo
+demo: build ## Watch a gang take room from another gang, on a control plane of its own.
+	@$(STATIC) go run ./hack/demo
+
+.PHONY: clean
+clean: ## Remove what was built.
+	rm -rf $(BIN)
+
+##@ Work
+
+.PHONY: test
+test: build ## Run all tests: unit tests, and integration tests against the control plane in bin/.
+	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
+
+.PHONY: verify
+verify: verify-modules verify-generated verify-format vet lint ## Check all that can be checked without running: modules, generated files, format, vet, lint.
+
+.PHONY: lint
+lint: ## Run the linters.
+	@echo "==> lint"
+	@$(STATIC) $(LINT) config verify
+	@$(STATIC) $(LINT) run
+
+.PHONY: vet
+vet: ## Run go vet.
+	@echo "==> vet"
+	@$(STATIC) go vet ./...
+
+.PHONY: fmt
+fmt: ## Format the Go files.
+	@$(STATIC) $(LINT) fmt
+
+.PHONY: generate
+generate: ## Write the generated files again: deep copies and CRDs.
+	@$(STATIC) hack/generate.sh .
+
+.PHONY: tidy
+tidy: ## Bring the go.mod files up to date.
+	@for module in $(MODULES); do go -C $$module mod tidy || exit 1; done
+
+.PHONY: verify-format
+verify-format:
+	@echo "==> format"
+	@$(STATIC) $(LINT) fmt --diff || { echo "Not formatted as above. Run 'make fmt'." >&2; exit 1; }
+
+.PHONY: verify-generated
+verify-generated:
+	@echo "==> generated files"
+	@$(STATIC) hack/verify-generated.sh
+
+.PHONY: verify-modules
+verify-modules:
+	@echo "==> modules"
+	@for module in $(MODULES); do \
+		go -C $$module mod tidy -diff || { echo "$$module/go.mod is not tidy. Run 'make tidy'." >&2; exit 1; }; \
+	done
+
+STEPS := $(words $(COMPONENTS) $(COMMANDS))
+
+$(BIN)/etcd: PACKAGE := go.etcd.io/etcd/server/v3
+$(BIN)/etcd: STEP := [1/$(STEPS)]
+$(BIN)/kube-apiserver: PACKAGE := k8s.io/kubernetes/cmd/kube-apiserver
+$(BIN)/kube-apiserver: STEP := [2/$(STEPS)]
+$(BIN)/kube-controller-manager: PACKAGE := k8s.io/kubernetes/cmd/kube-controller-manager
+$(BIN)/kube-controller-manager: STEP := [3/$(STEPS)]
+$(BIN)/kwok: PACKAGE := sigs.k8s.io/kwok/cmd/kwok
+$(BIN)/kwok: STEP := [4/$(STEPS)]
+reprieve-scheduler: STEP := [5/$(STEPS)]
+playground: STEP := [6/$(STEPS)]
+
+# Not part of build: for machines without a kubectl.
+$(BIN)/kubectl: PACKAGE := k8s.io/kubernetes/cmd/kubectl
+
+$(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
+	@echo "$(strip $(STEP) $(@F)) (minutes on the first run)"
+	@CGO_ENABLED=0 go -C hack/tools build -trimpath -ldflags "$(KUBE_LDFLAGS)" -o $(abspath $@) $(PACKAGE)
+	@touch $@
+
+# The go command knows best what is out of date in this module. Its own stamp of the commit is off: the version
+# has it, and it fails in a checkout that belongs to another user.
+.PHONY: $(COMMANDS)
+$(COMMANDS):
+	@echo "$(STEP) $@"
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+		-ldflags "$(call KUBE_LDFLAGS,+reprieve.$(subst +,.,$(VERSION)))" -o $(BIN)/$@ ./cmd/$@

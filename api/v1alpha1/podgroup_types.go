@@ -1,0 +1,222 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LabelPodGroup is the label by which a Pod joins the PodGroup of that name in its own namespace.
+const LabelPodGroup = "reprieve.dev/pod-group"
+
+// DisruptionMode says what is disrupted together when a PodGroup has to give up room (KEP-5710,
+// "Preemption unit").
+//
+// +kubebuilder:validation:Enum=Pod;PodGroup
+type DisruptionMode string
+
+const (
+	// DisruptionModePod lets each member be preempted on its own.
+	DisruptionModePod DisruptionMode = "Pod"
+	// DisruptionModePodGroup preempts all members together or none. It takes the gang policy.
+	DisruptionModePodGroup DisruptionMode = "PodGroup"
+)
+
+// Types of the conditions in PodGroupStatus.
+const (
+	// ConditionPodGroupScheduled is True while at least minCount members (at least one, under the basic
+	// policy) have a node. While it is False its reason and message say what stands in the way.
+	ConditionPodGroupScheduled = "PodGroupScheduled"
+	// ConditionDisruptionTarget is True from the moment Reprieve has decided to preempt the whole group
+	// until the last of the members it applied to is gone. Its message names the preemptor.
+	ConditionDisruptionTarget = "DisruptionTarget"
+	// ConditionPodsNotMatchingPriority is True while a member carries a priority other than the group's.
+	// The group's is the one that counts.
+	ConditionPodsNotMatchingPriority = "PodsNotMatchingPriority"
+)
+
+// Reasons of ConditionPodGroupScheduled.
+const (
+	// ReasonScheduled: enough members have a node.
+	ReasonScheduled = "Scheduled"
+	// ReasonNotEnoughMembers: fewer members exist than minCount asks for.
+	ReasonNotEnoughMembers = "NotEnoughMembers"
+	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place the gang.
+	ReasonMixedSchedulerNames = "MixedSchedulerNames"
+	// ReasonPriorityClassNotFound: the PodGroup names a PriorityClass that does not exist.
+	ReasonPriorityClassNotFound = "PriorityClassNotFound"
+	// ReasonTemplateNotFound: podGroupTemplateRef names a Workload, or a template in it, that does not exist.
+	ReasonTemplateNotFound = "TemplateNotFound"
+	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.
+	ReasonUnschedulable = "Unschedulable"
+	// ReasonPreempting: room is being made by preemption; the members wait on their nominated nodes.
+	ReasonPreempting = "Preempting"
+	// ReasonPending: the group waits for its turn.
+	ReasonPending = "Pending"
+)
+
+// Reasons of ConditionPodsNotMatchingPriority.
+const (
+	// ReasonPodsNotMatchingPriority: the condition's message names a member whose priority differs.
+	ReasonPodsNotMatchingPriority = "PodsNotMatchingPriority"
+	// ReasonPodsMatchingPriority: no member's priority differs any more.
+	ReasonPodsMatchingPriority = "PodsMatchingPriority"
+)
+
+// ReasonPreemptionByScheduler is the reason of DisruptionTarget conditions, on Pods (where Kubernetes
+// knows the same reason) and on PodGroups.
+const ReasonPreemptionByScheduler = "PreemptionByScheduler"
+
+// PodGroup is a set of Pods that are scheduled, and may be disrupted, as one.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Namespaced,categories=reprieve
+// +kubebuilder:printcolumn:name="Min",type=integer,JSONPath=`.spec.schedulingPolicy.gang.minCount`
+// +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
+// +kubebuilder:printcolumn:name="Scheduled",type=string,JSONPath=`.status.conditions[?(@.type=="PodGroupScheduled")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PodGroupScheduled")].reason`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type PodGroup struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the user asks for. It cannot be changed after creation, except that Reprieve fills in
+	// what it resolves.
+	// +required
+	Spec PodGroupSpec `json:"spec"`
+	// status is what Reprieve observes and decides. It is written by Reprieve only.
+	// +optional
+	Status PodGroupStatus `json:"status,omitempty"`
+}
+
+// PodGroupSpec is what a user asks for.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="set it here, or name a template that has it in podGroupTemplateRef",reason=FieldValueRequired,fieldPath=".schedulingPolicy"
+// +kubebuilder:validation:XValidation:rule="has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".podGroupTemplateRef"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.schedulingPolicy) ? has(self.schedulingPolicy) && self.schedulingPolicy == oldSelf.schedulingPolicy : !has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.disruptionMode) ? has(self.disruptionMode) && self.disruptionMode == oldSelf.disruptionMode : !has(self.disruptionMode) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.queueName) ? has(self.queueName) && self.queueName == oldSelf.queueName : !has(self.queueName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
+type PodGroupSpec struct {
+	// podGroupTemplateRef names the template of a Workload in the same namespace that this group was made
+	// from. Fields that are unset here take the template's value.
+	// +optional
+	PodGroupTemplateRef *PodGroupTemplateReference `json:"podGroupTemplateRef,omitempty"`
+
+	PodGroupPolicy `json:",inline"`
+}
+
+// PodGroupTemplateReference names one template of one Workload.
+type PodGroupTemplateReference struct {
+	// workloadName is the name of a Workload in the PodGroup's namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	WorkloadName string `json:"workloadName"`
+	// podGroupTemplateName is the name of one of the Workload's podGroupTemplates.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	PodGroupTemplateName string `json:"podGroupTemplateName"`
+}
+
+// PodGroupPolicy holds the fields that a PodGroup and a PodGroupTemplate share.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'PodGroup' || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="PodGroup takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)",fieldPath=".disruptionMode"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".priority"
+type PodGroupPolicy struct {
+	// schedulingPolicy says how the members are placed. Exactly one of its fields is set. It is required
+	// unless podGroupTemplateRef names a template that has it.
+	// +optional
+	SchedulingPolicy *SchedulingPolicy `json:"schedulingPolicy,omitempty"`
+
+	// disruptionMode is the unit in which members may be preempted: Pod (each member on its own) or
+	// PodGroup (all together or none; gang policy only). Pod if unset. Immutable.
+	// +optional
+	DisruptionMode *DisruptionMode `json:"disruptionMode,omitempty"`
+
+	// priorityClassName is the PriorityClass that gives the group its priority, as scheduled work and as
+	// a possible victim. "system-node-critical" and "system-cluster-critical" are the two highest
+	// priorities; any other name must be that of a PriorityClass. If unset, the global default class
+	// applies, or priority 0 where there is none. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName *string `json:"priorityClassName,omitempty"`
+
+	// priority is the value of the group's PriorityClass; the higher, the more important. It counts for
+	// every member, whatever the Pod's own priority is. Reprieve fills it in; users do not set it.
+	// +optional
+	Priority *int32 `json:"priority,omitempty"`
+
+	// queueName is the leaf Queue that the group's use is counted against. A group without one stands
+	// outside the tree of queues. Immutable.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	QueueName *string `json:"queueName,omitempty"`
+}
+
+// SchedulingPolicy says how the members of a PodGroup are placed. Exactly one field is set.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.basic) != has(self.gang)",messageExpression="has(self.basic) ? 'set one of basic and gang, not both' : 'set one of basic and gang'"
+type SchedulingPolicy struct {
+	// basic places members one by one, as Pods without a group are.
+	// +optional
+	Basic *BasicSchedulingPolicy `json:"basic,omitempty"`
+	// gang places at least minCount members together or none.
+	// +optional
+	Gang *GangSchedulingPolicy `json:"gang,omitempty"`
+}
+
+// BasicSchedulingPolicy places members one by one. It has no fields.
+type BasicSchedulingPolicy struct{}
+
+// GangSchedulingPolicy places members together.
+type GangSchedulingPolicy struct {
+	// minCount is the number of members that must be able to run at the same time for the group to be
+	// placed at all; at least 1. Members past it are placed where they fit.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	MinCount int32 `json:"minCount"`
+}
+
+// PodGroupStatus is what Reprieve observes and decides.
+type PodGroupStatus struct {
+	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// startTime is when minCount members were first running together since the group was last whole.
+	// +optional
+	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// pending is the number of members that have no node yet.
+	// +optional
+	Pending int32 `json:"pending,omitempty"`
+	// scheduled is the number of members that have a node and have not finished, terminating ones excluded.
+	// +optional
+	Scheduled int32 `json:"scheduled,omitempty"`
+	// running is the number of members in phase Running, terminating ones excluded.
+	// +optional
+	Running int32 `json:"running,omitempty"`
+	// terminating is the number of members that are being deleted.
+	// +optional
+	Terminating int32 `json:"terminating,omitempty"`
+	// finished is the number of members in phase Succeeded or Failed.
+	// +optional
+	Finished int32 `json:"finished,omitempty"`
+}
+
+// PodGroupList is a list of PodGroups.
+//
+// +kubebuilder:object:root=true
+type PodGroupList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []PodGroup `json:"items"`
+}

@@ -1,0 +1,120 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// LabelQueue is the label by which a Pod without a PodGroup names its leaf Queue. The key can be changed
+// in the scheduler's configuration.
+const LabelQueue = "reprieve.dev/queue"
+
+// Queue is one node of the tree by which teams share a cluster.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,categories=reprieve
+// +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",message="a queue cannot be its own parent",fieldPath=".spec.parent"
+// +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parent`
+// +kubebuilder:printcolumn:name="Weight",type=integer,JSONPath=`.spec.overQuotaWeight`
+// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type Queue struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata is the standard object metadata.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what an administrator asks for. It may be changed at any time.
+	// +optional
+	Spec QueueSpec `json:"spec,omitempty"`
+	// status is what Reprieve observes and decides. It is written by Reprieve only.
+	// +optional
+	Status QueueStatus `json:"status,omitempty"`
+}
+
+// QueueSpec is what an administrator asks for.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.quota) || !has(self.limit) || self.quota.all(r, !(r in self.limit) || !isQuantity(string(self.limit[r])) || !isQuantity(string(self.quota[r])) || !quantity(string(self.limit[r])).isLessThan(quantity(string(self.quota[r]))))",messageExpression="'must be at least the quota, but is less for ' + self.quota.filter(r, r in self.limit && isQuantity(string(self.limit[r])) && isQuantity(string(self.quota[r])) && quantity(string(self.limit[r])).isLessThan(quantity(string(self.quota[r]))))[0]",fieldPath=".limit"
+type QueueSpec struct {
+	// parent is the Queue that this one is part of. A Queue without one stands at the top of the tree.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Parent *string `json:"parent,omitempty"`
+
+	// quota is what the queue can always get back, by resource name. Resources that are not named have a
+	// quota of zero.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isQuantity(string(self[r])))",message="must hold quantities such as 1500m, 8 or 64Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, !isQuantity(string(self[r])) || !quantity(string(self[r])).isLessThan(quantity('0')))",messageExpression="'must not be negative, but is for ' + self.filter(r, isQuantity(string(self[r])) && quantity(string(self[r])).isLessThan(quantity('0')))[0]"
+	Quota corev1.ResourceList `json:"quota,omitempty"`
+
+	// limit is what the queue's running work never exceeds, by resource name. Resources that are not named
+	// have no limit.
+	// +optional
+	// +kubebuilder:validation:Type=object
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(r, isQuantity(string(self[r])))",message="must hold quantities such as 1500m, 8 or 64Gi"
+	// +kubebuilder:validation:XValidation:rule="self.all(r, !isQuantity(string(self[r])) || !quantity(string(self[r])).isLessThan(quantity('0')))",messageExpression="'must not be negative, but is for ' + self.filter(r, isQuantity(string(self[r])) && quantity(string(self[r])).isLessThan(quantity('0')))[0]"
+	Limit corev1.ResourceList `json:"limit,omitempty"`
+
+	// overQuotaWeight is the queue's part, relative to its siblings of equal priority, of what is left when
+	// every quota is served. 0 leaves the queue out of that; 1 if unset.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	OverQuotaWeight *int32 `json:"overQuotaWeight,omitempty"`
+
+	// priority orders siblings when what is left over is handed out: higher values are served first. 0 if unset.
+	// +optional
+	Priority *int32 `json:"priority,omitempty"`
+
+	// reclaimMinRuntime is how long work of this queue runs before another queue may reclaim its room. If
+	// unset, the next ancestor that sets it counts, then the scheduler's default. 0s is a setting of its own.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
+	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
+
+	// preemptMinRuntime is how long work of this queue runs before more important work of the same queue
+	// may preempt it. If unset, the next ancestor that sets it counts, then the scheduler's default. 0s is
+	// a setting of its own.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
+	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
+}
+
+// QueueStatus is what Reprieve observes and decides.
+type QueueStatus struct {
+	// conditions of the queue.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// allocated is the sum of what the queue's scheduled Pods request.
+	// +optional
+	Allocated corev1.ResourceList `json:"allocated,omitempty"`
+	// requested is the sum of what the queue's Pods request, pending ones included.
+	// +optional
+	Requested corev1.ResourceList `json:"requested,omitempty"`
+	// fairShare is what the queue is entitled to at present.
+	// +optional
+	FairShare corev1.ResourceList `json:"fairShare,omitempty"`
+}
+
+// QueueList is a list of Queues.
+//
+// +kubebuilder:object:root=true
+type QueueList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Queue `json:"items"`
+}

@@ -1,0 +1,23 @@
+// Command playground runs a Kubernetes control plane with simulated nodes and the Reprieve scheduler on one machine.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	// Whoever reads the output may be gone by the time of the shutdown, which has to go on regardless.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	command := newCommand(os.Stdout, os.Stderr)
+	err := command.ExecuteContext(ctx)
+	cancel()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "playground:", err)
+		os.Exit(1)
+	}
+}

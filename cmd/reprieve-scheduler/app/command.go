@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+)
+
+// Options are kube-scheduler's, and Reprieve's own.
+type Options struct {
+	*options.Options
+	// SchedulerName renames the profile of the default configuration.
+	SchedulerName string
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	o := &Options{Options: options.NewOptions()}
+	o.LeaderElection.ResourceName = "reprieve-scheduler"
+	if f := o.Flags.FlagSet("leader election").Lookup("leader-elect-resource-name"); f != nil {
+		f.DefValue = o.LeaderElection.ResourceName
+	}
+	o.Flags.FlagSet("misc").StringVar(&o.SchedulerName, "scheduler-name", o.SchedulerName,
+		"The schedulerName that Pods ask for, in place of \"reprieve-scheduler\". Not together with --config, where profiles have names.")
+	return o
+}
+
+// NewCommand returns the reprieve-scheduler command.
+func NewCommand() *cobra.Command {
+	opts := NewOptions()
+	cmd := &cobra.Command{
+		Use:   "reprieve-scheduler",
+		Short: "A Kubernetes scheduler that places gangs whole and preempts whole workloads",
+		Long: `reprieve-scheduler is a kube-scheduler with Reprieve's plugins: gangs are placed whole or not at
+all, and room is made for them by preempting whole workloads, as few as possible.
+
+Without --config it runs one profile, named reprieve-scheduler, with Reprieve on and DefaultPreemption off.
+With --config it takes any KubeSchedulerConfiguration; the plugin's name there is Reprieve.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("takes no arguments, got %q", args)
+			}
+			return nil
+		},
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return opts.ComponentGlobalsRegistry.Set()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if v := cmd.Flags().Lookup("version"); v != nil && v.Value.String() == "true" {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine(version.Get().GitVersion))
+				return err
+			}
+			// What is left are --version=raw and --version=vX.Y.Z, as every component has them.
+			verflag.PrintAndExitIfRequested()
+			if err := logsapi.ValidateAndApply(opts.Logs, utilfeature.DefaultFeatureGate); err != nil {
+				return err
+			}
+			cliflag.PrintFlags(cmd.Flags())
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			stop := server.SetupSignalHandler()
+			go func() {
+				<-stop
+				cancel()
+			}()
+			return Run(ctx, opts)
+		},
+	}
+	nfs := opts.Flags
+	verflag.AddFlags(nfs.FlagSet("global"))
+	globalflag.AddGlobalFlags(nfs.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, f := range nfs.FlagSets {
+		cmd.Flags().AddFlagSet(f)
+	}
+	cols, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, *nfs, cols)
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see --help", err)
+	})
+	return cmd
+}
+
+// versionLine tells Reprieve's version, which stands in the build metadata, from that of the Kubernetes library.
+func versionLine(gitVersion string) string {
+	kubernetes, reprieve, stamped := strings.Cut(gitVersion, "+reprieve.")
+	if !stamped {
+		reprieve = "(built without a version)"
+	}
+	return fmt.Sprintf("Reprieve %s, Kubernetes %s", reprieve, kubernetes)
+}
+
+// OneLine is an error as one line for people.
+func OneLine(err error) string {
+	var agg interface{ Errors() []error }
+	if errors.As(err, &agg) && len(agg.Errors()) > 1 {
+		parts := make([]string, 0, len(agg.Errors()))
+		for _, e := range agg.Errors() {
+			parts = append(parts, OneLine(e))
+		}
+		return strings.Join(parts, "; ")
+	}
+	return strings.Join(strings.Fields(err.Error()), " ")
+}

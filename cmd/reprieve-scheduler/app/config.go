@@ -1,0 +1,32 @@
+package app
+
+import (
+	_ "embed"
+	"fmt"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+)
+
+// defaultConfigYAML is what the scheduler runs without --config.
+//
+//go:embed default-config.yaml
+var defaultConfigYAML []byte
+
+// defaultConfig returns the default configuration, with its one profile renamed where name is not empty.
+func defaultConfig(name string) (*config.KubeSchedulerConfiguration, error) {
+	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode(defaultConfigYAML, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decode the default configuration: %w", err)
+	}
+	cfg, ok := obj.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("decode the default configuration: it is a %T", obj)
+	}
+	// Decoding drops the version, which the framework wants to know to report errors by.
+	cfg.APIVersion = "kubescheduler.config.k8s.io/v1"
+	if name != "" {
+		cfg.Profiles[0].SchedulerName = name
+	}
+	return cfg, nil
+}

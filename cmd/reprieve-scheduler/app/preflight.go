@@ -1,0 +1,97 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// reachTimeout bounds how long the scheduler waits for the API server when it starts.
+const reachTimeout = 15 * time.Second
+
+// effectiveConfig is the configuration that the options come to: the file's, or the default one.
+func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerConfiguration, error) {
+	if opts.ConfigFile == "" {
+		cfg, err := defaultConfig(opts.SchedulerName)
+		if err != nil {
+			return nil, err
+		}
+		opts.ComponentConfig = cfg
+		opts.ApplyDeprecated()
+		return cfg, nil
+	}
+	if opts.SchedulerName != "" {
+		return nil, fmt.Errorf("--scheduler-name renames the default profile; with --config, name the profile in %s", opts.ConfigFile)
+	}
+	cfg, err := options.LoadConfigFromFile(klog.FromContext(ctx), opts.ConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
+	}
+	if errs := validation.ValidateKubeSchedulerConfiguration(cfg); errs != nil {
+		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, errs)
+	}
+	opts.ComponentConfig = cfg
+	return cfg, nil
+}
+
+// preflight finds out, before anything is started, whether the API server can be reached and has the CRDs.
+func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, master string) (*restclient.Config, error) {
+	rest, err := clientcmd.BuildConfigFromFlags(master, cfg.ClientConnection.Kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	rest.QPS, rest.Burst = cfg.ClientConnection.QPS, int(cfg.ClientConnection.Burst)
+	probe := restclient.CopyConfig(rest)
+	probe.Timeout = reachTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(probe)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	var missing []string
+	var last error
+	err = wait.PollUntilContextTimeout(ctx, time.Second, reachTimeout, true, func(context.Context) (bool, error) {
+		missing, last = missingCRDs(client)
+		return last == nil || apierrors.IsUnauthorized(last) || apierrors.IsForbidden(last), nil
+	})
+	switch {
+	case last != nil:
+		return nil, fmt.Errorf("cannot reach the API server at %s: %w", rest.Host, last)
+	case err != nil:
+		return nil, fmt.Errorf("reach the API server at %s: %w", rest.Host, err)
+	case len(missing) > 0:
+		return nil, fmt.Errorf("the cluster lacks the CustomResourceDefinitions %s; install them with: kubectl apply -k deploy/crds",
+			strings.Join(missing, ", "))
+	}
+	return rest, nil
+}
+
+// missingCRDs names the CustomResourceDefinitions that the API server does not serve.
+func missingCRDs(client discovery.ServerResourcesInterface) ([]string, error) {
+	needed := []string{"podgroups", "queues", "workloads"}
+	served, err := client.ServerResourcesForGroupVersion(v1alpha1.SchemeGroupVersion.String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, err
+	}
+	var missing []string
+	for _, name := range needed {
+		if served == nil || !slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == name }) {
+			missing = append(missing, name+"."+v1alpha1.GroupName)
+		}
+	}
+	return missing, nil
+}

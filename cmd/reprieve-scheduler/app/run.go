@@ -1,0 +1,210 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/klog/v2"
+	kubeschedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// component is how Reprieve signs its events and log lines.
+const component = "reprieve-scheduler"
+
+// upstreamLease is the lease of the cluster's own kube-scheduler, and the default of its configuration.
+const upstreamLease = "kube-system/kube-scheduler"
+
+// Run runs the scheduler until ctx is done. It returns an error where it cannot start; once it leads, it
+// ends the process itself, as kube-scheduler does.
+func Run(ctx context.Context, opts *Options) error {
+	logger := klog.FromContext(ctx)
+	ctrl.SetLogger(logr.New(logger.GetSink()))
+	effective, err := effectiveConfig(ctx, opts)
+	if err != nil {
+		return err
+	}
+	rest, err := preflight(ctx, effective, opts.Master)
+	if err != nil {
+		return err
+	}
+	if errs := opts.Validate(); len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	c, err := opts.Config(ctx)
+	if err != nil {
+		return err
+	}
+	cc := c.Complete()
+	warnOfUpstreamLease(logger, &cc.ComponentConfig)
+	parts, err := assemble(ctx, rest, &cc)
+	if err != nil {
+		return err
+	}
+	sched, err := newScheduler(ctx, opts.Options, &cc, parts.hub)
+	if err != nil {
+		return err
+	}
+	if g, ok := utilfeature.DefaultFeatureGate.(featuregate.MutableFeatureGate); ok {
+		g.AddMetrics()
+	}
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	if err := parts.start(ctx, sched, &cc); err != nil {
+		return err
+	}
+	return kubeschedulerapp.Run(ctx, &cc, sched)
+}
+
+// warnOfUpstreamLease says when the lease is that of the cluster's own scheduler: beside a running one,
+// Reprieve would wait for it forever.
+func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
+	le := cfg.LeaderElection
+	if le.LeaderElect && le.ResourceNamespace+"/"+le.ResourceName == upstreamLease {
+		logger.Info("Leader election uses the lease of the cluster's own kube-scheduler; "+
+			"set leaderElection.resourceName unless Reprieve replaces it", "lease", upstreamLease)
+	}
+}
+
+// parts are what Reprieve adds to a kube-scheduler.
+type parts struct {
+	cache    cache.Cache
+	client   client.Client
+	registry *gang.Registry
+	changed  *controller.Trigger
+	recorder events.EventRecorder
+	executor *eviction.Executor
+	hub      *scheduler.Hub
+}
+
+// assemble makes the parts; nothing runs yet.
+func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig) (*parts, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("register the types of %s: %w", v1alpha1.GroupName, err)
+	}
+	rest = restclient.AddUserAgent(restclient.CopyConfig(rest), component)
+	objects, err := cache.New(rest, cache.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make the cache of %s: %w", v1alpha1.GroupName, err)
+	}
+	cached, err := client.New(rest, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: objects}})
+	if err != nil {
+		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
+	}
+	// Evictions read what they are about to change from the API server, so that a conflict can be resolved.
+	direct, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
+	}
+	p := &parts{cache: objects, client: cached, changed: &controller.Trigger{}}
+	p.registry = gang.NewRegistry(p.changed.Request)
+	p.recorder = cc.EventBroadcaster.NewRecorder(component)
+	p.executor = eviction.New(ctx, cc.Client, direct, p.recorder, clock.RealClock{})
+	groups, err := controller.NewGroups(ctx, objects, func(key types.NamespacedName) {
+		p.hub.GroupChanged(key)
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.hub = scheduler.NewHub(groups, p.registry, p.executor)
+	return p, nil
+}
+
+// start fills the cache, and has the controllers run once sched does.
+func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) error {
+	logger := klog.FromContext(ctx)
+	go func() {
+		if err := p.cache.Start(ctx); err != nil {
+			logger.Error(err, "The cache of reprieve.dev failed")
+			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+		}
+	}()
+	// A group that is not known yet would be taken for single pods.
+	if !p.cache.WaitForCacheSync(ctx) {
+		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
+	}
+	leading := onceItRuns(sched)
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-leading:
+		}
+		err := controller.Run(ctx, controller.Inputs{
+			Client: p.client, Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
+			Registry: p.registry, Changed: p.changed, Recorder: p.recorder, Clock: clock.RealClock{},
+		})
+		if err != nil && ctx.Err() == nil {
+			logger.Error(err, "Reprieve's controllers failed")
+			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+		}
+	}()
+	return nil
+}
+
+// onceItRuns returns a channel that is closed when the scheduler asks for its first pod, which it does only
+// as the leader, and after its informers have synced.
+func onceItRuns(sched *kubescheduler.Scheduler) <-chan struct{} {
+	leading := make(chan struct{})
+	var once sync.Once
+	next := sched.NextPod
+	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		once.Do(func() { close(leading) })
+		return next(logger)
+	}
+	return leading
+}
+
+// newScheduler makes a kube-scheduler with Reprieve's plugins, as upstream's Setup makes one.
+func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, hub *scheduler.Hub) (*kubescheduler.Scheduler, error) {
+	registry := frameworkruntime.Registry{scheduler.Name: hub.Factory()}
+	var completed []config.KubeSchedulerProfile
+	cfg := &cc.ComponentConfig
+	sched, err := kubescheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory,
+		func(name string) events.EventRecorderLogger { return cc.EventBroadcaster.NewRecorder(name) },
+		kubescheduler.WithComponentConfigVersion(cfg.APIVersion),
+		kubescheduler.WithKubeConfig(cc.KubeConfig),
+		kubescheduler.WithProfiles(cfg.Profiles...),
+		kubescheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(registry),
+		kubescheduler.WithPodMaxBackoffSeconds(cfg.PodMaxBackoffSeconds),
+		kubescheduler.WithPodInitialBackoffSeconds(cfg.PodInitialBackoffSeconds),
+		kubescheduler.WithPodMaxInUnschedulablePodsDuration(cc.PodMaxInUnschedulablePodsDuration),
+		kubescheduler.WithExtenders(cfg.Extenders...),
+		kubescheduler.WithParallelism(cfg.Parallelism),
+		kubescheduler.WithBuildFrameworkCapturer(func(profile config.KubeSchedulerProfile) {
+			completed = append(completed, profile)
+		}),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, cfg, completed); err != nil {
+		return nil, err
+	}
+	return sched, nil
+}

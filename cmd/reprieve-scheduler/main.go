@@ -1,0 +1,18 @@
+// Command reprieve-scheduler is a kube-scheduler with Reprieve's plugins and controllers.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"k8s.io/component-base/cli"
+
+	"github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+)
+
+func main() {
+	if err := cli.RunNoErrOutput(app.NewCommand()); err != nil {
+		fmt.Fprintln(os.Stderr, "reprieve-scheduler:", app.OneLine(err))
+		os.Exit(1)
+	}
+}

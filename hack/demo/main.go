@@ -1,0 +1,82 @@
+// Command demo plays examples/gang-preempts-gang on a playground and narrates what it sees. It exits with 0
+// only if it has seen what it is meant to show.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+// actTimeout bounds each act of the demo; on an idle machine an act takes seconds.
+const actTimeout = 2 * time.Minute
+
+func main() {
+	examples := flag.String("example", filepath.Join("examples", "gang-preempts-gang"), "directory of the example's manifests")
+	binDir := flag.String("bin-dir", "bin", "directory of the binaries")
+	keep := flag.Bool("keep", false, "keep the playground up at the end, until it is interrupted")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *examples, *binDir, *keep)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+// run starts a playground and plays the example on it.
+func run(ctx context.Context, examples, binDir string, keep bool) (err error) {
+	out := newNarrator(os.Stdout, time.Now)
+	out.title("A playground: eight simulated nodes of eight GPUs around a real API server")
+	binDir, err = filepath.Abs(binDir)
+	if err != nil {
+		return fmt.Errorf("find the binaries: %w", err)
+	}
+	p, err := playground.Start(ctx, playground.Options{
+		BinDir: binDir,
+		NodeGroups: []playground.NodeGroup{{Count: 8, Resources: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("64"),
+			corev1.ResourceMemory: resource.MustParse("512Gi"),
+			"nvidia.com/gpu":      resource.MustParse("8"),
+		}}},
+		CRDs:     crds.FS,
+		Progress: func(step string) { out.say("%s", step) },
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-p.Done():
+			cancel(p.Err())
+		}
+	}()
+	if err := play(ctx, p, os.DirFS(examples), out); err != nil {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+			return errors.Join(cause, err)
+		}
+		return err
+	}
+	if keep {
+		out.title("The playground stays up until it is interrupted: export KUBECONFIG=%s", p.Kubeconfig())
+		<-ctx.Done()
+	}
+	return nil
+}

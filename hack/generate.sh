@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Writes the generated files, in the layout of the repository, under the directory that is given.
+set -euo pipefail
+out=$(realpath "${1:?usage: generate.sh DIR}")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+controller_gen() {
+  go tool -modfile=hack/tools/generate/go.mod controller-gen "$@"
+}
+
+for package in $(grep -rl --include=doc.go '+kubebuilder:object:generate=true' api | xargs -n1 dirname | sort); do
+  mkdir -p "$out/$package"
+  controller_gen object "paths=./$package" "output:object:dir=$out/$package"
+done
+
+mkdir -p "$out/deploy/crds"
+controller_gen crd paths=./api/v1alpha1 "output:crd:dir=$out/deploy/crds"
+
+# No marker reaches the values of a ResourceList. Without a bound on their length, the API server takes the CEL
+# rules that parse them to be too expensive. The longest quantity it writes itself has 20 characters.
+sed -i -E 's/^( *)x-kubernetes-int-or-string: true$/\1maxLength: 32\n&/' "$out"/deploy/crds/reprieve.dev_*.yaml

@@ -1,0 +1,134 @@
+package controller
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// bench is a status reconciler with members, a clock and a client that the test holds in its hands.
+type bench struct {
+	t        *testing.T
+	client   client.Client
+	clock    *clocktesting.FakePassiveClock
+	events   *events.FakeRecorder
+	registry *gang.Registry
+	pods     []*corev1.Pod
+	status   *Status
+}
+
+// Members is the controllers' view of pods.
+func (b *bench) Members(types.NamespacedName) gang.Members { return gang.MembersOf(b.pods) }
+
+var groupKey = types.NamespacedName{Namespace: "ns", Name: "g"}
+
+func newClient(t *testing.T, objects ...client.Object) client.Client {
+	t.Helper()
+	return newWithWatch(t, objects...)
+}
+
+func newWithWatch(t *testing.T, objects ...client.Object) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.PodGroup{}).Build()
+}
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	b := &bench{
+		t: t, client: newClient(t, objects...), events: events.NewFakeRecorder(1000),
+		clock:    clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
+		registry: gang.NewRegistry(func(types.NamespacedName) {}),
+	}
+	b.status = NewStatus(b.client, b, b.registry, b.events, b.clock)
+	return b
+}
+
+func (b *bench) reconcile() time.Duration {
+	b.t.Helper()
+	result, err := b.status.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: groupKey})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result.RequeueAfter
+}
+
+// step moves the clock.
+func (b *bench) step(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
+
+func (b *bench) group() *v1alpha1.PodGroup {
+	b.t.Helper()
+	var pg v1alpha1.PodGroup
+	if err := b.client.Get(b.t.Context(), groupKey, &pg); err != nil {
+		b.t.Fatal(err)
+	}
+	return &pg
+}
+
+// told are the events since the last call.
+func (b *bench) told() []string {
+	var out []string
+	for {
+		select {
+		case e := <-b.events.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+func gangGroup(minCount int32) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "u"}}
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCount}}
+	pg.Spec.Priority = ptr.To[int32](5)
+	return pg
+}
+
+func named(prefix string, count int, change ...func(*corev1.Pod)) []*corev1.Pod {
+	out := make([]*corev1.Pod, count)
+	for i := range out {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		out[i] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}
+		out[i].Spec.Priority = ptr.To[int32](5)
+		out[i].Spec.SchedulerName = "reprieve-scheduler"
+		for _, c := range change {
+			c(out[i])
+		}
+	}
+	return out
+}
+
+func running(pod *corev1.Pod) {
+	pod.Spec.NodeName = "n"
+	pod.Status.Phase = corev1.PodRunning
+}
+
+func assigned(pod *corev1.Pod) { pod.Spec.NodeName = "n" }
+
+func terminating(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} }
+
+func succeeded(pod *corev1.Pod) {
+	pod.Spec.NodeName = "n"
+	pod.Status.Phase = corev1.PodSucceeded
+}
+
+func failed(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }

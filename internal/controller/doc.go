@@ -1,0 +1,7 @@
+// Package controller keeps the status of PodGroups, and fills in what users leave to Reprieve: a group's
+// priority and the fields that it takes from a Workload's template.
+//
+// The controllers run in the scheduler's process, on the leader. They read Pods from the scheduler's own
+// informer, so that no Pod is held in memory twice, and what the scheduler has to say of a gang from the
+// registry in internal/gang.
+package controller

@@ -1,0 +1,241 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// conflictDelay is how long to wait for the cache after somebody else wrote first.
+const conflictDelay = 100 * time.Millisecond
+
+// While a controller is still creating members, or the cluster is changing, a verdict changes all the time.
+const (
+	// settleDelay is how long a verdict has to stand before the members hear of it.
+	settleDelay = time.Second
+	// longestSettling is how long its reason has to, if its message keeps changing.
+	longestSettling = 5 * time.Second
+	// repeatDelay is how long members hear nothing more for the same reason, whatever the message.
+	repeatDelay = time.Minute
+)
+
+// Members lists the members of a group.
+type Members interface {
+	Members(key types.NamespacedName) gang.Members
+}
+
+// Status keeps the status of PodGroups and tells pending members, by events, what keeps them pending.
+type Status struct {
+	client   client.Client
+	members  Members
+	registry *gang.Registry
+	recorder events.EventRecorder
+	clock    clock.PassiveClock
+	told     map[types.NamespacedName]*told
+}
+
+var _ reconcile.Reconciler = (*Status)(nil)
+
+// told is what the members of one group have heard.
+type told struct {
+	verdict gang.Verdict
+	// since and reasonSince are when the verdict, and its reason, came up.
+	since, reasonSince time.Time
+	pods               map[types.UID]heard
+}
+
+// heard is what one member has heard last.
+type heard struct {
+	verdict gang.Verdict
+	at      time.Time
+}
+
+// NewStatus returns the status reconciler. It must be run with one worker: it keeps what it has told.
+func NewStatus(c client.Client, members Members, registry *gang.Registry, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
+	return &Status{
+		client: c, members: members, registry: registry, recorder: recorder, clock: clk,
+		told: make(map[types.NamespacedName]*told),
+	}
+}
+
+// Reconcile brings the status of one PodGroup up to date, or tells the members of one that does not exist.
+func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	m := s.members.Members(req.NamespacedName)
+	var pg v1alpha1.PodGroup
+	err := s.client.Get(ctx, req.NamespacedName, &pg)
+	if apierrors.IsNotFound(err) {
+		if len(m.Pending) == 0 {
+			delete(s.told, req.NamespacedName)
+			return reconcile.Result{}, nil
+		}
+		return s.tell(req.NamespacedName, &m, gang.Gate(req.NamespacedName, nil, &m)), nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", req, err)
+	}
+	g := gang.FromPodGroup(&pg)
+	verdict, scheduled := s.verdict(g, &m)
+	before := pg.DeepCopy()
+	s.setStatus(&pg, g, &m, verdict, scheduled)
+	if !apiequality.Semantic.DeepEqual(before.Status, pg.Status) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		if err := s.client.Status().Patch(ctx, &pg, patch); err != nil {
+			return retryConflict(fmt.Errorf("write status of PodGroup %s: %w", req, err))
+		}
+	}
+	if scheduled {
+		verdict = gang.Verdict{}
+	}
+	return s.tell(req.NamespacedName, &m, verdict), nil
+}
+
+// verdict says whether the group is scheduled, and if not, why.
+func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
+	need := max(g.MinCount, 1)
+	if have := m.Placed(); have >= need && g.Template == "" {
+		msg := fmt.Sprintf("%d members have a node", have)
+		if g.IsGang() {
+			msg = fmt.Sprintf("%d members have a node, %d are needed", have, g.MinCount)
+		}
+		if n := len(m.Succeeded); n > 0 {
+			msg += fmt.Sprintf("; %d of them have succeeded", n)
+		}
+		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: msg}, true
+	}
+	if v := gang.Gate(g.Key, g, m); v != (gang.Verdict{}) {
+		return v, false
+	}
+	switch v := s.registry.Verdict(g.Key); v.Reason {
+	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting, v1alpha1.ReasonPending:
+		return v, false
+	}
+	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}, false
+}
+
+func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, v gang.Verdict, scheduled bool) {
+	running := 0
+	for _, pod := range m.Assigned {
+		if pod.Status.Phase == corev1.PodRunning {
+			running++
+		}
+	}
+	st := &pg.Status
+	st.Pending = int32(len(m.Pending) + len(m.Gated))
+	st.Scheduled = int32(len(m.Assigned))
+	st.Running = int32(running)
+	st.Terminating = int32(len(m.Terminating))
+	st.Finished = int32(len(m.Succeeded) + len(m.Finished))
+	switch {
+	case len(m.Assigned) == 0 && len(m.Terminating) == 0:
+		st.StartTime = nil
+	case st.StartTime == nil && running >= max(g.MinCount, 1):
+		now := metav1.NewTime(s.clock.Now())
+		st.StartTime = &now
+	}
+	set := func(kind string, on bool, reason, message string) {
+		status := metav1.ConditionFalse
+		if on {
+			status = metav1.ConditionTrue
+		}
+		meta.SetStatusCondition(&st.Conditions, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: pg.Generation,
+		})
+	}
+	set(v1alpha1.ConditionPodGroupScheduled, scheduled, v.Reason, v.Message)
+	if disruptionOver(st, m) {
+		set(v1alpha1.ConditionDisruptionTarget, false, v1alpha1.ReasonPreemptionByScheduler, "the members that were preempted have gone")
+	}
+	pods := slices.Concat(m.Pending, m.Gated, m.Assigned)
+	odd := mismatch(pods, g.Priority)
+	switch {
+	case odd != nil:
+		set(v1alpha1.ConditionPodsNotMatchingPriority, true, v1alpha1.ReasonPodsNotMatchingPriority,
+			fmt.Sprintf("pod %s has another priority than its PodGroup; the PodGroup's (%d) counts", odd.Name, *g.Priority))
+	case meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionPodsNotMatchingPriority):
+		set(v1alpha1.ConditionPodsNotMatchingPriority, false, v1alpha1.ReasonPodsMatchingPriority, "all members have the PodGroup's priority")
+	}
+}
+
+// disruptionOver reports whether the members that a preemption of the whole group applied to have gone:
+// those that had a node when it was decided.
+func disruptionOver(st *v1alpha1.PodGroupStatus, m *gang.Members) bool {
+	c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDisruptionTarget)
+	if c == nil || c.Status != metav1.ConditionTrue || len(m.Terminating) > 0 {
+		return false
+	}
+	for _, pod := range m.Assigned {
+		if !pod.CreationTimestamp.After(c.LastTransitionTime.Time) {
+			return false
+		}
+	}
+	return true
+}
+
+// tell lets every pending member know, once, what keeps it pending, when that has stood for a while.
+func (s *Status) tell(key types.NamespacedName, m *gang.Members, v gang.Verdict) reconcile.Result {
+	t, ok := s.told[key]
+	if !ok {
+		t = &told{pods: make(map[types.UID]heard)}
+		s.told[key] = t
+	}
+	now := s.clock.Now()
+	if t.verdict.Reason != v.Reason || t.reasonSince.IsZero() {
+		t.reasonSince = now
+	}
+	if t.verdict != v || t.since.IsZero() {
+		t.verdict, t.since = v, now
+	}
+	if !worthTelling(v) {
+		return reconcile.Result{}
+	}
+	if left := min(settleDelay-now.Sub(t.since), longestSettling-now.Sub(t.reasonSince)); left > 0 {
+		return reconcile.Result{RequeueAfter: left}
+	}
+	return reconcile.Result{RequeueAfter: s.tellPods(t, m.Pending, v, now)}
+}
+
+// tellPods tells those who have not heard, and returns when it is time to tell the others again; 0 for never.
+func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now time.Time) (again time.Duration) {
+	present := make(map[types.UID]bool, len(pending))
+	for _, pod := range pending {
+		present[pod.UID] = true
+		last, ok := t.pods[pod.UID]
+		if ok && last.verdict == v {
+			continue
+		}
+		if left := repeatDelay - now.Sub(last.at); ok && last.verdict.Reason == v.Reason && left > 0 {
+			if again == 0 || left < again {
+				again = left
+			}
+			continue
+		}
+		t.pods[pod.UID] = heard{verdict: v, at: now}
+		s.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s: %s", v.Reason, v.Message)
+	}
+	for uid := range t.pods {
+		if !present[uid] {
+			delete(t.pods, uid)
+		}
+	}
+	return again
+}
+
+// worthTelling leaves out what passes by itself.
+func worthTelling(v gang.Verdict) bool {
+	return v.Reason != "" && v.Reason != v1alpha1.ReasonPending
+}

@@ -1,0 +1,228 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+func TestScheduledCondition(t *testing.T) {
+	t.Parallel()
+	verdict := func(reason string) gang.Verdict { return gang.Verdict{Reason: reason, Message: "because"} }
+	cases := map[string]struct {
+		pods    []*corev1.Pod
+		verdict gang.Verdict
+		want    string
+		says    string
+	}{
+		"enough have a node":           {pods: named("p", 2, assigned), want: v1alpha1.ReasonScheduled, says: "2 members have a node, 2 are needed"},
+		"enough, with those that ran":  {pods: slices.Concat(named("p", 1, assigned), named("s", 1, succeeded)), want: v1alpha1.ReasonScheduled, says: "1 of them have succeeded"},
+		"too few":                      {pods: named("p", 1), want: v1alpha1.ReasonNotEnoughMembers, says: "needs 2 members and has 1"},
+		"failed ones count for nobody": {pods: slices.Concat(named("p", 1), named("f", 5, failed)), want: v1alpha1.ReasonNotEnoughMembers},
+		"no room":                      {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonUnschedulable), want: v1alpha1.ReasonUnschedulable, says: "because"},
+		"room is being made":           {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonPreempting), want: v1alpha1.ReasonPreempting, says: "because"},
+		"nothing is known yet":         {pods: named("p", 2), want: v1alpha1.ReasonPending},
+		"the verdict is out of date":   {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonNotEnoughMembers), want: v1alpha1.ReasonPending},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, gangGroup(2))
+			b.pods = c.pods
+			b.registry.SetVerdict(groupKey, c.verdict)
+			b.reconcile()
+			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+			if got == nil || got.Reason != c.want || (got.Status == metav1.ConditionTrue) != (c.want == v1alpha1.ReasonScheduled) ||
+				!strings.Contains(got.Message, c.says) {
+				t.Errorf("The condition is %+v, want %s: %s", got, c.want, c.says)
+			}
+		})
+	}
+}
+
+func TestCountsAndStartTime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	b.pods = slices.Concat(named("p", 3), named("a", 1, assigned), named("r", 1, running), named("t", 4, running, terminating),
+		named("s", 1, succeeded), named("f", 1, failed))
+	b.reconcile()
+	st := b.group().Status
+	if st.Pending != 3 || st.Scheduled != 2 || st.Running != 1 || st.Terminating != 4 || st.Finished != 2 {
+		t.Errorf("Counts are %+v", st)
+	}
+	if st.StartTime != nil {
+		t.Errorf("Started at %v with one member running", st.StartTime)
+	}
+	b.pods = named("r", 2, running)
+	b.reconcile()
+	if got := b.group().Status.StartTime; got == nil || got.Unix() != 1000 {
+		t.Errorf("Started at %v, want the time of the second member", got)
+	}
+	b.step(time.Hour)
+	b.pods = slices.Concat(named("r", 1, running), named("t", 1, running, terminating))
+	b.reconcile()
+	if got := b.group().Status.StartTime; got == nil || got.Unix() != 1000 {
+		t.Errorf("Started at %v after it lost a member", got)
+	}
+	b.pods = named("p", 2)
+	b.reconcile()
+	if got := b.group().Status.StartTime; got != nil {
+		t.Errorf("Started at %v with nothing running", got)
+	}
+}
+
+func TestPriorityMismatch(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	other := func(pod *corev1.Pod) { pod.Spec.Priority = ptr.To[int32](9) }
+	find := func() *metav1.Condition {
+		return meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodsNotMatchingPriority)
+	}
+	b.pods = named("p", 2)
+	b.reconcile()
+	if c := find(); c != nil {
+		t.Errorf("Nobody differs, and the condition is %+v", c)
+	}
+	b.pods = slices.Concat(named("p", 1), named("odd", 2, other))
+	b.reconcile()
+	if c := find(); c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "odd-0") {
+		t.Errorf("odd-0 differs, and the condition is %+v", c)
+	}
+	b.pods = named("p", 2)
+	b.reconcile()
+	if c := find(); c == nil || c.Status != metav1.ConditionFalse {
+		t.Errorf("Nobody differs any more, and the condition is %+v", c)
+	}
+}
+
+func TestDisruptionEndsWithTheLastMember(t *testing.T) {
+	t.Parallel()
+	at := metav1.Unix(500, 0)
+	before := func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.Unix(400, 0) }
+	after := func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.Unix(600, 0) }
+	cases := map[string]struct {
+		pods []*corev1.Pod
+		over bool
+	}{
+		"members are leaving":             {pods: named("t", 1, running, terminating, before)},
+		"a member has not been taken yet": {pods: named("r", 1, running, before)},
+		"all have gone":                   {over: true},
+		"new ones have come":              {pods: named("r", 1, running, after), over: true},
+		"old ones that never ran":         {pods: named("p", 1, before), over: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := gangGroup(1)
+			pg.Status.Conditions = []metav1.Condition{{
+				Type: v1alpha1.ConditionDisruptionTarget, Status: metav1.ConditionTrue,
+				Reason: v1alpha1.ReasonPreemptionByScheduler, LastTransitionTime: at,
+			}}
+			b := newBench(t, pg)
+			b.pods = c.pods
+			b.reconcile()
+			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionDisruptionTarget)
+			if over := got.Status == metav1.ConditionFalse; over != c.over {
+				t.Errorf("Over: %v, want %v (%+v)", over, c.over, got)
+			}
+		})
+	}
+}
+
+func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(9))
+	// While they are being created, nobody hears of a number that is wrong a moment later.
+	for i := 1; i <= 3; i++ {
+		b.pods = named("p", i)
+		if after := b.reconcile(); after <= 0 {
+			t.Error("Nobody will hear")
+		}
+		b.step(settleDelay / 2)
+	}
+	if got := b.told(); len(got) != 0 {
+		t.Fatalf("Told %q before it has settled", got)
+	}
+	b.step(settleDelay)
+	b.reconcile()
+	b.reconcile()
+	if got := b.told(); len(got) != 3 || !strings.Contains(got[0], "needs 9 members and has 3") {
+		t.Fatalf("Told %q, want each of three once", got)
+	}
+	// A newcomer changes the number: the others hear of that later, it hears now.
+	b.pods = named("p", 4)
+	b.reconcile()
+	b.step(settleDelay)
+	after := b.reconcile()
+	if got := b.told(); len(got) != 1 || !strings.Contains(got[0], "has 4") {
+		t.Fatalf("Told %q, want the newcomer", got)
+	}
+	b.step(after)
+	b.reconcile()
+	if got := b.told(); len(got) != 3 {
+		t.Fatalf("Told %q, want the other three", got)
+	}
+	// Another reason is news to all.
+	b.pods = named("p", 9)
+	b.registry.SetVerdict(groupKey, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "no room"})
+	b.reconcile()
+	b.step(settleDelay)
+	b.reconcile()
+	if got := b.told(); len(got) != 9 {
+		t.Fatalf("Told %q, want all nine", got)
+	}
+}
+
+func TestMembersHearThoughTheMessageKeepsChanging(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	b.pods = named("p", 2)
+	heard := 0
+	for i := range 200 {
+		b.registry.SetVerdict(groupKey, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: strings.Repeat("x", i)})
+		b.reconcile()
+		heard += len(b.told())
+		b.step(settleDelay / 4)
+	}
+	// 50 seconds of it: once each.
+	if heard != 2 {
+		t.Errorf("Two members heard %d times", heard)
+	}
+}
+
+func TestMembersHearThatThereIsNoPodGroup(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.pods = slices.Concat(named("p", 2), named("r", 1, running))
+	b.reconcile()
+	b.step(settleDelay)
+	b.reconcile()
+	if got := b.told(); len(got) != 2 || !strings.Contains(got[0], "PodGroup ns/g does not exist") {
+		t.Errorf("Told %q", got)
+	}
+	b.pods = nil
+	b.reconcile()
+	if len(b.status.told) != 0 {
+		t.Error("What members heard that have gone is remembered")
+	}
+}
+
+func TestNobodyHearsOfWhatPasses(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	b.pods = named("p", 2)
+	b.reconcile()
+	b.step(time.Hour)
+	if after := b.reconcile(); after != 0 || len(b.told()) != 0 {
+		t.Errorf("Told of a gang that waits for its turn, again after %v", after)
+	}
+}

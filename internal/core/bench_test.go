@@ -1,0 +1,233 @@
+package core
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+)
+
+// benchCluster feeds a Cluster with nodes of pods made by a function.
+func benchCluster(b *testing.B, resources []string, nodes int, allocatable Amounts, podsOf func(n int) []RunningPod) *Cluster {
+	b.Helper()
+	c := NewCluster(resources)
+	for n := range nodes {
+		st := &NodeState{Node: Node{Name: fmt.Sprintf("node-%05d", n), Free: slices.Clone(allocatable), Allocatable: allocatable}, Pods: podsOf(n)}
+		for i := range st.Pods {
+			for r, v := range st.Pods[i].Request {
+				st.Free[r] -= v
+			}
+		}
+		if err := c.SetNode(st); err != nil {
+			b.Fatal(err)
+		}
+	}
+	c.Snapshot()
+	return c
+}
+
+func benchPod(n, i int, request Amounts) Pod {
+	name := fmt.Sprintf("pod-%05d-%02d", n, i)
+	return Pod{Namespace: "default", Name: name, UID: "c3a1f2d4-0000-4000-8000-" + name, Request: request, Start: int64(1 + (n*31+i*17)%1000)}
+}
+
+// podCluster is the shape of the benchmark "pod": 30 pods of lower priority on every node.
+func podCluster(b *testing.B, nodes, priorities int) *Cluster {
+	request := Amounts{1000, 2 << 30, 0, 0, 1}
+	return benchCluster(b, []string{"cpu", "memory", "ephemeral-storage", "nvidia.com/gpu", "pods"}, nodes,
+		Amounts{30000, 128 << 30, 1 << 40, 8, 110}, func(n int) []RunningPod {
+			pods := make([]RunningPod, 30)
+			for i := range pods {
+				pods[i] = RunningPod{Pod: benchPod(n, i, request), Priority: int32((n*7919 + i*104729) % 1000003 % priorities)}
+			}
+			return pods
+		})
+}
+
+var gpuResources = []string{"cpu", "memory", "nvidia.com/gpu", "pods"}
+
+// gangCluster is the shape of the benchmark "gang": nodes of 8 GPUs, each taken by a pod of its own.
+func gangCluster(b *testing.B, nodes, priorities int) *Cluster {
+	return benchCluster(b, gpuResources, nodes, Amounts{64000, 512 << 30, 8, 110}, func(n int) []RunningPod {
+		pods := make([]RunningPod, 8)
+		for i := range pods {
+			pods[i] = RunningPod{Pod: benchPod(n, i, Amounts{1000, 4 << 30, 1, 1}), Priority: int32(10 + (n*13+i*7)%priorities)}
+		}
+		return pods
+	})
+}
+
+// groupCluster is the shape of the benchmark "groups": 40,000 pods in groups of 64, spread over 5,000 nodes.
+func groupCluster(b *testing.B, nodes int) *Cluster {
+	groups := make([]*Group, nodes*8/64)
+	for g := range groups {
+		name := fmt.Sprintf("job-%04d", g)
+		groups[g] = &Group{Namespace: "default", Name: name, UID: "group-" + name, Priority: int32(10 + g%5), Whole: true}
+	}
+	return benchCluster(b, gpuResources, nodes, Amounts{64000, 512 << 30, 8, 110}, func(n int) []RunningPod {
+		pods := make([]RunningPod, 8)
+		for i := range pods {
+			// Pods 0..63 of a group stand on nodes that lie apart.
+			k := n + i*nodes
+			pods[i] = RunningPod{Pod: benchPod(n, i, Amounts{1000, 4 << 30, 1, 1}), Group: groups[(k*7)%len(groups)]}
+		}
+		return pods
+	})
+}
+
+// measure runs one decision b.N times and reports median and 99th percentile.
+func measure(b *testing.B, want Outcome, decide func() Decision) {
+	b.Helper()
+	if d := decide(); d.Outcome != want {
+		b.Fatalf("outcome %s: %s", d.Outcome, d.Message)
+	}
+	b.ReportAllocs()
+	times := make([]time.Duration, 0, b.N)
+	for b.Loop() {
+		start := time.Now()
+		decide()
+		times = append(times, time.Since(start))
+	}
+	slices.Sort(times)
+	b.ReportMetric(float64(times[len(times)/2].Microseconds())/1000, "ms-p50")
+	b.ReportMetric(float64(times[len(times)*99/100].Microseconds())/1000, "ms-p99")
+}
+
+func decideBench(b *testing.B, s *Snapshot, p *Preemptor, o Oracle) Decision {
+	d, err := Decide(s, p, o)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return d
+}
+
+func BenchmarkPod(b *testing.B) {
+	for _, nodes := range []int{1000, 5000, 10000} {
+		for _, priorities := range []int{50, 1} {
+			b.Run(fmt.Sprintf("nodes=%d/priorities=%d", nodes, priorities), func(b *testing.B) {
+				s, p := podCluster(b, nodes, priorities).Snapshot(), podOf(1000, 4000, 8<<30, 0, 0, 1)
+				measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+			})
+		}
+	}
+}
+
+func BenchmarkGang(b *testing.B) {
+	for _, nodes := range []int{100, 1000, 5000, 10000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			s := gangCluster(b, nodes, 1).Snapshot()
+			p := gangOf(1000, nodes/10, members("w", nodes/10, 0, 8000, 32<<30, 8, 1))
+			measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+		})
+	}
+}
+
+func BenchmarkGroups(b *testing.B) {
+	for _, gpus := range []int64{1, 8} {
+		b.Run(fmt.Sprintf("nodes=5000/gpus=%d", gpus), func(b *testing.B) {
+			s := groupCluster(b, 5000).Snapshot()
+			p := gangOf(1000, 512, members("w", 512, 0, 1000, 4<<30, gpus, 1))
+			measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+		})
+	}
+}
+
+func BenchmarkLeaderAndWorkers(b *testing.B) {
+	s := gangCluster(b, 1000, 1).Snapshot()
+	p := gangOf(1000, 101, members("leader", 1, 0, 16000, 64<<30, 0, 1), members("w", 100, 1, 8000, 32<<30, 8, 1))
+	measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+}
+
+// hostSpread is an oracle of members that stay off each other's hosts, on every other node.
+type hostSpread struct {
+	Arithmetic
+	placed map[int]int
+	calls  int
+}
+
+func (*hostSpread) Stateful(int) bool { return true }
+
+func (h *hostSpread) Fits(_, node int) bool {
+	h.calls++
+	return h.placed[node] == 0
+}
+
+func (h *hostSpread) RemoveUnit(int)      { h.calls++ }
+func (h *hostSpread) RestoreUnit(int)     { h.calls++ }
+func (h *hostSpread) Place(_, node int)   { h.calls++; h.placed[node]++ }
+func (h *hostSpread) Unplace(_, node int) { h.calls++; h.placed[node]-- }
+
+func (*hostSpread) Admits(_, node int) string {
+	if node%2 == 1 {
+		return "didn't match the node selector"
+	}
+	return ""
+}
+
+func BenchmarkConstrained(b *testing.B) {
+	for _, priorities := range []int{1, 50} {
+		b.Run(fmt.Sprintf("nodes=1000/priorities=%d", priorities), func(b *testing.B) {
+			s := gangCluster(b, 1000, priorities).Snapshot()
+			p := gangOf(1000, 100, members("w", 100, 0, 8000, 32<<30, 8, 1))
+			h := &hostSpread{placed: map[int]int{}}
+			runs := 0
+			measure(b, Preempts, func() Decision {
+				runs++
+				return decideBench(b, s, p, h)
+			})
+			b.ReportMetric(float64(h.calls)/float64(runs), "oracle-calls")
+		})
+	}
+}
+
+// BenchmarkSnapshot is what a decision costs that starts without columns.
+func BenchmarkSnapshot(b *testing.B) {
+	kept := gangCluster(b, 5000, 1).Snapshot()
+	s := &Snapshot{Resources: kept.Resources, Nodes: kept.Nodes, Units: kept.Units}
+	p := gangOf(1000, 500, members("w", 500, 0, 8000, 32<<30, 8, 1))
+	measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+}
+
+// BenchmarkSteadyState reports what the columns of 5,000 nodes and 150,000 pods occupy, and what it costs to
+// keep them up to date when one node changes.
+func BenchmarkSteadyState(b *testing.B) {
+	before := heapInUse()
+	c := podCluster(b, 5000, 50)
+	names := heapOfNames(5000, 30)
+	perPod := (float64(heapInUse()-before) - float64(names)) / 150_000
+	st := &NodeState{Node: Node{Name: "node-00042", Free: Amounts{0, 0, 0, 0, 0}, Allocatable: Amounts{1, 1, 1, 1, 1}}}
+	for i := range 30 {
+		st.Pods = append(st.Pods, RunningPod{Pod: benchPod(42, i, Amounts{1000, 2 << 30, 0, 0, 1}), Priority: int32(i)})
+	}
+	for b.Loop() {
+		if err := c.SetNode(st); err != nil {
+			b.Fatal(err)
+		}
+		c.Snapshot()
+	}
+	b.ReportMetric(perPod, "bytes/pod")
+	runtime.KeepAlive(c)
+}
+
+// heapOfNames is what the names and UIDs of the pods occupy, which a scheduler's cache shares.
+func heapOfNames(nodes, pods int) uint64 {
+	before := heapInUse()
+	names := make([]string, 0, 2*nodes*pods)
+	for n := range nodes {
+		for i := range pods {
+			p := benchPod(n, i, nil)
+			names = append(names, p.Name, p.UID)
+		}
+	}
+	all := heapInUse() - before
+	runtime.KeepAlive(names)
+	return all - uint64(cap(names))*16
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}

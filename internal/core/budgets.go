@@ -1,0 +1,101 @@
+package core
+
+import "slices"
+
+// budgetDraw keeps count of what evictions leave of the disruption budgets.
+type budgetDraw struct {
+	s    *Snapshot
+	left []int64
+}
+
+func newBudgetDraw(s *Snapshot) *budgetDraw {
+	left := make([]int64, len(s.Budgets))
+	for i := range s.Budgets {
+		left[i] = int64(s.Budgets[i].Allowed)
+	}
+	return &budgetDraw{s: s, left: left}
+}
+
+// evict draws on the budgets of all pods of a unit together and returns how many of those pods break one.
+func (d *budgetDraw) evict(unit int32) int {
+	broken := 0
+	pods := d.s.Units[unit].Pods
+	for i := range pods {
+		breaks := false
+		for _, b := range pods[i].Budgets {
+			d.left[b]--
+			breaks = breaks || d.left[b] < 0
+		}
+		if breaks {
+			broken++
+		}
+	}
+	return broken
+}
+
+// spare takes an eviction back.
+func (d *budgetDraw) spare(unit int32) {
+	pods := d.s.Units[unit].Pods
+	for i := range pods {
+		for _, b := range pods[i].Budgets {
+			d.left[b]++
+		}
+	}
+}
+
+// splitByBudgets parts units into those whose eviction would break a budget, given that the ones before
+// them have gone, and the others. Both keep their order.
+func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
+	if len(s.Budgets) == 0 {
+		return nil, units
+	}
+	draw := newBudgetDraw(s)
+	for _, u := range units {
+		if draw.evict(u) > 0 {
+			breaking = append(breaking, u)
+		} else {
+			others = append(others, u)
+		}
+	}
+	return breaking, others
+}
+
+// breaksAlone reports whether evicting a unit breaks a budget even if nothing else goes.
+func breaksAlone(s *Snapshot, unit int32) bool {
+	for i := range s.Units[unit].Pods {
+		for _, b := range s.Units[unit].Pods[i].Budgets {
+			if s.Budgets[b].Allowed <= 0 {
+				return true
+			}
+		}
+	}
+	if len(s.Units[unit].Pods) == 1 {
+		return false
+	}
+	return newBudgetDraw(s).evict(unit) > 0
+}
+
+// breakers are the units that breaksAlone holds for, among those of lower priority.
+func breakers(s *Snapshot, c *columns, sus *suspects) []int32 {
+	if !c.budgeted {
+		return nil
+	}
+	var units []int32
+	for u := range s.Units {
+		unit := &s.Units[u]
+		if int64(unit.Priority) < sus.below && draws(unit) && breaksAlone(s, int32(u)) {
+			units = append(units, int32(u))
+		}
+	}
+	return slices.Clip(units)
+}
+
+// draws reports whether any pod of the unit has a disruption budget.
+func draws(u *Unit) bool {
+	for i := range u.Pods {
+		if len(u.Pods[i].Budgets) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,228 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"pgregory.net/rapid"
+)
+
+// build puts a snapshot together for a test. Nodes are named, and what is free is what pods leave over.
+type build struct {
+	s     Snapshot
+	nodes map[string]int
+}
+
+func clusterOf(resources ...string) *build {
+	return &build{s: Snapshot{Resources: resources}, nodes: map[string]int{}}
+}
+
+func amounts(a []int64, dims int) Amounts {
+	out := make(Amounts, dims)
+	copy(out, a)
+	return out
+}
+
+func (b *build) node(name string, allocatable ...int64) *build {
+	b.nodes[name] = len(b.s.Nodes)
+	dims := len(b.s.Resources)
+	b.s.Nodes = append(b.s.Nodes, Node{Name: name, Free: amounts(allocatable, dims), Allocatable: amounts(allocatable, dims)})
+	return b
+}
+
+// podOn makes a pod and takes its room.
+func (b *build) podOn(name, node string, request ...int64) Pod {
+	p := Pod{Namespace: "ns", Name: name, UID: "uid-" + name, Node: -1, Request: amounts(request, len(b.s.Resources))}
+	if n, ok := b.nodes[node]; ok {
+		p.Node = n
+		for r, v := range p.Request {
+			b.s.Nodes[n].Free[r] -= v
+		}
+	}
+	return p
+}
+
+// unitOption changes a unit after it is made.
+type unitOption func(u *Unit)
+
+func startedAt(t int64) unitOption {
+	return func(u *Unit) {
+		u.Start = t
+		for i := range u.Pods {
+			u.Pods[i].Start = t
+		}
+	}
+}
+
+func inPodGroup(uid string) unitOption { return func(u *Unit) { u.PodGroup = uid } }
+
+func withBudget(budgets ...int) unitOption {
+	return func(u *Unit) {
+		for i := range u.Pods {
+			u.Pods[i].Budgets = budgets
+		}
+	}
+}
+
+// pod adds a unit of one pod that occupies some of the first resource.
+func (b *build) pod(name, node string, priority int32, request int64, opts ...unitOption) *build {
+	return b.podOf(name, node, priority, []int64{request}, opts...)
+}
+
+func (b *build) podOf(name, node string, priority int32, request []int64, opts ...unitOption) *build {
+	u := Unit{Namespace: "ns", Name: name, UID: "uid-" + name, Priority: priority, Pods: []Pod{b.podOn(name, node, request...)}}
+	for _, o := range opts {
+		o(&u)
+	}
+	b.s.Units = append(b.s.Units, u)
+	return b
+}
+
+// group adds a whole group with a pod of the same size on every node that is named.
+func (b *build) group(name string, priority int32, request int64, nodes []string, opts ...unitOption) *build {
+	u := Unit{Namespace: "ns", Name: name, UID: "uid-" + name, Group: true, PodGroup: "uid-" + name, Priority: priority}
+	for i, n := range nodes {
+		u.Pods = append(u.Pods, b.podOn(fmt.Sprintf("%s-%d", name, i), n, request))
+	}
+	for _, o := range opts {
+		o(&u)
+	}
+	b.s.Units = append(b.s.Units, u)
+	return b
+}
+
+func (b *build) leaving(name, node string, request ...int64) *build {
+	b.s.Leaving = append(b.s.Leaving, b.podOn(name, node, request...))
+	return b
+}
+
+func (b *build) budget(allowed int32) *build {
+	b.s.Budgets = append(b.s.Budgets, Budget{Key: fmt.Sprintf("ns/pdb-%d", len(b.s.Budgets)), Allowed: allowed})
+	return b
+}
+
+func (b *build) snapshot() *Snapshot { return &b.s }
+
+// members makes a class of count members.
+func members(prefix string, count, firstRank int, request ...int64) Class {
+	c := Class{Request: request}
+	for i := range count {
+		name := fmt.Sprintf("%s-%02d", prefix, i)
+		c.Members = append(c.Members, Member{Name: name, UID: "uid-" + name, Rank: firstRank + i})
+	}
+	return c
+}
+
+func podOf(priority int32, request ...int64) *Preemptor {
+	return &Preemptor{
+		Namespace: "ns", Name: "p", UID: "uid-p", Priority: priority, MinCount: 1,
+		Classes: []Class{members("p", 1, 0, request...)},
+	}
+}
+
+func gangOf(priority int32, minCount int, classes ...Class) *Preemptor {
+	return &Preemptor{
+		Namespace: "ns", Name: "g", UID: "uid-g", PodGroup: "uid-g", Gang: true,
+		Priority: priority, MinCount: minCount, Classes: classes,
+	}
+}
+
+// chooser draws numbers below n: from rapid, which shrinks them, or from a plain source of random numbers.
+type chooser func(n int) int
+
+func fromRapid(t *rapid.T) chooser {
+	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }
+}
+
+func fromRand(seed uint64) chooser {
+	r := rand.New(rand.NewPCG(seed, 7))
+	return func(n int) int { return r.IntN(n) }
+}
+
+// randomShape bounds what randomCase makes.
+type randomShape struct {
+	nodes, units, members, classes int
+	gang, groups, budgets, leaving bool
+	// full makes as many units as there may be, on small nodes, with a preemptor above most of them.
+	full bool
+}
+
+// randomCase makes a small cluster and a preemptor.
+func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
+	dims := 1 + pick(2)
+	b := clusterOf([]string{"gpu", "cpu"}[:dims]...)
+	size := func(most int) []int64 {
+		out := make([]int64, dims)
+		for r := range out {
+			out[r] = int64(pick(most)) + 1
+		}
+		return out
+	}
+	n := 1 + pick(sh.nodes)
+	for i := range n {
+		b.node(fmt.Sprintf("n%d", i), slices.Repeat([]int64{int64(4 + pick(5))}, dims)...)
+	}
+	if sh.budgets {
+		for range 1 + pick(2) {
+			b.budget(int32(pick(3)))
+		}
+	}
+	units, lowest := 1+pick(sh.units), 1
+	if sh.full {
+		units, lowest = sh.units, 5
+	}
+	for i := range units {
+		randomUnit(b, pick, sh, i, n, size)
+	}
+	if sh.leaving {
+		for i := range pick(2) {
+			node := pick(n)
+			if request := size(3); fits(request, b.s.Nodes[node].Free) {
+				b.leaving(fmt.Sprintf("l%d", i), fmt.Sprintf("n%d", node), request...)
+			}
+		}
+	}
+	if !sh.gang {
+		return b.snapshot(), podOf(int32(lowest+pick(6)), size(6)...)
+	}
+	var classes []Class
+	total := 0
+	for c := range 1 + pick(sh.classes) {
+		count := 1 + pick(sh.members)
+		classes = append(classes, members(fmt.Sprintf("c%d", c), count, total, size(6)...))
+		total += count
+	}
+	return b.snapshot(), gangOf(int32(lowest+pick(6)), max(1+pick(total), min(lowest-1, total)), classes...)
+}
+
+// randomUnit adds a pod or a group where there is room for it.
+func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(int) []int64) {
+	var opts []unitOption
+	opts = append(opts, startedAt(int64(pick(4))))
+	if sh.budgets && pick(2) == 0 {
+		opts = append(opts, withBudget(pick(len(b.s.Budgets))))
+	}
+	priority, request := int32(pick(6)), size(4)
+	count := 1
+	if sh.groups && pick(3) == 0 {
+		count = 1 + pick(4)
+	}
+	u := Unit{
+		Namespace: "ns", Name: fmt.Sprintf("u%d", i), UID: fmt.Sprintf("uid-u%d", i), Priority: priority,
+		Group: count > 1,
+	}
+	for j := range count {
+		n := pick(nodes)
+		if fits(request, b.s.Nodes[n].Free) {
+			u.Pods = append(u.Pods, b.podOn(fmt.Sprintf("u%d-%d", i, j), fmt.Sprintf("n%d", n), request...))
+		}
+	}
+	if len(u.Pods) == 0 {
+		return
+	}
+	for _, o := range opts {
+		o(&u)
+	}
+	b.s.Units = append(b.s.Units, u)
+}

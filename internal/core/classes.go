@@ -1,0 +1,105 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// want is how many members of a class have to be placed.
+type want struct{ class, count int }
+
+// total is the number of members wanted.
+func total(ws []want) int {
+	n := 0
+	for _, w := range ws {
+		n += w.count
+	}
+	return n
+}
+
+// firstMembers counts, by class, the members of lowest rank.
+func firstMembers(classes []Class, count int) []int {
+	type ranked struct {
+		class  int
+		member *Member
+	}
+	var all []ranked
+	for c := range classes {
+		for i := range classes[c].Members {
+			all = append(all, ranked{class: c, member: &classes[c].Members[i]})
+		}
+	}
+	slices.SortFunc(all, func(a, b ranked) int { return byRank(a.member, b.member) })
+	counts := make([]int, len(classes))
+	for _, m := range all[:min(count, len(all))] {
+		counts[m.class]++
+	}
+	return counts
+}
+
+// byRank orders members by rank, and by UID and name where ranks are the same.
+func byRank(a, b *Member) int {
+	return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
+}
+
+// allMembers counts every member, by class.
+func allMembers(classes []Class) []int {
+	counts := make([]int, len(classes))
+	for c := range classes {
+		counts[c] = len(classes[c].Members)
+	}
+	return counts
+}
+
+// hardestFirst orders counts by class so that the members that are hardest to place choose first: those
+// that care about other pods, then those that ask for the largest part of a node.
+func (v *view) hardestFirst(counts []int) []want {
+	largest := make([]int64, v.dims)
+	for n := range v.s.Nodes {
+		for r, a := range v.s.Nodes[n].Allocatable {
+			largest[r] = max(largest[r], roomAmount(a))
+		}
+	}
+	share := func(class int) float64 {
+		var most float64
+		for r, a := range v.wanted[class] {
+			if a > 0 && largest[r] > 0 {
+				most = max(most, float64(a)/float64(largest[r]))
+			}
+		}
+		return most
+	}
+	stateful := func(class int) int {
+		if v.stateful[class] {
+			return 0
+		}
+		return 1
+	}
+	var ws []want
+	for c, n := range counts {
+		if n > 0 {
+			ws = append(ws, want{class: c, count: n})
+		}
+	}
+	slices.SortFunc(ws, func(a, b want) int {
+		return cmp.Or(
+			cmp.Compare(stateful(a.class), stateful(b.class)),
+			cmp.Compare(share(b.class), share(a.class)),
+			slices.Compare(v.wanted[b.class], v.wanted[a.class]),
+			byRank(v.first(a.class), v.first(b.class)),
+		)
+	})
+	return ws
+}
+
+// first is the first member of a class by rank.
+func (v *view) first(class int) *Member {
+	ms := v.p.Classes[class].Members
+	lowest := &ms[0]
+	for i := range ms {
+		if byRank(&ms[i], lowest) < 0 {
+			lowest = &ms[i]
+		}
+	}
+	return lowest
+}

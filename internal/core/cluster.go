@@ -1,0 +1,250 @@
+package core
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Cluster keeps the columns that a search reads from one decision to the next, so that a decision costs
+// what has changed since and not what the cluster holds. The caller tells it about nodes one at a time, when
+// something on them has changed, and takes a [Snapshot] for each decision, which copies nothing.
+//
+// A Snapshot is good until the next change of the Cluster. Its Units have empty slots, without pods, where
+// units have gone. Only one goroutine may use a Cluster at a time.
+type Cluster struct {
+	s Snapshot
+	c columns
+	// slots are the nodes' positions by name; idleNodes and idleUnits are positions free for reuse.
+	slots                map[string]int32
+	idleNodes, idleUnits []int32
+	// onNode lists the units with a pod on each node.
+	onNode [][]int32
+	// whole has the unit of each PodGroup that is preempted as a whole, by UID.
+	whole map[string]int32
+	// undated are the groups that go by the start of their earliest member.
+	undated map[int32]bool
+	// going are the leaving pods by node.
+	going map[int32][]Pod
+	// dirty are the nodes whose columns are out of date.
+	dirty                     map[int32]bool
+	namesChanged, goingChange bool
+	// guarded counts pods with budgets, and spanning units with several pods.
+	guarded, spanning int
+	// known are the request vectors in use: most pods share a few.
+	known map[string]Amounts
+}
+
+// NodeState is all there is to know about a node.
+type NodeState struct {
+	Node
+	// Pods are the running pods on the node, Leaving the terminating ones. Their Node field is ignored.
+	Pods    []RunningPod
+	Leaving []Pod
+}
+
+// RunningPod is a pod with what makes it a unit, or part of one.
+type RunningPod struct {
+	Pod
+	// Priority is the pod's own; it counts only where there is no group.
+	Priority int32
+	// Group is the pod's PodGroup, nil for none.
+	Group *Group
+}
+
+// Group is a PodGroup as its pods see it.
+type Group struct {
+	Namespace, Name, UID string
+	// Priority is that of all members.
+	Priority int32
+	// Whole is true in disruption mode PodGroup.
+	Whole bool
+	// Start is when the group was first whole, in nanoseconds since 1970; 0 to go by the earliest member.
+	Start int64
+}
+
+// Hold is room on a node that is not free for one preemptor, because pods that it has to respect have been
+// promised it.
+type Hold struct {
+	Node    string
+	Request Amounts
+}
+
+// NewCluster makes an empty cluster of the given dimensions. They cannot change: a resource that turns up
+// later takes a new Cluster.
+func NewCluster(resources []string) *Cluster {
+	return &Cluster{
+		s:     Snapshot{Resources: slices.Clone(resources)},
+		c:     columns{dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32)},
+		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
+		going: make(map[int32][]Pod), dirty: make(map[int32]bool), known: make(map[string]Amounts),
+	}
+}
+
+// Resources are the dimensions of every Amounts.
+func (c *Cluster) Resources() []string { return c.s.Resources }
+
+// SetBudgets replaces the disruption budgets. Pods refer to them by position, so a budget keeps its position
+// as long as a pod that refers to it has not been set anew.
+func (c *Cluster) SetBudgets(budgets []Budget) {
+	n := len(c.s.Budgets)
+	c.s.Budgets = append(c.s.Budgets[:0:0], budgets...)
+	c.padBudgets(n)
+}
+
+// padBudgets makes room for budgets that pods refer to and nobody has described: they allow everything.
+func (c *Cluster) padBudgets(n int) {
+	for len(c.s.Budgets) < n {
+		c.s.Budgets = append(c.s.Budgets, Budget{Allowed: math.MaxInt32})
+	}
+}
+
+// SetNode adds a node, or replaces all that is known of it. The error wraps ErrBadInput; the node is then
+// left as it was.
+func (c *Cluster) SetNode(st *NodeState) error {
+	if err := c.check(st); err != nil {
+		return err
+	}
+	slot, ok := c.slots[st.Name]
+	if ok {
+		c.empty(slot)
+	} else {
+		slot = c.newSlot(st.Name)
+	}
+	n := &c.s.Nodes[slot]
+	n.Free, n.Allocatable = slices.Clone(st.Free), c.intern(st.Allocatable)
+	for i := range st.Pods {
+		c.addPod(slot, &st.Pods[i])
+	}
+	if len(st.Leaving) > 0 {
+		pods := slices.Clone(st.Leaving)
+		for i := range pods {
+			pods[i].Node = int(slot)
+		}
+		c.going[slot], c.goingChange = pods, true
+	}
+	c.dirty[slot] = true
+	return nil
+}
+
+// RemoveNode forgets a node and what runs on it.
+func (c *Cluster) RemoveNode(name string) {
+	slot, ok := c.slots[name]
+	if !ok {
+		return
+	}
+	c.empty(slot)
+	delete(c.slots, name)
+	delete(c.dirty, slot)
+	c.s.Nodes[slot] = Node{gone: true}
+	c.c.nodes[slot], c.c.sound[slot] = nodeColumn{}, false
+	c.idleNodes = append(c.idleNodes, slot)
+	c.namesChanged = true
+}
+
+// Snapshot is the cluster as it stands, less some held room. It is good until the next change.
+func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
+	c.refresh()
+	s := c.s
+	s.columns = &c.c
+	if len(held) > 0 {
+		kept := c.c
+		kept.free, kept.later = slices.Clone(kept.free), slices.Clone(kept.later)
+		for _, h := range held {
+			slot, ok := c.slots[h.Node]
+			if !ok || len(h.Request) != kept.dims {
+				continue
+			}
+			for r, v := range h.Request {
+				i := int(slot)*kept.dims + r
+				kept.free[i] = roomAmount(addSaturating(kept.free[i], -usedAmount(v)))
+				kept.later[i] = roomAmount(addSaturating(kept.later[i], -usedAmount(v)))
+			}
+		}
+		s.columns = &kept
+	}
+	return &s
+}
+
+func (c *Cluster) check(st *NodeState) error {
+	dims := len(c.s.Resources)
+	if err := validateNode(&st.Node, dims); err != nil {
+		return err
+	}
+	pod := func(p *Pod) error {
+		if len(p.Request) != dims {
+			return fmt.Errorf("%w: pod %s/%s has %d amounts for %d resources",
+				ErrBadInput, p.Namespace, p.Name, len(p.Request), dims)
+		}
+		return validateBudgets(p, math.MaxInt32)
+	}
+	for i := range st.Pods {
+		if err := pod(&st.Pods[i].Pod); err != nil {
+			return err
+		}
+	}
+	for i := range st.Leaving {
+		if err := pod(&st.Leaving[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) newSlot(name string) int32 {
+	c.namesChanged = true
+	var slot int32
+	if n := len(c.idleNodes); n > 0 {
+		slot, c.idleNodes = c.idleNodes[n-1], c.idleNodes[:n-1]
+	} else {
+		slot = int32(len(c.s.Nodes))
+		c.s.Nodes = append(c.s.Nodes, Node{})
+		c.onNode = append(c.onNode, nil)
+		c.c.nodes = append(c.c.nodes, nodeColumn{})
+		c.c.sound = append(c.c.sound, false)
+		c.c.free = append(c.c.free, make([]int64, c.c.dims)...)
+		c.c.later = append(c.c.later, make([]int64, c.c.dims)...)
+	}
+	c.s.Nodes[slot] = Node{Name: name}
+	c.slots[name] = slot
+	return slot
+}
+
+// refresh brings everything that is out of date up to date.
+func (c *Cluster) refresh() {
+	b := &columnBuilder{s: &c.s, dims: c.c.dims}
+	var entries []entry
+	for slot := range c.dirty {
+		b.rows, entries = b.rows[:0], entries[:0]
+		for _, at := range c.onNode[slot] {
+			pods := c.s.Units[at].Pods
+			for i := range pods {
+				if pods[i].Node == int(slot) {
+					entries = b.add(entries, at, pods[i].Request)
+				}
+			}
+		}
+		free, later := c.c.free[int(slot)*c.c.dims:][:c.c.dims], c.c.later[int(slot)*c.c.dims:][:c.c.dims]
+		for r, v := range c.s.Nodes[slot].Free {
+			free[r], later[r] = roomAmount(v), roomAmount(v)
+		}
+		for i := range c.going[slot] {
+			addTo(later, c.going[slot][i].Request)
+		}
+		c.c.nodes[slot], c.c.sound[slot] = b.column(entries, later)
+	}
+	clear(c.dirty)
+	c.c.budgeted, c.c.spanning = c.guarded > 0, c.spanning > 0
+	if c.namesChanged {
+		c.c.sortNodes(&c.s)
+		c.namesChanged = false
+	}
+	if c.goingChange {
+		c.s.Leaving = nil
+		for _, slot := range slices.Sorted(maps.Keys(c.going)) {
+			c.s.Leaving = append(c.s.Leaving, c.going[slot]...)
+		}
+		c.goingChange = false
+	}
+}

@@ -1,0 +1,161 @@
+package core
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// feed tells a Cluster what a Snapshot holds of one node.
+func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node int) {
+	st := &NodeState{Node: s.Nodes[node]}
+	for u := range s.Units {
+		unit := &s.Units[u]
+		for i := range unit.Pods {
+			if unit.Pods[i].Node != node {
+				continue
+			}
+			rp := RunningPod{Pod: unit.Pods[i], Priority: unit.Priority}
+			if unit.Group || unit.PodGroup != "" {
+				rp.Group = &Group{
+					Namespace: unit.Namespace, Name: unit.Name, UID: unit.PodGroup,
+					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start,
+				}
+			}
+			st.Pods = append(st.Pods, rp)
+		}
+	}
+	for i := range s.Leaving {
+		if s.Leaving[i].Node == node {
+			st.Leaving = append(st.Leaving, s.Leaving[i])
+		}
+	}
+	if err := c.SetNode(st); err != nil {
+		t.Fatalf("SetNode: %v", err)
+	}
+}
+
+// named gives units the names that a Cluster derives from pods and groups.
+func named(s *Snapshot) *Snapshot {
+	for u := range s.Units {
+		unit := &s.Units[u]
+		if unit.Group {
+			unit.PodGroup = unit.UID
+		} else {
+			unit.Name, unit.UID = unit.Pods[0].Name, unit.Pods[0].UID
+		}
+	}
+	return s
+}
+
+// TestClusterDecidesLikeASnapshot feeds a Cluster with one cluster, then changes it node by node into
+// another one: decisions are those on a Snapshot made from scratch.
+func TestClusterDecidesLikeASnapshot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pick := fromRapid(t)
+		sh := drawShape(t)
+		before, _ := randomCase(pick, sh)
+		before = named(before)
+		// All cases have the same two dimensions here.
+		after, p := randomCase(pick, sh)
+		after = named(after)
+		if len(before.Resources) != len(after.Resources) {
+			return
+		}
+		c := NewCluster(after.Resources)
+		c.SetBudgets(before.Budgets)
+		for n := range before.Nodes {
+			feed(t, c, before, n)
+		}
+		c.Snapshot()
+		c.SetBudgets(after.Budgets)
+		for n := range before.Nodes {
+			if n >= len(after.Nodes) || pick(2) == 0 {
+				c.RemoveNode(before.Nodes[n].Name)
+			}
+		}
+		r := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
+		for _, n := range r.Perm(len(after.Nodes)) {
+			feed(t, c, after, n)
+		}
+		want, got := decideOrFail(t, after, p, nil), decideOrFail(t, c.Snapshot(), p, nil)
+		if a, b := toJSON(t, &want), toJSON(t, &got); a != b {
+			t.Fatalf("from scratch and from columns:\n%s\n%s", a, b)
+		}
+	})
+}
+
+func TestClusterHolds(t *testing.T) {
+	c := NewCluster([]string{"gpu"})
+	for _, name := range []string{"a", "b"} {
+		if err := c.SetNode(&NodeState{Node: Node{Name: name, Free: Amounts{8}, Allocatable: Amounts{8}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := []Hold{{Node: "a", Request: Amounts{4}}, {Node: "gone", Request: Amounts{1}}}
+	d := mustDecide(t, c.Snapshot(held...), podOf(10, 8), nil)
+	if got := nodesUsed(&d); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("with held room on a: nodes %v, want [b]", got)
+	}
+	if d = mustDecide(t, c.Snapshot(), podOf(10, 8), nil); d.Placements[0].Node != "a" {
+		t.Errorf("without: node %s, want a", d.Placements[0].Node)
+	}
+}
+
+func TestClusterRefuses(t *testing.T) {
+	tests := map[string]*NodeState{
+		"node of the wrong size":    {Node: Node{Name: "a"}},
+		"pod of the wrong size":     {Node: Node{Name: "a", Free: Amounts{1}, Allocatable: Amounts{1}}, Pods: make([]RunningPod, 1)},
+		"leaving of the wrong size": {Node: Node{Name: "a", Free: Amounts{1}, Allocatable: Amounts{1}}, Leaving: make([]Pod, 1)},
+		"negative budget": {
+			Node: Node{Name: "a", Free: Amounts{1}, Allocatable: Amounts{1}},
+			Pods: []RunningPod{{Pod: Pod{Request: Amounts{1}, Budgets: []int{-1}}}},
+		},
+	}
+	for name, st := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := NewCluster([]string{"gpu"})
+			if err := c.SetNode(st); err == nil {
+				t.Error("no error")
+			}
+			if n := len(c.Snapshot().Nodes); n != 0 {
+				t.Errorf("%d nodes, want none", n)
+			}
+		})
+	}
+}
+
+func TestClusterForgetsWhatHasGone(t *testing.T) {
+	c := NewCluster([]string{"gpu"})
+	c.SetBudgets([]Budget{{Key: "b", Allowed: 1}})
+	job := &Group{Namespace: "ns", Name: "job", UID: "job", Priority: 3, Whole: true}
+	for round := range 5 {
+		for i := range 3 {
+			name := fmt.Sprintf("n%d", i)
+			pod := Pod{Name: fmt.Sprintf("p%d-%d", round, i), UID: fmt.Sprintf("p%d-%d", round, i), Request: Amounts{1}, Budgets: []int{4}}
+			st := &NodeState{
+				Node: Node{Name: name, Free: Amounts{0}, Allocatable: Amounts{8}},
+				Pods: []RunningPod{{Pod: pod, Priority: 1}, {Pod: pod, Group: job}},
+			}
+			if err := c.SetNode(st); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.RemoveNode("n2")
+		c.Snapshot()
+	}
+	if got := len(c.s.Units); got > 6 {
+		t.Errorf("%d slots for units, want them reused", got)
+	}
+	c.RemoveNode("n0")
+	c.RemoveNode("n1")
+	if s := c.Snapshot(); len(s.columns.byName) != 0 || len(c.c.perPriority) != 0 || c.guarded != 0 || c.spanning != 0 || len(c.whole) != 0 {
+		t.Errorf("something is left: %+v", c)
+	}
+	if d := mustDecide(t, c.Snapshot(), podOf(10, 1), nil); d.Outcome != Infeasible {
+		t.Errorf("outcome %s, want %s", d.Outcome, Infeasible)
+	}
+}

@@ -1,0 +1,163 @@
+package core
+
+import (
+	"encoding/binary"
+	"slices"
+)
+
+// intern shares equal vectors.
+func (c *Cluster) intern(a Amounts) Amounts {
+	key := make([]byte, 0, 64)
+	for _, v := range a {
+		key = binary.LittleEndian.AppendUint64(key, uint64(v))
+	}
+	if known, ok := c.known[string(key)]; ok {
+		return known
+	}
+	a = slices.Clone(a)
+	c.known[string(key)] = a
+	return a
+}
+
+// addPod adds a running pod, as a unit of its own or to its group.
+func (c *Cluster) addPod(slot int32, rp *RunningPod) {
+	pod := rp.Pod
+	pod.Node, pod.Request = int(slot), c.intern(rp.Request)
+	if len(pod.Budgets) > 0 {
+		c.guarded++
+		c.padBudgets(slices.Max(pod.Budgets) + 1)
+	}
+	g := rp.Group
+	if g == nil || !g.Whole {
+		u := Unit{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Priority: rp.Priority, Start: pod.Start, Pods: []Pod{pod},
+		}
+		if g != nil {
+			u.PodGroup, u.Priority = g.UID, g.Priority
+		}
+		c.onNode[slot] = append(c.onNode[slot], c.newUnit(&u))
+		return
+	}
+	at, ok := c.whole[g.UID]
+	if !ok {
+		at = c.newUnit(&Unit{
+			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID,
+			Priority: g.Priority, Start: g.Start,
+		})
+		c.whole[g.UID] = at
+	}
+	u := &c.s.Units[at]
+	c.regroup(u, g)
+	if !slices.Contains(c.onNode[slot], at) {
+		c.onNode[slot] = append(c.onNode[slot], at)
+	}
+	u.Pods = append(u.Pods, pod)
+	if len(u.Pods) == 2 {
+		c.spanning++
+	}
+	delete(c.undated, at)
+	if g.Start == 0 {
+		c.undated[at] = true
+		u.Start = earliestStart(u.Pods)
+	}
+	c.disturb(u)
+}
+
+// regroup takes over what is new about a group.
+func (c *Cluster) regroup(u *Unit, g *Group) {
+	if u.Priority != g.Priority {
+		c.uncount(u.Priority)
+		c.c.perPriority[g.Priority]++
+	}
+	u.Namespace, u.Name, u.Priority, u.Start = g.Namespace, g.Name, g.Priority, g.Start
+}
+
+// uncount forgets one unit of a priority.
+func (c *Cluster) uncount(priority int32) {
+	if c.c.perPriority[priority]--; c.c.perPriority[priority] == 0 {
+		delete(c.c.perPriority, priority)
+	}
+}
+
+// earliestStart is the first start of any pod; 0 where none has started.
+func earliestStart(pods []Pod) int64 {
+	first := int64(0)
+	for i := range pods {
+		if s := pods[i].Start; s != 0 && (first == 0 || s < first) {
+			first = s
+		}
+	}
+	return first
+}
+
+// disturb marks the columns that a unit is in: its rank may have changed.
+func (c *Cluster) disturb(u *Unit) {
+	for i := range u.Pods {
+		c.dirty[int32(u.Pods[i].Node)] = true
+	}
+}
+
+func (c *Cluster) newUnit(u *Unit) int32 {
+	var at int32
+	if n := len(c.idleUnits); n > 0 {
+		at, c.idleUnits = c.idleUnits[n-1], c.idleUnits[:n-1]
+	} else {
+		at = int32(len(c.s.Units))
+		c.s.Units = append(c.s.Units, Unit{})
+	}
+	c.s.Units[at] = *u
+	c.c.perPriority[u.Priority]++
+	if u.PodGroup != "" {
+		c.c.groups[u.PodGroup] = append(c.c.groups[u.PodGroup], at)
+	}
+	return at
+}
+
+// empty takes everything off a node.
+func (c *Cluster) empty(slot int32) {
+	for _, at := range c.onNode[slot] {
+		u := &c.s.Units[at]
+		before := len(u.Pods)
+		u.Pods = slices.DeleteFunc(u.Pods, func(p Pod) bool {
+			here := p.Node == int(slot)
+			if here && len(p.Budgets) > 0 {
+				c.guarded--
+			}
+			return here
+		})
+		if before > 1 && len(u.Pods) <= 1 {
+			c.spanning--
+		}
+		if len(u.Pods) == 0 {
+			c.dropUnit(at)
+			continue
+		}
+		if c.undated[at] {
+			u.Start = earliestStart(u.Pods)
+		}
+		c.disturb(u)
+	}
+	c.onNode[slot] = nil
+	if _, ok := c.going[slot]; ok {
+		delete(c.going, slot)
+		c.goingChange = true
+	}
+}
+
+func (c *Cluster) dropUnit(at int32) {
+	u := &c.s.Units[at]
+	c.uncount(u.Priority)
+	if u.Group {
+		delete(c.whole, u.UID)
+		delete(c.undated, at)
+	}
+	if u.PodGroup != "" {
+		left := slices.DeleteFunc(c.c.groups[u.PodGroup], func(x int32) bool { return x == at })
+		if c.c.groups[u.PodGroup] = left; len(left) == 0 {
+			delete(c.c.groups, u.PodGroup)
+		}
+	}
+	*u = Unit{}
+	c.idleUnits = append(c.idleUnits, at)
+}

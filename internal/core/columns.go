@@ -1,0 +1,182 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// columns are what a search reads of a Snapshot: flat vectors of room by node, and for every node its units
+// by importance with running sums of what they would free. A [Cluster] keeps them from one decision to the
+// next; for a bare Snapshot they are made on the spot.
+type columns struct {
+	dims int
+	// free is each node's room now; later is its room once leaving pods have left. dims values per node.
+	free, later []int64
+	// sound marks the nodes whose quantities are all within range. Others take no part.
+	sound []bool
+	nodes []nodeColumn
+	// byName lists the live nodes by name; rank is the inverse, which breaks ties between nodes.
+	byName, rank []int32
+	// perPriority counts the units of each priority.
+	perPriority map[int32]int
+	// budgeted is true where some unit draws on a budget, spanning where some unit has more than one pod.
+	budgeted, spanning bool
+	// groups lists the units of each PodGroup by its UID; nil where nobody has kept such an index.
+	groups map[string][]int32
+}
+
+// nodeColumn holds the units with pods on one node, least important first.
+type nodeColumn struct {
+	units      []int32
+	priorities []int32
+	// starts are the units' starts, those that have not started last.
+	starts []int64
+	// sums has dims values for every prefix of units, the empty one included: what the prefix would free.
+	sums []int64
+	// widest is the most that a single unit would free, by resource.
+	widest []int64
+}
+
+// entry is one unit's part of a node while a column is made.
+type entry struct {
+	unit int32
+	row  int32
+}
+
+// columnBuilder makes node columns; it keeps its scratch space between nodes.
+type columnBuilder struct {
+	s    *Snapshot
+	dims int
+	rows []int64
+}
+
+// add gathers a pod of a unit into the entries of its node.
+func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entry {
+	if l := len(entries); l == 0 || entries[l-1].unit != unit {
+		entries = append(entries, entry{unit: unit, row: int32(len(b.rows) / max(b.dims, 1))})
+		b.rows = append(b.rows, make([]int64, b.dims)...)
+	}
+	row := b.rows[int(entries[len(entries)-1].row)*b.dims:][:b.dims]
+	for r, v := range request {
+		row[r] = addSaturating(row[r], usedAmount(v))
+	}
+	return entries
+}
+
+// column sorts the entries of a node into its column and reports whether all sums are within range of the
+// node's room.
+func (b *columnBuilder) column(entries []entry, free []int64) (nodeColumn, bool) {
+	n := len(entries)
+	slices.SortFunc(entries, func(x, y entry) int { return -compareUnits(b.s, x.unit, y.unit) })
+	numbers := make([]int32, 2*n)
+	amounts := make([]int64, n+(n+2)*b.dims)
+	starts := amounts[:n:n]
+	amounts = amounts[n:]
+	col := nodeColumn{
+		units: numbers[:n:n], priorities: numbers[n:], starts: starts,
+		sums: amounts[: (n+1)*b.dims : (n+1)*b.dims], widest: amounts[(n+1)*b.dims:],
+	}
+	for i, e := range entries {
+		u := &b.s.Units[e.unit]
+		col.units[i], col.priorities[i], starts[i] = e.unit, u.Priority, startOrLast(u.Start)
+		row := b.rows[int(e.row)*b.dims:][:b.dims]
+		before, after := col.sums[i*b.dims:][:b.dims], col.sums[(i+1)*b.dims:][:b.dims]
+		for r, v := range row {
+			after[r] = addSaturating(before[r], v)
+			col.widest[r] = max(col.widest[r], v)
+		}
+	}
+	for r, v := range col.sums[n*b.dims:] {
+		if v > maxAmount || free[r] > maxAmount || free[r] < -maxAmount {
+			return nodeColumn{sums: make([]int64, b.dims), widest: make([]int64, b.dims)}, false
+		}
+	}
+	return col, true
+}
+
+// compareUnits is moreImportant for units by index.
+func compareUnits(s *Snapshot, a, b int32) int {
+	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
+}
+
+// newColumns makes the columns of a Snapshot.
+func newColumns(s *Snapshot) *columns {
+	dims, n := len(s.Resources), len(s.Nodes)
+	c := &columns{
+		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
+		sound: make([]bool, n), nodes: make([]nodeColumn, n), perPriority: make(map[int32]int),
+	}
+	b := &columnBuilder{s: s, dims: dims}
+	entries := make([][]entry, n)
+	for u := range s.Units {
+		unit := &s.Units[u]
+		c.perPriority[unit.Priority]++
+		c.spanning = c.spanning || len(unit.Pods) > 1
+		for i := range unit.Pods {
+			p := &unit.Pods[i]
+			c.budgeted = c.budgeted || len(p.Budgets) > 0
+			if p.Node >= 0 {
+				entries[p.Node] = b.add(entries[p.Node], int32(u), p.Request)
+			}
+		}
+	}
+	for i := range s.Nodes {
+		for r, v := range s.Nodes[i].Free {
+			c.free[i*dims+r], c.later[i*dims+r] = roomAmount(v), roomAmount(v)
+		}
+	}
+	for i := range s.Leaving {
+		if p := &s.Leaving[i]; p.Node >= 0 {
+			addTo(c.later[p.Node*dims:][:dims], p.Request)
+		}
+	}
+	for i := range s.Nodes {
+		c.nodes[i], c.sound[i] = b.column(entries[i], c.later[i*dims:][:dims])
+	}
+	c.sortNodes(s)
+	return c
+}
+
+func addTo(room []int64, request Amounts) {
+	for r, v := range request {
+		room[r] = addSaturating(room[r], usedAmount(v))
+	}
+}
+
+// sortNodes orders the live nodes by name, and by position where names are the same.
+func (c *columns) sortNodes(s *Snapshot) {
+	c.byName = make([]int32, 0, len(s.Nodes))
+	for i := range s.Nodes {
+		if !s.Nodes[i].gone {
+			c.byName = append(c.byName, int32(i))
+		}
+	}
+	byName := func(a, b int32) int {
+		return cmp.Or(strings.Compare(s.Nodes[a].Name, s.Nodes[b].Name), cmp.Compare(a, b))
+	}
+	if !slices.IsSortedFunc(c.byName, byName) {
+		slices.SortFunc(c.byName, byName)
+	}
+	c.rank = make([]int32, len(s.Nodes))
+	for i, n := range c.byName {
+		c.rank[n] = int32(i)
+	}
+}
+
+// count is how many units of the column have a priority below the given one.
+func (col *nodeColumn) count(below int64) int {
+	lo, hi := 0, len(col.priorities)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if int64(col.priorities[mid]) < below {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// sum is what the first k units of the column would free.
+func (col *nodeColumn) sum(k, dims int) []int64 { return col.sums[k*dims:][:dims] }

@@ -1,0 +1,167 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Outcome says what becomes of the preemptor.
+type Outcome string
+
+const (
+	// Fits: there is room as things are.
+	Fits Outcome = "Fits"
+	// Waits: there is room once the pods that are leaving have left; nothing more has to go.
+	Waits Outcome = "Waits"
+	// Preempts: there is room once the victims have left.
+	Preempts Outcome = "Preempts"
+	// Infeasible: there is no room, whatever may be taken.
+	Infeasible Outcome = "Infeasible"
+)
+
+// Decision is the one result of a search: a value, which others carry out, show or record. The same input
+// gives the same Decision, byte for byte in JSON.
+type Decision struct {
+	// Outcome says which of the fields below are set.
+	Outcome Outcome `json:"outcome"`
+	// Preemptor is who asked.
+	Preemptor Preemptor `json:"preemptor"`
+	// Placements say where each member goes; members of the surplus that found no room are left out.
+	Placements []Placement `json:"placements,omitempty"`
+	// Victims are the units that have to go, most important first.
+	Victims []Victim `json:"victims,omitempty"`
+	// Reprieved counts the units that the policy would have let go and that stay.
+	Reprieved int `json:"reprieved"`
+	// ReprievedUnits name the most important of them on the nodes that the preemptor gets, up to a cap.
+	ReprievedUnits []UnitRef `json:"reprievedUnits,omitempty"`
+	// Protected counts the units that the policy protects, by rule.
+	Protected []RuleCount `json:"protected,omitempty"`
+	// ProtectedUnits name the least important of them, the ones closest to being taken, up to a cap.
+	ProtectedUnits []ProtectedUnit `json:"protectedUnits,omitempty"`
+	// Ceiling is the priority above which no unit was at risk; nil unless units were.
+	Ceiling *int32 `json:"ceiling,omitempty"`
+	// Score is what the victims cost; nil unless there are any.
+	Score *Score `json:"score,omitempty"`
+	// NodesOut counts, by reason, the nodes that could not take a member even with everything eligible gone.
+	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
+	// Message is the whole in one short sentence.
+	Message string `json:"message"`
+}
+
+// Placement puts one member on one node.
+type Placement struct {
+	Member string `json:"member"`
+	UID    string `json:"uid"`
+	Node   string `json:"node"`
+}
+
+// Victim is one unit that has to go.
+type Victim struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Group tells a whole PodGroup from a single pod.
+	Group    bool  `json:"group"`
+	Priority int32 `json:"priority"`
+	// Rule is what allowed it.
+	Rule Rule `json:"rule"`
+	// Pods are all that go with the unit.
+	Pods []VictimPod `json:"pods"`
+}
+
+// VictimPod is one pod of a victim.
+type VictimPod struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	Node      string `json:"node,omitempty"`
+}
+
+// RuleCount counts units by the rule that protects them.
+type RuleCount struct {
+	Rule  Rule `json:"rule"`
+	Units int  `json:"units"`
+}
+
+// ReasonCount counts nodes by the reason they are out.
+type ReasonCount struct {
+	Reason string `json:"reason"`
+	Nodes  int    `json:"nodes"`
+}
+
+// UnitRef names a unit that stays.
+type UnitRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Group tells a whole PodGroup from a single pod.
+	Group    bool  `json:"group"`
+	Priority int32 `json:"priority"`
+}
+
+// ProtectedUnit is a unit that the policy protects.
+type ProtectedUnit struct {
+	UnitRef
+	// Rule is what protects it.
+	Rule Rule `json:"rule"`
+	// Until is when the protection ends, in nanoseconds since 1970; left out where it has no end of its own.
+	Until int64 `json:"until,omitempty"`
+}
+
+func refOf(u *Unit) UnitRef {
+	return UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.Priority}
+}
+
+// victimsOf describes units as victims, each with its pods by name.
+func victimsOf(s *Snapshot, p *Preemptor, units []int32) []Victim {
+	out := make([]Victim, 0, len(units))
+	for _, i := range units {
+		u := &s.Units[i]
+		v := Victim{
+			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
+			Priority: u.Priority, Rule: Judge(p, u).Rule, Pods: make([]VictimPod, 0, len(u.Pods)),
+		}
+		for j := range u.Pods {
+			pod := VictimPod{Namespace: u.Pods[j].Namespace, Name: u.Pods[j].Name, UID: u.Pods[j].UID}
+			if n := u.Pods[j].Node; n >= 0 {
+				pod.Node = s.Nodes[n].Name
+			}
+			v.Pods = append(v.Pods, pod)
+		}
+		slices.SortFunc(v.Pods, func(a, b VictimPod) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		})
+		out = append(out, v)
+	}
+	return out
+}
+
+// placementsOf hands the seats of each class, by name of the node, to its members, by rank, and lists all of
+// them by rank.
+func placementsOf(v *view, seats []seat) []Placement {
+	seats = slices.Clone(seats)
+	slices.SortStableFunc(seats, func(a, b seat) int { return cmp.Compare(v.c.rank[a.node], v.c.rank[b.node]) })
+	members := make([][]*Member, len(v.p.Classes))
+	for c := range v.p.Classes {
+		ms := v.p.Classes[c].Members
+		for i := range ms {
+			members[c] = append(members[c], &ms[i])
+		}
+		slices.SortFunc(members[c], byRank)
+	}
+	type placed struct {
+		member *Member
+		node   int32
+	}
+	all := make([]placed, 0, len(seats))
+	for _, st := range seats {
+		all = append(all, placed{member: members[st.class][0], node: st.node})
+		members[st.class] = members[st.class][1:]
+	}
+	slices.SortFunc(all, func(a, b placed) int { return byRank(a.member, b.member) })
+	out := make([]Placement, 0, len(all))
+	for _, m := range all {
+		out = append(out, Placement{Member: m.member.Name, UID: m.member.UID, Node: v.s.Nodes[m.node].Name})
+	}
+	return out
+}

@@ -1,0 +1,158 @@
+package core
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+)
+
+var optimalityCases = flag.Int("core.cases", 400, "random cases per row of the optimality test")
+
+// TestOptimality compares decisions with an exhaustive search over all sets of victims, and with the plain
+// algorithm, and prints how often the optimum was reached.
+func TestOptimality(t *testing.T) {
+	tests := map[string]struct {
+		shape       randomShape
+		wantOptimal float64
+		wantExcess  float64
+	}{
+		"pod":                   {randomShape{nodes: 4, units: 10, groups: true}, 0.95, 0.03},
+		"pod, budgets":          {randomShape{nodes: 4, units: 10, groups: true, budgets: true}, 0.95, 0.03},
+		"gang, pods":            {randomShape{nodes: 4, units: 10, members: 4, classes: 1, gang: true}, 0.95, 0.03},
+		"gang, groups":          {randomShape{nodes: 4, units: 10, members: 4, classes: 1, gang: true, groups: true, leaving: true}, 0.95, 0.03},
+		"gang, groups, budgets": {randomShape{nodes: 4, units: 10, members: 4, classes: 1, gang: true, groups: true, budgets: true}, 0.95, 0.03},
+		"gang, many victims":    {randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true}, 0.95, 0.03},
+		"gang, many groups":     {randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true, groups: true}, 0.95, 0.03},
+		"gang, many budgets":    {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, groups: true, budgets: true}, 0.95, 0.03},
+		"gang, two classes":     {randomShape{nodes: 3, units: 9, members: 3, classes: 2, gang: true, groups: true, budgets: true}, 0.95, 0.03},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var tally optimalityTally
+			for seed := uint64(0); tally.cases < *optimalityCases && seed < uint64(20**optimalityCases); seed++ {
+				tally.one(t, seed, tt.shape)
+			}
+			optimal := float64(tally.optimal) / float64(tally.cases)
+			excess := float64(tally.pods-tally.bestPods) / float64(max(tally.bestPods, 1))
+			t.Logf("%d cases of %.1f victims: %.2f%% optimal, mean excess of evicted pods %.3f%%; the plain algorithm: %.2f%% optimal, excess %.2f%%, fails in %d; without polish: %.2f%% optimal, excess %.2f%%; %s",
+				tally.cases, float64(tally.bestPods)/float64(tally.cases), 100*optimal, 100*excess,
+				100*float64(tally.plainOptimal)/float64(tally.cases), 100*float64(tally.plainPods)/float64(max(tally.bestPods, 1)),
+				tally.plainFails, 100*float64(tally.rawOptimal)/float64(tally.cases), 100*float64(tally.rawPods)/float64(max(tally.bestPods, 1)), tally.firstMiss)
+			if optimal < tt.wantOptimal {
+				t.Errorf("optimal in %.2f of the cases, want at least %.2f", optimal, tt.wantOptimal)
+			}
+			if excess > tt.wantExcess {
+				t.Errorf("mean excess %.4f, want at most %.4f", excess, tt.wantExcess)
+			}
+		})
+	}
+}
+
+type optimalityTally struct {
+	cases, optimal, plainOptimal, plainFails, pods, bestPods, plainPods, rawOptimal, rawPods int
+	firstMiss                                                                                string
+}
+
+// one decides one case and compares; cases without victims only have to agree on feasibility.
+func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
+	s, p := randomCase(fromRand(seed), sh)
+	d, err := Decide(s, p, nil)
+	if err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	counts := refCounts(p)
+	best, ok := exhaustive(s, p, counts)
+	if !ok {
+		if d.Outcome != Infeasible && len(p.Classes) == 1 {
+			t.Fatalf("seed %d: %s, but no set of victims makes room", seed, d.Outcome)
+		}
+		if d.Outcome == Infeasible {
+			eligible := map[int]bool{}
+			for _, u := range refEligible(s, p) {
+				eligible[u] = true
+			}
+			if p.Gang && refAnyMix(p, refRoom(s, eligible), refNodes(s), make([]int, len(p.Classes)), 0, p.MinCount) {
+				t.Errorf("seed %d: infeasible, but some mix of members has room", seed)
+			}
+		}
+		return
+	}
+	if d.Outcome == Infeasible {
+		t.Errorf("seed %d: infeasible, but there is a way for %+v", seed, best)
+		return
+	}
+	free := d.Outcome == Fits || d.Outcome == Waits
+	if free && len(p.Classes) > 1 && refAnyMix(p, refRoom(s, nil), refNodes(s), make([]int, len(p.Classes)), 0, p.MinCount) {
+		// Other members than the first ones by rank are enough, and need nobody to go.
+		return
+	}
+	if (best == noVictims()) != free {
+		t.Errorf("seed %d: %s, but the best score is %+v", seed, d.Outcome, best)
+		return
+	}
+	if d.Outcome != Preempts {
+		return
+	}
+	o.cases++
+	o.pods += d.Score.Pods
+	o.bestPods += best.Pods
+	switch c := better(*d.Score, best); {
+	case c < 0:
+		t.Errorf("seed %d: score %+v is better than the best of all sets, %+v", seed, *d.Score, best)
+	case c == 0:
+		o.optimal++
+	case o.firstMiss == "":
+		o.firstMiss = fmt.Sprintf("first miss: seed %d, %+v instead of %+v", seed, *d.Score, best)
+	}
+	plain, ok := plainAlgorithm(s, p, counts)
+	if !ok {
+		o.plainFails++
+		return
+	}
+	o.plainPods += plain.Pods - best.Pods
+	if better(plain, best) == 0 {
+		o.plainOptimal++
+	}
+	if better(plain, *d.Score) < 0 {
+		t.Errorf("seed %d: the plain algorithm comes to %+v, which is better than %+v", seed, plain, *d.Score)
+	}
+	if p.Gang {
+		sr := &search{s: s, p: p, v: newView(s, p, Arithmetic{})}
+		g, _ := sr.competition()
+		o.rawPods += g.best.score.Pods - best.Pods
+		if better(g.best.score, best) == 0 {
+			o.rawOptimal++
+		}
+	}
+}
+
+// TestNeverWorseThanPlain compares with the plain algorithm on clusters that are too large to search
+// exhaustively.
+func TestNeverWorseThanPlain(t *testing.T) {
+	shapes := map[string]randomShape{
+		"pod":                   {nodes: 12, units: 60, full: true, groups: true, leaving: true},
+		"pod, budgets":          {nodes: 12, units: 60, full: true, groups: true, leaving: true, budgets: true},
+		"gang":                  {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, leaving: true},
+		"gang, budgets":         {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, budgets: true},
+		"gang, several classes": {nodes: 12, units: 60, full: true, members: 6, classes: 3, gang: true, groups: true, budgets: true},
+	}
+	for name, sh := range shapes {
+		t.Run(name, func(t *testing.T) {
+			worse, preempts := 0, 0
+			for seed := range uint64(*optimalityCases) {
+				s, p := randomCase(fromRand(seed), sh)
+				d := mustDecide(t, s, p, nil)
+				plain, ok := plainAlgorithm(s, p, refCounts(p))
+				if !ok || d.Outcome == Fits || d.Outcome == Waits {
+					continue
+				}
+				if preempts++; d.Outcome == Infeasible || better(plain, *d.Score) < 0 {
+					if worse++; worse == 1 {
+						t.Errorf("seed %d: the plain algorithm comes to %+v, which is better than %s, %+v", seed, plain, d.Outcome, d.Score)
+					}
+				}
+			}
+			t.Logf("worse than the plain algorithm in %d of %d cases with victims", worse, preempts)
+		})
+	}
+}

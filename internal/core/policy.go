@@ -1,0 +1,102 @@
+package core
+
+// Rule names why a unit may be taken, or what protects it. Rules are part of the Decision's JSON and of the
+// messages that users read.
+type Rule string
+
+const (
+	// RuleLowerPriority: the unit's priority is lower than the preemptor's.
+	RuleLowerPriority Rule = "LowerPriority"
+	// RuleNotLowerPriority protects units whose priority is not lower than the preemptor's.
+	RuleNotLowerPriority Rule = "NotLowerPriority"
+	// RuleOwnGang protects the members of the preemptor's own PodGroup.
+	RuleOwnGang Rule = "OwnGang"
+)
+
+// Verdict says of one unit whether one preemptor may take it.
+type Verdict struct {
+	// Eligible is true where the unit may be taken.
+	Eligible bool
+	// Rule is the rule that allows it, or the one that protects the unit.
+	Rule Rule
+	// Until is when the protection ends, in nanoseconds since 1970; 0 where it has no end of its own.
+	Until int64
+}
+
+// Judge applies the policy of "who may be taken" to one unit (KEP-5710, "Preemption algorithm", step 1).
+func Judge(p *Preemptor, u *Unit) Verdict {
+	switch {
+	case p.PodGroup != "" && u.PodGroup == p.PodGroup:
+		return Verdict{Rule: RuleOwnGang}
+	case u.Priority >= p.Priority:
+		return Verdict{Rule: RuleNotLowerPriority}
+	default:
+		return Verdict{Eligible: true, Rule: RuleLowerPriority}
+	}
+}
+
+// suspects are the potential victims of one preemptor (KEP-5710, "Identify the list of all potential victims"):
+// on every node the units of lower priority, which are a prefix of its column, but for the spared ones.
+type suspects struct {
+	// below is the lowest priority that is safe.
+	below int64
+	// spared are units of lower priority that a rule protects nonetheless, or that a search leaves alone.
+	spared map[int32]Rule
+	// count is how many units may be taken.
+	count int
+	// protected counts all others by rule.
+	protected map[Rule]int
+}
+
+// potentialVictims applies the policy to the whole cluster without looking at each unit: only the
+// preemptor's own gang takes a unit out of the order of priorities.
+func potentialVictims(s *Snapshot, c *columns, p *Preemptor) suspects {
+	sus := suspects{below: int64(p.Priority), protected: make(map[Rule]int)}
+	for priority, n := range c.perPriority {
+		if priority < p.Priority {
+			sus.count += n
+		} else if n > 0 {
+			sus.protected[RuleNotLowerPriority] += n
+		}
+	}
+	for _, u := range c.ofPodGroup(s, p.PodGroup) {
+		v := Judge(p, &s.Units[u])
+		if v.Eligible {
+			continue
+		}
+		if s.Units[u].Priority < p.Priority {
+			if sus.spared == nil {
+				sus.spared = make(map[int32]Rule)
+			}
+			sus.spared[u] = v.Rule
+			sus.count--
+			sus.protected[v.Rule]++
+		} else if v.Rule != RuleNotLowerPriority {
+			sus.protected[RuleNotLowerPriority]--
+			sus.protected[v.Rule]++
+		}
+	}
+	for rule, n := range sus.protected {
+		if n == 0 {
+			delete(sus.protected, rule)
+		}
+	}
+	return sus
+}
+
+// ofPodGroup lists the units that are, or belong to, a PodGroup.
+func (c *columns) ofPodGroup(s *Snapshot, uid string) []int32 {
+	if uid == "" {
+		return nil
+	}
+	if c.groups != nil {
+		return c.groups[uid]
+	}
+	var units []int32
+	for u := range s.Units {
+		if s.Units[u].PodGroup == uid {
+			units = append(units, int32(u))
+		}
+	}
+	return units
+}

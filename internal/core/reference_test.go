@@ -1,0 +1,333 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The references are written apart from the search: they work on plain copies of free room and know
+// nothing of columns, markets or counting.
+
+// refRoom is the room of every node with leaving pods and some units gone.
+func refRoom(s *Snapshot, gone map[int]bool) [][]int64 {
+	room := make([][]int64, len(s.Nodes))
+	for i := range s.Nodes {
+		room[i] = slices.Clone(s.Nodes[i].Free)
+	}
+	give := func(p *Pod) {
+		if p.Node < 0 {
+			return
+		}
+		for r, v := range p.Request {
+			room[p.Node][r] += v
+		}
+	}
+	for i := range s.Leaving {
+		give(&s.Leaving[i])
+	}
+	for u := range gone {
+		for i := range s.Units[u].Pods {
+			give(&s.Units[u].Pods[i])
+		}
+	}
+	return room
+}
+
+func refFits(request Amounts, room []int64) bool {
+	for r, v := range request {
+		if v > 0 && v > room[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// refPack searches exhaustively for seats for counts members of each class on some nodes.
+func refPack(p *Preemptor, room [][]int64, nodes []int, counts []int) bool {
+	class := -1
+	for c, n := range counts {
+		if n > 0 {
+			class = c
+			break
+		}
+	}
+	if class < 0 {
+		return true
+	}
+	if len(nodes) == 0 {
+		return false
+	}
+	// Seat 0, 1, 2, ... members of the class on the first node, then go on with the others.
+	return refNode(p, room, nodes, counts, 0)
+}
+
+// refNode distributes members of class c and later ones over the first node, then over the rest.
+func refNode(p *Preemptor, room [][]int64, nodes, counts []int, c int) bool {
+	if c == len(counts) {
+		return refPack(p, room, nodes[1:], counts)
+	}
+	if refNode(p, room, nodes, counts, c+1) {
+		return true
+	}
+	n := nodes[0]
+	if counts[c] == 0 || !refFits(p.Classes[c].Request, room[n]) {
+		return false
+	}
+	for r, v := range p.Classes[c].Request {
+		room[n][r] -= v
+	}
+	counts[c]--
+	ok := refNode(p, room, nodes, counts, c)
+	counts[c]++
+	for r, v := range p.Classes[c].Request {
+		room[n][r] += v
+	}
+	return ok
+}
+
+func refNodes(s *Snapshot) []int {
+	nodes := make([]int, len(s.Nodes))
+	for i := range nodes {
+		nodes[i] = i
+	}
+	slices.SortFunc(nodes, func(a, b int) int { return cmp.Compare(s.Nodes[a].Name, s.Nodes[b].Name) })
+	return nodes
+}
+
+// refCounts are the members of lowest rank that have to be placed, by class.
+func refCounts(p *Preemptor) []int {
+	type rc struct{ rank, class int }
+	var all []rc
+	for c := range p.Classes {
+		for _, m := range p.Classes[c].Members {
+			all = append(all, rc{m.Rank, c})
+		}
+	}
+	slices.SortFunc(all, func(a, b rc) int { return cmp.Compare(a.rank, b.rank) })
+	counts := make([]int, len(p.Classes))
+	for _, m := range all[:p.MinCount] {
+		counts[m.class]++
+	}
+	return counts
+}
+
+// refAnyMix reports whether any MinCount members can be seated.
+func refAnyMix(p *Preemptor, room [][]int64, nodes, counts []int, c, left int) bool {
+	if c == len(p.Classes) {
+		return left == 0 && refPack(p, room, nodes, slices.Clone(counts))
+	}
+	for n := 0; n <= min(left, len(p.Classes[c].Members)); n++ {
+		counts[c] = n
+		if refAnyMix(p, room, nodes, counts, c+1, left-n) {
+			counts[c] = 0
+			return true
+		}
+	}
+	counts[c] = 0
+	return false
+}
+
+func refEligible(s *Snapshot, p *Preemptor) []int {
+	var units []int
+	for u := range s.Units {
+		if s.Units[u].Priority < p.Priority && (p.PodGroup == "" || s.Units[u].PodGroup != p.PodGroup) {
+			units = append(units, u)
+		}
+	}
+	return units
+}
+
+// refFeasible reports whether the preemptor has room with some units gone, on some nodes.
+func refFeasible(s *Snapshot, p *Preemptor, gone map[int]bool, nodes, counts []int) bool {
+	return refPack(p, refRoom(s, gone), nodes, slices.Clone(counts))
+}
+
+// refScore is the score of a set, by the definition of the five criteria.
+func refScore(s *Snapshot, set []int) Score {
+	order := slices.Clone(set)
+	slices.SortFunc(order, func(a, b int) int { return moreImportant(&s.Units[a], &s.Units[b]) })
+	units := make([]int32, len(order))
+	for i, u := range order {
+		units[i] = int32(u)
+	}
+	return scoreOf(s, units)
+}
+
+// exhaustive goes through every set of victims and returns the best score.
+func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
+	domains := [][]int{refNodes(s)}
+	if !p.Gang {
+		domains = nil
+		for _, n := range refNodes(s) {
+			domains = append(domains, []int{n})
+		}
+	}
+	eligible := refEligible(s, p)
+	for _, nodes := range domains {
+		for mask := range 1 << len(eligible) {
+			gone := map[int]bool{}
+			var set []int
+			for i, u := range eligible {
+				if mask&(1<<i) != 0 {
+					gone[u] = true
+					set = append(set, u)
+				}
+			}
+			sc := refScore(s, set)
+			if ok && better(sc, best) >= 0 {
+				continue
+			}
+			if refFeasible(s, p, gone, nodes, counts) {
+				best, ok = sc, true
+			}
+		}
+	}
+	return best, ok
+}
+
+// plainReference is the algorithm of KEP-5710 with first fit, step by step.
+type plainReference struct {
+	s      *Snapshot
+	p      *Preemptor
+	nodes  []int
+	counts []int
+	gone   map[int]bool
+	// seats counts members by node and class.
+	seats [][]int
+}
+
+// schedule seats all members by first fit, the class with the larger request first, and reports success.
+func (r *plainReference) schedule() bool {
+	room := refRoom(r.s, r.gone)
+	r.seats = make([][]int, len(r.s.Nodes))
+	for i := range r.seats {
+		r.seats[i] = make([]int, len(r.p.Classes))
+	}
+	for c := range r.p.Classes {
+		left := r.counts[c]
+		for _, n := range r.nodes {
+			for left > 0 && refFits(r.p.Classes[c].Request, room[n]) {
+				for k, v := range r.p.Classes[c].Request {
+					room[n][k] -= v
+				}
+				r.seats[n][c]++
+				left--
+			}
+		}
+		if left > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// stays reports whether the seats still have their room with the units that are gone now.
+func (r *plainReference) stays() bool {
+	room := refRoom(r.s, r.gone)
+	for n := range r.seats {
+		for c, count := range r.seats[n] {
+			for k, v := range r.p.Classes[c].Request {
+				room[n][k] -= v * int64(count)
+			}
+		}
+		for c, count := range r.seats[n] {
+			for k, v := range r.p.Classes[c].Request {
+				if count > 0 && v > 0 && room[n][k] < 0 {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// giveBack reprieves units in order and returns those that are still gone.
+func (r *plainReference) giveBack(units []int) (victims []int) {
+	for _, u := range units {
+		delete(r.gone, u)
+		if !r.stays() {
+			r.gone[u] = true
+			victims = append(victims, u)
+		}
+	}
+	return victims
+}
+
+// run returns the victims.
+func (r *plainReference) run(potential []int) ([]int, bool) {
+	units := slices.Clone(potential)
+	slices.SortFunc(units, func(a, b int) int { return moreImportant(&r.s.Units[a], &r.s.Units[b]) })
+	r.gone = map[int]bool{}
+	for _, u := range units {
+		r.gone[u] = true
+	}
+	if !r.schedule() {
+		return nil, false
+	}
+	left := map[int]int{}
+	var violating []int
+	for i := range r.s.Budgets {
+		left[i] = int(r.s.Budgets[i].Allowed)
+	}
+	for _, u := range units {
+		breaks := false
+		for i := range r.s.Units[u].Pods {
+			for _, b := range r.s.Units[u].Pods[i].Budgets {
+				left[b]--
+				breaks = breaks || left[b] < 0
+			}
+		}
+		if breaks {
+			violating = append(violating, u)
+		}
+	}
+	r.giveBack(violating)
+	var remaining []int
+	for _, u := range units {
+		if r.gone[u] {
+			remaining = append(remaining, u)
+		}
+	}
+	// The ceiling: the first priority, from below, up to which it is enough to take units.
+	for i := len(remaining) - 1; i >= 0; i-- {
+		ceiling := r.s.Units[remaining[i]].Priority
+		r.gone = map[int]bool{}
+		var pool []int
+		for _, u := range remaining {
+			if r.s.Units[u].Priority <= ceiling {
+				r.gone[u] = true
+				pool = append(pool, u)
+			}
+		}
+		if r.schedule() {
+			return r.giveBack(pool), true
+		}
+	}
+	return nil, false
+}
+
+// plainAlgorithm runs the plain algorithm over all domains and returns the best score.
+func plainAlgorithm(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
+	domains := [][]int{refNodes(s)}
+	if !p.Gang {
+		domains = nil
+		for _, n := range refNodes(s) {
+			domains = append(domains, []int{n})
+		}
+	}
+	for _, nodes := range domains {
+		var potential []int
+		for _, u := range refEligible(s, p) {
+			if slices.ContainsFunc(s.Units[u].Pods, func(pod Pod) bool { return slices.Contains(nodes, pod.Node) }) {
+				potential = append(potential, u)
+			}
+		}
+		r := &plainReference{s: s, p: p, nodes: nodes, counts: counts}
+		if victims, fits := r.run(potential); fits {
+			if sc := refScore(s, victims); !ok || better(sc, best) < 0 {
+				best, ok = sc, true
+			}
+		}
+	}
+	return best, ok
+}

@@ -1,0 +1,75 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Score is what a set of victims costs. Domains are compared by it, criterion by criterion in the order of
+// the fields (KEP-5710 takes them over from the preemption of single pods).
+type Score struct {
+	// BrokenBudgets counts evictions that a disruption budget does not allow.
+	BrokenBudgets int `json:"brokenBudgets"`
+	// HighestPriority is the highest priority of a victim; MinInt32 without victims.
+	HighestPriority int32 `json:"highestPriority"`
+	// PrioritySum adds up the victims' priorities pod by pod, each shifted so that it is positive.
+	PrioritySum int64 `json:"prioritySum"`
+	// Pods counts the pods that go.
+	Pods int `json:"pods"`
+	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds since
+	// 1970: the later, the better. MaxInt64 without victims.
+	EarliestStart int64 `json:"earliestStart"`
+}
+
+// noVictims is the score of taking nothing.
+func noVictims() Score {
+	return Score{HighestPriority: math.MinInt32, EarliestStart: math.MaxInt64}
+}
+
+// priorityOffset makes every priority positive in a sum, so that one pod more is never better.
+const priorityOffset = int64(math.MaxInt32) + 1
+
+// with adds one unit to the score, budgets left aside.
+func (sc Score) with(u *Unit) Score {
+	n := len(u.Pods)
+	sc.PrioritySum += (int64(u.Priority) + priorityOffset) * int64(n)
+	sc.Pods += n
+	start := startOrLast(u.Start)
+	switch {
+	case u.Priority > sc.HighestPriority:
+		sc.HighestPriority, sc.EarliestStart = u.Priority, start
+	case u.Priority == sc.HighestPriority:
+		sc.EarliestStart = min(sc.EarliestStart, start)
+	}
+	return sc
+}
+
+// better compares two scores; it is negative where a is the cheaper one.
+func better(a, b Score) int {
+	return cmp.Or(
+		cmp.Compare(a.BrokenBudgets, b.BrokenBudgets),
+		cmp.Compare(a.HighestPriority, b.HighestPriority),
+		cmp.Compare(a.PrioritySum, b.PrioritySum),
+		cmp.Compare(a.Pods, b.Pods),
+		cmp.Compare(b.EarliestStart, a.EarliestStart),
+	)
+}
+
+// scoreOf scores a set of victims, most important first: that is the order in which they draw on budgets.
+func scoreOf(s *Snapshot, victims []int32) Score {
+	sc := noVictims()
+	for _, u := range victims {
+		sc = sc.with(&s.Units[u])
+	}
+	if slices.ContainsFunc(victims, func(u int32) bool { return draws(&s.Units[u]) }) {
+		draw := newBudgetDraw(s)
+		for _, u := range victims {
+			sc.BrokenBudgets += draw.evict(u)
+		}
+	}
+	return sc
+}
+
+// weight is what one unit adds to PrioritySum.
+func weight(u *Unit) int64 { return (int64(u.Priority) + priorityOffset) * int64(len(u.Pods)) }

@@ -1,0 +1,124 @@
+package core
+
+// Amounts is a vector of resource quantities, one per entry of [Snapshot.Resources], each in the unit that
+// the resource is counted in there (milli for CPU, bytes for memory, pieces for pods and devices).
+type Amounts []int64
+
+// Snapshot is a picture of the cluster at one moment. Decide reads it and never changes it, so one snapshot
+// may serve any number of decisions at once.
+type Snapshot struct {
+	// Resources names the dimensions of every Amounts, for messages.
+	Resources []string
+	// Nodes are the nodes that may take work, in any order: ties are broken by name.
+	Nodes []Node
+	// Units are the preemption units that run on Nodes, terminating pods left out.
+	Units []Unit
+	// Leaving are the pods that are terminating. They occupy room until they are gone, at no cost.
+	Leaving []Pod
+	// Budgets are the disruption budgets that pods refer to by index.
+	Budgets []Budget
+
+	// columns are kept by the Cluster that the snapshot belongs to; nil for a snapshot made by hand.
+	columns *columns
+}
+
+// Node is one place for pods.
+type Node struct {
+	// Name identifies the node.
+	Name string
+	// Free is what the node's pods, leaving ones included, and held room leave over. It may be negative.
+	Free Amounts
+	// Allocatable is what the node has in all.
+	Allocatable Amounts
+
+	// gone marks a slot of a Cluster that no node holds.
+	gone bool
+}
+
+// Pod is one running or leaving pod.
+type Pod struct {
+	Namespace string
+	Name      string
+	UID       string
+	// Node is an index into Snapshot.Nodes, or -1 where the node is not part of the snapshot.
+	Node int
+	// Request is what the pod occupies.
+	Request Amounts
+	// Start is when the pod started, in nanoseconds since 1970; 0 if it has not.
+	Start int64
+	// Budgets are the indices of the disruption budgets that an eviction of this pod draws on.
+	Budgets []int
+	// Ref is the caller's own handle on the pod, for its Oracle. The core never looks at it.
+	Ref any
+}
+
+// Unit is what is preempted as a whole: a pod, or a PodGroup in disruption mode PodGroup.
+type Unit struct {
+	// Namespace, Name and UID are those of the pod, or of the PodGroup.
+	Namespace string
+	Name      string
+	UID       string
+	// Group tells a whole PodGroup from a single pod.
+	Group bool
+	// PodGroup is the UID of the PodGroup that the unit is, or belongs to; empty for a pod without one.
+	PodGroup string
+	// Priority is the unit's: the PodGroup's where there is one, the pod's own otherwise.
+	Priority int32
+	// Start is when the unit started, in nanoseconds since 1970; 0 if it has not.
+	Start int64
+	// Lost is the work that would be lost if the unit stopped now, in a measure of the caller's (pod-seconds
+	// since the last checkpoint, say). It ranks units of the same priority; 0 where nobody keeps count.
+	Lost int64
+	// Pods are all pods of the unit that are running, at least one.
+	Pods []Pod
+}
+
+// Key is the unit's name for people: namespace/name.
+func (u *Unit) Key() string { return u.Namespace + "/" + u.Name }
+
+// Budget is one disruption budget.
+type Budget struct {
+	// Key is the budget's namespace/name.
+	Key string
+	// Allowed is how many more pods may be evicted before the budget is broken; it may be negative.
+	Allowed int32
+}
+
+// Preemptor is the pod or gang that looks for room.
+type Preemptor struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Gang tells a PodGroup from a single pod.
+	Gang bool `json:"gang"`
+	// Priority is the preemptor's: the PodGroup's for a gang.
+	Priority int32 `json:"priority"`
+	// Never is true where the priority class forbids preempting (preemptionPolicy Never).
+	Never bool `json:"never,omitempty"`
+	// PodGroup is the UID of the PodGroup that the preemptor is or belongs to. Its members are never victims.
+	PodGroup string `json:"podGroup,omitempty"`
+	// MinCount is how many of the members must be placed. Members past it are surplus: they are placed where
+	// room is left, and nothing is preempted for them.
+	MinCount int `json:"minCount"`
+	// Classes are the members, grouped by identical scheduling needs.
+	Classes []Class `json:"-"`
+}
+
+// Key is the preemptor's name for people: namespace/name.
+func (p *Preemptor) Key() string { return p.Namespace + "/" + p.Name }
+
+// Class is a set of members with identical scheduling needs.
+type Class struct {
+	// Request is what one member occupies.
+	Request Amounts
+	// Members are the pending pods of this class.
+	Members []Member
+}
+
+// Member is one pending pod of the preemptor.
+type Member struct {
+	Name string
+	UID  string
+	// Rank orders members over all classes: where only some can be placed, lower ranks go first.
+	Rank int
+}

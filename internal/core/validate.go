@@ -1,0 +1,98 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrBadInput is what every error of Decide wraps: the caller broke the contract of Snapshot or Preemptor.
+var ErrBadInput = errors.New("bad input")
+
+func validate(s *Snapshot, p *Preemptor) error {
+	// A Cluster has checked what it holds when it took it in.
+	if s.columns == nil {
+		if err := validateSnapshot(s); err != nil {
+			return err
+		}
+	}
+	return validatePreemptor(p, len(s.Resources))
+}
+
+func validateSnapshot(s *Snapshot) error {
+	dims := len(s.Resources)
+	for i := range s.Nodes {
+		if err := validateNode(&s.Nodes[i], dims); err != nil {
+			return err
+		}
+	}
+	for u := range s.Units {
+		if len(s.Units[u].Pods) == 0 {
+			return fmt.Errorf("%w: unit %s has no pods", ErrBadInput, s.Units[u].Key())
+		}
+		for i := range s.Units[u].Pods {
+			if err := validatePod(&s.Units[u].Pods[i], s); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range s.Leaving {
+		if err := validatePod(&s.Leaving[i], s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateNode(n *Node, dims int) error {
+	if len(n.Free) != dims || len(n.Allocatable) != dims {
+		return fmt.Errorf("%w: node %q has %d and %d amounts for %d resources",
+			ErrBadInput, n.Name, len(n.Free), len(n.Allocatable), dims)
+	}
+	return nil
+}
+
+func validatePod(pod *Pod, s *Snapshot) error {
+	if len(pod.Request) != len(s.Resources) {
+		return fmt.Errorf("%w: pod %s/%s has %d amounts for %d resources",
+			ErrBadInput, pod.Namespace, pod.Name, len(pod.Request), len(s.Resources))
+	}
+	if pod.Node >= len(s.Nodes) {
+		return fmt.Errorf("%w: pod %s/%s is on node %d of %d",
+			ErrBadInput, pod.Namespace, pod.Name, pod.Node, len(s.Nodes))
+	}
+	return validateBudgets(pod, len(s.Budgets))
+}
+
+func validateBudgets(pod *Pod, budgets int) error {
+	for _, b := range pod.Budgets {
+		if b < 0 || b >= budgets {
+			return fmt.Errorf("%w: pod %s/%s names budget %d of %d", ErrBadInput, pod.Namespace, pod.Name, b, budgets)
+		}
+	}
+	return nil
+}
+
+func validatePreemptor(p *Preemptor, dims int) error {
+	members := 0
+	for c := range p.Classes {
+		if len(p.Classes[c].Request) != dims {
+			return fmt.Errorf("%w: class %d of %s has %d amounts for %d resources",
+				ErrBadInput, c, p.Key(), len(p.Classes[c].Request), dims)
+		}
+		for r, v := range p.Classes[c].Request {
+			if v < 0 {
+				return fmt.Errorf("%w: class %d of %s asks for %d of resource %d", ErrBadInput, c, p.Key(), v, r)
+			}
+		}
+		members += len(p.Classes[c].Members)
+	}
+	switch {
+	case members == 0:
+		return fmt.Errorf("%w: %s has no members", ErrBadInput, p.Key())
+	case p.MinCount < 0 || p.MinCount > members:
+		return fmt.Errorf("%w: %s asks for %d of %d members", ErrBadInput, p.Key(), p.MinCount, members)
+	case !p.Gang && members != 1:
+		return fmt.Errorf("%w: the pod %s has %d members", ErrBadInput, p.Key(), members)
+	}
+	return nil
+}

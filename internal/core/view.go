@@ -1,0 +1,149 @@
+package core
+
+// view is what one decision sees: the columns of the snapshot, the policy's potential victims, and the
+// oracle's standing answers.
+type view struct {
+	s      *Snapshot
+	p      *Preemptor
+	oracle Oracle
+	c      *columns
+	dims   int
+	sus    suspects
+	// wanted is what one member of each class asks for.
+	wanted [][]int64
+	// stateful marks the classes to which other pods matter; anyStateful is true where there is one.
+	stateful    []bool
+	anyStateful bool
+	// admits caches Oracle.Admits by class and node.
+	admits [][]admission
+	// thinned replaces the columns of nodes with spared units.
+	thinned map[int32]*nodeColumn
+}
+
+// admission is a cached answer of Oracle.Admits.
+type admission uint8
+
+const (
+	unasked admission = iota
+	admitted
+	refused
+)
+
+func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
+	c := s.columns
+	if c == nil {
+		c = newColumns(s)
+	}
+	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, sus: potentialVictims(s, c, p)}
+	v.wanted = make([][]int64, len(p.Classes))
+	v.stateful = make([]bool, len(p.Classes))
+	v.admits = make([][]admission, len(p.Classes))
+	for i := range p.Classes {
+		v.wanted[i] = make([]int64, c.dims)
+		for r, a := range p.Classes[i].Request {
+			v.wanted[i][r] = wantedAmount(a)
+		}
+		v.stateful[i] = oracle.Stateful(i)
+		v.anyStateful = v.anyStateful || v.stateful[i]
+		v.admits[i] = make([]admission, len(s.Nodes))
+	}
+	v.thin()
+	return v
+}
+
+// sparing is the same view with further units left alone.
+func (v *view) sparing(units []int32) *view {
+	w := *v
+	w.sus.spared = make(map[int32]Rule, len(v.sus.spared)+len(units))
+	for u, r := range v.sus.spared {
+		w.sus.spared[u] = r
+	}
+	for _, u := range units {
+		w.sus.spared[u] = ""
+	}
+	w.sus.count = v.sus.count - (len(w.sus.spared) - len(v.sus.spared))
+	w.thin()
+	return &w
+}
+
+// thin makes columns without the spared units for the nodes that have any.
+func (v *view) thin() {
+	v.thinned = nil
+	for u := range v.sus.spared {
+		for i := range v.s.Units[u].Pods {
+			n := v.s.Units[u].Pods[i].Node
+			if n < 0 {
+				continue
+			}
+			if v.thinned == nil {
+				v.thinned = make(map[int32]*nodeColumn)
+			}
+			if v.thinned[int32(n)] == nil {
+				v.thinned[int32(n)] = v.c.nodes[n].without(v.sus.spared, v.dims)
+			}
+		}
+	}
+}
+
+// without is the column without some units.
+func (col *nodeColumn) without(spared map[int32]Rule, dims int) *nodeColumn {
+	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), widest: col.widest}
+	for i, u := range col.units {
+		if _, ok := spared[u]; ok {
+			continue
+		}
+		thin.units = append(thin.units, u)
+		thin.priorities = append(thin.priorities, col.priorities[i])
+		thin.starts = append(thin.starts, col.starts[i])
+		before, after, last := col.sum(i, dims), col.sum(i+1, dims), thin.sum(len(thin.units)-1, dims)
+		for r := range dims {
+			thin.sums = append(thin.sums, last[r]+after[r]-before[r])
+		}
+	}
+	return thin
+}
+
+// column lists the units of a node, the potential victims first.
+func (v *view) column(node int32) *nodeColumn {
+	if v.thinned != nil {
+		if col := v.thinned[node]; col != nil {
+			return col
+		}
+	}
+	return &v.c.nodes[node]
+}
+
+// mayTake reports whether a unit is a potential victim.
+func (v *view) mayTake(u int32) bool {
+	if int64(v.s.Units[u].Priority) >= v.sus.below || len(v.s.Units[u].Pods) == 0 {
+		return false
+	}
+	_, spared := v.sus.spared[u]
+	return !spared
+}
+
+// eligible lists the potential victims up to a priority, in no particular order.
+func (v *view) eligible(ceiling int32) []int32 {
+	var units []int32
+	for u := range v.s.Units {
+		if v.s.Units[u].Priority <= ceiling && v.mayTake(int32(u)) {
+			units = append(units, int32(u))
+		}
+	}
+	return units
+}
+
+// admitsNode is Oracle.Admits, asked once per class and node.
+func (v *view) admitsNode(class int, node int32) bool {
+	a := &v.admits[class][node]
+	if *a == unasked {
+		*a = admitted
+		if v.oracle.Admits(class, int(node)) != "" {
+			*a = refused
+		}
+	}
+	return *a == admitted
+}
+
+// freeLater is the room of a node once the leaving pods have left.
+func (v *view) freeLater(node int32) []int64 { return v.c.later[int(node)*v.dims:][:v.dims] }

@@ -1,0 +1,93 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// Verdict is what is said of a group, to its users: the reason and message of its PodGroupScheduled
+// condition and of its Pods' events. The zero value has nothing to say.
+type Verdict struct {
+	Reason  string
+	Message string
+}
+
+// ReasonPodGroupNotFound is said on Pods only: there is no PodGroup to carry a condition.
+const ReasonPodGroupNotFound = "PodGroupNotFound"
+
+// Gate says what keeps the members of a group from being considered at all. The zero Verdict lets them
+// through; a nil group is one that does not exist.
+func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
+	switch {
+	case g == nil:
+		return Verdict{
+			Reason:  ReasonPodGroupNotFound,
+			Message: fmt.Sprintf("PodGroup %s does not exist", key),
+		}
+	case g.Template != "":
+		return Verdict{
+			Reason:  v1alpha1.ReasonTemplateNotFound,
+			Message: fmt.Sprintf("PodGroup %s waits for the template %s of a Workload in its namespace", key, g.Template),
+		}
+	case g.Priority == nil && g.PriorityClassName != "":
+		return Verdict{
+			Reason:  v1alpha1.ReasonPriorityClassNotFound,
+			Message: fmt.Sprintf("PodGroup %s waits for PriorityClass %q, which gives it its priority", key, g.PriorityClassName),
+		}
+	case g.Priority == nil:
+		return Verdict{
+			Reason:  v1alpha1.ReasonPending,
+			Message: fmt.Sprintf("PodGroup %s waits for its priority to be filled in", key),
+		}
+	case !g.IsGang():
+		return Verdict{}
+	}
+	if v := mixedSchedulerNames(key, m); v != (Verdict{}) {
+		return v
+	}
+	if have := m.Available(); have < g.MinCount {
+		return notEnough(key, g, m, have)
+	}
+	return Verdict{}
+}
+
+func notEnough(key types.NamespacedName, g *Group, m *Members, have int) Verdict {
+	msg := fmt.Sprintf("PodGroup %s needs %d members and has %d", key, g.MinCount, have)
+	if n := len(m.Gated); n > 0 {
+		msg += fmt.Sprintf("; %d more wait for a scheduling gate", n)
+	}
+	if n := len(m.Terminating); n > 0 {
+		msg += fmt.Sprintf("; %d more are terminating", n)
+	}
+	return Verdict{Reason: v1alpha1.ReasonNotEnoughMembers, Message: msg}
+}
+
+// mixedSchedulerNames says which members disagree about who schedules them.
+func mixedSchedulerNames(key types.NamespacedName, m *Members) Verdict {
+	example := make(map[string]*corev1.Pod)
+	for _, pods := range [][]*corev1.Pod{m.Pending, m.Gated, m.Assigned} {
+		for _, pod := range pods {
+			if e, ok := example[pod.Spec.SchedulerName]; !ok || pod.Name < e.Name {
+				example[pod.Spec.SchedulerName] = pod
+			}
+		}
+	}
+	if len(example) < 2 {
+		return Verdict{}
+	}
+	parts := make([]string, 0, len(example))
+	for name, pod := range example {
+		parts = append(parts, fmt.Sprintf("%q (pod %s)", name, pod.Name))
+	}
+	slices.Sort(parts)
+	return Verdict{
+		Reason:  v1alpha1.ReasonMixedSchedulerNames,
+		Message: fmt.Sprintf("members of PodGroup %s name different schedulers: %s", key, strings.Join(parts, ", ")),
+	}
+}

@@ -1,0 +1,152 @@
+package gang
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+func named(prefix string, count int, change ...func(*corev1.Pod)) []*corev1.Pod {
+	out := make([]*corev1.Pod, count)
+	for i := range out {
+		pod := &corev1.Pod{}
+		pod.Namespace = "ns"
+		pod.Name = fmt.Sprintf("%s-%d", prefix, i)
+		pod.UID = types.UID(pod.Name)
+		pod.Spec.SchedulerName = "reprieve-scheduler"
+		for _, c := range change {
+			c(pod)
+		}
+		out[i] = pod
+	}
+	return out
+}
+
+func by(scheduler string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = scheduler }
+}
+
+func TestGate(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	ready := Group{Key: key, MinCount: 3, Priority: ptr.To[int32](0)}
+	group := func(change func(*Group)) *Group {
+		g := ready
+		change(&g)
+		return &g
+	}
+	cases := map[string]struct {
+		group    *Group
+		members  Members
+		want     string
+		mentions []string
+	}{
+		"enough": {group: &ready, members: Members{Pending: named("p", 3)}},
+		"enough with those that run": {
+			group: &ready, members: Members{Pending: named("p", 1), Assigned: named("a", 2)},
+		},
+		"enough with those that have succeeded": {
+			group: &ready, members: Members{Pending: named("p", 1), Succeeded: named("s", 2)},
+		},
+		"no PodGroup": {want: ReasonPodGroupNotFound, mentions: []string{"PodGroup ns/g does not exist"}},
+		"no template": {
+			group:   group(func(g *Group) { g.Template, g.Priority = "w/t", nil }),
+			members: Members{Pending: named("p", 3)}, want: v1alpha1.ReasonTemplateNotFound, mentions: []string{"w/t"},
+		},
+		"no PriorityClass": {
+			group: group(func(g *Group) { g.PriorityClassName, g.Priority = "gone", nil }),
+			want:  v1alpha1.ReasonPriorityClassNotFound, mentions: []string{`"gone"`},
+		},
+		"a class that has been deleted since": {
+			group:   group(func(g *Group) { g.PriorityClassName = "gone" }),
+			members: Members{Pending: named("p", 3)},
+		},
+		"no priority yet": {group: group(func(g *Group) { g.Priority = nil }), want: v1alpha1.ReasonPending},
+		"too few": {
+			group: &ready, members: Members{Pending: named("p", 1), Assigned: named("a", 1)},
+			want: v1alpha1.ReasonNotEnoughMembers, mentions: []string{"needs 3 members and has 2"},
+		},
+		"too few without the gated, the terminating and the failed": {
+			group: &ready,
+			members: Members{
+				Pending: named("p", 2), Gated: named("g", 1), Terminating: named("t", 2), Finished: named("f", 9),
+			},
+			want:     v1alpha1.ReasonNotEnoughMembers,
+			mentions: []string{"has 2", "1 more wait for a scheduling gate", "2 more are terminating"},
+		},
+		"two schedulers": {
+			group:    &ready,
+			members:  Members{Pending: named("p", 2), Gated: named("g", 1, by("other"))},
+			want:     v1alpha1.ReasonMixedSchedulerNames,
+			mentions: []string{`"other" (pod g-0)`, `"reprieve-scheduler" (pod p-0)`},
+		},
+		"two schedulers come before too few": {
+			group: &ready, members: Members{Pending: named("p", 1), Assigned: named("a", 1, by("other"))},
+			want: v1alpha1.ReasonMixedSchedulerNames,
+		},
+		"those that go, or are done, disagree with nobody": {
+			group: &ready,
+			members: Members{
+				Pending: named("p", 3), Terminating: named("t", 1, by("other")), Succeeded: named("s", 1, by("other")),
+			},
+		},
+		"a basic group needs nobody": {
+			group:   group(func(g *Group) { g.MinCount = 0 }),
+			members: Members{Pending: append(named("p", 1), named("q", 1, by("other"))...)},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := Gate(key, c.group, &c.members)
+			if got.Reason != c.want {
+				t.Errorf("Reason %q, want %q (%s)", got.Reason, c.want, got.Message)
+			}
+			if (got.Message == "") != (c.want == "") {
+				t.Errorf("Message %q with reason %q", got.Message, got.Reason)
+			}
+			for _, m := range c.mentions {
+				if !strings.Contains(got.Message, m) {
+					t.Errorf("Message %q does not mention %q", got.Message, m)
+				}
+			}
+		})
+	}
+}
+
+func TestMembersOf(t *testing.T) {
+	t.Parallel()
+	deleted := func(pod *corev1.Pod) { pod.DeletionTimestamp = &metav1.Time{} }
+	onNode := func(pod *corev1.Pod) { pod.Spec.NodeName = "n" }
+	gated := func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}} }
+	phase := func(p corev1.PodPhase) func(*corev1.Pod) { return func(pod *corev1.Pod) { pod.Status.Phase = p } }
+	cases := map[string]struct {
+		change []func(*corev1.Pod)
+		of     func(*Members) []*corev1.Pod
+	}{
+		"pending":              {nil, func(m *Members) []*corev1.Pod { return m.Pending }},
+		"gated":                {[]func(*corev1.Pod){gated}, func(m *Members) []*corev1.Pod { return m.Gated }},
+		"assigned":             {[]func(*corev1.Pod){onNode}, func(m *Members) []*corev1.Pod { return m.Assigned }},
+		"terminating":          {[]func(*corev1.Pod){onNode, deleted}, func(m *Members) []*corev1.Pod { return m.Terminating }},
+		"terminating, no node": {[]func(*corev1.Pod){deleted}, func(m *Members) []*corev1.Pod { return m.Terminating }},
+		"succeeded":            {[]func(*corev1.Pod){onNode, phase(corev1.PodSucceeded)}, func(m *Members) []*corev1.Pod { return m.Succeeded }},
+		"succeeded, deleted":   {[]func(*corev1.Pod){phase(corev1.PodSucceeded), deleted}, func(m *Members) []*corev1.Pod { return m.Finished }},
+		"failed":               {[]func(*corev1.Pod){onNode, phase(corev1.PodFailed)}, func(m *Members) []*corev1.Pod { return m.Finished }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := MembersOf(named("p", 1, c.change...))
+			if len(c.of(&m)) != 1 || m.Total() != 1 {
+				t.Errorf("Members are %+v", m)
+			}
+		})
+	}
+}

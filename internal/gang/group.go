@@ -1,0 +1,69 @@
+package gang
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// Group is the scheduler's model of a PodGroup, whichever API it was read from.
+type Group struct {
+	Key types.NamespacedName
+	UID types.UID
+	// Template is the template that the group takes its policy from, "workload/template", as long as it has
+	// not been filled in; else "".
+	Template string
+	// MinCount is how many members must be able to run together; 0 under the basic policy.
+	MinCount int
+	// Whole is true where members are disrupted together or not at all (disruptionMode PodGroup).
+	Whole bool
+	// Priority is the resolved priority; nil until it is.
+	Priority *int32
+	// PriorityClassName is the class that the user named, or "".
+	PriorityClassName string
+	// StartTime is when minCount members were first running together; zero if they have not been.
+	StartTime time.Time
+}
+
+// IsGang reports whether the members are placed together.
+func (g *Group) IsGang() bool { return g.MinCount > 0 }
+
+// FromPodGroup reads a Group from the API of reprieve.dev.
+func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
+	g := &Group{
+		Key:      types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name},
+		UID:      pg.UID,
+		Priority: pg.Spec.Priority,
+	}
+	if p := pg.Spec.SchedulingPolicy; p != nil && p.Gang != nil {
+		g.MinCount = int(p.Gang.MinCount)
+	}
+	if ref := pg.Spec.PodGroupTemplateRef; ref != nil && pg.Spec.SchedulingPolicy == nil {
+		g.Template = ref.WorkloadName + "/" + ref.PodGroupTemplateName
+	}
+	if m := pg.Spec.DisruptionMode; m != nil {
+		g.Whole = *m == v1alpha1.DisruptionModePodGroup
+	}
+	if n := pg.Spec.PriorityClassName; n != nil {
+		g.PriorityClassName = *n
+	}
+	if pg.Status.StartTime != nil {
+		g.StartTime = pg.Status.StartTime.Time
+	}
+	return g
+}
+
+// GroupOf names the PodGroup that a Pod belongs to, if any.
+func GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	name := pod.Labels[v1alpha1.LabelPodGroup]
+	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
+}
+
+// Source finds groups. It must be safe for concurrent use and must not block.
+type Source interface {
+	// Group returns the group of that name, or false if there is none. The caller must not change it.
+	Group(key types.NamespacedName) (*Group, bool)
+}

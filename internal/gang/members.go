@@ -1,0 +1,132 @@
+package gang
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+)
+
+// IndexName is the name of the Pod informer's index by PodGroup.
+const IndexName = "reprieve.dev/pod-group"
+
+// AddIndex adds the index by PodGroup to a Pod informer that has not been started; once is enough for
+// everyone who shares the informer.
+func AddIndex(informer cache.SharedIndexInformer) error {
+	if _, ok := informer.GetIndexer().GetIndexers()[IndexName]; ok {
+		return nil
+	}
+	err := informer.AddIndexers(cache.Indexers{IndexName: func(obj any) ([]string, error) {
+		pod, ok := obj.(*corev1.Pod)
+		if !ok {
+			return nil, nil
+		}
+		if key, ok := GroupOf(pod); ok {
+			return []string{key.String()}, nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("index pods by PodGroup: %w", err)
+	}
+	return nil
+}
+
+// Members are the Pods of one group, by what state they are in, in no particular order.
+type Members struct {
+	// Pending have no node, no scheduling gate and no deletion timestamp: they can be scheduled.
+	Pending []*corev1.Pod
+	// Gated have no node and wait for a scheduling gate to be lifted.
+	Gated []*corev1.Pod
+	// Assigned have a node and are neither terminating nor finished.
+	Assigned []*corev1.Pod
+	// Terminating are being deleted, with or without a node.
+	Terminating []*corev1.Pod
+	// Succeeded have done their part, and are not being deleted.
+	Succeeded []*corev1.Pod
+	// Finished are all others in phase Succeeded or Failed.
+	Finished []*corev1.Pod
+}
+
+// Available counts the members that run, could, or have succeeded: those that minCount is compared with. A
+// gang whose first members are done must still be able to replace its last ones.
+func (m *Members) Available() int { return len(m.Pending) + m.Placed() }
+
+// Placed counts the members that have had their place: those with a node that run, or have succeeded.
+func (m *Members) Placed() int { return len(m.Assigned) + len(m.Succeeded) }
+
+// Total counts all members that exist, in whatever state.
+func (m *Members) Total() int {
+	return len(m.Pending) + len(m.Gated) + len(m.Assigned) + len(m.Terminating) + len(m.Succeeded) + len(m.Finished)
+}
+
+// Lister lists Members from informers' indexers that have the index of AddIndex.
+type Lister struct{ indexers []cache.Indexer }
+
+// NewLister returns a Lister over all of the indexers. A Pod that several of them have is taken from the last.
+func NewLister(indexers ...cache.Indexer) *Lister { return &Lister{indexers: indexers} }
+
+// Members tells the Pods of a group apart by what state they are in. It is safe for concurrent use; the Pods
+// belong to the informer and must not be changed.
+func (l *Lister) Members(key types.NamespacedName) Members {
+	var pods []*corev1.Pod
+	for i, indexer := range l.indexers {
+		// The only error is an unknown index, which is a mistake in wiring that every test would show.
+		objs, err := indexer.ByIndex(IndexName, key.String())
+		if err != nil {
+			panic(err)
+		}
+		if i > 0 && len(objs) > 0 {
+			pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return containsPod(objs, pod.UID) })
+		}
+		pods = slices.Grow(pods, len(objs))
+		for _, obj := range objs {
+			if pod, ok := obj.(*corev1.Pod); ok {
+				pods = append(pods, pod)
+			}
+		}
+	}
+	return MembersOf(pods)
+}
+
+func containsPod(objs []any, uid types.UID) bool {
+	return slices.ContainsFunc(objs, func(obj any) bool {
+		pod, ok := obj.(*corev1.Pod)
+		return ok && pod.UID == uid
+	})
+}
+
+// SortByAge sorts Pods by creation, then name.
+func SortByAge(pods []*corev1.Pod) {
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(
+			a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
+			cmp.Compare(a.Name, b.Name),
+		)
+	})
+}
+
+// MembersOf tells Pods of one group apart by what state they are in.
+func MembersOf(pods []*corev1.Pod) Members {
+	var m Members
+	for _, pod := range pods {
+		switch {
+		case pod.Status.Phase == corev1.PodSucceeded && pod.DeletionTimestamp == nil:
+			m.Succeeded = append(m.Succeeded, pod)
+		case pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed:
+			m.Finished = append(m.Finished, pod)
+		case pod.DeletionTimestamp != nil:
+			m.Terminating = append(m.Terminating, pod)
+		case pod.Spec.NodeName != "":
+			m.Assigned = append(m.Assigned, pod)
+		case len(pod.Spec.SchedulingGates) > 0:
+			m.Gated = append(m.Gated, pod)
+		default:
+			m.Pending = append(m.Pending, pod)
+		}
+	}
+	return m
+}

@@ -1,0 +1,213 @@
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+func anybody(types.UID) bool { return true }
+
+func newTestRegistry() *Registry { return NewRegistry(func(types.NamespacedName) {}) }
+
+// TestRegistryKeepsItsPromises drives a Registry with anything that can happen, in any order.
+func TestRegistryKeepsItsPromises(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	uids := []types.UID{"a", "b", "c", "d"}
+	rapid.Check(t, func(t *rapid.T) {
+		r := newTestRegistry()
+		able := map[types.UID]bool{"a": true, "b": true, "c": true, "d": true}
+		planned := map[types.UID]string{}
+		reserved := map[types.UID]bool{}
+		evicting := false
+		member := rapid.SampledFrom(uids)
+		t.Repeat(map[string]func(*rapid.T){
+			"admit": func(t *rapid.T) {
+				uid, before := member.Draw(t, "member"), r.Leader(key)
+				got := r.Admit(key, uid, func(u types.UID) bool { return able[u] })
+				_, isPlanned := planned[uid]
+				switch {
+				case evicting != (got == HoldForEviction):
+					t.Fatalf("%s while evicting is %v", got, evicting)
+				case !evicting && isPlanned != (got == AdmitPlanned):
+					t.Fatalf("%s for %s with plan %v", got, uid, planned)
+				case got == AdmitLeader && len(planned) > 0:
+					t.Fatalf("%s leads although there is a plan", uid)
+				case got == AdmitLeader && r.Leader(key) != uid:
+					t.Fatalf("%s was admitted as leader, but %s leads", uid, r.Leader(key))
+				case got == HoldForLeader && (before == "" || before == uid || !able[before]):
+					t.Fatalf("%s is held for %q", uid, before)
+				case got != AdmitLeader && r.Leader(key) != before:
+					t.Fatalf("the leader changed from %q to %q by %s", before, r.Leader(key), got)
+				}
+			},
+			"plan": func(t *rapid.T) {
+				if evicting {
+					t.Skip("nobody plans while room is being made")
+				}
+				planned = map[types.UID]string{}
+				for i, uid := range rapid.SliceOfNDistinct(member, 1, 3, rapid.ID).Draw(t, "members") {
+					if !reserved[uid] {
+						planned[uid] = fmt.Sprint("node-", i)
+					}
+				}
+				r.SetPlan(key, planned)
+				if l := r.Leader(key); l != "" {
+					t.Fatalf("%s leads a gang that has a plan", l)
+				}
+			},
+			"reserve": func(t *rapid.T) {
+				uid := member.Draw(t, "member")
+				if _, ok := planned[uid]; !ok {
+					t.Skip("only planned members are reserved")
+				}
+				delete(planned, uid)
+				reserved[uid] = true
+				if complete := r.Reserve(key, uid, "n"); complete != (len(planned) == 0) {
+					t.Fatalf("complete is %v with %v still planned", complete, planned)
+				}
+			},
+			"settle": func(t *rapid.T) {
+				uid := member.Draw(t, "member")
+				r.Settled(key, uid)
+				delete(reserved, uid)
+				delete(planned, uid)
+			},
+			"release": func(t *rapid.T) {
+				uid := member.Draw(t, "member")
+				got := r.Release(key, uid)
+				if len(got) != len(planned) {
+					t.Fatalf("released %v, want %v", got, planned)
+				}
+				clear(planned)
+				delete(reserved, uid)
+			},
+			"forget": func(t *rapid.T) {
+				uid, leader := member.Draw(t, "member"), r.Leader(key)
+				_, isPlanned := planned[uid]
+				if got, want := r.Forget(key, uid), isPlanned || reserved[uid] || leader == uid; got != want {
+					t.Fatalf("disturbed is %v, want %v", got, want)
+				}
+				delete(planned, uid)
+				delete(reserved, uid)
+			},
+			"pass on": func(t *rapid.T) {
+				if leader := r.Leader(key); leader != "" && r.PassOn(key, leader)(leader) {
+					t.Fatalf("%s may lead right after it was turned away", leader)
+				}
+			},
+			"yield":          func(t *rapid.T) { r.Yield(key, member.Draw(t, "member")) },
+			"become unable":  func(t *rapid.T) { able[member.Draw(t, "member")] = false },
+			"become able":    func(t *rapid.T) { able[member.Draw(t, "member")] = true },
+			"start eviction": func(*rapid.T) { evicting = true; r.StartEviction(key) },
+			"end eviction":   func(*rapid.T) { evicting = false; r.EndEviction(key) },
+			"": func(t *rapid.T) {
+				for _, uid := range uids {
+					node, ok := r.PlannedNode(key, uid)
+					if want, wantOK := planned[uid]; ok != wantOK || node != want {
+						t.Fatalf("%s is planned on %q (%v), want %q (%v)", uid, node, ok, want, wantOK)
+					}
+					if slices.Contains(r.Reserved(key), uid) != reserved[uid] {
+						t.Fatalf("reserved are %v, want %v", r.Reserved(key), reserved)
+					}
+				}
+				if r.Idle(key) != (r.Leader(key) == "" && len(planned) == 0 && !evicting) {
+					t.Fatalf("idle is %v", r.Idle(key))
+				}
+			},
+		})
+	})
+}
+
+func TestRegistryForgetsWhatIsOver(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	cases := map[string]func(*Registry){
+		"a leader that has gone": func(r *Registry) { r.Admit(key, "a", anybody); r.Forget(key, "a") },
+		"a plan that was carried out": func(r *Registry) {
+			r.SetPlan(key, map[types.UID]string{"a": "n"})
+			r.Reserve(key, "a", "n")
+			r.Settled(key, "a")
+		},
+		"a plan that was taken back":   func(r *Registry) { r.SetPlan(key, map[types.UID]string{"a": "n"}); r.Release(key, "b") },
+		"an eviction that is over":     func(r *Registry) { r.StartEviction(key); r.EndEviction(key) },
+		"a late reservation":           func(r *Registry) { r.Drop(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
+		"a verdict, when all are gone": func(r *Registry) { r.SetVerdict(key, Verdict{Reason: "X"}); r.Drop(key) },
+		"questions":                    func(r *Registry) { r.Leader(key); r.Verdict(key); r.Idle(key); r.Minding(key); r.Settled(key, "a") },
+	}
+	for name, do := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newTestRegistry()
+			do(r)
+			if n := r.Len(); n != 0 {
+				t.Errorf("%d gangs are remembered", n)
+			}
+		})
+	}
+}
+
+func TestYieldLetsTheNextOneLead(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	r := newTestRegistry()
+	r.Admit(key, "a", anybody)
+	if got := r.Admit(key, "b", anybody); got != HoldForLeader {
+		t.Fatalf("b is %s", got)
+	}
+	r.Yield(key, "b")
+	if got := r.Admit(key, "b", anybody); got != HoldForLeader {
+		t.Errorf("b is %s after it gave up what it did not have", got)
+	}
+	r.Yield(key, "a")
+	if got := r.Admit(key, "b", anybody); got != AdmitLeader || r.Leader(key) != "b" {
+		t.Errorf("b is %s, and %s leads", got, r.Leader(key))
+	}
+	if got := r.Admit(key, "a", anybody); got != HoldForLeader {
+		t.Errorf("a is %s", got)
+	}
+}
+
+func TestEveryMemberGetsItsTurnToLead(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	r := newTestRegistry()
+	for i, uid := range []types.UID{"a", "b", "c"} {
+		r.Admit(key, uid, anybody)
+		mayLead := r.PassOn(key, uid)
+		for j, other := range []types.UID{"a", "b", "c"} {
+			if mayLead(other) != (j > i) {
+				t.Errorf("After %s, %s may lead: %v", uid, other, mayLead(other))
+			}
+		}
+	}
+	r.Planning(key)
+	r.Admit(key, "a", anybody)
+	if !r.PassOn(key, "a")("c") {
+		t.Error("After the gang was planned, c may not lead")
+	}
+}
+
+func TestVerdictTellsOfChangesOnly(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	told := 0
+	var r *Registry
+	r = NewRegistry(func(got types.NamespacedName) {
+		// It may look, so no lock is held.
+		if r.Verdict(got).Reason == "" {
+			t.Error("Told before the verdict stands")
+		}
+		told++
+	})
+	for _, v := range []Verdict{{"A", "x"}, {"A", "x"}, {"A", "y"}, {"B", "y"}, {"B", "y"}} {
+		r.SetVerdict(key, v)
+	}
+	if told != 3 {
+		t.Errorf("Told %d times, want 3", told)
+	}
+}

@@ -1,0 +1,110 @@
+package playground
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// logTailLines is how much of a component's log is shown when it has died.
+const logTailLines = 20
+
+// ExitError reports a component that ended although nobody had asked it to.
+type ExitError struct {
+	// Component is the component's name.
+	Component string
+	// Status is how it ended, such as "exit status 1" or "signal: killed".
+	Status string
+	// LogTail holds the last lines of its log.
+	LogTail []string
+}
+
+// Error is one line, followed by the end of the log where there is one.
+func (e *ExitError) Error() string {
+	message := fmt.Sprintf("%s died: %s", e.Component, e.Status)
+	if len(e.LogTail) == 0 {
+		return message
+	}
+	return message + "; the end of its log:\n" + strings.Join(e.LogTail, "\n")
+}
+
+// child is one run of a component's process.
+type child struct {
+	cmd *exec.Cmd
+	// logStart is the length of the log file when this run began.
+	logStart int64
+	// exited is closed once the process is gone and reaped.
+	exited chan struct{}
+	// status is set before exited is closed.
+	status string
+}
+
+// startChild runs a command with its output appended to logPath. onExit is called from the child's own goroutine,
+// which ends with the process.
+func startChild(s *spawner, logPath, path string, args, env []string, onExit func(*child)) (*child, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	info, err := log.Stat()
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	cmd := exec.Command(path, args...) //nolint:noctx // the child outlives the context it was started under; stop ends it
+	cmd.Env = env
+	cmd.Stdout = log
+	cmd.Stderr = log
+	cmd.SysProcAttr = childAttributes()
+	c := &child{cmd: cmd, logStart: info.Size(), exited: make(chan struct{})}
+	err = s.start(cmd)
+	// The child has its own copy of the descriptor.
+	err = errors.Join(err, log.Close())
+	if cmd.Process == nil {
+		return nil, err
+	}
+	go func() {
+		c.status = exitStatus(cmd.Wait())
+		close(c.exited)
+		onExit(c)
+	}()
+	return c, err
+}
+
+func exitStatus(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+func (c *child) running() bool {
+	select {
+	case <-c.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// stop signals the child and waits for its end. When that takes longer than patience the child is killed, and stop says so.
+func (c *child) stop(signal os.Signal, patience time.Duration) error {
+	if err := c.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-c.exited:
+		return nil
+	case <-timer.C:
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	<-c.exited
+	return fmt.Errorf("still running %s after signal %q; killed", patience, signal)
+}

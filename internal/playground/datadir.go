@@ -1,0 +1,93 @@
+package playground
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// dataDir is the directory that holds all the files of one playground.
+type dataDir struct {
+	path      string
+	temporary bool
+	lock      *os.File
+}
+
+// openDataDir makes path usable by this playground alone, or makes a temporary directory in tempDir when path is empty.
+func openDataDir(path, tempDir string) (*dataDir, error) {
+	d := &dataDir{path: path}
+	var err error
+	if path == "" {
+		if d.path, err = os.MkdirTemp(tempDir, "reprieve-playground-"); err != nil {
+			return nil, fmt.Errorf("temporary data directory: %w", err)
+		}
+		d.temporary = true
+	} else if d.path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("data directory: %w", err)
+	}
+	if err := d.acquire(); err != nil {
+		return nil, fmt.Errorf("data directory %s: %w", d.path, err)
+	}
+	for _, dir := range []string{d.home(), d.scratch()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, errors.Join(fmt.Errorf("data directory: %w", err), d.close())
+		}
+	}
+	return d, nil
+}
+
+// acquire locks the directory. Until it has succeeded the directory may be another playground's, and nothing in it is touched.
+func (d *dataDir) acquire() error {
+	if err := os.MkdirAll(d.path, 0o700); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(filepath.Join(d.path, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) //nolint:gosec // a descriptor fits an int
+	if err == nil {
+		d.lock = lock
+		return nil
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errors.New("another playground is using it")
+	}
+	return errors.Join(err, lock.Close())
+}
+
+// home stands in for the children's home directory, so that none reads or writes the user's.
+func (d *dataDir) home() string { return filepath.Join(d.path, "home") }
+
+// scratch is for the children's temporary files.
+func (d *dataDir) scratch() string { return filepath.Join(d.path, "tmp") }
+
+func (d *dataDir) logPath(component string) string {
+	return filepath.Join(d.path, "logs", component+".log")
+}
+
+// close gives the directory up: a temporary one is removed, another is unlocked, and keeps what is worth keeping.
+func (d *dataDir) close() error {
+	var errs []error
+	if d.temporary {
+		errs = append(errs, os.RemoveAll(d.path))
+	} else {
+		errs = append(errs, os.RemoveAll(d.scratch()))
+	}
+	// The lock goes with the descriptor.
+	return errors.Join(append(errs, d.lock.Close())...)
+}
+
+// childEnv is the environment of a component. Variables are let through by name: etcd takes any ETCD_ variable
+// for a flag, and kwok and the others read files below HOME.
+func childEnv(lookup func(string) (string, bool), home, scratch string) []string {
+	env := []string{"HOME=" + home, "TMPDIR=" + scratch}
+	for _, name := range []string{"PATH", "LANG", "TZ", "GOMAXPROCS", "GOMEMLIMIT", "GODEBUG", "GOTRACEBACK", "GORACE", "GOCOVERDIR"} {
+		if value, ok := lookup(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}

@@ -1,0 +1,51 @@
+package playground
+
+import (
+	"errors"
+	"io"
+	"os"
+	"strings"
+)
+
+const (
+	// logTailBytes bounds what is read of a log, and logLineBytes what is shown of one line.
+	logTailBytes = 64 << 10
+	logLineBytes = 1000
+)
+
+// readLogTail returns the last lines of a log file, of what was written at or after offset start.
+func readLogTail(path string, start int64, lines int) ([]string, error) {
+	raw, err := readFrom(path, start)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.TrimRight(string(raw), "\n")
+	if text == "" {
+		return nil, nil
+	}
+	all := strings.Split(text, "\n")
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	for i, line := range all {
+		if len(line) > logLineBytes {
+			all[i] = strings.ToValidUTF8(line[:logLineBytes], "") + "..."
+		}
+	}
+	return all, nil
+}
+
+// readFrom reads a file from offset start on, or its last part when that is more than logTailBytes.
+func readFrom(path string, start int64) (raw []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	start = max(start, info.Size()-logTailBytes)
+	return io.ReadAll(io.NewSectionReader(file, start, info.Size()-start))
+}

@@ -1,0 +1,153 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// schedulerConfigKind is the kind that --config of a kube-scheduler takes.
+const schedulerConfigKind = "KubeSchedulerConfiguration"
+
+// schedulerConfig is what the playground has to know of a scheduler configuration.
+type schedulerConfig struct {
+	Kind             string `json:"kind"`
+	ClientConnection struct {
+		Kubeconfig string `json:"kubeconfig"`
+	} `json:"clientConnection"`
+	LeaderElection struct {
+		LeaderElect       *bool  `json:"leaderElect"`
+		ResourceName      string `json:"resourceName"`
+		ResourceNamespace string `json:"resourceNamespace"`
+	} `json:"leaderElection"`
+}
+
+// readSchedulerConfig returns the file as it is, and the parts of it that matter here.
+func readSchedulerConfig(path string) ([]byte, *schedulerConfig, error) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, nil, fmt.Errorf("scheduler configuration: %w", err)
+	}
+	var config schedulerConfig
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		return nil, nil, fmt.Errorf("scheduler configuration %s: %w", path, err)
+	}
+	if config.Kind != schedulerConfigKind {
+		return nil, nil, fmt.Errorf("scheduler configuration %s: its kind is %q, not %s", path, config.Kind, schedulerConfigKind)
+	}
+	return raw, &config, nil
+}
+
+// withKubeconfig returns a scheduler configuration with clientConnection.kubeconfig set, and all else unchanged.
+func withKubeconfig(raw []byte, kubeconfig string) ([]byte, error) {
+	var document map[string]any
+	if err := yaml.Unmarshal(raw, &document); err != nil {
+		return nil, err
+	}
+	connection, ok := document["clientConnection"].(map[string]any)
+	if !ok {
+		connection = map[string]any{}
+	}
+	connection["kubeconfig"] = kubeconfig
+	document["clientConnection"] = connection
+	return yaml.Marshal(document)
+}
+
+// schedulerArgs returns the arguments for a scheduler, and the Lease it has to hold before it works; nil for none.
+func (p *Playground) schedulerArgs(name string, options SchedulerOptions, port int) ([]string, *metav1.ObjectMeta, error) {
+	kubeconfig := options.Kubeconfig
+	if kubeconfig == "" {
+		kubeconfig = p.adminKubeconfig()
+	}
+	args := []string{
+		"--bind-address=" + loopback,
+		fmt.Sprintf("--secure-port=%d", port),
+		"--tls-cert-file=" + p.certs.serving.certFile,
+		"--tls-private-key-file=" + p.certs.serving.keyFile,
+		"--authentication-kubeconfig=" + kubeconfig,
+		"--authorization-kubeconfig=" + kubeconfig,
+	}
+	if options.Config == "" {
+		args = append(args, "--kubeconfig="+kubeconfig, "--leader-elect=false")
+		return append(args, options.Args...), nil, nil
+	}
+	raw, config, err := readSchedulerConfig(options.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	path, err := filepath.Abs(options.Config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if config.ClientConnection.Kubeconfig == "" {
+		path = filepath.Join(p.dir.path, name+"-config.yaml")
+		if raw, err = withKubeconfig(raw, kubeconfig); err != nil {
+			return nil, nil, err
+		}
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			return nil, nil, err
+		}
+	}
+	args = append(args, "--config="+path)
+	return append(args, options.Args...), config.lease(), nil
+}
+
+// lease is the lock that a scheduler with this configuration takes, with the defaults that the scheduler has. It is nil when it takes none.
+func (c *schedulerConfig) lease() *metav1.ObjectMeta {
+	election := c.LeaderElection
+	if election.LeaderElect != nil && !*election.LeaderElect {
+		return nil
+	}
+	lease := &metav1.ObjectMeta{Name: election.ResourceName, Namespace: election.ResourceNamespace}
+	if lease.Name == "" {
+		lease.Name = "kube-scheduler"
+	}
+	if lease.Namespace == "" {
+		lease.Namespace = metav1.NamespaceSystem
+	}
+	return lease
+}
+
+func (p *Playground) schedulerSpec(name, path string, options SchedulerOptions, port int) (componentSpec, error) {
+	args, lease, err := p.schedulerArgs(name, options, port)
+	if err != nil {
+		return componentSpec{}, err
+	}
+	url := fmt.Sprintf("https://%s:%d", loopback, port)
+	var started time.Time
+	return componentSpec{
+		name: name,
+		path: path,
+		args: args,
+		port: port,
+		prepare: func(context.Context) error {
+			started = p.now()
+			return nil
+		},
+		ready: func(ctx context.Context) error {
+			if err := probe(ctx, p.certs.adminClient(), url+"/readyz"); err != nil || lease == nil {
+				return err
+			}
+			return p.leaseIsHeld(ctx, lease, started)
+		},
+	}, nil
+}
+
+// leaseIsHeld is nil once somebody holds the lease and has renewed it after the given time.
+func (p *Playground) leaseIsHeld(ctx context.Context, lease *metav1.ObjectMeta, after time.Time) error {
+	held, err := p.client.CoordinationV1().Leases(lease.Namespace).Get(ctx, lease.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("leader lease: %w", err)
+	}
+	holder, renewed := held.Spec.HolderIdentity, held.Spec.RenewTime
+	if holder == nil || *holder == "" || renewed == nil || renewed.Time.Before(after) {
+		return errors.New("the leader lease is not held yet")
+	}
+	return nil
+}

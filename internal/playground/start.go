@@ -1,0 +1,259 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// check finds all that is wrong with the options before anything is touched.
+func (p *Playground) check(ctx context.Context) error {
+	if err := p.options.validate(); err != nil {
+		return err
+	}
+	if path := p.options.Scheduler.Config; path != "" {
+		if _, _, err := readSchedulerConfig(path); err != nil {
+			return err
+		}
+	}
+	if p.options.Kubeconfig != "" {
+		path, err := filepath.Abs(p.options.Kubeconfig)
+		if err != nil {
+			return fmt.Errorf("write the kubeconfig: %w", err)
+		}
+		if err := checkKubeconfigTarget(ctx, path); err != nil {
+			return err
+		}
+		p.options.Kubeconfig = path
+	}
+	return p.findBinaries()
+}
+
+func (p *Playground) findBinaries() error {
+	found, err := newBinaries(p.options.BinDir)
+	if err != nil {
+		return err
+	}
+	p.paths = map[string]string{}
+	for _, name := range []string{Etcd, APIServer, ControllerManager, Kwok} {
+		if p.paths[name], err = found.find(name); err != nil {
+			return err
+		}
+	}
+	p.paths[Scheduler], err = p.schedulerPath(p.options.Scheduler)
+	return err
+}
+
+// schedulerPath is empty when no scheduler is to be run.
+func (p *Playground) schedulerPath(options SchedulerOptions) (string, error) {
+	switch options.Path {
+	case NoScheduler:
+		return "", nil
+	case "":
+		found, err := newBinaries(p.options.BinDir)
+		if err != nil {
+			return "", err
+		}
+		return found.find(schedulerBinary)
+	default:
+		path, err := filepath.Abs(options.Path)
+		if err != nil {
+			return "", err
+		}
+		if !isExecutable(path) {
+			return "", fmt.Errorf("the scheduler %s is not an executable file", path)
+		}
+		return path, nil
+	}
+}
+
+// open prepares the files that the components need.
+func (p *Playground) open() error {
+	var err error
+	if p.dir, err = openDataDir(p.options.DataDir, p.options.TempDir); err != nil {
+		return err
+	}
+	p.env = childEnv(os.LookupEnv, p.dir.home(), p.dir.scratch())
+	if p.certs, err = newCertificates(filepath.Join(p.dir.path, "pki"), p.now()); err != nil {
+		return fmt.Errorf("certificates: %w", err)
+	}
+	return nil
+}
+
+func (p *Playground) bringUp(ctx context.Context) error {
+	if _, err := p.launchOnPort(ctx, func(port int) (componentSpec, error) { return p.etcdSpec(port), nil }); err != nil {
+		return err
+	}
+	if _, err := p.launchOnPort(ctx, func(port int) (componentSpec, error) { return p.apiserverSpec(port), nil }); err != nil {
+		return err
+	}
+	if err := p.connect(); err != nil {
+		return err
+	}
+	if err := p.populate(ctx); err != nil {
+		return err
+	}
+	if p.paths[Scheduler] != "" {
+		if _, err := p.startScheduler(ctx, Scheduler, p.paths[Scheduler], p.options.Scheduler); err != nil {
+			return err
+		}
+	}
+	if err := p.Err(); err != nil {
+		return err
+	}
+	return p.publishKubeconfig()
+}
+
+// populate starts all that needs the API server, side by side.
+func (p *Playground) populate(ctx context.Context) error {
+	version, err := p.client.Discovery().ServerVersion()
+	if err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	nodes := buildNodes(p.options.NodeGroups, version.GitVersion)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.launch(ctx, p.controllerManagerSpec()) })
+	group.Go(func() error {
+		if err := p.createNodes(ctx, nodes); err != nil {
+			return err
+		}
+		if err := p.launch(ctx, p.kwokSpec()); err != nil {
+			return err
+		}
+		if err := p.waitNodesReady(ctx, nodes); err != nil {
+			return err
+		}
+		p.progress(fmt.Sprintf("%d nodes are ready", len(nodes)))
+		return nil
+	})
+	group.Go(func() error {
+		if p.options.CRDs == nil {
+			return nil
+		}
+		count, err := p.applyManifests(ctx, p.options.CRDs)
+		if err != nil {
+			return err
+		}
+		p.progress(fmt.Sprintf("%d manifests are applied", count))
+		return nil
+	})
+	return group.Wait()
+}
+
+// connect sets up the client, and the kubeconfig that the other components use.
+func (p *Playground) connect() error {
+	p.config = &rest.Config{
+		Host: p.Component(APIServer).URL(),
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData:   p.certs.authority.pem,
+			CertData: p.certs.admin.certPEM,
+			KeyData:  p.certs.admin.keyPEM,
+		},
+		QPS:   clientQPS,
+		Burst: clientBurst,
+	}
+	// Protobuf is the cheaper encoding where there are thousands of nodes.
+	config := rest.CopyConfig(p.config)
+	config.ContentType = runtime.ContentTypeProtobuf
+	var err error
+	if p.client, err = kubernetes.NewForConfig(config); err != nil {
+		return fmt.Errorf("make a client: %w", err)
+	}
+	return p.WriteKubeconfig(p.adminKubeconfig(), "")
+}
+
+func (p *Playground) adminKubeconfig() string {
+	return filepath.Join(p.dir.path, "admin.kubeconfig")
+}
+
+// publishKubeconfig comes last, so that whoever waits for the file finds a playground that is ready.
+func (p *Playground) publishKubeconfig() error {
+	if p.options.Kubeconfig == "" {
+		return nil
+	}
+	content, err := os.ReadFile(p.adminKubeconfig())
+	if err != nil {
+		return err
+	}
+	if err := writeFileAtomically(p.options.Kubeconfig, content); err != nil {
+		return fmt.Errorf("write the kubeconfig: %w", err)
+	}
+	p.kubeconfig = content
+	return nil
+}
+
+func (p *Playground) startScheduler(ctx context.Context, name, path string, options SchedulerOptions) (*Component, error) {
+	return p.launchOnPort(ctx, func(port int) (componentSpec, error) {
+		return p.schedulerSpec(name, path, options, port)
+	})
+}
+
+// launchOnPort starts a component that serves, and tries another port when somebody else was quicker.
+func (p *Playground) launchOnPort(ctx context.Context, build func(port int) (componentSpec, error)) (*Component, error) {
+	for attempt := 1; ; attempt++ {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		spec, err := build(port)
+		if err != nil {
+			return nil, err
+		}
+		c, err := p.launchComponent(ctx, spec)
+		if attempt == portAttempts || !errors.Is(err, errPortTaken) {
+			return c, err
+		}
+	}
+}
+
+func (p *Playground) launch(ctx context.Context, spec componentSpec) error {
+	_, err := p.launchComponent(ctx, spec)
+	return err
+}
+
+// launchComponent adds a component and starts it. One that does not start is taken out again.
+func (p *Playground) launchComponent(ctx context.Context, spec componentSpec) (*Component, error) {
+	spec.env = p.env
+	spec.logPath = p.dir.logPath(spec.name)
+	spec.args = slices.Concat(spec.args, p.options.ExtraArgs[spec.name])
+	c := &Component{spec: spec, spawner: p.spawner, died: p.fail, closing: make(chan struct{})}
+	if err := p.add(c); err != nil {
+		return nil, fmt.Errorf("start %s: %w", spec.name, err)
+	}
+	began := p.now()
+	if err := c.Start(ctx); err != nil {
+		p.remove(c)
+		return nil, err
+	}
+	p.progress(fmt.Sprintf("%s is up after %.1f s", spec.name, p.now().Sub(began).Seconds()))
+	return c, nil
+}
+
+func (p *Playground) add(c *Component) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stopped {
+		return errStopped
+	}
+	for _, other := range p.components {
+		if other.Name() == c.Name() {
+			return errors.New("there is a component of that name already")
+		}
+	}
+	p.components = append(p.components, c)
+	return nil
+}
+
+func (p *Playground) remove(c *Component) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.components = slices.DeleteFunc(p.components, func(other *Component) bool { return other == c })
+}

@@ -1,0 +1,11 @@
+//go:build !linux
+
+package playground
+
+import "syscall"
+
+// childAttributes puts a child in a process group of its own. Without Linux's parent-death signal, children outlive a
+// playground that is killed.
+func childAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true}
+}

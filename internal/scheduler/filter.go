@@ -1,0 +1,117 @@
+package scheduler
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// seekerKey is where a cycle keeps what Filter has to know of its pod.
+const seekerKey fwk.StateKey = Name + "/seeker"
+
+// seeker is the pod of a cycle as Filter sees it.
+type seeker struct {
+	// confined is the node that the plan has for the pod, or "".
+	confined string
+	// priority is the one that counts for the pod.
+	priority int32
+	request  fwk.Resource
+}
+
+// Clone is part of fwk.StateData; a seeker is never changed.
+func (s *seeker) Clone() fwk.StateData { return s }
+
+// seek prepares Filter for a cycle; confined is the planned node, if there is one.
+func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *fwk.Status {
+	pi, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	state.Write(seekerKey, &seeker{
+		confined: confined, priority: p.hub.priorityOf(pod), request: pi.CalculateResource().Resource,
+	})
+	return nil
+}
+
+// Filter keeps seats from pods that do not stand above those whom they are kept for, and holds members to the
+// plan even where the framework prefers a node that they were nominated to earlier.
+func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
+	data, err := state.Read(seekerKey)
+	if err != nil {
+		return nil
+	}
+	s, ok := data.(*seeker)
+	if !ok {
+		return nil
+	}
+	name := node.Node().Name
+	if s.confined != "" && s.confined != name {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) other than the one planned for this member")
+	}
+	seats := p.hub.seats.on(name)
+	if len(seats) == 0 {
+		return nil
+	}
+	held := heldFrom(seats, node, s.priority, func(uid types.UID) bool { return uid == pod.UID })
+	if len(held) > 0 && !fitsBeside(node, s.request, held) {
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of the same or a higher priority")
+	}
+	return nil
+}
+
+// heldFrom are the seats on a node that a pod of that priority has to respect. Seats of its own, and of pods
+// that the NodeInfo counts already, are left out.
+func heldFrom(seats []*seat, node fwk.NodeInfo, priority int32, own func(types.UID) bool) []*seat {
+	var held []*seat
+	for _, s := range seats {
+		if s.priority >= priority && !own(s.uid) {
+			held = append(held, s)
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	present := make(map[types.UID]bool, len(node.GetPods()))
+	for _, pi := range node.GetPods() {
+		present[pi.GetPod().UID] = true
+	}
+	kept := held[:0]
+	for _, s := range held {
+		if !present[s.uid] {
+			kept = append(kept, s)
+		}
+	}
+	return kept
+}
+
+// fitsBeside reports whether a node has room for a request beside seats. As with NodeResourcesFit, only what
+// the request asks for counts.
+func fitsBeside(node fwk.NodeInfo, request fwk.Resource, held []*seat) bool {
+	room, used := node.GetAllocatable(), node.GetRequested()
+	if len(node.GetPods())+len(held)+1 > room.GetAllowedPodNumber() {
+		return false
+	}
+	fits := func(want int64, of func(fwk.Resource) int64) bool {
+		if want == 0 {
+			return true
+		}
+		left := of(room) - of(used)
+		for _, s := range held {
+			left -= of(s.pod.CalculateResource().Resource)
+		}
+		return want <= left
+	}
+	if !fits(request.GetMilliCPU(), fwk.Resource.GetMilliCPU) || !fits(request.GetMemory(), fwk.Resource.GetMemory) ||
+		!fits(request.GetEphemeralStorage(), fwk.Resource.GetEphemeralStorage) {
+		return false
+	}
+	for name, want := range request.GetScalarResources() {
+		if !fits(want, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }) {
+			return false
+		}
+	}
+	return true
+}

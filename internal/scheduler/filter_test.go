@@ -1,0 +1,101 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+func nodeInfo(n *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
+	info := framework.NewNodeInfo(pods...)
+	info.SetNode(n)
+	return info
+}
+
+func TestFilterKeepsSeats(t *testing.T) {
+	t.Parallel()
+	gpus := func(p *corev1.Pod, count string) *corev1.Pod {
+		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resourceMustParse(count)
+		return p
+	}
+	big := node("n", "4")
+	big.Status.Allocatable["example.com/gpu"] = resourceMustParse("4")
+	crowded := node("n", "4")
+	crowded.Status.Allocatable[corev1.ResourcePods] = resourceMustParse("2")
+	cases := map[string]struct {
+		node     *corev1.Node
+		running  []*corev1.Pod
+		seated   *corev1.Pod
+		priority int32
+		pod      *corev1.Pod
+		want     bool
+	}{
+		"room beside the seat":          {seated: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5), want: true},
+		"no room beside the seat":       {seated: pod("s", "", "3", 5), priority: 5, pod: pod("p", "", "2", 5)},
+		"the seat of a lower priority":  {seated: pod("s", "", "3", 5), priority: 5, pod: pod("p", "", "2", 6), want: true},
+		"the seat of a higher priority": {seated: pod("s", "", "3", 5), priority: 9, pod: pod("p", "", "2", 6)},
+		"its own seat":                  {seated: pod("p", "", "4", 5), priority: 5, pod: pod("p", "", "4", 5), want: true},
+		"the seat of one that is there": {
+			running: []*corev1.Pod{pod("s", "", "2", 5)}, seated: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5), want: true,
+		},
+		"room that runs out with those that run": {
+			running: []*corev1.Pod{pod("r", "", "1", 5)}, seated: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5),
+		},
+		"devices": {
+			node: big, seated: gpus(pod("s", "", "1", 5), "3"), priority: 5, pod: gpus(pod("p", "", "1", 5), "2"),
+		},
+		"devices that the pod does not ask for": {
+			node: big, seated: gpus(pod("s", "", "1", 5), "4"), priority: 5, pod: pod("p", "", "1", 5), want: true,
+		},
+		"the number of pods": {
+			node: crowded, running: []*corev1.Pod{pod("r", "", "1", 5)}, seated: pod("s", "", "1", 5), priority: 5, pod: pod("p", "", "1", 5),
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			hub := NewHub(&groups{}, nil, nil)
+			p := &Plugin{hub: hub}
+			pi, err := framework.NewPodInfo(c.seated)
+			if err != nil {
+				t.Fatal(err)
+			}
+			hub.seats.replace(owner{}, []*seat{{pod: pi, uid: c.seated.UID, node: "n", priority: c.priority}})
+			if c.node == nil {
+				c.node = node("n", "4")
+			}
+			state := framework.NewCycleState()
+			if _, status := p.PreFilter(t.Context(), state, c.pod, nil); !status.IsSuccess() {
+				t.Fatalf("PreFilter: %v", status)
+			}
+			if got := p.Filter(t.Context(), state, c.pod, nodeInfo(c.node, c.running...)); got.IsSuccess() != c.want {
+				t.Errorf("Filter: %v, want success to be %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestFilterIsSkippedWhereNothingIsKept(t *testing.T) {
+	t.Parallel()
+	p := &Plugin{hub: NewHub(&groups{}, nil, nil)}
+	if _, status := p.PreFilter(t.Context(), framework.NewCycleState(), pod("p", "", "1", 0), nil); !status.IsSkip() {
+		t.Errorf("PreFilter: %v, want Skip", status)
+	}
+}
+
+func TestFilterHoldsMembersToThePlan(t *testing.T) {
+	t.Parallel()
+	p := &Plugin{hub: NewHub(&groups{}, nil, nil)}
+	state, member := framework.NewCycleState(), pod("p", "", "1", 0)
+	result, status := p.confine(state, member, "b")
+	if !status.IsSuccess() || result.NodeNames.Len() != 1 || !result.NodeNames.Has("b") {
+		t.Fatalf("Confined to %v, %v", result, status)
+	}
+	for name, want := range map[string]fwk.Code{"a": fwk.UnschedulableAndUnresolvable, "b": fwk.Success} {
+		if got := p.Filter(t.Context(), state, member, nodeInfo(node(name, "4"))); got.Code() != want {
+			t.Errorf("Filter on %s: %v, want %v", name, got, want)
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package scheduler
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// watchFinished starts an informer of the members that have finished, which the scheduler's own informer
+// leaves out: those that have succeeded count towards minCount. It ends with ctx.
+func (h *Hub) watchFinished(ctx context.Context, handle framework.Framework) (cache.Indexer, error) {
+	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
+		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+			o.LabelSelector = v1alpha1.LabelPodGroup
+			o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
+		}),
+		informers.WithTransform(onlyOutcome),
+	)
+	pods := factory.Core().V1().Pods().Informer()
+	if err := gang.AddIndex(pods); err != nil {
+		return nil, err
+	}
+	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    h.memberFinished,
+		DeleteFunc: h.podDeleted,
+	}); err != nil {
+		return nil, err
+	}
+	factory.Start(ctx.Done())
+	return pods.GetIndexer(), nil
+}
+
+// onlyOutcome keeps of a finished member what is asked about it.
+func onlyOutcome(obj any) (any, error) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return obj, nil
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+			Labels:            map[string]string{v1alpha1.LabelPodGroup: pod.Labels[v1alpha1.LabelPodGroup]},
+			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
+		},
+		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase},
+	}, nil
+}
+
+// memberFinished looks again at a gang that may have been short of members.
+func (h *Hub) memberFinished(obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	if key, ok := groupOf(pod); ok && h.registry.Idle(key) {
+		h.wakeSoon(key)
+	}
+}

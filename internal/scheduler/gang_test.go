@@ -1,0 +1,304 @@
+package scheduler
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+func TestGangCostsOneCycleForEachMember(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "2")...)
+	r.gangOf("g", 3, 0)
+	r.create(members("g", 2, "1", 0)...)
+	if names := r.active(); len(names) != 0 {
+		t.Fatalf("%v go to the queue although a member is missing", names)
+	}
+	r.create(pod("g-2", "g", "1", 0))
+	if names := r.active(); !slices.Equal(names, []string{"g-2"}) {
+		t.Fatalf("%v go to the queue, want the last member alone", names)
+	}
+	for range 3 {
+		r.cycle()
+	}
+	r.waitBound("g-0", "g-1", "g-2")
+}
+
+// TestRoomOfAPlanCannotBeStolen: between the planning and a member's own cycle, its nomination may be lost to
+// an event about the member; its seat is not.
+func TestRoomOfAPlanCannotBeStolen(t *testing.T) {
+	t.Parallel()
+	for name, thief := range map[string]int32{"of a lower priority": 1, "of the same priority": 5} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			r.gangOf("g", 2, 5)
+			r.create(members("g", 2, "1", 5)...)
+			r.cycle()
+			if r.hub.seats.empty() {
+				t.Fatal("The gang has not been planned")
+			}
+			for _, m := range members("g", 2, "1", 5) {
+				r.plugin.handle.DeleteNominatedPodIfExists(m)
+			}
+			r.sched.SchedulingQueue.Delete(pod("g-0", "", "1", 0))
+			r.sched.SchedulingQueue.Delete(pod("g-1", "", "1", 0))
+			r.create(pod("thief", "", "1", thief))
+			r.cycle()
+			if on := r.nodeOf("thief"); on != "" {
+				t.Errorf("The thief is on %s", on)
+			}
+		})
+	}
+}
+
+func TestLeaderThatGoesHasASuccessor(t *testing.T) {
+	t.Parallel()
+	gate := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
+		return p
+	}
+	r := newRig(t, nodes(1, "2")...)
+	r.gangOf("g", 2, 0)
+	r.create(gate(pod("gated", "g", "1", 0)))
+	all := members("g", 3, "2", 0)
+	r.create(all...)
+	r.cycles()
+	for range 2 {
+		leader := r.hub.registry.Leader(key("g"))
+		if leader == "" || leader == "uid-gated" {
+			t.Fatalf("%q leads a gang that does not fit", leader)
+		}
+		i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == leader })
+		r.remove(all[i])
+		all = slices.Delete(all, i, i+1)
+		if len(all) == 1 {
+			break
+		}
+		r.eventually("another member leads", func() bool { return len(r.active()) == 1 })
+		r.cycles()
+	}
+	r.eventually("nobody is left to lead", func() bool {
+		r.cycles()
+		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonNotEnoughMembers || r.hub.registry.Idle(key("g"))
+	})
+}
+
+// TestLeaderTurnedAwayByAnotherPlugin: a volume that does not exist concerns one member only.
+func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "2")...)
+	g := r.gangOf("g", 2, 0)
+	all := members("g", 3, "1", 0)
+	r.create(all...)
+	leader := r.hub.registry.Leader(key("g"))
+	i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == leader })
+	// As a PreFilter plugin does that stands before ours.
+	r.plugin.planFailed(all[i], g, nil)
+	r.eventually("another member leads", func() bool {
+		next := r.hub.registry.Leader(key("g"))
+		return next != "" && next != leader
+	})
+}
+
+// TestMemberGoesWhileOthersWaitAtPermit: they are released at once, not when their time is up.
+func TestMemberGoesWhileOthersWaitAtPermit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "1")...)
+	r.gangOf("g", 3, 0)
+	all := members("g", 3, "1", 0)
+	r.create(all...)
+	r.cycle()
+	r.cycle()
+	through := r.hub.registry.Reserved(key("g"))
+	if len(through) != 2 {
+		t.Fatalf("%v are through", through)
+	}
+	last := all[slices.IndexFunc(all, func(p *corev1.Pod) bool { return !slices.Contains(through, p.UID) })]
+	r.remove(last)
+	r.eventually("the others are released", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+	if !r.hub.seats.empty() {
+		t.Error("Seats are still kept")
+	}
+	again := pod("again", "g", "1", 0)
+	r.create(again)
+	r.eventually("all are placed", func() bool {
+		r.cycles()
+		for _, p := range all {
+			if p != last && r.nodeOf(p.Name) == "" {
+				return false
+			}
+		}
+		return r.nodeOf("again") != ""
+	})
+}
+
+func TestPodGroupGoesWhileMembersWaitAtPermit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "1")...)
+	r.gangOf("g", 3, 0)
+	r.create(members("g", 3, "1", 0)...)
+	r.cycle()
+	r.cycle()
+	r.groups.drop(key("g"))
+	r.hub.GroupChanged(key("g"))
+	r.cycle()
+	r.eventually("all are released", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+	for _, name := range []string{"g-0", "g-1", "g-2"} {
+		if on := r.nodeOf(name); on != "" {
+			t.Errorf("%s is on %s", name, on)
+		}
+	}
+	r.gangOf("g", 3, 0)
+	r.hub.GroupChanged(key("g"))
+	r.eventually("all are placed", func() bool {
+		r.cycles()
+		return r.nodeOf("g-0") != "" && r.nodeOf("g-1") != "" && r.nodeOf("g-2") != ""
+	})
+}
+
+// TestFailedEviction: nominations are taken back, and the preemptor is tried again at once, then later.
+func TestFailedEviction(t *testing.T) {
+	t.Parallel()
+	for _, asGang := range []bool{true, false} {
+		t.Run(map[bool]string{true: "for a gang", false: "for a pod"}[asGang], func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "1"))
+			r.create(on(pod("victim", "", "1", 0), "node-0"))
+			group := ""
+			if asGang {
+				r.gangOf("g", 1, 10)
+				group = "g"
+			}
+			preemptor := pod("p", group, "1", 10)
+			r.create(preemptor)
+			r.cycle()
+			if len(r.evictor.orders) != 1 || len(r.evictor.orders[0].Victims) != 1 {
+				t.Fatalf("Orders are %+v", r.evictor.orders)
+			}
+			r.plugin.hub.wake(r.hub.ownerOf(preemptor))
+			if names := r.active(); len(names) != 0 {
+				t.Fatalf("%v may be scheduled while room is being made", names)
+			}
+			r.evictor.done[0](errors.New("no permission"))
+			if !r.hub.seats.empty() || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 0 {
+				t.Error("The room is still kept")
+			}
+			r.eventually("it is tried again at once", func() bool { return len(r.active()) == 1 })
+			r.cycle()
+			r.evictor.done[1](errors.New("no permission"))
+			if names := r.active(); len(names) != 0 {
+				t.Fatalf("%v may be scheduled at once after the second failure", names)
+			}
+			r.eventually("it is tried again later", func() bool { return len(r.active()) == 1 })
+			r.cycle()
+			r.evictor.done[2](nil)
+			r.remove(pod("victim", "", "1", 0))
+			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
+		})
+	}
+}
+
+// TestLastDepartureWakesThePreemptor, and no earlier one does.
+func TestLastDepartureWakesThePreemptor(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	victims := []*corev1.Pod{on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1")}
+	for _, v := range victims {
+		v.Finalizers = []string{"x/y"}
+		now := st.MakePod().Terminating().Obj().DeletionTimestamp
+		v.DeletionTimestamp = now
+	}
+	r.create(victims...)
+	r.gangOf("g", 2, 10)
+	r.create(members("g", 2, "1", 10)...)
+	r.cycle()
+	if got := r.hub.registry.Verdict(key("g")); got.Reason != v1alpha1.ReasonPreempting {
+		t.Fatalf("The verdict is %+v", got)
+	}
+	if len(r.evictor.orders) != 0 {
+		t.Fatalf("%d evictions for room that is being left anyway", len(r.evictor.orders))
+	}
+	r.remove(victims[0])
+	if names := r.active(); len(names) != 0 {
+		t.Errorf("%v may be scheduled although a pod is still awaited", names)
+	}
+	r.remove(victims[1])
+	r.eventually("the gang is placed", func() bool {
+		r.cycles()
+		return r.nodeOf("g-0") != "" && r.nodeOf("g-1") != ""
+	})
+}
+
+// TestNothingIsRemembered of what is over.
+func TestNothingIsRemembered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "2")...)
+	r.gangOf("g", 3, 10)
+	all := members("g", 3, "1", 10)
+	r.create(all...)
+	waits := pod("waits", "", "9", 0)
+	r.create(waits)
+	for range 4 {
+		r.cycle()
+	}
+	r.waitBound("g-0", "g-1", "g-2")
+	for _, p := range append(all, waits) {
+		r.remove(p)
+	}
+	r.eventually("nothing is remembered", func() bool {
+		r.hub.mu.Lock()
+		defer r.hub.mu.Unlock()
+		return r.hub.registry.Len() == 0 && r.hub.seats.empty() && len(r.hub.refused) == 0 &&
+			len(r.hub.awaited.waiting) == 0 && len(r.hub.awaited.byPod) == 0 && len(r.hub.evicting) == 0 && len(r.hub.rejected) == 0
+	})
+}
+
+func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "2")...)
+	r.gangOf("g", 3, 0)
+	r.create(members("g", 3, "1", 0)...)
+	r.cycles()
+	if got := r.hub.registry.Verdict(key("g")); got.Reason != v1alpha1.ReasonUnschedulable || got.Message == "" {
+		t.Errorf("The verdict is %+v", got)
+	}
+	// A smaller member makes it fit.
+	r.create(pod("small", "g", "0", 0))
+	r.eventually("three are placed", func() bool {
+		r.cycles()
+		m := r.hub.Members(key("g"))
+		return len(m.Assigned) == 3
+	})
+	if got := r.hub.registry.Verdict(key("g")); got == (gang.Verdict{}) {
+		t.Error("The verdict has been forgotten")
+	}
+}
+
+// TestMemberThatIsHeldBackDoesNotLead: the order in which the queue asks PreEnqueue plugins is random.
+func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "1")...)
+	r.gangOf("g", 2, 0)
+	held := pod("held", "g", "1", 0)
+	held.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
+	r.create(append(members("g", 2, "1", 0), held)...)
+	r.hub.registry.Forget(key("g"), r.hub.registry.Leader(key("g")))
+	if status := r.plugin.PreEnqueue(t.Context(), held); !status.IsSuccess() {
+		t.Errorf("PreEnqueue: %v, want what others say to count", status)
+	}
+	if leader := r.hub.registry.Leader(key("g")); leader != "" {
+		t.Errorf("%s leads", leader)
+	}
+	r.hub.wakeGang(key("g"))
+	r.eventually("a member that can go leads", func() bool {
+		leader := r.hub.registry.Leader(key("g"))
+		return leader == "uid-g-0" || leader == "uid-g-1"
+	})
+}

@@ -1,0 +1,63 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
+
+// group returns the group of a pod, or nil where it has none or the group does not exist.
+func (h *Hub) group(pod *corev1.Pod) *gang.Group {
+	key, ok := groupOf(pod)
+	if !ok {
+		return nil
+	}
+	g, ok := h.groups.Group(key)
+	if !ok {
+		return nil
+	}
+	return g
+}
+
+// gangOf returns the gang that a pod belongs to, or nil.
+func (h *Hub) gangOf(pod *corev1.Pod) *gang.Group {
+	if g := h.group(pod); g != nil && g.IsGang() {
+		return g
+	}
+	return nil
+}
+
+// ownerOf is whom decisions for a pod are for: its gang, or itself.
+func (h *Hub) ownerOf(pod *corev1.Pod) owner {
+	if g := h.gangOf(pod); g != nil {
+		return owner{gang: true, NamespacedName: g.Key}
+	}
+	return owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
+}
+
+func objectMetaOf(uid types.UID) metav1.ObjectMeta { return metav1.ObjectMeta{UID: uid} }
+
+// priorityOf is the priority that counts for a pod: its group's, where that is resolved, else its own.
+func (h *Hub) priorityOf(pod *corev1.Pod) int32 {
+	if g := h.group(pod); g != nil && g.Priority != nil {
+		return *g.Priority
+	}
+	return corev1helpers.PodPriority(pod)
+}
+
+// isGateReason tells the reasons for which members are not considered at all from those of planning.
+func isGateReason(reason string) bool {
+	switch reason {
+	case gang.ReasonPodGroupNotFound, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,
+		v1alpha1.ReasonPriorityClassNotFound, v1alpha1.ReasonTemplateNotFound:
+		return true
+	default:
+		return false
+	}
+}

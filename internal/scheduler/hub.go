@@ -1,0 +1,280 @@
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// Evictor carries out what a decision takes away from others.
+type Evictor interface {
+	// Evict starts to remove the victims of a decision and returns at once. It calls done exactly once, from
+	// a goroutine of its own, when every victim is on its way out (nil) or a call has failed.
+	Evict(ctx context.Context, order EvictionOrder, done func(error))
+}
+
+// EvictionOrder is a decision with what it takes to carry it out.
+type EvictionOrder struct {
+	// Decision says who goes, and for whom.
+	Decision core.Decision
+	// Victims are the pods that go, by UID, as the scheduler knows them. None of them is terminating.
+	Victims map[types.UID]*corev1.Pod
+	// TurnBack removes a victim that has not been bound yet from the scheduler's memory. It reports false
+	// for one that has to be deleted.
+	TurnBack func(victim *corev1.Pod) bool
+}
+
+// Hub is what the plugins of all profiles in one scheduler share. Make one for each process, with [NewHub].
+type Hub struct {
+	groups   gang.Source
+	registry *gang.Registry
+	evictor  Evictor
+
+	// seats is the room that is kept for pods that have been planned or nominated.
+	seats seatMap
+	// awaited are the pods that have to go before a placement is free.
+	awaited departures
+
+	// lister, pods and handle are set when the first profile is built. Waiting pods, nominations and the queue
+	// are the same for the handles of all profiles.
+	lister *gang.Lister
+	pods   corelisters.PodLister
+	handle framework.Framework
+
+	rejecting sync.Mutex
+	// rejected are the members that were turned away at Permit and have not released their place yet.
+	rejected sets.Set[types.UID]
+
+	mu sync.Mutex
+	// evicting holds the single pods for which room is being made.
+	evicting sets.Set[types.UID]
+	// refused are pods that found no room while seats were kept for others.
+	refused map[types.UID]*corev1.Pod
+	// failures counts evictions that have failed in a row, by preemptor.
+	failures map[owner]int
+	// soon holds the gangs that are to be looked at again in a moment.
+	soon sets.Set[types.NamespacedName]
+}
+
+// NewHub returns a Hub that finds PodGroups in groups, keeps the standing of gangs in registry and has
+// victims removed by evictor.
+func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
+	return &Hub{
+		groups:   groups,
+		registry: registry,
+		evictor:  evictor,
+		rejected: sets.New[types.UID](),
+		evicting: sets.New[types.UID](),
+		refused:  make(map[types.UID]*corev1.Pod),
+		failures: make(map[owner]int),
+		soon:     sets.New[types.NamespacedName](),
+	}
+}
+
+// Factory makes the plugin for a profile; register it under [Name].
+func (h *Hub) Factory() frameworkruntime.PluginFactory { return h.newPlugin }
+
+// attach hooks the hub into the informers that all profiles share, once.
+func (h *Hub) attach(ctx context.Context, handle framework.Framework) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lister != nil {
+		return nil
+	}
+	pods := handle.SharedInformerFactory().Core().V1().Pods()
+	if err := gang.AddIndex(pods.Informer()); err != nil {
+		return err
+	}
+	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    h.podAdded,
+		UpdateFunc: h.podUpdated,
+		DeleteFunc: h.podDeleted,
+	}); err != nil {
+		return err
+	}
+	finished, err := h.watchFinished(ctx, handle)
+	if err != nil {
+		return err
+	}
+	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
+	h.pods = pods.Lister()
+	h.handle = handle
+	return nil
+}
+
+// Members lists the members of a group. It must not be called before the first profile is built.
+func (h *Hub) Members(key types.NamespacedName) gang.Members { return h.lister.Members(key) }
+
+// startEviction gates a preemptor while room is made for it.
+func (h *Hub) startEviction(o owner, uid types.UID) {
+	if o.gang {
+		h.registry.StartEviction(o.NamespacedName)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.evicting.Insert(uid)
+}
+
+func (h *Hub) endEviction(o owner, uid types.UID) {
+	if o.gang {
+		h.registry.EndEviction(o.NamespacedName)
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.evicting.Delete(uid)
+}
+
+func (h *Hub) isEvictingFor(uid types.UID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.evicting.Has(uid)
+}
+
+const (
+	// firstRetryDelay and longestRetryDelay bound how long an eviction that fails again is put off.
+	firstRetryDelay   = time.Second
+	longestRetryDelay = 30 * time.Second
+)
+
+// retryDelay says when to try again after an eviction: at once the first time that it fails, later and later
+// if it keeps failing (missing permissions, say).
+func (h *Hub) retryDelay(o owner, err error) time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.failures, o)
+		return 0
+	}
+	h.failures[o]++
+	if h.failures[o] == 1 {
+		return 0
+	}
+	return min(firstRetryDelay<<min(h.failures[o]-2, 10), longestRetryDelay)
+}
+
+// keep keeps exactly these seats for an owner, and wakes those whom the ones that it gives up were kept from.
+func (h *Hub) keep(o owner, seats []*seat) {
+	if h.seats.replace(o, seats) {
+		h.wakeRefused()
+	}
+}
+
+// refuse remembers a pod that found no room while seats were kept for others; freed is the count of
+// given-up seats when it looked.
+func (h *Hub) refuse(pod *corev1.Pod, freed uint64) {
+	h.mu.Lock()
+	h.refused[pod.UID] = pod
+	h.mu.Unlock()
+	if h.seats.freed.Load() != freed {
+		h.wakeRefused()
+	}
+}
+
+// wakeRefused lets everyone try again who found no room because of seats.
+func (h *Hub) wakeRefused() {
+	h.mu.Lock()
+	pods := make([]*corev1.Pod, 0, len(h.refused))
+	for _, pod := range h.refused {
+		pods = append(pods, pod)
+	}
+	clear(h.refused)
+	h.mu.Unlock()
+	h.activate(pods...)
+}
+
+// wake lets a preemptor try again at once.
+func (h *Hub) wake(o owner) {
+	if o.gang {
+		h.wakeGang(o.NamespacedName)
+		return
+	}
+	if pod, err := h.pods.Pods(o.Namespace).Get(o.Name); err == nil {
+		h.activate(pod)
+	}
+}
+
+// wakeGang lets one member come forward to plan for the gang: its leader, or the oldest that can lead.
+func (h *Hub) wakeGang(key types.NamespacedName) {
+	members := h.lister.Members(key)
+	if pod := h.spokesman(key, &members); pod != nil {
+		h.activate(pod)
+	}
+}
+
+// spokesman is the member that plans for the gang, or that is to do so next; nil if none can.
+func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1.Pod {
+	leader := h.registry.Leader(key)
+	reserved := sets.New(h.registry.Reserved(key)...)
+	gang.SortByAge(members.Pending)
+	var oldest *corev1.Pod
+	for _, pod := range members.Pending {
+		if reserved.Has(pod.UID) || !h.entersQueue(pod) {
+			continue
+		}
+		if pod.UID == leader {
+			return pod
+		}
+		if oldest == nil {
+			oldest = pod
+		}
+	}
+	return oldest
+}
+
+// entersQueue reports whether the other PreEnqueue plugins let a pod through. One that they hold back could
+// not plan for its gang.
+func (h *Hub) entersQueue(pod *corev1.Pod) bool {
+	for _, pl := range h.handle.PreEnqueuePlugins() {
+		if pl.Name() != Name && !pl.PreEnqueue(context.Background(), pod).IsSuccess() {
+			return false
+		}
+	}
+	return true
+}
+
+// settleTime is how long changes to a gang are gathered before it is planned again.
+const settleTime = 100 * time.Millisecond
+
+// wakeSoon is wakeGang for changes that come in numbers: a gang's members while they are being created. It
+// may be called under the queue's lock.
+func (h *Hub) wakeSoon(key types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.soon.Has(key) {
+		return
+	}
+	h.soon.Insert(key)
+	time.AfterFunc(settleTime, func() {
+		h.mu.Lock()
+		h.soon.Delete(key)
+		h.mu.Unlock()
+		h.wakeGang(key)
+	})
+}
+
+// activate moves pods to the active queue. It must not be called from PreEnqueue or a queueing hint, which
+// run under the queue's lock.
+func (h *Hub) activate(pods ...*corev1.Pod) {
+	if len(pods) == 0 {
+		return
+	}
+	byName := make(map[string]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		byName[pod.Namespace+"/"+pod.Name] = pod
+	}
+	h.handle.Activate(klog.Background(), byName)
+}

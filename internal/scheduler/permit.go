@@ -1,0 +1,61 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// Reserve records that a member of a gang is through its cycle.
+func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	p.hub.seats.take(pod.UID)
+	g := p.hub.gangOf(pod)
+	if g == nil {
+		return nil
+	}
+	if complete := p.hub.registry.Reserve(g.Key, pod.UID, node); complete {
+		// What the plan had no room for waits for another leader now.
+		p.hub.wakeGang(g.Key)
+	}
+	return nil
+}
+
+// Unreserve releases the whole gang: it is placed together or not at all.
+func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
+	if g := p.hub.gangOf(pod); g != nil {
+		p.hub.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
+		return
+	}
+	// The PodGroup may have gone since.
+	if key, ok := groupOf(pod); ok {
+		p.hub.release(key, pod, "its PodGroup is gone")
+	}
+}
+
+// Permit holds members until minCount of them are through.
+func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+	key, ok := groupOf(pod)
+	if !ok {
+		return nil, 0
+	}
+	g, ok := p.hub.groups.Group(key)
+	switch {
+	case !ok:
+		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("PodGroup %s does not exist any more", key)), 0
+	case !g.IsGang():
+		return nil, 0
+	}
+	members := p.hub.lister.Members(key)
+	if through := p.hub.through(key, &members); through < g.MinCount {
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), permitTimeout
+	}
+	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+		if k, ok := groupOf(w.GetPod()); ok && k == key {
+			w.Allow(Name)
+		}
+	})
+	return nil, 0
+}

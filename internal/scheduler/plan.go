@@ -1,0 +1,181 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// preemptor is the pod or gang that a decision is for.
+type preemptor struct {
+	// owner and uid are those of the PodGroup for a gang, of the pod otherwise.
+	owner owner
+	uid   types.UID
+	// group is the PodGroup that the pod or gang belongs to, or nil.
+	group    *gang.Group
+	priority int32
+	never    bool
+	// minCount is how many more members have to be placed.
+	minCount int
+	// pods are the pending members, oldest first.
+	pods []*corev1.Pod
+}
+
+// podPreemptor describes a single pod.
+func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
+	g := p.hub.group(pod)
+	return preemptor{
+		owner:    owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}},
+		uid:      pod.UID,
+		group:    g,
+		priority: p.hub.priorityOf(pod),
+		never:    p.neverPreempts(g, pod),
+		minCount: 1,
+		pods:     []*corev1.Pod{pod},
+	}
+}
+
+// gangPreemptor describes a gang by its members as they are now. Members that run, or are assumed to, count
+// towards minCount; those that other plugins hold back cannot be planned.
+func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
+	reserved := sets.New(p.hub.registry.Reserved(g.Key)...)
+	var pending []*corev1.Pod
+	for _, pod := range members.Pending {
+		if !reserved.Has(pod.UID) && p.hub.entersQueue(pod) {
+			pending = append(pending, pod)
+		}
+	}
+	gang.SortByAge(pending)
+	pre := preemptor{
+		owner: owner{gang: true, NamespacedName: g.Key}, uid: g.UID, group: g,
+		minCount: max(g.MinCount-p.hub.through(g.Key, members), 0),
+		pods:     pending,
+	}
+	if len(pending) > 0 {
+		pre.priority = p.hub.priorityOf(pending[0])
+		pre.never = p.neverPreempts(g, pending[0])
+	}
+	return pre
+}
+
+// neverPreempts reports whether the priority class forbids preempting: the group's class where there is one,
+// the pod's own field otherwise. A class that has been deleted forbids nothing.
+func (p *Plugin) neverPreempts(g *gang.Group, pod *corev1.Pod) bool {
+	if g != nil && g.PriorityClassName != "" {
+		class, err := p.priorityClasses.Get(g.PriorityClassName)
+		return err == nil && class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever
+	}
+	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+}
+
+// owns reports whether a pod is one of those that the decision is for.
+func (pre *preemptor) owns(pod *corev1.Pod) bool {
+	if !pre.owner.gang {
+		return pod.UID == pre.uid
+	}
+	key, ok := groupOf(pod)
+	return ok && key == pre.owner.NamespacedName
+}
+
+// decide takes a view of the snapshot and asks the core.
+func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
+	budgets, err := p.budgets.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
+	}
+	classes, err := classesOf(pre.pods)
+	if err != nil {
+		return nil, err
+	}
+	var all []fwk.PodInfo
+	rank := make(map[types.UID]int, len(pre.pods))
+	for i := range classes {
+		all = append(all, classes[i].pods[0])
+	}
+	for i, pod := range pre.pods {
+		rank[pod.UID] = i
+	}
+	b := &viewer{
+		hub: p.hub, handle: p.handle, budgets: budgets,
+		priority: pre.priority, own: pre.owns, resources: resourcesOf(all),
+	}
+	v, err := b.build()
+	if err != nil {
+		return nil, err
+	}
+	input := core.Preemptor{
+		Namespace: pre.owner.Namespace, Name: pre.owner.Name, UID: string(pre.uid), Gang: pre.owner.gang,
+		Priority: pre.priority, Never: pre.never, MinCount: pre.minCount,
+		Classes: coreClasses(classes, b, rank),
+	}
+	if pre.group != nil {
+		input.PodGroup = string(pre.group.UID)
+	}
+	o, err := newOracle(ctx, p.handle, v, classes)
+	if err != nil {
+		return nil, err
+	}
+	d, err := core.Decide(&v.snapshot, &input, o)
+	if err != nil {
+		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
+	}
+	if o.err != nil {
+		return nil, fmt.Errorf("decide for %s: %w", pre.owner, o.err)
+	}
+	klog.FromContext(ctx).V(3).Info("Decided", "preemptor", pre.owner, "outcome", d.Outcome, "message", d.Message)
+	if pre.owner.gang {
+		p.hub.registry.SetMinding(pre.owner.NamespacedName, o.anyStateful)
+	}
+	return &cycleDecision{decision: d, view: v, pre: pre}, nil
+}
+
+// placements are the nodes that a decision has for pods.
+func placements(d *core.Decision) map[types.UID]string {
+	nodes := make(map[types.UID]string, len(d.Placements))
+	for _, pl := range d.Placements {
+		nodes[types.UID(pl.UID)] = pl.Node
+	}
+	return nodes
+}
+
+// nominate keeps a seat for every pod that has a node, and gives up all others of the preemptor.
+func (p *Plugin) nominate(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
+	logger := klog.FromContext(ctx)
+	seats := make([]*seat, 0, len(nodes))
+	for _, pod := range pre.pods {
+		node := nodes[pod.UID]
+		if node == "" {
+			p.handle.DeleteNominatedPodIfExists(pod)
+			continue
+		}
+		pi, err := framework.NewPodInfo(pod)
+		if err != nil {
+			logger.Error(err, "Nominate pod", "pod", klog.KObj(pod), "node", node)
+			continue
+		}
+		seats = append(seats, &seat{pod: pi, uid: pod.UID, node: node, priority: pre.priority})
+		if pre.speaksFor(pod) {
+			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		} else {
+			p.handle.DeleteNominatedPodIfExists(pod)
+		}
+	}
+	p.hub.keep(pre.owner, seats)
+}
+
+// speaksFor reports whether the priority that counts is the pod's own. The framework compares nominations by
+// that; where it is another one, only the seat tells the truth.
+func (pre *preemptor) speaksFor(pod *corev1.Pod) bool {
+	return corev1helpers.PodPriority(pod) == pre.priority
+}

@@ -1,0 +1,150 @@
+package scheduler
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// PreEnqueue gates pods that there is no point in trying: members whose PodGroup or gang is not complete,
+// members that another one plans for, and preemptors for which room is being made. The queue calls it under
+// its own lock, so nothing here may call the queue.
+func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	key, ok := groupOf(pod)
+	if !ok {
+		return p.preEnqueueSingle(pod)
+	}
+	if _, planned := p.hub.registry.PlannedNode(key, pod.UID); planned {
+		return nil
+	}
+	g, members, verdict := p.hub.gate(key)
+	if verdict != (gang.Verdict{}) {
+		p.hub.registry.SetVerdict(key, verdict)
+		return gated(verdict.Message)
+	}
+	if !g.IsGang() {
+		return p.preEnqueueSingle(pod)
+	}
+	if !p.hub.entersQueue(pod) {
+		// It is held back whatever is said here; leadership is for those who can go.
+		return nil
+	}
+	switch a := p.hub.registry.Admit(key, pod.UID, p.hub.canLead(&members)); a {
+	case gang.AdmitPlanned, gang.AdmitLeader:
+		return nil
+	default:
+		return gated(string(a))
+	}
+}
+
+func (p *Plugin) preEnqueueSingle(pod *corev1.Pod) *fwk.Status {
+	if p.hub.isEvictingFor(pod.UID) {
+		return gated(string(gang.HoldForEviction))
+	}
+	return nil
+}
+
+// gate looks at a group and its members as they are now.
+func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
+	g, ok := h.groups.Group(key)
+	if !ok {
+		g = nil
+	}
+	members := h.lister.Members(key)
+	verdict := gang.Gate(key, g, &members)
+	return g, members, verdict
+}
+
+// canLead tells which members are able to plan for the others.
+func (h *Hub) canLead(members *gang.Members) func(types.UID) bool {
+	return func(uid types.UID) bool {
+		for _, pod := range members.Pending {
+			if pod.UID == uid {
+				return h.entersQueue(pod)
+			}
+		}
+		return false
+	}
+}
+
+// gated keeps a pod out of the active queue until an event or an Activate.
+func gated(why string) *fwk.Status {
+	return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+}
+
+// EventsToRegister names what may make a gang fit that did not: the events by which the in-tree filters
+// retry pods, since any of them may have been in the way of any member.
+func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	on := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
+		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
+	}
+	return []fwk.ClusterEventWithHint{
+		on(fwk.Node, fwk.Add|fwk.UpdateNodeAllocatable|fwk.UpdateNodeLabel|fwk.UpdateNodeTaint|fwk.UpdateNodeDeclaredFeature, p.hintAny),
+		on(fwk.Pod, fwk.Delete, p.hintPodDeleted),
+		on(fwk.Pod, fwk.Add|fwk.UpdatePodLabel, p.hintPodSeen),
+		on(fwk.Pod, fwk.UpdatePodScaleDown|fwk.UpdatePodToleration|fwk.UpdatePodSchedulingGatesEliminated, p.hintPodUpdated),
+		on(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, p.hintAny),
+		on(fwk.PersistentVolume, fwk.Add|fwk.Update, p.hintAny),
+		on(fwk.StorageClass, fwk.Add|fwk.Update, p.hintAny),
+		on(fwk.CSINode, fwk.Add|fwk.Update, p.hintAny),
+		on(fwk.VolumeAttachment, fwk.Delete, p.hintAny),
+	}, nil
+}
+
+// hintAny retries whoever can make use of it: a pod without a gang, unless room is being made for it, and of
+// a gang the member that plans for all.
+func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	return p.hint(p.speaks(pod)), nil
+}
+
+func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
+	if worthIt {
+		return fwk.Queue
+	}
+	return fwk.QueueSkip
+}
+
+// speaks reports whether it is this pod that is tried again on behalf of itself or its gang.
+func (p *Plugin) speaks(pod *corev1.Pod) bool {
+	key, ok := groupOf(pod)
+	if !ok || p.hub.gangOf(pod) == nil {
+		return !p.hub.isEvictingFor(pod.UID)
+	}
+	leader := p.hub.registry.Leader(key)
+	return leader == "" || leader == pod.UID
+}
+
+// hintPodDeleted leaves out pods whose departure is awaited: the last of them wakes the preemptor.
+func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	if gone, ok := oldObj.(*corev1.Pod); ok && p.hub.awaited.awaits(p.hub.ownerOf(pod), gone.UID) {
+		return fwk.QueueSkip, nil
+	}
+	return p.hint(p.speaks(pod)), nil
+}
+
+// hintPodSeen retries those to whom other pods matter by more than the room they take.
+func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	key, ok := groupOf(pod)
+	if ok && p.hub.gangOf(pod) != nil && !p.hub.registry.Minding(key) {
+		return fwk.QueueSkip, nil
+	}
+	return p.hint(p.speaks(pod)), nil
+}
+
+// hintPodUpdated has the gang planned again when one of its members has changed.
+func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (fwk.QueueingHint, error) {
+	if speaks := p.speaks(pod); speaks {
+		return fwk.Queue, nil
+	}
+	if changed, ok := newObj.(*corev1.Pod); ok && changed.UID == pod.UID {
+		if key, ok := groupOf(pod); ok {
+			p.hub.wakeSoon(key)
+		}
+	}
+	return fwk.QueueSkip, nil
+}

@@ -1,0 +1,147 @@
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// seat is room that is kept for a pod which has not been assumed there yet.
+type seat struct {
+	pod  fwk.PodInfo
+	uid  types.UID
+	node string
+	// priority is the one that counts for the pod: its group's, where it has one.
+	priority int32
+}
+
+// seatMap keeps the seats of all plans and nominations, because the framework's own nominations do not keep
+// them well enough: they are lost when an event about the pod arrives after the planning, and they go by the
+// pods' own priority. The zero value is ready to use. It is safe for concurrent use; a look at a node takes
+// no lock.
+type seatMap struct {
+	mu      sync.Mutex
+	byOwner map[owner]map[types.UID]*seat
+	ownerOf map[types.UID]owner
+	// byNode maps node names to []*seat that are never changed in place.
+	byNode sync.Map
+	count  atomic.Int64
+	// freed counts how often seats were given up without having been used.
+	freed atomic.Uint64
+}
+
+// owner is whom a decision is for: a gang or a single pod.
+type owner struct {
+	gang bool
+	types.NamespacedName
+}
+
+// empty reports that no seat is kept anywhere.
+func (m *seatMap) empty() bool { return m.count.Load() == 0 }
+
+// on returns the seats that are kept on a node. The caller must not change the slice.
+func (m *seatMap) on(node string) []*seat {
+	if v, ok := m.byNode.Load(node); ok {
+		if seats, ok := v.([]*seat); ok {
+			return seats
+		}
+	}
+	return nil
+}
+
+// nodeOf returns the node where a seat is kept for a pod.
+func (m *seatMap) nodeOf(uid types.UID) (string, bool) {
+	if m.empty() {
+		return "", false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.byOwner[m.ownerOf[uid]][uid]; s != nil {
+		return s.node, true
+	}
+	return "", false
+}
+
+// replace keeps exactly these seats for an owner. It reports whether room was given up by that.
+func (m *seatMap) replace(o owner, seats []*seat) (gaveUp bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old := maps.Clone(m.byOwner[o])
+	for uid := range old {
+		m.remove(uid)
+	}
+	for _, s := range seats {
+		m.remove(s.uid)
+		m.add(o, s)
+		if was := old[s.uid]; was != nil && was.node == s.node {
+			delete(old, s.uid)
+		}
+	}
+	if len(old) > 0 {
+		m.freed.Add(1)
+	}
+	return len(old) > 0
+}
+
+// take drops the seat of a pod that is assumed now.
+func (m *seatMap) take(uid types.UID) {
+	if m.empty() {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(uid)
+}
+
+// giveUp drops the seat of a pod that will not use it. It reports whether there was one.
+func (m *seatMap) giveUp(uid types.UID) bool {
+	if m.empty() {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.remove(uid) {
+		return false
+	}
+	m.freed.Add(1)
+	return true
+}
+
+func (m *seatMap) add(o owner, s *seat) {
+	if m.byOwner == nil {
+		m.byOwner = make(map[owner]map[types.UID]*seat)
+		m.ownerOf = make(map[types.UID]owner)
+	}
+	if m.byOwner[o] == nil {
+		m.byOwner[o] = make(map[types.UID]*seat)
+	}
+	m.byOwner[o][s.uid] = s
+	m.ownerOf[s.uid] = o
+	m.byNode.Store(s.node, append(slices.Clone(m.on(s.node)), s))
+	m.count.Add(1)
+}
+
+func (m *seatMap) remove(uid types.UID) bool {
+	o, ok := m.ownerOf[uid]
+	if !ok {
+		return false
+	}
+	s := m.byOwner[o][uid]
+	delete(m.ownerOf, uid)
+	delete(m.byOwner[o], uid)
+	if len(m.byOwner[o]) == 0 {
+		delete(m.byOwner, o)
+	}
+	left := slices.DeleteFunc(slices.Clone(m.on(s.node)), func(other *seat) bool { return other.uid == uid })
+	if len(left) == 0 {
+		m.byNode.Delete(s.node)
+	} else {
+		m.byNode.Store(s.node, left)
+	}
+	m.count.Add(-1)
+	return true
+}

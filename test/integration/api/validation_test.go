@@ -1,0 +1,135 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// A validationCase creates an object with the spec in create. If update is set, the object is updated to it; the
+// create has to pass then. The last of these requests has to be answered with want, which is what follows the
+// object's name in the API server's message; empty if the request has to pass.
+type validationCase struct {
+	create string
+	update string
+	want   string
+}
+
+const name = "it"
+
+// TestValidation tries each validation rule of the API with objects that keep it and objects that break it.
+func TestValidation(t *testing.T) {
+	c := startAPIServer(t)
+
+	for kind, cases := range map[string]map[string]validationCase{
+		"PodGroup": podGroupCases(),
+		"Workload": workloadCases(),
+		"Queue":    queueCases(),
+	} {
+		t.Run(kind, func(t *testing.T) {
+			for title, tc := range cases {
+				t.Run(title, func(t *testing.T) {
+					tc.run(t, c, kind)
+				})
+			}
+		})
+	}
+}
+
+func (tc validationCase) run(t *testing.T, c client.Client, kind string) {
+	obj := object(t, kind, tc.create)
+	err := c.Create(t.Context(), obj)
+	if err == nil {
+		// Names are used again by the next case.
+		defer func() {
+			if err := c.Delete(t.Context(), obj); err != nil {
+				t.Errorf("Delete: %v", err)
+			}
+		}()
+	}
+	if tc.update != "" {
+		if err != nil {
+			t.Fatalf("Create: %v", err)
+		}
+		obj.Object["spec"] = spec(t, tc.update)
+		err = c.Update(t.Context(), obj)
+	}
+
+	if got := message(t, err, kind); got != tc.want {
+		t.Errorf("message\n got: %s\nwant: %s", got, tc.want)
+	}
+	if err == nil {
+		canBeReadAsTyped(t, c, kind)
+	}
+}
+
+// canBeReadAsTyped fails if the API server took what Go clients cannot decode. One such object would stop every
+// informer of its kind.
+func canBeReadAsTyped(t *testing.T, c client.Client, kind string) {
+	t.Helper()
+	typed, err := c.Scheme().New(v1alpha1.SchemeGroupVersion.WithKind(kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	obj, ok := typed.(client.Object)
+	if !ok {
+		t.Fatalf("%T is no object", typed)
+	}
+	key := client.ObjectKey{Name: name}
+	if kind != "Queue" {
+		key.Namespace = "default"
+	}
+	if err := c.Get(t.Context(), key, obj); err != nil {
+		t.Errorf("The object passed, but cannot be read: %v", err)
+	}
+}
+
+// message is what the user gets to read, without the words that are the same for every refusal.
+func message(t *testing.T, err error, kind string) string {
+	t.Helper()
+	if err == nil {
+		return ""
+	}
+	if !apierrors.IsInvalid(err) {
+		t.Fatalf("Not a validation error: %v", err)
+	}
+	prefix := fmt.Sprintf("%s.%s %q is invalid: ", kind, v1alpha1.GroupName, name)
+	rest, found := strings.CutPrefix(err.Error(), prefix)
+	if !found {
+		t.Fatalf("Unexpected error: %v", err)
+	}
+	return rest
+}
+
+// incomplete is the message of an error that keeps the API server from going on to the CEL rules.
+func incomplete(message string) string {
+	return "[" + message + ", <nil>: Invalid value: null: some validation rules were not checked because the object was invalid; " +
+		"correct the existing errors to complete validation]"
+}
+
+func object(t *testing.T, kind, specYAML string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec(t, specYAML)}}
+	obj.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
+	obj.SetName(name)
+	if kind != "Queue" {
+		obj.SetNamespace("default")
+	}
+	return obj
+}
+
+func spec(t *testing.T, text string) map[string]any {
+	t.Helper()
+	var out map[string]any
+	if err := yaml.UnmarshalStrict([]byte(text), &out); err != nil {
+		t.Fatalf("%v in:\n%s", err, text)
+	}
+	return out
+}

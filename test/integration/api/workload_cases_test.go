@@ -1,0 +1,150 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+)
+
+func workloadCases() map[string]validationCase {
+	cases := policyCases("spec.podGroupTemplates[0]", func(policy string) string {
+		return `{podGroupTemplates: [` + strings.Replace(policy, "{", "{name: a, ", 1) + `]}`
+	})
+	for title, tc := range map[string]validationCase{
+		"no schedulingPolicy": {
+			create: `{podGroupTemplates: [{name: a}]}`,
+			want:   `spec.podGroupTemplates[0].schedulingPolicy: Required value: a template needs one`,
+		},
+		"no templates": {
+			create: `{}`,
+			want:   incomplete(`spec.podGroupTemplates: Required value`),
+		},
+		"0 templates": {
+			create: `{podGroupTemplates: []}`,
+			want:   `spec.podGroupTemplates: Invalid value: 0: spec.podGroupTemplates in body should have at least 1 items`,
+		},
+		"8 templates": {
+			create: templates(8),
+		},
+		"9 templates": {
+			create: templates(9),
+			want:   incomplete(`spec.podGroupTemplates: Too many: 9: must have at most 8 items`),
+		},
+		"same name twice": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}, {name: a, schedulingPolicy: {gang: {minCount: 2}}}]}`,
+			want:   `spec.podGroupTemplates[1]: Duplicate value: {"name":"a"}`,
+		},
+		"no name": {
+			create: `{podGroupTemplates: [{schedulingPolicy: {basic: {}}}]}`,
+			want:   incomplete(`spec.podGroupTemplates[0].name: Required value`),
+		},
+		"name no DNS label": {
+			create: `{podGroupTemplates: [{name: A_b, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.podGroupTemplates[0].name: Invalid value: "A_b": spec.podGroupTemplates[0].name in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'`,
+		},
+		"controllerRef without a name": {
+			create: `{controllerRef: {apiGroup: batch, kind: Job}, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   incomplete(`spec.controllerRef.name: Required value`),
+		},
+
+		"nothing changed": {
+			create: `{controllerRef: {apiGroup: batch, kind: Job, name: j}, podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: high}]}`,
+			update: `{controllerRef: {apiGroup: batch, kind: Job, name: j}, podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: high}]}`,
+		},
+		"controllerRef changed": {
+			create: `{controllerRef: {kind: Job, name: j}, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{controllerRef: {kind: Job, name: k}, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.controllerRef: Forbidden: field is immutable after creation`,
+		},
+		"controllerRef removed": {
+			create: `{controllerRef: {kind: Job, name: j}, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.controllerRef: Forbidden: field is immutable after creation`,
+		},
+		"controllerRef set later": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{controllerRef: {kind: Job, name: j}, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.controllerRef: Forbidden: field is immutable after creation`,
+		},
+		"template added": {
+			create: templates(1),
+			update: templates(2),
+			want:   `spec.podGroupTemplates: Forbidden: templates cannot be added, removed or renamed after creation`,
+		},
+		"template removed": {
+			create: templates(2),
+			update: templates(1),
+			want:   `spec.podGroupTemplates: Forbidden: templates cannot be added, removed or renamed after creation`,
+		},
+		"template renamed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{podGroupTemplates: [{name: b, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.podGroupTemplates: Forbidden: templates cannot be added, removed or renamed after creation`,
+		},
+		"schedulingPolicy changed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}, {name: b, schedulingPolicy: {gang: {minCount: 2}}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}, {name: b, schedulingPolicy: {gang: {minCount: 3}}}]}`,
+			want:   `spec.podGroupTemplates[1].schedulingPolicy: Forbidden: field is immutable after creation`,
+		},
+		"disruptionMode changed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: Pod}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: PodGroup}]}`,
+			want:   `spec.podGroupTemplates[0].disruptionMode: Forbidden: field is immutable after creation`,
+		},
+		"disruptionMode removed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: Pod}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}}]}`,
+			want:   `spec.podGroupTemplates[0].disruptionMode: Forbidden: field is immutable after creation`,
+		},
+		"disruptionMode set later": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: Pod}]}`,
+			want:   `spec.podGroupTemplates[0].disruptionMode: Forbidden: field is immutable after creation`,
+		},
+		"priorityClassName changed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: high}]}`,
+			want:   `spec.podGroupTemplates[0].priorityClassName: Forbidden: field is immutable after creation`,
+		},
+		"priorityClassName removed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.podGroupTemplates[0].priorityClassName: Forbidden: field is immutable after creation`,
+		},
+		"queueName set later": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, queueName: q}]}`,
+			want:   `spec.podGroupTemplates[0].queueName: Forbidden: field is immutable after creation`,
+		},
+		"queueName changed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, queueName: q}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, queueName: r}]}`,
+			want:   `spec.podGroupTemplates[0].queueName: Forbidden: field is immutable after creation`,
+		},
+		"priority filled in": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}, {name: b, schedulingPolicy: {basic: {}}, priority: 7}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 0}, {name: b, schedulingPolicy: {basic: {}}, priority: 7}]}`,
+		},
+		"priority changed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 0}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 7}]}`,
+			want:   `spec.podGroupTemplates[0].priority: Forbidden: field is immutable once it is filled in`,
+		},
+		"priority removed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 0}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.podGroupTemplates[0].priority: Forbidden: field is immutable once it is filled in`,
+		},
+	} {
+		cases[title] = tc
+	}
+	return cases
+}
+
+// templates is a Workload's spec with n templates.
+func templates(n int) string {
+	var items []string
+	for i := range n {
+		items = append(items, fmt.Sprintf(`{name: t%d, schedulingPolicy: {basic: {}}}`, i))
+	}
+	return `{podGroupTemplates: [` + strings.Join(items, ", ") + `]}`
+}

@@ -1,0 +1,184 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+)
+
+const schedulerBinary = "reprieve-scheduler"
+
+// startLimit is well above the time for which the scheduler waits for an API server.
+const startLimit = 45 * time.Second
+
+// result is how a run of the scheduler ended.
+type result struct {
+	exit   int
+	stdout string
+	stderr string
+}
+
+func runScheduler(t *testing.T, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), startLimit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary), args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	// No service account and no kubeconfig of whoever runs the tests.
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("reprieve-scheduler %q did not end within %s; it said:\n%s", args, startLimit, stderr.String())
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatalf("run reprieve-scheduler %q: %v", args, err)
+	}
+	return result{exit: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
+}
+
+// wantOneLine checks that the run failed with one line of its own, besides what libraries log.
+func wantOneLine(t *testing.T, got result, want ...string) {
+	t.Helper()
+	if got.exit == 0 {
+		t.Errorf("exit code 0, want another; stderr:\n%s", got.stderr)
+	}
+	var own []string
+	for line := range strings.Lines(got.stderr) {
+		if strings.HasPrefix(line, schedulerBinary+":") {
+			own = append(own, line)
+		}
+		if strings.HasPrefix(line, "goroutine ") || strings.HasPrefix(line, "panic:") || strings.HasPrefix(line, "Usage:") {
+			t.Errorf("stderr has a stack trace or the usage:\n%s", got.stderr)
+		}
+	}
+	if len(own) != 1 || !strings.HasSuffix(strings.TrimSpace(got.stderr), strings.TrimSpace(own[0])) {
+		t.Fatalf("want one line of the command's own, at the end; stderr:\n%s", got.stderr)
+	}
+	for _, w := range want {
+		if !strings.Contains(own[0], w) {
+			t.Errorf("the line does not say %q: %s", w, own[0])
+		}
+	}
+}
+
+func writeFile(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const configHead = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+// TestBadInput has the mistakes that need no API server to be found.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args func(t *testing.T) []string
+		want []string
+	}{
+		"unknown flag": {
+			args: func(*testing.T) []string { return []string{"--frobnicate"} },
+			want: []string{"unknown flag: --frobnicate", "--help"},
+		},
+		"argument": {
+			args: func(*testing.T) []string { return []string{"now"} },
+			want: []string{`takes no arguments, got ["now"]`},
+		},
+		"configuration that does not exist": {
+			args: func(*testing.T) []string { return []string{"--config", "no-such-file.yaml"} },
+			want: []string{"configuration no-such-file.yaml", "no such file"},
+		},
+		"configuration that is no YAML": {
+			args: func(t *testing.T) []string { return []string{"--config", writeFile(t, "a: [")} },
+			want: []string{"configuration ", "yaml: line 1"},
+		},
+		"configuration with an unknown field": {
+			args: func(t *testing.T) []string { return []string{"--config", writeFile(t, configHead+"profile: x\n")} },
+			want: []string{`unknown field "profile"`},
+		},
+		"configuration with an invalid value": {
+			args: func(t *testing.T) []string { return []string{"--config", writeFile(t, configHead+"parallelism: -1\n")} },
+			want: []string{"parallelism", "-1"},
+		},
+		"configuration and scheduler name": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead), "--scheduler-name", "other"}
+			},
+			want: []string{"--scheduler-name", "--config"},
+		},
+		"kubeconfig that does not exist": {
+			args: func(*testing.T) []string { return []string{"--kubeconfig", "no-such-file"} },
+			want: []string{"kubeconfig", "no-such-file", "no such file"},
+		},
+		"kubeconfig that points nowhere": {
+			args: func(t *testing.T) []string {
+				return []string{"--kubeconfig", writeFile(t, `{apiVersion: v1, kind: Config, current-context: a,
+  clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: a, user: {}}],
+  contexts: [{name: a, context: {cluster: a, user: a}}]}`)}
+			},
+			want: []string{"cannot reach the API server at https://127.0.0.1:1", "connection refused"},
+		},
+		"no kubeconfig outside a cluster": {
+			args: func(*testing.T) []string { return nil },
+			want: []string{"kubeconfig"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantOneLine(t, runScheduler(t, tc.args(t)...), tc.want...)
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	got := runScheduler(t, "--version")
+	if got.exit != 0 || !strings.HasPrefix(got.stdout, "Reprieve ") || !strings.Contains(got.stdout, "Kubernetes v") {
+		t.Errorf("--version: exit code %d, stdout %q, stderr %q", got.exit, got.stdout, got.stderr)
+	}
+}
+
+// TestBadCluster has the mistakes that only an API server shows.
+func TestBadCluster(t *testing.T) {
+	p := playgroundtest.Start(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
+	admin := []string{"--kubeconfig", p.Kubeconfig(), "--bind-address", "127.0.0.1"}
+
+	t.Run("missing CRDs", func(t *testing.T) {
+		got := runScheduler(t, append(admin, "--secure-port", "0")...)
+		wantOneLine(t, got, "podgroups.reprieve.dev", "queues.reprieve.dev", "workloads.reprieve.dev", "kubectl apply")
+	})
+	if err := p.Apply(t.Context(), os.DirFS(filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("port taken", func(t *testing.T) {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = listener.Close() }()
+		_, port, err := net.SplitHostPort(listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantOneLine(t, runScheduler(t, append(admin, "--secure-port", port)...), port, "address already in use")
+	})
+	t.Run("unknown plugin", func(t *testing.T) {
+		config := writeFile(t, configHead+"clientConnection: {kubeconfig: "+p.Kubeconfig()+"}\n"+
+			"profiles: [{plugins: {multiPoint: {enabled: [{name: Frobnicate}]}}}]\n")
+		wantOneLine(t, runScheduler(t, "--config", config, "--secure-port", "0"), "Frobnicate")
+	})
+}

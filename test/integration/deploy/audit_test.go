@@ -1,0 +1,110 @@
+package deploy
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// account is the scheduler's user name.
+const account = "system:serviceaccount:" + namespace + ":" + name
+
+// auditPolicy records every request of the scheduler, and nobody else's.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+  - level: Metadata
+    users: ["` + account + `"]
+  - level: None
+`
+
+// auditArgs are the API server's arguments for an audit log, which is complete at all times.
+func auditArgs(t *testing.T) (args []string, logPath string) {
+	t.Helper()
+	dir := t.TempDir()
+	policy := filepath.Join(dir, "policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logPath = filepath.Join(dir, "audit.log")
+	return []string{
+		"--audit-policy-file=" + policy,
+		"--audit-log-path=" + logPath,
+		"--audit-log-mode=blocking-strict",
+	}, logPath
+}
+
+// readAudit returns the scheduler's requests so far. The API server may be writing the last line.
+func readAudit(t *testing.T, path string) []*auditv1.Event {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	var out []*auditv1.Event
+	reader := bufio.NewReader(file)
+	for {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := &auditv1.Event{}
+		if err := json.Unmarshal(line, event); err != nil {
+			t.Fatalf("audit log: %v in %s", err, line)
+		}
+		if event.User.Username != account {
+			t.Fatalf("audit log: the policy does not cover %s", event.User.Username)
+		}
+		out = append(out, event)
+	}
+}
+
+// refused are the requests that the API server turned down for want of rights.
+func refused(events []*auditv1.Event) []string {
+	var out []string
+	for _, event := range events {
+		if s := event.ResponseStatus; s != nil && (s.Code == http.StatusForbidden || s.Code == http.StatusUnauthorized) {
+			out = append(out, event.Verb+" "+event.RequestURI+": "+s.Message)
+		}
+	}
+	return out
+}
+
+// complaints are the lines of a log that speak of missing rights.
+func complaints(t *testing.T, logPath string) []string {
+	t.Helper()
+	raw, err := os.ReadFile(logPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(raw)) {
+		// The values of all flags are no complaint, whatever the flags are about.
+		if strings.Contains(line, "] FLAG: ") {
+			continue
+		}
+		lower := strings.ToLower(line)
+		if strings.Contains(lower, "forbidden") || strings.Contains(lower, "unauthorized") || strings.Contains(line, " 403") {
+			out = append(out, line)
+		}
+	}
+	return out
+}

@@ -1,0 +1,226 @@
+package deploy
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+)
+
+const (
+	patience = 60 * time.Second
+	interval = 100 * time.Millisecond
+)
+
+// poolLabel says which test a node is for.
+const poolLabel = "example.com/pool"
+
+// cluster is a playground with the manifests installed.
+type cluster struct {
+	client.Client
+	playground *playground.Playground
+	manifests  manifests
+	auditLog   string
+	schedulers []*playground.Component
+}
+
+// eventually waits until condition returns "", and fails the test with what it returned last.
+func eventually(t *testing.T, what string, condition func(ctx context.Context) string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	last := ""
+	err := wait.PollUntilContextCancel(ctx, interval, true, func(ctx context.Context) (bool, error) {
+		last = condition(ctx)
+		return last == "", nil
+	})
+	if err != nil {
+		t.Fatalf("%s: %s (%v)", what, last, err)
+	}
+}
+
+// startCluster starts an API server with nodes for each test, and installs the manifests.
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	args, auditLog := auditArgs(t)
+	args = append(args,
+		// Some clusters ask for more rights of those who set owners.
+		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+		// Where the API server does not stream lists, as some do not, informers list before they watch.
+		"--feature-gates=WatchList=false")
+	resources, err := playground.ParseNodeResources("cpu=8,memory=32Gi,nvidia.com/gpu=4")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var groups []playground.NodeGroup
+	for pool, count := range map[string]int{"gang": 2, "plain": 1, "budget": 1, "ports": 1, "volumes": 1, "devices": 1, "retry": 1} {
+		groups = append(groups, playground.NodeGroup{
+			Prefix: pool, Count: count, Resources: resources, Labels: map[string]string{poolLabel: pool},
+		})
+	}
+	p := playgroundtest.Start(t, playground.Options{
+		NodeGroups: groups,
+		Scheduler:  playground.SchedulerOptions{Path: playground.NoScheduler},
+		ExtraArgs:  map[string][]string{playground.APIServer: args},
+	})
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(p.RESTConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &cluster{Client: c, playground: p, manifests: render(t, deployPath(t)), auditLog: auditLog}
+	out.install(t)
+	return out
+}
+
+// create creates objects; fields that the API server does not know are errors.
+func (c *cluster) create(t *testing.T, objects ...client.Object) {
+	t.Helper()
+	for _, object := range objects {
+		if err := c.Create(t.Context(), object, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
+			t.Fatalf("create %T %s: %v", object, object.GetName(), err)
+		}
+	}
+}
+
+// install creates the rendered objects in their order, the Deployment by way of a trial run.
+func (c *cluster) install(t *testing.T) {
+	t.Helper()
+	for _, object := range c.manifests {
+		if object.GetKind() == "Deployment" {
+			trial := object.DeepCopy()
+			err := c.Create(t.Context(), trial, client.DryRunAll, client.FieldValidation(metav1.FieldValidationStrict))
+			if err != nil {
+				t.Fatalf("dry run of the Deployment: %v", err)
+			}
+		}
+		c.create(t, object.DeepCopy())
+	}
+	for _, object := range c.manifests.ofKind("CustomResourceDefinition") {
+		c.waitEstablished(t, object)
+	}
+	// The API server's authorizer follows by watches. One permission of each binding tells that it has caught up.
+	for _, attributes := range []authorizationv1.ResourceAttributes{
+		{Verb: "list", Resource: "pods"},
+		{Verb: "create", Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace},
+		{Verb: "create", Group: "authentication.k8s.io", Resource: "tokenreviews"},
+		{Verb: "watch", Resource: "configmaps", Namespace: metav1.NamespaceSystem, Name: "extension-apiserver-authentication"},
+	} {
+		eventually(t, attributes.Verb+" "+attributes.Resource, func(ctx context.Context) string {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: account, ResourceAttributes: &attributes,
+			}}
+			if err := c.Create(ctx, review); err != nil {
+				return err.Error()
+			}
+			if !review.Status.Allowed {
+				return "not allowed"
+			}
+			return ""
+		})
+	}
+}
+
+func (c *cluster) waitEstablished(t *testing.T, object *unstructured.Unstructured) {
+	t.Helper()
+	eventually(t, "CRD "+object.GetName(), func(ctx context.Context) string {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := c.Get(ctx, client.ObjectKeyFromObject(object), &crd); err != nil {
+			return err.Error()
+		}
+		for _, condition := range crd.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return ""
+			}
+		}
+		return "not established"
+	})
+}
+
+// token returns a token for a ServiceAccount.
+func (c *cluster) token(t *testing.T, namespace, name string) string {
+	t.Helper()
+	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	request := &authenticationv1.TokenRequest{}
+	if err := c.SubResource("token").Create(t.Context(), owner, request); err != nil {
+		t.Fatalf("token for %s/%s: %v", namespace, name, err)
+	}
+	return request.Status.Token
+}
+
+// kubeconfig writes a kubeconfig with the token of the scheduler's ServiceAccount, and nothing else.
+func (c *cluster) kubeconfig(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := c.playground.WriteKubeconfig(path, c.token(t, namespace, name)); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// config writes the configuration of the ConfigMap, with the kubeconfig that takes the place of the Pod's token.
+func (c *cluster) config(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	var document map[string]any
+	if err := yaml.UnmarshalStrict([]byte(configMapOf(t, c.manifests).Data[configKey]), &document); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := document["clientConnection"]; ok {
+		t.Fatal("the ConfigMap says how to connect; a Pod has its token")
+	}
+	document["clientConnection"] = map[string]any{"kubeconfig": kubeconfig}
+	raw, err := yaml.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), configKey)
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// startScheduler runs the binary as the Deployment does, but for what depends on being in a Pod: the path of the
+// configuration, the port, and the token.
+func (c *cluster) startScheduler(t *testing.T, component string) {
+	t.Helper()
+	args := slices.Clone(deploymentOf(t, c.manifests).Spec.Template.Spec.Containers[0].Args)
+	args = slices.DeleteFunc(args, func(arg string) bool {
+		return strings.HasPrefix(arg, "--config=") || strings.HasPrefix(arg, "--secure-port=")
+	})
+	kubeconfig := c.kubeconfig(t)
+	started, err := c.playground.StartScheduler(t.Context(), component, playground.SchedulerOptions{
+		Path:       filepath.Join(playgroundtest.BinDir(t, name), name),
+		Config:     c.config(t, kubeconfig),
+		Kubeconfig: kubeconfig,
+		Args:       args,
+	})
+	if err != nil {
+		t.Fatalf("%v\nrefused: %q", err, refused(readAudit(t, c.auditLog)))
+	}
+	c.schedulers = append(c.schedulers, started)
+}

@@ -1,0 +1,170 @@
+package deploy
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// TestInstalled runs the scheduler with the rights that the manifests give it, and looks at what it did with them.
+func TestInstalled(t *testing.T) {
+	c := startCluster(t)
+	c.startScheduler(t, name+"-0")
+	c.create(t, priorityClass(low, lowValue), priorityClass(high, highValue))
+	// Each has nodes of its own; only the last needs the others done.
+	t.Run("work", func(t *testing.T) {
+		for what, test := range map[string]func(*testing.T, *cluster){
+			"the pods are admitted":                 testPodsAdmitted,
+			"it leads":                              testLeads,
+			"a gang takes room from a gang":         testGangs,
+			"a pod takes room from a pod":           testPods,
+			"a budget does not stand in the way":    testBudget,
+			"a pod takes a port from a pod":         testPorts,
+			"volumes are bound":                     testVolumes,
+			"devices are allocated":                 testDevices,
+			"a pod that does not fit is told again": testRetry,
+			"the endpoints":                         testEndpoints,
+		} {
+			t.Run(what, func(t *testing.T) {
+				t.Parallel()
+				test(t, c)
+			})
+		}
+	})
+	t.Run("the standby is ready", func(t *testing.T) { c.startScheduler(t, name+"-1") })
+	t.Run("no permission is unused", func(t *testing.T) { testUnused(t, c) })
+	t.Run("no permission is missing", func(t *testing.T) { testMissing(t, c) })
+}
+
+// testPodsAdmitted checks that the namespace takes the Deployment's Pods: its security level, the quota and the priority class.
+func testPodsAdmitted(t *testing.T, c *cluster) {
+	eventually(t, "the Pods of the Deployment", func(ctx context.Context) string {
+		var pods corev1.PodList
+		if err := c.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+			return err.Error()
+		}
+		if len(pods.Items) != 2 {
+			return fmt.Sprintf("there are %d", len(pods.Items))
+		}
+		for i := range pods.Items {
+			spec := &pods.Items[i].Spec
+			if got, want := ptr.Deref(spec.Priority, 0), int32(2000000000); got != want {
+				t.Errorf("the priority is %d, want %d", got, want)
+			}
+			if spec.SchedulerName != corev1.DefaultSchedulerName || spec.NodeName != "" {
+				t.Errorf("scheduler %s, node %q: want the default scheduler, which does not run", spec.SchedulerName, spec.NodeName)
+			}
+		}
+		return ""
+	})
+}
+
+func testLeads(t *testing.T, c *cluster) {
+	var lease coordinationv1.Lease
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &lease); err != nil {
+		t.Fatal(err)
+	}
+	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+		t.Error("nobody holds the lease")
+	}
+	eventually(t, "event of the election", func(ctx context.Context) string {
+		var events corev1.EventList
+		if err := c.List(ctx, &events, client.InNamespace(namespace)); err != nil {
+			return err.Error()
+		}
+		for i := range events.Items {
+			if events.Items[i].Reason == "LeaderElection" {
+				return ""
+			}
+		}
+		return "there is none"
+	})
+}
+
+// testEndpoints asks as a kubelet does, without credentials, and as a scraper of metrics with and without rights.
+func testEndpoints(t *testing.T, c *cluster) {
+	const scraper = "scraper"
+	c.create(t,
+		&corev1.ServiceAccount{ObjectMeta: meta(scraper)},
+		&corev1.ServiceAccount{ObjectMeta: meta("stranger")},
+		&rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: scraper},
+			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
+		},
+		&rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: scraper},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: scraper},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: scraper}},
+		})
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(c.playground.RESTConfig().CAData)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	for _, tc := range []struct {
+		path, token string
+		want        int
+	}{
+		{path: "/livez", want: http.StatusOK},
+		{path: "/readyz", want: http.StatusOK},
+		{path: "/metrics", want: http.StatusForbidden},
+		{path: "/metrics", token: c.token(t, metav1.NamespaceDefault, "stranger"), want: http.StatusForbidden},
+		{path: "/metrics", token: c.token(t, metav1.NamespaceDefault, scraper), want: http.StatusOK},
+	} {
+		// A denial is remembered for 10 s, and the role may be news to the API server.
+		eventually(t, tc.path, func(ctx context.Context) string {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.schedulers[0].URL()+tc.path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.token != "" {
+				request.Header.Set("Authorization", "Bearer "+tc.token)
+			}
+			response, err := transport.RoundTrip(request)
+			if err != nil {
+				return err.Error()
+			}
+			if err := response.Body.Close(); err != nil {
+				return err.Error()
+			}
+			if response.StatusCode != tc.want {
+				return fmt.Sprintf("status %d, want %d", response.StatusCode, tc.want)
+			}
+			return ""
+		})
+	}
+}
+
+// testUnused looks for permissions without requests.
+func testUnused(t *testing.T, c *cluster) {
+	granted := append(permissions(t, c.manifests), builtIn()...)
+	eventually(t, "permissions nobody used", func(context.Context) string {
+		var left []string
+		for _, p := range unused(granted, readAudit(t, c.auditLog)) {
+			left = append(left, p.String())
+		}
+		return strings.Join(left, "; ")
+	})
+}
+
+// testMissing looks for requests without permissions.
+func testMissing(t *testing.T, c *cluster) {
+	for _, request := range refused(readAudit(t, c.auditLog)) {
+		t.Errorf("the API server refused %s", request)
+	}
+	for _, scheduler := range c.schedulers {
+		for _, line := range complaints(t, scheduler.LogPath()) {
+			t.Errorf("the log of %s: %s", scheduler.Name(), line)
+		}
+	}
+}

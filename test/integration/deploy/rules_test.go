@@ -1,0 +1,175 @@
+package deploy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+)
+
+// permission is one verb on one resource.
+type permission struct {
+	// namespace is empty for one that holds everywhere.
+	namespace string
+	group     string
+	// resource has the subresource, if any, after a slash.
+	resource string
+	verb     string
+	// object is the only one that it holds for, unless empty.
+	object string
+}
+
+func (p permission) String() string {
+	s := strings.TrimSuffix(p.verb+" "+p.resource+"."+p.group, ".")
+	if p.object != "" {
+		s += " " + p.object
+	}
+	if p.namespace != "" {
+		s += " in " + p.namespace
+	}
+	return s
+}
+
+// covers reports whether the request of an audit event is one that the permission allows.
+func (p permission) covers(event *auditv1.Event) bool {
+	ref := event.ObjectRef
+	if ref == nil || ref.APIGroup != p.group || event.Verb != p.verb {
+		return false
+	}
+	resource := ref.Resource
+	if ref.Subresource != "" {
+		resource += "/" + ref.Subresource
+	}
+	return resource == p.resource && (p.object == "" || ref.Name == p.object) &&
+		(p.namespace == "" || ref.Namespace == p.namespace)
+}
+
+// permissions are those that the rendered roles grant.
+func permissions(t *testing.T, m manifests) []permission {
+	t.Helper()
+	out := expand("", typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", name)).Rules)
+	role := typed[rbacv1.Role](t, m.find(t, "Role", name))
+	out = append(out, expand(role.Namespace, role.Rules)...)
+	if n := len(m.ofKind("ClusterRole")) + len(m.ofKind("Role")); n != 2 {
+		t.Fatalf("there are %d roles; the tests know of 2", n)
+	}
+	return out
+}
+
+func expand(namespace string, rules []rbacv1.PolicyRule) []permission {
+	var out []permission
+	for _, rule := range rules {
+		objects := rule.ResourceNames
+		if len(objects) == 0 {
+			objects = []string{""}
+		}
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					for _, object := range objects {
+						out = append(out, permission{namespace: namespace, group: group, resource: resource, verb: verb, object: object})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Reasons for permissions that no request of the test shows to be used.
+const (
+	afterConflict  = "only after a conflict with another writer"
+	bindingFailed  = "only where binding fails after the devices were reserved"
+	insideOfServer = "the API server asks itself for it when the status is written; the test fails without it"
+	patchOfBinding = "as above, where binding fails after the devices were reserved"
+)
+
+// unseen are the permissions that need no request, and why the scheduler has them all the same.
+func unseen() map[permission]string {
+	const group = "resource.k8s.io"
+	return map[permission]string{
+		{group: group, resource: "resourceclaims", verb: "get"}:            afterConflict,
+		{group: group, resource: "resourceclaims", verb: "delete"}:         bindingFailed,
+		{group: group, resource: "resourceclaims/status", verb: "patch"}:   bindingFailed,
+		{group: group, resource: "resourceclaims/binding", verb: "update"}: insideOfServer,
+		{group: group, resource: "resourceclaims/binding", verb: "patch"}:  patchOfBinding,
+	}
+}
+
+// builtIn are permissions of the built-in roles that are bound, one request for each binding.
+func builtIn() []permission {
+	return []permission{
+		{group: "authentication.k8s.io", resource: "tokenreviews", verb: "create"},
+		{group: "authorization.k8s.io", resource: "subjectaccessreviews", verb: "create"},
+		{resource: "configmaps", verb: "watch", namespace: "kube-system"},
+	}
+}
+
+// unused are the permissions that no event uses and that have no reason to go unseen.
+func unused(granted []permission, events []*auditv1.Event) []permission {
+	reasons := unseen()
+	var out []permission
+	for _, p := range granted {
+		if _, ok := reasons[p]; !ok && !used(p, events) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func used(p permission, events []*auditv1.Event) bool {
+	for _, event := range events {
+		if p.covers(event) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestReasons checks that every reason belongs to a permission that is granted.
+func TestReasons(t *testing.T) {
+	granted := map[permission]bool{}
+	for _, p := range permissions(t, render(t, deployPath(t))) {
+		if granted[p] {
+			t.Errorf("%s is granted twice", p)
+		}
+		granted[p] = true
+	}
+	for p, reason := range unseen() {
+		if !granted[p] {
+			t.Errorf("a reason is given for %s, which is not granted: %s", p, reason)
+		}
+	}
+}
+
+// TestCovers keeps the comparison of rules and requests honest.
+func TestCovers(t *testing.T) {
+	event := func(verb, namespace, resource, subresource, object string) *auditv1.Event {
+		return &auditv1.Event{Verb: verb, ObjectRef: &auditv1.ObjectReference{
+			Namespace: namespace, Resource: resource, Subresource: subresource, Name: object, APIGroup: "g",
+		}}
+	}
+	p := permission{namespace: "n", group: "g", resource: "r/s", verb: "get", object: "o"}
+	for i, tc := range []struct {
+		event *auditv1.Event
+		want  bool
+	}{
+		{event("get", "n", "r", "s", "o"), true},
+		{event("list", "n", "r", "s", "o"), false},
+		{event("get", "other", "r", "s", "o"), false},
+		{event("get", "n", "r", "", "o"), false},
+		{event("get", "n", "r", "s", "other"), false},
+		{&auditv1.Event{Verb: "get"}, false},
+	} {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			if got := p.covers(tc.event); got != tc.want {
+				t.Errorf("%s covers %+v: %t, want %t", p, tc.event.ObjectRef, got, tc.want)
+			}
+		})
+	}
+	if left := unused([]permission{p}, []*auditv1.Event{event("list", "n", "r", "s", "o")}); len(left) != 1 {
+		t.Errorf("unused: %v, want %s", left, p)
+	}
+}

@@ -1,0 +1,236 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+func TestSurplusIsPlacedWhenRoomAppears(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(*env){
+		"a node is added": func(e *env) { e.addNodes(4, "b") },
+		"a pod finishes":  func(e *env) { e.remove("filler") },
+	}
+	each(t, cases, func(e *env, makeRoom func(*env)) {
+		e.addNodes(6, "a")
+		e.createRunning(podSpec{name: "filler", cpus: 2, priority: "low"})
+		e.gang(groupSpec{name: "g", minCount: 2}, 3, podSpec{cpus: 2})
+		e.waitBound("g", 2)
+		e.never("the surplus waits", func(ctx context.Context) string {
+			if n := e.bound(ctx, "g"); n != 2 {
+				return fmt.Sprintf("%d are bound", n)
+			}
+			return ""
+		})
+		makeRoom(e)
+		e.waitBound("g", 3)
+	})
+}
+
+func TestTwoGangsThatFitOnlyOneAtATime(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct{ members, cpus int64 }{
+		"two of four":    {members: 4, cpus: 1},
+		"three of three": {members: 3, cpus: 2},
+		"members differ": {members: 5, cpus: 1},
+		"as many again":  {members: 4, cpus: 1},
+		"and once more":  {members: 6, cpus: 1},
+	}
+	each(t, cases, func(e *env, c struct{ members, cpus int64 }) {
+		// Room for one gang and half of another.
+		e.addNodes(c.cpus, nodeNames(int(c.members+c.members/2))...)
+		var pods sync.WaitGroup
+		for _, g := range []string{"x", "y"} {
+			e.createGroup(groupSpec{name: g, minCount: int32(c.members)})
+		}
+		for _, g := range []string{"x", "y"} {
+			for _, s := range (podSpec{name: g, group: g, cpus: c.cpus}).times(int(c.members)) {
+				pods.Go(func() {
+					if _, err := e.kube.CoreV1().Pods(e.ns).Create(e.t.Context(), s.build(e), metav1.CreateOptions{}); err != nil {
+						e.t.Errorf("create pod %s: %v", s.name, err)
+					}
+				})
+			}
+		}
+		pods.Wait()
+		whole := func(ctx context.Context) (x, y int) { return e.bound(ctx, "x"), e.bound(ctx, "y") }
+		e.eventually("one gang is whole", func(ctx context.Context) string {
+			if x, y := whole(ctx); max(x, y) != int(c.members) {
+				return fmt.Sprintf("%d and %d are bound", x, y)
+			}
+			return ""
+		})
+		e.never("the other has nothing", func(ctx context.Context) string {
+			if x, y := whole(ctx); min(x, y) != 0 {
+				return fmt.Sprintf("%d and %d are bound", x, y)
+			}
+			return ""
+		})
+		winner, loser := "x", "y"
+		if x, _ := whole(e.t.Context()); x == 0 {
+			winner, loser = loser, winner
+		}
+		e.waitCondition(loser, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+		for i := range c.members {
+			e.remove(fmt.Sprintf("%s-%d", winner, i))
+		}
+		e.waitBound(loser, int(c.members))
+	})
+}
+
+// nodeNames are that many short names of nodes.
+func nodeNames(count int) []string {
+	out := make([]string, count)
+	for i := range out {
+		out[i] = fmt.Sprint(i)
+	}
+	return out
+}
+
+func TestMemberIsDeletedWhileTheGangWaits(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.gang(groupSpec{name: "g", minCount: 2}, 3, podSpec{cpus: 3})
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	// One of the three was the one that plans; whichever it is, the gang must not wait for it.
+	e.remove("g-0")
+	e.addNodes(4, "b")
+	e.waitBound("g", 2)
+	e.remove("g-1")
+	e.create(podSpec{name: "g-3", group: "g", cpus: 3})
+	e.waitBound("g", 2)
+}
+
+func TestLeaderWithAFinalizerIsDeleted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.createGroup(groupSpec{name: "g", minCount: 2})
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	e.create(podSpec{name: "g", group: "g", cpus: 3, change: held}.times(3)...)
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	t.Cleanup(func() { e.dropFinalizers("g-0", "g-1", "g-2") })
+	// Only the one that planned has heard from the framework itself.
+	leader := ""
+	for _, ev := range e.events(t.Context()) {
+		if strings.Contains(ev.Message, "nodes are available") {
+			leader = ev.InvolvedObject.Name
+		}
+	}
+	if leader == "" {
+		t.Fatalf("nobody planned\n%s", e.dump())
+	}
+	e.remove(leader)
+	e.addNodes(4, "b")
+	e.waitBound("g", 2)
+}
+
+// dropFinalizers lets go of pods that a test has held.
+func (e *env) dropFinalizers(names ...string) {
+	ctx := context.WithoutCancel(e.t.Context())
+	for _, name := range names {
+		e.letGo(ctx, name)
+	}
+}
+
+func TestRecreatedMemberJoinsTheRunningGang(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(2, "a", "b", "c")
+	e.runningGang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 2})
+	e.remove("g-1")
+	e.eventually("the member has gone", func(ctx context.Context) string {
+		if e.pod(ctx, "g-1") != nil {
+			return "it is still there"
+		}
+		return ""
+	})
+	e.create(podSpec{name: "g-1", group: "g", cpus: 2})
+	e.waitBound("g", 3)
+}
+
+func TestFinishedMembersDoNotHoldUpTheOthers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.createGroup(groupSpec{name: "g", minCount: 3})
+	short := func(pod *corev1.Pod) {
+		pod.Annotations = map[string]string{"playground.reprieve.dev/run-for": "1s"}
+		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	e.create(podSpec{name: "done", group: "g", cpus: 1, change: short}.times(2)...)
+	e.create(podSpec{name: "long", group: "g", cpus: 1})
+	e.eventually("two members succeed", func(ctx context.Context) string {
+		n := 0
+		for _, pod := range e.pods(ctx, "g") {
+			if pod.Status.Phase == corev1.PodSucceeded {
+				n++
+			}
+		}
+		if n != 2 {
+			return fmt.Sprintf("%d have", n)
+		}
+		return ""
+	})
+	e.remove("long")
+	e.create(podSpec{name: "again", group: "g", cpus: 1})
+	e.waitRunning("again")
+}
+
+func TestGangOfTwoClasses(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(8, "big")
+	e.addNodes(2, "s1", "s2")
+	e.createGroup(groupSpec{name: "g", minCount: 4})
+	e.create(podSpec{name: "worker", group: "g", cpus: 2}.times(3)...)
+	e.staysUnbound("g")
+	// The leader fits only where three workers would leave it no room.
+	e.create(podSpec{name: "leader", group: "g", cpus: 6})
+	e.waitBound("g", 4)
+	if got := e.nodeOf("leader"); got != "big" {
+		t.Errorf("The leader is on %s, want big", got)
+	}
+}
+
+func TestNodeVanishesWhileTheGangWaits(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a", "b")
+	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 3})
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.removeNode("b")
+	e.addNodes(4, "c")
+	e.staysUnbound("g")
+	e.addNodes(4, "d")
+	e.waitBound("g", 3)
+}
+
+// TestOnePlanningPass counts the attempts of a profile that serves nobody else. It is not parallel: any node
+// that comes is a reason to plan again.
+func TestOnePlanningPass(t *testing.T) {
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	const members = 12
+	before := e.attempts(countedProfile, "unschedulable")
+	e.gang(groupSpec{name: "g", minCount: members}, members, podSpec{cpus: 1, scheduler: countedProfile})
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.staysUnbound("g")
+	if n := e.attempts(countedProfile, "unschedulable") - before; n < 1 || n > 2 {
+		t.Errorf("%d attempts for a gang of %d that does not fit, want one (or two, if something changed)\n%s", n, members, e.dump())
+	}
+	e.addNodes(4, "b", "c")
+	e.waitBound("g", members)
+	if n := e.attempts(countedProfile, "unschedulable") - before; n >= members {
+		t.Errorf("%d failed attempts by the time a gang of %d is placed", n, members)
+	}
+}

@@ -1,0 +1,3 @@
+// Package scheduling tests the scheduler as users meet it: the real process against a real API server, with
+// simulated nodes. Every test has a namespace and nodes of its own, so tests run side by side.
+package scheduling

@@ -1,0 +1,173 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+func TestMembersWaitForTheirPodGroup(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.create(podSpec{name: "m", group: "late", cpus: 1}.times(2)...)
+	e.waitEvent("m-0", "FailedScheduling", "PodGroup "+e.ns+"/late does not exist")
+	e.waitEvent("m-1", "FailedScheduling", "PodGroup "+e.ns+"/late does not exist")
+	e.staysUnbound("late")
+	e.createGroup(groupSpec{name: "late", minCount: 2})
+	e.waitBound("late", 2)
+}
+
+func TestTooFewMembers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(8, "a")
+	e.gang(groupSpec{name: "g", minCount: 3}, 2, podSpec{cpus: 1})
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+		v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
+	e.waitEvent("g-0", "FailedScheduling", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
+	e.staysUnbound("g")
+	e.create(podSpec{name: "g-2", group: "g", cpus: 1})
+	e.waitBound("g", 3)
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+}
+
+func TestMixedSchedulerNames(t *testing.T) {
+	t.Parallel()
+	cases := map[string]string{
+		"another scheduler":                     "somebody-else",
+		"another profile of the same scheduler": secondProfile,
+	}
+	each(t, cases, func(e *env, other string) {
+		e.addNodes(8, "a")
+		e.createGroup(groupSpec{name: "g", minCount: 2})
+		e.create(
+			podSpec{name: "one", group: "g", cpus: 1},
+			podSpec{name: "two", group: "g", cpus: 1, scheduler: other},
+			podSpec{name: "three", group: "g", cpus: 1},
+		)
+		phrases := []string{mainProfile, "pod one", other, "pod two"}
+		e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+			v1alpha1.ReasonMixedSchedulerNames, phrases...)
+		e.waitEvent("one", "FailedScheduling", phrases...)
+		e.waitEvent("two", "FailedScheduling", phrases...)
+		e.staysUnbound("g")
+		e.remove("two")
+		e.waitBound("g", 2)
+	})
+}
+
+func TestGangUnderTheSecondProfile(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 1, scheduler: secondProfile})
+	e.waitBound("g", 3)
+}
+
+func TestPriorityClassThatComesLate(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	class := "late-" + e.ns
+	e.createGroup(groupSpec{name: "g", minCount: 2, priority: class})
+	e.create(podSpec{name: "m", group: "g", cpus: 1}.times(2)...)
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+		v1alpha1.ReasonPriorityClassNotFound, class)
+	e.waitEvent("m-0", "FailedScheduling", class)
+	e.staysUnbound("g")
+	classes := e.kube.SchedulingV1().PriorityClasses()
+	_, err := classes.Create(t.Context(), &schedulingv1.PriorityClass{
+		ObjectMeta: metav1.ObjectMeta{Name: class}, Value: 42,
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := classes.Delete(context.WithoutCancel(t.Context()), class, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	e.waitBound("g", 2)
+	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue,
+		v1alpha1.ReasonPodsNotMatchingPriority, "m-0", "42")
+}
+
+func TestTemplateThatComesLate(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	ref := &v1alpha1.PodGroupTemplateReference{WorkloadName: "w", PodGroupTemplateName: "workers"}
+	e.gang(groupSpec{name: "g", template: ref}, 2, podSpec{cpus: 1})
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonTemplateNotFound, "w/workers")
+	e.staysUnbound("g")
+	w := &v1alpha1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: "w"}}
+	w.Spec.PodGroupTemplates = []v1alpha1.PodGroupTemplate{{Name: "workers", PodGroupPolicy: v1alpha1.PodGroupPolicy{
+		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 2}},
+	}}}
+	if err := e.objects.Create(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	e.waitBound("g", 2)
+}
+
+func TestSchedulingGatesHoldTheGang(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.createGroup(groupSpec{name: "g", minCount: 3})
+	gated := func(pod *corev1.Pod) {
+		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test.reprieve.dev/wait"}}
+	}
+	e.create(podSpec{name: "gated", group: "g", cpus: 1, change: gated})
+	e.create(podSpec{name: "m", group: "g", cpus: 1}.times(2)...)
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+		v1alpha1.ReasonNotEnoughMembers, "has 2", "1 more wait for a scheduling gate")
+	e.staysUnbound("g")
+	patch := []byte(`{"spec":{"schedulingGates":null}}`)
+	_, err := e.kube.CoreV1().Pods(e.ns).Patch(t.Context(), "gated", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.waitBound("g", 3)
+}
+
+func TestBasicGroupIsPlacedOneByOne(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.gang(groupSpec{name: "g"}, 3, podSpec{cpus: 2})
+	e.waitBound("g", 2)
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	e.never("the third stays pending", func(ctx context.Context) string {
+		if n := e.bound(ctx, "g"); n != 2 {
+			return fmt.Sprintf("%d are bound", n)
+		}
+		return ""
+	})
+}
+
+func TestPodGroupThatGoesWhileItsMembersWait(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	e.gang(groupSpec{name: "g", minCount: 2}, 2, podSpec{cpus: 3})
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	pg := groupSpec{name: "g", minCount: 2}.build(e)
+	if err := e.objects.Delete(t.Context(), pg); err != nil {
+		t.Fatal(err)
+	}
+	e.waitEvent("g-0", "FailedScheduling", "does not exist")
+	e.waitEvent("g-1", "FailedScheduling", "does not exist")
+	e.addNodes(4, "b")
+	e.staysUnbound("g")
+	e.createGroup(groupSpec{name: "g", minCount: 2})
+	e.waitBound("g", 2)
+}

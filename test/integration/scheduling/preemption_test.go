@@ -1,0 +1,354 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// TestWhoIsTaken is the test plan of KEP-5710: gang or pod takes from groups in mode Pod or PodGroup.
+func TestWhoIsTaken(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		whole    bool
+		byGang   int
+		cpus     int64
+		wantGone int
+	}
+	// The victims are four pods of 2 CPUs on two nodes of 4.
+	cases := map[string]testCase{
+		"mode Pod, by a pod":       {cpus: 2, wantGone: 1},
+		"mode Pod, by a gang":      {byGang: 2, cpus: 2, wantGone: 2},
+		"mode PodGroup, by a pod":  {whole: true, cpus: 2, wantGone: 4},
+		"mode PodGroup, by a gang": {whole: true, byGang: 2, cpus: 2, wantGone: 4},
+		"mode Pod, by a big pod":   {cpus: 4, wantGone: 2},
+	}
+	each(t, cases, func(e *env, c testCase) {
+		e.addNodes(4, "a", "b")
+		e.runningGang(groupSpec{name: "victims", minCount: 4, whole: c.whole, priority: "low"}, 4, podSpec{cpus: 2})
+		preemptor := "urgent"
+		if c.byGang > 0 {
+			e.gang(groupSpec{name: preemptor, minCount: int32(c.byGang), priority: "high"}, c.byGang, podSpec{cpus: c.cpus})
+			e.waitBound(preemptor, c.byGang)
+		} else {
+			e.create(podSpec{name: preemptor, cpus: c.cpus, priority: "high"})
+			e.waitRunning(preemptor)
+		}
+		e.never("no more than those are taken", func(ctx context.Context) string {
+			if gone := 4 - e.bound(ctx, "victims"); gone != c.wantGone {
+				return fmt.Sprintf("%d are gone, want %d", gone, c.wantGone)
+			}
+			return ""
+		})
+		if c.whole {
+			e.waitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
+		} else if got := e.condition(t.Context(), "victims", v1alpha1.ConditionDisruptionTarget); got != nil {
+			t.Errorf("A group in mode Pod has the condition %v", got)
+		}
+	})
+}
+
+// TestVictimsAreTold holds victims by a finalizer, to look at them on their way out.
+func TestVictimsAreTold(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a")
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	e.runningGang(groupSpec{name: "victims", minCount: 2, whole: true, priority: "low"}, 2, podSpec{cpus: 2, change: held})
+	t.Cleanup(func() { e.dropFinalizers("victims-0", "victims-1") })
+	e.gang(groupSpec{name: "urgent", minCount: 2, priority: "high"}, 2, podSpec{cpus: 1})
+
+	told := []string{"PodGroup " + e.ns + "/urgent", "priority 1000", "LowerPriority", "100"}
+	e.waitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionTrue, v1alpha1.ReasonPreemptionByScheduler, told...)
+	for _, name := range []string{"victims-0", "victims-1"} {
+		e.eventually(name+" is told why it goes", func(ctx context.Context) string {
+			pod := e.pod(ctx, name)
+			if pod == nil || pod.DeletionTimestamp == nil {
+				return "it is not going"
+			}
+			for _, c := range pod.Status.Conditions {
+				if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
+					c.Reason == corev1.PodReasonPreemptionByScheduler && mentions(c.Message, told) {
+					return ""
+				}
+			}
+			return fmt.Sprintf("its conditions are %v", pod.Status.Conditions)
+		})
+		e.waitEvent(name, "Preempted", told...)
+	}
+	e.waitEvent("victims", "Preempted", told...)
+	e.waitEvent("urgent", "Preempting", e.ns+"/victims")
+	e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
+	e.staysUnbound("urgent")
+	e.dropFinalizers("victims-0", "victims-1")
+	e.waitBound("urgent", 2)
+	e.waitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
+}
+
+// TestPodsThatAreLeavingCountAsGone: while victims hang, nobody else is taken for the same preemptor.
+func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(*env){
+		"for a gang": func(e *env) {
+			e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
+		},
+		"for a pod": func(e *env) { e.create(podSpec{name: "urgent-0", cpus: 2, priority: "high"}) },
+	}
+	each(t, cases, func(e *env, arrive func(*env)) {
+		e.addNodes(2, "a", "b")
+		held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+		e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: held}.times(2)...)
+		e.t.Cleanup(func() { e.dropFinalizers("victim-0", "victim-1") })
+		arrive(e)
+		leaving := func(ctx context.Context) []string {
+			var names []string
+			for _, name := range []string{"victim-0", "victim-1"} {
+				if pod := e.pod(ctx, name); pod != nil && pod.DeletionTimestamp != nil {
+					names = append(names, name)
+				}
+			}
+			return names
+		}
+		e.eventually("one victim is leaving", func(ctx context.Context) string {
+			if len(leaving(ctx)) == 0 {
+				return "none is"
+			}
+			return ""
+		})
+		// Anything that happens makes the scheduler think again.
+		e.addNodes(1, "c")
+		e.create(podSpec{name: "passer-by", cpus: 1, on: "c"})
+		e.never("no second victim is taken", func(ctx context.Context) string {
+			if names := leaving(ctx); len(names) != 1 {
+				return fmt.Sprintf("%v are leaving", names)
+			}
+			return ""
+		})
+		e.dropFinalizers(leaving(e.t.Context())...)
+		e.waitRunning("urgent-0")
+	})
+}
+
+// TestWaitsForPodsThatLeaveAnyway: room that is about to be free is waited for, and taken at once.
+func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(2, "a", "b")
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	e.createRunning(podSpec{name: "leaving", cpus: 2, on: "a", change: held}, podSpec{name: "staying", cpus: 2, priority: "low", on: "b"})
+	t.Cleanup(func() { e.dropFinalizers("leaving") })
+	e.remove("leaving")
+	e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
+	e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
+	e.never("nobody is taken", func(ctx context.Context) string {
+		if pod := e.pod(ctx, "staying"); pod == nil || pod.DeletionTimestamp != nil {
+			return "the staying pod goes"
+		}
+		return ""
+	})
+	e.dropFinalizers("leaving")
+	e.waitBound("urgent", 1)
+}
+
+func TestGracePeriodIsHonoured(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(2, "a")
+	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", grace: 3})
+	e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
+	e.eventually("the victim is leaving with its own grace period", func(ctx context.Context) string {
+		pod := e.pod(ctx, "victim")
+		if pod == nil {
+			return "it is gone already"
+		}
+		if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 0) != 3 {
+			return "it is not"
+		}
+		return ""
+	})
+	e.never("nobody is bound while the victim runs", func(ctx context.Context) string {
+		n := e.bound(ctx, "urgent")
+		if n > 0 && e.pod(ctx, "victim") != nil {
+			return "the preemptor is bound"
+		}
+		return ""
+	})
+	e.waitBound("urgent", 1)
+}
+
+// TestNobodyIsTaken: a preemptor that may not take the room, or has no use for it, leaves everyone alone.
+func TestNobodyIsTaken(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		victim, preemptor string
+		cpus              int64
+		members           int
+		reason            []string
+	}
+	cases := map[string]testCase{
+		"preemptionPolicy Never": {victim: "low", preemptor: "patient", cpus: 2, members: 2, reason: []string{"Never"}},
+		"equal priority":         {victim: "high", preemptor: "high", cpus: 2, members: 2},
+		"higher priority":        {victim: "higher", preemptor: "high", cpus: 2, members: 2},
+		"it would not help":      {victim: "low", preemptor: "high", cpus: 3, members: 3},
+		"too big for any node":   {victim: "low", preemptor: "high", cpus: 9, members: 1},
+	}
+	each(t, cases, func(e *env, c testCase) {
+		e.addNodes(4, "a", "b")
+		e.runningGang(groupSpec{name: "victims", minCount: 4, priority: c.victim}, 4, podSpec{cpus: 2})
+		e.gang(groupSpec{name: "urgent", minCount: int32(c.members), priority: c.preemptor}, c.members, podSpec{cpus: c.cpus})
+		e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, c.reason...)
+		e.never("nobody is taken", func(ctx context.Context) string {
+			if n := e.bound(ctx, "victims"); n != 4 {
+				return fmt.Sprintf("%d of 4 victims are left", n)
+			}
+			return ""
+		})
+	})
+}
+
+// TestOwnGangIsNeverAVictim: a member that comes back is not placed at the cost of its own gang, even where
+// the pods' priorities say it could be.
+func TestOwnGangIsNeverAVictim(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(2, "a", "b")
+	e.createGroup(groupSpec{name: "g", minCount: 2, priority: "mid"})
+	e.createRunning(
+		podSpec{name: "m-0", group: "g", cpus: 2, priority: "low"},
+		podSpec{name: "m-1", group: "g", cpus: 2, priority: "low"},
+	)
+	e.create(podSpec{name: "m-2", group: "g", cpus: 2, priority: "higher"})
+	e.waitEvent("m-2", "FailedScheduling")
+	e.never("no member is taken", func(ctx context.Context) string {
+		for _, name := range []string{"m-0", "m-1"} {
+			if pod := e.pod(ctx, name); pod == nil || pod.DeletionTimestamp != nil {
+				return name + " goes"
+			}
+		}
+		return ""
+	})
+}
+
+// TestPodGroupPriorityCounts: on both sides the group's priority counts, whatever its pods' are.
+func TestPodGroupPriorityCounts(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		victimGroup, victimPods       string
+		preemptorGroup, preemptorPods string
+		whole, wantTaken              bool
+	}
+	cases := map[string]testCase{
+		"the victims' group is lower than its pods":      {"low", "higher", "high", "high", false, true},
+		"the victims' group is higher than its pods":     {"higher", "low", "high", "high", false, false},
+		"whole, and lower than its pods":                 {"low", "higher", "high", "high", true, true},
+		"whole, and higher than its pods":                {"higher", "low", "high", "high", true, false},
+		"the preemptor's group is higher than its pods":  {"mid", "mid", "high", "unrelated", false, true},
+		"the preemptor's group is lower than its pods":   {"mid", "mid", "low", "higher", false, false},
+		"priorities of pods are the other way about":     {"low", "high", "mid", "unrelated", true, true},
+		"and groups of equal priority leave one another": {"mid", "low", "mid", "high", true, false},
+	}
+	each(t, cases, func(e *env, c testCase) {
+		e.addNodes(4, "a")
+		e.runningGang(groupSpec{name: "victims", minCount: 2, whole: c.whole, priority: c.victimGroup}, 2,
+			podSpec{cpus: 2, priority: c.victimPods})
+		e.gang(groupSpec{name: "urgent", minCount: 2, priority: c.preemptorGroup}, 2, podSpec{cpus: 2, priority: c.preemptorPods})
+		if c.wantTaken {
+			e.waitBound("urgent", 2)
+			e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+			return
+		}
+		e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+		e.never("nobody is taken", func(ctx context.Context) string {
+			if n := e.bound(ctx, "victims"); n != 2 {
+				return fmt.Sprintf("%d of 2 are left", n)
+			}
+			return ""
+		})
+	})
+}
+
+// TestSinglePodsPreemptAsWithKubeScheduler: the lowest priority first, on the node where that is.
+func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes(4, "a", "b")
+	e.createRunning(
+		podSpec{name: "a-mid", cpus: 4, priority: "mid", on: "a"},
+		podSpec{name: "b-low", cpus: 2, priority: "low", on: "b"},
+		podSpec{name: "b-mid", cpus: 2, priority: "mid", on: "b"},
+	)
+	e.create(podSpec{name: "urgent", cpus: 2, priority: "high"})
+	e.waitRunning("urgent")
+	if got := e.nodeOf("urgent"); got != "b" {
+		t.Errorf("The preemptor is on %s, want b\n%s", got, e.dump())
+	}
+	e.waitRunning("a-mid", "b-mid")
+	if e.pod(t.Context(), "b-low") != nil {
+		t.Error("The pod of the lowest priority is still there")
+	}
+}
+
+// TestDisruptionBudgets: they are respected where there is a choice, and no more than that.
+func TestDisruptionBudgets(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		guarded []string
+		want    []string
+	}{
+		"where there is a choice":  {guarded: []string{"victim-0"}, want: []string{"victim-1"}},
+		"where there is no choice": {guarded: []string{"victim-0", "victim-1"}, want: []string{"victim-0", "victim-1"}},
+	}
+	each(t, cases, func(e *env, c struct {
+		guarded []string
+		want    []string
+	}) {
+		e.addNodes(2, "a", "b")
+		for i, name := range []string{"victim-0", "victim-1"} {
+			s := podSpec{name: name, cpus: 2, priority: "low", on: []string{"a", "b"}[i], labels: map[string]string{}}
+			if slices.Contains(c.guarded, name) {
+				s.labels["guarded"] = "yes"
+			}
+			e.createRunning(s)
+		}
+		pdb := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: "guard"},
+			Spec: policyv1.PodDisruptionBudgetSpec{
+				MinAvailable: ptr.To(intstr.FromInt32(int32(len(c.guarded)))),
+				Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}},
+			},
+		}
+		if _, err := e.kube.PolicyV1().PodDisruptionBudgets(e.ns).Create(e.t.Context(), pdb, metav1.CreateOptions{}); err != nil {
+			e.t.Fatal(err)
+		}
+		e.eventually("the budget is counted", func(ctx context.Context) string {
+			got, err := e.kube.PolicyV1().PodDisruptionBudgets(e.ns).Get(ctx, "guard", metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			if int(got.Status.CurrentHealthy) != len(c.guarded) {
+				return fmt.Sprintf("it counts %d pods", got.Status.CurrentHealthy)
+			}
+			return ""
+		})
+		e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
+		e.waitBound("urgent", 1)
+		var gone []string
+		for _, name := range []string{"victim-0", "victim-1"} {
+			if pod := e.pod(e.t.Context(), name); pod == nil || pod.DeletionTimestamp != nil {
+				gone = append(gone, name)
+			}
+		}
+		if len(gone) != 1 || !slices.Contains(c.want, gone[0]) {
+			e.t.Errorf("%v went, want one of %v\n%s", gone, c.want, e.dump())
+		}
+	})
+}

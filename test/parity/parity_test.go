@@ -1,0 +1,360 @@
+package parity
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/feature"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+const profileName = "parity"
+
+var (
+	cases = flag.Int("parity.cases", 2000, "generated clusters in which a pod has to preempt")
+	first = flag.Uint64("parity.first", 0, "the first seed")
+)
+
+// noGroups is a cluster without PodGroups.
+type noGroups struct{}
+
+func (noGroups) Group(types.NamespacedName) (*gang.Group, bool) { return nil, false }
+
+// capture is an Evictor that only takes note.
+type capture struct{ orders []scheduler.EvictionOrder }
+
+func (c *capture) Evict(_ context.Context, order scheduler.EvictionOrder, _ func(error)) {
+	c.orders = append(c.orders, order)
+}
+
+// rig is one framework with both preemptions on the same snapshot.
+type rig struct {
+	framework framework.Framework
+	ours      fwk.PostFilterPlugin
+	upstream  *defaultpreemption.DefaultPreemption
+	captured  *capture
+}
+
+// quiet is the test's context with a logger that says nothing.
+func quiet(t *testing.T) context.Context {
+	t.Helper()
+	return klog.NewContext(t.Context(), logr.Discard())
+}
+
+// filters are the plugins that both sides decide with.
+func filters() []string {
+	return []string{
+		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
+		names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity,
+	}
+}
+
+func newRig(t *testing.T, c *cluster) *rig {
+	t.Helper()
+	ctx := quiet(t)
+	client := fake.NewClientset(c.objects()...)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	snapshot := internalcache.NewSnapshot(c.running, c.nodes)
+	queue := internalqueue.NewTestQueueWithObjects(ctx, (&queuesort.PrioritySort{}).Less, c.objects())
+	captured := &capture{}
+	hub := scheduler.NewHub(noGroups{}, gang.NewRegistry(func(types.NamespacedName) {}), captured)
+	defaults, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := &config.KubeSchedulerProfile{
+		SchedulerName: profileName, Plugins: &config.Plugins{}, PluginConfig: defaults.Profiles[0].PluginConfig,
+	}
+	enable := func(set *config.PluginSet, name string) {
+		set.Enabled = append(set.Enabled, config.Plugin{Name: name})
+	}
+	enable(&profile.Plugins.QueueSort, names.PrioritySort)
+	enable(&profile.Plugins.Bind, names.DefaultBinder)
+	for _, name := range filters() {
+		enable(&profile.Plugins.Filter, name)
+		switch name {
+		case names.NodeUnschedulable, names.NodeName, names.TaintToleration:
+		default:
+			enable(&profile.Plugins.PreFilter, name)
+		}
+	}
+	fw, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
+		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory),
+		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithPodNominator(queue),
+		frameworkruntime.WithPodActivator(queue),
+	)
+	if err != nil {
+		t.Fatalf("make the framework: %v", err)
+	}
+	args := &config.DefaultPreemptionArgs{MinCandidateNodesPercentage: 100, MinCandidateNodesAbsolute: math.MaxInt32}
+	upstream, err := defaultpreemption.New(ctx, args, fw, feature.Features{})
+	if err != nil {
+		t.Fatalf("make upstream's plugin: %v", err)
+	}
+	made, err := hub.Factory()(ctx, nil, fw)
+	if err != nil {
+		t.Fatalf("make Reprieve's plugin: %v", err)
+	}
+	ours, ok := made.(fwk.PostFilterPlugin)
+	if !ok {
+		t.Fatalf("%T is no PostFilter plugin", made)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	for _, pod := range c.nominated {
+		pi, err := framework.NewPodInfo(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		queue.AddNominatedPod(klog.FromContext(ctx), pi, nil)
+	}
+	return &rig{framework: fw, ours: ours, upstream: upstream, captured: captured}
+}
+
+// score ranks a set of victims by the criteria of KEP-5710: the smaller, the better, field by field.
+type score struct {
+	broken      int
+	highest     int32
+	sum         int64
+	pods        int
+	latestStart int64
+}
+
+func compare(a, b score) int {
+	return cmp.Or(
+		cmp.Compare(a.broken, b.broken), cmp.Compare(a.highest, b.highest), cmp.Compare(a.sum, b.sum),
+		cmp.Compare(a.pods, b.pods), cmp.Compare(b.latestStart, a.latestStart),
+	)
+}
+
+// scoreOf counts independently of both implementations.
+func scoreOf(victims []*corev1.Pod, budgets []*policyv1.PodDisruptionBudget) score {
+	victims = slices.Clone(victims)
+	slices.SortFunc(victims, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(*b.Spec.Priority, *a.Spec.Priority), a.Status.StartTime.Compare(b.Status.StartTime.Time),
+			cmp.Compare(a.UID, b.UID))
+	})
+	left := make([]int32, len(budgets))
+	for i := range budgets {
+		left[i] = budgets[i].Status.DisruptionsAllowed
+	}
+	s := score{highest: math.MinInt32, pods: len(victims), latestStart: math.MaxInt64}
+	for _, v := range victims {
+		broken := false
+		for i, b := range budgets {
+			if selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector); err == nil && selector.Matches(labels.Set(v.Labels)) {
+				left[i]--
+				broken = broken || left[i] < 0
+			}
+		}
+		if broken {
+			s.broken++
+		}
+		s.sum += int64(*v.Spec.Priority) + math.MaxInt32 + 1
+		s.highest = max(s.highest, *v.Spec.Priority)
+	}
+	for _, v := range victims {
+		if *v.Spec.Priority == s.highest {
+			s.latestStart = min(s.latestStart, v.Status.StartTime.UnixNano())
+		}
+	}
+	return s
+}
+
+// verdict is what one side has to say of a case.
+type verdict struct {
+	feasible bool
+	node     string
+	victims  []*corev1.Pod
+	score    score
+}
+
+func (v verdict) String() string {
+	if !v.feasible {
+		return "infeasible"
+	}
+	var who []string
+	for _, p := range v.victims {
+		who = append(who, fmt.Sprintf("%s(%d)", p.Name, *p.Spec.Priority))
+	}
+	return fmt.Sprintf("%s takes %v, score %+v", v.node, who, v.score)
+}
+
+// needsPreemption runs PreFilter and Filter as a cycle does, and reports false where the pod fits or no
+// preemption is considered.
+func (r *rig) needsPreemption(t *testing.T, c *cluster) (fwk.CycleState, *framework.NodeToStatus, bool) {
+	t.Helper()
+	state := framework.NewCycleState()
+	_, status, _ := r.framework.RunPreFilterPlugins(t.Context(), state, c.preemptor)
+	if !status.IsSuccess() {
+		return nil, nil, false
+	}
+	statuses := framework.NewDefaultNodeToStatus()
+	for _, info := range r.nodes(t) {
+		status := r.framework.RunFilterPluginsWithNominatedPods(t.Context(), state, c.preemptor, info)
+		if status.IsSuccess() {
+			return nil, nil, false
+		}
+		statuses.Set(info.Node().Name, status)
+	}
+	return state, statuses, true
+}
+
+func (r *rig) nodes(t *testing.T) []fwk.NodeInfo {
+	t.Helper()
+	infos, err := r.framework.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return infos
+}
+
+// upstreamBest is the best that upstream's own selection finds on any node.
+func (r *rig) upstreamBest(t *testing.T, c *cluster, state fwk.CycleState) verdict {
+	t.Helper()
+	var best verdict
+	for _, info := range r.nodes(t) {
+		victims, _, status := r.upstream.SelectVictimsOnNode(t.Context(), state.Clone(), c.preemptor, info.Snapshot(), c.budgets)
+		if !status.IsSuccess() {
+			continue
+		}
+		v := verdict{feasible: true, node: info.Node().Name, victims: victims, score: scoreOf(victims, c.budgets)}
+		if !best.feasible || compare(v.score, best.score) < 0 {
+			best = v
+		}
+	}
+	return best
+}
+
+// oursBest is what Reprieve's plugin decides.
+func (r *rig) oursBest(t *testing.T, c *cluster, state fwk.CycleState, statuses *framework.NodeToStatus) verdict {
+	t.Helper()
+	result, status := r.ours.PostFilter(quiet(t), state, c.preemptor, statuses)
+	if status.IsRejected() {
+		return verdict{}
+	}
+	if !status.IsSuccess() {
+		t.Fatalf("PostFilter: %v", status.AsError())
+	}
+	v := verdict{feasible: true, node: result.NominatedNodeName}
+	if len(r.captured.orders) != 1 {
+		t.Fatalf("PostFilter succeeded with %d evictions", len(r.captured.orders))
+	}
+	order := r.captured.orders[0]
+	if order.Decision.Outcome != core.Preempts {
+		t.Fatalf("an eviction for outcome %s", order.Decision.Outcome)
+	}
+	for _, pod := range order.Victims {
+		v.victims = append(v.victims, pod)
+	}
+	v.score = scoreOf(v.victims, c.budgets)
+	return v
+}
+
+// check holds the decision itself to what it promises: with the victims gone, and only with all of them gone,
+// the preemptor passes on its node.
+func (r *rig) check(t *testing.T, c *cluster, v verdict) {
+	t.Helper()
+	passes := func(gone []*corev1.Pod) bool {
+		state := framework.NewCycleState()
+		if _, status, _ := r.framework.RunPreFilterPlugins(t.Context(), state, c.preemptor); !status.IsSuccess() {
+			return false
+		}
+		info, err := r.framework.SnapshotSharedLister().NodeInfos().Get(v.node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info = info.Snapshot()
+		for _, pod := range gone {
+			pi, err := framework.NewPodInfo(pod)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pod.Spec.NodeName != v.node {
+				t.Errorf("victim %s is on %s, the preemptor goes to %s", pod.Name, pod.Spec.NodeName, v.node)
+			}
+			if err := info.RemovePod(klog.FromContext(t.Context()), pod); err != nil {
+				t.Fatal(err)
+			}
+			if status := r.framework.RunPreFilterExtensionRemovePod(t.Context(), state, c.preemptor, pi, info); !status.IsSuccess() {
+				t.Fatal(status.AsError())
+			}
+		}
+		return r.framework.RunFilterPluginsWithNominatedPods(t.Context(), state, c.preemptor, info).IsSuccess()
+	}
+	if !passes(v.victims) {
+		t.Errorf("the preemptor does not fit on %s with its victims gone", v.node)
+	}
+	for i, pod := range v.victims {
+		if *pod.Spec.Priority >= *c.preemptor.Spec.Priority {
+			t.Errorf("victim %s has priority %d, the preemptor %d", pod.Name, *pod.Spec.Priority, *c.preemptor.Spec.Priority)
+		}
+		if passes(slices.Delete(slices.Clone(v.victims), i, i+1)) {
+			t.Errorf("victim %s is not needed", pod.Name)
+		}
+	}
+}
+
+// TestParity decides generated cases on both sides. Ours must find a way exactly where upstream does on some
+// node, and its victims must rank at least as well as those of upstream's best node.
+func TestParity(t *testing.T) {
+	metrics.Register()
+	preempting, feasible, better := 0, 0, 0
+	for seed := *first; preempting < *cases; seed++ {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			c := generate(seed)
+			r := newRig(t, c)
+			state, statuses, needed := r.needsPreemption(t, c)
+			if !needed {
+				return
+			}
+			preempting++
+			want := r.upstreamBest(t, c, state)
+			got := r.oursBest(t, c, state.Clone(), statuses)
+			if got.feasible != want.feasible {
+				t.Fatalf("ours: %s; upstream: %s", got, want)
+			}
+			if !got.feasible {
+				return
+			}
+			feasible++
+			r.check(t, c, got)
+			switch c := compare(got.score, want.score); {
+			case c > 0:
+				t.Errorf("ours is worse: %s; upstream: %s", got, want)
+			case c < 0:
+				better++
+			}
+		})
+	}
+	t.Logf("%d cases that need preemption, %d feasible, %d of them better than upstream's best node", preempting, feasible, better)
+}
