@@ -38,11 +38,11 @@ func NewGroups(ctx context.Context, c cache.Cache, changed func(types.Namespaced
 	}
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc: tell,
-		// Status changes with every member; only the spec bears on scheduling.
+		// Status changes with every member; of that, only the start bears on scheduling.
 		UpdateFunc: func(old, obj any) {
 			before, ok1 := old.(*v1alpha1.PodGroup)
 			after, ok2 := obj.(*v1alpha1.PodGroup)
-			if ok1 && ok2 && before.Generation != after.Generation {
+			if ok1 && ok2 && (before.Generation != after.Generation || !before.Status.StartTime.Equal(after.Status.StartTime)) {
 				tell(after)
 			}
 		},

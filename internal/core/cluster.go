@@ -32,6 +32,8 @@ type Cluster struct {
 	namesChanged, goingChange bool
 	// guarded counts pods with budgets, and spanning units with several pods.
 	guarded, spanning int
+	// held is the room that the last Snapshot holds, to be put back.
+	held []room
 	// known are the request vectors in use: most pods share a few.
 	known map[string]Amounts
 }
@@ -113,7 +115,7 @@ func (c *Cluster) SetNode(st *NodeState) error {
 		slot = c.newSlot(st.Name)
 	}
 	n := &c.s.Nodes[slot]
-	n.Free, n.Allocatable = slices.Clone(st.Free), c.intern(st.Allocatable)
+	n.Free, n.Allocatable, n.Ref = slices.Clone(st.Free), c.intern(st.Allocatable), st.Ref
 	for i := range st.Pods {
 		c.addPod(slot, &st.Pods[i])
 	}
@@ -143,28 +145,52 @@ func (c *Cluster) RemoveNode(name string) {
 	c.namesChanged = true
 }
 
-// Snapshot is the cluster as it stands, less some held room. It is good until the next change.
+// Snapshot is the cluster as it stands, less some held room. It is good until the next change, and until the
+// next Snapshot: the held room is taken from the columns themselves, and put back then.
 func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
+	c.letGo()
 	c.refresh()
+	for _, h := range held {
+		if slot, ok := c.slots[h.Node]; ok && len(h.Request) == c.c.dims {
+			c.hold(slot, h.Request)
+		}
+	}
 	s := c.s
 	s.columns = &c.c
-	if len(held) > 0 {
-		kept := c.c
-		kept.free, kept.later = slices.Clone(kept.free), slices.Clone(kept.later)
-		for _, h := range held {
-			slot, ok := c.slots[h.Node]
-			if !ok || len(h.Request) != kept.dims {
-				continue
-			}
-			for r, v := range h.Request {
-				i := int(slot)*kept.dims + r
-				kept.free[i] = roomAmount(addSaturating(kept.free[i], -usedAmount(v)))
-				kept.later[i] = roomAmount(addSaturating(kept.later[i], -usedAmount(v)))
-			}
-		}
-		s.columns = &kept
-	}
 	return &s
+}
+
+// room is what a node had before some of it was held.
+type room struct {
+	slot        int32
+	free, later []int64
+}
+
+// hold takes a request out of a node's room, and remembers what the room was.
+func (c *Cluster) hold(slot int32, request Amounts) {
+	free, later := c.room(slot)
+	c.held = append(c.held, room{slot: slot, free: slices.Clone(free), later: slices.Clone(later)})
+	for r, v := range request {
+		free[r] = roomAmount(addSaturating(free[r], -usedAmount(v)))
+		later[r] = roomAmount(addSaturating(later[r], -usedAmount(v)))
+	}
+}
+
+// letGo puts all held room back, the last hold first.
+func (c *Cluster) letGo() {
+	for i := range slices.Backward(c.held) {
+		h := &c.held[i]
+		free, later := c.room(h.slot)
+		copy(free, h.free)
+		copy(later, h.later)
+	}
+	clear(c.held)
+	c.held = c.held[:0]
+}
+
+func (c *Cluster) room(slot int32) (free, later []int64) {
+	at := int(slot) * c.c.dims
+	return c.c.free[at : at+c.c.dims], c.c.later[at : at+c.c.dims]
 }
 
 func (c *Cluster) check(st *NodeState) error {
@@ -225,7 +251,7 @@ func (c *Cluster) refresh() {
 				}
 			}
 		}
-		free, later := c.c.free[int(slot)*c.c.dims:][:c.c.dims], c.c.later[int(slot)*c.c.dims:][:c.c.dims]
+		free, later := c.room(slot)
 		for r, v := range c.s.Nodes[slot].Free {
 			free[r], later[r] = roomAmount(v), roomAmount(v)
 		}

@@ -5,6 +5,9 @@ import (
 	"slices"
 )
 
+// mostKnown bounds the vectors that are remembered for sharing; past it, remembering starts over.
+const mostKnown = 1 << 16
+
 // intern shares equal vectors.
 func (c *Cluster) intern(a Amounts) Amounts {
 	key := make([]byte, 0, 64)
@@ -13,6 +16,9 @@ func (c *Cluster) intern(a Amounts) Amounts {
 	}
 	if known, ok := c.known[string(key)]; ok {
 		return known
+	}
+	if len(c.known) >= mostKnown {
+		clear(c.known)
 	}
 	a = slices.Clone(a)
 	c.known[string(key)] = a

@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // Outcome says what becomes of the preemptor.
@@ -46,6 +47,8 @@ type Decision struct {
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
 	// Message is the whole in one short sentence.
 	Message string `json:"message"`
+	// Elapsed is the time that it took, oracle and all. The core has no clock: whoever asked it fills this in.
+	Elapsed time.Duration `json:"elapsedNanoseconds,omitempty"`
 }
 
 // Placement puts one member on one node.

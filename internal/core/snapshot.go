@@ -30,6 +30,8 @@ type Node struct {
 	Free Amounts
 	// Allocatable is what the node has in all.
 	Allocatable Amounts
+	// Ref is the caller's own handle on the node, for its Oracle. The core never looks at it.
+	Ref any
 
 	// gone marks a slot of a Cluster that no node holds.
 	gone bool

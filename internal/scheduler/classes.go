@@ -129,11 +129,14 @@ func schedulingVolumes(pod *corev1.Pod) []corev1.Volume {
 	return out
 }
 
-// coreClasses describes classes to the core, in the dimensions of a view. Ranks follow the order of pods.
-func coreClasses(classes []class, b *viewer, rank map[types.UID]int) []core.Class {
-	out := make([]core.Class, len(classes))
+// coreClasses describes classes to the core, in its dimensions, and names what they ask for that no node has.
+// Ranks follow the order of pods.
+func coreClasses(classes []class, d *dimensions, ignored func(corev1.ResourceName) bool, rank map[types.UID]int) (out []core.Class, unknown []string) {
+	out = make([]core.Class, len(classes))
 	for i := range classes {
-		out[i].Request = b.request(classes[i].pods[0])
+		request, none := d.request(classes[i].pods[0].CalculateResource().Resource, ignored)
+		out[i].Request = request
+		unknown = append(unknown, none...)
 		for _, pi := range classes[i].pods {
 			pod := pi.GetPod()
 			out[i].Members = append(out[i].Members, core.Member{
@@ -141,5 +144,5 @@ func coreClasses(classes []class, b *viewer, rank map[types.UID]int) []core.Clas
 			})
 		}
 	}
-	return out
+	return out, unknown
 }

@@ -1,8 +1,9 @@
 // Package scheduler is Reprieve inside a kube-scheduler: one framework plugin, [Plugin], that places gangs
 // whole and makes room for what is more important.
 //
-// Data goes one way. A scheduling cycle that needs a decision takes a view of the framework's snapshot
-// (view.go), asks internal/core with the Filter plugins behind its Oracle (oracle.go), and turns the
+// Data goes one way. A scheduling cycle that needs a decision brings the core's picture of the cluster level
+// with the framework's snapshot, node by node where something has changed (mirror.go), takes a view of it for
+// the preemptor (view.go), asks internal/core with the Filter plugins and extenders behind its Oracle (oracle.go), and turns the
 // Decision into a plan and nominations (plan.go) or hands it to an [Evictor]. What gangs are and where they
 // stand is kept in internal/gang; all profiles of a process share that through a [Hub].
 //

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -42,6 +43,11 @@ type Hub struct {
 	registry *gang.Registry
 	evictor  Evictor
 
+	// mirror is the core's picture of the cluster.
+	mirror *mirror
+	clock  clock.PassiveClock
+	// nominees knows for which nodes others have nominated pods.
+	nominees nominees
 	// seats is the room that is kept for pods that have been planned or nominated.
 	seats seatMap
 	// awaited are the pods that have to go before a placement is free.
@@ -71,7 +77,8 @@ type Hub struct {
 // NewHub returns a Hub that finds PodGroups in groups, keeps the standing of gangs in registry and has
 // victims removed by evictor.
 func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
-	return &Hub{
+	h := &Hub{
+		clock:    clock.RealClock{},
 		groups:   groups,
 		registry: registry,
 		evictor:  evictor,
@@ -81,7 +88,12 @@ func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 		failures: make(map[owner]int),
 		soon:     sets.New[types.NamespacedName](),
 	}
+	h.mirror = newMirror(h.coreGroup, h.isLeaving)
+	return h
 }
+
+// isLeaving tells which pods count as gone, because they are on their way out.
+func (*Hub) isLeaving(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
 
 // Factory makes the plugin for a profile; register it under [Name].
 func (h *Hub) Factory() frameworkruntime.PluginFactory { return h.newPlugin }

@@ -29,6 +29,8 @@ type oracle struct {
 	// anyStateful is false where no class needs the trial state; then none is kept.
 	anyStateful bool
 	trial       map[int]fwk.NodeInfo
+	// aversions are what classes of the gang mind about each other and no filter would see.
+	aversions []aversion
 	// spread is the plugin PodTopologySpread; nil where the profile lacks it.
 	spread fwk.PreFilterPlugin
 	// err is the first error of a plugin; the decision is worthless then.
@@ -40,10 +42,14 @@ type oracleClass struct {
 	pods     []fwk.PodInfo
 	state    fwk.CycleState
 	stateful bool
+	// static are the filters that look only at the pod and the node object.
+	static []fwk.FilterPlugin
 	// refused is set where PreFilter rejects the class on every node.
 	refused string
 	// only are the nodes that PreFilter confines the class to, nil for all.
 	only sets.Set[string]
+	// barred says why extenders keep the class from nodes, by name.
+	barred map[string]string
 	// seated are the members placed so far, in order.
 	seated []fwk.PodInfo
 	// spreads is true where topology spread constraints bind the class; stale, where their counts are to be
@@ -54,7 +60,7 @@ type oracleClass struct {
 var _ core.Oracle = (*oracle)(nil)
 
 // newOracle runs PreFilter for one member of each class.
-func newOracle(ctx context.Context, handle framework.Framework, v *view, classes []class) (*oracle, error) {
+func newOracle(ctx context.Context, handle framework.Framework, v *view, classes []class, asker owner) (*oracle, error) {
 	o := &oracle{
 		ctx: ctx, logger: klog.FromContext(ctx), handle: handle, view: v,
 		classes: make([]oracleClass, len(classes)),
@@ -77,18 +83,31 @@ func newOracle(ctx context.Context, handle framework.Framework, v *view, classes
 		if !result.AllNodes() {
 			oc.only = result.NodeNames
 		}
-		oc.stateful = !status.IsSuccess() || hasStatefulFilter(handle, oc.state)
+		oc.stateful = !status.IsSuccess()
+		oc.sortFilters(handle)
 		oc.spreads = o.spread != nil && !oc.state.GetSkipFilterPlugins().Has(names.PodTopologySpread)
 		o.anyStateful = o.anyStateful || oc.stateful
-	}
-	if o.anyStateful {
-		for n, held := range v.held {
-			for _, pi := range held {
-				o.add(n, pi)
-			}
+		if err := o.askFilters(oc, asker); err != nil {
+			return nil, err
 		}
 	}
+	o.findAversions()
+	if o.anyStateful {
+		o.seatHeld()
+	}
 	return o, o.err
+}
+
+// seatHeld adds the pods that the preemptor has to respect to the trial state.
+func (o *oracle) seatHeld() {
+	if len(o.view.held) == 0 {
+		return
+	}
+	for n := range o.view.snapshot.Nodes {
+		for _, pi := range o.view.held[o.view.snapshot.Nodes[n].Name] {
+			o.add(n, pi)
+		}
+	}
 }
 
 // preFilterOf finds a plugin of the profile by its name; nil where there is none. Plugins that register for
@@ -102,16 +121,27 @@ func preFilterOf(handle framework.Framework, name string) fwk.PreFilterPlugin {
 	return nil
 }
 
-// hasStatefulFilter reports whether any filter that is not skipped for the cycle looks at the pods of a node
-// beyond the room they occupy. Filters that we do not know are taken to do so.
-func hasStatefulFilter(handle framework.Framework, state fwk.CycleState) bool {
-	skipped := state.GetSkipFilterPlugins()
-	for _, pl := range handle.ListPlugins().Filter.Enabled {
-		if !skipped.Has(pl.Name) && !isStaticFilter(pl.Name) && pl.Name != names.NodeResourcesFit {
-			return true
+// sortFilters tells the filters apart that are not skipped for the class: static ones look only at the pod and
+// the node object, and all but the one for resources look at the pods of a node beyond the room they occupy.
+// Filters that we do not know are taken to do so.
+func (oc *oracleClass) sortFilters(handle framework.Framework) {
+	skipped := oc.state.GetSkipFilterPlugins()
+	static := make(map[string]fwk.FilterPlugin)
+	for _, ext := range handle.EnqueueExtensions() {
+		if pl, ok := ext.(fwk.FilterPlugin); ok && isStaticFilter(pl.Name()) {
+			static[pl.Name()] = pl
 		}
 	}
-	return false
+	for _, pl := range handle.ListPlugins().Filter.Enabled {
+		filter, isStatic := static[pl.Name]
+		switch {
+		case skipped.Has(pl.Name) || pl.Name == names.NodeResourcesFit:
+		case isStatic:
+			oc.static = append(oc.static, filter)
+		default:
+			oc.stateful = true
+		}
+	}
 }
 
 // isStaticFilter names the in-tree filters that look only at the pod and the node object.
@@ -125,33 +155,32 @@ func isStaticFilter(name string) bool {
 	}
 }
 
-// Admits runs the filters on the node with nobody on it, so that no filter that eviction can satisfy hides
-// one that it cannot, and reports the refusals of the latter.
+// Admits asks the filters that look only at the pod and the node, so that none that eviction can satisfy hides
+// one that it cannot.
 func (o *oracle) Admits(c, n int) string {
 	oc := &o.classes[c]
 	if oc.refused != "" {
 		return oc.refused
 	}
-	info := o.view.nodes[n]
+	info := o.node(n)
 	if oc.only != nil && !oc.only.Has(info.Node().Name) {
 		return "node(s) didn't match what the pod is confined to"
 	}
-	bare := framework.NewNodeInfo()
-	bare.SetNode(info.Node())
-	status := o.handle.RunFilterPlugins(o.ctx, oc.state, oc.pods[0].GetPod(), bare)
-	switch {
-	case status.IsSuccess():
-		return ""
-	case !status.IsRejected():
-		o.fail(status.AsError())
-		return status.Message()
-	case isStaticFilter(status.Plugin()):
-		return status.Message()
-	case status.Plugin() == names.NodeResourcesFit:
-		return status.Message()
-	default:
-		return ""
+	if why := oc.barred[info.Node().Name]; why != "" {
+		return why
 	}
+	for _, pl := range oc.static {
+		status := pl.Filter(o.ctx, oc.state, oc.pods[0].GetPod(), info)
+		switch {
+		case status.IsSuccess():
+		case status.IsRejected():
+			return status.Message()
+		default:
+			o.fail(status.AsError())
+			return status.Message()
+		}
+	}
+	return ""
 }
 
 // Stateful reports whether room is not all that matters to the class.
@@ -162,7 +191,10 @@ func (o *oracle) Fits(c, n int) bool {
 	oc := &o.classes[c]
 	info, ok := o.trial[n]
 	if !ok {
-		info = o.view.nodes[n]
+		info = o.node(n)
+	}
+	if o.isMinded(c, info) {
+		return false
 	}
 	if oc.spreads && oc.stale {
 		o.countSpread(oc)
@@ -177,9 +209,13 @@ func (o *oracle) Fits(c, n int) bool {
 // countSpread has PodTopologySpread count the pods of the trial state. Its own bookkeeping of added and
 // removed pods is exact for one node only: it keeps the two smallest domains, not all.
 func (o *oracle) countSpread(oc *oracleClass) {
-	infos := slices.Clone(o.view.nodes)
-	for n, info := range o.trial {
-		infos[n] = info
+	infos := make([]fwk.NodeInfo, 0, len(o.view.snapshot.Nodes))
+	for n := range o.view.snapshot.Nodes {
+		if info, ok := o.trial[n]; ok {
+			infos = append(infos, info)
+		} else if info := o.node(n); info != nil {
+			infos = append(infos, info)
+		}
 	}
 	_, status := o.spread.PreFilter(o.ctx, oc.state, oc.pods[0].GetPod(), infos)
 	if !status.IsSuccess() {
@@ -190,26 +226,30 @@ func (o *oracle) countSpread(oc *oracleClass) {
 
 // RemoveUnit takes a unit's pods out of the trial state.
 func (o *oracle) RemoveUnit(unit int) {
-	for i, pi := range o.view.units[unit] {
-		o.remove(o.view.snapshot.Units[unit].Pods[i].Node, pi)
+	pods := o.view.snapshot.Units[unit].Pods
+	for i := range pods {
+		o.remove(pods[i].Node, podOf(&pods[i]))
 	}
 }
 
 // RestoreUnit puts a unit's pods back.
 func (o *oracle) RestoreUnit(unit int) {
-	for i, pi := range o.view.units[unit] {
-		o.add(o.view.snapshot.Units[unit].Pods[i].Node, pi)
+	pods := o.view.snapshot.Units[unit].Pods
+	for i := range pods {
+		o.add(pods[i].Node, podOf(&pods[i]))
 	}
 }
 
 // RemoveLeaving takes a terminating pod out of the trial state.
 func (o *oracle) RemoveLeaving(pod int) {
-	o.remove(o.view.snapshot.Leaving[pod].Node, o.view.leaving[pod])
+	lp := &o.view.snapshot.Leaving[pod]
+	o.remove(lp.Node, podOf(lp))
 }
 
 // RestoreLeaving puts a terminating pod back.
 func (o *oracle) RestoreLeaving(pod int) {
-	o.add(o.view.snapshot.Leaving[pod].Node, o.view.leaving[pod])
+	lp := &o.view.snapshot.Leaving[pod]
+	o.add(lp.Node, podOf(lp))
 }
 
 // Place adds the next member of the class to the node.
@@ -219,7 +259,7 @@ func (o *oracle) Place(c, n int) {
 	}
 	oc := &o.classes[c]
 	pod := oc.pods[len(oc.seated)].GetPod().DeepCopy()
-	pod.Spec.NodeName = o.view.nodes[n].Node().Name
+	pod.Spec.NodeName = o.view.snapshot.Nodes[n].Name
 	pi, err := framework.NewPodInfo(pod)
 	if err != nil {
 		o.fail(err)
@@ -227,6 +267,7 @@ func (o *oracle) Place(c, n int) {
 	}
 	oc.seated = append(oc.seated, pi)
 	o.add(n, pi)
+	o.countAverse(c, o.node(n), 1)
 }
 
 // Unplace takes a member of the class off the node again.
@@ -235,13 +276,14 @@ func (o *oracle) Unplace(c, n int) {
 		return
 	}
 	oc := &o.classes[c]
-	name := o.view.nodes[n].Node().Name
+	name := o.view.snapshot.Nodes[n].Name
 	for i := len(oc.seated) - 1; i >= 0; i-- {
 		pi := oc.seated[i]
 		if pi.GetPod().Spec.NodeName != name {
 			continue
 		}
 		o.remove(n, pi)
+		o.countAverse(c, o.node(n), -1)
 		// Whoever is placed next takes the pod that this one was, so the seats stay distinct.
 		last := len(oc.seated) - 1
 		oc.seated[i] = oc.seated[last]
@@ -310,10 +352,13 @@ func (o *oracle) extend(f func(oc *oracleClass, own *corev1.Pod) *fwk.Status) {
 	}
 }
 
+// node is a node as the snapshot has it.
+func (o *oracle) node(n int) fwk.NodeInfo { return nodeOf(&o.view.snapshot.Nodes[n]) }
+
 func (o *oracle) trialNode(n int) fwk.NodeInfo {
 	info, ok := o.trial[n]
 	if !ok {
-		info = o.view.nodes[n].Snapshot()
+		info = o.node(n).Snapshot()
 		o.trial[n] = info
 	}
 	return info

@@ -211,3 +211,37 @@ func TestMessagesNameWhatIsShort(t *testing.T) {
 		t.Errorf("%s: %s", d.Outcome, d.Message)
 	}
 }
+
+// TestClassesMindEachOther: members of one class that keep apart from another class, which minds nothing
+// itself, get nodes of their own.
+func TestClassesMindEachOther(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		nodes int
+		want  core.Outcome
+	}{
+		"with a node for each": {nodes: 2, want: core.Fits},
+		"with one node":        {nodes: 1, want: core.Infeasible},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(c.nodes, "8")...)
+			r.gangOf("g", 3, 10)
+			all := members("g", 3, "1", 10)
+			for i := range all {
+				all[i].Labels["role"] = "worker"
+			}
+			all[0].Labels["role"] = "leader"
+			all[0] = wrap(all[0]).PodAntiAffinityIn("role", corev1.LabelHostname, []string{"worker"}, st.PodAntiAffinityWithRequiredReq).Obj()
+			r.create(all...)
+			d := r.decideFor(all[0])
+			if d.Outcome != c.want {
+				t.Fatalf("%s: %s, want %s", d.Outcome, d.Message, c.want)
+			}
+			if c.want == core.Fits && d.Placements[0].Node == d.Placements[1].Node {
+				t.Errorf("leader and worker are both on %s", d.Placements[0].Node)
+			}
+		})
+	}
+}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
@@ -90,54 +89,66 @@ func (pre *preemptor) owns(pod *corev1.Pod) bool {
 
 // decide takes a view of the snapshot and asks the core.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
-	budgets, err := p.budgets.List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
-	}
+	start := p.hub.clock.Now()
 	classes, err := classesOf(pre.pods)
 	if err != nil {
 		return nil, err
 	}
-	var all []fwk.PodInfo
-	rank := make(map[types.UID]int, len(pre.pods))
-	for i := range classes {
-		all = append(all, classes[i].pods[0])
-	}
-	for i, pod := range pre.pods {
-		rank[pod.UID] = i
-	}
-	b := &viewer{
-		hub: p.hub, handle: p.handle, budgets: budgets,
-		priority: pre.priority, own: pre.owns, resources: resourcesOf(all),
-	}
-	v, err := b.build()
-	if err != nil {
-		return nil, err
-	}
-	input := core.Preemptor{
-		Namespace: pre.owner.Namespace, Name: pre.owner.Name, UID: string(pre.uid), Gang: pre.owner.gang,
-		Priority: pre.priority, Never: pre.never, MinCount: pre.minCount,
-		Classes: coreClasses(classes, b, rank),
-	}
-	if pre.group != nil {
-		input.PodGroup = string(pre.group.UID)
-	}
-	o, err := newOracle(ctx, p.handle, v, classes)
-	if err != nil {
-		return nil, err
-	}
-	d, err := core.Decide(&v.snapshot, &input, o)
+	v, err := p.look(&pre)
 	if err != nil {
 		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
 	}
-	if o.err != nil {
-		return nil, fmt.Errorf("decide for %s: %w", pre.owner, o.err)
+	o, err := newOracle(ctx, p.handle, v, classes, pre.owner)
+	if err != nil {
+		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
 	}
-	klog.FromContext(ctx).V(3).Info("Decided", "preemptor", pre.owner, "outcome", d.Outcome, "message", d.Message)
+	d, err := o.decide(p.input(&pre, v, classes))
+	if err != nil {
+		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
+	}
+	d.Elapsed = p.hub.clock.Since(start)
+	klog.FromContext(ctx).V(3).Info("Decided", "preemptor", pre.owner, "outcome", d.Outcome, "message", d.Message, "elapsed", d.Elapsed)
 	if pre.owner.gang {
 		p.hub.registry.SetMinding(pre.owner.NamespacedName, o.anyStateful)
 	}
 	return &cycleDecision{decision: d, view: v, pre: pre}, nil
+}
+
+// decide asks the core, again where an extender refuses what it says.
+func (o *oracle) decide(input *core.Preemptor) (core.Decision, error) {
+	for range extenderRounds {
+		d, err := core.Decide(o.view.snapshot, input, o)
+		if err != nil {
+			return d, err
+		}
+		if o.err != nil {
+			return d, o.err
+		}
+		refused, err := o.askPreemption(&d)
+		if err != nil || !refused {
+			return d, err
+		}
+	}
+	return core.Decision{}, fmt.Errorf("extenders refused the victims of %d placements in a row", extenderRounds)
+}
+
+// input describes the preemptor to the core. What no node has is named in the view's spare dimension.
+func (p *Plugin) input(pre *preemptor, v *view, classes []class) *core.Preemptor {
+	rank := make(map[types.UID]int, len(pre.pods))
+	for i, pod := range pre.pods {
+		rank[pod.UID] = i
+	}
+	input := &core.Preemptor{
+		Namespace: pre.owner.Namespace, Name: pre.owner.Name, UID: string(pre.uid), Gang: pre.owner.gang,
+		Priority: pre.priority, Never: pre.never, MinCount: pre.minCount,
+	}
+	var unknown []string
+	input.Classes, unknown = coreClasses(classes, &p.hub.mirror.dimensions, p.ignoresResource, rank)
+	nameSpare(v.snapshot, unknown)
+	if pre.group != nil {
+		input.PodGroup = string(pre.group.UID)
+	}
+	return input
 }
 
 // placements are the nodes that a decision has for pods.

@@ -28,6 +28,8 @@ type Plugin struct {
 	handle          framework.Framework
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
+	// ignored remembers which resources the profile's filter leaves to others. Only scheduling cycles use it.
+	ignored map[corev1.ResourceName]bool
 }
 
 var (

@@ -2,10 +2,13 @@ package scheduler
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -162,38 +165,30 @@ func (p *Plugin) turnBack(victim *corev1.Pod) bool {
 
 // victimPods are the pods that a decision takes, as the framework knows them.
 func (made *cycleDecision) victimPods() map[types.UID]*corev1.Pod {
-	wanted := make(map[types.UID]bool)
+	byNode := make(map[string]sets.Set[types.UID])
 	for i := range made.decision.Victims {
 		for _, pod := range made.decision.Victims[i].Pods {
-			wanted[types.UID(pod.UID)] = true
+			if byNode[pod.Node] == nil {
+				byNode[pod.Node] = sets.New[types.UID]()
+			}
+			byNode[pod.Node].Insert(types.UID(pod.UID))
 		}
 	}
-	pods := make(map[types.UID]*corev1.Pod, len(wanted))
-	for _, unit := range made.view.units {
-		for _, pi := range unit {
-			if pod := pi.GetPod(); wanted[pod.UID] {
-				pods[pod.UID] = pod
-			}
+	pods := make(map[types.UID]*corev1.Pod)
+	for node, wanted := range byNode {
+		for _, pod := range made.view.podsByUID(node, wanted) {
+			pods[pod.UID] = pod
 		}
 	}
 	return pods
 }
 
 // leaving are the pods that have to go before a placement is free: its victims, and those on its nodes that
-// are terminating.
+// are on their way out.
 func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
-	used := make(map[string]bool, len(nodes))
-	for _, node := range nodes {
-		used[node] = true
-	}
 	var pods []*corev1.Pod
 	for _, pod := range made.victimPods() {
 		pods = append(pods, pod)
 	}
-	for _, pi := range made.view.leaving {
-		if pod := pi.GetPod(); used[pod.Spec.NodeName] {
-			pods = append(pods, pod)
-		}
-	}
-	return pods
+	return append(pods, made.view.leavingOn(sets.New(slices.Collect(maps.Values(nodes))...))...)
 }

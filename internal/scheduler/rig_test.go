@@ -46,6 +46,9 @@ profiles:
       enabled: [{name: Reprieve}]
 `
 
+// bound is how long anything may take on a machine that is busy with other things.
+const bound = time.Minute
+
 // rig is a whole scheduler, queue and cache and all, on a client without a server. Nothing is scheduled
 // until a test says so, cycle by cycle.
 type rig struct {
@@ -95,6 +98,12 @@ func (f *fakeEvictor) Evict(_ context.Context, order EvictionOrder, done func(er
 
 func newRig(t *testing.T, objects ...runtime.Object) *rig {
 	t.Helper()
+	return newRigExtended(t, nil, objects...)
+}
+
+// newRigExtended is newRig with scheduler extenders.
+func newRigExtended(t *testing.T, extenders []config.Extender, objects ...runtime.Object) *rig {
+	t.Helper()
 	r := &rig{t: t, client: fake.NewClientset(objects...), evictor: &fakeEvictor{},
 		groups: &groups{all: map[types.NamespacedName]*gang.Group{}}}
 	r.client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
@@ -114,6 +123,7 @@ func newRig(t *testing.T, objects ...runtime.Object) *rig {
 		kubescheduler.WithProfiles(decodeProfiles(t)...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: r.factory}),
 		kubescheduler.WithPodInitialBackoffSeconds(1),
+		kubescheduler.WithExtenders(extenders...),
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -189,7 +199,7 @@ func (r *rig) cycle() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(bound):
 		r.t.Fatalf("The queue has no pod to schedule: %s", r.pending())
 	}
 }
@@ -222,10 +232,10 @@ func (r *rig) pending() string {
 // eventually waits for what informers and binding goroutines bring about.
 func (r *rig) eventually(what string, condition func() bool) {
 	r.t.Helper()
-	err := wait.PollUntilContextTimeout(r.t.Context(), 5*time.Millisecond, 10*time.Second, true,
+	err := wait.PollUntilContextTimeout(r.t.Context(), 5*time.Millisecond, bound, true,
 		func(context.Context) (bool, error) { return condition(), nil })
 	if err != nil {
-		r.t.Fatalf("%s: not within 10 s (%s)", what, r.pending())
+		r.t.Fatalf("%s: not within %v (%s)", what, bound, r.pending())
 	}
 }
 

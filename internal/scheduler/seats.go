@@ -53,6 +53,20 @@ func (m *seatMap) on(node string) []*seat {
 	return nil
 }
 
+// all returns the seats by node. The caller must not change them.
+func (m *seatMap) all() map[string][]*seat {
+	out := make(map[string][]*seat)
+	m.byNode.Range(func(node, seats any) bool {
+		name, ok1 := node.(string)
+		kept, ok2 := seats.([]*seat)
+		if ok1 && ok2 {
+			out[name] = kept
+		}
+		return true
+	})
+	return out
+}
+
 // nodeOf returns the node where a seat is kept for a pod.
 func (m *seatMap) nodeOf(uid types.UID) (string, bool) {
 	if m.empty() {

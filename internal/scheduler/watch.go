@@ -16,6 +16,7 @@ import (
 // GroupChanged looks at the members of a group again, because its PodGroup has come, changed or gone. Any
 // goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
+	h.mirror.regroup(key)
 	g, ok := h.groups.Group(key)
 	switch {
 	case !ok:
@@ -57,6 +58,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 
 // podChanged follows members onto their nodes. One that has just come forward may be what its gang lacked.
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
+	h.nominees.see(pod)
 	if pod.Spec.NodeName != "" {
 		h.seats.take(pod.UID)
 		h.settled(pod.UID)
@@ -95,6 +97,7 @@ func (h *Hub) departed(uid types.UID) {
 
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Hub) podLeft(pod *corev1.Pod) {
+	h.nominees.forget(pod.UID)
 	h.settled(pod.UID)
 	own := owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 	h.awaited.forget(own)

@@ -1,0 +1,242 @@
+package scheduler
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// mirror keeps the core's picture of the cluster level with the framework's snapshot, so that a decision
+// costs what has changed since the last one. Only scheduling cycles use it, which come one at a time; what
+// other goroutines have to tell it goes through [mirror.regroup].
+type mirror struct {
+	groupOf    func(types.NamespacedName) (core.Group, bool)
+	isLeaving  func(*corev1.Pod) bool
+	budgets    *budgetIndex
+	cluster    *core.Cluster
+	dimensions dimensions
+	// listed is the snapshot's list as it was last; nodes are its entries by name.
+	listed []listedNode
+	nodes  map[string]listedNode
+
+	mu sync.Mutex
+	// regrouped are the PodGroups that have changed since the last decision.
+	regrouped sets.Set[types.NamespacedName]
+}
+
+// listedNode is a node as the mirror last took it in. The framework keeps a node's NodeInfo where it is and
+// counts its generation up.
+type listedNode struct {
+	info       fwk.NodeInfo
+	generation int64
+}
+
+// newMirror makes an empty mirror. groupOf finds the group that pods name, as the core knows it; isLeaving
+// tells which pods are on their way out.
+func newMirror(groupOf func(types.NamespacedName) (core.Group, bool), isLeaving func(*corev1.Pod) bool) *mirror {
+	return &mirror{groupOf: groupOf, isLeaving: isLeaving, regrouped: sets.New[types.NamespacedName]()}
+}
+
+// regroup notes that a PodGroup has changed. Any goroutine may call it.
+func (m *mirror) regroup(key types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.regrouped.Insert(key)
+}
+
+// level brings the picture up to date with the nodes of a snapshot and the budgets.
+func (m *mirror) level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) error {
+	if m.cluster == nil {
+		m.reset(infos)
+	}
+	changes, err := m.budgets.level(budgets)
+	if err != nil {
+		return err
+	}
+	m.mu.Lock()
+	regrouped := m.regrouped
+	m.regrouped = sets.New[types.NamespacedName]()
+	m.mu.Unlock()
+	changed := m.changed(infos)
+	if m.dimensions.lack(changed) {
+		m.reset(infos)
+		if changes, err = m.budgets.level(budgets); err != nil {
+			return err
+		}
+		changed = infos
+	} else if len(regrouped)+len(changes.matchers)+changes.counted.Len() > 0 {
+		changed = append(changed, m.concerned(infos, regrouped, &changes)...)
+	}
+	m.take(infos)
+	m.cluster.SetBudgets(m.budgets.list)
+	groups := make(map[types.NamespacedName]*core.Group)
+	for _, info := range changed {
+		if err := m.setNode(info, groups); err != nil {
+			// The generation is forgotten, so that the node is tried again.
+			m.forget(info)
+			return fmt.Errorf("node %s: %w", info.Node().Name, err)
+		}
+	}
+	return nil
+}
+
+// reset starts over, with the dimensions that nodes have now.
+func (m *mirror) reset(infos []fwk.NodeInfo) {
+	m.dimensions = newDimensions(infos)
+	m.cluster = core.NewCluster(m.dimensions.names())
+	m.budgets = newBudgetIndex()
+	m.listed, m.nodes = nil, make(map[string]listedNode, len(infos))
+}
+
+// changed are the nodes that are new, or not what they were.
+func (m *mirror) changed(infos []fwk.NodeInfo) []fwk.NodeInfo {
+	var out []fwk.NodeInfo
+	for i, info := range infos {
+		if i < len(m.listed) && m.listed[i].info == info {
+			if m.listed[i].generation != info.GetGeneration() {
+				out = append(out, info)
+			}
+			continue
+		}
+		if known := m.nodes[info.Node().Name]; known.info != info || known.generation != info.GetGeneration() {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// take records the list as it is now, and drops the nodes that are on it no more.
+func (m *mirror) take(infos []fwk.NodeInfo) {
+	same := len(infos) == len(m.listed)
+	m.listed = slices.Grow(m.listed[:0], len(infos))[:len(infos)]
+	for i, info := range infos {
+		same = same && m.listed[i].info == info
+		if m.listed[i].info == info && m.listed[i].generation == info.GetGeneration() {
+			continue
+		}
+		m.listed[i] = listedNode{info: info, generation: info.GetGeneration()}
+		m.nodes[info.Node().Name] = m.listed[i]
+	}
+	if same {
+		return
+	}
+	gone := maps.Clone(m.nodes)
+	for _, info := range infos {
+		delete(gone, info.Node().Name)
+	}
+	for name := range gone {
+		m.cluster.RemoveNode(name)
+		delete(m.nodes, name)
+	}
+}
+
+// forget has a node taken in again next time.
+func (m *mirror) forget(info fwk.NodeInfo) {
+	m.nodes[info.Node().Name] = listedNode{}
+	for i := range m.listed {
+		if m.listed[i].info == info {
+			m.listed[i] = listedNode{}
+		}
+	}
+}
+
+// concerned are the nodes with pods whose group or budgets have changed, although the nodes have not.
+func (m *mirror) concerned(infos []fwk.NodeInfo, regrouped sets.Set[types.NamespacedName], changes *budgetChanges) []fwk.NodeInfo {
+	var out []fwk.NodeInfo
+	for _, info := range infos {
+		if slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool {
+			pod := pi.GetPod()
+			key, ok := groupOf(pod)
+			return ok && regrouped.Has(key) || changes.concern(pod)
+		}) {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// setNode hands a node and what runs on it to the core.
+func (m *mirror) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
+	room, used := info.GetAllocatable(), info.GetRequested()
+	state := core.NodeState{Node: core.Node{
+		Name: info.Node().Name, Ref: info,
+		Allocatable: m.dimensions.amounts(room, room.GetAllowedPodNumber()),
+		Free:        m.dimensions.amounts(used, len(info.GetPods())),
+	}}
+	for r, v := range state.Free {
+		state.Free[r] = state.Allocatable[r] - v
+	}
+	for _, pi := range info.GetPods() {
+		pod := pi.GetPod()
+		cp := core.Pod{
+			Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
+			Request: m.dimensions.amounts(pi.CalculateResource().Resource, 1), Start: nanos(startOf(pod)), Ref: pi,
+		}
+		if m.isLeaving(pod) {
+			state.Leaving = append(state.Leaving, cp)
+			continue
+		}
+		cp.Budgets = m.budgets.of(pod)
+		state.Pods = append(state.Pods, m.running(cp, pod, groups))
+	}
+	return m.cluster.SetNode(&state)
+}
+
+// running makes a pod part of its unit.
+func (m *mirror) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) core.RunningPod {
+	rp := core.RunningPod{Pod: cp, Priority: ownPriority(pod)}
+	key, ok := groupOf(pod)
+	if !ok {
+		return rp
+	}
+	g, ok := groups[key]
+	if !ok {
+		if found, ok := m.groupOf(key); ok {
+			g = &found
+		}
+		groups[key] = g
+	}
+	rp.Group = g
+	return rp
+}
+
+// unresolved is the priority of a group as long as its own is not known: nobody may take from it.
+const unresolved = math.MaxInt32
+
+// nodeOf is what the framework knows a node of the core's snapshot by; nil for an empty slot.
+func nodeOf(n *core.Node) fwk.NodeInfo {
+	info, _ := n.Ref.(fwk.NodeInfo)
+	return info
+}
+
+// podOf is what the framework knows a pod of the core's snapshot by.
+func podOf(p *core.Pod) fwk.PodInfo {
+	pi, _ := p.Ref.(fwk.PodInfo)
+	return pi
+}
+
+func startOf(pod *corev1.Pod) time.Time {
+	if pod.Status.StartTime == nil {
+		return time.Time{}
+	}
+	return pod.Status.StartTime.Time
+}
+
+// nanos is the core's form of a time; zero stays zero.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
