@@ -1,0 +1,105 @@
+package preemptiontoleration
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+)
+
+// The annotations of a PriorityClass that make up its policy.
+const (
+	// AnnotationMinimumPreemptablePriority is the lowest priority that may preempt pods of the class at once,
+	// an int32. It defaults to the class's value + 1.
+	AnnotationMinimumPreemptablePriority = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
+	// AnnotationTolerationSeconds is for how many seconds after they were scheduled pods of the class tolerate
+	// preemption by lower priorities than that, an int64. It defaults to 0, no toleration at all; a negative
+	// value means forever.
+	AnnotationTolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
+)
+
+// maxSeconds is the longest time in seconds that a time.Duration holds.
+const maxSeconds = int64(math.MaxInt64 / time.Second)
+
+// Forever is when a toleration without an end ends: later than any time there is.
+func Forever() time.Time { return time.Unix(1<<62, 0) }
+
+// Policy is the preemption toleration of one PriorityClass. A nil Policy tolerates nothing.
+type Policy struct {
+	// MinimumPreemptablePriority is the lowest priority against which there is no toleration.
+	MinimumPreemptablePriority int32
+	// TolerationSeconds is how long the toleration lasts, in seconds since the pod was scheduled: 0 for not at
+	// all, negative for without end. It is never more than a time.Duration holds.
+	TolerationSeconds int64
+}
+
+// MalformedError says which annotation of which class cannot be read, and why. The class has no policy then.
+type MalformedError struct {
+	// Class is the name of the PriorityClass.
+	Class string
+	// Annotation is its key, Value what it says.
+	Annotation, Value string
+	// Reason says what is wrong and what would be right.
+	Reason string
+}
+
+// Error names the class, the annotation and what is wrong with it.
+func (e *MalformedError) Error() string {
+	return fmt.Sprintf("PriorityClass %s: annotation %s: %q %s", e.Class, e.Annotation, e.Value, e.Reason)
+}
+
+// FromPriorityClass reads the policy of a class, with defaults filled in; nil if it has none. The only error is
+// a *MalformedError.
+func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
+	priority, hasPriority := class.Annotations[AnnotationMinimumPreemptablePriority]
+	seconds, hasSeconds := class.Annotations[AnnotationTolerationSeconds]
+	if !hasPriority && !hasSeconds {
+		return nil, nil //nolint:nilnil // A class without a policy is neither an error nor a policy.
+	}
+	p := &Policy{MinimumPreemptablePriority: class.Value}
+	if class.Value < math.MaxInt32 {
+		p.MinimumPreemptablePriority++
+	}
+	malformed := func(key, value, reason string) error {
+		return &MalformedError{Class: class.Name, Annotation: key, Value: value, Reason: reason}
+	}
+	if hasPriority {
+		v, err := strconv.ParseInt(priority, 10, 32)
+		if err != nil {
+			return nil, malformed(AnnotationMinimumPreemptablePriority, priority,
+				fmt.Sprintf("is no integer between %d and %d", math.MinInt32, math.MaxInt32))
+		}
+		p.MinimumPreemptablePriority = int32(v)
+	}
+	if hasSeconds {
+		v, err := strconv.ParseInt(seconds, 10, 64)
+		if err != nil || v > maxSeconds || v < -maxSeconds {
+			return nil, malformed(AnnotationTolerationSeconds, seconds,
+				fmt.Sprintf("is no whole number of seconds between %d and %d", -maxSeconds, maxSeconds))
+		}
+		p.TolerationSeconds = v
+	}
+	return p, nil
+}
+
+// Tolerates reports whether a victim that was scheduled at that time tolerates preemption by that priority, and
+// until when: the last moment of the toleration, or Forever. A victim whose time is zero has not been scheduled
+// yet, and tolerates it as long as that lasts.
+func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (bool, time.Time) {
+	if p == nil || p.TolerationSeconds == 0 || preemptorPriority >= p.MinimumPreemptablePriority {
+		return false, time.Time{}
+	}
+	until := p.Until(scheduled)
+	return !now.After(until), until
+}
+
+// Until is the last moment of the toleration of a victim that was scheduled at that time, or Forever: where it
+// has no end, or has not begun.
+func (p *Policy) Until(scheduled time.Time) time.Time {
+	if p.TolerationSeconds < 0 || scheduled.IsZero() {
+		return Forever()
+	}
+	return scheduled.Add(time.Duration(p.TolerationSeconds) * time.Second)
+}
