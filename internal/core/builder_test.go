@@ -144,6 +144,8 @@ func fromRand(seed uint64) chooser {
 type randomShape struct {
 	nodes, units, members, classes int
 	gang, groups, budgets, leaving bool
+	// tolerations has some units tolerate low priorities, some until now and some for longer.
+	tolerations bool
 	// full makes as many units as there may be, on small nodes, with a preemptor above most of them.
 	full bool
 }
@@ -184,7 +186,9 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 		}
 	}
 	if !sh.gang {
-		return b.snapshot(), podOf(int32(lowest+pick(6)), size(6)...)
+		p := podOf(int32(lowest+pick(6)), size(6)...)
+		p.Now = someNow
+		return b.snapshot(), p
 	}
 	var classes []Class
 	total := 0
@@ -193,8 +197,13 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 		classes = append(classes, members(fmt.Sprintf("c%d", c), count, total, size(6)...))
 		total += count
 	}
-	return b.snapshot(), gangOf(int32(lowest+pick(6)), max(1+pick(total), min(lowest-1, total)), classes...)
+	p := gangOf(int32(lowest+pick(6)), max(1+pick(total), min(lowest-1, total)), classes...)
+	p.Now = someNow
+	return b.snapshot(), p
 }
+
+// someNow is the time of random decisions.
+const someNow = 5
 
 // randomUnit adds a pod or a group where there is room for it.
 func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(int) []int64) {
@@ -223,6 +232,9 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 	}
 	for _, o := range opts {
 		o(&u)
+	}
+	if sh.tolerations && pick(3) == 0 {
+		u.Toleration = &Toleration{Below: int32(pick(12)), Until: []int64{someNow - 1, someNow, someNow + 1, someNow + 2, Forever}[pick(5)]}
 	}
 	b.s.Units = append(b.s.Units, u)
 }

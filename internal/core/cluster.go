@@ -51,6 +51,8 @@ type RunningPod struct {
 	Pod
 	// Priority is the pod's own; it counts only where there is no group.
 	Priority int32
+	// Toleration is the pod's own; like the priority, it counts only where there is no group.
+	Toleration *Toleration
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
 }
@@ -64,6 +66,8 @@ type Group struct {
 	Whole bool
 	// Start is when the group was first whole, in nanoseconds since 1970; 0 to go by the earliest member.
 	Start int64
+	// Toleration is that of all members.
+	Toleration *Toleration
 }
 
 // Hold is room on a node that is not free for one preemptor, because pods that it has to respect have been
@@ -77,8 +81,10 @@ type Hold struct {
 // later takes a new Cluster.
 func NewCluster(resources []string) *Cluster {
 	return &Cluster{
-		s:     Snapshot{Resources: slices.Clone(resources)},
-		c:     columns{dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32)},
+		s: Snapshot{Resources: slices.Clone(resources)},
+		c: columns{
+			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32), tolerant: make(map[int32]bool),
+		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
 		going: make(map[int32][]Pod), dirty: make(map[int32]bool), known: make(map[string]Amounts),
 	}

@@ -18,11 +18,11 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 			if unit.Pods[i].Node != node {
 				continue
 			}
-			rp := RunningPod{Pod: unit.Pods[i], Priority: unit.Priority}
+			rp := RunningPod{Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration}
 			if unit.Group || unit.PodGroup != "" {
 				rp.Group = &Group{
 					Namespace: unit.Namespace, Name: unit.Name, UID: unit.PodGroup,
-					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start,
+					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start, Toleration: unit.Toleration,
 				}
 			}
 			st.Pods = append(st.Pods, rp)
@@ -152,7 +152,7 @@ func TestClusterForgetsWhatHasGone(t *testing.T) {
 	}
 	c.RemoveNode("n0")
 	c.RemoveNode("n1")
-	if s := c.Snapshot(); len(s.columns.byName) != 0 || len(c.c.perPriority) != 0 || c.guarded != 0 || c.spanning != 0 || len(c.whole) != 0 {
+	if s := c.Snapshot(); len(s.columns.byName) != 0 || len(c.c.perPriority) != 0 || len(c.c.tolerant) != 0 || c.guarded != 0 || c.spanning != 0 || len(c.whole) != 0 {
 		t.Errorf("something is left: %+v", c)
 	}
 	if d := mustDecide(t, c.Snapshot(), podOf(10, 1), nil); d.Outcome != Infeasible {

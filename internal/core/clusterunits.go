@@ -37,10 +37,10 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if g == nil || !g.Whole {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Priority: rp.Priority, Start: pod.Start, Pods: []Pod{pod},
+			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Pods: []Pod{pod},
 		}
 		if g != nil {
-			u.PodGroup, u.Priority = g.UID, g.Priority
+			u.PodGroup, u.Priority, u.Toleration = g.UID, g.Priority, g.Toleration
 		}
 		c.onNode[slot] = append(c.onNode[slot], c.newUnit(&u))
 		return
@@ -54,7 +54,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		c.whole[g.UID] = at
 	}
 	u := &c.s.Units[at]
-	c.regroup(u, g)
+	c.regroup(at, g)
 	if !slices.Contains(c.onNode[slot], at) {
 		c.onNode[slot] = append(c.onNode[slot], at)
 	}
@@ -71,12 +71,24 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 }
 
 // regroup takes over what is new about a group.
-func (c *Cluster) regroup(u *Unit, g *Group) {
+func (c *Cluster) regroup(at int32, g *Group) {
+	u := &c.s.Units[at]
 	if u.Priority != g.Priority {
 		c.uncount(u.Priority)
 		c.c.perPriority[g.Priority]++
 	}
 	u.Namespace, u.Name, u.Priority, u.Start = g.Namespace, g.Name, g.Priority, g.Start
+	c.tolerate(at, g.Toleration)
+}
+
+// tolerate gives a unit a toleration, or takes it away.
+func (c *Cluster) tolerate(at int32, t *Toleration) {
+	c.s.Units[at].Toleration = t
+	if t == nil {
+		delete(c.c.tolerant, at)
+	} else {
+		c.c.tolerant[at] = true
+	}
 }
 
 // uncount forgets one unit of a priority.
@@ -113,6 +125,7 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 		c.s.Units = append(c.s.Units, Unit{})
 	}
 	c.s.Units[at] = *u
+	c.tolerate(at, u.Toleration)
 	c.c.perPriority[u.Priority]++
 	if u.PodGroup != "" {
 		c.c.groups[u.PodGroup] = append(c.c.groups[u.PodGroup], at)
@@ -154,6 +167,7 @@ func (c *Cluster) empty(slot int32) {
 func (c *Cluster) dropUnit(at int32) {
 	u := &c.s.Units[at]
 	c.uncount(u.Priority)
+	delete(c.c.tolerant, at)
 	if u.Group {
 		delete(c.whole, u.UID)
 		delete(c.undated, at)

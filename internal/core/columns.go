@@ -22,6 +22,8 @@ type columns struct {
 	perPriority map[int32]int
 	// budgeted is true where some unit draws on a budget, spanning where some unit has more than one pod.
 	budgeted, spanning bool
+	// tolerant are the units with a toleration.
+	tolerant map[int32]bool
 	// groups lists the units of each PodGroup by its UID; nil where nobody has kept such an index.
 	groups map[string][]int32
 }
@@ -106,6 +108,7 @@ func newColumns(s *Snapshot) *columns {
 	c := &columns{
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
 		sound: make([]bool, n), nodes: make([]nodeColumn, n), perPriority: make(map[int32]int),
+		tolerant: make(map[int32]bool),
 	}
 	b := &columnBuilder{s: s, dims: dims}
 	entries := make([][]entry, n)
@@ -113,6 +116,9 @@ func newColumns(s *Snapshot) *columns {
 		unit := &s.Units[u]
 		c.perPriority[unit.Priority]++
 		c.spanning = c.spanning || len(unit.Pods) > 1
+		if unit.Toleration != nil {
+			c.tolerant[int32(u)] = true
+		}
 		for i := range unit.Pods {
 			p := &unit.Pods[i]
 			c.budgeted = c.budgeted || len(p.Budgets) > 0

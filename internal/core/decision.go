@@ -43,6 +43,9 @@ type Decision struct {
 	Ceiling *int32 `json:"ceiling,omitempty"`
 	// Score is what the victims cost; nil unless there are any.
 	Score *Score `json:"score,omitempty"`
+	// RetryAt is the first moment at which there would be room for an infeasible preemptor, because protections
+	// have ended by then and nothing else stands in the way, in nanoseconds since 1970; 0 where time is no help.
+	RetryAt int64 `json:"retryAt,omitempty"`
 	// NodesOut counts, by reason, the nodes that could not take a member even with everything eligible gone.
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
 	// Message is the whole in one short sentence.
@@ -107,7 +110,7 @@ type ProtectedUnit struct {
 	UnitRef
 	// Rule is what protects it.
 	Rule Rule `json:"rule"`
-	// Until is when the protection ends, in nanoseconds since 1970; left out where it has no end of its own.
+	// Until is the last moment of the protection, in nanoseconds since 1970; left out where it has no end.
 	Until int64 `json:"until,omitempty"`
 }
 

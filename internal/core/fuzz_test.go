@@ -84,7 +84,7 @@ func FuzzDecide(f *testing.F) {
 	f.Add([]byte{1, 0, 3, 9, 9, 9, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 5, 2, 0, 3, 4, 1, 3})
 	f.Add([]byte{2, 1, 2, 200, 100, 50, 25, 12, 6, 3, 1, 255, 254, 253, 252, 251, 250, 249, 248, 247, 5, 6, 0, 6, 0, 6, 0, 6, 0})
 	f.Add([]byte("a gang of several classes, with budgets, leaving pods, and an oracle that has a say in everything"))
-	shapes := []randomShape{podShape, gangShape, mixedShape}
+	shapes := []randomShape{podShape, gangShape, mixedShape, calmShape}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		pick := fromBytes(data)
 		s, p := randomCase(pick, shapes[pick(len(shapes))])

@@ -14,10 +14,11 @@ var (
 	podShape   = randomShape{nodes: 5, units: 14, groups: true, budgets: true, leaving: true}
 	gangShape  = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, groups: true, budgets: true, leaving: true}
 	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true}
+	calmShape  = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true}
 )
 
 func drawShape(t *rapid.T) randomShape {
-	return rapid.SampledFrom([]randomShape{podShape, gangShape, mixedShape}).Draw(t, "shape")
+	return rapid.SampledFrom([]randomShape{podShape, gangShape, mixedShape, calmShape}).Draw(t, "shape")
 }
 
 func toJSON(t *rapid.T, d *Decision) string {

@@ -24,6 +24,7 @@ func TestOptimality(t *testing.T) {
 		"gang, many victims":    {randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true}, 0.95, 0.03},
 		"gang, many groups":     {randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true, groups: true}, 0.95, 0.03},
 		"gang, many budgets":    {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, groups: true, budgets: true}, 0.95, 0.03},
+		"gang, tolerations":     {randomShape{nodes: 4, units: 10, members: 4, classes: 1, gang: true, groups: true, budgets: true, tolerations: true}, 0.95, 0.03},
 		"gang, two classes":     {randomShape{nodes: 3, units: 9, members: 3, classes: 2, gang: true, groups: true, budgets: true}, 0.95, 0.03},
 	}
 	for name, tt := range tests {
@@ -134,6 +135,7 @@ func TestNeverWorseThanPlain(t *testing.T) {
 		"pod, budgets":          {nodes: 12, units: 60, full: true, groups: true, leaving: true, budgets: true},
 		"gang":                  {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, leaving: true},
 		"gang, budgets":         {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, budgets: true},
+		"gang, tolerations":     {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, budgets: true, tolerations: true},
 		"gang, several classes": {nodes: 12, units: 60, full: true, members: 6, classes: 3, gang: true, groups: true, budgets: true},
 	}
 	for name, sh := range shapes {

@@ -135,6 +135,7 @@ func (sr *search) infeasible(after bool) Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
 	t := newTrial(sr.v, sr.v.c.later)
 	if after {
+		d.RetryAt = sr.retryAt()
 		d.Reprieved = sr.v.sus.count
 		d.Protected, d.ProtectedUnits = sr.protectedCounts(), sr.protectedUnits()
 		after = sr.v.sus.count > 0
@@ -158,6 +159,9 @@ func (sr *search) infeasible(after bool) Decision {
 		sr.scarcest(t, every[0].class, &m)
 	}
 	d.Message = m.sentence(&d)
+	if d.RetryAt != 0 {
+		d.Message = sr.protectedSentence(d.RetryAt) + "; now: " + d.Message
+	}
 	return d
 }
 

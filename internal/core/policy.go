@@ -9,6 +9,8 @@ const (
 	RuleLowerPriority Rule = "LowerPriority"
 	// RuleNotLowerPriority protects units whose priority is not lower than the preemptor's.
 	RuleNotLowerPriority Rule = "NotLowerPriority"
+	// RuleToleration protects units whose PriorityClass tolerates preemption by the preemptor's priority.
+	RuleToleration Rule = "PreemptionToleration"
 	// RuleOwnGang protects the members of the preemptor's own PodGroup.
 	RuleOwnGang Rule = "OwnGang"
 )
@@ -19,9 +21,12 @@ type Verdict struct {
 	Eligible bool
 	// Rule is the rule that allows it, or the one that protects the unit.
 	Rule Rule
-	// Until is when the protection ends, in nanoseconds since 1970; 0 where it has no end of its own.
+	// Until is the last moment of the protection, in nanoseconds since 1970; 0 where it has no end of its own.
 	Until int64
 }
+
+// passes reports whether the protection ends by itself.
+func (v Verdict) passes() bool { return !v.Eligible && v.Until != 0 }
 
 // Judge applies the policy of "who may be taken" to one unit (KEP-5710, "Preemption algorithm", step 1).
 func Judge(p *Preemptor, u *Unit) Verdict {
@@ -30,6 +35,12 @@ func Judge(p *Preemptor, u *Unit) Verdict {
 		return Verdict{Rule: RuleOwnGang}
 	case u.Priority >= p.Priority:
 		return Verdict{Rule: RuleNotLowerPriority}
+	case u.Toleration != nil && p.Priority < u.Toleration.Below && p.Now <= u.Toleration.Until:
+		v := Verdict{Rule: RuleToleration, Until: u.Toleration.Until}
+		if v.Until == Forever {
+			v.Until = 0
+		}
+		return v
 	default:
 		return Verdict{Eligible: true, Rule: RuleLowerPriority}
 	}
@@ -48,8 +59,8 @@ type suspects struct {
 	protected map[Rule]int
 }
 
-// potentialVictims applies the policy to the whole cluster without looking at each unit: only the
-// preemptor's own gang takes a unit out of the order of priorities.
+// potentialVictims applies the policy to the whole cluster without looking at each unit: only the preemptor's
+// own gang and units with a protection of their own are out of the order of priorities.
 func potentialVictims(s *Snapshot, c *columns, p *Preemptor) suspects {
 	sus := suspects{below: int64(p.Priority), protected: make(map[Rule]int)}
 	for priority, n := range c.perPriority {
@@ -60,21 +71,10 @@ func potentialVictims(s *Snapshot, c *columns, p *Preemptor) suspects {
 		}
 	}
 	for _, u := range c.ofPodGroup(s, p.PodGroup) {
-		v := Judge(p, &s.Units[u])
-		if v.Eligible {
-			continue
-		}
-		if s.Units[u].Priority < p.Priority {
-			if sus.spared == nil {
-				sus.spared = make(map[int32]Rule)
-			}
-			sus.spared[u] = v.Rule
-			sus.count--
-			sus.protected[v.Rule]++
-		} else if v.Rule != RuleNotLowerPriority {
-			sus.protected[RuleNotLowerPriority]--
-			sus.protected[v.Rule]++
-		}
+		sus.judge(s, p, u)
+	}
+	for u := range c.tolerant {
+		sus.judge(s, p, u)
 	}
 	for rule, n := range sus.protected {
 		if n == 0 {
@@ -82,6 +82,30 @@ func potentialVictims(s *Snapshot, c *columns, p *Preemptor) suspects {
 		}
 	}
 	return sus
+}
+
+// judge takes a unit out of the order of priorities where the policy says so.
+func (sus *suspects) judge(s *Snapshot, p *Preemptor, u int32) {
+	v := Judge(p, &s.Units[u])
+	if _, done := sus.spared[u]; v.Eligible || done {
+		return
+	}
+	if s.Units[u].Priority < p.Priority {
+		sus.spare(u, v.Rule)
+		sus.protected[v.Rule]++
+	} else if v.Rule != RuleNotLowerPriority {
+		sus.protected[RuleNotLowerPriority]--
+		sus.protected[v.Rule]++
+	}
+}
+
+// spare takes a unit of lower priority off the potential victims.
+func (sus *suspects) spare(u int32, rule Rule) {
+	if sus.spared == nil {
+		sus.spared = make(map[int32]Rule)
+	}
+	sus.spared[u] = rule
+	sus.count--
 }
 
 // ofPodGroup lists the units that are, or belong to, a PodGroup.

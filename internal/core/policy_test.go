@@ -42,6 +42,31 @@ func TestJudge(t *testing.T) {
 			unit:      Unit{Priority: 1, PodGroup: "b"},
 			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
 		},
+		"within its toleration": {
+			preemptor: Preemptor{Priority: 10, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7}},
+			want:      Verdict{Rule: RuleToleration, Until: 7},
+		},
+		"exactly at the end of its toleration": {
+			preemptor: Preemptor{Priority: 10, Now: 7},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7}},
+			want:      Verdict{Rule: RuleToleration, Until: 7},
+		},
+		"after its toleration": {
+			preemptor: Preemptor{Priority: 10, Now: 8},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7}},
+			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
+		},
+		"a toleration that does not reach as high": {
+			preemptor: Preemptor{Priority: 10, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 10, Until: 7}},
+			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
+		},
+		"a toleration without an end": {
+			preemptor: Preemptor{Priority: 10, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: Forever}},
+			want:      Verdict{Rule: RuleToleration},
+		},
 		"two pods without a gang": {
 			preemptor: Preemptor{Priority: 10},
 			unit:      Unit{Priority: 1},

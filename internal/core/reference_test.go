@@ -130,7 +130,9 @@ func refAnyMix(p *Preemptor, room [][]int64, nodes, counts []int, c, left int) b
 func refEligible(s *Snapshot, p *Preemptor) []int {
 	var units []int
 	for u := range s.Units {
-		if s.Units[u].Priority < p.Priority && (p.PodGroup == "" || s.Units[u].PodGroup != p.PodGroup) {
+		tol := s.Units[u].Toleration
+		calm := tol != nil && p.Priority < tol.Below && (tol.Until == Forever || p.Now <= tol.Until)
+		if s.Units[u].Priority < p.Priority && !calm && (p.PodGroup == "" || s.Units[u].PodGroup != p.PodGroup) {
 			units = append(units, u)
 		}
 	}

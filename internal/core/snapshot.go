@@ -1,5 +1,7 @@
 package core
 
+import "math"
+
 // Amounts is a vector of resource quantities, one per entry of [Snapshot.Resources], each in the unit that
 // the resource is counted in there (milli for CPU, bytes for memory, pieces for pods and devices).
 type Amounts []int64
@@ -71,9 +73,22 @@ type Unit struct {
 	// Lost is the work that would be lost if the unit stopped now, in a measure of the caller's (pod-seconds
 	// since the last checkpoint, say). It ranks units of the same priority; 0 where nobody keeps count.
 	Lost int64
+	// Toleration protects the unit from low priorities for a time; nil where nothing does.
+	Toleration *Toleration
 	// Pods are all pods of the unit that are running, at least one.
 	Pods []Pod
 }
+
+// Toleration exempts a unit from preemption by low priorities (proposal "Preemption Toleration").
+type Toleration struct {
+	// Below is the lowest priority that is not tolerated.
+	Below int32
+	// Until is the last moment of it, in nanoseconds since 1970, or Forever.
+	Until int64
+}
+
+// Forever is the end of a protection that has none.
+const Forever = math.MaxInt64
 
 // Key is the unit's name for people: namespace/name.
 func (u *Unit) Key() string { return u.Namespace + "/" + u.Name }
@@ -97,6 +112,8 @@ type Preemptor struct {
 	Priority int32 `json:"priority"`
 	// Never is true where the priority class forbids preempting (preemptionPolicy Never).
 	Never bool `json:"never,omitempty"`
+	// Now is the time of the decision, in nanoseconds since 1970, against which protections are held.
+	Now int64 `json:"now,omitempty"`
 	// PodGroup is the UID of the PodGroup that the preemptor is or belongs to. Its members are never victims.
 	PodGroup string `json:"podGroup,omitempty"`
 	// MinCount is how many of the members must be placed. Members past it are surplus: they are placed where

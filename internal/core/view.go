@@ -1,5 +1,7 @@
 package core
 
+import "maps"
+
 // view is what one decision sees: the columns of the snapshot, the policy's potential victims, and the
 // oracle's standing answers.
 type view struct {
@@ -54,14 +56,12 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 // sparing is the same view with further units left alone.
 func (v *view) sparing(units []int32) *view {
 	w := *v
-	w.sus.spared = make(map[int32]Rule, len(v.sus.spared)+len(units))
-	for u, r := range v.sus.spared {
-		w.sus.spared[u] = r
-	}
+	w.sus.spared = maps.Clone(v.sus.spared)
 	for _, u := range units {
-		w.sus.spared[u] = ""
+		if _, already := w.sus.spared[u]; !already {
+			w.sus.spare(u, "")
+		}
 	}
-	w.sus.count = v.sus.count - (len(w.sus.spared) - len(v.sus.spared))
 	w.thin()
 	return &w
 }
