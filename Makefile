@@ -24,7 +24,7 @@ TEST_FLAGS ?=
 STATIC := CGO_ENABLED=0 GOFLAGS=-trimpath
 
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
-MODULES := . hack/tools hack/tools/generate hack/tools/lint
+MODULES := . test/perf hack/tools hack/tools/generate hack/tools/lint
 
 # A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.
 GIT_DESCRIBE := $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null)
@@ -61,6 +61,20 @@ clean: ## Remove what was built.
 .PHONY: test
 test: build ## Run all tests: unit tests, and integration tests against the control plane in bin/.
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
+
+# What to compare: names of workloads (all if empty), small, medium or full, how many runs, one side or both; with
+# PROFILE=1 there are CPU profiles in bin/perf.
+WORKLOADS ?=
+SIZE ?= full
+COUNT ?= 1
+SIDES ?= upstream,reprieve
+PROFILE ?=
+
+.PHONY: perf
+perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (hours; WORKLOADS="gang-100 gangs" for less).
+	@PATH="$(abspath $(BIN)):$$PATH" $(STATIC) go -C test/perf run . -out $(abspath $(BIN))/perf \
+		-doc $(abspath docs)/performance.md -workloads "$(WORKLOADS)" -size $(SIZE) -count $(COUNT) -sides $(SIDES) \
+		$(if $(PROFILE),-profile)
 
 .PHONY: verify
 verify: verify-modules verify-generated verify-format vet lint ## Check all that can be checked without running: modules, generated files, format, vet, lint.

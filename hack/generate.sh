@@ -19,3 +19,6 @@ controller_gen crd paths=./api/v1alpha1 "output:crd:dir=$out/deploy/crds"
 # No marker reaches the values of a ResourceList. Without a bound on their length, the API server takes the CEL
 # rules that parse them to be too expensive. The longest quantity it writes itself has 20 characters.
 sed -i -E 's/^( *)x-kubernetes-int-or-string: true$/\1maxLength: 32\n&/' "$out"/deploy/crds/reprieve.dev_*.yaml
+
+mkdir -p "$out/docs"
+go run ./hack/configdoc -out "$out/docs/configuration.md"

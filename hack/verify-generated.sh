@@ -7,7 +7,7 @@ trap 'rm -rf "$fresh"' EXIT
 
 # The generated files under a directory.
 generated() {
-  (cd "$1" && find api deploy/crds -type f \( -name 'zz_generated.*' -o -name 'reprieve.dev_*.yaml' \))
+  (cd "$1" && find api deploy/crds docs -type f \( -name 'zz_generated.*' -o -name 'reprieve.dev_*.yaml' -o -name configuration.md \))
 }
 
 hack/generate.sh "$fresh"

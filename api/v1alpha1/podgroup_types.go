@@ -1,7 +1,9 @@
 package v1alpha1
 
 import (
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // LabelPodGroup is the label by which a Pod joins the PodGroup of that name in its own namespace.
@@ -26,7 +28,8 @@ const (
 	// policy) have a node. While it is False its reason and message say what stands in the way.
 	ConditionPodGroupScheduled = "PodGroupScheduled"
 	// ConditionDisruptionTarget is True from the moment Reprieve has decided to preempt the whole group
-	// until the last of the members it applied to is gone. Its message names the preemptor.
+	// until the last of the members it applied to, those in status.disruption, is gone. Its message names the
+	// preemptor.
 	ConditionDisruptionTarget = "DisruptionTarget"
 	// ConditionPodsNotMatchingPriority is True while a member carries a priority other than the group's.
 	// The group's is the one that counts.
@@ -45,6 +48,8 @@ const (
 	ReasonPriorityClassNotFound = "PriorityClassNotFound"
 	// ReasonTemplateNotFound: podGroupTemplateRef names a Workload, or a template in it, that does not exist.
 	ReasonTemplateNotFound = "TemplateNotFound"
+	// ReasonInvalidTemplate: what the PodGroup sets itself and what its template has do not go together.
+	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonPreempting: room is being made by preemption; the members wait on their nominated nodes.
@@ -61,9 +66,14 @@ const (
 	ReasonPodsMatchingPriority = "PodsMatchingPriority"
 )
 
-// ReasonPreemptionByScheduler is the reason of DisruptionTarget conditions, on Pods (where Kubernetes
-// knows the same reason) and on PodGroups.
-const ReasonPreemptionByScheduler = "PreemptionByScheduler"
+// Reasons of ConditionDisruptionTarget.
+const (
+	// ReasonPreemptionByScheduler is the reason of DisruptionTarget conditions, on Pods (where Kubernetes
+	// knows the same reason) and on PodGroups.
+	ReasonPreemptionByScheduler = "PreemptionByScheduler"
+	// ReasonPreemptionWithdrawn: a preemption was given up before any member was deleted.
+	ReasonPreemptionWithdrawn = "PreemptionWithdrawn"
+)
 
 // PodGroup is a set of Pods that are scheduled, and may be disrupted, as one.
 //
@@ -126,6 +136,7 @@ type PodGroupTemplateReference struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.disruptionMode) || self.disruptionMode != 'PodGroup' || !has(self.schedulingPolicy) || !has(self.schedulingPolicy.basic)",message="PodGroup takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)",fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".priority"
+// +kubebuilder:validation:XValidation:rule="!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".preemptionPolicy"
 type PodGroupPolicy struct {
 	// schedulingPolicy says how the members are placed. Exactly one of its fields is set. It is required
 	// unless podGroupTemplateRef names a template that has it.
@@ -147,9 +158,17 @@ type PodGroupPolicy struct {
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 
 	// priority is the value of the group's PriorityClass; the higher, the more important. It counts for
-	// every member, whatever the Pod's own priority is. Reprieve fills it in; users do not set it.
+	// every member, whatever the Pod's own priority is. Reprieve fills it in; users do not set it. What
+	// becomes of the class later changes nothing here. Immutable once it is filled in.
 	// +optional
 	Priority *int32 `json:"priority,omitempty"`
+
+	// preemptionPolicy is that of the group's PriorityClass: PreemptLowerPriority, or Never for a group that
+	// waits for room rather than take it from others. Reprieve fills it in with priority; users do not set
+	// it. Immutable once it is filled in.
+	// +optional
+	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
+	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 
 	// queueName is the leaf Queue that the group's use is counted against. A group without one stands
 	// outside the tree of queues. Immutable.
@@ -210,6 +229,77 @@ type PodGroupStatus struct {
 	// finished is the number of members in phase Succeeded or Failed.
 	// +optional
 	Finished int32 `json:"finished,omitempty"`
+
+	// disruption is the preemption of the whole group that has begun and is not over. It is written before
+	// the first member is touched, so that whoever finds it can finish exactly that, and removed when the
+	// last of its pods is gone.
+	// +optional
+	Disruption *PodGroupDisruption `json:"disruption,omitempty"`
+}
+
+// PodGroupDisruption is a preemption of a whole group: who takes it, why, and which of its pods go.
+type PodGroupDisruption struct {
+	// preemptor is who the group makes room for.
+	// +required
+	Preemptor DisruptionPreemptor `json:"preemptor"`
+	// rule is the rule that allows it, such as LowerPriority.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Rule string `json:"rule,omitempty"`
+	// message says in one sentence who takes the group and why. The conditions of its pods say the same.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message"`
+	// time is when it began.
+	// +required
+	Time metav1.Time `json:"time"`
+	// pods are the members that go, and nobody else: a pod that has taken the name of one since stays.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=10000
+	Pods []DisruptedPod `json:"pods"`
+}
+
+// PreemptorKind says what a preemptor is.
+//
+// +kubebuilder:validation:Enum=Pod;PodGroup
+type PreemptorKind string
+
+const (
+	// PreemptorPod is a pod that room is made for.
+	PreemptorPod PreemptorKind = "Pod"
+	// PreemptorPodGroup is a gang that room is made for.
+	PreemptorPodGroup PreemptorKind = "PodGroup"
+)
+
+// DisruptionPreemptor names a preemptor. It may have gone since.
+type DisruptionPreemptor struct {
+	// kind is Pod or PodGroup.
+	// +required
+	Kind PreemptorKind `json:"kind"`
+	// namespace of the preemptor.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace"`
+	// name of the preemptor.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the preemptor.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// DisruptedPod is one member that goes, in the PodGroup's namespace.
+type DisruptedPod struct {
+	// name of the pod.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+	// uid of the pod.
+	// +required
+	UID types.UID `json:"uid"`
 }
 
 // PodGroupList is a list of PodGroups.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
@@ -239,11 +240,44 @@ func TestUpSchedules(t *testing.T) {
 	if err != nil {
 		t.Errorf("the pod does not run: %v", err)
 	}
+	requirePriorities(t, newClient(t, kubeconfig))
 	p.signal(t, syscall.SIGINT)
 	if code := p.waitExit(t); code != 0 {
 		t.Errorf("exit code %d, want 0; standard error:\n%s", code, p.stderr)
 	}
 	requireEmpty(t, p.temporary)
+}
+
+// requirePriorities checks that, as on a cluster, the scheduler fills in the priority of a PodGroup and nobody else may.
+func requirePriorities(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	const path = "/apis/reprieve.dev/v1alpha1/namespaces/default/podgroups"
+	api := client.Discovery().RESTClient()
+	create := func(name, priority string) error {
+		body := `{"apiVersion":"reprieve.dev/v1alpha1","kind":"PodGroup","metadata":{"name":"` + name + `"},"spec":{"schedulingPolicy":{"basic":{}}` + priority + `}}`
+		return api.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body([]byte(body)).Do(t.Context()).Error()
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(context.Context) (bool, error) {
+		// The API server follows policies by watches.
+		err := create("refused", `,"priority":1`)
+		if apierrors.IsAlreadyExists(err) {
+			err = api.Delete().AbsPath(path + "/refused").Do(t.Context()).Error()
+		}
+		return apierrors.IsForbidden(err), nil
+	})
+	if err != nil {
+		t.Errorf("a user sets the priority of a PodGroup: %v", err)
+	}
+	if err := create("group", ""); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(ctx context.Context) (bool, error) {
+		raw, err := api.Get().AbsPath(path + "/group").DoRaw(ctx)
+		return strings.Contains(string(raw), `"priority":0`), err
+	})
+	if err != nil {
+		t.Errorf("the scheduler does not fill in the priority of a PodGroup: %v", err)
+	}
 }
 
 func TestUpIsInterruptedEarly(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/deploy"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
@@ -50,6 +50,7 @@ func newUpCommand(stdout, stderr io.Writer) *cobra.Command {
 		Long: `Runs etcd, kube-apiserver, kube-controller-manager, simulated nodes and the scheduler until SIGINT or SIGTERM.
 
 When pods can be scheduled, one line that starts with "ready" goes to standard output; progress goes to standard error.
+The CustomResourceDefinitions and admission policies of Reprieve are installed as they are on a cluster.
 Every port is on 127.0.0.1 and is chosen freely, so several playgrounds can run side by side.
 
 A pod runs until it is deleted, and a deleted pod has its whole grace period. To let a pod end by itself, annotate it:
@@ -97,7 +98,7 @@ func (f *upFlags) options(stderr io.Writer) (playground.Options, error) {
 		DataDir:    f.dataDir,
 		Kubeconfig: f.kubeconfig,
 		NodeGroups: []playground.NodeGroup{{Count: f.nodes, Resources: resources}},
-		CRDs:       crds.FS,
+		CRDs:       deploy.API,
 		Scheduler:  playground.SchedulerOptions{Path: f.scheduler, Config: f.schedulerConfig},
 		Progress: func(step string) {
 			// Nothing is to be done about a standard error that is gone.

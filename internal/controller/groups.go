@@ -3,65 +3,83 @@ package controller
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Groups finds PodGroups in the cache of reprieve.dev.
-type Groups struct{ store toolscache.Store }
+// Groups finds PodGroups as an informer shows them.
+type Groups struct {
+	gang.Store
+	told toolscache.InformerSynced
+}
 
 var _ gang.Source = (*Groups)(nil)
 
 // NewGroups hooks into c, which must not have been started yet. The function changed is called, from the
-// informer's goroutine, with the name of every PodGroup that comes, changes or goes.
+// informer's goroutine, with the name of every PodGroup of reprieve.dev that comes, changes or goes.
 func NewGroups(ctx context.Context, c cache.Cache, changed func(types.NamespacedName)) (*Groups, error) {
-	informer, err := c.GetInformer(ctx, &v1alpha1.PodGroup{}, cache.BlockUntilSynced(false))
+	return newGroups(ctx, c, &v1alpha1.PodGroup{}, gang.FromPodGroup, changed)
+}
+
+// newGroups follows the PodGroups of one API, of the kind of example, which read makes groups of.
+func newGroups[T client.Object](ctx context.Context, c cache.Cache, example T, read func(T) *gang.Group, changed func(types.NamespacedName)) (*Groups, error) {
+	informer, err := c.GetInformer(ctx, example, cache.BlockUntilSynced(false))
 	if err != nil {
 		return nil, fmt.Errorf("watch PodGroups: %w", err)
 	}
-	shared, ok := informer.(toolscache.SharedIndexInformer)
-	if !ok {
-		return nil, fmt.Errorf("watch PodGroups: informer %T has no store", informer)
-	}
-	tell := func(obj any) {
-		if d, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
-			obj = d.Obj
+	groups := &Groups{}
+	handler, err := informer.AddEventHandler(groups.handler(func(obj any) (*gang.Group, bool) {
+		pg, ok := obj.(T)
+		if !ok {
+			return nil, false
 		}
-		if pg, ok := obj.(*v1alpha1.PodGroup); ok {
-			changed(types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
-		}
-	}
-	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: tell,
-		// Status changes with every member; of that, only the start bears on scheduling.
-		UpdateFunc: func(old, obj any) {
-			before, ok1 := old.(*v1alpha1.PodGroup)
-			after, ok2 := obj.(*v1alpha1.PodGroup)
-			if ok1 && ok2 && (before.Generation != after.Generation || !before.Status.StartTime.Equal(after.Status.StartTime)) {
-				tell(after)
-			}
-		},
-		DeleteFunc: tell,
-	}); err != nil {
+		return read(pg), true
+	}, changed))
+	if err != nil {
 		return nil, fmt.Errorf("watch PodGroups: %w", err)
 	}
-	return &Groups{store: shared.GetStore()}, nil
+	groups.told = handler.HasSynced
+	return groups, nil
 }
 
-// Group reads one PodGroup. It is safe for concurrent use and does not block.
-func (g *Groups) Group(key types.NamespacedName) (*gang.Group, bool) {
-	obj, ok, err := g.store.GetByKey(key.String())
-	if err != nil || !ok {
-		return nil, false
+// handler keeps the store level with the informer, and tells of what bears on scheduling. Status changes with
+// every member; most of it does not.
+func (g *Groups) handler(read func(any) (*gang.Group, bool), changed func(types.NamespacedName)) toolscache.ResourceEventHandler {
+	set := func(obj any) {
+		after, ok := read(obj)
+		if !ok {
+			return
+		}
+		if before, ok := g.Group(after.Key); ok && reflect.DeepEqual(before, after) {
+			return
+		}
+		g.Set(after)
+		changed(after.Key)
 	}
-	pg, ok := obj.(*v1alpha1.PodGroup)
-	if !ok {
-		return nil, false
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, obj any) { set(obj) },
+		DeleteFunc: func(obj any) {
+			if d, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = d.Obj
+			}
+			if gone, ok := read(obj); ok {
+				g.Delete(gone.Key)
+				changed(gone.Key)
+			}
+		},
 	}
-	return gang.FromPodGroup(pg), true
+}
+
+// WaitForSync returns once changed has been told of every PodGroup that there was at the start. It reports
+// false when ctx is done before.
+func (g *Groups) WaitForSync(ctx context.Context) bool {
+	return toolscache.WaitForCacheSync(ctx.Done(), g.told)
 }

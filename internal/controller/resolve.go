@@ -5,9 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -15,89 +13,168 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
+// actionResolving is the action of the events about what cannot be filled in.
+const actionResolving = "Resolving"
+
 // Resolver fills in what users leave to Reprieve in a PodGroup's spec: the fields of the template that it
-// was made from, then its priority. What cannot be resolved yet is left alone; the group's members stay
-// gated meanwhile, and the status controller says why.
+// was made from, then what its class gives (KEP-5710, "Pod Group priorities"). What cannot be filled in is left
+// alone; the group's members stay gated meanwhile, the registry knows why, and the status controller says so.
 type Resolver struct {
-	client   client.Client
-	classes  schedulinglisters.PriorityClassLister
-	recorder events.EventRecorder
+	client     client.Client
+	priorities priorities
+	registry   *gang.Registry
+	recorder   events.EventRecorder
 }
 
 var _ reconcile.Reconciler = (*Resolver)(nil)
 
-// NewResolver returns a Resolver that writes with client, finds PriorityClasses in classes and tells of what
-// cannot be filled in with recorder.
-func NewResolver(c client.Client, classes schedulinglisters.PriorityClassLister, recorder events.EventRecorder) *Resolver {
-	return &Resolver{client: c, classes: classes, recorder: recorder}
+// NewResolver returns a Resolver that writes with client, finds PriorityClasses in classes, and tells registry
+// and, with recorder, the users what cannot be filled in.
+func NewResolver(c client.Client, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder) *Resolver {
+	return &Resolver{client: c, priorities: priorities{classes}, registry: registry, recorder: recorder}
 }
 
 // Reconcile fills in one PodGroup.
 func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	var pg v1alpha1.PodGroup
 	if err := r.client.Get(ctx, req.NamespacedName, &pg); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.registry.SetUnresolved(req.NamespacedName, gang.Verdict{})
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if pg.DeletionTimestamp != nil {
 		return reconcile.Result{}, nil
 	}
 	before := pg.DeepCopy()
-	if ok, err := r.fillFromTemplate(ctx, &pg); err != nil || !ok {
-		return reconcile.Result{}, err
+	lacks, err := r.fill(ctx, &pg)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("fill in PodGroup %s: %w", req, err)
 	}
-	if pg.Spec.Priority == nil {
-		priority, err := r.priority(ptr.Deref(pg.Spec.PriorityClassName, ""))
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		pg.Spec.Priority = priority
-	}
-	if !changedSpec(before, &pg) {
-		return reconcile.Result{}, nil
-	}
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, &pg, patch); err != nil {
-		if apierrors.IsInvalid(err) {
+	if changedPolicy(&before.Spec.PodGroupPolicy, &pg.Spec.PodGroupPolicy) {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		switch err := r.client.Patch(ctx, &pg, patch); {
+		case apierrors.IsInvalid(err):
 			// What the user set and what the template has do not go together: trying again does not help.
-			before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
-			r.recorder.Eventf(before, nil, corev1.EventTypeWarning, "InvalidTemplate", "Resolving",
-				"the fields of the template cannot be taken over: %v", err)
-			return reconcile.Result{}, nil
+			lacks = gang.Verdict{
+				Reason:  v1alpha1.ReasonInvalidTemplate,
+				Message: fmt.Sprintf("PodGroup %s cannot take over the fields of its template: %v", req, err),
+			}
+		case err != nil:
+			return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))
 		}
-		return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))
+	}
+	if r.registry.SetUnresolved(req.NamespacedName, lacks) && lacks != (gang.Verdict{}) {
+		// A client leaves the kind out of what it reads, and an event needs it.
+		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
+		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)
 	}
 	return reconcile.Result{}, nil
 }
 
-// fillFromTemplate takes over what the group leaves unset. It reports false while the template is missing.
-func (r *Resolver) fillFromTemplate(ctx context.Context, pg *v1alpha1.PodGroup) (bool, error) {
-	ref := pg.Spec.PodGroupTemplateRef
-	if ref == nil || pg.Spec.Priority != nil {
-		return true, nil
+// fill fills in what there is, and says what is lacking.
+func (r *Resolver) fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict, error) {
+	policy := &pg.Spec.PodGroupPolicy
+	if ref := pg.Spec.PodGroupTemplateRef; ref != nil && (policy.SchedulingPolicy == nil || policy.Priority == nil) {
+		template, lacks, err := r.template(ctx, pg, ref)
+		if template == nil {
+			return lacks, err
+		}
+		if lacks := clash(pg, template); lacks != (gang.Verdict{}) {
+			return lacks, nil
+		}
+		if !takeOver(policy, template.PodGroupPolicy.DeepCopy()) {
+			return r.waitForTemplate(pg)
+		}
 	}
+	found, err := r.priorities.fill(policy)
+	if err != nil || found {
+		return gang.Verdict{}, err
+	}
+	return noSuchClass(pg), nil
+}
+
+// template finds the template that a group was made from, or says what is missing.
+func (r *Resolver) template(ctx context.Context, pg *v1alpha1.PodGroup, ref *v1alpha1.PodGroupTemplateReference) (*v1alpha1.PodGroupTemplate, gang.Verdict, error) {
+	missing := gang.Verdict{Reason: v1alpha1.ReasonTemplateNotFound}
 	var w v1alpha1.Workload
 	err := r.client.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: ref.WorkloadName}, &w)
 	if apierrors.IsNotFound(err) {
-		return false, nil
+		missing.Message = fmt.Sprintf("PodGroup %s/%s waits for the template %s of Workload %s, which does not exist",
+			pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName)
+		return nil, missing, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("get Workload %s/%s: %w", pg.Namespace, ref.WorkloadName, err)
+		return nil, gang.Verdict{}, fmt.Errorf("get Workload %s: %w", ref.WorkloadName, err)
 	}
 	for i := range w.Spec.PodGroupTemplates {
-		t := &w.Spec.PodGroupTemplates[i]
-		if t.Name != ref.PodGroupTemplateName {
-			continue
+		if t := &w.Spec.PodGroupTemplates[i]; t.Name == ref.PodGroupTemplateName {
+			return t, gang.Verdict{}, nil
 		}
-		takeOver(&pg.Spec.PodGroupPolicy, t.PodGroupPolicy.DeepCopy())
-		return true, nil
 	}
-	return false, nil
+	missing.Message = fmt.Sprintf("PodGroup %s/%s names the template %s of Workload %s, which has no template of that name",
+		pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName)
+	return nil, missing, nil
 }
 
-// takeOver fills every unset field of a policy from a template's.
-func takeOver(to, from *v1alpha1.PodGroupPolicy) {
+// clash says where a group's own fields and those of its template contradict each other.
+func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verdict {
+	policy, mode := pg.Spec.SchedulingPolicy, pg.Spec.DisruptionMode
+	if policy == nil {
+		policy = template.SchedulingPolicy
+	}
+	if mode == nil {
+		mode = template.DisruptionMode
+	}
+	if policy == nil || policy.Basic == nil || ptr.Deref(mode, v1alpha1.DisruptionModePod) != v1alpha1.DisruptionModePodGroup {
+		return gang.Verdict{}
+	}
+	ref := pg.Spec.PodGroupTemplateRef
+	whose := func(own bool) string {
+		if own {
+			return "its own"
+		}
+		return "that of template " + ref.PodGroupTemplateName + " of Workload " + ref.WorkloadName
+	}
+	return gang.Verdict{
+		Reason: v1alpha1.ReasonInvalidTemplate,
+		Message: fmt.Sprintf("PodGroup %s/%s cannot be disrupted as a whole: its disruptionMode PodGroup (%s) takes the gang scheduling policy, and its schedulingPolicy (%s) is basic",
+			pg.Namespace, pg.Name, whose(pg.Spec.DisruptionMode != nil), whose(pg.Spec.SchedulingPolicy != nil)),
+	}
+}
+
+// waitForTemplate says what a group waits for whose template has not been filled in.
+func (r *Resolver) waitForTemplate(pg *v1alpha1.PodGroup) (gang.Verdict, error) {
+	found, err := r.priorities.of(ptr.Deref(pg.Spec.PriorityClassName, ""))
+	switch {
+	case err != nil:
+		return gang.Verdict{}, err
+	case found == nil:
+		return noSuchClass(pg), nil
+	}
+	ref := pg.Spec.PodGroupTemplateRef
+	return gang.Verdict{
+		Reason: v1alpha1.ReasonPending,
+		Message: fmt.Sprintf("PodGroup %s/%s waits for the priority of template %s of Workload %s to be filled in",
+			pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName),
+	}, nil
+}
+
+func noSuchClass(pg *v1alpha1.PodGroup) gang.Verdict {
+	return gang.Verdict{
+		Reason: v1alpha1.ReasonPriorityClassNotFound,
+		Message: fmt.Sprintf("PodGroup %s/%s waits for PriorityClass %q, which gives it its priority and does not exist",
+			pg.Namespace, pg.Name, ptr.Deref(pg.Spec.PriorityClassName, "")),
+	}
+}
+
+// takeOver fills every unset field of a policy from a template's. A group of the template's class has the
+// template's priority, whatever has become of the class since; takeOver reports false while the template has
+// none.
+func takeOver(to, from *v1alpha1.PodGroupPolicy) bool {
 	if to.SchedulingPolicy == nil {
 		to.SchedulingPolicy = from.SchedulingPolicy
 	}
@@ -110,45 +187,27 @@ func takeOver(to, from *v1alpha1.PodGroupPolicy) {
 	if to.QueueName == nil {
 		to.QueueName = from.QueueName
 	}
+	if to.Priority != nil || !ptr.Equal(to.PriorityClassName, from.PriorityClassName) {
+		return true
+	}
+	if from.Priority == nil || from.PreemptionPolicy == nil {
+		return false
+	}
+	to.Priority = from.Priority
+	if to.PreemptionPolicy == nil {
+		to.PreemptionPolicy = from.PreemptionPolicy
+	}
+	return true
 }
 
-func changedSpec(before, after *v1alpha1.PodGroup) bool {
-	return before.Spec.Priority == nil && after.Spec.Priority != nil ||
-		before.Spec.SchedulingPolicy == nil && after.Spec.SchedulingPolicy != nil ||
-		before.Spec.DisruptionMode == nil && after.Spec.DisruptionMode != nil ||
-		before.Spec.PriorityClassName == nil && after.Spec.PriorityClassName != nil ||
-		before.Spec.QueueName == nil && after.Spec.QueueName != nil
-}
-
-// priority resolves a class as Pods have it resolved: the named class, else the global default, else 0. It
-// returns nil while the named class does not exist.
-func (r *Resolver) priority(className string) (*int32, error) {
-	if className != "" {
-		class, err := r.classes.Get(className)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("get PriorityClass %q: %w", className, err)
-		}
-		return ptr.To(class.Value), nil
-	}
-	all, err := r.classes.List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("list PriorityClasses: %w", err)
-	}
-	return ptr.To(globalDefault(all)), nil
-}
-
-// globalDefault is the value of the global default class. Of several, the lowest counts, as for Pods.
-func globalDefault(all []*schedulingv1.PriorityClass) int32 {
-	var found *int32
-	for _, class := range all {
-		if class.GlobalDefault && (found == nil || class.Value < *found) {
-			found = &class.Value
-		}
-	}
-	return ptr.Deref(found, 0)
+// changedPolicy reports whether anything has been filled in.
+func changedPolicy(before, after *v1alpha1.PodGroupPolicy) bool {
+	return before.Priority == nil && after.Priority != nil ||
+		before.PreemptionPolicy == nil && after.PreemptionPolicy != nil ||
+		before.SchedulingPolicy == nil && after.SchedulingPolicy != nil ||
+		before.DisruptionMode == nil && after.DisruptionMode != nil ||
+		before.PriorityClassName == nil && after.PriorityClassName != nil ||
+		before.QueueName == nil && after.QueueName != nil
 }
 
 // retryConflict asks for another try where somebody else wrote first: the cache has not caught up.

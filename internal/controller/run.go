@@ -5,9 +5,6 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -36,6 +33,10 @@ type Inputs struct {
 	// Registry says what the scheduler thinks of a gang; Changed is told when that changes.
 	Registry *gang.Registry
 	Changed  *Trigger
+	// Finisher finishes preemptions of groups that have begun, and ends them when they are over; nil for none.
+	// Evicted is told of every group that an eviction has done with.
+	Finisher reconcile.Reconciler
+	Evicted  *Trigger
 	// Recorder writes events.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
@@ -47,13 +48,25 @@ func Run(ctx context.Context, in Inputs) error {
 	if err != nil {
 		return err
 	}
-	resolve, err := newResolveController(in)
+	others, err := newResolveControllers(in)
 	if err != nil {
 		return err
 	}
+	if in.Finisher != nil {
+		finish, err := newFinishController(in)
+		if err != nil {
+			return err
+		}
+		others = append(others, finish)
+	}
+	// No profile may have asked for what the controllers read.
+	in.Informers.Start(ctx.Done())
+	in.Informers.WaitForCacheSync(ctx.Done())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return status.Start(ctx) })
-	g.Go(func() error { return resolve.Start(ctx) })
+	for _, c := range others {
+		g.Go(func() error { return c.Start(ctx) })
+	}
 	if err := g.Wait(); err != nil {
 		return fmt.Errorf("run controllers: %w", err)
 	}
@@ -70,69 +83,13 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make controller podgroup-status: %w", err)
 	}
-	toGroup := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
-		if pod, ok := obj.(*corev1.Pod); ok {
-			if key, ok := gang.GroupOf(pod); ok {
-				return []reconcile.Request{{NamespacedName: key}}
-			}
-		}
-		return nil
-	})
 	for _, src := range []source.Source{
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
-		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: toGroup},
+		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(groupOfPod)},
 		in.Changed,
 	} {
 		if err := c.Watch(src); err != nil {
 			return nil, fmt.Errorf("watch for podgroup-status: %w", err)
-		}
-	}
-	return c, nil
-}
-
-func newResolveController(in Inputs) (controller.Controller, error) {
-	classes := in.Informers.Scheduling().V1().PriorityClasses()
-	c, err := controller.NewUnmanaged("podgroup-resolve", controller.Options{
-		Reconciler:         NewResolver(in.Client, classes.Lister(), in.Recorder),
-		SkipNameValidation: ptr.To(true),
-	})
-	if err != nil {
-		return nil, fmt.Errorf("make controller podgroup-resolve: %w", err)
-	}
-	unresolved := func(ctx context.Context, matches func(*v1alpha1.PodGroup) bool, opts ...client.ListOption) []reconcile.Request {
-		var list v1alpha1.PodGroupList
-		if err := in.Client.List(ctx, &list, opts...); err != nil {
-			return nil
-		}
-		var out []reconcile.Request
-		for i := range list.Items {
-			if pg := &list.Items[i]; pg.Spec.Priority == nil && matches(pg) {
-				out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}})
-			}
-		}
-		return out
-	}
-	onClass := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
-		class, ok := obj.(*schedulingv1.PriorityClass)
-		if !ok {
-			return nil
-		}
-		return unresolved(ctx, func(pg *v1alpha1.PodGroup) bool {
-			return ptr.Deref(pg.Spec.PriorityClassName, class.Name) == class.Name
-		})
-	})
-	onWorkload := handler.TypedEnqueueRequestsFromMapFunc(func(ctx context.Context, w *v1alpha1.Workload) []reconcile.Request {
-		return unresolved(ctx, func(pg *v1alpha1.PodGroup) bool {
-			return pg.Spec.PodGroupTemplateRef != nil && pg.Spec.PodGroupTemplateRef.WorkloadName == w.Name
-		}, client.InNamespace(w.Namespace))
-	})
-	for _, src := range []source.Source{
-		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
-		source.Kind(in.Cache, &v1alpha1.Workload{}, onWorkload),
-		&source.Informer{Informer: classes.Informer(), Handler: onClass},
-	} {
-		if err := c.Watch(src); err != nil {
-			return nil, fmt.Errorf("watch for podgroup-resolve: %w", err)
 		}
 	}
 	return c, nil

@@ -117,6 +117,9 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		}
 		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: msg}, true
 	}
+	if v := s.registry.Unresolved(g.Key); v != (gang.Verdict{}) && !g.IsResolved() {
+		return v, false
+	}
 	if v := gang.Gate(g.Key, g, m); v != (gang.Verdict{}) {
 		return v, false
 	}
@@ -157,9 +160,6 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 		})
 	}
 	set(v1alpha1.ConditionPodGroupScheduled, scheduled, v.Reason, v.Message)
-	if disruptionOver(st, m) {
-		set(v1alpha1.ConditionDisruptionTarget, false, v1alpha1.ReasonPreemptionByScheduler, "the members that were preempted have gone")
-	}
 	pods := slices.Concat(m.Pending, m.Gated, m.Assigned)
 	odd := mismatch(pods, g.Priority)
 	switch {
@@ -169,21 +169,6 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	case meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionPodsNotMatchingPriority):
 		set(v1alpha1.ConditionPodsNotMatchingPriority, false, v1alpha1.ReasonPodsMatchingPriority, "all members have the PodGroup's priority")
 	}
-}
-
-// disruptionOver reports whether the members that a preemption of the whole group applied to have gone:
-// those that had a node when it was decided.
-func disruptionOver(st *v1alpha1.PodGroupStatus, m *gang.Members) bool {
-	c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDisruptionTarget)
-	if c == nil || c.Status != metav1.ConditionTrue || len(m.Terminating) > 0 {
-		return false
-	}
-	for _, pod := range m.Assigned {
-		if !pod.CreationTimestamp.After(c.LastTransitionTime.Time) {
-			return false
-		}
-	}
-	return true
 }
 
 // tell lets every pending member know, once, what keeps it pending, when that has stood for a while.

@@ -104,40 +104,6 @@ func TestPriorityMismatch(t *testing.T) {
 	}
 }
 
-func TestDisruptionEndsWithTheLastMember(t *testing.T) {
-	t.Parallel()
-	at := metav1.Unix(500, 0)
-	before := func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.Unix(400, 0) }
-	after := func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.Unix(600, 0) }
-	cases := map[string]struct {
-		pods []*corev1.Pod
-		over bool
-	}{
-		"members are leaving":             {pods: named("t", 1, running, terminating, before)},
-		"a member has not been taken yet": {pods: named("r", 1, running, before)},
-		"all have gone":                   {over: true},
-		"new ones have come":              {pods: named("r", 1, running, after), over: true},
-		"old ones that never ran":         {pods: named("p", 1, before), over: true},
-	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pg := gangGroup(1)
-			pg.Status.Conditions = []metav1.Condition{{
-				Type: v1alpha1.ConditionDisruptionTarget, Status: metav1.ConditionTrue,
-				Reason: v1alpha1.ReasonPreemptionByScheduler, LastTransitionTime: at,
-			}}
-			b := newBench(t, pg)
-			b.pods = c.pods
-			b.reconcile()
-			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionDisruptionTarget)
-			if over := got.Status == metav1.ConditionFalse; over != c.over {
-				t.Errorf("Over: %v, want %v (%+v)", over, c.over, got)
-			}
-		})
-	}
-}
-
 func TestMembersHearOnceAndWhenItHasSettled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(9))

@@ -18,6 +18,8 @@ type market struct {
 	offers  heap[offer]
 	scratch []int32
 	base    []int64
+	// slab is where offers keep their units.
+	slab []int32
 	// lastResort is set when members may also stand where other potential victims are in their way.
 	lastResort bool
 }
@@ -28,7 +30,9 @@ type offer struct {
 	seen  int32
 	gain  int
 	score Score
-	units []int32
+	// broken and cost are what each member gained costs, in budgets and in priorities.
+	broken, cost float64
+	units        []int32
 }
 
 func newMarket(t *trial, w want, level int32) *market {
@@ -42,6 +46,7 @@ func newMarket(t *trial, w want, level int32) *market {
 	if m.room() {
 		return m
 	}
+	m.offers.items = make([]offer, 0, len(t.c.byName))
 	for _, n := range t.c.byName {
 		if o, ok := m.offer(n); ok {
 			m.offers.items = append(m.offers.items, o)
@@ -101,6 +106,10 @@ func (m *market) take(o offer) {
 func (m *market) nodesOf(units []int32) []int32 {
 	nodes := m.scratch[:0]
 	for _, u := range units {
+		if _, at, ok := m.c.lone(u); ok {
+			nodes = append(nodes, at.node)
+			continue
+		}
 		pods := m.s.Units[u].Pods
 		for i := range pods {
 			if n := pods[i].Node; n >= 0 {
@@ -164,12 +173,50 @@ func (m *market) offerFor(n int32, count int, candidates []int32) (offer, bool) 
 	if !ok {
 		return offer{}, false
 	}
-	o := offer{node: n, seen: m.touched[n], score: score, units: make([]int32, len(set))}
-	for i, pos := range set {
-		o.units[i] = col.units[pos]
+	o := offer{node: n, seen: m.touched[n], score: score, units: m.keep(col, set)}
+	if col.alone {
+		o.gain = m.gainHere(n, col, set)
+	} else {
+		o.gain = m.gain(o.units)
 	}
-	o.gain = min(m.gain(o.units), m.need-m.total)
-	return o, o.gain > 0
+	o.gain = min(o.gain, m.need-m.total)
+	if o.gain <= 0 {
+		return offer{}, false
+	}
+	o.broken, o.cost = float64(score.BrokenBudgets)/float64(o.gain), float64(score.PrioritySum)/float64(o.gain)
+	return o, true
+}
+
+// slabSize is how many units of offers are kept in one piece of memory.
+const slabSize = 4096
+
+// keep lists the units at some positions of a column, for as long as the market goes on.
+func (m *market) keep(col *nodeColumn, set []int32) []int32 {
+	if cap(m.slab)-len(m.slab) < len(set) {
+		m.slab = make([]int32, 0, max(slabSize, len(set)))
+	}
+	from := len(m.slab)
+	for _, pos := range set {
+		m.slab = append(m.slab, col.units[pos])
+	}
+	return m.slab[from:len(m.slab):len(m.slab)]
+}
+
+// gainHere is gain for units that stand nowhere but on one node.
+func (m *market) gainHere(n int32, col *nodeColumn, set []int32) int {
+	free := m.freeOf(n)
+	move := func(sign int64) {
+		for _, pos := range set {
+			before, after := col.sum(int(pos), m.dims), col.sum(int(pos)+1, m.dims)
+			for r := range free {
+				free[r] += sign * (after[r] - before[r])
+			}
+		}
+	}
+	move(1)
+	gain := m.roomAt(n) - int(m.caps[n])
+	move(-1)
+	return gain
 }
 
 // gain is how many members more there is room for, over all nodes, once some units are gone.
@@ -190,10 +237,9 @@ func (m *market) gain(units []int32) int {
 // dearer orders offers by what they cost per member gained. The ceiling has settled the highest priority for
 // the whole preemption already.
 func dearer(a, b *offer) int {
-	per := func(cost int64, o *offer) float64 { return float64(cost) / float64(o.gain) }
 	return cmp.Or(
-		cmp.Compare(per(int64(a.score.BrokenBudgets), a), per(int64(b.score.BrokenBudgets), b)),
-		cmp.Compare(per(a.score.PrioritySum, a), per(b.score.PrioritySum, b)),
+		cmp.Compare(a.broken, b.broken),
+		cmp.Compare(a.cost, b.cost),
 		cmp.Compare(a.score.HighestPriority, b.score.HighestPriority),
 		cmp.Compare(b.score.EarliestStart, a.score.EarliestStart),
 		cmp.Compare(b.gain, a.gain),

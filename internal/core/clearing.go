@@ -44,6 +44,14 @@ func (x *clearing) release(pos int32) (before, after []int64) {
 	return x.col.sum(int(pos), x.dims), x.col.sum(int(pos)+1, x.dims)
 }
 
+// pods is how many pods a unit of the column has, on all nodes.
+func (x *clearing) pods(pos int32) int {
+	if x.col.alone {
+		return 1
+	}
+	return len(x.s.Units[x.col.units[pos]].Pods)
+}
+
 // solve finds the cheapest set among the candidates (positions in col, least important first) that makes
 // room for wanted on top of base. It returns their positions, most important first, in scratch space that
 // the next call overwrites. Several orders of reprieve compete, among them the one of the document.
@@ -206,7 +214,7 @@ func (x *clearing) comesBack(pos int32) bool {
 func (x *clearing) score(set []int32) Score {
 	sc := noVictims()
 	for _, pos := range set {
-		sc = sc.with(&x.s.Units[x.col.units[pos]])
+		sc = sc.plus(x.col.priorities[pos], x.pods(pos), x.col.starts[pos])
 	}
 	if x.draw != nil {
 		for _, pos := range set {
@@ -274,7 +282,7 @@ func (x *clearing) byUse(candidates []int32, perUse bool) {
 			}
 		}
 		if perUse {
-			use /= float64(weight(&x.s.Units[x.col.units[pos]]))
+			use /= float64(weightOf(x.col.priorities[pos], x.pods(pos)))
 		}
 		x.value[pos] = use
 	}

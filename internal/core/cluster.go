@@ -246,6 +246,7 @@ func (c *Cluster) newSlot(name string) int32 {
 // refresh brings everything that is out of date up to date.
 func (c *Cluster) refresh() {
 	b := &columnBuilder{s: &c.s, dims: c.c.dims}
+	c.c.sites = append(c.c.sites, make([]site, len(c.s.Units)-len(c.c.sites))...)
 	var entries []entry
 	for slot := range c.dirty {
 		b.rows, entries = b.rows[:0], entries[:0]
@@ -265,6 +266,7 @@ func (c *Cluster) refresh() {
 			addTo(later, c.going[slot][i].Request)
 		}
 		c.c.nodes[slot], c.c.sound[slot] = b.column(entries, later)
+		c.c.locate(slot)
 	}
 	clear(c.dirty)
 	c.c.budgeted, c.c.spanning = c.guarded > 0, c.spanning > 0

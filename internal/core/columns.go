@@ -16,6 +16,8 @@ type columns struct {
 	// sound marks the nodes whose quantities are all within range. Others take no part.
 	sound []bool
 	nodes []nodeColumn
+	// sites says of units that stand alone where; see lone.
+	sites []site
 	// byName lists the live nodes by name; rank is the inverse, which breaks ties between nodes.
 	byName, rank []int32
 	// perPriority counts the units of each priority.
@@ -38,6 +40,29 @@ type nodeColumn struct {
 	sums []int64
 	// widest is the most that a single unit would free, by resource.
 	widest []int64
+	// alone is true where every unit has just the one pod, here. The column then says all about them.
+	alone bool
+}
+
+// site is a unit's place in the columns: a node, and a position in its column.
+type site struct{ node, pos int32 }
+
+// locate takes note of where the units of a node are.
+func (c *columns) locate(n int32) {
+	for i, u := range c.nodes[n].units {
+		c.sites[u] = site{node: n, pos: int32(i)}
+	}
+}
+
+// lone finds the column that says all there is to say about a unit, and its position there. It reports false for
+// units with several pods, and where the column has other such units: the unit itself has to be looked at then.
+func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
+	at = c.sites[unit]
+	if int(at.node) >= len(c.nodes) {
+		return nil, at, false
+	}
+	col = &c.nodes[at.node]
+	return col, at, col.alone && int(at.pos) < len(col.units) && col.units[at.pos] == unit
 }
 
 // entry is one unit's part of a node while a column is made.
@@ -78,9 +103,11 @@ func (b *columnBuilder) column(entries []entry, free []int64) (nodeColumn, bool)
 	col := nodeColumn{
 		units: numbers[:n:n], priorities: numbers[n:], starts: starts,
 		sums: amounts[: (n+1)*b.dims : (n+1)*b.dims], widest: amounts[(n+1)*b.dims:],
+		alone: true,
 	}
 	for i, e := range entries {
 		u := &b.s.Units[e.unit]
+		col.alone = col.alone && len(u.Pods) == 1
 		col.units[i], col.priorities[i], starts[i] = e.unit, u.Priority, startOrLast(u.Start)
 		row := b.rows[int(e.row)*b.dims:][:b.dims]
 		before, after := col.sums[i*b.dims:][:b.dims], col.sums[(i+1)*b.dims:][:b.dims]
@@ -108,7 +135,7 @@ func newColumns(s *Snapshot) *columns {
 	c := &columns{
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
 		sound: make([]bool, n), nodes: make([]nodeColumn, n), perPriority: make(map[int32]int),
-		tolerant: make(map[int32]bool),
+		tolerant: make(map[int32]bool), sites: make([]site, len(s.Units)),
 	}
 	b := &columnBuilder{s: s, dims: dims}
 	entries := make([][]entry, n)
@@ -139,6 +166,7 @@ func newColumns(s *Snapshot) *columns {
 	}
 	for i := range s.Nodes {
 		c.nodes[i], c.sound[i] = b.column(entries[i], c.later[i*dims:][:dims])
+		c.locate(int32(i))
 	}
 	c.sortNodes(s)
 	return c

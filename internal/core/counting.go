@@ -56,6 +56,10 @@ func (c *counter) unlimit(n int32) {
 }
 
 func (c *counter) recountUnit(unit int32) {
+	if _, at, ok := c.c.lone(unit); ok {
+		c.recount(at.node)
+		return
+	}
 	pods := c.s.Units[unit].Pods
 	last := -1
 	for i := range pods {
@@ -110,27 +114,53 @@ func bringBack(k roomKeeper, units []int32) []int32 {
 }
 
 // reprieveCounted reprieves units that are out, and returns the cheaper outcome of two orders: the one of
-// the document (those that would break a budget first, then by importance), and by what each would cost.
+// the document (those that would break a budget first, then by importance), and by what each would cost. What it
+// returns is in no particular order where there are no budgets.
 func reprieveCounted(c *counter, units []int32) []int32 {
-	sortByImportance(c.s, units)
-	breaking, others := splitByBudgets(c.s, units)
-	victims := bringBack(c, slices.Concat(breaking, others))
-	if len(victims) == len(units) {
+	sunk, open := c.apart(units)
+	if len(open) == 0 {
 		return units
 	}
-	sortByImportance(c.s, victims)
-	for _, u := range units {
+	sortByImportance(c.s, open)
+	breaking, others := splitByBudgets(c.s, open)
+	victims := bringBack(c, slices.Concat(breaking, others))
+	if len(victims) == len(open) {
+		return units
+	}
+	for _, u := range open {
 		c.remove(u)
 	}
-	second := bringBack(c, dearestFirst(c.s, units))
-	sortByImportance(c.s, second)
+	second := bringBack(c, dearestFirst(c.s, open))
 	for _, u := range second {
 		c.restore(u)
+	}
+	victims, second = slices.Concat(sunk, victims), slices.Concat(sunk, second)
+	if c.c.budgeted {
+		sortByImportance(c.s, victims)
+		sortByImportance(c.s, second)
 	}
 	if better(scoreOf(c.s, second), scoreOf(c.s, victims)) < 0 {
 		victims = second
 	}
 	return victims
+}
+
+// apart separates units that are out for good, because there is no room with any one of them alone back in place,
+// from the others. Where that takes long to tell, or what the others draw on budgets matters, it does not try.
+func (c *counter) apart(units []int32) (sunk, open []int32) {
+	if c.c.budgeted || c.c.spanning {
+		return nil, units
+	}
+	for _, u := range units {
+		c.restore(u)
+		if c.room() {
+			open = append(open, u)
+		} else {
+			sunk = append(sunk, u)
+		}
+		c.remove(u)
+	}
+	return sunk, open
 }
 
 // dearestFirst orders units, given by importance, so that those that break a budget, and then those that

@@ -145,7 +145,7 @@ func (t *trial) anyMembers(every []want) ([]want, bool) {
 			return mix, true
 		}
 	}
-	if total(every) > backtrackMembers || len(t.c.byName) > backtrackNodes {
+	if total(every) > t.limits.PackingMembers || len(t.c.byName) > t.limits.PackingNodes {
 		return nil, false
 	}
 	m := &mixing{trial: t, counts: make([]int, len(t.p.Classes)), tries: backtrackMixes}

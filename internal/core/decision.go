@@ -120,19 +120,24 @@ func refOf(u *Unit) UnitRef {
 
 // victimsOf describes units as victims, each with its pods by name.
 func victimsOf(s *Snapshot, p *Preemptor, units []int32) []Victim {
-	out := make([]Victim, 0, len(units))
+	count := 0
+	for _, i := range units {
+		count += len(s.Units[i].Pods)
+	}
+	out, pods := make([]Victim, 0, len(units)), make([]VictimPod, 0, count)
 	for _, i := range units {
 		u := &s.Units[i]
-		v := Victim{
-			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
-			Priority: u.Priority, Rule: Judge(p, u).Rule, Pods: make([]VictimPod, 0, len(u.Pods)),
-		}
+		from := len(pods)
 		for j := range u.Pods {
 			pod := VictimPod{Namespace: u.Pods[j].Namespace, Name: u.Pods[j].Name, UID: u.Pods[j].UID}
 			if n := u.Pods[j].Node; n >= 0 {
 				pod.Node = s.Nodes[n].Name
 			}
-			v.Pods = append(v.Pods, pod)
+			pods = append(pods, pod)
+		}
+		v := Victim{
+			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
+			Priority: u.Priority, Rule: Judge(p, u).Rule, Pods: pods[from:len(pods):len(pods)],
 		}
 		slices.SortFunc(v.Pods, func(a, b VictimPod) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

@@ -20,6 +20,7 @@ func (sr *search) wholeCluster() (found, bool) {
 	if !ok {
 		return found{}, false
 	}
+	sortByImportance(sr.s, g.best.victims)
 	g.polish()
 	return g.best, true
 }
@@ -109,7 +110,7 @@ func (g *gang) counted(t *trial, out []int32) (found, bool) {
 	return g.outcome(reprieveCounted(c, out), nil), true
 }
 
-// outcome makes a result of victims, most important first.
+// outcome makes a result of victims, most important first where there are budgets to draw on.
 func (g *gang) outcome(victims []int32, seats []seat) found {
 	sc := scoreOf(g.s, victims)
 	return found{ws: g.ws, victims: victims, seats: seats, score: sc, ceiling: sc.HighestPriority}

@@ -60,6 +60,7 @@ type rankedUnit struct {
 	group          bool
 	pods           int
 	lost, start    int64
+	uid            string
 }
 
 // sortByImportance sorts unit indices, most important first.
@@ -72,17 +73,20 @@ func sortByImportance(s *Snapshot, units []int32) {
 	for i, at := range units {
 		u := &s.Units[at]
 		keys[i] = rankedUnit{
-			unit: at, priority: u.Priority, group: u.Group, pods: len(u.Pods), lost: u.Lost, start: startOrLast(u.Start),
+			unit: at, priority: u.Priority, group: u.Group, pods: len(u.Pods), lost: u.Lost, start: startOrLast(u.Start), uid: u.UID,
 		}
 	}
 	slices.SortFunc(keys, func(a, b rankedUnit) int {
-		if a.priority == b.priority && a.group == b.group && a.lost == b.lost && a.pods == b.pods && a.start != b.start {
-			return cmp.Compare(a.start, b.start)
-		}
-		if a.priority != b.priority {
+		switch {
+		case a.priority != b.priority:
 			return cmp.Compare(b.priority, a.priority)
+		case a.group != b.group || a.lost != b.lost || a.pods != b.pods || a.start == b.start && a.uid == b.uid:
+			return compare(a.unit, b.unit)
+		case a.start != b.start:
+			return cmp.Compare(a.start, b.start)
+		default:
+			return cmp.Compare(a.uid, b.uid)
 		}
-		return compare(a.unit, b.unit)
 	})
 	for i := range keys {
 		units[i] = keys[i].unit

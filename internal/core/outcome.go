@@ -131,14 +131,14 @@ func (sr *search) protectedCounts() []RuleCount {
 }
 
 // infeasible says what is missing. Where preemption was an option, all potential victims count as gone.
-func (sr *search) infeasible(after bool) Decision {
+func (sr *search) infeasible(tried bool) Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
 	t := newTrial(sr.v, sr.v.c.later)
-	if after {
+	after := tried && sr.v.sus.count > 0
+	if tried {
 		d.RetryAt = sr.retryAt()
 		d.Reprieved = sr.v.sus.count
 		d.Protected, d.ProtectedUnits = sr.protectedCounts(), sr.protectedUnits()
-		after = sr.v.sus.count > 0
 		if t.anyStateful {
 			pool := t.eligible(int32(t.sus.below - 1))
 			t.removeAll(pool)
@@ -159,8 +159,8 @@ func (sr *search) infeasible(after bool) Decision {
 		sr.scarcest(t, every[0].class, &m)
 	}
 	d.Message = m.sentence(&d)
-	if d.RetryAt != 0 {
-		d.Message = sr.protectedSentence(d.RetryAt) + "; now: " + d.Message
+	if tried {
+		d.Message = sr.withProtection(d.RetryAt, d.Message)
 	}
 	return d
 }

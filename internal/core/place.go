@@ -98,25 +98,23 @@ func (t *trial) plausible(ws []want) bool {
 
 // feasible reports whether everything wanted has room as the trial stands, and leaves the trial as it was.
 func (t *trial) feasible(ws []want) bool {
+	if len(ws) == 1 && !t.anyStateful {
+		return t.plausible(ws)
+	}
 	seats, ok := t.seatAll(ws)
 	t.unplaceAll(seats)
 	return ok
 }
 
-// Limits of backtracking: beyond them a case counts as not feasible.
-const (
-	backtrackMembers = 16
-	backtrackNodes   = 64
-	backtrackSteps   = 4000
-	backtrackMixes   = 200
-)
+// backtrackMixes bounds the mixes of classes that are tried.
+const backtrackMixes = 200
 
 // backtrack searches through the placements of a small case.
 func (t *trial) backtrack(ws []want) ([]seat, bool) {
-	if total(ws) > backtrackMembers {
+	if total(ws) > t.limits.PackingMembers {
 		return nil, false
 	}
-	b := &packing{trial: t, steps: backtrackSteps}
+	b := &packing{trial: t, steps: t.limits.PackingSteps}
 	for _, w := range ws {
 		for range w.count {
 			b.members = append(b.members, w.class)

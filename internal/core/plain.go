@@ -64,14 +64,17 @@ func (g *gang) plainCounted(v *view, level int32) (found, bool) {
 			continue
 		}
 		col := v.column(st.node)
-		for _, u := range col.units[:col.count(min(int64(level)+1, v.sus.below))] {
+		for _, u := range slices.Backward(col.units[:col.count(min(int64(level)+1, v.sus.below))]) {
 			if !t.out[u] {
 				t.out[u] = true
 				near = append(near, u)
 			}
 		}
 	}
-	sortByImportance(g.s, near)
+	if v.c.spanning {
+		// Otherwise each node is a matter of its own, and importance counts within it only.
+		sortByImportance(g.s, near)
+	}
 	var victims []int32
 	for _, u := range near {
 		if !r.back(u) {

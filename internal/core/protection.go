@@ -50,6 +50,24 @@ func (sr *search) feasibleAfter(end int64) bool {
 	return ok
 }
 
+// withProtection adds to a message what protections have to do with it.
+func (sr *search) withProtection(retryAt int64, message string) string {
+	if retryAt != 0 {
+		return sr.protectedSentence(retryAt) + "; now: " + message
+	}
+	tolerate := 0
+	for _, rule := range sr.v.sus.spared {
+		if rule == RuleToleration {
+			tolerate++
+		}
+	}
+	if tolerate == 0 {
+		return message
+	}
+	return fmt.Sprintf("%s; %s protected (%s)", message,
+		verb(tolerate, "unit of lower priority is", "units of lower priority are"), RuleToleration)
+}
+
 // protectedSentence says what is protected until a moment, as in "waits until 2026-01-01T00:10:00Z, when ns/a
 // (PreemptionToleration) and 2 more units are protected no longer".
 func (sr *search) protectedSentence(retryAt int64) string {

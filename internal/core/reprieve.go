@@ -107,6 +107,9 @@ func (r *reprieving) back(u int32) bool {
 
 // unitFits reports whether the members on a unit's nodes keep their room.
 func (r *reprieving) unitFits(u int32) bool {
+	if _, at, ok := r.c.lone(u); ok {
+		return r.holdsAt(at.node)
+	}
 	pods := r.s.Units[u].Pods
 	for i := range pods {
 		if n := pods[i].Node; n >= 0 && !r.holdsAt(int32(n)) {
@@ -179,7 +182,7 @@ func (r *reprieving) mayHaveRoom(counts []int) bool {
 
 // reseat starts over with all members, in a small case.
 func (r *reprieving) reseat() bool {
-	if len(r.seats) > backtrackMembers || len(r.c.byName) > backtrackNodes || len(r.ws) == 1 && !r.anyStateful {
+	if len(r.seats) > r.limits.PackingMembers || len(r.c.byName) > r.limits.PackingNodes || len(r.ws) == 1 && !r.anyStateful {
 		return false
 	}
 	r.unplaceAll(r.seats)

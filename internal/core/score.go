@@ -31,15 +31,16 @@ func noVictims() Score {
 const priorityOffset = int64(math.MaxInt32) + 1
 
 // with adds one unit to the score, budgets left aside.
-func (sc Score) with(u *Unit) Score {
-	n := len(u.Pods)
-	sc.PrioritySum += (int64(u.Priority) + priorityOffset) * int64(n)
-	sc.Pods += n
-	start := startOrLast(u.Start)
+func (sc Score) with(u *Unit) Score { return sc.plus(u.Priority, len(u.Pods), startOrLast(u.Start)) }
+
+// plus adds a unit of so many pods to the score, budgets left aside.
+func (sc Score) plus(priority int32, pods int, start int64) Score {
+	sc.PrioritySum += weightOf(priority, pods)
+	sc.Pods += pods
 	switch {
-	case u.Priority > sc.HighestPriority:
-		sc.HighestPriority, sc.EarliestStart = u.Priority, start
-	case u.Priority == sc.HighestPriority:
+	case priority > sc.HighestPriority:
+		sc.HighestPriority, sc.EarliestStart = priority, start
+	case priority == sc.HighestPriority:
 		sc.EarliestStart = min(sc.EarliestStart, start)
 	}
 	return sc
@@ -62,7 +63,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 	for _, u := range victims {
 		sc = sc.with(&s.Units[u])
 	}
-	if slices.ContainsFunc(victims, func(u int32) bool { return draws(&s.Units[u]) }) {
+	if len(s.Budgets) > 0 && slices.ContainsFunc(victims, func(u int32) bool { return draws(&s.Units[u]) }) {
 		draw := newBudgetDraw(s)
 		for _, u := range victims {
 			sc.BrokenBudgets += draw.evict(u)
@@ -72,4 +73,8 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 }
 
 // weight is what one unit adds to PrioritySum.
-func weight(u *Unit) int64 { return (int64(u.Priority) + priorityOffset) * int64(len(u.Pods)) }
+func weight(u *Unit) int64 { return weightOf(u.Priority, len(u.Pods)) }
+
+func weightOf(priority int32, pods int) int64 {
+	return (int64(priority) + priorityOffset) * int64(pods)
+}

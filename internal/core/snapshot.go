@@ -121,7 +121,21 @@ type Preemptor struct {
 	MinCount int `json:"minCount"`
 	// Classes are the members, grouped by identical scheduling needs.
 	Classes []Class `json:"-"`
+	// Limits bound the search; nil for DefaultLimits.
+	Limits *Limits `json:"-"`
 }
+
+// Limits bound the parts of the search that are bin packing: beyond them, a case in which simpler ways of
+// packing fail counts as one without room.
+type Limits struct {
+	// PackingMembers and PackingNodes are the largest gang and cluster whose placements are searched through.
+	PackingMembers, PackingNodes int
+	// PackingSteps bounds one such search.
+	PackingSteps int
+}
+
+// DefaultLimits are good for a decision in milliseconds.
+func DefaultLimits() Limits { return Limits{PackingMembers: 16, PackingNodes: 64, PackingSteps: 4000} }
 
 // Key is the preemptor's name for people: namespace/name.
 func (p *Preemptor) Key() string { return p.Namespace + "/" + p.Name }

@@ -40,6 +40,14 @@ func (t *trial) freeOf(node int32) []int64 { return t.free[int(node)*t.dims:][:t
 
 // shift adds a unit's use of its nodes to their room, or takes it away.
 func (t *trial) shift(unit int32, sign int64) {
+	if col, at, ok := t.c.lone(unit); ok {
+		free := t.freeOf(at.node)
+		before, after := col.sum(int(at.pos), t.dims), col.sum(int(at.pos)+1, t.dims)
+		for r := range free {
+			free[r] += sign * (after[r] - before[r])
+		}
+		return
+	}
 	pods := t.s.Units[unit].Pods
 	for i := range pods {
 		if pods[i].Node < 0 {

@@ -10,6 +10,7 @@ type view struct {
 	oracle Oracle
 	c      *columns
 	dims   int
+	limits Limits
 	sus    suspects
 	// wanted is what one member of each class asks for.
 	wanted [][]int64
@@ -36,7 +37,10 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	if c == nil {
 		c = newColumns(s)
 	}
-	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, sus: potentialVictims(s, c, p)}
+	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), sus: potentialVictims(s, c, p)}
+	if p.Limits != nil {
+		v.limits = *p.Limits
+	}
 	v.wanted = make([][]int64, len(p.Classes))
 	v.stateful = make([]bool, len(p.Classes))
 	v.admits = make([][]admission, len(p.Classes))
@@ -87,7 +91,7 @@ func (v *view) thin() {
 
 // without is the column without some units.
 func (col *nodeColumn) without(spared map[int32]Rule, dims int) *nodeColumn {
-	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), widest: col.widest}
+	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), widest: col.widest, alone: col.alone}
 	for i, u := range col.units {
 		if _, ok := spared[u]; ok {
 			continue

@@ -2,245 +2,170 @@ package eviction
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// maxParallel bounds how many pods one eviction removes at the same time.
-const maxParallel = 16
+const (
+	// maxParallel bounds how many calls of one eviction are under way at the same time.
+	maxParallel = 16
+	// takeBackTimeout bounds how long a preemptor waits for what is taken back after a failure. The Finisher
+	// goes on with what is left.
+	takeBackTimeout = 5 * time.Second
+)
 
 // Executor removes victims. Its goroutines end when their eviction is over or the context of New is done;
-// Wait waits for all of them.
+// Wait waits for all of them. It is safe for concurrent use.
 type Executor struct {
 	ctx      context.Context
-	pods     kubernetes.Interface
-	groups   client.Client
-	recorder events.EventRecorder
+	intents  intents
+	remover  remover
+	nominate nominator
+	ledger   *ledger
+	teller   teller
 	clock    clock.PassiveClock
+	metrics  *metrics.Metrics
+	over     func(types.NamespacedName)
 	running  sync.WaitGroup
 }
 
 var _ scheduler.Evictor = (*Executor)(nil)
 
-// New returns an Executor that deletes pods with pods, marks PodGroups with groups and tells both sides with
-// recorder. No call is made after ctx is done.
+// New returns an Executor that deletes pods with pods, marks PodGroups with groups, which must read from the
+// API server, and tells both sides with recorder. No call is made after ctx is done.
 func New(ctx context.Context, pods kubernetes.Interface, groups client.Client, recorder events.EventRecorder, clk clock.PassiveClock) *Executor {
-	return &Executor{ctx: ctx, pods: pods, groups: groups, recorder: recorder, clock: clk}
+	return &Executor{
+		ctx:      ctx,
+		intents:  intents{client: groups, clock: clk},
+		remover:  remover{pods: pods, clock: clk},
+		nominate: nominator{pods: pods, clock: clk},
+		ledger:   &ledger{clock: clk},
+		teller:   teller{recorder: recorder},
+		clock:    clk,
+		metrics:  metrics.New(),
+		over:     func(types.NamespacedName) {},
+	}
 }
+
+// Measure has evictions measured. It must be called before the first of them.
+func (e *Executor) Measure(m *metrics.Metrics) { e.metrics = m }
+
+// OnEnd has a function told, by name, of every PodGroup that an eviction has done with, for the Finisher to
+// look at. It must be called before the first eviction; the function must not block.
+func (e *Executor) OnEnd(over func(types.NamespacedName)) { e.over = over }
 
 // Wait returns when no eviction is running any more.
 func (e *Executor) Wait() { e.running.Wait() }
 
+// Nominate writes nominations, off the caller's goroutine. A write that fails is left to the next one about
+// the same pod.
+func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nomination) {
+	claims := e.nominate.announce(nominations)
+	if len(claims) == 0 {
+		return
+	}
+	e.running.Go(func() {
+		ctx, cancel := e.bind(ctx)
+		defer cancel()
+		each(claims, func(c claim) error {
+			if err := e.nominate.write(ctx, c); err != nil && !isGone(err) {
+				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "err", err)
+			}
+			return nil
+		})
+	})
+}
+
 // Evict removes the victims of a decision, off the caller's goroutine. It calls done once.
 func (e *Executor) Evict(ctx context.Context, order scheduler.EvictionOrder, done func(error)) {
+	// From the caller's goroutine, so that what is said of the same pods later wins.
+	claims := e.nominate.announce(order.Nominations)
 	e.running.Go(func() {
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := e.bind(ctx)
 		defer cancel()
-		stop := context.AfterFunc(e.ctx, cancel)
-		defer stop()
-		err := e.evict(ctx, &order)
-		if err != nil {
-			klog.FromContext(ctx).Error(err, "Preemption failed", "preemptor", order.Decision.Preemptor.Key())
-		}
+		start := e.clock.Now()
+		e.metrics.Took(len(order.Victims), order.Profile)
+		c := newCarrying(e, &order, claims)
+		err := c.run(ctx)
+		e.finished(ctx, &order, err, e.clock.Since(start))
 		done(err)
 	})
 }
 
-// evict marks all victim groups, then removes all pods. The first failure stops what has not begun.
-func (e *Executor) evict(ctx context.Context, order *scheduler.EvictionOrder) error {
-	d := &order.Decision
-	for i := range d.Victims {
-		if v := &d.Victims[i]; v.Group {
-			if err := e.markGroup(ctx, d, v); err != nil {
-				return fmt.Errorf("mark PodGroup %s/%s: %w", v.Namespace, v.Name, err)
-			}
+// bind ends a context with the Executor's.
+func (e *Executor) bind(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(e.ctx, cancel)
+	return ctx, func() {
+		stop()
+		cancel()
+	}
+}
+
+// finished says how an eviction ended.
+func (e *Executor) finished(ctx context.Context, order *scheduler.EvictionOrder, err error, took time.Duration) {
+	result := metrics.Success
+	logger := klog.FromContext(ctx)
+	switch {
+	case err == nil:
+		e.teller.preemptor(&order.Decision)
+	case errors.Is(err, scheduler.ErrOutdated):
+		result = metrics.Abandoned
+		logger.V(2).Info("Gave a preemption up", "preemptor", order.Decision.Preemptor.Key(), "reason", err)
+	default:
+		result = metrics.Failure
+		logger.Error(err, "Preemption failed", "preemptor", order.Decision.Preemptor.Key())
+		e.teller.failure(&order.Decision, err)
+	}
+	e.metrics.Ran(metrics.Preemption, result, order.Profile, took)
+}
+
+// each calls do for all items, several at a time and in their order, until one of them fails. It returns those
+// that were not begun, and the first error.
+func each[T any](items []T, do func(T) error) (left []T, err error) {
+	var g errgroup.Group
+	g.SetLimit(maxParallel)
+	var failed atomic.Bool
+	for i, item := range items {
+		if failed.Load() {
+			left = items[i:]
+			break
 		}
-	}
-	type task struct {
-		victim *core.Victim
-		pod    *corev1.Pod
-	}
-	var tasks []task
-	for i := range d.Victims {
-		for _, p := range d.Victims[i].Pods {
-			if pod := order.Victims[types.UID(p.UID)]; pod != nil {
-				tasks = append(tasks, task{victim: &d.Victims[i], pod: pod})
+		g.Go(func() error {
+			err := do(item)
+			if err != nil {
+				failed.Store(true)
 			}
-		}
-	}
-	queue := make(chan task, len(tasks))
-	for _, t := range tasks {
-		queue <- t
-	}
-	close(queue)
-	errs := make([]error, min(maxParallel, len(tasks)))
-	var workers sync.WaitGroup
-	for w := range errs {
-		workers.Go(func() {
-			for t := range queue {
-				if err := e.removePod(ctx, order, t.victim, t.pod); err != nil {
-					errs[w] = fmt.Errorf("evict pod %s/%s: %w", t.pod.Namespace, t.pod.Name, err)
-					return
-				}
-			}
+			return err
 		})
 	}
-	workers.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	e.tellPreemptor(d)
-	return nil
+	return left, g.Wait()
 }
 
-// why says who takes a victim, and by what rule.
-func why(d *core.Decision, v *core.Victim) string {
-	kind := "pod"
-	if d.Preemptor.Gang {
-		kind = "PodGroup"
-	}
-	return fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d",
-		kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
-}
+func podKey(pod *corev1.Pod) string { return fmt.Sprintf("%s/%s", pod.Namespace, pod.Name) }
 
-// markGroup records the intent to remove a whole group, before any of its pods is touched.
-func (e *Executor) markGroup(ctx context.Context, d *core.Decision, v *core.Victim) error {
-	var marked *v1alpha1.PodGroup
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		var pg v1alpha1.PodGroup
-		if err := e.groups.Get(ctx, client.ObjectKey{Namespace: v.Namespace, Name: v.Name}, &pg); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		if string(pg.UID) != v.UID {
-			return nil
-		}
-		changed := meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{
-			Type:               v1alpha1.ConditionDisruptionTarget,
-			Status:             metav1.ConditionTrue,
-			Reason:             v1alpha1.ReasonPreemptionByScheduler,
-			Message:            why(d, v),
-			ObservedGeneration: pg.Generation,
-		})
-		marked = &pg
-		if !changed {
-			return nil
-		}
-		return e.groups.Status().Update(ctx, &pg)
-	})
-	if err == nil && marked != nil {
-		// A client leaves the kind out of what it reads, and an event needs it.
-		marked.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
-		e.recorder.Eventf(marked, preemptorRef(d), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", why(d, v))
-	}
-	return err
-}
-
-// removePod turns a victim back in memory or deletes it. A victim that has gone already is no error.
-func (e *Executor) removePod(ctx context.Context, order *scheduler.EvictionOrder, v *core.Victim, pod *corev1.Pod) error {
-	d := &order.Decision
-	if order.TurnBack(pod) {
-		e.recorder.Eventf(pod, preemptorRef(d), corev1.EventTypeNormal, "Preempted", "Preempting", "%s, before it was bound", why(d, v))
-		return nil
-	}
-	if err := e.markPod(ctx, pod, why(d, v)); err != nil {
-		if isGone(err) {
-			return nil
-		}
-		return fmt.Errorf("set condition %s: %w", corev1.DisruptionTarget, err)
-	}
-	err := e.pods.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
-	})
-	if err != nil && !isGone(err) {
-		return fmt.Errorf("delete: %w", err)
-	}
-	if err == nil {
-		e.recorder.Eventf(pod, preemptorRef(d), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", why(d, v))
-	}
-	return nil
-}
-
-// markPod sets the pod's DisruptionTarget condition. The UID in the patch keeps it from a pod that has taken
-// the victim's name since.
-func (e *Executor) markPod(ctx context.Context, pod *corev1.Pod, message string) error {
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status": map[string]any{"conditions": []corev1.PodCondition{{
-			Type:               corev1.DisruptionTarget,
-			Status:             corev1.ConditionTrue,
-			Reason:             corev1.PodReasonPreemptionByScheduler,
-			Message:            message,
-			LastTransitionTime: metav1.NewTime(e.clock.Now()),
-		}}},
-	})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
-	_, err = e.pods.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
-}
-
-// isGone tells that the pod with that UID does not exist any more; one with its name may.
-func isGone(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isAnotherUID(err)
-}
-
-// isAnotherUID recognises what the API server says to a patch with the UID of a pod whose name another one
-// has now: that it will not change the UID.
-func isAnotherUID(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return c.Field == "metadata.uid"
-	})
-}
-
-// tellPreemptor says on the preemptor's side whom it took.
-func (e *Executor) tellPreemptor(d *core.Decision) {
-	names := make([]string, len(d.Victims))
-	for i := range d.Victims {
-		names[i] = d.Victims[i].Namespace + "/" + d.Victims[i].Name
-	}
+// sortedNames are names for a message, at most a few of them.
+func sortedNames(names []string) []string {
+	const most = 5
 	slices.Sort(names)
-	if n := len(names); n > 5 {
-		names = append(names[:5], fmt.Sprintf("and %d more", n-5))
+	if n := len(names); n > most {
+		names = append(names[:most], fmt.Sprintf("and %d more", n-most))
 	}
-	e.recorder.Eventf(preemptorRef(d), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
-		"%s: %v", d.Message, names)
-}
-
-// preemptorRef refers to the preemptor in events.
-func preemptorRef(d *core.Decision) runtime.Object {
-	if d.Preemptor.Gang {
-		return &v1alpha1.PodGroup{
-			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name, UID: types.UID(d.Preemptor.UID)},
-		}
-	}
-	return &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name, UID: types.UID(d.Preemptor.UID)},
-	}
+	return names
 }

@@ -3,7 +3,6 @@ package eviction
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,162 +13,67 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// bench is an Executor on clients that fail when a test says so. That a real API server keeps the UID
-// precondition is shown in test/integration/eviction.
-type bench struct {
-	executor *Executor
-	pods     *fake.Clientset
-	groups   client.Client
-	events   *events.FakeRecorder
-	// calls are the writes, in their order.
-	mu    sync.Mutex
-	calls []string
-	// failGroups fails every write to PodGroups.
-	failGroups error
-}
-
-func (b *bench) note(format string, args ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.calls = append(b.calls, fmt.Sprintf(format, args...))
-}
-
-func newBench(t *testing.T, groups []client.Object, pods ...runtime.Object) *bench {
-	t.Helper()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	b := &bench{pods: fake.NewClientset(pods...), events: events.NewFakeRecorder(100)}
-	b.groups = fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(groups...).WithStatusSubresource(&v1alpha1.PodGroup{}).
-		WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-			b.note("mark group %s", obj.GetName())
-			if b.failGroups != nil {
-				return b.failGroups
-			}
-			return c.SubResource(sub).Update(ctx, obj, opts...)
-		}}).Build()
-	b.pods.PrependReactor("*", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		switch a := action.(type) {
-		case clienttesting.PatchAction:
-			b.note("mark pod %s", a.GetName())
-		case clienttesting.DeleteAction:
-			b.note("delete pod %s", a.GetName())
-		}
-		return false, nil, nil
-	})
-	b.executor = New(t.Context(), b.pods, b.groups, b.events, clock.RealClock{})
-	return b
-}
-
-func pod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
-}
-
-func group(name, uid string) *v1alpha1.PodGroup {
-	return &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}}
-}
-
-// order takes one whole group of two pods, and a single pod.
-func order(turnBack func(*corev1.Pod) bool) scheduler.EvictionOrder {
-	victim := func(name string, whole bool, pods ...string) core.Victim {
-		v := core.Victim{Namespace: "ns", Name: name, UID: "uid-" + name, Group: whole, Priority: 3, Rule: core.RuleLowerPriority}
-		for _, p := range pods {
-			v.Pods = append(v.Pods, core.VictimPod{Namespace: "ns", Name: p, UID: "uid-" + p, Node: "n"})
-		}
-		return v
-	}
-	o := scheduler.EvictionOrder{
-		Decision: core.Decision{
-			Outcome:   core.Preempts,
-			Preemptor: core.Preemptor{Namespace: "ns", Name: "urgent", UID: "uid-urgent", Gang: true, Priority: 9},
-			Victims:   []core.Victim{victim("g", true, "g-0", "g-1"), victim("single", false, "single")},
-			Message:   "it fits once they are gone",
-		},
-		Victims:  map[types.UID]*corev1.Pod{},
-		TurnBack: turnBack,
-	}
-	for _, name := range []string{"g-0", "g-1", "single"} {
-		o.Victims[types.UID("uid-"+name)] = pod(name)
-	}
-	return o
-}
-
-func never(*corev1.Pod) bool { return false }
-
-// evict carries an order out and returns what done was told. It fails the test when done is called twice.
-func (b *bench) evict(t *testing.T, o scheduler.EvictionOrder) error {
-	t.Helper()
-	told := make(chan error, 2)
-	b.executor.Evict(t.Context(), o, func(err error) { told <- err })
-	b.executor.Wait()
-	if n := len(told); n != 1 {
-		t.Fatalf("Told %d times", n)
-	}
-	return <-told
-}
-
-func (b *bench) recorded() []string {
-	var out []string
-	for {
-		select {
-		case e := <-b.events.Events:
-			out = append(out, e)
-		default:
-			return out
-		}
-	}
-}
-
-func TestEvictionMarksGroupsBeforeItTouchesPods(t *testing.T) {
+func TestEvictionWritesEverythingDownBeforeItTouchesPods(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, []client.Object{group("g", "uid-g")}, pod("g-0"), pod("g-1"), pod("single"))
-	if err := b.evict(t, order(never)); err != nil {
+	b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
+	if err := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single"))); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.calls) != 7 || b.calls[0] != "mark group g" {
-		t.Fatalf("Calls are %q", b.calls)
+	at := func(call string) int { return slices.Index(b.calls, call) }
+	if at("nominate urgent-0") != 0 || max(at("list g"), at("list h")) != 2 {
+		t.Errorf("Calls are %q, want the nomination and the lists first", b.calls)
 	}
-	for _, name := range []string{"g-0", "g-1", "single"} {
-		mark, del := slices.Index(b.calls, "mark pod "+name), slices.Index(b.calls, "delete pod "+name)
-		if mark < 0 || del < mark {
+	for _, name := range []string{"g-0", "g-1", "h-0", "h-1", "single"} {
+		if mark, del := at("mark "+name), at("delete "+name); mark < 3 || del < mark {
 			t.Errorf("%s is marked as call %d and deleted as call %d", name, mark, del)
 		}
 	}
-	var pg v1alpha1.PodGroup
-	if err := b.groups.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "g"}, &pg); err != nil {
-		t.Fatal(err)
+	b.expectPods("urgent-0")
+	if got := b.pod("urgent-0").Status.NominatedNodeName; got != "n" {
+		t.Errorf("The preemptor is nominated for %q", got)
+	}
+	pg := b.group("g")
+	d, says := pg.Status.Disruption, []string{"PodGroup ns/urgent (priority 9)", "LowerPriority", "3"}
+	if d == nil || !slices.Equal(d.Pods, []v1alpha1.DisruptedPod{{Name: "g-0", UID: "uid-g-0"}, {Name: "g-1", UID: "uid-g-1"}}) ||
+		d.Preemptor != (v1alpha1.DisruptionPreemptor{Kind: v1alpha1.PreemptorPodGroup, Namespace: "ns", Name: "urgent", UID: "uid-urgent"}) ||
+		d.Time.Unix() != 1000 || d.Rule != "LowerPriority" {
+		t.Errorf("The group's list is %+v", d)
 	}
 	c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget)
-	if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "PodGroup ns/urgent (priority 9)") {
-		t.Errorf("The group's condition is %v", c)
+	for _, phrase := range says {
+		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, phrase) || c.Message != d.Message {
+			t.Errorf("The group's condition is %v", c)
+		}
 	}
 	for _, action := range b.pods.Actions() {
 		if d, ok := action.(clienttesting.DeleteActionImpl); ok {
 			p := d.DeleteOptions.Preconditions
-			if p == nil || p.UID == nil || string(*p.UID) != "uid-"+d.Name || d.DeleteOptions.GracePeriodSeconds != nil {
+			if p == nil || p.UID == nil || *p.UID != uidOf(d.Name) || d.DeleteOptions.GracePeriodSeconds != nil {
 				t.Errorf("%s is deleted with %+v", d.Name, d.DeleteOptions)
 			}
 		}
 	}
-	// One for each pod, one for the group, one for the preemptor.
-	if got := b.recorded(); len(got) != 5 {
+	// One for each pod, one for each group, one for the preemptor.
+	if got := b.recorded(); len(got) != 8 {
 		t.Errorf("Events are %q", got)
+	}
+	if got := b.counted("goroutines_execution_total", "preemption", "success"); got != 1 {
+		t.Errorf("%v successes are counted", got)
+	}
+	if got := b.counted("preemption_victims", "", ""); got != 5 {
+		t.Errorf("%v victims are counted", got)
+	}
+	slices.Sort(b.over)
+	if !slices.Equal(b.over, []string{"g", "h"}) {
+		t.Errorf("It has done with %v", b.over)
 	}
 }
 
@@ -177,21 +81,16 @@ func TestEvictionOfWhatHasGoneAlready(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(corev1.Resource("pods"), "g-0", errors.New("the UID in the precondition"))
 	cases := map[string]func(*bench){
-		"pods that do not exist": func(*bench) {},
-		"pods of the same name, at the mark": func(b *bench) {
-			b.pods.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
-		},
-		"pods of the same name, at the deletion": func(b *bench) {
-			b.pods.PrependReactor("patch", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, pod("x"), nil })
-			b.pods.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
-		},
+		"pods that do not exist":                 func(*bench) {},
+		"pods of the same name, at the mark":     func(b *bench) { b.failing(conflict, "mark") },
+		"pods of the same name, at the deletion": func(b *bench) { b.failing(conflict, "delete") },
 	}
 	for name, prepare := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, nil)
+			b := newBench(t, group("g"), pod("urgent-0"))
 			prepare(b)
-			if err := b.evict(t, order(never)); err != nil {
+			if err := b.evict(order(victim("g", "g-0", "g-1"), victim("single"))); err != nil {
 				t.Errorf("Failed: %v", err)
 			}
 			for _, e := range b.recorded() {
@@ -203,75 +102,284 @@ func TestEvictionOfWhatHasGoneAlready(t *testing.T) {
 	}
 }
 
-func TestEvictionLeavesAGroupOfTheSameNameAlone(t *testing.T) {
+// TestEvictionThatIsOutOfDate: when the decision does not apply any more, nobody is touched, and it is nobody's
+// failure.
+func TestEvictionThatIsOutOfDate(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, []client.Object{group("g", "another")}, pod("g-0"), pod("g-1"), pod("single"))
-	if err := b.evict(t, order(never)); err != nil {
-		t.Fatal(err)
+	another := group("g")
+	another.UID = "another"
+	cases := map[string]struct {
+		objects []client.Object
+		wanted  func() bool
+	}{
+		"the victims' group has gone":              {objects: []client.Object{pod("urgent-0")}},
+		"the victims' group has been replaced":     {objects: []client.Object{another, pod("urgent-0")}},
+		"the preemptor has gone":                   {objects: []client.Object{group("g")}},
+		"the preemptor has no more use for it":     {objects: []client.Object{group("g"), pod("urgent-0")}, wanted: wantedFor(0)},
+		"the preemptor has none after the listing": {objects: []client.Object{group("g"), pod("urgent-0")}, wanted: wantedFor(1)},
 	}
-	if slices.Contains(b.calls, "mark group g") {
-		t.Error("A group of the same name is marked")
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, append(c.objects, pod("g-0"), pod("g-1"), pod("single"))...)
+			o := order(victim("g", "g-0", "g-1"), victim("single"))
+			o.Wanted = c.wanted
+			if err := b.evict(o); !errors.Is(err, scheduler.ErrOutdated) {
+				t.Errorf("Failed with %v", err)
+			}
+			if got := slices.Concat(b.made("mark"), b.made("delete")); len(got) > 0 {
+				t.Errorf("Calls are %q", got)
+			}
+			if events := b.recorded(); len(events) > 0 {
+				t.Errorf("Events are %q", events)
+			}
+			if got := b.counted("goroutines_execution_total", "preemption", "abandoned"); got != 1 {
+				t.Errorf("%v are counted as abandoned", got)
+			}
+			if len(c.objects) == 2 && c.objects[0] != client.Object(another) && len(b.listed("g")) > 0 {
+				t.Errorf("The list is %v", b.listed("g"))
+			}
+		})
 	}
 }
 
-func TestEvictionThatFails(t *testing.T) {
+// wantedFor says yes that many times.
+func wantedFor(times int) func() bool {
+	var mu sync.Mutex
+	return func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		times--
+		return times >= 0
+	}
+}
+
+// TestEvictionThatFailsBeforeTheFirstDelete leaves everything as it was.
+func TestEvictionThatFailsBeforeTheFirstDelete(t *testing.T) {
 	t.Parallel()
-	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "g-0", errors.New("no"))
-	t.Run("at the group, touches no pod", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, []client.Object{group("g", "uid-g")}, pod("g-0"), pod("g-1"), pod("single"))
-		b.failGroups = forbidden
-		err := b.evict(t, order(never))
-		if err == nil || !strings.Contains(err.Error(), "mark PodGroup ns/g") {
-			t.Errorf("Failed with %v", err)
-		}
-		if len(b.calls) != 1 {
-			t.Errorf("Calls are %q", b.calls)
-		}
-	})
-	t.Run("at a pod, says which", func(t *testing.T) {
-		t.Parallel()
-		b := newBench(t, nil, pod("g-0"), pod("g-1"), pod("single"))
-		b.pods.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-			d, ok := a.(clienttesting.DeleteAction)
-			return ok && d.GetName() == "g-0", nil, forbidden
+	cases := map[string]struct {
+		fails []string
+		err   error
+		says  string
+	}{
+		"at the nomination":                    {fails: []string{"nominate"}, err: errForbidden, says: "nominate pod ns/urgent-0"},
+		"at the first list":                    {fails: []string{"list g"}, err: errForbidden, says: "mark PodGroup ns/g"},
+		"at the second list":                   {fails: []string{"list h"}, err: errForbidden, says: "mark PodGroup ns/h"},
+		"at a list that has come through":      {fails: []string{"list h"}, err: errAfter{errLost}, says: "mark PodGroup ns/h"},
+		"at all pods' conditions":              {fails: []string{"mark"}, err: errLost, says: "evict pod ns/"},
+		"at all deletions, which are refused":  {fails: []string{"delete"}, err: errForbidden, says: "evict pod ns/"},
+		"at all deletions, by too many of all": {fails: []string{"delete"}, err: apierrors.NewTooManyRequests("later", 1), says: "evict pod ns/"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
+			b.failing(c.err, c.fails...)
+			err := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single")))
+			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, scheduler.ErrOutdated) {
+				t.Errorf("Failed with %v, want it to say %q", err, c.says)
+			}
+			if begun := new(scheduler.EvictionError); errors.As(err, &begun) {
+				t.Errorf("%v have begun to go", begun.Begun)
+			}
+			b.expectPods("g-0", "g-1", "h-0", "h-1", "single", "urgent-0")
+			for _, name := range []string{"g", "h"} {
+				if got := b.listed(name); len(got) > 0 || strings.HasPrefix(b.target(name), "True") {
+					t.Errorf("%s lists %v and is a target: %s", name, got, b.target(name))
+				}
+			}
+			events := b.recorded()
+			if len(events) != 1 || !strings.Contains(events[0], "Warning PreemptionFailed") || !strings.Contains(events[0], c.says) {
+				t.Errorf("Events are %q", events)
+			}
+			if got := b.counted("goroutines_execution_total", "preemption", "error"); got != 1 {
+				t.Errorf("%v failures are counted", got)
+			}
 		})
-		if err := b.evict(t, order(never)); err == nil || !strings.Contains(err.Error(), "evict pod ns/g-0") || !errors.Is(err, forbidden) {
-			t.Errorf("Failed with %v", err)
-		}
-		for _, e := range b.recorded() {
-			if strings.Contains(e, "Preempting") && !strings.Contains(e, "Preempted") {
-				t.Errorf("The preemptor hears of success: %s", e)
+	}
+}
+
+// TestEvictionThatFailsLater: what has begun is on record and goes on, what has not stays.
+func TestEvictionThatFailsLater(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		fails     string
+		err       error
+		wantBegun []types.UID
+		wantPods  []string
+		// wantListed are the groups that still have their list.
+		wantListed []string
+	}{
+		"at the second pod of a group": {
+			fails: "delete g-1", err: errForbidden,
+			wantBegun: []types.UID{"uid-g-0", "uid-g-1"}, wantListed: []string{"g"},
+		},
+		"at a pod, nobody knows how": {
+			fails: "delete g-0", err: errLost,
+			wantBegun: []types.UID{"uid-g-0", "uid-g-1"}, wantListed: []string{"g"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// Far more units than calls at a time, so that most are not begun when the first call fails.
+			objects := append(whole("g"), pod("urgent-0"))
+			victims := append(victims("h", 30), victim("g", "g-0", "g-1"))
+			slices.Reverse(victims)
+			for _, v := range victims[1:] {
+				objects = append(objects, whole(v.Name)...)
+			}
+			b := newBench(t, objects...)
+			gate := make(chan struct{})
+			b.fail = func(call string) error {
+				if strings.HasPrefix(call, "mark h") {
+					// Nobody else gets anywhere before the failure.
+					b.mu.Unlock()
+					<-gate
+					b.mu.Lock()
+					return errForbidden
+				}
+				if call == c.fails {
+					defer close(gate)
+					return c.err
+				}
+				return nil
+			}
+			err := b.evict(order(victims...))
+			begun := new(scheduler.EvictionError)
+			if !errors.As(err, &begun) {
+				t.Fatalf("Failed with %v, which does not say what has begun", err)
+			}
+			if got := begun.Begun.UnsortedList(); !sameElements(got, c.wantBegun) {
+				t.Errorf("%v have begun, want %v", got, c.wantBegun)
+			}
+			for _, v := range victims {
+				if got, want := len(b.listed(v.Name)) > 0, slices.Contains(c.wantListed, v.Name); got != want {
+					t.Errorf("%s is on record: %t, want %t", v.Name, got, want)
+				}
+			}
+		})
+	}
+}
+
+func sameElements[T ~string](a, b []T) bool {
+	a, b = slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b))
+	return slices.Equal(a, b)
+}
+
+// TestSinglePodsThatWereNotReachedStay, and those that were are said to go.
+func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, pod("urgent-0"), pod("a"), pod("b"))
+	b.failing(errForbidden, "delete b")
+	err := b.evict(order(victim("a"), victim("b")))
+	begun := new(scheduler.EvictionError)
+	if !errors.As(err, &begun) || !sameElements(begun.Begun.UnsortedList(), []types.UID{"uid-a"}) {
+		t.Errorf("Failed with %v, %v have begun", err, begun.Begun)
+	}
+	b.expectPods("urgent-0", "b")
+	// Nobody knows what has become of a pod: then it is not said to go. A terminating one shows.
+	b = newBench(t, pod("urgent-0"), pod("a"))
+	b.failing(errLost, "delete a")
+	if err := b.evict(order(victim("a"))); errors.As(err, &begun) && begun.Begun.Has("uid-a") {
+		t.Error("A pod is said to go that may stay")
+	}
+}
+
+// TestUnwantedInTheMiddle: no unit is begun once the preemptor has gone.
+func TestUnwantedInTheMiddle(t *testing.T) {
+	t.Parallel()
+	objects := []client.Object{pod("urgent-0")}
+	all := victims("g", 60)
+	for _, v := range all {
+		objects = append(objects, whole(v.Name)...)
+	}
+	b := newBench(t, objects...)
+	o := order(all...)
+	// Once to begin at all, then for each unit.
+	o.Wanted = wantedFor(1 + 5)
+	begun := new(scheduler.EvictionError)
+	if err := b.evict(o); !errors.As(err, &begun) || !errors.Is(err, scheduler.ErrOutdated) {
+		t.Fatalf("Failed with %v", err)
+	}
+	whole, half := 0, 0
+	for _, v := range all {
+		left := 0
+		for _, p := range v.Pods {
+			if b.pod(p.Name) != nil {
+				left++
 			}
 		}
-	})
+		listed := len(b.listed(v.Name)) > 0
+		if listed != (left < 2) || listed != begun.Begun.Has(types.UID(v.Pods[0].UID)) {
+			t.Errorf("%s: %d pods are left, on record: %t, begun: %t", v.Name, left, listed, begun.Begun.Has(types.UID(v.Pods[0].UID)))
+		}
+		switch left {
+		case 0:
+			whole++
+		case 1:
+			half++
+		}
+	}
+	if whole+half != 5 {
+		t.Errorf("%d groups have gone and %d are under way, want 5 together", whole, half)
+	}
 }
 
 func TestEvictionOfVictimsThatAreNotBound(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nil, pod("g-0"), pod("g-1"), pod("single"))
-	if err := b.evict(t, order(func(p *corev1.Pod) bool { return p.Name == "single" })); err != nil {
+	b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
+	o := order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single"))
+	o.TurnBack = func(p *corev1.Pod) bool { return slices.Contains([]string{"single", "g-0", "h-0", "h-1"}, p.Name) }
+	if err := b.evict(o); err != nil {
 		t.Fatal(err)
 	}
-	for _, call := range b.calls {
-		if strings.HasSuffix(call, " single") {
-			t.Errorf("A victim that was turned back meets %q", call)
+	b.expectPods("single", "g-0", "h-0", "h-1", "urgent-0")
+	for _, name := range []string{"single", "g-0", "h-0", "h-1"} {
+		if b.pod(name).Status.Conditions != nil {
+			t.Errorf("%s, which was turned back, has conditions", name)
 		}
+	}
+	if got := b.listed("g"); !slices.Equal(got, []string{"g-1"}) {
+		t.Errorf("The list is %v, want what has to be deleted", got)
+	}
+	if got := b.target("h"); got != "" {
+		t.Errorf("A group that nothing is deleted of is a target: %s", got)
+	}
+}
+
+// TestEarlierIntentsStay: pods that an earlier preemption has not removed yet are not forgotten.
+func TestEarlierIntentsStay(t *testing.T) {
+	t.Parallel()
+	before := group("g")
+	before.Status.Disruption = &v1alpha1.PodGroupDisruption{Message: "earlier", Pods: []v1alpha1.DisruptedPod{{Name: "old", UID: "uid-old"}, {Name: "g-0", UID: "uid-g-0"}}}
+	b := newBench(t, before, pod("g-0"), pod("g-1"), pod("urgent-0"))
+	b.failing(errForbidden, "delete")
+	if err := b.evict(order(victim("g", "g-0", "g-1"))); err == nil {
+		t.Fatal("It does not fail")
+	}
+	if got := b.made("list g"); len(got) != 2 {
+		t.Errorf("The group is written %d times, want the list and what is taken back", len(got))
+	}
+	if got := b.listed("g"); !slices.Equal(got, []string{"old"}) {
+		t.Errorf("The list is %v", got)
 	}
 }
 
 func TestEvictionEndsWithItsExecutor(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, nil, pod("g-0"), pod("g-1"), pod("single"))
+	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
 	ctx, cancel := context.WithCancel(t.Context())
-	b.executor = New(ctx, b.pods, b.groups, b.events, clock.RealClock{})
+	b.executor.ctx = ctx
 	started, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	b.executor.Evict(t.Context(), order(func(*corev1.Pod) bool {
+	o := order(victim("g", "g-0", "g-1"))
+	o.TurnBack = func(*corev1.Pod) bool {
 		once.Do(func() { close(started) })
 		<-release
 		return true
-	}), func(error) {})
+	}
+	b.executor.Evict(t.Context(), o, func(error) {})
 	<-started
 	cancel()
 	ended := make(chan struct{})
@@ -283,4 +391,26 @@ func TestEvictionEndsWithItsExecutor(t *testing.T) {
 	}
 	close(release)
 	<-ended
+}
+
+// TestDurationsAreTrue: what is measured is the time from the first call to the last, whatever the result.
+func TestDurationsAreTrue(t *testing.T) {
+	t.Parallel()
+	for result, err := range map[string]error{"success": nil, "error": errForbidden} {
+		t.Run(result, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, pod("a"), pod("urgent-0"))
+			b.fail = func(call string) error {
+				b.clock.Step(time.Second)
+				if strings.HasPrefix(call, "delete") {
+					return err
+				}
+				return nil
+			}
+			_ = b.evict(order(victim("a")))
+			if got := b.counted("goroutines_duration_seconds", "preemption", result); got != 3 {
+				t.Errorf("It took %v s, want 3: one for each call", got)
+			}
+		})
+	}
 }

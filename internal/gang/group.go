@@ -24,9 +24,16 @@ type Group struct {
 	Priority *int32
 	// PriorityClassName is the class that the user named, or "".
 	PriorityClassName string
+	// PreemptionPolicy is the resolved policy; "" where the API keeps none, or it is not resolved.
+	PreemptionPolicy corev1.PreemptionPolicy
 	// StartTime is when minCount members were first running together; zero if they have not been.
 	StartTime time.Time
+	// Disrupted are the members that a preemption of the whole group, which has begun, takes.
+	Disrupted []v1alpha1.DisruptedPod
 }
+
+// IsResolved reports whether everything is filled in that the group needs to be scheduled.
+func (g *Group) IsResolved() bool { return g.Template == "" && g.Priority != nil }
 
 // IsGang reports whether the members are placed together.
 func (g *Group) IsGang() bool { return g.MinCount > 0 }
@@ -50,8 +57,14 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	if n := pg.Spec.PriorityClassName; n != nil {
 		g.PriorityClassName = *n
 	}
+	if p := pg.Spec.PreemptionPolicy; p != nil {
+		g.PreemptionPolicy = *p
+	}
 	if pg.Status.StartTime != nil {
 		g.StartTime = pg.Status.StartTime.Time
+	}
+	if d := pg.Status.Disruption; d != nil {
+		g.Disrupted = d.Pods
 	}
 	return g
 }

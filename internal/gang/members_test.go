@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -98,6 +99,10 @@ func TestFromPodGroup(t *testing.T) {
 				g.MinCount, g.Whole, g.PriorityClassName, g.Priority = 2, true, "high", ptr.To[int32](9)
 			},
 		},
+		"a resolved policy": {
+			func(pg *v1alpha1.PodGroup) { pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) },
+			func(g *Group) { g.PreemptionPolicy = corev1.PreemptNever },
+		},
 		"pods go one by one": {
 			func(pg *v1alpha1.PodGroup) { pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePod) },
 			func(*Group) {},
@@ -127,7 +132,7 @@ func TestFromPodGroup(t *testing.T) {
 				t.Errorf("Got %+v, want %+v", got, want)
 			}
 			got.StartTime, want.StartTime, got.Priority, want.Priority = time.Time{}, time.Time{}, nil, nil
-			if *got != want {
+			if !reflect.DeepEqual(*got, want) {
 				t.Errorf("Got %+v, want %+v", *got, want)
 			}
 		})

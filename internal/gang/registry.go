@@ -17,6 +17,8 @@ import (
 type Registry struct {
 	mu    sync.Mutex
 	gangs map[types.NamespacedName]*standing
+	// unresolved says of PodGroups what cannot be filled in.
+	unresolved map[types.NamespacedName]Verdict
 	// changed is told of every gang whose verdict changes.
 	changed func(types.NamespacedName)
 }
@@ -48,7 +50,11 @@ func (s *standing) nothing() bool {
 // NewRegistry returns an empty Registry. The function changed is called, without any lock held, with every
 // gang whose verdict changes; it must not block.
 func NewRegistry(changed func(types.NamespacedName)) *Registry {
-	return &Registry{gangs: make(map[types.NamespacedName]*standing), changed: changed}
+	return &Registry{
+		gangs:      make(map[types.NamespacedName]*standing),
+		unresolved: make(map[types.NamespacedName]Verdict),
+		changed:    changed,
+	}
 }
 
 // update changes the standing of a gang, which starts empty, and forgets it where nothing is left of it.
@@ -245,6 +251,12 @@ func (r *Registry) EndEviction(key types.NamespacedName) {
 	r.update(key, func(s *standing) { s.evicting = false })
 }
 
+// Evicting reports whether room is being made for the gang.
+func (r *Registry) Evicting(key types.NamespacedName) (evicting bool) {
+	r.read(key, func(s *standing) { evicting = s.evicting })
+	return evicting
+}
+
 // SetMinding records whether pods that come, or change their labels, may let the gang fit.
 func (r *Registry) SetMinding(key types.NamespacedName, minding bool) {
 	r.update(key, func(s *standing) { s.minding = minding })
@@ -272,6 +284,30 @@ func (r *Registry) SetVerdict(key types.NamespacedName, v Verdict) {
 func (r *Registry) Verdict(key types.NamespacedName) (v Verdict) {
 	r.read(key, func(s *standing) { v = s.verdict })
 	return v
+}
+
+// SetUnresolved records why a PodGroup cannot be filled in, whether it has members or not; the zero Verdict
+// that it has been, or has gone. It reports whether that is news.
+func (r *Registry) SetUnresolved(key types.NamespacedName, v Verdict) (news bool) {
+	r.mu.Lock()
+	news = r.unresolved[key] != v
+	if v == (Verdict{}) {
+		delete(r.unresolved, key)
+	} else {
+		r.unresolved[key] = v
+	}
+	r.mu.Unlock()
+	if news {
+		r.changed(key)
+	}
+	return news
+}
+
+// Unresolved returns what SetUnresolved recorded last.
+func (r *Registry) Unresolved(key types.NamespacedName) Verdict {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unresolved[key]
 }
 
 // Drop forgets a gang that has no members any more.

@@ -211,3 +211,24 @@ func TestVerdictTellsOfChangesOnly(t *testing.T) {
 		t.Errorf("Told %d times, want 3", told)
 	}
 }
+
+func TestUnresolved(t *testing.T) {
+	t.Parallel()
+	var changes []types.NamespacedName
+	r := NewRegistry(func(key types.NamespacedName) { changes = append(changes, key) })
+	key, v := types.NamespacedName{Namespace: "ns", Name: "g"}, Verdict{Reason: "x", Message: "y"}
+	if !r.SetUnresolved(key, v) || r.SetUnresolved(key, v) {
+		t.Error("What is new is no news, or the other way about")
+	}
+	// A gang without members has nothing to stand, but may lack something.
+	r.Drop(key)
+	if got := r.Unresolved(key); got != v {
+		t.Errorf("Lacks %+v, want %+v", got, v)
+	}
+	if !r.SetUnresolved(key, Verdict{}) || r.Unresolved(key) != (Verdict{}) {
+		t.Error("It lacks something still")
+	}
+	if len(changes) != 2 {
+		t.Errorf("Changed %d times, want 2", len(changes))
+	}
+}

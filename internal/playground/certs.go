@@ -16,6 +16,9 @@ const (
 	serviceIP    = "10.96.0.1"
 	// mastersGroup is the group that may do everything.
 	mastersGroup = "system:masters"
+	// schedulerUser is who the scheduler is on a cluster where deploy/ is installed. The admission policies there
+	// let nobody else write what it fills in.
+	schedulerUser = "system:serviceaccount:reprieve-system:reprieve-scheduler"
 )
 
 // certificates are all that the components prove themselves with. The authorities and the service account key are kept
@@ -26,6 +29,7 @@ type certificates struct {
 	frontProxyAuthority *authority
 	serving             *leaf
 	admin               *leaf
+	scheduler           *leaf
 	etcd                *leaf
 	serviceAccountKey   string
 }
@@ -52,7 +56,10 @@ func newCertificates(dir string, now time.Time) (*certificates, error) {
 	if c.serving, err = c.authority.serving("serving", names, net.ParseIP(serviceIP)); err != nil {
 		return nil, err
 	}
-	if c.admin, err = c.authority.client("playground-admin", mastersGroup); err != nil {
+	if c.admin, err = c.authority.client("playground-admin", "playground-admin", mastersGroup); err != nil {
+		return nil, err
+	}
+	if c.scheduler, err = c.authority.client("scheduler", schedulerUser, mastersGroup); err != nil {
 		return nil, err
 	}
 	if c.etcd, err = c.etcdAuthority.serving("etcd", nil); err != nil {

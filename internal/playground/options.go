@@ -77,7 +77,8 @@ type SchedulerOptions struct {
 	// Kubeconfig filled in is used instead.
 	Config string
 
-	// Kubeconfig is the kubeconfig the scheduler works with. Empty means the admin kubeconfig.
+	// Kubeconfig is the kubeconfig the scheduler works with. Empty means one with all rights, under the user name that
+	// the scheduler has where deploy/ is installed: the admission policies that are installed there let it pass.
 	Kubeconfig string
 
 	// Args are command-line arguments that come last.

@@ -110,10 +110,10 @@ func (a *authority) serving(name string, dnsNames []string, ips ...net.IP) (*lea
 	})
 }
 
-// client issues a certificate that makes its holder the user called name in the given groups.
-func (a *authority) client(name string, groups ...string) (*leaf, error) {
+// client issues a certificate, in files of that name, that makes its holder a user in the given groups.
+func (a *authority) client(name, user string, groups ...string) (*leaf, error) {
 	return a.issue(name, &x509.Certificate{
-		Subject:     pkix.Name{CommonName: name, Organization: groups},
+		Subject:     pkix.Name{CommonName: user, Organization: groups},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 }

@@ -63,7 +63,7 @@ func withKubeconfig(raw []byte, kubeconfig string) ([]byte, error) {
 func (p *Playground) schedulerArgs(name string, options SchedulerOptions, port int) ([]string, *metav1.ObjectMeta, error) {
 	kubeconfig := options.Kubeconfig
 	if kubeconfig == "" {
-		kubeconfig = p.adminKubeconfig()
+		kubeconfig = p.schedulerKubeconfig()
 	}
 	args := []string{
 		"--bind-address=" + loopback,

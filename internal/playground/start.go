@@ -148,7 +148,7 @@ func (p *Playground) populate(ctx context.Context) error {
 	return group.Wait()
 }
 
-// connect sets up the client, and the kubeconfig that the other components use.
+// connect sets up the client, and the kubeconfigs that the other components use.
 func (p *Playground) connect() error {
 	p.config = &rest.Config{
 		Host: p.Component(APIServer).URL(),
@@ -167,11 +167,24 @@ func (p *Playground) connect() error {
 	if p.client, err = kubernetes.NewForConfig(config); err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	return p.WriteKubeconfig(p.adminKubeconfig(), "")
+	if err := p.WriteKubeconfig(p.adminKubeconfig(), ""); err != nil {
+		return err
+	}
+	config = p.RESTConfig()
+	config.CertData, config.KeyData = p.certs.scheduler.certPEM, p.certs.scheduler.keyPEM
+	content, err := encodeKubeconfig(config)
+	if err != nil {
+		return err
+	}
+	return writeFileAtomically(p.schedulerKubeconfig(), content)
 }
 
 func (p *Playground) adminKubeconfig() string {
 	return filepath.Join(p.dir.path, "admin.kubeconfig")
+}
+
+func (p *Playground) schedulerKubeconfig() string {
+	return filepath.Join(p.dir.path, "scheduler.kubeconfig")
 }
 
 // publishKubeconfig comes last, so that whoever waits for the file finds a playground that is ready.

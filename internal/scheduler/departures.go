@@ -11,9 +11,13 @@ import (
 // use, and safe for concurrent use.
 type departures struct {
 	mu      sync.Mutex
-	waiting map[owner]sets.Set[types.UID]
-	byPod   map[types.UID]sets.Set[owner]
+	waiting map[owner]*awaitedPods
+	// byPod are those who wait for a pod that has not gone.
+	byPod map[types.UID]sets.Set[owner]
 }
+
+// awaitedPods are the pods that one owner waits for.
+type awaitedPods struct{ left, gone sets.Set[types.UID] }
 
 // expect records which pods have to go before it is worth trying again, in place of what was recorded before.
 func (d *departures) expect(o owner, pods []types.UID) {
@@ -24,10 +28,10 @@ func (d *departures) expect(o owner, pods []types.UID) {
 		return
 	}
 	if d.waiting == nil {
-		d.waiting = make(map[owner]sets.Set[types.UID])
+		d.waiting = make(map[owner]*awaitedPods)
 		d.byPod = make(map[types.UID]sets.Set[owner])
 	}
-	d.waiting[o] = sets.New(pods...)
+	d.waiting[o] = &awaitedPods{left: sets.New(pods...), gone: sets.New[types.UID]()}
 	for _, uid := range pods {
 		if d.byPod[uid] == nil {
 			d.byPod[uid] = sets.New[owner]()
@@ -44,12 +48,20 @@ func (d *departures) forget(o owner) {
 }
 
 func (d *departures) drop(o owner) {
-	for uid := range d.waiting[o] {
-		if d.byPod[uid].Delete(o); d.byPod[uid].Len() == 0 {
-			delete(d.byPod, uid)
-		}
+	w, ok := d.waiting[o]
+	if !ok {
+		return
+	}
+	for uid := range w.left {
+		d.release(o, uid)
 	}
 	delete(d.waiting, o)
+}
+
+func (d *departures) release(o owner, uid types.UID) {
+	if d.byPod[uid].Delete(o); d.byPod[uid].Len() == 0 {
+		delete(d.byPod, uid)
+	}
 }
 
 // gone records that a pod has gone, and returns those for whom it was the last one.
@@ -57,18 +69,45 @@ func (d *departures) gone(uid types.UID) (free []owner) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for o := range d.byPod[uid] {
-		if d.waiting[o].Delete(uid); d.waiting[o].Len() == 0 {
-			delete(d.waiting, o)
+		if d.depart(o, uid) {
 			free = append(free, o)
 		}
 	}
-	delete(d.byPod, uid)
 	return free
 }
 
-// awaits reports whether a pod is one of those that have to go.
-func (d *departures) awaits(o owner, uid types.UID) bool {
+// goneFor is gone on behalf of one owner. It reports whether the owner has waited for that pod, and whether
+// there is nobody left to wait for.
+func (d *departures) goneFor(o owner, uid types.UID) (awaited, last bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.waiting[o].Has(uid)
+	w, ok := d.waiting[o]
+	if !ok || !w.left.Has(uid) {
+		return ok && w.gone.Has(uid), false
+	}
+	return true, d.depart(o, uid)
+}
+
+// depart reports whether the pod was the last one that the owner waits for.
+func (d *departures) depart(o owner, uid types.UID) (last bool) {
+	w := d.waiting[o]
+	w.left.Delete(uid)
+	w.gone.Insert(uid)
+	d.release(o, uid)
+	if w.left.Len() > 0 {
+		return false
+	}
+	delete(d.waiting, o)
+	return true
+}
+
+// stays returns those who wait for a pod that does not go after all. They wait for nothing any more.
+func (d *departures) stays(uid types.UID) (owners []owner) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	owners = d.byPod[uid].UnsortedList()
+	for _, o := range owners {
+		d.drop(o)
+	}
+	return owners
 }

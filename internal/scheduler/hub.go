@@ -15,27 +15,9 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
-	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
-
-// Evictor carries out what a decision takes away from others.
-type Evictor interface {
-	// Evict starts to remove the victims of a decision and returns at once. It calls done exactly once, from
-	// a goroutine of its own, when every victim is on its way out (nil) or a call has failed.
-	Evict(ctx context.Context, order EvictionOrder, done func(error))
-}
-
-// EvictionOrder is a decision with what it takes to carry it out.
-type EvictionOrder struct {
-	// Decision says who goes, and for whom.
-	Decision core.Decision
-	// Victims are the pods that go, by UID, as the scheduler knows them. None of them is terminating.
-	Victims map[types.UID]*corev1.Pod
-	// TurnBack removes a victim that has not been bound yet from the scheduler's memory. It reports false
-	// for one that has to be deleted.
-	TurnBack func(victim *corev1.Pod) bool
-}
 
 // Hub is what the plugins of all profiles in one scheduler share. Make one for each process, with [NewHub].
 type Hub struct {
@@ -46,12 +28,22 @@ type Hub struct {
 	// mirror is the core's picture of the cluster.
 	mirror *mirror
 	clock  clock.PassiveClock
+	// tolerations are those of PriorityClasses; timers wake those whom protections keep out.
+	tolerations tolerations
+	timers      *timers
 	// nominees knows for which nodes others have nominated pods.
 	nominees nominees
 	// seats is the room that is kept for pods that have been planned or nominated.
 	seats seatMap
 	// awaited are the pods that have to go before a placement is free.
 	awaited departures
+	// leaving are the pods that are going to go, though they do not say so themselves.
+	leaving leavingPods
+	// assumed are the pods that may still be turned back.
+	assumed assumedPods
+	// overstated are nominations that the framework takes for more than they are.
+	overstated overstatedPods
+	metrics    *metrics.Metrics
 
 	// lister, pods and handle are set when the first profile is built. Waiting pods, nominations and the queue
 	// are the same for the handles of all profiles.
@@ -79,6 +71,7 @@ type Hub struct {
 func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 	h := &Hub{
 		clock:    clock.RealClock{},
+		metrics:  metrics.New(),
 		groups:   groups,
 		registry: registry,
 		evictor:  evictor,
@@ -88,12 +81,13 @@ func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 		failures: make(map[owner]int),
 		soon:     sets.New[types.NamespacedName](),
 	}
-	h.mirror = newMirror(h.coreGroup, h.isLeaving)
+	h.mirror = newMirror(h.coreGroup, h.isLeaving, h.tolerations.ofPod)
+	h.timers = newTimers(clock.RealClock{}, h.wake)
 	return h
 }
 
-// isLeaving tells which pods count as gone, because they are on their way out.
-func (*Hub) isLeaving(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }
+// Measure has preemptions measured. It must be called before the first profile is built.
+func (h *Hub) Measure(m *metrics.Metrics) { h.metrics = m }
 
 // Factory makes the plugin for a profile; register it under [Name].
 func (h *Hub) Factory() frameworkruntime.PluginFactory { return h.newPlugin }
@@ -120,14 +114,25 @@ func (h *Hub) attach(ctx context.Context, handle framework.Framework) error {
 	if err != nil {
 		return err
 	}
+	classes := handle.SharedInformerFactory().Scheduling().V1().PriorityClasses()
+	h.tolerations.classes = classes.Lister()
+	if err := h.watchTolerations(classes.Informer()); err != nil {
+		return err
+	}
 	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
 	h.pods = pods.Lister()
 	h.handle = handle
 	return nil
 }
 
-// Members lists the members of a group. It must not be called before the first profile is built.
-func (h *Hub) Members(key types.NamespacedName) gang.Members { return h.lister.Members(key) }
+// Members lists the members of a group. It must not be called before the profiles are built; where none of
+// them has the plugin there are none.
+func (h *Hub) Members(key types.NamespacedName) gang.Members {
+	if h.lister == nil {
+		return gang.Members{}
+	}
+	return h.lister.Members(key)
+}
 
 // startEviction gates a preemptor while room is made for it.
 func (h *Hub) startEviction(o owner, uid types.UID) {
@@ -148,6 +153,15 @@ func (h *Hub) endEviction(o owner, uid types.UID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.evicting.Delete(uid)
+}
+
+// isEvicting reports whether calls that make room for an owner are under way.
+func (h *Hub) isEvicting(o owner) bool {
+	if o.gang {
+		return h.registry.Evicting(o.NamespacedName)
+	}
+	pod, err := h.pods.Pods(o.Namespace).Get(o.Name)
+	return err == nil && h.isEvictingFor(pod.UID)
 }
 
 func (h *Hub) isEvictingFor(uid types.UID) bool {

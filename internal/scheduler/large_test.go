@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	fwk "k8s.io/kube-scheduler/framework"
 )
 
 // crowd is as many members as a gang can have here, whatever happens to all of them at once: the client
@@ -25,10 +26,17 @@ func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 		pods = slices.Delete(pods, i, i+1)
 		r.eventually(gone.Name+" has gone", func() bool {
 			_, err := r.hub.pods.Pods("ns").Get(gone.Name)
-			return err != nil
+			return err != nil && r.waiting() == 0
 		})
 	}
 	r.eventually("the gang is forgotten", func() bool { return r.hub.registry.Len() == 0 && r.hub.seats.empty() })
+}
+
+// waiting counts the pods that wait at Permit.
+func (r *rig) waiting() int {
+	count := 0
+	r.plugin.handle.IterateOverWaitingPods(func(fwk.WaitingPod) { count++ })
+	return count
 }
 
 // TestGangDissolves: nothing is kept of a gang whose members go one by one while all but one of them wait for

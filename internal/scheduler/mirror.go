@@ -21,8 +21,10 @@ import (
 // costs what has changed since the last one. Only scheduling cycles use it, which come one at a time; what
 // other goroutines have to tell it goes through [mirror.regroup].
 type mirror struct {
-	groupOf    func(types.NamespacedName) (core.Group, bool)
-	isLeaving  func(*corev1.Pod) bool
+	groupOf   func(types.NamespacedName) (core.Group, bool)
+	isLeaving func(*corev1.Pod) bool
+	// tolerates is a pod's own toleration.
+	tolerates  func(*corev1.Pod) *core.Toleration
 	budgets    *budgetIndex
 	cluster    *core.Cluster
 	dimensions dimensions
@@ -31,8 +33,12 @@ type mirror struct {
 	nodes  map[string]listedNode
 
 	mu sync.Mutex
+	// outdated is true where everything has to be taken in anew.
+	outdated bool
 	// regrouped are the PodGroups that have changed since the last decision.
 	regrouped sets.Set[types.NamespacedName]
+	// unsettled are the nodes with pods that are leaving now, or are not any more, without any event.
+	unsettled sets.Set[string]
 }
 
 // listedNode is a node as the mirror last took it in. The framework keeps a node's NodeInfo where it is and
@@ -43,9 +49,9 @@ type listedNode struct {
 }
 
 // newMirror makes an empty mirror. groupOf finds the group that pods name, as the core knows it; isLeaving
-// tells which pods are on their way out.
-func newMirror(groupOf func(types.NamespacedName) (core.Group, bool), isLeaving func(*corev1.Pod) bool) *mirror {
-	return &mirror{groupOf: groupOf, isLeaving: isLeaving, regrouped: sets.New[types.NamespacedName]()}
+// tells which pods are on their way out, and tolerates what pods without a group tolerate.
+func newMirror(groupOf func(types.NamespacedName) (core.Group, bool), isLeaving func(*corev1.Pod) bool, tolerates func(*corev1.Pod) *core.Toleration) *mirror {
+	return &mirror{groupOf: groupOf, isLeaving: isLeaving, tolerates: tolerates, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string]()}
 }
 
 // regroup notes that a PodGroup has changed. Any goroutine may call it.
@@ -55,19 +61,53 @@ func (m *mirror) regroup(key types.NamespacedName) {
 	m.regrouped.Insert(key)
 }
 
+// unsettle has a node taken in anew, since isLeaving says something else of its pods. Any goroutine may call it.
+func (m *mirror) unsettle(node string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unsettled.Insert(node)
+}
+
+// settle returns the nodes that unsettle was told of, as far as they exist.
+func (m *mirror) settle() []fwk.NodeInfo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []fwk.NodeInfo
+	for name := range m.unsettled {
+		if info := m.nodes[name].info; info != nil {
+			out = append(out, info)
+		}
+	}
+	clear(m.unsettled)
+	return out
+}
+
+// renew has everything taken in anew. Any goroutine may call it.
+func (m *mirror) renew() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outdated = true
+}
+
+// news returns what has been noted since the last decision.
+func (m *mirror) news() (outdated bool, regrouped sets.Set[types.NamespacedName]) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	outdated, regrouped = m.outdated, m.regrouped
+	m.outdated, m.regrouped = false, sets.New[types.NamespacedName]()
+	return outdated, regrouped
+}
+
 // level brings the picture up to date with the nodes of a snapshot and the budgets.
 func (m *mirror) level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) error {
-	if m.cluster == nil {
+	outdated, regrouped := m.news()
+	if m.cluster == nil || outdated {
 		m.reset(infos)
 	}
 	changes, err := m.budgets.level(budgets)
 	if err != nil {
 		return err
 	}
-	m.mu.Lock()
-	regrouped := m.regrouped
-	m.regrouped = sets.New[types.NamespacedName]()
-	m.mu.Unlock()
 	changed := m.changed(infos)
 	if m.dimensions.lack(changed) {
 		m.reset(infos)
@@ -79,6 +119,7 @@ func (m *mirror) level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBu
 		changed = append(changed, m.concerned(infos, regrouped, &changes)...)
 	}
 	m.take(infos)
+	changed = append(changed, m.settle()...)
 	m.cluster.SetBudgets(m.budgets.list)
 	groups := make(map[types.NamespacedName]*core.Group)
 	for _, info := range changed {
@@ -198,6 +239,7 @@ func (m *mirror) running(cp core.Pod, pod *corev1.Pod, groups map[types.Namespac
 	rp := core.RunningPod{Pod: cp, Priority: ownPriority(pod)}
 	key, ok := groupOf(pod)
 	if !ok {
+		rp.Toleration = m.tolerates(pod)
 		return rp
 	}
 	g, ok := groups[key]
@@ -207,7 +249,9 @@ func (m *mirror) running(cp core.Pod, pod *corev1.Pod, groups map[types.Namespac
 		}
 		groups[key] = g
 	}
-	rp.Group = g
+	if rp.Group = g; g == nil {
+		rp.Toleration = m.tolerates(pod)
+	}
 	return rp
 }
 

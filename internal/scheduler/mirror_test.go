@@ -49,8 +49,10 @@ func (th *theatre) mirror() *mirror {
 	return newMirror(func(key types.NamespacedName) (core.Group, bool) {
 		g, ok := th.groups[key]
 		return g, ok
-	}, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+	}, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }, tolerateNothing)
 }
+
+func tolerateNothing(*corev1.Pod) *core.Toleration { return nil }
 
 func (th *theatre) pick(names []string) string {
 	slices.Sort(names)
@@ -212,7 +214,7 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	metrics.Register()
 	reads := 0
 	m := newMirror(func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false },
-		func(*corev1.Pod) bool { reads++; return false })
+		func(*corev1.Pod) bool { reads++; return false }, tolerateNothing)
 	cache, snapshot := internalcache.New(t.Context(), nil, false), internalcache.NewEmptySnapshot()
 	level := func() int {
 		t.Helper()

@@ -12,8 +12,11 @@ import (
 // Reserve records that a member of a gang is through its cycle.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.seats.take(pod.UID)
+	p.hub.leaving.placed(pod.UID)
+	p.hub.assumed.insert(pod.UID)
 	g := p.hub.gangOf(pod)
 	if g == nil {
+		p.hub.awaited.forget(p.hub.ownerOf(pod))
 		return nil
 	}
 	if complete := p.hub.registry.Reserve(g.Key, pod.UID, node); complete {
@@ -25,6 +28,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 
 // Unreserve releases the whole gang: it is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
+	p.hub.forgetPlace(pod.UID)
 	if g := p.hub.gangOf(pod); g != nil {
 		p.hub.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return

@@ -3,11 +3,11 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -63,19 +63,26 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	}
 	if len(pending) > 0 {
 		pre.priority = p.hub.priorityOf(pending[0])
-		pre.never = p.neverPreempts(g, pending[0])
+		pre.never = p.neverPreempts(g, pending...)
 	}
 	return pre
 }
 
-// neverPreempts reports whether the priority class forbids preempting: the group's class where there is one,
-// the pod's own field otherwise. A class that has been deleted forbids nothing.
-func (p *Plugin) neverPreempts(g *gang.Group, pod *corev1.Pod) bool {
-	if g != nil && g.PriorityClassName != "" {
-		class, err := p.priorityClasses.Get(g.PriorityClassName)
-		return err == nil && class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever
+// neverPreempts reports whether a group, or pods without one, may take nothing from others. Where the group's
+// own policy is not known, its class decides, and where that has gone, the pods: what one of them is not to do
+// all leave.
+func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
+	if g != nil && g.PreemptionPolicy != "" {
+		return g.PreemptionPolicy == corev1.PreemptNever
 	}
-	return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	if g != nil && g.PriorityClassName != "" {
+		if class, err := p.priorityClasses.Get(g.PriorityClassName); err == nil {
+			return class.PreemptionPolicy != nil && *class.PreemptionPolicy == corev1.PreemptNever
+		}
+	}
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		return pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	})
 }
 
 // owns reports whether a pod is one of those that the decision is for.
@@ -140,7 +147,7 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []class) *core.Preemptor
 	}
 	input := &core.Preemptor{
 		Namespace: pre.owner.Namespace, Name: pre.owner.Name, UID: string(pre.uid), Gang: pre.owner.gang,
-		Priority: pre.priority, Never: pre.never, MinCount: pre.minCount,
+		Priority: pre.priority, Never: pre.never, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
 	}
 	var unknown []string
 	input.Classes, unknown = coreClasses(classes, &p.hub.mirror.dimensions, p.ignoresResource, rank)
@@ -176,17 +183,11 @@ func (p *Plugin) nominate(ctx context.Context, pre *preemptor, nodes map[types.U
 			continue
 		}
 		seats = append(seats, &seat{pod: pi, uid: pod.UID, node: node, priority: pre.priority})
-		if pre.speaksFor(pod) {
+		if !p.hub.overstates(pod) {
 			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		} else {
 			p.handle.DeleteNominatedPodIfExists(pod)
 		}
 	}
 	p.hub.keep(pre.owner, seats)
-}
-
-// speaksFor reports whether the priority that counts is the pod's own. The framework compares nominations by
-// that; where it is another one, only the seat tells the truth.
-func (pre *preemptor) speaksFor(pod *corev1.Pod) bool {
-	return corev1helpers.PodPriority(pod) == pre.priority
 }

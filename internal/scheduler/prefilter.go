@@ -12,6 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
 // PreFilter confines a member of a gang to the node that the plan has for it. Where there is no plan yet, the
@@ -20,6 +21,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if _, err := state.Read(planningKey); err == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	p.hub.hush()
 	key, ok := groupOf(pod)
 	if !ok {
 		return p.preFilterSingle(state, pod)
@@ -77,6 +79,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	}
 	made, err := p.decide(ctx, pre)
 	if err != nil {
+		p.count(&pre, metrics.Broken)
 		return nil, fwk.AsStatus(err)
 	}
 	d := &made.decision

@@ -119,12 +119,18 @@ func (p *Plugin) speaks(pod *corev1.Pod) bool {
 	return leader == "" || leader == pod.UID
 }
 
-// hintPodDeleted leaves out pods whose departure is awaited: the last of them wakes the preemptor.
+// hintPodDeleted leaves out the departures that are awaited, all but the last. Of pods that are turned back in
+// memory, this is all that is heard: no informer tells of them.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
-	if gone, ok := oldObj.(*corev1.Pod); ok && p.hub.awaited.awaits(p.hub.ownerOf(pod), gone.UID) {
+	if !p.speaks(pod) {
 		return fwk.QueueSkip, nil
 	}
-	return p.hint(p.speaks(pod)), nil
+	if gone, ok := oldObj.(*corev1.Pod); ok {
+		if awaited, last := p.hub.awaited.goneFor(p.hub.ownerOf(pod), gone.UID); awaited {
+			return p.hint(last), nil
+		}
+	}
+	return fwk.Queue, nil
 }
 
 // hintPodSeen retries those to whom other pods matter by more than the room they take.

@@ -90,10 +90,19 @@ func (g *groups) drop(key types.NamespacedName) {
 type fakeEvictor struct {
 	orders []EvictionOrder
 	done   []func(error)
+
+	mu          sync.Mutex
+	nominations []Nomination
 }
 
 func (f *fakeEvictor) Evict(_ context.Context, order EvictionOrder, done func(error)) {
 	f.orders, f.done = append(f.orders, order), append(f.done, done)
+}
+
+func (f *fakeEvictor) Nominate(_ context.Context, nominations []Nomination) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nominations = append(f.nominations, nominations...)
 }
 
 func newRig(t *testing.T, objects ...runtime.Object) *rig {

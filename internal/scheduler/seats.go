@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -78,6 +79,40 @@ func (m *seatMap) nodeOf(uid types.UID) (string, bool) {
 		return s.node, true
 	}
 	return "", false
+}
+
+// keeps reports whether there is a seat for every one of these pods, on that node.
+func (m *seatMap) keeps(nodes map[types.UID]string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for uid, node := range nodes {
+		if s := m.byOwner[m.ownerOf[uid]][uid]; s == nil || s.node != node {
+			return false
+		}
+	}
+	return true
+}
+
+// of returns the seats of an owner, in no particular order.
+func (m *seatMap) of(o owner) []*seat {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.byOwner[o]))
+}
+
+// below returns the owners of lower priority that have a seat on one of the nodes.
+func (m *seatMap) below(nodes sets.Set[string], priority int32) []owner {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	found := sets.New[owner]()
+	for node := range nodes {
+		for _, s := range m.on(node) {
+			if s.priority < priority {
+				found.Insert(m.ownerOf[s.uid])
+			}
+		}
+	}
+	return found.UnsortedList()
 }
 
 // replace keeps exactly these seats for an owner. It reports whether room was given up by that.

@@ -124,33 +124,3 @@ func TestSeatMapIsSafeForConcurrentUse(t *testing.T) {
 		t.Errorf("%d seats are left", len(m.on("n")))
 	}
 }
-
-func TestDepartures(t *testing.T) {
-	t.Parallel()
-	x, y := owner{NamespacedName: key("x")}, owner{gang: true, NamespacedName: key("x")}
-	var d departures
-	d.expect(x, []types.UID{"a", "b"})
-	d.expect(y, []types.UID{"b"})
-	if !d.awaits(x, "a") || d.awaits(y, "a") {
-		t.Error("x awaits a, and y does not")
-	}
-	if free := d.gone("b"); len(free) != 1 || free[0] != y {
-		t.Errorf("b frees %v, want the gang", free)
-	}
-	if free := d.gone("b"); len(free) != 0 {
-		t.Errorf("b frees %v when it goes again", free)
-	}
-	d.expect(x, []types.UID{"c"})
-	if free := d.gone("a"); len(free) != 0 {
-		t.Errorf("a, which is awaited no more, frees %v", free)
-	}
-	d.forget(x)
-	if free := d.gone("c"); len(free) != 0 {
-		t.Errorf("c frees %v, who waits no more", free)
-	}
-	d.expect(x, []types.UID{"a"})
-	d.expect(x, nil)
-	if len(d.waiting) != 0 || len(d.byPod) != 0 {
-		t.Errorf("%v and %v are left", d.waiting, d.byPod)
-	}
-}

@@ -117,7 +117,7 @@ func (h *Hub) coreGroup(key types.NamespacedName) (core.Group, bool) {
 	}
 	out := core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID),
-		Priority: unresolved, Whole: g.Whole, Start: nanos(g.StartTime),
+		Priority: unresolved, Whole: g.Whole, Start: nanos(g.StartTime), Toleration: h.tolerations.ofGroup(g),
 	}
 	if g.Priority != nil {
 		out.Priority = *g.Priority

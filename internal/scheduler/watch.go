@@ -16,8 +16,17 @@ import (
 // GroupChanged looks at the members of a group again, because its PodGroup has come, changed or gone. Any
 // goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
+	if h.lister == nil {
+		// No profile has the plugin.
+		return
+	}
 	h.mirror.regroup(key)
 	g, ok := h.groups.Group(key)
+	if ok {
+		h.disrupted(key, g.Disrupted)
+	} else {
+		h.disrupted(key, nil)
+	}
 	switch {
 	case !ok:
 		h.release(key, nil, "its PodGroup is gone")
@@ -58,8 +67,9 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 
 // podChanged follows members onto their nodes. One that has just come forward may be what its gang lacked.
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
-	h.nominees.see(pod)
+	h.seeNomination(pod)
 	if pod.Spec.NodeName != "" {
+		h.assumed.remove(pod.UID)
 		h.seats.take(pod.UID)
 		h.settled(pod.UID)
 	}
@@ -84,6 +94,7 @@ func (h *Hub) podDeleted(obj any) {
 	if !ok {
 		return
 	}
+	h.leaving.gone(pod.UID, h.clock.Now())
 	h.departed(pod.UID)
 	h.podLeft(pod)
 }
@@ -98,9 +109,12 @@ func (h *Hub) departed(uid types.UID) {
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.nominees.forget(pod.UID)
+	h.overstated.see(pod.UID, "")
+	h.assumed.remove(pod.UID)
 	h.settled(pod.UID)
 	own := owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 	h.awaited.forget(own)
+	h.timers.cancel(own)
 	h.mu.Lock()
 	delete(h.failures, own)
 	h.mu.Unlock()
@@ -137,6 +151,7 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	o := owner{gang: true, NamespacedName: key}
 	h.registry.Drop(key)
 	h.awaited.forget(o)
+	h.timers.cancel(o)
 	h.keep(o, nil)
 	h.mu.Lock()
 	delete(h.failures, o)
@@ -181,7 +196,9 @@ func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) 
 		gaveUp = h.seats.giveUp(member) || gaveUp
 		h.handle.DeleteNominatedPodIfExists(&corev1.Pod{ObjectMeta: objectMetaOf(member)})
 	}
-	waiting := h.turnAway(key, uid, fmt.Sprintf("PodGroup %s is released: %s", key, why))
+	why = fmt.Sprintf("PodGroup %s is released: %s", key, why)
+	waiting := h.turnAway(key, uid, why)
+	h.turnBackBinding(key, why)
 	if len(planned)+waiting > 0 {
 		klog.Background().V(2).Info("Released gang", "podGroup", key, "reason", why)
 	}
@@ -202,7 +219,8 @@ func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) i
 	var waiting []fwk.WaitingPod
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
-		if k, ok := groupOf(pod); ok && k == key && pod.UID != failed && !h.rejected.Has(pod.UID) {
+		// One that has been deleted is rejected by the framework, perhaps at this very moment.
+		if k, ok := groupOf(pod); ok && k == key && pod.UID != failed && !h.rejected.Has(pod.UID) && h.exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})
@@ -211,6 +229,12 @@ func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) i
 		w.Reject(Name, why)
 	}
 	return len(waiting)
+}
+
+// exists reports whether the informer still has a pod.
+func (h *Hub) exists(pod *corev1.Pod) bool {
+	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && now.UID == pod.UID
 }
 
 // passOn has another member lead, after the leader was turned away before it could plan. When all have had

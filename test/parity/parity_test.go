@@ -56,6 +56,8 @@ func (c *capture) Evict(_ context.Context, order scheduler.EvictionOrder, _ func
 	c.orders = append(c.orders, order)
 }
 
+func (*capture) Nominate(context.Context, []scheduler.Nomination) {}
+
 // rig is one framework with both preemptions on the same snapshot.
 type rig struct {
 	framework framework.Framework

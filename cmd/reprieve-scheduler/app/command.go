@@ -48,7 +48,8 @@ func NewCommand() *cobra.Command {
 all, and room is made for them by preempting whole workloads, as few as possible.
 
 Without --config it runs one profile, named reprieve-scheduler, with Reprieve on and DefaultPreemption off.
-With --config it takes any KubeSchedulerConfiguration; the plugin's name there is Reprieve.`,
+With --config it takes any KubeSchedulerConfiguration; the plugins' names there are Reprieve and, for the order
+of the queue, ReprievePrioritySort.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {

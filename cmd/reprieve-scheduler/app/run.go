@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -13,6 +14,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	kubeschedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
@@ -30,6 +32,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/controller"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -98,6 +101,11 @@ type parts struct {
 	recorder events.EventRecorder
 	executor *eviction.Executor
 	hub      *scheduler.Hub
+	groups   *controller.Groups
+	// direct reads from the API server.
+	direct client.Client
+	// evicted is told of the groups that an eviction has done with.
+	evicted *controller.Trigger
 }
 
 // assemble makes the parts; nothing runs yet.
@@ -120,17 +128,24 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
-	p := &parts{cache: objects, client: cached, changed: &controller.Trigger{}}
+	measured := metrics.New()
+	if err := measured.Register(legacyregistry.Register); err != nil {
+		return nil, err
+	}
+	p := &parts{cache: objects, client: cached, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}}
 	p.registry = gang.NewRegistry(p.changed.Request)
 	p.recorder = cc.EventBroadcaster.NewRecorder(component)
 	p.executor = eviction.New(ctx, cc.Client, direct, p.recorder, clock.RealClock{})
-	groups, err := controller.NewGroups(ctx, objects, func(key types.NamespacedName) {
+	p.executor.Measure(measured)
+	p.executor.OnEnd(p.evicted.Request)
+	p.groups, err = controller.NewGroups(ctx, objects, func(key types.NamespacedName) {
 		p.hub.GroupChanged(key)
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.hub = scheduler.NewHub(groups, p.registry, p.executor)
+	p.hub = scheduler.NewHub(p.groups, p.registry, p.executor)
+	p.hub.Measure(measured)
 	return p, nil
 }
 
@@ -144,10 +159,11 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		}
 	}()
 	// A group that is not known yet would be taken for single pods.
-	if !p.cache.WaitForCacheSync(ctx) {
+	if !p.cache.WaitForCacheSync(ctx) || !p.groups.WaitForSync(ctx) {
 		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
-	leading := onceItRuns(sched)
+	finisher := eviction.NewFinisher(p.executor, p.client, cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)
+	leading := onceItRuns(sched, func() { p.awaitIntents(ctx) })
 	go func() {
 		select {
 		case <-ctx.Done():
@@ -157,6 +173,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		err := controller.Run(ctx, controller.Inputs{
 			Client: p.client, Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
 			Registry: p.registry, Changed: p.changed, Recorder: p.recorder, Clock: clock.RealClock{},
+			Finisher: finisher, Evicted: p.evicted,
 		})
 		if err != nil && ctx.Err() == nil {
 			logger.Error(err, "Reprieve's controllers failed")
@@ -166,14 +183,66 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	return nil
 }
 
-// onceItRuns returns a channel that is closed when the scheduler asks for its first pod, which it does only
-// as the leader, and after its informers have synced.
-func onceItRuns(sched *kubescheduler.Scheduler) <-chan struct{} {
+// awaitIntents returns when planning knows all that earlier leaders have begun. The cache of one that has stood
+// by may lag behind what the leader before it wrote last, and what it does not know it would take again.
+func (p *parts) awaitIntents(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	for {
+		missing, err := p.unknownIntents(ctx)
+		switch {
+		case err == nil && len(missing) == 0:
+			return
+		case err != nil:
+			logger.Error(err, "Look for preemptions that were begun")
+		default:
+			logger.Info("Waiting for the cache to have preemptions that were begun", "podGroups", missing)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(intentsInterval):
+		}
+	}
+}
+
+const (
+	// intentsInterval is how often the cache is compared with the API server, and intentsPage how many
+	// PodGroups are read at a time.
+	intentsInterval = 200 * time.Millisecond
+	intentsPage     = 500
+)
+
+// unknownIntents are the PodGroups that list disrupted pods and of which planning does not know that.
+func (p *parts) unknownIntents(ctx context.Context) (missing []string, err error) {
+	next := ""
+	for {
+		var page v1alpha1.PodGroupList
+		if err := p.direct.List(ctx, &page, client.Limit(intentsPage), client.Continue(next)); err != nil {
+			return nil, fmt.Errorf("list PodGroups: %w", err)
+		}
+		for i := range page.Items {
+			pg := &page.Items[i]
+			if pg.Status.Disruption != nil && !p.hub.KnowsDisruption(client.ObjectKeyFromObject(pg)) {
+				missing = append(missing, client.ObjectKeyFromObject(pg).String())
+			}
+		}
+		if next = page.Continue; next == "" {
+			return missing, nil
+		}
+	}
+}
+
+// onceItRuns calls prepare, and then closes the channel that it returns, when the scheduler asks for its first
+// pod, which it does only as the leader, and after its informers have synced.
+func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} {
 	leading := make(chan struct{})
 	var once sync.Once
 	next := sched.NextPod
 	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
-		once.Do(func() { close(leading) })
+		once.Do(func() {
+			prepare()
+			close(leading)
+		})
 		return next(logger)
 	}
 	return leading
@@ -181,7 +250,7 @@ func onceItRuns(sched *kubescheduler.Scheduler) <-chan struct{} {
 
 // newScheduler makes a kube-scheduler with Reprieve's plugins, as upstream's Setup makes one.
 func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, hub *scheduler.Hub) (*kubescheduler.Scheduler, error) {
-	registry := frameworkruntime.Registry{scheduler.Name: hub.Factory()}
+	registry := frameworkruntime.Registry{scheduler.Name: hub.Factory(), scheduler.SortName: hub.SortFactory()}
 	var completed []config.KubeSchedulerProfile
 	cfg := &cc.ComponentConfig
 	sched, err := kubescheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory,

@@ -164,6 +164,25 @@ func podGroupCases() map[string]validationCase {
 			want:   `spec.priority: Forbidden: field is immutable once it is filled in`,
 		},
 
+		"preemptionPolicy unknown": {
+			create: `{schedulingPolicy: {basic: {}}, preemptionPolicy: Sometimes}`,
+			want:   incomplete(`spec.preemptionPolicy: Unsupported value: "Sometimes": supported values: "Never", "PreemptLowerPriority"`),
+		},
+		"preemptionPolicy filled in": {
+			create: `{schedulingPolicy: {basic: {}}, priority: 0}`,
+			update: `{schedulingPolicy: {basic: {}}, priority: 0, preemptionPolicy: Never}`,
+		},
+		"preemptionPolicy changed": {
+			create: `{schedulingPolicy: {basic: {}}, preemptionPolicy: Never}`,
+			update: `{schedulingPolicy: {basic: {}}, preemptionPolicy: PreemptLowerPriority}`,
+			want:   `spec.preemptionPolicy: Forbidden: field is immutable once it is filled in`,
+		},
+		"preemptionPolicy removed": {
+			create: `{schedulingPolicy: {basic: {}}, preemptionPolicy: Never}`,
+			update: `{schedulingPolicy: {basic: {}}}`,
+			want:   `spec.preemptionPolicy: Forbidden: field is immutable once it is filled in`,
+		},
+
 		"all filled in from the template": {
 			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}}`,
 			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: PodGroup, priorityClassName: high, priority: 1000, queueName: q}`,

@@ -134,6 +134,15 @@ func workloadCases() map[string]validationCase {
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
 			want:   `spec.podGroupTemplates[0].priority: Forbidden: field is immutable once it is filled in`,
 		},
+		"preemptionPolicy filled in": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 0}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 0, preemptionPolicy: Never}]}`,
+		},
+		"preemptionPolicy changed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, preemptionPolicy: Never}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, preemptionPolicy: PreemptLowerPriority}]}`,
+			want:   `spec.podGroupTemplates[0].preemptionPolicy: Forbidden: field is immutable once it is filled in`,
+		},
 	} {
 		cases[title] = tc
 	}

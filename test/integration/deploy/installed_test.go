@@ -35,6 +35,7 @@ func TestInstalled(t *testing.T) {
 			"devices are allocated":                 testDevices,
 			"a pod that does not fit is told again": testRetry,
 			"the endpoints":                         testEndpoints,
+			"the admission policies":                testAdmission,
 		} {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()

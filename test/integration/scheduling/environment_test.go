@@ -127,6 +127,9 @@ profiles:
     multiPoint:
       enabled: [{name: Reprieve}]
       disabled: [{name: DefaultPreemption}]
+    queueSort:
+      enabled: [{name: ReprievePrioritySort}]
+      disabled: [{name: PrioritySort}]
     preFilter:
       enabled: [{name: Reprieve}]
 `, name)

@@ -1,0 +1,69 @@
+package v1alpha1
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+func TestDecode(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		yaml    string
+		want    func(*ReprieveArgs) bool
+		wantErr string
+	}{
+		"nothing":                        {yaml: "", want: func(a *ReprieveArgs) bool { return *a.WorkloadAware && a.Gang.PermitTimeout.Duration == time.Minute }},
+		"a switch":                       {yaml: "workloadAware: false", want: func(a *ReprieveArgs) bool { return !*a.WorkloadAware && *a.Asynchronous }},
+		"a duration":                     {yaml: "gang: {permitTimeout: 30s}", want: func(a *ReprieveArgs) bool { return a.Gang.PermitTimeout.Duration == 30*time.Second }},
+		"an explicit zero":               {yaml: "search: {packingMembers: 0}", want: func(a *ReprieveArgs) bool { return *a.Search.PackingMembers == 0 && *a.Search.PackingNodes == 64 }},
+		"its version and kind":           {yaml: "{apiVersion: config.reprieve.dev/v1alpha1, kind: ReprieveArgs}", want: func(*ReprieveArgs) bool { return true }},
+		"another version":                {yaml: "apiVersion: config.reprieve.dev/v9", wantErr: `apiVersion: Unsupported value: "config.reprieve.dev/v9"`},
+		"another kind":                   {yaml: "kind: NodeResourcesFitArgs", wantErr: `kind: Unsupported value: "NodeResourcesFitArgs"`},
+		"an unknown field":               {yaml: "workloadaware: false", wantErr: `unknown field "workloadaware"`},
+		"an unknown field further down":  {yaml: "gang: {timeout: 1s}", wantErr: `unknown field "gang.timeout"`},
+		"a field given twice":            {yaml: "asynchronous: true\nasynchronous: false", wantErr: `"asynchronous" already set`},
+		"a switch that is none":          {yaml: "asynchronous: maybe", wantErr: "asynchronous"},
+		"a duration without a unit":      {yaml: "gang: {permitTimeout: '30'}", wantErr: "missing unit in duration"},
+		"a negative duration":            {yaml: "gang: {settleTime: -1s}", wantErr: `gang.settleTime: Invalid value: "-1s": must be between 0s and 1m0s`},
+		"a timeout that is too short":    {yaml: "gang: {permitTimeout: 1ms}", wantErr: `gang.permitTimeout: Invalid value: "1ms"`},
+		"a longest that is the shortest": {yaml: "retry: {initialBackoff: 1m}", wantErr: `retry.maxBackoff: Invalid value: "30s": must not be less than initialBackoff, 1m0s`},
+		"a number out of range":          {yaml: "search: {packingMembers: 65}", wantErr: "search.packingMembers: Invalid value: 65: must be between 0 and 64"},
+		"a number beyond int32":          {yaml: "search: {packingSteps: 99999999999}", wantErr: "packingSteps"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Decode(&runtime.Unknown{Raw: []byte(c.yaml)})
+			if c.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wantErr) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("error %q, want one line with %q", err, c.wantErr)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.want(got) {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
+func TestDecodeOtherForms(t *testing.T) {
+	t.Parallel()
+	if got, err := Decode(nil); err != nil || !*got.Asynchronous {
+		t.Errorf("%+v, %v for no arguments; want the defaults", got, err)
+	}
+	given := &ReprieveArgs{Gang: GangArgs{SettleTime: &metav1.Duration{Duration: time.Second}}}
+	if got, err := Decode(given); err != nil || got.Gang.SettleTime.Duration != time.Second || given.WorkloadAware != nil {
+		t.Errorf("%+v, %v; want the given value, and the given arguments as they were", got, err)
+	}
+	if _, err := Decode(&runtime.Unknown{Raw: []byte("[1]")}); err == nil {
+		t.Error("no error for a list")
+	}
+}

@@ -1,0 +1,29 @@
+package v1alpha1
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// SetDefaults fills in everything that is left out.
+func SetDefaults(args *ReprieveArgs) {
+	args.APIVersion, args.Kind = APIVersion, Kind
+	fill(&args.WorkloadAware, true)
+	fill(&args.Asynchronous, true)
+	fill(&args.PreemptionToleration, true)
+	fill(&args.Gang.PermitTimeout, metav1.Duration{Duration: time.Minute})
+	fill(&args.Gang.SettleTime, metav1.Duration{Duration: 100 * time.Millisecond})
+	fill(&args.Retry.InitialBackoff, metav1.Duration{Duration: time.Second})
+	fill(&args.Retry.MaxBackoff, metav1.Duration{Duration: 30 * time.Second})
+	fill(&args.Search.PackingMembers, 16)
+	fill(&args.Search.PackingNodes, 64)
+	fill(&args.Search.PackingSteps, 4000)
+}
+
+func fill[T any](field **T, value T) {
+	if *field == nil {
+		*field = ptr.To(value)
+	}
+}

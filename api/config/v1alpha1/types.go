@@ -1,0 +1,117 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// APIVersion and Kind are what arguments may say of themselves. Both may be left out.
+const (
+	APIVersion = "config.reprieve.dev/v1alpha1"
+	Kind       = "ReprieveArgs"
+)
+
+// ReprieveArgs are the arguments of the plugin Reprieve in one profile.
+//
+// +kubebuilder:object:root=true
+type ReprieveArgs struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// workloadAware is whether this profile plans and preempts whole workloads (KEP-5710). With false, what
+	// remains is preemption pod by pod as kube-scheduler has it: PodGroups of pods that this profile schedules
+	// are neither planned as gangs nor counted as preemption units, on either side. It may be switched back and
+	// forth over restarts while work runs.
+	//
+	// Default: true
+	//
+	// Example: false
+	WorkloadAware *bool `json:"workloadAware,omitempty"`
+
+	// asynchronous is whether the calls of a preemption run beside the scheduling cycle (KEP-4832). With false,
+	// the cycle waits until the last victim is on its way out.
+	//
+	// Default: true
+	//
+	// Example: false
+	Asynchronous *bool `json:"asynchronous,omitempty"`
+
+	// preemptionToleration is whether preemptors of this profile respect the toleration annotations of their
+	// victims' PriorityClasses.
+	//
+	// Default: true
+	//
+	// Example: false
+	PreemptionToleration *bool `json:"preemptionToleration,omitempty"`
+
+	// gang says how long the steps of placing a gang may take.
+	Gang GangArgs `json:"gang,omitempty"`
+
+	// retry says when a preemption whose calls have failed is tried again.
+	Retry RetryArgs `json:"retry,omitempty"`
+
+	// search bounds the parts of the victim search whose cost grows faster than the cluster.
+	Search SearchArgs `json:"search,omitempty"`
+}
+
+// GangArgs are the times of placing a gang.
+type GangArgs struct {
+	// permitTimeout is how long members that have a node wait for the rest of their gang. Members follow each
+	// other within one pass of the queue, so only a failure lets it run out; then the gang is planned anew.
+	// At least 1s.
+	//
+	// Default: 1m
+	//
+	// Example: 30s
+	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
+
+	// settleTime is how long changes to a gang that come in numbers, members being created above all, are gathered
+	// before it is planned again. At most 1m.
+	//
+	// Default: 100ms
+	//
+	// Example: 500ms
+	SettleTime *metav1.Duration `json:"settleTime,omitempty"`
+}
+
+// RetryArgs are the delays between preemptions whose calls fail.
+type RetryArgs struct {
+	// initialBackoff is the delay after the second failure in a row; the first is followed by another try at
+	// once. It doubles with each further failure. More than 0.
+	//
+	// Default: 1s
+	//
+	// Example: 2s
+	InitialBackoff *metav1.Duration `json:"initialBackoff,omitempty"`
+
+	// maxBackoff is the longest delay. Not less than initialBackoff.
+	//
+	// Default: 30s
+	//
+	// Example: 1m
+	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
+}
+
+// SearchArgs bound the victim search. Larger values find room in more of the cases in which members of several
+// kinds compete for the same nodes, and take longer.
+type SearchArgs struct {
+	// packingMembers is the largest gang for which all placements are searched through where simpler ways of
+	// packing it fail. Between 0 and 64.
+	//
+	// Default: 16
+	//
+	// Example: 24
+	PackingMembers *int32 `json:"packingMembers,omitempty"`
+
+	// packingNodes is the largest cluster for which that is done. Between 0 and 1024.
+	//
+	// Default: 64
+	//
+	// Example: 128
+	PackingNodes *int32 `json:"packingNodes,omitempty"`
+
+	// packingSteps is the most steps of one such search. Between 0 and 1000000.
+	//
+	// Default: 4000
+	//
+	// Example: 20000
+	PackingSteps *int32 `json:"packingSteps,omitempty"`
+}

@@ -1,0 +1,49 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Validate says what is wrong with arguments whose defaults are filled in, each error with the path of its field.
+func Validate(args *ReprieveArgs) field.ErrorList {
+	var errs field.ErrorList
+	if args.APIVersion != APIVersion {
+		errs = append(errs, field.NotSupported(field.NewPath("apiVersion"), args.APIVersion, []string{APIVersion}))
+	}
+	if args.Kind != Kind {
+		errs = append(errs, field.NotSupported(field.NewPath("kind"), args.Kind, []string{Kind}))
+	}
+	gang := field.NewPath("gang")
+	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, 24*time.Hour)...)
+	errs = append(errs, duration(gang.Child("settleTime"), args.Gang.SettleTime, 0, time.Minute)...)
+	retry := field.NewPath("retry")
+	errs = append(errs, duration(retry.Child("initialBackoff"), args.Retry.InitialBackoff, time.Millisecond, time.Hour)...)
+	errs = append(errs, duration(retry.Child("maxBackoff"), args.Retry.MaxBackoff, time.Millisecond, 24*time.Hour)...)
+	if args.Retry.MaxBackoff.Duration < args.Retry.InitialBackoff.Duration {
+		errs = append(errs, field.Invalid(retry.Child("maxBackoff"), args.Retry.MaxBackoff.Duration.String(),
+			"must not be less than initialBackoff, "+args.Retry.InitialBackoff.Duration.String()))
+	}
+	search := field.NewPath("search")
+	errs = append(errs, number(search.Child("packingMembers"), args.Search.PackingMembers, 64)...)
+	errs = append(errs, number(search.Child("packingNodes"), args.Search.PackingNodes, 1024)...)
+	errs = append(errs, number(search.Child("packingSteps"), args.Search.PackingSteps, 1_000_000)...)
+	return errs
+}
+
+func duration(path *field.Path, d *metav1.Duration, least, most time.Duration) field.ErrorList {
+	if d.Duration < least || d.Duration > most {
+		return field.ErrorList{field.Invalid(path, d.Duration.String(), "must be between "+least.String()+" and "+most.String())}
+	}
+	return nil
+}
+
+func number(path *field.Path, n *int32, most int32) field.ErrorList {
+	if *n < 0 || *n > most {
+		return field.ErrorList{field.Invalid(path, *n, fmt.Sprintf("must be between 0 and %d", most))}
+	}
+	return nil
+}

@@ -1,0 +1,9 @@
+// Package deploy holds what Reprieve adds to a cluster's API, wherever the scheduler itself runs.
+package deploy
+
+import "embed"
+
+// API holds the manifests of the CustomResourceDefinitions and of the admission policies.
+//
+//go:embed crds/*.yaml admission-*.yaml
+var API embed.FS

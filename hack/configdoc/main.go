@@ -1,0 +1,168 @@
+// Command configdoc writes docs/configuration.md from the types of api/config/v1alpha1: a section for each field,
+// with what its comment says, its default and its example.
+package main
+
+import (
+	"bytes"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+)
+
+//go:embed intro.md
+var intro string
+
+func main() {
+	source := flag.String("source", "api/config/v1alpha1/types.go", "the file with the types")
+	out := flag.String("out", "docs/configuration.md", "the file to write")
+	flag.Parse()
+	if err := run(*source, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "configdoc:", err)
+		os.Exit(1)
+	}
+}
+
+func run(source, out string) error {
+	types, err := structs(source)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	b.WriteString(intro)
+	w := &writer{types: types, out: &b}
+	if err := w.fields("ReprieveArgs", nil); err != nil {
+		return err
+	}
+	return os.WriteFile(out, b.Bytes(), 0o644)
+}
+
+// structs finds the struct types of a Go file.
+func structs(file string) (map[string]*ast.StructType, error) {
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+	if err != nil {
+		return nil, fmt.Errorf("read the types: %w", err)
+	}
+	out := make(map[string]*ast.StructType)
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.TypeSpec); ok {
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				out[spec.Name.Name] = s
+			}
+		}
+		return true
+	})
+	return out, nil
+}
+
+type writer struct {
+	types map[string]*ast.StructType
+	out   *bytes.Buffer
+}
+
+// fields writes a section for each field of a type, those of nested types included.
+func (w *writer) fields(typeName string, path []string) error {
+	s, ok := w.types[typeName]
+	if !ok {
+		return fmt.Errorf("there is no type %s", typeName)
+	}
+	for _, field := range s.Fields.List {
+		name := jsonName(field)
+		if name == "" {
+			continue
+		}
+		at := append(path[:len(path):len(path)], name)
+		doc, err := parseDoc(field.Doc.Text(), name)
+		if err != nil {
+			return fmt.Errorf("field %s: %w", strings.Join(at, "."), err)
+		}
+		kind := typeOf(field.Type)
+		if _, nested := w.types[kind]; nested {
+			fmt.Fprintf(w.out, "\n## %s\n\n%s\n", strings.Join(at, "."), doc.text)
+			if err := w.fields(kind, at); err != nil {
+				return err
+			}
+			continue
+		}
+		if doc.standard == "" || doc.example == "" {
+			return fmt.Errorf("field %s: its comment needs a line \"Default: …\" and a line \"Example: …\"", strings.Join(at, "."))
+		}
+		fmt.Fprintf(w.out, "\n### %s\n\n%s\n\nA %s; by default %s.\n\n```yaml\n%s```\n",
+			strings.Join(at, "."), doc.text, kind, doc.standard, nest(at, doc.example))
+	}
+	return nil
+}
+
+// jsonName is the name of a field in YAML; "" for one that is inlined.
+func jsonName(field *ast.Field) string {
+	if field.Tag == nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("json"), ",")
+	return name
+}
+
+// typeOf names a type for people.
+func typeOf(e ast.Expr) string {
+	switch t := e.(type) {
+	case *ast.StarExpr:
+		return typeOf(t.X)
+	case *ast.SelectorExpr:
+		return strings.ToLower(t.Sel.Name)
+	case *ast.Ident:
+		switch t.Name {
+		case "bool":
+			return "boolean"
+		case "int32", "int64":
+			return "number"
+		default:
+			return t.Name
+		}
+	default:
+		return fmt.Sprintf("%T", e)
+	}
+}
+
+// fieldDoc is a field's comment in parts.
+type fieldDoc struct{ text, standard, example string }
+
+func parseDoc(comment, name string) (fieldDoc, error) {
+	var d fieldDoc
+	var text []string
+	for _, paragraph := range strings.Split(strings.TrimSpace(comment), "\n\n") {
+		line := strings.Join(strings.Fields(paragraph), " ")
+		switch {
+		case strings.HasPrefix(line, "Default: "):
+			d.standard = "`" + strings.TrimPrefix(line, "Default: ") + "`"
+		case strings.HasPrefix(line, "Example: "):
+			d.example = strings.TrimPrefix(line, "Example: ")
+		default:
+			text = append(text, line)
+		}
+	}
+	d.text = strings.Join(text, "\n\n")
+	if !strings.HasPrefix(d.text, name+" ") {
+		return d, errors.New("its comment does not start with its name")
+	}
+	d.text = "`" + name + "`" + strings.TrimPrefix(d.text, name)
+	return d, nil
+}
+
+// nest writes a value as YAML under its path.
+func nest(path []string, value string) string {
+	var b strings.Builder
+	for i, name := range path {
+		b.WriteString(strings.Repeat("  ", i) + name + ":")
+		if i == len(path)-1 {
+			b.WriteString(" " + value)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+const (
+	// firstFinishDelay and longestFinishDelay bound how long a preemption that cannot be finished is put off.
+	firstFinishDelay   = 50 * time.Millisecond
+	longestFinishDelay = 30 * time.Second
+	// finishWorkers is how many groups are finished at a time: after a crash there may be many.
+	finishWorkers = 8
+)
+
+// newFinishController makes the controller that finishes preemptions which have begun.
+func newFinishController(in Inputs) (controller.Controller, error) {
+	c, err := controller.NewUnmanaged("podgroup-disruption", controller.Options{
+		Reconciler:              in.Finisher,
+		MaxConcurrentReconciles: finishWorkers,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstFinishDelay, longestFinishDelay),
+		// One process holds one leader; tests run several.
+		SkipNameValidation: ptr.To(true),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make controller podgroup-disruption: %w", err)
+	}
+	for _, src := range []source.Source{
+		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
+		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(groupOfPod)},
+		in.Evicted,
+	} {
+		if err := c.Watch(src); err != nil {
+			return nil, fmt.Errorf("watch for podgroup-disruption: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// groupOfPod asks for the group of a pod to be looked at.
+func groupOfPod(_ context.Context, obj client.Object) []reconcile.Request {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		if key, ok := gang.GroupOf(pod); ok {
+			return []reconcile.Request{{NamespacedName: key}}
+		}
+	}
+	return nil
+}

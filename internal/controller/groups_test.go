@@ -1,0 +1,74 @@
+package controller
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// TestGroupsTellOfWhatBearsOnScheduling and of nothing else.
+func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		change func(*v1alpha1.PodGroup)
+		want   bool
+	}{
+		"nothing":     {func(*v1alpha1.PodGroup) {}, false},
+		"a label":     {func(pg *v1alpha1.PodGroup) { pg.Labels = map[string]string{"a": "b"} }, false},
+		"its counts":  {func(pg *v1alpha1.PodGroup) { pg.Status.Running = 7 }, false},
+		"a condition": {func(pg *v1alpha1.PodGroup) { pg.Status.Conditions = []metav1.Condition{{Type: "x"}} }, false},
+		"its start":   {func(pg *v1alpha1.PodGroup) { pg.Status.StartTime = &metav1.Time{Time: time.Unix(9, 0)} }, true},
+		"its priority": {func(pg *v1alpha1.PodGroup) {
+			pg.Spec.Priority = ptr.To[int32](9)
+		}, true},
+		"who goes": {func(pg *v1alpha1.PodGroup) {
+			pg.Status.Disruption = &v1alpha1.PodGroupDisruption{Pods: []v1alpha1.DisruptedPod{{Name: "p"}}}
+		}, true},
+		"it is another one": {func(pg *v1alpha1.PodGroup) { pg.UID = "other" }, true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var told []types.NamespacedName
+			groups := &Groups{}
+			h := groups.handler(readPodGroup, func(key types.NamespacedName) {
+				if g, ok := groups.Group(key); ok && len(told) == 0 && g.MinCount != 2 {
+					t.Errorf("Told of %+v", g)
+				}
+				told = append(told, key)
+			})
+			pg := gangGroup(2)
+			h.OnAdd(pg, true)
+			after := pg.DeepCopy()
+			c.change(after)
+			h.OnUpdate(pg, after)
+			want := []types.NamespacedName{groupKey}
+			if c.want {
+				want = append(want, groupKey)
+			}
+			if !slices.Equal(told, want) {
+				t.Errorf("Told of %v, want %v", told, want)
+			}
+			h.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: after})
+			if _, ok := groups.Group(groupKey); ok || len(told) != len(want)+1 {
+				t.Errorf("It is still there: %t; told of %v", ok, told)
+			}
+		})
+	}
+}
+
+func readPodGroup(obj any) (*gang.Group, bool) {
+	pg, ok := obj.(*v1alpha1.PodGroup)
+	if !ok {
+		return nil, false
+	}
+	return gang.FromPodGroup(pg), true
+}

@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
+	schedulingapi "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// priorities resolves PriorityClasses as the admission of Pods does (KEP-5710, "Pod Group priorities").
+type priorities struct {
+	classes schedulinglisters.PriorityClassLister
+}
+
+// resolution is what a PriorityClass comes to.
+type resolution struct {
+	priority int32
+	policy   corev1.PreemptionPolicy
+}
+
+// of resolves a class: the named one, else the global default, else priority 0. It returns nil while the named
+// class does not exist.
+func (p priorities) of(name string) (*resolution, error) {
+	if name == "" {
+		return p.byDefault()
+	}
+	class, err := p.classes.Get(name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return wellKnown(name), nil
+	case err != nil:
+		return nil, fmt.Errorf("get PriorityClass %q: %w", name, err)
+	}
+	return resolutionOf(class), nil
+}
+
+// byDefault is what the global default class comes to. Of several, the lowest counts, as for Pods.
+func (p priorities) byDefault() (*resolution, error) {
+	all, err := p.classes.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list PriorityClasses: %w", err)
+	}
+	out := &resolution{priority: int32(scheduling.DefaultPriorityWhenNoDefaultClassExists), policy: corev1.PreemptLowerPriority}
+	found := false
+	for _, class := range all {
+		if class.GlobalDefault && (!found || class.Value < out.priority) {
+			out, found = resolutionOf(class), true
+		}
+	}
+	return out, nil
+}
+
+func resolutionOf(class *schedulingv1.PriorityClass) *resolution {
+	return &resolution{
+		priority: class.Value,
+		policy:   ptr.Deref(class.PreemptionPolicy, corev1.PreemptLowerPriority),
+	}
+}
+
+// wellKnown are the classes whose values are part of the API. The API server creates them, and creates them
+// again, but a name may be resolved before it has.
+func wellKnown(name string) *resolution {
+	for _, class := range schedulingapi.SystemPriorityClasses() {
+		if class.Name == name {
+			return resolutionOf(class)
+		}
+	}
+	return nil
+}
+
+// fill fills in what a class gives, where it is not filled in yet. It reports false while the class does not
+// exist.
+func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
+	if policy.Priority != nil && policy.PreemptionPolicy != nil {
+		return true, nil
+	}
+	found, err := p.of(ptr.Deref(policy.PriorityClassName, ""))
+	switch {
+	case err != nil:
+		return false, err
+	case found == nil && policy.Priority != nil:
+		// The class has gone since it gave the priority. What it said of preemption cannot be known, so nobody
+		// is preempted.
+		policy.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+		return true, nil
+	case found == nil:
+		return false, nil
+	}
+	if policy.Priority == nil {
+		policy.Priority = &found.priority
+	}
+	if policy.PreemptionPolicy == nil {
+		policy.PreemptionPolicy = &found.policy
+	}
+	return true, nil
+}

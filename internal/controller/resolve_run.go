@@ -1,0 +1,133 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// newResolveControllers makes the controllers that fill in PodGroups and Workloads.
+func newResolveControllers(in Inputs) ([]controller.Controller, error) {
+	classes := in.Informers.Scheduling().V1().PriorityClasses()
+	waiting := waiting{in.Client}
+	groups, err := newResolveController("podgroup-resolve",
+		NewResolver(in.Client, classes.Lister(), in.Registry, in.Recorder),
+		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{},
+			predicate.TypedGenerationChangedPredicate[*v1alpha1.PodGroup]{}),
+		source.Kind(in.Cache, &v1alpha1.Workload{}, handler.TypedEnqueueRequestsFromMapFunc(waiting.groupsOfWorkload)),
+		&source.Informer{Informer: classes.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(waiting.groupsForClass)},
+	)
+	if err != nil {
+		return nil, err
+	}
+	workloads, err := newResolveController("workload-resolve",
+		NewWorkloadResolver(in.Client, classes.Lister(), in.Recorder),
+		source.Kind(in.Cache, &v1alpha1.Workload{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.Workload]{},
+			predicate.TypedGenerationChangedPredicate[*v1alpha1.Workload]{}),
+		&source.Informer{Informer: classes.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(waiting.workloadsForClass)},
+	)
+	if err != nil {
+		return nil, err
+	}
+	return []controller.Controller{groups, workloads}, nil
+}
+
+func newResolveController(name string, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
+	c, err := controller.NewUnmanaged(name, controller.Options{
+		Reconciler: r,
+		// One process holds one leader; tests run several.
+		SkipNameValidation: ptr.To(true),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make controller %s: %w", name, err)
+	}
+	for _, src := range sources {
+		if err := c.Watch(src); err != nil {
+			return nil, fmt.Errorf("watch for %s: %w", name, err)
+		}
+	}
+	return c, nil
+}
+
+// waiting finds those that something may help which has come or changed.
+type waiting struct{ client client.Reader }
+
+// groups are the PodGroups that have not been filled in and match.
+func (w waiting) groups(ctx context.Context, matches func(*v1alpha1.PodGroup) bool, opts ...client.ListOption) []reconcile.Request {
+	var list v1alpha1.PodGroupList
+	// The only errors of a cache's lists are unknown types and namespaces.
+	if err := w.client.List(ctx, &list, opts...); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		if pg := &list.Items[i]; isOpen(&pg.Spec.PodGroupPolicy) && matches(pg) {
+			out = append(out, requestFor(pg))
+		}
+	}
+	return out
+}
+
+// groupsOfWorkload are those that are made from the Workload's templates.
+func (w waiting) groupsOfWorkload(ctx context.Context, made *v1alpha1.Workload) []reconcile.Request {
+	return w.groups(ctx, func(pg *v1alpha1.PodGroup) bool {
+		return pg.Spec.PodGroupTemplateRef != nil && pg.Spec.PodGroupTemplateRef.WorkloadName == made.Name
+	}, client.InNamespace(made.Namespace))
+}
+
+// groupsForClass are those of a PriorityClass, and those that the global default may be for.
+func (w waiting) groupsForClass(ctx context.Context, obj client.Object) []reconcile.Request {
+	class, ok := obj.(*schedulingv1.PriorityClass)
+	if !ok {
+		return nil
+	}
+	return w.groups(ctx, func(pg *v1alpha1.PodGroup) bool { return isFor(class, &pg.Spec.PodGroupPolicy) })
+}
+
+// workloadsForClass are those with a template of a PriorityClass, or that the global default may be for.
+func (w waiting) workloadsForClass(ctx context.Context, obj client.Object) []reconcile.Request {
+	class, ok := obj.(*schedulingv1.PriorityClass)
+	if !ok {
+		return nil
+	}
+	var list v1alpha1.WorkloadList
+	if err := w.client.List(ctx, &list); err != nil {
+		return nil
+	}
+	var out []reconcile.Request
+	for i := range list.Items {
+		for j := range list.Items[i].Spec.PodGroupTemplates {
+			policy := &list.Items[i].Spec.PodGroupTemplates[j].PodGroupPolicy
+			if isOpen(policy) && isFor(class, policy) {
+				out = append(out, requestFor(&list.Items[i]))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// isOpen reports whether something is left to be filled in.
+func isOpen(policy *v1alpha1.PodGroupPolicy) bool {
+	return policy.SchedulingPolicy == nil || policy.Priority == nil || policy.PreemptionPolicy == nil
+}
+
+// isFor reports whether a policy may take its priority from the class.
+func isFor(class *schedulingv1.PriorityClass, policy *v1alpha1.PodGroupPolicy) bool {
+	return ptr.Deref(policy.PriorityClassName, class.Name) == class.Name
+}
+
+func requestFor(obj client.Object) reconcile.Request {
+	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}}
+}

@@ -1,0 +1,66 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// WorkloadResolver fills in the priorities of a Workload's templates, each from its class. So all PodGroups that
+// are made from a template have the same, however late they are made.
+type WorkloadResolver struct {
+	client     client.Client
+	priorities priorities
+	recorder   events.EventRecorder
+}
+
+var _ reconcile.Reconciler = (*WorkloadResolver)(nil)
+
+// NewWorkloadResolver returns a WorkloadResolver that writes with client, finds PriorityClasses in classes and
+// tells of missing ones with recorder.
+func NewWorkloadResolver(c client.Client, classes schedulinglisters.PriorityClassLister, recorder events.EventRecorder) *WorkloadResolver {
+	return &WorkloadResolver{client: c, priorities: priorities{classes}, recorder: recorder}
+}
+
+// Reconcile fills in the templates of one Workload. One whose class does not exist is left alone.
+func (r *WorkloadResolver) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var w v1alpha1.Workload
+	if err := r.client.Get(ctx, req.NamespacedName, &w); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if w.DeletionTimestamp != nil {
+		return reconcile.Result{}, nil
+	}
+	before := w.DeepCopy()
+	changed := false
+	for i := range w.Spec.PodGroupTemplates {
+		t := &w.Spec.PodGroupTemplates[i]
+		found, err := r.priorities.fill(&t.PodGroupPolicy)
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("fill in template %s of Workload %s: %w", t.Name, req, err)
+		}
+		if !found {
+			before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("Workload"))
+			r.recorder.Eventf(before, nil, corev1.EventTypeWarning, v1alpha1.ReasonPriorityClassNotFound, actionResolving,
+				"template %s waits for PriorityClass %q, which gives it its priority and does not exist",
+				t.Name, ptr.Deref(t.PriorityClassName, ""))
+		}
+		changed = changed || changedPolicy(&before.Spec.PodGroupTemplates[i].PodGroupPolicy, &t.PodGroupPolicy)
+	}
+	if !changed {
+		return reconcile.Result{}, nil
+	}
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Patch(ctx, &w, patch); err != nil {
+		return retryConflict(fmt.Errorf("fill in the templates of Workload %s: %w", req, err))
+	}
+	return reconcile.Result{}, nil
+}

@@ -1,0 +1,360 @@
+package eviction
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	k8smetrics "k8s.io/component-base/metrics"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// bench is an Executor on clients that fail when a test says so. That a real API server keeps the UID
+// precondition is shown in test/integration/eviction.
+type bench struct {
+	t        *testing.T
+	executor *Executor
+	pods     *fake.Clientset
+	groups   client.Client
+	events   *events.FakeRecorder
+	registry k8smetrics.KubeRegistry
+	clock    *clocktesting.FakeClock
+
+	mu sync.Mutex
+	// calls are the writes, in their order, such as "list g", "mark p", "delete p", "nominate p", "end g".
+	calls []string
+	// fail is asked before every write. An errAfter is answered once the write has been made.
+	fail func(call string) error
+	// over are the groups that the Executor said it had done with.
+	over []string
+}
+
+// errAfter is the error of a call that has come through all the same.
+type errAfter struct{ error }
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	b := &bench{
+		t: t, events: events.NewFakeRecorder(1000), registry: k8smetrics.NewKubeRegistry(),
+		clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), fail: func(string) error { return nil },
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	var pods []runtime.Object
+	builder := fakeclient.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodGroup{})
+	for _, object := range objects {
+		if _, ok := object.(*corev1.Pod); ok {
+			pods = append(pods, object)
+			continue
+		}
+		builder = builder.WithObjects(object)
+	}
+	b.groups = builder.WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: b.updateGroup}).Build()
+	b.pods = fake.NewClientset(pods...)
+	b.pods.PrependReactor("*", "pods", b.podCall)
+	b.executor = New(t.Context(), b.pods, b.groups, b.events, b.clock)
+	b.executor.OnEnd(func(key types.NamespacedName) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.over = append(b.over, key.Name)
+	})
+	m := metrics.New()
+	if err := m.Register(b.registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	b.executor.Measure(m)
+	return b
+}
+
+func (b *bench) note(verb, name string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	call := verb + " " + name
+	b.calls = append(b.calls, call)
+	return b.fail(call)
+}
+
+func (b *bench) updateGroup(ctx context.Context, c client.Client, sub string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	verb := "end"
+	if pg, ok := obj.(*v1alpha1.PodGroup); ok && pg.Status.Disruption != nil {
+		verb = "list"
+	}
+	err := b.note(verb, obj.GetName())
+	if after := (errAfter{}); err == nil || errors.As(err, &after) {
+		err = errors.Join(err, c.SubResource(sub).Update(ctx, obj, opts...))
+	}
+	return err
+}
+
+func (b *bench) podCall(action clienttesting.Action) (bool, runtime.Object, error) {
+	var err error
+	switch a := action.(type) {
+	case clienttesting.PatchAction:
+		verb := "mark"
+		if strings.Contains(string(a.GetPatch()), "nominatedNodeName") {
+			verb = "nominate"
+		}
+		err = b.note(verb, a.GetName())
+	case clienttesting.DeleteAction:
+		err = b.note("delete", a.GetName())
+		if after := (errAfter{}); errors.As(err, &after) {
+			gone := b.pods.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), a.GetNamespace(), a.GetName())
+			return true, nil, errors.Join(err, gone)
+		}
+	}
+	return err != nil, nil, err
+}
+
+// failing fails the calls that start like one of these.
+func (b *bench) failing(err error, calls ...string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail = func(call string) error {
+		if slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(call, c) }) {
+			return err
+		}
+		return nil
+	}
+}
+
+// made are the calls so far that start like this.
+func (b *bench) made(prefix string) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []string
+	for _, call := range b.calls {
+		if strings.HasPrefix(call, prefix) {
+			out = append(out, call)
+		}
+	}
+	return out
+}
+
+var (
+	errForbidden = apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New("no"))
+	errLost      = errors.New("connection reset by peer")
+)
+
+func uidOf(name string) types.UID { return types.UID("uid-" + name) }
+
+func pod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uidOf(name)}}
+}
+
+func group(name string) *v1alpha1.PodGroup {
+	return &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: uidOf(name)}}
+}
+
+// whole makes a group of two pods, and its pods.
+func whole(name string) []client.Object {
+	return []client.Object{group(name), pod(name + "-0"), pod(name + "-1")}
+}
+
+func victim(name string, pods ...string) core.Victim {
+	v := core.Victim{Namespace: "ns", Name: name, UID: "uid-" + name, Group: len(pods) > 0, Priority: 3, Rule: core.RuleLowerPriority}
+	if len(pods) == 0 {
+		pods = []string{name}
+	}
+	for _, p := range pods {
+		v.Pods = append(v.Pods, core.VictimPod{Namespace: "ns", Name: p, UID: "uid-" + p, Node: "n"})
+	}
+	return v
+}
+
+// order takes victims for the gang ns/urgent, whose one member is to go to node n.
+func order(victims ...core.Victim) scheduler.EvictionOrder {
+	o := scheduler.EvictionOrder{
+		Decision: core.Decision{
+			Outcome:   core.Preempts,
+			Preemptor: core.Preemptor{Namespace: "ns", Name: "urgent", UID: "uid-urgent", Gang: true, Priority: 9},
+			Victims:   victims,
+			Message:   "it fits once they are gone",
+		},
+		Victims:     map[types.UID]*corev1.Pod{},
+		Nominations: []scheduler.Nomination{{Pod: pod("urgent-0"), Node: "n"}},
+		Profile:     "main",
+		TurnBack:    func(*corev1.Pod) bool { return false },
+	}
+	for _, v := range victims {
+		for _, p := range v.Pods {
+			o.Victims[types.UID(p.UID)] = pod(p.Name)
+		}
+	}
+	return o
+}
+
+// evict carries an order out and returns what done was told. It fails the test when done is called twice.
+func (b *bench) evict(o scheduler.EvictionOrder) error {
+	b.t.Helper()
+	told := make(chan error, 2)
+	b.executor.Evict(b.t.Context(), o, func(err error) { told <- err })
+	b.executor.Wait()
+	if n := len(told); n != 1 {
+		b.t.Fatalf("Told %d times", n)
+	}
+	return <-told
+}
+
+func (b *bench) recorded() []string {
+	var out []string
+	for {
+		select {
+		case e := <-b.events.Events:
+			out = append(out, e)
+		default:
+			return out
+		}
+	}
+}
+
+func (b *bench) group(name string) *v1alpha1.PodGroup {
+	b.t.Helper()
+	var pg v1alpha1.PodGroup
+	if err := b.groups.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: name}, &pg); err != nil {
+		b.t.Fatal(err)
+	}
+	return &pg
+}
+
+// listed are the names of the pods on a group's list.
+func (b *bench) listed(name string) []string {
+	b.t.Helper()
+	d := b.group(name).Status.Disruption
+	if d == nil {
+		return nil
+	}
+	var out []string
+	for _, p := range d.Pods {
+		out = append(out, p.Name)
+	}
+	return out
+}
+
+// target is the DisruptionTarget condition of a group, as "status reason", or "".
+func (b *bench) target(name string) string {
+	b.t.Helper()
+	c := meta.FindStatusCondition(b.group(name).Status.Conditions, v1alpha1.ConditionDisruptionTarget)
+	if c == nil {
+		return ""
+	}
+	return string(c.Status) + " " + c.Reason
+}
+
+// pod reads a pod, or returns nil.
+func (b *bench) pod(name string) *corev1.Pod {
+	b.t.Helper()
+	p, err := b.pods.CoreV1().Pods("ns").Get(b.t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+// expectPods fails the test unless exactly these of the pods still exist.
+func (b *bench) expectPods(want ...string) {
+	b.t.Helper()
+	list, err := b.pods.CoreV1().Pods("ns").List(b.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var got []string
+	for i := range list.Items {
+		got = append(got, list.Items[i].Name)
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		b.t.Errorf("The pods %v are left, want %v (calls: %q)", got, want, b.calls)
+	}
+}
+
+// counted reads a counter, or the sum of a histogram, by name and result.
+func (b *bench) counted(name, operation, result string) float64 {
+	b.t.Helper()
+	families, err := b.registry.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	sum := 0.0
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if family.GetName() == "reprieve_"+name && labels["operation"] == operation && labels["result"] == result {
+				sum += m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return sum
+}
+
+// informed is what the scheduler's informers show of pods: a snapshot that a test takes.
+type informed struct {
+	store    cache.Indexer
+	finished []*corev1.Pod
+}
+
+func (i *informed) Members(types.NamespacedName) gang.Members {
+	return gang.Members{Finished: i.finished}
+}
+
+// look has the informers catch up.
+func (b *bench) look(i *informed) {
+	b.t.Helper()
+	list, err := b.pods.CoreV1().Pods("ns").List(b.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var all []any
+	for k := range list.Items {
+		all = append(all, &list.Items[k])
+	}
+	if err := i.store.Replace(all, ""); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func newInformed() *informed {
+	return &informed{store: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})}
+}
+
+// victims are whole groups of two pods each.
+func victims(prefix string, count int) []core.Victim {
+	out := make([]core.Victim, count)
+	for i := range out {
+		name := fmt.Sprintf("%s%d", prefix, i)
+		out[i] = victim(name, name+"-0", name+"-1")
+	}
+	return out
+}

@@ -1,0 +1,66 @@
+package eviction
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// teller tells both sides of a preemption, by events.
+type teller struct{ recorder events.EventRecorder }
+
+// longestNote is what the API takes as an event's note.
+const longestNote = 1024
+
+// victimPod tells a pod that it goes.
+func (t *teller) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
+	pod := &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
+	}
+	t.recorder.Eventf(pod, reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+}
+
+// victimGroup tells a group that it goes.
+func (t *teller) victimGroup(v *core.Victim, by v1alpha1.DisruptionPreemptor, message string) {
+	group := reference(v1alpha1.DisruptionPreemptor{
+		Kind: v1alpha1.PreemptorPodGroup, Namespace: v.Namespace, Name: v.Name, UID: types.UID(v.UID),
+	})
+	t.recorder.Eventf(group, reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+}
+
+// preemptor tells a preemptor whom it took.
+func (t *teller) preemptor(d *core.Decision) {
+	names := make([]string, len(d.Victims))
+	for i := range d.Victims {
+		names[i] = d.Victims[i].Namespace + "/" + d.Victims[i].Name
+	}
+	t.recorder.Eventf(reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
+		"%s: %v", d.Message, sortedNames(names))
+}
+
+// failure tells a preemptor what went wrong.
+func (t *teller) failure(d *core.Decision, err error) {
+	note := "room could not be made: " + err.Error()
+	if len(note) > longestNote {
+		note = note[:longestNote-4] + " ..."
+	}
+	t.recorder.Eventf(reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting", "%s", note)
+}
+
+// reference refers to an object in events.
+func reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
+	object := metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+	if p.Kind == v1alpha1.PreemptorPodGroup {
+		return &v1alpha1.PodGroup{
+			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
+			ObjectMeta: object,
+		}
+	}
+	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: object}
+}

@@ -1,0 +1,178 @@
+package eviction
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+)
+
+// lookAgain is how long a disruption whose pods are on their way out goes without a look, if no event says
+// that one of them has gone.
+const lookAgain = 30 * time.Second
+
+// Members lists the members of a group, those included that have finished.
+type Members interface {
+	Members(key types.NamespacedName) gang.Members
+}
+
+// Finisher brings the preemptions of whole groups to their end: it removes the pods on the list of every group
+// that no eviction of this process is working on, takes back what has been given up, and ends the disruption
+// when the last pod of the list has gone. Run it on the leader, and nowhere else.
+type Finisher struct {
+	*Executor
+	groups  client.Reader
+	pods    corelisters.PodLister
+	members Members
+}
+
+var _ reconcile.Reconciler = (*Finisher)(nil)
+
+// NewFinisher returns a Finisher that works beside an Executor. It reads PodGroups from groups, which may be a
+// cache, and looks for pods in pods, which need not have those that have finished, and in members.
+func NewFinisher(e *Executor, groups client.Reader, pods corelisters.PodLister, members Members) *Finisher {
+	e.ledger.keep()
+	return &Finisher{Executor: e, groups: groups, pods: pods, members: members}
+}
+
+// Reconcile takes one PodGroup as far as it will go. An error has it tried again, later and later.
+func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	key := req.NamespacedName
+	var pg v1alpha1.PodGroup
+	err := f.groups.Get(ctx, key, &pg)
+	if apierrors.IsNotFound(err) {
+		f.ledger.drop(key)
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", key, err)
+	}
+	known := f.ledger.read(key)
+	if known != nil && known.running > 0 {
+		// Whoever works on it says when it is done.
+		return reconcile.Result{}, nil
+	}
+	if pg.Status.Disruption == nil {
+		return f.without(ctx, key, &pg, known)
+	}
+	return f.with(ctx, key, pg.Status.Disruption)
+}
+
+// without looks after a group that has no list, as far as can be seen.
+func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1alpha1.PodGroup, known *entry) (reconcile.Result, error) {
+	if known != nil && known.withdrawn.Len() > 0 {
+		// The list may not have arrived here.
+		if err := f.withdraw(ctx, key, known.withdrawn); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
+		if err := f.intents.close(ctx, key, nil); err != nil {
+			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
+		}
+	}
+	if f.ledger.prune(key) {
+		return reconcile.Result{RequeueAfter: memory}, nil
+	}
+	return reconcile.Result{}, nil
+}
+
+// with works on the list of a group.
+func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption) (reconcile.Result, error) {
+	l := f.sort(key, d)
+	if l.withdrawn.Len() > 0 {
+		if err := f.withdraw(ctx, key, l.withdrawn); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if len(l.left) > 0 {
+		if err := f.complete(ctx, key, d, l.left); err != nil {
+			return reconcile.Result{}, err
+		}
+		l = f.sort(key, d)
+	}
+	if l.gone.Len() > 0 && l.gone.Len() == len(d.Pods)-l.withdrawn.Len() {
+		if err := f.intents.close(ctx, key, l.gone); err != nil {
+			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
+		}
+	}
+	return reconcile.Result{RequeueAfter: lookAgain}, nil
+}
+
+// list is the list of a group, sorted by what is to be done.
+type list struct {
+	// left have to be removed.
+	left []v1alpha1.DisruptedPod
+	// gone have gone, or have ended by themselves. Those that are on their way out are in neither.
+	gone sets.Set[types.UID]
+	// withdrawn are to be taken off the list.
+	withdrawn sets.Set[types.UID]
+}
+
+func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption) list {
+	m := f.members.Members(key)
+	finished := sets.New[types.UID]()
+	for _, pod := range append(m.Succeeded, m.Finished...) {
+		finished.Insert(pod.UID)
+	}
+	out := list{gone: sets.New[types.UID](), withdrawn: sets.New[types.UID]()}
+	f.ledger.at(key, func(e *entry) {
+		for _, p := range d.Pods {
+			pod, err := f.pods.Pods(key.Namespace).Get(p.Name)
+			present := err == nil && pod.UID == p.UID
+			if present {
+				e.seen.Insert(p.UID)
+			}
+			switch {
+			case e.withdrawn.Has(p.UID):
+				out.withdrawn.Insert(p.UID)
+			case finished.Has(p.UID):
+				out.gone.Insert(p.UID)
+			case present && (pod.DeletionTimestamp != nil || e.accepted.Has(p.UID)):
+			case present:
+				out.left = append(out.left, p)
+			case e.seen.Has(p.UID) || e.absent.Has(p.UID):
+				out.gone.Insert(p.UID)
+			default:
+				// What has never been seen here may not have arrived here. The API server knows.
+				out.left = append(out.left, p)
+			}
+		}
+	})
+	return out
+}
+
+// complete removes what is left of a group that somebody has begun to remove.
+func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, left []v1alpha1.DisruptedPod) error {
+	start := f.clock.Now()
+	klog.FromContext(ctx).Info("Finishing a preemption that was begun", "podGroup", key, "pods", len(left), "reason", d.Message)
+	_, err := each(left, func(p v1alpha1.DisruptedPod) error {
+		became, err := f.remover.remove(ctx, doomed{namespace: key.Namespace, name: p.Name, uid: p.UID, message: d.Message})
+		f.ledger.note(key, p.UID, became)
+		if became == accepted {
+			f.teller.victimPod(key.Namespace, p.Name, p.UID, d.Preemptor, d.Message)
+		}
+		if err != nil {
+			return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", key.Namespace, p.Name, err)
+		}
+		return nil
+	})
+	result := metrics.Success
+	if err != nil {
+		result = metrics.Failure
+	}
+	f.metrics.Ran(metrics.Completion, result, "", f.clock.Since(start))
+	return err
+}

@@ -1,0 +1,151 @@
+package eviction
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// intents writes on PodGroups what is going to happen to them. Its client reads from the API server.
+type intents struct {
+	client client.Client
+	clock  clock.PassiveClock
+}
+
+// why says who takes a victim, and by what rule.
+func why(d *core.Decision, v *core.Victim) string {
+	return fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d",
+		preemptorOf(d).Kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
+}
+
+func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
+	kind := v1alpha1.PreemptorPod
+	if d.Preemptor.Gang {
+		kind = v1alpha1.PreemptorPodGroup
+	}
+	return v1alpha1.DisruptionPreemptor{
+		Kind: kind, Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name, UID: types.UID(d.Preemptor.UID),
+	}
+}
+
+// write records that a whole group goes, with these of its pods, and returns the group as it is then. Pods of
+// an earlier intent that is not over stay on the list.
+func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
+	key := types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
+	now := metav1.NewTime(in.clock.Now())
+	return in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
+		if string(pg.UID) != v.UID {
+			return fmt.Errorf("%w: the PodGroup has been replaced by another", scheduler.ErrOutdated)
+		}
+		listed := sets.New[types.UID]()
+		next := &v1alpha1.PodGroupDisruption{Preemptor: preemptorOf(d), Rule: string(v.Rule), Message: why(d, v), Time: now}
+		for _, pod := range pods {
+			listed.Insert(pod.UID)
+			next.Pods = append(next.Pods, v1alpha1.DisruptedPod{Name: pod.Name, UID: pod.UID})
+		}
+		if before := pg.Status.Disruption; before != nil {
+			for _, p := range before.Pods {
+				if !listed.Has(p.UID) {
+					next.Pods = append(next.Pods, p)
+				}
+			}
+		}
+		pg.Status.Disruption = next
+		setTarget(pg, metav1.ConditionTrue, v1alpha1.ReasonPreemptionByScheduler, next.Message)
+		return nil
+	})
+}
+
+// withdraw takes pods off the list of a group, which stay. A group without a list has nothing to take back.
+func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, pods sets.Set[types.UID]) error {
+	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
+		if pg.Status.Disruption == nil {
+			return errNothingToChange
+		}
+		left := slices.DeleteFunc(slices.Clone(pg.Status.Disruption.Pods), func(p v1alpha1.DisruptedPod) bool { return pods.Has(p.UID) })
+		if len(left) == len(pg.Status.Disruption.Pods) {
+			return errNothingToChange
+		}
+		end(pg, left, v1alpha1.ReasonPreemptionWithdrawn, "the preemption was given up before any member was deleted")
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// close takes pods off the list of a group that have gone. The list ends with the last of them.
+func (in *intents) close(ctx context.Context, key types.NamespacedName, pods sets.Set[types.UID]) error {
+	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
+		var left []v1alpha1.DisruptedPod
+		if d := pg.Status.Disruption; d != nil {
+			left = slices.DeleteFunc(slices.Clone(d.Pods), func(p v1alpha1.DisruptedPod) bool { return pods.Has(p.UID) })
+			if len(left) == len(d.Pods) {
+				return errNothingToChange
+			}
+		} else if !meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
+			return errNothingToChange
+		}
+		end(pg, left, v1alpha1.ReasonPreemptionByScheduler, "the members that were preempted have gone")
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// end leaves these pods on the list, or ends the disruption where there are none.
+func end(pg *v1alpha1.PodGroup, left []v1alpha1.DisruptedPod, reason, message string) {
+	if len(left) > 0 {
+		pg.Status.Disruption.Pods = left
+		return
+	}
+	pg.Status.Disruption = nil
+	setTarget(pg, metav1.ConditionFalse, reason, message)
+}
+
+func setTarget(pg *v1alpha1.PodGroup, status metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&pg.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDisruptionTarget, Status: status, Reason: reason, Message: message,
+		ObservedGeneration: pg.Generation,
+	})
+}
+
+// errNothingToChange ends a change that would change nothing.
+var errNothingToChange = fmt.Errorf("nothing to change")
+
+// change writes the status of a group as edit leaves it, on top of whatever others have written meanwhile.
+func (in *intents) change(ctx context.Context, key types.NamespacedName, edit func(*v1alpha1.PodGroup) error) (*v1alpha1.PodGroup, error) {
+	var changed *v1alpha1.PodGroup
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		var pg v1alpha1.PodGroup
+		if err := in.client.Get(ctx, key, &pg); err != nil {
+			return err
+		}
+		changed = &pg
+		if err := edit(&pg); err != nil {
+			return err
+		}
+		return in.client.Status().Update(ctx, &pg)
+	})
+	if err == errNothingToChange { //nolint:errorlint // It is never wrapped.
+		return changed, nil
+	}
+	return changed, err
+}

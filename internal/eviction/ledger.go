@@ -1,0 +1,123 @@
+package eviction
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
+)
+
+// ledger is what this process knows of disrupted groups beyond what the API says: which are being worked on,
+// what has come of the calls about their pods, and what is to be taken back. It is safe for concurrent use.
+type ledger struct {
+	clock clock.PassiveClock
+
+	mu      sync.Mutex
+	entries map[types.NamespacedName]*entry
+	// kept is true where a Finisher reads the entries, and drops them in the end.
+	kept bool
+}
+
+// entry is what is known of one group. The sets are of the UIDs of pods.
+type entry struct {
+	// running counts the evictions of this process that are under way.
+	running int
+	// seen have been seen by the scheduler: when it does not see one any more, that one has gone.
+	seen sets.Set[types.UID]
+	// accepted have been deleted, and may still be on their way out; absent have been found gone.
+	accepted, absent sets.Set[types.UID]
+	// withdrawn are on the list and stay, because the preemption was given up.
+	withdrawn sets.Set[types.UID]
+	used      time.Time
+}
+
+// at changes an entry, which starts empty.
+func (l *ledger) at(key types.NamespacedName, change func(*entry)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if !ok {
+		e = &entry{
+			seen: sets.New[types.UID](), accepted: sets.New[types.UID](),
+			absent: sets.New[types.UID](), withdrawn: sets.New[types.UID](),
+		}
+		if l.entries == nil {
+			l.entries = make(map[types.NamespacedName]*entry)
+		}
+		l.entries[key] = e
+	}
+	change(e)
+	e.used = l.clock.Now()
+}
+
+// begin records that an eviction of this process works on a group from now on.
+func (l *ledger) begin(key types.NamespacedName) {
+	l.at(key, func(e *entry) { e.running++ })
+}
+
+// end records that an eviction has done with a group.
+func (l *ledger) end(key types.NamespacedName) {
+	l.at(key, func(e *entry) { e.running-- })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.kept && l.entries[key].running == 0 {
+		delete(l.entries, key)
+	}
+}
+
+// note records what has become of a pod of a group.
+func (l *ledger) note(key types.NamespacedName, uid types.UID, r removal) {
+	l.at(key, func(e *entry) {
+		switch r {
+		case accepted:
+			e.accepted.Insert(uid)
+		case absent:
+			e.absent.Insert(uid)
+		case untouched, uncertain:
+		}
+	})
+}
+
+// read returns a copy of what is known of a group; nil where there is nothing.
+func (l *ledger) read(key types.NamespacedName) *entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if !ok {
+		return nil
+	}
+	return &entry{
+		running: e.running, seen: e.seen.Clone(), accepted: e.accepted.Clone(),
+		absent: e.absent.Clone(), withdrawn: e.withdrawn.Clone(), used: e.used,
+	}
+}
+
+// prune forgets a group that nobody has had anything to do with for a while.
+func (l *ledger) prune(key types.NamespacedName) (left bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if ok && e.running == 0 && len(e.withdrawn) == 0 && l.clock.Since(e.used) > memory {
+		delete(l.entries, key)
+		ok = false
+	}
+	return ok
+}
+
+// drop forgets a group that does not exist any more.
+func (l *ledger) drop(key types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.entries[key]; ok && e.running == 0 {
+		delete(l.entries, key)
+	}
+}
+
+// keep has entries kept for a Finisher.
+func (l *ledger) keep() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.kept = true
+}

@@ -1,0 +1,120 @@
+package eviction
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+// remover deletes pods, and says on each why.
+type remover struct {
+	pods  kubernetes.Interface
+	clock clock.PassiveClock
+}
+
+// doomed is a pod that has to go.
+type doomed struct {
+	namespace, name string
+	uid             types.UID
+	message         string
+}
+
+// removal is what became of a doomed pod.
+type removal int
+
+const (
+	// untouched: nothing says that the pod goes.
+	untouched removal = iota
+	// uncertain: the call to delete it failed in a way that does not say whether it has come through.
+	uncertain
+	// accepted: it is on its way out.
+	accepted
+	// absent: no pod with that UID exists any more.
+	absent
+)
+
+// remove marks a pod and deletes it. A pod that has gone already, or whose name another one has now, is no
+// error. Its grace period is its own.
+func (r *remover) remove(ctx context.Context, pod doomed) (removal, error) {
+	if err := r.mark(ctx, pod); err != nil {
+		if isGone(err) {
+			return absent, nil
+		}
+		return untouched, fmt.Errorf("set condition %s: %w", corev1.DisruptionTarget, err)
+	}
+	err := r.pods.CoreV1().Pods(pod.namespace).Delete(ctx, pod.name, metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(pod.uid)),
+	})
+	switch {
+	case err == nil:
+		return accepted, nil
+	case isGone(err):
+		return absent, nil
+	case isRefused(err):
+		return untouched, fmt.Errorf("delete: %w", err)
+	default:
+		return uncertain, fmt.Errorf("delete: %w", err)
+	}
+}
+
+// mark sets the pod's DisruptionTarget condition. The UID in the patch keeps it from a pod that has taken the
+// name since.
+func (r *remover) mark(ctx context.Context, pod doomed) error {
+	return patchStatus(ctx, r.pods, pod.namespace, pod.name, pod.uid, map[string]any{
+		"conditions": []corev1.PodCondition{{
+			Type:               corev1.DisruptionTarget,
+			Status:             corev1.ConditionTrue,
+			Reason:             corev1.PodReasonPreemptionByScheduler,
+			Message:            pod.message,
+			LastTransitionTime: metav1.NewTime(r.clock.Now()),
+		}},
+	})
+}
+
+// patchStatus changes the status of the pod with that UID only.
+func patchStatus(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, status map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": status})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	_, err = pods.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// isGone tells that the pod with that UID does not exist any more; one with its name may.
+func isGone(err error) bool {
+	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isAnotherUID(err)
+}
+
+// isAnotherUID recognises what the API server says to a patch with the UID of a pod whose name another one
+// has now: that it will not change the UID.
+func isAnotherUID(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
+}
+
+// isRefused tells that the API server has answered, and done nothing. What is lost on the way, or fails inside
+// the server, may have been done all the same.
+func isRefused(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
+}

@@ -1,0 +1,41 @@
+package gang
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Store keeps the groups of one API as its informer shows them. A look at it allocates nothing: the order of the
+// scheduler's queue depends on it. The zero value is ready to use, and safe for concurrent use.
+type Store struct {
+	mu    sync.RWMutex
+	byKey map[types.NamespacedName]*Group
+}
+
+var _ Source = (*Store)(nil)
+
+// Set keeps a group, which nobody may change from now on.
+func (s *Store) Set(g *Group) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byKey == nil {
+		s.byKey = make(map[types.NamespacedName]*Group)
+	}
+	s.byKey[g.Key] = g
+}
+
+// Delete drops a group.
+func (s *Store) Delete(key types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byKey, key)
+}
+
+// Group returns the group of that name, or false if there is none.
+func (s *Store) Group(key types.NamespacedName) (*Group, bool) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	g, ok := s.byKey[key]
+	return g, ok
+}

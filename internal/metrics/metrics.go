@@ -1,0 +1,136 @@
+// Package metrics holds what Reprieve measures of itself, beside what kube-scheduler does. Durations are in
+// seconds, labels have few values: no UID, and no name of a pod or job.
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	k8smetrics "k8s.io/component-base/metrics"
+)
+
+const namespace = "reprieve"
+
+// Operation is what a goroutine of Reprieve does off the scheduling cycle (KEP-4832, "Monitoring Requirements").
+type Operation string
+
+const (
+	// Preemption makes the calls that carry a decision out.
+	Preemption Operation = "preemption"
+	// Completion finishes the preemption of a group that somebody began and did not finish.
+	Completion Operation = "preemption_completion"
+)
+
+// Result is how an operation ended.
+type Result string
+
+const (
+	// Success: everything was done that had to be.
+	Success Result = "success"
+	// Failure: a call failed.
+	Failure Result = "error"
+	// Abandoned: the preemptor had no more use for it.
+	Abandoned Result = "abandoned"
+)
+
+// PreemptorType tells pods from gangs.
+type PreemptorType string
+
+const (
+	// Pod is a single pod.
+	Pod PreemptorType = "pod"
+	// Gang is a gang, whose attempts count once, whatever its size.
+	Gang PreemptorType = "gang"
+)
+
+// Attempt is what came of looking for room for a preemptor.
+type Attempt string
+
+const (
+	// Fits: there is room, or will be when those have left who are leaving anyway.
+	Fits Attempt = "fits"
+	// Preempts: others have to go.
+	Preempts Attempt = "preempts"
+	// Infeasible: nothing that may be taken would help.
+	Infeasible Attempt = "infeasible"
+	// Broken: the search itself failed.
+	Broken Attempt = "error"
+)
+
+// Metrics are the metrics of one process. Nothing is recorded until they are registered. All methods are safe
+// for concurrent use.
+type Metrics struct {
+	goroutineDuration  *k8smetrics.HistogramVec
+	goroutineExecution *k8smetrics.CounterVec
+	attempts           *k8smetrics.CounterVec
+	victims            *k8smetrics.HistogramVec
+	decision           *k8smetrics.HistogramVec
+}
+
+// New makes the metrics of a process.
+func New() *Metrics {
+	return &Metrics{
+		goroutineDuration: k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
+			Namespace: namespace, Name: "goroutines_duration_seconds",
+			Help:           "How long work off the scheduling cycle took, by operation and result.",
+			Buckets:        k8smetrics.ExponentialBuckets(0.001, 2, 18),
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"operation", "result", "profile"}),
+		goroutineExecution: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
+			Namespace: namespace, Name: "goroutines_execution_total",
+			Help:           "How often work off the scheduling cycle was done, by operation and result.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"operation", "result", "profile"}),
+		attempts: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
+			Namespace: namespace, Name: "preemption_attempts_total",
+			Help:           "Searches for room for a pod or gang that did not fit, by what came of them.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"preemptor", "result", "profile"}),
+		victims: k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
+			Namespace: namespace, Name: "preemption_victims",
+			Help:           "Pods that one preemption takes, all units together.",
+			Buckets:        k8smetrics.ExponentialBuckets(1, 2, 13),
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"profile"}),
+		decision: k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
+			Namespace: namespace, Name: "preemption_decision_seconds",
+			Help:           "How long it took to find out where a pod or gang that did not fit goes, and who has to leave.",
+			Buckets:        k8smetrics.ExponentialBuckets(0.0001, 2, 16),
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"preemptor", "profile"}),
+	}
+}
+
+// Register has all metrics recorded and shown by a registry: legacyregistry.Register in a component,
+// a registry of its own in a test.
+func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
+	var errs []error
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision} {
+		if err := register(metric); err != nil {
+			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Ran records that an operation has ended, when it took that long. The profile is "" for work that is for none.
+func (m *Metrics) Ran(op Operation, result Result, profile string, took time.Duration) {
+	m.goroutineDuration.WithLabelValues(string(op), string(result), profile).Observe(took.Seconds())
+	m.goroutineExecution.WithLabelValues(string(op), string(result), profile).Inc()
+}
+
+// Attempted records what came of a search for room.
+func (m *Metrics) Attempted(who PreemptorType, came Attempt, profile string) {
+	m.attempts.WithLabelValues(string(who), string(came), profile).Inc()
+}
+
+// Decided records how long a search for room took.
+func (m *Metrics) Decided(who PreemptorType, profile string, took time.Duration) {
+	m.decision.WithLabelValues(string(who), profile).Observe(took.Seconds())
+}
+
+// Took records how many pods one preemption takes.
+func (m *Metrics) Took(pods int, profile string) {
+	m.victims.WithLabelValues(profile).Observe(float64(pods))
+}

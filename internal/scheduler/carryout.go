@@ -1,0 +1,199 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+)
+
+// carryOut does what a decision says that finds no room as things are. The pod is the one in the cycle.
+func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
+	d, pre := &made.decision, &made.pre
+	p.measure(made)
+	nodes := placements(d)
+	news := !p.hub.seats.keeps(nodes)
+	p.nominate(ctx, pre, nodes)
+	nominations := p.nominations(pre, nodes, pod)
+	p.hub.timers.cancel(pre.owner)
+	if d.Outcome == core.Infeasible {
+		p.hub.evictor.Nominate(ctx, nominations)
+		if d.RetryAt != 0 {
+			p.hub.timers.set(pre.owner, time.Unix(0, d.RetryAt))
+		}
+		p.hub.awaited.forget(pre.owner)
+		if len(made.view.held) > 0 {
+			p.hub.refuse(pod, made.view.freed)
+		}
+		status := fwk.NewStatus(fwk.Unschedulable)
+		if !pre.owner.gang {
+			// For a gang, PreFilter has said it.
+			status.AppendReason("preemption: " + d.Message)
+		}
+		// An empty node takes back what the pod may have been nominated to before.
+		return framework.NewPostFilterResultWithNominatedNode(""), status
+	}
+	if news {
+		p.displace(ctx, pre, nodes)
+	}
+	if d.Outcome == core.Preempts {
+		p.evict(ctx, made, nodes, nominations)
+	} else {
+		p.hub.evictor.Nominate(ctx, nominations)
+		p.await(pre.owner, made.leaving(nodes))
+	}
+	node := nodes[pod.UID]
+	if node != "" && p.hub.overstates(pod) {
+		// The framework would take it for more than it is. Its seat keeps the room, the evictor tells the API.
+		return nil, fwk.NewStatus(fwk.Success)
+	}
+	// An empty node, again, takes a nomination back.
+	return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(fwk.Success)
+}
+
+// measure records what came of a search for room.
+func (p *Plugin) measure(made *cycleDecision) {
+	came := metrics.Fits
+	switch made.decision.Outcome {
+	case core.Preempts:
+		came = metrics.Preempts
+	case core.Infeasible:
+		came = metrics.Infeasible
+	case core.Fits, core.Waits:
+	}
+	p.count(&made.pre, came)
+	p.hub.metrics.Decided(made.pre.kind(), p.handle.ProfileName(), made.decision.Elapsed)
+}
+
+func (p *Plugin) count(pre *preemptor, came metrics.Attempt) {
+	p.hub.metrics.Attempted(pre.kind(), came, p.handle.ProfileName())
+}
+
+func (pre *preemptor) kind() metrics.PreemptorType {
+	if pre.owner.gang {
+		return metrics.Gang
+	}
+	return metrics.Pod
+}
+
+// await has a preemptor woken when the last of the pods has gone that its placement counts as gone.
+func (p *Plugin) await(o owner, pods []*corev1.Pod) {
+	uids := make([]types.UID, len(pods))
+	for i, pod := range pods {
+		uids[i] = pod.UID
+	}
+	p.hub.awaited.expect(o, uids)
+	// What has become of them since the snapshot was taken will not be heard of again.
+	for _, pod := range pods {
+		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
+		switch {
+		case err != nil || now.UID != pod.UID:
+			p.hub.departed(pod.UID)
+		case !p.hub.isLeaving(now):
+			p.hub.stays(pod)
+		}
+	}
+}
+
+// evict hands a decision to the evictor. The preemptor is gated until the calls are done.
+func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types.UID]string, nominations []Nomination) {
+	pre := made.pre
+	order := EvictionOrder{
+		Decision:    made.decision,
+		Victims:     made.victimPods(),
+		Nominations: nominations,
+		Profile:     p.handle.ProfileName(),
+		TurnBack:    p.turnBack,
+		Wanted:      func() bool { return p.hub.seats.keeps(nodes) },
+	}
+	p.hub.startEviction(pre.owner, pre.uid)
+	p.hub.leaving.take(order.Victims, p.hub.clock.Now())
+	for _, victim := range order.Victims {
+		p.hub.mirror.unsettle(victim.Spec.NodeName)
+	}
+	p.await(pre.owner, made.leaving(nodes))
+	klog.FromContext(ctx).Info("Preempting", "preemptor", pre.owner, "victims", len(order.Victims), "decision", made.decision.Message)
+	// The cycle's context ends with the cycle, long before the last call.
+	p.hub.evictor.Evict(context.WithoutCancel(ctx), order, func(err error) {
+		if err != nil {
+			// The framework nominates the pod that was in the cycle at its end.
+			if over := ctx.Done(); over != nil {
+				<-over
+			}
+			p.evictionFailed(context.WithoutCancel(ctx), &pre, order.Victims, err)
+		}
+		over := func() {
+			p.hub.endEviction(pre.owner, pre.uid)
+			p.hub.wake(pre.owner)
+		}
+		if delay := p.hub.retryDelay(pre.owner, err); delay > 0 {
+			time.AfterFunc(delay, over)
+			return
+		}
+		over()
+	})
+}
+
+// evictionFailed takes back what was promised to a preemptor, and lets those look again who count on victims
+// that stay.
+func (p *Plugin) evictionFailed(ctx context.Context, pre *preemptor, victims map[types.UID]*corev1.Pod, err error) {
+	var begun sets.Set[types.UID]
+	var failed *EvictionError
+	if errors.As(err, &failed) {
+		begun = failed.Begun
+	}
+	p.hub.awaited.forget(pre.owner)
+	p.nominate(ctx, pre, nil)
+	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
+	for uid := range victims {
+		if !begun.Has(uid) {
+			p.hub.leaving.spare(uid)
+		}
+	}
+	for uid, victim := range victims {
+		if !begun.Has(uid) {
+			p.hub.stays(victim)
+		}
+	}
+}
+
+// victimPods are the pods that a decision takes, as the framework knows them.
+func (made *cycleDecision) victimPods() map[types.UID]*corev1.Pod {
+	byNode := make(map[string]sets.Set[types.UID])
+	for i := range made.decision.Victims {
+		for _, pod := range made.decision.Victims[i].Pods {
+			if byNode[pod.Node] == nil {
+				byNode[pod.Node] = sets.New[types.UID]()
+			}
+			byNode[pod.Node].Insert(types.UID(pod.UID))
+		}
+	}
+	pods := make(map[types.UID]*corev1.Pod)
+	for node, wanted := range byNode {
+		for _, pod := range made.view.podsByUID(node, wanted) {
+			pods[pod.UID] = pod
+		}
+	}
+	return pods
+}
+
+// leaving are the pods that have to go before a placement is free: its victims, and those on its nodes that
+// are on their way out.
+func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, pod := range made.victimPods() {
+		pods = append(pods, pod)
+	}
+	return append(pods, made.view.leavingOn(sets.New(slices.Collect(maps.Values(nodes))...))...)
+}

@@ -1,0 +1,160 @@
+package scheduler
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// leavingPods are the pods that are going to leave although nothing about the pods themselves says so yet: the
+// victims of evictions that are under way, and the members that PodGroups list as disrupted, whoever began
+// that. Planning counts them as gone, and takes none of them again. The zero value is ready to use, and safe
+// for concurrent use.
+type leavingPods struct {
+	mu sync.RWMutex
+	// victims are those of evictions of this process.
+	victims map[types.UID]*leavingVictim
+	// listed are the members that PodGroups list, and byGroup the lists.
+	listed  sets.Set[types.UID]
+	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
+}
+
+// leavingVictim is a pod that evictions take.
+type leavingVictim struct {
+	// evictions is how many.
+	evictions int
+	// gone is when it was deleted, zero before.
+	gone time.Time
+}
+
+// lag is how long the scheduler's snapshot may at most go on to have a pod that its informer has seen to go.
+const lag = time.Minute
+
+// has reports whether a pod is going to leave.
+func (l *leavingPods) has(uid types.UID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	_, victim := l.victims[uid]
+	return victim || l.listed.Has(uid)
+}
+
+// take records the victims of an eviction.
+func (l *leavingPods) take(victims map[types.UID]*corev1.Pod, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.victims, func(_ types.UID, v *leavingVictim) bool { return !v.gone.IsZero() && now.Sub(v.gone) > lag })
+	for uid := range victims {
+		l.victim(uid).evictions++
+	}
+}
+
+func (l *leavingPods) victim(uid types.UID) *leavingVictim {
+	if l.victims == nil {
+		l.victims = make(map[types.UID]*leavingVictim)
+	}
+	if l.victims[uid] == nil {
+		l.victims[uid] = &leavingVictim{}
+	}
+	return l.victims[uid]
+}
+
+// spare records that an eviction does not take a victim after all.
+func (l *leavingPods) spare(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if v := l.victims[uid]; v != nil {
+		if v.evictions--; v.evictions <= 0 && v.gone.IsZero() {
+			delete(l.victims, uid)
+		}
+	}
+}
+
+// gone records that a pod has been deleted.
+func (l *leavingPods) gone(uid types.UID, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.victims[uid] != nil || l.listed.Has(uid) {
+		l.victim(uid).gone = now
+	}
+}
+
+// placed forgets a victim that was turned back and has a place again.
+func (l *leavingPods) placed(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.victims, uid)
+}
+
+// list records which members a PodGroup lists, and returns those that it lists no more.
+func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPod) (dropped []v1alpha1.DisruptedPod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.byGroup[key]
+	if len(before) == 0 && len(pods) == 0 {
+		return nil
+	}
+	if l.listed == nil {
+		l.listed = sets.New[types.UID]()
+		l.byGroup = make(map[types.NamespacedName][]v1alpha1.DisruptedPod)
+	}
+	for _, p := range before {
+		l.listed.Delete(p.UID)
+	}
+	for _, p := range pods {
+		l.listed.Insert(p.UID)
+	}
+	if len(pods) == 0 {
+		delete(l.byGroup, key)
+	} else {
+		l.byGroup[key] = pods
+	}
+	for _, p := range before {
+		if !l.listed.Has(p.UID) {
+			dropped = append(dropped, p)
+		}
+	}
+	return dropped
+}
+
+// lists reports whether it is known that a PodGroup lists members.
+func (l *leavingPods) lists(key types.NamespacedName) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return len(l.byGroup[key]) > 0
+}
+
+// isLeaving tells which pods count as gone, because they are on their way out.
+func (h *Hub) isLeaving(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp != nil || h.leaving.has(pod.UID)
+}
+
+// KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as gone. Any
+// goroutine may call it.
+func (h *Hub) KnowsDisruption(key types.NamespacedName) bool { return h.leaving.lists(key) }
+
+// disrupted takes over which members a group lists as disrupted.
+func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
+	for _, p := range h.leaving.list(key, pods) {
+		if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
+			h.stays(pod)
+		}
+	}
+}
+
+// stays has everyone look again who counts on a pod to leave, unless it does. The pod may be as a snapshot has it.
+func (h *Hub) stays(pod *corev1.Pod) {
+	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
+		return
+	}
+	h.mirror.unsettle(pod.Spec.NodeName)
+	for _, o := range h.awaited.stays(pod.UID) {
+		h.wake(o)
+	}
+}

@@ -1,0 +1,140 @@
+package scheduler
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// newSort makes the queue's order over groups by name, with their priority; nil where it is not filled in.
+func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
+	tb.Helper()
+	store := &gang.Store{}
+	for name, priority := range groups {
+		store.Set(&gang.Group{Key: key(name), MinCount: 1, Priority: priority})
+	}
+	hub := NewHub(store, gang.NewRegistry(func(types.NamespacedName) {}), &fakeEvictor{})
+	made, err := hub.SortFactory()(context.Background(), nil, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sort, ok := made.(fwk.QueueSortPlugin)
+	if !ok || sort.Name() != SortName {
+		tb.Fatalf("Made %T %s", made, made.Name())
+	}
+	return sort
+}
+
+// queued is a pod in the queue since that second.
+func queued(name, group string, priority int32, since int64) *framework.QueuedPodInfo {
+	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod(name, group, "1", priority)}, Timestamp: time.Unix(since, 0)}
+}
+
+func TestQueueOrder(t *testing.T) {
+	t.Parallel()
+	sort := newSort(t, map[string]*int32{"low": ptr.To[int32](1), "high": ptr.To[int32](9), "also-high": ptr.To[int32](9), "unresolved": nil})
+	cases := map[string]struct {
+		first, second *framework.QueuedPodInfo
+		// tie is true where neither comes first.
+		tie bool
+	}{
+		"pods by their own priority":                     {first: queued("a", "", 5, 2), second: queued("b", "", 4, 1)},
+		"pods of one priority by time":                   {first: queued("a", "", 5, 1), second: queued("b", "", 5, 2)},
+		"pods of one priority and one time":              {first: queued("a", "", 5, 1), second: queued("b", "", 5, 1), tie: true},
+		"groups by the groups' priority":                 {first: queued("a", "high", 0, 2), second: queued("b", "low", 7, 1)},
+		"a member before a pod above its own priority":   {first: queued("a", "high", 0, 2), second: queued("b", "", 8, 1)},
+		"a pod before a member of a higher own priority": {first: queued("a", "", 2, 2), second: queued("b", "low", 7, 1)},
+		"members of one group by time":                   {first: queued("a", "high", 0, 1), second: queued("b", "high", 7, 2)},
+		"groups of one priority by time":                 {first: queued("a", "also-high", 0, 1), second: queued("b", "high", 7, 2)},
+		"a group of a pod's priority by time":            {first: queued("a", "high", 0, 1), second: queued("b", "", 9, 2)},
+		"no group of that name: the pod's own":           {first: queued("a", "gone", 7, 2), second: queued("b", "", 5, 1)},
+		"a group without a priority: the pod's own":      {first: queued("a", "unresolved", 7, 2), second: queued("b", "", 5, 1)},
+		"negative priorities come last":                  {first: queued("a", "low", -9, 2), second: queued("b", "", -1, 1)},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := sort.Less(c.first, c.second); got == c.tie {
+				t.Errorf("The first comes first: %t", got)
+			}
+			if sort.Less(c.second, c.first) {
+				t.Error("The second comes first")
+			}
+		})
+	}
+}
+
+// TestQueueOrderAllocatesNothing: it is asked for at every step through the heap, under the queue's lock.
+func TestQueueOrderAllocatesNothing(t *testing.T) {
+	sort := newSort(t, map[string]*int32{"low": ptr.To[int32](1), "high": ptr.To[int32](9)})
+	first, second := queued("a", "high", 0, 1), queued("b", "low", 0, 1)
+	if n := testing.AllocsPerRun(1000, func() { sort.Less(first, second) }); n != 0 {
+		t.Errorf("A comparison allocates %v times", n)
+	}
+}
+
+// podHeap is a queue of pods.
+type podHeap struct {
+	pods []*framework.QueuedPodInfo
+	less fwk.LessFunc
+}
+
+func (h *podHeap) Len() int           { return len(h.pods) }
+func (h *podHeap) Less(i, j int) bool { return h.less(h.pods[i], h.pods[j]) }
+func (h *podHeap) Swap(i, j int)      { h.pods[i], h.pods[j] = h.pods[j], h.pods[i] }
+func (h *podHeap) Push(x any) {
+	if p, ok := x.(*framework.QueuedPodInfo); ok {
+		h.pods = append(h.pods, p)
+	}
+}
+
+func (h *podHeap) Pop() any {
+	last := h.pods[len(h.pods)-1]
+	h.pods = h.pods[:len(h.pods)-1]
+	return last
+}
+
+// BenchmarkQueue takes a pod out of a queue of ten thousand and puts it back: half of them in 500 groups.
+func BenchmarkQueue(b *testing.B) {
+	groups := make(map[string]*int32)
+	for i := range 500 {
+		groups[fmt.Sprintf("g-%d", i)] = ptr.To(int32(i % 10))
+	}
+	for name, less := range map[string]fwk.LessFunc{
+		"PrioritySort": (&queuesort.PrioritySort{}).Less,
+		SortName:       newSort(b, groups).Less,
+	} {
+		b.Run(name, func(b *testing.B) {
+			random := rand.New(rand.NewPCG(1, 2))
+			queue := &podHeap{less: less}
+			for i := range 10000 {
+				group := ""
+				if i%2 == 0 {
+					group = fmt.Sprintf("g-%d", random.IntN(500))
+				}
+				queue.pods = append(queue.pods, queued(fmt.Sprintf("p-%d", i), group, random.Int32N(10), int64(i)))
+			}
+			heap.Init(queue)
+			b.ReportAllocs()
+			for b.Loop() {
+				p, ok := heap.Pop(queue).(*framework.QueuedPodInfo)
+				if !ok {
+					b.Fatal("no pod")
+				}
+				p.Timestamp = p.Timestamp.Add(time.Hour)
+				heap.Push(queue, p)
+			}
+		})
+	}
+}

@@ -1,0 +1,95 @@
+package scheduler
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// assumedPods are the pods that have a place in the scheduler's memory and are not bound as far as is known.
+// The zero value is ready to use, and safe for concurrent use.
+type assumedPods struct {
+	mu   sync.Mutex
+	uids sets.Set[types.UID]
+}
+
+func (a *assumedPods) insert(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.uids == nil {
+		a.uids = sets.New[types.UID]()
+	}
+	a.uids.Insert(uid)
+}
+
+func (a *assumedPods) remove(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.uids.Delete(uid)
+}
+
+func (a *assumedPods) has(uid types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.uids.Has(uid)
+}
+
+// turnBack sends a victim that waits at Permit or in PreBind back to the queue: it has not started anywhere, so
+// nothing has to be deleted. It reports false for one that is bound, or is being bound.
+func (p *Plugin) turnBack(victim *corev1.Pod) bool {
+	const why = "preempted before it was bound"
+	if now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name); err != nil || now.UID != victim.UID || now.Spec.NodeName != "" {
+		return false
+	}
+	if p.hub.turnBackWaiting(victim.UID, why) {
+		return true
+	}
+	if b := p.handle.GetPodInPreBind(victim.UID); b != nil && b.CancelPod(why) {
+		return true
+	}
+	// What is not assumed any more has been turned back already, by whomever.
+	return !p.hub.assumed.has(victim.UID)
+}
+
+// turnBackWaiting rejects a pod that waits at Permit. It reports false for one that does not wait.
+func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
+	h.rejecting.Lock()
+	defer h.rejecting.Unlock()
+	if h.rejected.Has(uid) {
+		return true
+	}
+	w := h.handle.GetWaitingPod(uid)
+	if w == nil || !w.Preempt(Name, why) {
+		return false
+	}
+	h.rejected.Insert(uid)
+	return true
+}
+
+// forgetPlace records that a pod has given its place up.
+func (h *Hub) forgetPlace(uid types.UID) {
+	h.assumed.remove(uid)
+	h.rejecting.Lock()
+	defer h.rejecting.Unlock()
+	h.rejected.Delete(uid)
+}
+
+// turnBackBinding turns back the members that are about to be bound of a gang that is short of members: it is
+// placed together or not at all.
+func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
+	g, ok := h.groups.Group(key)
+	if !ok || !g.IsGang() {
+		return
+	}
+	members := h.lister.Members(key)
+	if h.through(key, &members) >= g.MinCount {
+		return
+	}
+	for _, uid := range h.registry.Reserved(key) {
+		if b := h.handle.GetPodInPreBind(uid); b != nil {
+			b.CancelPod(why)
+		}
+	}
+}

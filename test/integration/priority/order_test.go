@@ -1,0 +1,52 @@
+package priority
+
+import (
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+// testQueueOrder has pods that preempt nobody come to the queue all at once, so that who gets the one place is
+// whose turn is first.
+func testQueueOrder(e *env) {
+	e.create(class("order-low", 10, never), class("order-mid", 50, never), class("order-high", 100, never))
+	cases := []struct {
+		node string
+		// first and second compete for the node. The second has been there for longer.
+		first, second *corev1.Pod
+	}{
+		{"group-above-its-pods", e.pod("a-first", "high", "order-low", ""), e.pod("a-second", "", "order-mid", "")},
+		{"group-below-its-pods", e.pod("b-first", "", "order-mid", ""), e.pod("b-second", "low", "order-high", "")},
+		{"gang-above-its-pods", e.pod("c-first", "high-gang", "order-low", ""), e.pod("c-second", "mid", "order-high", "")},
+		{"gang-below-its-pods", e.pod("d-first", "mid", "order-low", ""), e.pod("d-second", "low-gang", "order-high", "")},
+		{"pods-alone", e.pod("e-first", "", "order-high", ""), e.pod("e-second", "", "order-mid", "")},
+	}
+	e.create(e.group("high", basic("order-high")), e.group("mid", basic("order-mid")), e.group("low", basic("order-low")),
+		e.group("high-gang", gangOf(1, "order-high")), e.group("low-gang", gangOf(1, "order-low")))
+	e.waitResolved("high", 100, corev1.PreemptNever)
+	e.waitResolved("mid", 50, corev1.PreemptNever)
+	e.waitResolved("low", 10, corev1.PreemptNever)
+	e.waitResolved("high-gang", 100, corev1.PreemptNever)
+	e.waitResolved("low-gang", 10, corev1.PreemptNever)
+	scheduler := e.run.Component(playground.Scheduler)
+	if err := scheduler.Kill(syscall.SIGTERM); err != nil {
+		e.t.Fatal(err)
+	}
+	var winners, losers []string
+	for _, c := range cases {
+		e.addNode(c.node, 1)
+		for _, pod := range []*corev1.Pod{c.second, c.first} {
+			pod.Spec.NodeSelector[corev1.LabelHostname] = c.node
+			e.create(pod)
+		}
+		winners, losers = append(winners, c.first.Name), append(losers, c.second.Name)
+	}
+	// It has all of them in its queue before it takes the first out.
+	if err := scheduler.Start(e.t.Context()); err != nil {
+		e.t.Fatal(err)
+	}
+	e.waitBound(winners...)
+	e.stayUnbound(losers...)
+}
