@@ -35,7 +35,7 @@ func Judge(p *Preemptor, u *Unit) Verdict {
 		return Verdict{Rule: RuleOwnGang}
 	case u.Priority >= p.Priority:
 		return Verdict{Rule: RuleNotLowerPriority}
-	case u.Toleration != nil && p.Priority < u.Toleration.Below && p.Now <= u.Toleration.Until:
+	case u.Toleration != nil && !p.IgnoresTolerations && p.Priority < u.Toleration.Below && p.Now <= u.Toleration.Until:
 		v := Verdict{Rule: RuleToleration, Until: u.Toleration.Until}
 		if v.Until == Forever {
 			v.Until = 0

@@ -112,6 +112,8 @@ type Preemptor struct {
 	Priority int32 `json:"priority"`
 	// Never is true where the priority class forbids preempting (preemptionPolicy Never).
 	Never bool `json:"never,omitempty"`
+	// IgnoresTolerations is true where the victims' tolerations do not count.
+	IgnoresTolerations bool `json:"ignoresTolerations,omitempty"`
 	// Now is the time of the decision, in nanoseconds since 1970, against which protections are held.
 	Now int64 `json:"now,omitempty"`
 	// PodGroup is the UID of the PodGroup that the preemptor is or belongs to. Its members are never victims.

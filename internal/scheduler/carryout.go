@@ -48,7 +48,9 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.displace(ctx, pre, nodes)
 	}
 	if d.Outcome == core.Preempts {
-		p.evict(ctx, made, nodes, nominations)
+		if err := p.evict(ctx, made, nodes, nominations); err != nil {
+			return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption failed: "+err.Error())
+		}
 	} else {
 		p.hub.evictor.Nominate(ctx, nominations)
 		p.await(pre.owner, made.leaving(nodes))
@@ -106,8 +108,9 @@ func (p *Plugin) await(o owner, pods []*corev1.Pod) {
 	}
 }
 
-// evict hands a decision to the evictor. The preemptor is gated until the calls are done.
-func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types.UID]string, nominations []Nomination) {
+// evict hands a decision to the evictor. The preemptor is gated until the calls are done, or the cycle waits for
+// them where the profile wants it so.
+func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types.UID]string, nominations []Nomination) error {
 	pre := made.pre
 	order := EvictionOrder{
 		Decision:    made.decision,
@@ -117,14 +120,38 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		TurnBack:    p.turnBack,
 		Wanted:      func() bool { return p.hub.seats.keeps(nodes) },
 	}
-	p.hub.startEviction(pre.owner, pre.uid)
 	p.hub.leaving.take(order.Victims, p.hub.clock.Now())
 	for _, victim := range order.Victims {
-		p.hub.mirror.unsettle(victim.Spec.NodeName)
+		p.hub.unsettle(victim.Spec.NodeName)
 	}
 	p.await(pre.owner, made.leaving(nodes))
 	klog.FromContext(ctx).Info("Preempting", "preemptor", pre.owner, "victims", len(order.Victims), "decision", made.decision.Message)
-	// The cycle's context ends with the cycle, long before the last call.
+	if !*p.args.Asynchronous {
+		return p.evictNow(ctx, &pre, order)
+	}
+	p.evictSoon(ctx, pre, order)
+	return nil
+}
+
+// evictNow waits for the calls. Nothing has to be gated: the preemptor is in its cycle.
+func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order EvictionOrder) error {
+	done := make(chan error, 1)
+	p.hub.evictor.Evict(ctx, order, func(err error) { done <- err })
+	err := <-done
+	if err != nil {
+		p.evictionFailed(context.WithoutCancel(ctx), pre, order.Victims, err)
+	}
+	if delay := p.hub.retryDelay(pre.owner, err, p.args.Retry); err != nil {
+		// At the earliest when this cycle is over.
+		p.hub.timers.set(pre.owner, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
+	}
+	return err
+}
+
+// evictSoon returns at once, long before the last call.
+func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order EvictionOrder) {
+	p.hub.startEviction(pre.owner, pre.uid)
+	// The cycle's context ends with the cycle.
 	p.hub.evictor.Evict(context.WithoutCancel(ctx), order, func(err error) {
 		if err != nil {
 			// The framework nominates the pod that was in the cycle at its end.
@@ -137,7 +164,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 			p.hub.endEviction(pre.owner, pre.uid)
 			p.hub.wake(pre.owner)
 		}
-		if delay := p.hub.retryDelay(pre.owner, err); delay > 0 {
+		if delay := p.hub.retryDelay(pre.owner, err, p.args.Retry); delay > 0 {
 			time.AfterFunc(delay, over)
 			return
 		}

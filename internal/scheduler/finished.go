@@ -60,7 +60,7 @@ func (h *Hub) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	if key, ok := groupOf(pod); ok && h.registry.Idle(key) {
+	if key, ok := h.groupOf(pod); ok && h.registry.Idle(key) {
 		h.wakeSoon(key)
 	}
 }

@@ -10,11 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
-
 // group returns the group of a pod, or nil where it has none or the group does not exist.
 func (h *Hub) group(pod *corev1.Pod) *gang.Group {
-	key, ok := groupOf(pod)
+	key, ok := h.groupOf(pod)
 	if !ok {
 		return nil
 	}

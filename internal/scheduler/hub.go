@@ -15,6 +15,8 @@ import (
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
@@ -25,9 +27,11 @@ type Hub struct {
 	registry *gang.Registry
 	evictor  Evictor
 
-	// mirror is the core's picture of the cluster.
-	mirror *mirror
-	clock  clock.PassiveClock
+	profiles profiles
+	// mirror is the core's picture of the cluster in units, podMirror the one in pods, for profiles that are not
+	// aware of workloads.
+	mirror, podMirror *mirror
+	clock             clock.PassiveClock
 	// tolerations are those of PriorityClasses; timers wake those whom protections keep out.
 	tolerations tolerations
 	timers      *timers
@@ -82,6 +86,7 @@ func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 		soon:     sets.New[types.NamespacedName](),
 	}
 	h.mirror = newMirror(h.coreGroup, h.isLeaving, h.tolerations.ofPod)
+	h.podMirror = newMirror(func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false }, h.isLeaving, h.tolerations.ofPod)
 	h.timers = newTimers(clock.RealClock{}, h.wake)
 	return h
 }
@@ -170,15 +175,9 @@ func (h *Hub) isEvictingFor(uid types.UID) bool {
 	return h.evicting.Has(uid)
 }
 
-const (
-	// firstRetryDelay and longestRetryDelay bound how long an eviction that fails again is put off.
-	firstRetryDelay   = time.Second
-	longestRetryDelay = 30 * time.Second
-)
-
 // retryDelay says when to try again after an eviction: at once the first time that it fails, later and later
 // if it keeps failing (missing permissions, say).
-func (h *Hub) retryDelay(o owner, err error) time.Duration {
+func (h *Hub) retryDelay(o owner, err error, retry configv1alpha1.RetryArgs) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
@@ -189,7 +188,8 @@ func (h *Hub) retryDelay(o owner, err error) time.Duration {
 	if h.failures[o] == 1 {
 		return 0
 	}
-	return min(firstRetryDelay<<min(h.failures[o]-2, 10), longestRetryDelay)
+	// Doubling stops short of overflow; the longest delay is a day at most.
+	return min(retry.InitialBackoff.Duration<<min(h.failures[o]-2, 20), retry.MaxBackoff.Duration)
 }
 
 // keep keeps exactly these seats for an owner, and wakes those whom the ones that it gives up were kept from.
@@ -272,19 +272,17 @@ func (h *Hub) entersQueue(pod *corev1.Pod) bool {
 	return true
 }
 
-// settleTime is how long changes to a gang are gathered before it is planned again.
-const settleTime = 100 * time.Millisecond
-
 // wakeSoon is wakeGang for changes that come in numbers: a gang's members while they are being created. It
 // may be called under the queue's lock.
 func (h *Hub) wakeSoon(key types.NamespacedName) {
+	settle := h.settleTime(key)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.soon.Has(key) {
 		return
 	}
 	h.soon.Insert(key)
-	time.AfterFunc(settleTime, func() {
+	time.AfterFunc(settle, func() {
 		h.mu.Lock()
 		h.soon.Delete(key)
 		h.mu.Unlock()

@@ -153,7 +153,7 @@ func (h *Hub) stays(pod *corev1.Pod) {
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
 		return
 	}
-	h.mirror.unsettle(pod.Spec.NodeName)
+	h.unsettle(pod.Spec.NodeName)
 	for _, o := range h.awaited.stays(pod.UID) {
 		h.wake(o)
 	}

@@ -15,6 +15,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // mirror keeps the core's picture of the cluster level with the framework's snapshot, so that a decision
@@ -198,7 +199,7 @@ func (m *mirror) concerned(infos []fwk.NodeInfo, regrouped sets.Set[types.Namesp
 	for _, info := range infos {
 		if slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool {
 			pod := pi.GetPod()
-			key, ok := groupOf(pod)
+			key, ok := gang.GroupOf(pod)
 			return ok && regrouped.Has(key) || changes.concern(pod)
 		}) {
 			out = append(out, info)
@@ -237,7 +238,7 @@ func (m *mirror) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*cor
 // running makes a pod part of its unit.
 func (m *mirror) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	rp := core.RunningPod{Pod: cp, Priority: ownPriority(pod)}
-	key, ok := groupOf(pod)
+	key, ok := gang.GroupOf(pod)
 	if !ok {
 		rp.Toleration = m.tolerates(pod)
 		return rp

@@ -34,14 +34,14 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 		return
 	}
 	// The PodGroup may have gone since.
-	if key, ok := groupOf(pod); ok {
+	if key, ok := p.hub.groupOf(pod); ok {
 		p.hub.release(key, pod, "its PodGroup is gone")
 	}
 }
 
 // Permit holds members until minCount of them are through.
 func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
-	key, ok := groupOf(pod)
+	key, ok := p.hub.groupOf(pod)
 	if !ok {
 		return nil, 0
 	}
@@ -54,10 +54,10 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	}
 	members := p.hub.lister.Members(key)
 	if through := p.hub.through(key, &members); through < g.MinCount {
-		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), permitTimeout
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
 	}
 	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if k, ok := groupOf(w.GetPod()); ok && k == key {
+		if k, ok := p.hub.groupOf(w.GetPod()); ok && k == key {
 			w.Allow(Name)
 		}
 	})

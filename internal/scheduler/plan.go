@@ -90,7 +90,7 @@ func (pre *preemptor) owns(pod *corev1.Pod) bool {
 	if !pre.owner.gang {
 		return pod.UID == pre.uid
 	}
-	key, ok := groupOf(pod)
+	key, ok := gang.GroupOf(pod)
 	return ok && key == pre.owner.NamespacedName
 }
 
@@ -148,9 +148,14 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []class) *core.Preemptor
 	input := &core.Preemptor{
 		Namespace: pre.owner.Namespace, Name: pre.owner.Name, UID: string(pre.uid), Gang: pre.owner.gang,
 		Priority: pre.priority, Never: pre.never, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
+		IgnoresTolerations: !*p.args.PreemptionToleration,
+		Limits: &core.Limits{
+			PackingMembers: int(*p.args.Search.PackingMembers), PackingNodes: int(*p.args.Search.PackingNodes),
+			PackingSteps: int(*p.args.Search.PackingSteps),
+		},
 	}
 	var unknown []string
-	input.Classes, unknown = coreClasses(classes, &p.hub.mirror.dimensions, p.ignoresResource, rank)
+	input.Classes, unknown = coreClasses(classes, &p.mirror.dimensions, p.ignoresResource, rank)
 	nameSpare(v.snapshot, unknown)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)

@@ -3,7 +3,6 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,19 +11,19 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
 // Name is the plugin's name in a scheduler's configuration.
 const Name = "Reprieve"
 
-// permitTimeout bounds how long members wait for the rest of their gang once they have a node. Members of a
-// plan follow each other within one pass of the queue, so only a failure lets it run out.
-const permitTimeout = time.Minute
-
 // Plugin is Reprieve in one profile of a scheduler. The framework calls it; see the package documentation.
 type Plugin struct {
-	hub             *Hub
+	hub  *Hub
+	args *configv1alpha1.ReprieveArgs
+	// mirror is the picture of the cluster that this profile decides on.
+	mirror          *mirror
 	handle          framework.Framework
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
@@ -45,18 +44,25 @@ var (
 
 // New makes the plugin for one profile. It has the shape of a plugin factory once the hub is bound; see
 // [Hub.Factory].
-func (h *Hub) newPlugin(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+func (h *Hub) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 	// Planning runs the other members' PreFilter, which only the full framework offers.
 	full, ok := handle.(framework.Framework)
 	if !ok {
 		return nil, fmt.Errorf("plugin %s needs a framework that runs PreFilter plugins, got %T", Name, handle)
 	}
+	args, err := configv1alpha1.Decode(given)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: plugin %s: %w", full.ProfileName(), Name, err)
+	}
 	if err := h.attach(ctx, full); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
+	h.profiles.add(full.ProfileName(), args)
 	factory := handle.SharedInformerFactory()
 	return &Plugin{
 		hub:             h,
+		args:            args,
+		mirror:          h.mirrorFor(args),
 		handle:          full,
 		budgets:         factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		priorityClasses: factory.Scheduling().V1().PriorityClasses().Lister(),
@@ -68,8 +74,8 @@ func (*Plugin) Name() string { return Name }
 
 // SignPod keeps members of a PodGroup out of upstream's opportunistic batching, whose cached node would
 // bypass the gang's plan. Pods without one add nothing to their signature.
-func (*Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
-	if _, ok := groupOf(pod); ok {
+func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment, *fwk.Status) {
+	if _, ok := p.hub.groupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a PodGroup are planned together")
 	}
 	return nil, nil

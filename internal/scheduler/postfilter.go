@@ -18,7 +18,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if g := p.hub.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
-	if _, ok := groupOf(pod); ok && p.hub.group(pod) == nil {
+	if _, ok := p.hub.groupOf(pod); ok && p.hub.group(pod) == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
 	pre := p.podPreemptor(pod)

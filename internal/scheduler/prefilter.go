@@ -22,7 +22,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.hub.hush()
-	key, ok := groupOf(pod)
+	key, ok := p.hub.groupOf(pod)
 	if !ok {
 		return p.preFilterSingle(state, pod)
 	}

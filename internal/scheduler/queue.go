@@ -15,7 +15,7 @@ import (
 // members that another one plans for, and preemptors for which room is being made. The queue calls it under
 // its own lock, so nothing here may call the queue.
 func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
-	key, ok := groupOf(pod)
+	key, ok := p.hub.groupOf(pod)
 	if !ok {
 		return p.preEnqueueSingle(pod)
 	}
@@ -111,7 +111,7 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 
 // speaks reports whether it is this pod that is tried again on behalf of itself or its gang.
 func (p *Plugin) speaks(pod *corev1.Pod) bool {
-	key, ok := groupOf(pod)
+	key, ok := p.hub.groupOf(pod)
 	if !ok || p.hub.gangOf(pod) == nil {
 		return !p.hub.isEvictingFor(pod.UID)
 	}
@@ -135,7 +135,7 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 
 // hintPodSeen retries those to whom other pods matter by more than the room they take.
 func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	key, ok := groupOf(pod)
+	key, ok := p.hub.groupOf(pod)
 	if ok && p.hub.gangOf(pod) != nil && !p.hub.registry.Minding(key) {
 		return fwk.QueueSkip, nil
 	}
@@ -148,7 +148,7 @@ func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (
 		return fwk.Queue, nil
 	}
 	if changed, ok := newObj.(*corev1.Pod); ok && changed.UID == pod.UID {
-		if key, ok := groupOf(pod); ok {
+		if key, ok := p.hub.groupOf(pod); ok {
 			p.hub.wakeSoon(key)
 		}
 	}

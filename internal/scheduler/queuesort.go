@@ -26,7 +26,9 @@ var _ fwk.QueueSortPlugin = (*PrioritySort)(nil)
 // SortFactory makes the queue's order for a profile; register it under [SortName]. A profile can have it that
 // does not have [Plugin].
 func (h *Hub) SortFactory() frameworkruntime.PluginFactory {
-	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return &PrioritySort{hub: h}, nil }
+	return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+		return &PrioritySort{hub: h}, nil
+	}
 }
 
 // Name returns the plugin's name.

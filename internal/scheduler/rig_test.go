@@ -90,6 +90,8 @@ func (g *groups) drop(key types.NamespacedName) {
 type fakeEvictor struct {
 	orders []EvictionOrder
 	done   []func(error)
+	// atOnce, if set, is what every eviction comes to before its call returns.
+	atOnce func() error
 
 	mu          sync.Mutex
 	nominations []Nomination
@@ -97,6 +99,9 @@ type fakeEvictor struct {
 
 func (f *fakeEvictor) Evict(_ context.Context, order EvictionOrder, done func(error)) {
 	f.orders, f.done = append(f.orders, order), append(f.done, done)
+	if f.atOnce != nil {
+		go done(f.atOnce())
+	}
 }
 
 func (f *fakeEvictor) Nominate(_ context.Context, nominations []Nomination) {
@@ -107,11 +112,22 @@ func (f *fakeEvictor) Nominate(_ context.Context, nominations []Nomination) {
 
 func newRig(t *testing.T, objects ...runtime.Object) *rig {
 	t.Helper()
-	return newRigExtended(t, nil, objects...)
+	return newRigWith(t, schedulerYAML, nil, objects...)
 }
 
 // newRigExtended is newRig with scheduler extenders.
 func newRigExtended(t *testing.T, extenders []config.Extender, objects ...runtime.Object) *rig {
+	t.Helper()
+	return newRigWith(t, schedulerYAML, extenders, objects...)
+}
+
+// newRigArgs is newRig with arguments for the plugin, in YAML's short form.
+func newRigArgs(t *testing.T, args string, objects ...runtime.Object) *rig {
+	t.Helper()
+	return newRigWith(t, schedulerYAML+"  pluginConfig: [{name: Reprieve, args: "+args+"}]\n", nil, objects...)
+}
+
+func newRigWith(t *testing.T, configuration string, extenders []config.Extender, objects ...runtime.Object) *rig {
 	t.Helper()
 	r := &rig{t: t, client: fake.NewClientset(objects...), evictor: &fakeEvictor{},
 		groups: &groups{all: map[types.NamespacedName]*gang.Group{}}}
@@ -129,7 +145,7 @@ func newRigExtended(t *testing.T, extenders []config.Extender, objects ...runtim
 	t.Cleanup(cancel)
 	factory := informers.NewSharedInformerFactory(r.client, 0)
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client.EventsV1()})),
-		kubescheduler.WithProfiles(decodeProfiles(t)...),
+		kubescheduler.WithProfiles(decodeProfiles(t, configuration)...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: r.factory}),
 		kubescheduler.WithPodInitialBackoffSeconds(1),
 		kubescheduler.WithExtenders(extenders...),
@@ -185,9 +201,9 @@ func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	return true, binding, pods.Update(gvr, pod, binding.Namespace)
 }
 
-func decodeProfiles(t *testing.T) []config.KubeSchedulerProfile {
+func decodeProfiles(t *testing.T, configuration string) []config.KubeSchedulerProfile {
 	t.Helper()
-	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(schedulerYAML), nil, nil)
+	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(configuration), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

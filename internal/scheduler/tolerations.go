@@ -103,7 +103,9 @@ func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Tole
 // policy of a class changes.
 func (h *Hub) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
-		h.mirror.renew()
+		for _, m := range h.mirrors() {
+			m.renew()
+		}
 		h.timers.fire()
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{

@@ -36,7 +36,7 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
-	m := p.hub.mirror
+	m := p.mirror
 	v := &view{freed: p.hub.seats.freed.Load()}
 	if err := m.level(infos, budgets); err != nil {
 		return nil, err

@@ -51,8 +51,8 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	if !ok1 || !ok2 {
 		return
 	}
-	oldKey, wasMember := groupOf(before)
-	newKey, isMember := groupOf(after)
+	oldKey, wasMember := h.groupOf(before)
+	newKey, isMember := h.groupOf(after)
 	moved := wasMember != isMember || oldKey != newKey
 	if wasMember && moved {
 		h.memberLeft(oldKey, after)
@@ -73,7 +73,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.seats.take(pod.UID)
 		h.settled(pod.UID)
 	}
-	key, ok := groupOf(pod)
+	key, ok := h.groupOf(pod)
 	switch {
 	case !ok:
 	case pod.Spec.NodeName != "":
@@ -121,7 +121,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	if h.seats.giveUp(pod.UID) {
 		h.wakeRefused()
 	}
-	if key, ok := groupOf(pod); ok {
+	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
 	}
 }
@@ -220,7 +220,7 @@ func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) i
 	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
 		pod := w.GetPod()
 		// One that has been deleted is rejected by the framework, perhaps at this very moment.
-		if k, ok := groupOf(pod); ok && k == key && pod.UID != failed && !h.rejected.Has(pod.UID) && h.exists(pod) {
+		if k, ok := h.groupOf(pod); ok && k == key && pod.UID != failed && !h.rejected.Has(pod.UID) && h.exists(pod) {
 			waiting = append(waiting, w)
 		}
 	})

@@ -1,0 +1,72 @@
+package scheduler
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// profiles knows the arguments of every profile that has the plugin, by scheduler name. The zero value is ready
+// to use, and safe for concurrent use.
+type profiles struct {
+	mu     sync.RWMutex
+	byName map[string]*configv1alpha1.ReprieveArgs
+}
+
+func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if ps.byName == nil {
+		ps.byName = make(map[string]*configv1alpha1.ReprieveArgs)
+	}
+	ps.byName[name] = args
+}
+
+// of returns the arguments of a profile; nil for one that lacks the plugin. Nobody changes them.
+func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	return ps.byName[name]
+}
+
+// groupOf names the PodGroup by which a pod is scheduled: none where its profile goes by pods.
+func (h *Hub) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
+		return types.NamespacedName{}, false
+	}
+	return gang.GroupOf(pod)
+}
+
+// settleTime is how long changes to a gang are gathered before it is planned again.
+func (h *Hub) settleTime(key types.NamespacedName) time.Duration {
+	members := h.lister.Members(key)
+	for _, pod := range members.Pending {
+		if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
+			return args.Gang.SettleTime.Duration
+		}
+	}
+	return 0
+}
+
+// mirrors are the pictures of the cluster that are kept.
+func (h *Hub) mirrors() [2]*mirror { return [...]*mirror{h.mirror, h.podMirror} }
+
+// unsettle has a node taken in again.
+func (h *Hub) unsettle(node string) {
+	for _, m := range h.mirrors() {
+		m.unsettle(node)
+	}
+}
+
+// mirrorFor is the picture that a profile decides on: in units, or in pods.
+func (h *Hub) mirrorFor(args *configv1alpha1.ReprieveArgs) *mirror {
+	if *args.WorkloadAware {
+		return h.mirror
+	}
+	return h.podMirror
+}

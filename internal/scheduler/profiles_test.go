@@ -1,0 +1,107 @@
+package scheduler
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// TestNotWorkloadAware: what remains is preemption pod by pod, on either side.
+func TestNotWorkloadAware(t *testing.T) {
+	t.Parallel()
+	r := newRigArgs(t, "{workloadAware: false}", nodes(2, "1")...)
+	r.gangOf("victims", 2, 0).Whole = true
+	victims := members("victims", 2, "1", 0)
+	r.gangOf("g", 3, 10)
+	all := members("g", 1, "1", 10)
+	r.create(on(victims[0], "node-0"), on(victims[1], "node-1"), all[0])
+	r.cycle()
+	if n := len(r.evictor.orders); n != 1 {
+		t.Fatalf("%d evictions for the first member, want 1", n)
+	}
+	d := r.evictor.orders[0].Decision
+	if len(d.Victims) != 1 || d.Victims[0].Group || len(d.Victims[0].Pods) != 1 || d.Preemptor.Gang {
+		t.Errorf("%+v takes %+v, want a pod that takes a pod", d.Preemptor, d.Victims)
+	}
+}
+
+// TestNotWorkloadAwarePlacesPods: a gang that is not complete runs as far as there is room.
+func TestNotWorkloadAwarePlacesPods(t *testing.T) {
+	t.Parallel()
+	r := newRigArgs(t, "{workloadAware: false}", nodes(1, "1")...)
+	r.gangOf("g", 3, 10)
+	r.create(members("g", 2, "1", 10)...)
+	r.cycles()
+	r.eventually("one member is bound", func() bool { return r.nodeOf("g-0") != "" || r.nodeOf("g-1") != "" })
+}
+
+// TestOwnPriorityWithoutWorkloads: the group's priority is nothing to a profile that does not know groups.
+func TestOwnPriorityWithoutWorkloads(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args string
+		want core.Outcome
+	}{
+		"aware of workloads":     {args: "{}", want: core.Infeasible},
+		"not aware of workloads": {args: "{workloadAware: false}", want: core.Preempts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigArgs(t, c.args, nodes(1, "1")...)
+			r.gangOf("victims", 1, 100)
+			p := pod("p", "", "1", 10)
+			r.create(on(pod("v", "victims", "1", 0), "node-0"), p)
+			if d := r.decideFor(p); d.Outcome != c.want {
+				t.Errorf("%s: %s, want %s", d.Outcome, d.Message, c.want)
+			}
+		})
+	}
+}
+
+// TestSynchronous: the cycle ends when the calls have been made, and nothing is gated.
+func TestSynchronous(t *testing.T) {
+	t.Parallel()
+	for name, failure := range map[string]error{"that works": nil, "that fails": errors.New("no")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigArgs(t, "{asynchronous: false, retry: {initialBackoff: 1s}}", nodes(1, "1")...)
+			made := false
+			r.evictor.atOnce = func() error {
+				time.Sleep(20 * time.Millisecond) // A call takes its time.
+				made = true
+				return failure
+			}
+			p := pod("p", "", "1", 10)
+			r.create(on(pod("v", "", "1", 0), "node-0"), p)
+			r.cycle()
+			if !made {
+				t.Fatal("the cycle has ended before the calls")
+			}
+			if r.hub.isEvictingFor(p.UID) {
+				t.Error("the preemptor is gated")
+			}
+			if seated := !r.hub.seats.empty(); seated != (failure == nil) {
+				t.Errorf("a seat is kept: %t", seated)
+			}
+			if failure != nil {
+				r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "p") })
+			}
+		})
+	}
+}
+
+// TestTolerationsOff: a profile may leave tolerations out of account.
+func TestTolerationsOff(t *testing.T) {
+	t.Parallel()
+	r := newRigArgs(t, "{preemptionToleration: false}", append([]runtime.Object{tolerantClass("c", "100", "-1")}, nodes(1, "1")...)...)
+	p := pod("p", "", "1", 10)
+	r.create(on(classed(pod("v", "", "1", 0), "c", time.Now()), "node-0"), p)
+	if d := r.decideFor(p); d.Outcome != core.Preempts {
+		t.Errorf("%s: %s, want %s", d.Outcome, d.Message, core.Preempts)
+	}
+}
