@@ -115,6 +115,19 @@ func TestBadInput(t *testing.T) {
 			args: func(t *testing.T) []string { return []string{"--config", writeFile(t, configHead+"parallelism: -1\n")} },
 			want: []string{"parallelism", "-1"},
 		},
+		"two profiles of one name": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a}, {schedulerName: a}]\n")}
+			},
+			want: []string{"profiles[1].schedulerName", "Duplicate value"},
+		},
+		"profiles that order the queue differently": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a}, {schedulerName: b, "+
+					"plugins: {queueSort: {enabled: [{name: ReprievePrioritySort}], disabled: [{name: PrioritySort}]}}}]\n")}
+			},
+			want: []string{"profiles[1].plugins.queueSort", "must be the same for all profiles"},
+		},
 		"configuration and scheduler name": {
 			args: func(t *testing.T) []string {
 				return []string{"--config", writeFile(t, configHead), "--scheduler-name", "other"}
@@ -181,4 +194,18 @@ func TestBadCluster(t *testing.T) {
 			"profiles: [{plugins: {multiPoint: {enabled: [{name: Frobnicate}]}}}]\n")
 		wantOneLine(t, runScheduler(t, "--config", config, "--secure-port", "0"), "Frobnicate")
 	})
+	for name, tc := range map[string]struct {
+		args string
+		want []string
+	}{
+		"unknown argument":      {"{gang: {timeout: 1s}}", []string{"profile second", "plugin Reprieve", `unknown field "gang.timeout"`}},
+		"argument out of range": {"{gang: {permitTimeout: 1ms}}", []string{"profile second", "gang.permitTimeout", `"1ms"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := writeFile(t, configHead+"clientConnection: {kubeconfig: "+p.Kubeconfig()+"}\n"+
+				"profiles: [{schedulerName: first}, {schedulerName: second, plugins: {multiPoint: {enabled: [{name: Reprieve}]}}, "+
+				"pluginConfig: [{name: Reprieve, args: "+tc.args+"}]}]\n")
+			wantOneLine(t, runScheduler(t, "--config", config, "--secure-port", "0"), tc.want...)
+		})
+	}
 }

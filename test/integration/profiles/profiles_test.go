@@ -1,0 +1,283 @@
+package profiles
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// profileOf is one profile of a configuration, with arguments of Reprieve and of NodeResourcesFit.
+func profileOf(name, args, fit string) string {
+	return fmt.Sprintf(`- schedulerName: %s
+  plugins:
+    multiPoint:
+      enabled: [{name: Reprieve}]
+      disabled: [{name: DefaultPreemption}]
+    queueSort:
+      enabled: [{name: ReprievePrioritySort}]
+      disabled: [{name: PrioritySort}]
+    preFilter:
+      enabled: [{name: Reprieve}]
+  pluginConfig:
+  - {name: Reprieve, args: %s}
+  - {name: NodeResourcesFit, args: {scoringStrategy: {type: %s}}}
+`, name, args, fit)
+}
+
+// configOf writes a configuration of profiles.
+func configOf(t *testing.T, profiles ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	text := `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+profiles:
+` + strings.Join(profiles, "")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// start runs a playground of nodes with 8 CPUs.
+func start(t *testing.T, config string, nodes int) *stage.Stage {
+	t.Helper()
+	s := stage.New(t, playground.Options{
+		NodeGroups: []playground.NodeGroup{{Count: nodes, Resources: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("8"),
+			corev1.ResourceMemory: resource.MustParse("64Gi"),
+		}}},
+		Scheduler: playground.SchedulerOptions{Config: config},
+	})
+	s.ApplyText(`apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: low}
+value: 100
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+`)
+	return s
+}
+
+// podOf is a manifest; scheduler and group may be empty.
+func podOf(name, scheduler, class, group string, cpus int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %s\n", name)
+	if group != "" {
+		fmt.Fprintf(&b, "  labels: {reprieve.dev/pod-group: %s}\n", group)
+	}
+	b.WriteString("spec:\n  terminationGracePeriodSeconds: 0\n")
+	if scheduler != "" {
+		fmt.Fprintf(&b, "  schedulerName: %s\n", scheduler)
+	}
+	fmt.Fprintf(&b, "  priorityClassName: %s\n  containers: [{name: c, image: registry.example/c:1, resources: {requests: {cpu: %d}}}]\n---\n", class, cpus)
+	return b.String()
+}
+
+func podsOf(prefix, scheduler, class, group string, cpus, count int) string {
+	var b strings.Builder
+	for i := range count {
+		b.WriteString(podOf(fmt.Sprintf("%s-%d", prefix, i), scheduler, class, group, cpus))
+	}
+	return b.String()
+}
+
+func gangOf(name, class string, minCount int) string {
+	return fmt.Sprintf(`apiVersion: reprieve.dev/v1alpha1
+kind: PodGroup
+metadata: {name: %s}
+spec:
+  schedulingPolicy: {gang: {minCount: %d}}
+  disruptionMode: PodGroup
+  priorityClassName: %s
+---
+`, name, minCount, class)
+}
+
+// TestProfilesShareTheCluster has two profiles that place differently, on one cache and one queue.
+func TestProfilesShareTheCluster(t *testing.T) {
+	t.Parallel()
+	const nodes = 4
+	s := start(t, configOf(t, profileOf("pack", "{}", "MostAllocated"), profileOf("spread", "{}", "LeastAllocated"),
+		profileOf("default-scheduler", "{preemptionToleration: false}", "LeastAllocated")), nodes)
+
+	// 40 CPUs for 32: they race for the last free room.
+	s.ApplyText(podsOf("packed", "pack", "low", "", 1, 20) + podsOf("spread", "spread", "low", "", 1, 20))
+	s.Eventually("all room is taken", func(ctx context.Context) string {
+		if n := bound(s.Pods(ctx, "")); n != 8*nodes {
+			return fmt.Sprintf("%d pods are bound, want %d", n, 8*nodes)
+		}
+		return ""
+	})
+	perNode := map[string]int{}
+	for _, pod := range s.Pods(t.Context(), "") {
+		if pod.Spec.NodeName != "" {
+			perNode[pod.Spec.NodeName]++
+		}
+	}
+	for node, n := range perNode {
+		if n > 8 {
+			t.Errorf("%s is overcommitted: %d pods of 1 CPU on 8", node, n)
+		}
+	}
+
+	// A preemptor of one profile takes victims that the other has placed, and one without a schedulerName goes to
+	// the profile default-scheduler.
+	s.ApplyText(podOf("urgent", "pack", "high", "", 8) + podOf("nameless", "", "high", "", 8))
+	s.Runs("urgent", 1)
+	s.Runs("nameless", 1)
+	takers := map[string]bool{}
+	for _, e := range events(s, "Preempted") {
+		if e.Regarding.Namespace == "default" {
+			takers[e.Related.Name] = true
+		}
+	}
+	if !takers["urgent"] || !takers["nameless"] {
+		t.Errorf("preempted by %v, want both preemptors", takers)
+	}
+	for _, e := range events(s, "Scheduled") {
+		want := map[byte]string{'p': "pack", 's': "spread", 'u': "pack", 'n': "default-scheduler"}[e.Regarding.Name[0]]
+		if got := e.ReportingController; got != want {
+			t.Errorf("%s is reported under %q, want its profile, %q", e.Regarding.Name, got, want)
+		}
+	}
+	metrics := scrape(s)
+	for _, profile := range []string{"pack", "default-scheduler"} {
+		if want := `reprieve_preemption_attempts_total{preemptor="pod",profile="` + profile + `",result="preempts"}`; !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+// bound counts the pods with a node.
+func bound(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if pods[i].Spec.NodeName != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// event is what the tests read of an event.
+type event struct {
+	Regarding, Related  corev1.ObjectReference
+	ReportingController string
+}
+
+func events(s *stage.Stage, reason string) []event {
+	s.Helper()
+	var out []event
+	s.Eventually("there are events "+reason, func(ctx context.Context) string {
+		list, err := s.Kube.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		out = nil
+		for i := range list.Items {
+			if e := &list.Items[i]; e.Reason == reason {
+				found := event{Regarding: e.Regarding, ReportingController: e.ReportingController}
+				if e.Related != nil {
+					found.Related = *e.Related
+				}
+				out = append(out, found)
+			}
+		}
+		if len(out) == 0 {
+			return "none"
+		}
+		return ""
+	})
+	return out
+}
+
+// scrape reads the scheduler's metrics.
+func scrape(s *stage.Stage) string {
+	s.Helper()
+	config := s.Run.RESTConfig()
+	config.Host = s.Run.Component(playground.Scheduler).URL()
+	scheduler, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		s.Fatal(err)
+	}
+	raw, err := scheduler.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
+	if err != nil {
+		s.Fatalf("read the scheduler's metrics: %v", err)
+	}
+	return string(raw)
+}
+
+// replace ends one scheduler and runs another one, with another configuration.
+func replace(s *stage.Stage, old, name, config string) {
+	s.Helper()
+	if err := s.Run.Component(old).Kill(syscall.SIGTERM); err != nil {
+		s.Fatal(err)
+	}
+	if _, err := s.Run.StartScheduler(s.Context(), name, playground.SchedulerOptions{Config: config}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// TestSwitchingBackAndForth turns workload-awareness and asynchrony off and on while work runs.
+func TestSwitchingBackAndForth(t *testing.T) {
+	t.Parallel()
+	on := profileOf("reprieve-scheduler", "{}", "LeastAllocated")
+	off := profileOf("reprieve-scheduler", "{workloadAware: false, asynchronous: false}", "LeastAllocated")
+	s := start(t, configOf(t, on), 3)
+
+	// A gang of two whole nodes runs, and a pod on the third.
+	s.ApplyText(gangOf("training", "low", 2) + podsOf("training", "reprieve-scheduler", "low", "training", 8, 2) +
+		podOf("serving", "reprieve-scheduler", "high", "", 8))
+	s.Runs("training", 2)
+	s.Runs("serving", 1)
+
+	replace(s, playground.Scheduler, "off", configOf(t, off))
+	// Pod by pod: one member goes, the other stays.
+	s.ApplyText(podOf("first", "reprieve-scheduler", "high", "", 8))
+	s.Runs("first", 1)
+	if n := bound(s.Pods(t.Context(), "training")); n != 1 {
+		t.Fatalf("%d members of training have a node after one pod was preempted, want 1", n)
+	}
+
+	replace(s, "off", "on", configOf(t, on))
+	// Whole again: what is left of the gang is a unit, and goes with its intent on the PodGroup.
+	s.ApplyText(podOf("second", "reprieve-scheduler", "high", "", 8))
+	s.Runs("second", 1)
+	if n := len(s.Pods(t.Context(), "training")); n != 0 {
+		t.Errorf("%d members of training are left", n)
+	}
+	names := []string{}
+	for _, pod := range s.Pods(t.Context(), "") {
+		if pod.Status.Phase == corev1.PodRunning {
+			names = append(names, pod.Name)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"first", "second", "serving"}; !slices.Equal(names, want) {
+		t.Errorf("%v run, want %v", names, want)
+	}
+	whole := false
+	for _, e := range events(s, "Preempted") {
+		whole = whole || e.Regarding.Kind == "PodGroup" && e.Regarding.Name == "training"
+	}
+	if !whole {
+		t.Error("no event says that training was preempted as a PodGroup")
+	}
+}
