@@ -76,6 +76,10 @@ perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (hours; WO
 		-doc $(abspath docs)/performance.md -workloads "$(WORKLOADS)" -size $(SIZE) -count $(COUNT) -sides $(SIDES) \
 		$(if $(PROFILE),-profile)
 
+.PHONY: bench
+bench: ## Measure decisions beside upstream's for some minutes, and write docs/benchmarks.md.
+	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/benchmarks.md
+
 .PHONY: verify
 verify: verify-modules verify-generated verify-format vet lint ## Check all that can be checked without running: modules, generated files, format, vet, lint.
 

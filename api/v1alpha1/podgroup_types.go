@@ -48,6 +48,8 @@ const (
 	ReasonPriorityClassNotFound = "PriorityClassNotFound"
 	// ReasonTemplateNotFound: podGroupTemplateRef names a Workload, or a template in it, that does not exist.
 	ReasonTemplateNotFound = "TemplateNotFound"
+	// ReasonAmbiguousName: reprieve.dev and scheduling.k8s.io both have a PodGroup of that name.
+	ReasonAmbiguousName = "AmbiguousName"
 	// ReasonInvalidTemplate: what the PodGroup sets itself and what its template has do not go together.
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.

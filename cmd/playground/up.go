@@ -24,6 +24,7 @@ type upFlags struct {
 	schedulerConfig string
 	dataDir         string
 	binDir          string
+	nativeWorkloads bool
 }
 
 func newCommand(stdout, stderr io.Writer) *cobra.Command {
@@ -71,6 +72,7 @@ A pod runs until it is deleted, and a deleted pod has its whole grace period. To
 	set.StringVar(&flags.scheduler, "scheduler", "", "scheduler binary, or \"none\" (default: reprieve-scheduler beside the other binaries)")
 	set.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file for the scheduler")
 	set.StringVar(&flags.dataDir, "data-dir", "", "directory that keeps the cluster's state from run to run (default: a temporary one)")
+	set.BoolVar(&flags.nativeWorkloads, "native-workload-api", false, "serve the PodGroups of scheduling.k8s.io/v1alpha2 (alpha) besides those of Reprieve")
 	set.StringVar(&flags.binDir, "bin-dir", "", "directory of the binaries (default: this program's, then PATH)")
 	return up
 }
@@ -99,7 +101,10 @@ func (f *upFlags) options(stderr io.Writer) (playground.Options, error) {
 		Kubeconfig: f.kubeconfig,
 		NodeGroups: []playground.NodeGroup{{Count: f.nodes, Resources: resources}},
 		CRDs:       deploy.API,
-		Scheduler:  playground.SchedulerOptions{Path: f.scheduler, Config: f.schedulerConfig},
+
+		NativeWorkloadAPI: f.nativeWorkloads,
+
+		Scheduler: playground.SchedulerOptions{Path: f.scheduler, Config: f.schedulerConfig},
 		Progress: func(step string) {
 			// Nothing is to be done about a standard error that is gone.
 			_, _ = fmt.Fprintln(stderr, step)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -28,6 +29,7 @@ type bench struct {
 	events   *events.FakeRecorder
 	registry *gang.Registry
 	pods     []*corev1.Pod
+	known    gang.Store
 	status   *Status
 }
 
@@ -58,7 +60,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		clock:    clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
 		registry: gang.NewRegistry(func(types.NamespacedName) {}),
 	}
-	b.status = NewStatus(b.client, b, b.registry, b.events, b.clock)
+	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.registry, b.events, b.clock)
 	return b
 }
 

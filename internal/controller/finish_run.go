@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -38,11 +37,10 @@ func newFinishController(in Inputs) (controller.Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make controller podgroup-disruption: %w", err)
 	}
-	for _, src := range []source.Source{
-		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
+	for _, src := range append(in.groupSources(),
 		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(groupOfPod)},
 		in.Evicted,
-	} {
+	) {
 		if err := c.Watch(src); err != nil {
 			return nil, fmt.Errorf("watch for podgroup-disruption: %w", err)
 		}

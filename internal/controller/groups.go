@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"reflect"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // Groups finds PodGroups as an informer shows them.
@@ -26,6 +29,12 @@ var _ gang.Source = (*Groups)(nil)
 // informer's goroutine, with the name of every PodGroup of reprieve.dev that comes, changes or goes.
 func NewGroups(ctx context.Context, c cache.Cache, changed func(types.NamespacedName)) (*Groups, error) {
 	return newGroups(ctx, c, &v1alpha1.PodGroup{}, gang.FromPodGroup, changed)
+}
+
+// NewNativeGroups is NewGroups for the PodGroups of scheduling.k8s.io, of the kind that the cluster serves.
+func NewNativeGroups(ctx context.Context, c cache.Cache, kind schema.GroupVersionKind, changed func(types.NamespacedName)) (*Groups, error) {
+	read := func(u *unstructured.Unstructured) *gang.Group { return gang.FromPodGroup(native.FromObject(u)) }
+	return newGroups(ctx, c, native.NewObject(kind), read, changed)
 }
 
 // newGroups follows the PodGroups of one API, of the kind of example, which read makes groups of.

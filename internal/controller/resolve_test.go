@@ -285,7 +285,9 @@ func TestTemplateIsFilledIn(t *testing.T) {
 		},
 		"a template that waits": {
 			group: from("unresolved"), wantLack: v1alpha1.ReasonPending, wantSaid: "priority of template unresolved of Workload w",
-			want: func(p *v1alpha1.PodGroupPolicy) bool { return p.SchedulingPolicy.Gang.MinCount == 4 && p.Priority == nil },
+			want: func(p *v1alpha1.PodGroupPolicy) bool {
+				return p.SchedulingPolicy.Gang.MinCount == 4 && p.Priority == nil
+			},
 		},
 		"a template that waits for a class": {
 			group: from("unresolvable"), wantLack: v1alpha1.ReasonPriorityClassNotFound, wantSaid: `PriorityClass "gone"`,

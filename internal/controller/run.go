@@ -5,6 +5,9 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -18,12 +21,19 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // Inputs are what the controllers work with.
 type Inputs struct {
 	// Client reads the types of reprieve.dev from Cache and writes to the API server.
 	Client client.Client
+	// Native is the kind of the PodGroups of scheduling.k8s.io; nil where they are left alone. Their status is
+	// kept for those whose members name one of Profiles.
+	Native   *schema.GroupVersionKind
+	Profiles sets.Set[string]
+	// Source finds groups, of both APIs.
+	Source gang.Source
 	// Cache holds PodGroups and Workloads. It must be running.
 	Cache cache.Cache
 	// Informers are the scheduler's; Pods and PriorityClasses are read from there.
@@ -37,6 +47,8 @@ type Inputs struct {
 	// Evicted is told of every group that an eviction has done with.
 	Finisher reconcile.Reconciler
 	Evicted  *Trigger
+	// MalformedTolerations is told how many PriorityClasses have a toleration that cannot be read.
+	MalformedTolerations func(int)
 	// Recorder writes events.
 	Recorder events.EventRecorder
 	Clock    clock.PassiveClock
@@ -52,6 +64,11 @@ func Run(ctx context.Context, in Inputs) error {
 	if err != nil {
 		return err
 	}
+	tolerations, err := newTolerationController(in)
+	if err != nil {
+		return err
+	}
+	others = append(others, tolerations)
 	if in.Finisher != nil {
 		finish, err := newFinishController(in)
 		if err != nil {
@@ -75,7 +92,7 @@ func Run(ctx context.Context, in Inputs) error {
 
 func newStatusController(in Inputs) (controller.Controller, error) {
 	c, err := controller.NewUnmanaged("podgroup-status", controller.Options{
-		Reconciler:              NewStatus(in.Client, in.Members, in.Registry, in.Recorder, in.Clock),
+		Reconciler:              NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Recorder, in.Clock),
 		MaxConcurrentReconciles: 1,
 		// One process holds one leader; tests run several.
 		SkipNameValidation: ptr.To(true),
@@ -83,14 +100,32 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make controller podgroup-status: %w", err)
 	}
-	for _, src := range []source.Source{
-		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
+	for _, src := range append(in.groupSources(),
 		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(groupOfPod)},
 		in.Changed,
-	} {
+	) {
 		if err := c.Watch(src); err != nil {
 			return nil, fmt.Errorf("watch for podgroup-status: %w", err)
 		}
 	}
 	return c, nil
+}
+
+// Groups reads from the cache, and writes, PodGroups of both APIs.
+func (in *Inputs) Groups() client.Client {
+	if in.Native == nil {
+		return in.Client
+	}
+	return native.NewClient(in.Client, *in.Native)
+}
+
+// groupSources tell of the PodGroups of both APIs.
+func (in *Inputs) groupSources() []source.Source {
+	out := []source.Source{
+		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
+	}
+	if in.Native != nil {
+		out = append(out, source.Kind(in.Cache, native.NewObject(*in.Native), &handler.TypedEnqueueRequestForObject[*unstructured.Unstructured]{}))
+	}
+	return out
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // conflictDelay is how long to wait for the cache after somebody else wrote first.
@@ -43,6 +45,8 @@ type Members interface {
 type Status struct {
 	client   client.Client
 	members  Members
+	source   gang.Source
+	profiles sets.Set[string]
 	registry *gang.Registry
 	recorder events.EventRecorder
 	clock    clock.PassiveClock
@@ -54,6 +58,8 @@ var _ reconcile.Reconciler = (*Status)(nil)
 // told is what the members of one group have heard.
 type told struct {
 	verdict gang.Verdict
+	// refused are those that name two groups, and know it.
+	refused sets.Set[types.UID]
 	// since and reasonSince are when the verdict, and its reason, came up.
 	since, reasonSince time.Time
 	pods               map[types.UID]heard
@@ -65,10 +71,12 @@ type heard struct {
 	at      time.Time
 }
 
-// NewStatus returns the status reconciler. It must be run with one worker: it keeps what it has told.
-func NewStatus(c client.Client, members Members, registry *gang.Registry, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
+// NewStatus returns the status reconciler, for PodGroups that it finds in source and reads and writes with c. Of
+// those of scheduling.k8s.io it leaves alone which have no members in one of the profiles. It must be run with
+// one worker: it keeps what it has told.
+func NewStatus(c client.Client, members Members, source gang.Source, profiles sets.Set[string], registry *gang.Registry, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
-		client: c, members: members, registry: registry, recorder: recorder, clock: clk,
+		client: c, members: members, source: source, profiles: profiles, registry: registry, recorder: recorder, clock: clk,
 		told: make(map[types.NamespacedName]*told),
 	}
 }
@@ -78,8 +86,9 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	m := s.members.Members(req.NamespacedName)
 	var pg v1alpha1.PodGroup
 	err := s.client.Get(ctx, req.NamespacedName, &pg)
+	s.tellRefused(req.NamespacedName, m.Refused)
 	if apierrors.IsNotFound(err) {
-		if len(m.Pending) == 0 {
+		if len(m.Pending)+len(m.Refused) == 0 {
 			delete(s.told, req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
@@ -88,7 +97,10 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", req, err)
 	}
-	g := gang.FromPodGroup(&pg)
+	if native.IsNative(&pg) && !s.isOurs(&pg, &m) {
+		return reconcile.Result{}, nil
+	}
+	g := s.groupOf(&pg)
 	verdict, scheduled := s.verdict(g, &m)
 	before := pg.DeepCopy()
 	s.setStatus(&pg, g, &m, verdict, scheduled)
@@ -173,11 +185,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 
 // tell lets every pending member know, once, what keeps it pending, when that has stood for a while.
 func (s *Status) tell(key types.NamespacedName, m *gang.Members, v gang.Verdict) reconcile.Result {
-	t, ok := s.told[key]
-	if !ok {
-		t = &told{pods: make(map[types.UID]heard)}
-		s.told[key] = t
-	}
+	t := s.toldOf(key)
 	now := s.clock.Now()
 	if t.verdict.Reason != v.Reason || t.reasonSince.IsZero() {
 		t.reasonSince = now

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"hash/fnv"
 	"runtime"
 	"slices"
 	"testing"
@@ -28,8 +29,11 @@ func benchCluster(b *testing.B, resources []string, nodes int, allocatable Amoun
 }
 
 func benchPod(n, i int, request Amounts) Pod {
-	name := fmt.Sprintf("pod-%05d-%02d", n, i)
-	return Pod{Namespace: "default", Name: name, UID: "c3a1f2d4-0000-4000-8000-" + name, Request: request, Start: int64(1 + (n*31+i*17)%1000)}
+	name, h := fmt.Sprintf("pod-%05d-%02d", n, i), fnv.New64a()
+	h.Write([]byte(name))
+	// UIDs differ from the first digit on, as real ones do.
+	uid := fmt.Sprintf("%016x-4000-8000-%012x", h.Sum64(), n)
+	return Pod{Namespace: "default", Name: name, UID: uid, Request: request, Start: int64(1 + (n*31+i*17)%1000)}
 }
 
 // podCluster is the shape of the benchmark "pod": 30 pods of lower priority on every node.
@@ -114,7 +118,7 @@ func BenchmarkPod(b *testing.B) {
 }
 
 func BenchmarkGang(b *testing.B) {
-	for _, nodes := range []int{100, 1000, 5000, 10000} {
+	for _, nodes := range []int{100, 500, 1000, 5000, 10000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			s := gangCluster(b, nodes, 1).Snapshot()
 			p := gangOf(1000, nodes/10, members("w", nodes/10, 0, 8000, 32<<30, 8, 1))

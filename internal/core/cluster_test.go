@@ -159,3 +159,49 @@ func TestClusterForgetsWhatHasGone(t *testing.T) {
 		t.Errorf("outcome %s, want %s", d.Outcome, Infeasible)
 	}
 }
+
+// TestLone holds what columns say of units that stand alone to the units themselves, while nodes come, change
+// and go.
+func TestLone(t *testing.T) {
+	found := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s, _ := randomCase(fromRapid(t), drawShape(t))
+		s = named(s)
+		c := NewCluster(s.Resources)
+		c.SetBudgets(s.Budgets)
+		for range 3 {
+			for n := range s.Nodes {
+				if rapid.Bool().Draw(t, "gone") {
+					c.RemoveNode(s.Nodes[n].Name)
+				} else {
+					feed(t, c, s, n)
+				}
+			}
+			now := c.Snapshot()
+			for u := range now.Units {
+				col, at, ok := now.columns.lone(int32(u))
+				pods := now.Units[u].Pods
+				if !ok {
+					if len(pods) == 1 && now.columns.sound[pods[0].Node] && now.columns.nodes[pods[0].Node].alone {
+						t.Fatalf("unit %s is not found to stand alone", now.Units[u].Name)
+					}
+					continue
+				}
+				found++
+				if len(pods) != 1 || pods[0].Node != int(at.node) {
+					t.Fatalf("unit %s of %d pods stands alone on node %d", now.Units[u].Name, len(pods), at.node)
+				}
+				dims := len(s.Resources)
+				before, after := col.sum(int(at.pos), dims), col.sum(int(at.pos)+1, dims)
+				for r, v := range pods[0].Request {
+					if after[r]-before[r] != v {
+						t.Fatalf("unit %s would free %d of %s, and asks for %d", now.Units[u].Name, after[r]-before[r], s.Resources[r], v)
+					}
+				}
+			}
+		}
+	})
+	if found == 0 {
+		t.Error("no unit was found to stand alone")
+	}
+}

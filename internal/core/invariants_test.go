@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -14,11 +15,13 @@ var (
 	podShape   = randomShape{nodes: 5, units: 14, groups: true, budgets: true, leaving: true}
 	gangShape  = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, groups: true, budgets: true, leaving: true}
 	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true}
-	calmShape  = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true}
+	// bareShape has neither budgets nor groups, so that counting alone settles a gang.
+	bareShape = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, leaving: true}
+	calmShape = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true}
 )
 
 func drawShape(t *rapid.T) randomShape {
-	return rapid.SampledFrom([]randomShape{podShape, gangShape, mixedShape, calmShape}).Draw(t, "shape")
+	return rapid.SampledFrom([]randomShape{podShape, gangShape, bareShape, mixedShape, calmShape}).Draw(t, "shape")
 }
 
 func toJSON(t *rapid.T, d *Decision) string {
@@ -146,6 +149,83 @@ func TestEveryVictimIsNeeded(t *testing.T) {
 			gone[u] = true
 		}
 	})
+}
+
+// TestLargeGangsTakeWhatTheyNeed puts the victims of gangs back one at a time that are too large to be polished,
+// and for which counting settles everything.
+func TestLargeGangsTakeWhatTheyNeed(t *testing.T) {
+	sh := randomShape{nodes: 60, units: 400, members: 100, classes: 1, gang: true, full: true}
+	count := func(s *Snapshot, p *Preemptor, gone map[int]bool) int {
+		members := 0
+		for _, room := range refRoom(s, gone) {
+			for ; refFits(p.Classes[0].Request, room); members++ {
+				for r, v := range p.Classes[0].Request {
+					room[r] -= v
+				}
+			}
+		}
+		return members
+	}
+	large := 0
+	for seed := range uint64(400) {
+		s, p := randomCase(fromRand(seed), sh)
+		d := mustDecide(t, s, p, nil)
+		if d.Outcome != Preempts || len(s.Units) <= 64 {
+			continue
+		}
+		large++
+		gone := map[int]bool{}
+		for i := range d.Victims {
+			gone[slices.IndexFunc(s.Units, func(u Unit) bool { return u.UID == d.Victims[i].UID })] = true
+		}
+		if got := count(s, p, gone); got < p.MinCount {
+			t.Fatalf("seed %d: room for %d members, want %d", seed, got, p.MinCount)
+		}
+		for u := range gone {
+			without := maps.Clone(gone)
+			delete(without, u)
+			if count(s, p, without) >= p.MinCount {
+				t.Fatalf("seed %d: victim %s is not needed", seed, s.Units[u].Name)
+			}
+		}
+	}
+	if large < 50 {
+		t.Errorf("%d large cases, want at least 50", large)
+	}
+}
+
+// TestReprieveCounted lets everything go that may, and has it brought back: what stays out leaves room enough, and
+// none of it could come back alone.
+func TestReprieveCounted(t *testing.T) {
+	reprieved := 0
+	rapid.Check(t, func(t *rapid.T) {
+		s, p := randomCase(fromRapid(t), rapid.SampledFrom([]randomShape{gangShape, bareShape}).Draw(t, "shape"))
+		v := newView(s, p, Arithmetic{})
+		tr := newTrial(v, v.c.later)
+		pool := v.eligible(p.Priority)
+		tr.removeAll(pool)
+		c := newCounter(tr, want{class: 0, count: p.MinCount})
+		if !c.room() {
+			return
+		}
+		out := reprieveCounted(c, slices.Clone(pool))
+		reprieved += len(pool) - len(out)
+		tr = newTrial(v, v.c.later)
+		tr.removeAll(out)
+		c = newCounter(tr, want{class: 0, count: p.MinCount})
+		if !c.room() {
+			t.Fatalf("room for %d members with %d of %d units out, want %d", c.total, len(out), len(pool), c.need)
+		}
+		for _, u := range out {
+			if c.restore(u); c.room() {
+				t.Fatalf("unit %s could come back", s.Units[u].Name)
+			}
+			c.remove(u)
+		}
+	})
+	if reprieved == 0 {
+		t.Error("no unit came back")
+	}
 }
 
 // TestMoreRoomNeverRaisesTheCeiling adds a node, or lifts a refusal.

@@ -16,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -357,4 +359,31 @@ func victims(prefix string, count int) []core.Victim {
 		out[i] = victim(name, name+"-0", name+"-1")
 	}
 	return out
+}
+
+// gated are clients whose calls about pods wait until a test lets them through: the fake makes one at a time.
+type gated struct {
+	kubernetes.Interface
+	before func(call string)
+}
+
+type gatedCore struct {
+	typedcorev1.CoreV1Interface
+	gated
+}
+
+type gatedPods struct {
+	typedcorev1.PodInterface
+	gated
+}
+
+func (g gated) CoreV1() typedcorev1.CoreV1Interface { return gatedCore{g.Interface.CoreV1(), g} }
+
+func (g gatedCore) Pods(namespace string) typedcorev1.PodInterface {
+	return gatedPods{g.CoreV1Interface.Pods(namespace), g.gated}
+}
+
+func (g gatedPods) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subs ...string) (*corev1.Pod, error) {
+	g.before("mark " + name)
+	return g.PodInterface.Patch(ctx, name, pt, data, opts, subs...)
 }

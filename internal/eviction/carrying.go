@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,8 +36,8 @@ type unit struct {
 	mu sync.Mutex
 	// listed is true where the API may have the intent to remove the unit.
 	listed bool
-	// calls counts the removals that are under way.
-	calls int
+	// wanted is whether the preemptor still had a use for it when its turn came, once it has been asked.
+	asked, wanted bool
 	// committed is true once a delete has been sent that may have come through.
 	committed bool
 	// gone are the pods that are certainly on their way out.
@@ -44,19 +45,27 @@ type unit struct {
 	told sync.Once
 }
 
-// begin counts a removal, and reports whether it is the first one that matters.
-func (u *unit) begin() (first bool) {
+// begin reports whether the unit is to go, which is asked once.
+func (u *unit) begin(wanted func() bool) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.calls++
-	return u.calls == 1 && !u.committed
+	if !u.asked {
+		u.asked, u.wanted = true, wanted()
+	}
+	return u.wanted
+}
+
+// goes reports whether the unit goes in any case.
+func (u *unit) goes() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.committed
 }
 
 // settle records what has become of a pod.
 func (u *unit) settle(became removal, uid types.UID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.calls--
 	switch became {
 	case accepted:
 		u.committed = true
@@ -199,14 +208,19 @@ func (c *carrying) remove(ctx context.Context) error {
 			tasks = append(tasks, task{unit: u, pod: pod})
 		}
 	}
+	// Once a call has failed, nothing is begun any more.
+	var failed atomic.Bool
 	_, err := each(tasks, func(t task) error {
-		if t.unit.begin() && !c.wanted() {
-			t.unit.settle(untouched, t.pod.UID)
+		if !t.unit.begin(c.wanted) {
+			failed.Store(true)
 			return errUnwanted
 		}
 		became, err := c.remover.remove(ctx, doomed{
 			namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.message,
-		})
+		}, func() bool { return !failed.Load() || t.unit.goes() })
+		if err != nil {
+			failed.Store(true)
+		}
 		t.unit.settle(became, t.pod.UID)
 		if t.unit.victim.Group {
 			c.ledger.note(t.unit.key, t.pod.UID, became)
@@ -237,26 +251,23 @@ func (c *carrying) takeBack(ctx context.Context) {
 		// The process ends. What is written is for the next one to finish.
 		return
 	}
-	var untouched []*unit
-	for _, u := range c.groups() {
-		if u.listed && !u.committed {
-			untouched = append(untouched, u)
-		}
-	}
 	ctx, cancel := c.bind(context.WithoutCancel(ctx))
 	defer cancel()
 	ctx, stop := context.WithTimeout(ctx, takeBackTimeout)
 	defer stop()
-	_, err := each(untouched, func(u *unit) error {
+	_, _ = each(c.groups(), func(u *unit) error {
+		if !u.listed || u.committed {
+			return nil
+		}
 		uids := sets.New[types.UID]()
 		for _, pod := range u.pods {
 			uids.Insert(pod.UID)
 		}
-		return c.withdraw(ctx, u.key, uids)
+		if err := c.withdraw(ctx, u.key, uids); err != nil {
+			klog.FromContext(ctx).Error(err, "Left to the finisher", "preemptor", c.order.Decision.Preemptor.Key())
+		}
+		return nil
 	})
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Left to the finisher", "preemptor", c.order.Decision.Preemptor.Key())
-	}
 }
 
 // withdraw takes an intent back, now or, if that fails, by and by.

@@ -9,10 +9,15 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // teller tells both sides of a preemption, by events.
-type teller struct{ recorder events.EventRecorder }
+type teller struct {
+	recorder events.EventRecorder
+	// groups know which API a PodGroup is of; nil where there is only one.
+	groups gang.Source
+}
 
 // longestNote is what the API takes as an event's note.
 const longestNote = 1024
@@ -23,15 +28,15 @@ func (t *teller) victimPod(namespace, name string, uid types.UID, by v1alpha1.Di
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
 	}
-	t.recorder.Eventf(pod, reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+	t.recorder.Eventf(pod, t.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
 // victimGroup tells a group that it goes.
 func (t *teller) victimGroup(v *core.Victim, by v1alpha1.DisruptionPreemptor, message string) {
-	group := reference(v1alpha1.DisruptionPreemptor{
+	group := t.reference(v1alpha1.DisruptionPreemptor{
 		Kind: v1alpha1.PreemptorPodGroup, Namespace: v.Namespace, Name: v.Name, UID: types.UID(v.UID),
 	})
-	t.recorder.Eventf(group, reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+	t.recorder.Eventf(group, t.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
 // preemptor tells a preemptor whom it took.
@@ -40,7 +45,7 @@ func (t *teller) preemptor(d *core.Decision) {
 	for i := range d.Victims {
 		names[i] = d.Victims[i].Namespace + "/" + d.Victims[i].Name
 	}
-	t.recorder.Eventf(reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
+	t.recorder.Eventf(t.reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
 		"%s: %v", d.Message, sortedNames(names))
 }
 
@@ -50,15 +55,22 @@ func (t *teller) failure(d *core.Decision, err error) {
 	if len(note) > longestNote {
 		note = note[:longestNote-4] + " ..."
 	}
-	t.recorder.Eventf(reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting", "%s", note)
+	t.recorder.Eventf(t.reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting", "%s", note)
 }
 
 // reference refers to an object in events.
-func reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
+func (t *teller) reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
 	object := metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	if p.Kind == v1alpha1.PreemptorPodGroup {
+		version := v1alpha1.SchemeGroupVersion.String()
+		if t.groups != nil {
+			g, ok := t.groups.Group(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+			if ok && g.UID == p.UID && g.APIVersion != "" {
+				version = g.APIVersion
+			}
+		}
 		return &v1alpha1.PodGroup{
-			TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
+			TypeMeta:   metav1.TypeMeta{APIVersion: version, Kind: "PodGroup"},
 			ObjectMeta: object,
 		}
 	}

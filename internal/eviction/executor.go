@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
@@ -65,6 +66,10 @@ func New(ctx context.Context, pods kubernetes.Interface, groups client.Client, r
 
 // Measure has evictions measured. It must be called before the first of them.
 func (e *Executor) Measure(m *metrics.Metrics) { e.metrics = m }
+
+// FindGroups has events refer to each PodGroup in the API that it is of. It must be called before the first
+// eviction.
+func (e *Executor) FindGroups(groups gang.Source) { e.teller.groups = groups }
 
 // OnEnd has a function told, by name, of every PodGroup that an eviction has done with, for the Finisher to
 // look at. It must be called before the first eviction; the function must not block.

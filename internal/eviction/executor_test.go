@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -230,18 +232,25 @@ func TestEvictionThatFailsLater(t *testing.T) {
 				objects = append(objects, whole(v.Name)...)
 			}
 			b := newBench(t, objects...)
-			gate := make(chan struct{})
-			b.fail = func(call string) error {
-				if strings.HasPrefix(call, "mark h") {
-					// Nobody else gets anywhere before the failure.
-					b.mu.Unlock()
-					<-gate
-					b.mu.Lock()
-					return errForbidden
+			// Nobody else gets anywhere before the failure.
+			failed, first := make(chan struct{}), make(chan struct{})
+			b.executor.remover.pods = gated{b.pods, func(call string) {
+				switch {
+				case strings.HasPrefix(call, "mark h"):
+					<-failed
+				case call == "mark g-1" && c.fails == "delete g-1":
+					<-first
 				}
-				if call == c.fails {
-					defer close(gate)
+			}}
+			b.fail = func(call string) error {
+				switch {
+				case strings.HasPrefix(call, "mark h"):
+					return errForbidden
+				case call == c.fails:
+					defer close(failed)
 					return c.err
+				case call == "delete g-0":
+					close(first)
 				}
 				return nil
 			}
@@ -271,7 +280,21 @@ func sameElements[T ~string](a, b []T) bool {
 func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("urgent-0"), pod("a"), pod("b"))
-	b.failing(errForbidden, "delete b")
+	reached := make(chan struct{})
+	b.executor.remover.pods = gated{b.pods, func(call string) {
+		if call == "mark b" {
+			<-reached
+		}
+	}}
+	b.fail = func(call string) error {
+		switch call {
+		case "delete a":
+			close(reached)
+		case "delete b":
+			return errForbidden
+		}
+		return nil
+	}
 	err := b.evict(order(victim("a"), victim("b")))
 	begun := new(scheduler.EvictionError)
 	if !errors.As(err, &begun) || !sameElements(begun.Begun.UnsortedList(), []types.UID{"uid-a"}) {
@@ -296,8 +319,20 @@ func TestUnwantedInTheMiddle(t *testing.T) {
 	}
 	b := newBench(t, objects...)
 	o := order(all...)
-	// Once to begin at all, then for each unit.
-	o.Wanted = wantedFor(1 + 5)
+	// Once to begin at all, then for each unit. It says no when the first five have gone.
+	var left atomic.Int64
+	left.Store(1 + 5)
+	o.Wanted = func() bool {
+		if left.Add(-1) >= 0 {
+			return true
+		}
+		for begun := sets.New[string](); begun.Len() < 5; time.Sleep(time.Millisecond) {
+			for _, call := range b.made("delete") {
+				begun.Insert(strings.TrimSuffix(strings.TrimSuffix(call, "-0"), "-1"))
+			}
+		}
+		return false
+	}
 	begun := new(scheduler.EvictionError)
 	if err := b.evict(o); !errors.As(err, &begun) || !errors.Is(err, scheduler.ErrOutdated) {
 		t.Fatalf("Failed with %v", err)

@@ -159,7 +159,7 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	start := f.clock.Now()
 	klog.FromContext(ctx).Info("Finishing a preemption that was begun", "podGroup", key, "pods", len(left), "reason", d.Message)
 	_, err := each(left, func(p v1alpha1.DisruptedPod) error {
-		became, err := f.remover.remove(ctx, doomed{namespace: key.Namespace, name: p.Name, uid: p.UID, message: d.Message})
+		became, err := f.remover.remove(ctx, doomed{namespace: key.Namespace, name: p.Name, uid: p.UID, message: d.Message}, func() bool { return true })
 		f.ledger.note(key, p.UID, became)
 		if became == accepted {
 			f.teller.victimPod(key.Namespace, p.Name, p.UID, d.Preemptor, d.Message)

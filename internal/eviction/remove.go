@@ -44,13 +44,16 @@ const (
 )
 
 // remove marks a pod and deletes it. A pod that has gone already, or whose name another one has now, is no
-// error. Its grace period is its own.
-func (r *remover) remove(ctx context.Context, pod doomed) (removal, error) {
+// error. Its grace period is its own. Right before the deletion, proceed may still stop it.
+func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (removal, error) {
 	if err := r.mark(ctx, pod); err != nil {
 		if isGone(err) {
 			return absent, nil
 		}
 		return untouched, fmt.Errorf("set condition %s: %w", corev1.DisruptionTarget, err)
+	}
+	if !proceed() {
+		return untouched, nil
 	}
 	err := r.pods.CoreV1().Pods(pod.namespace).Delete(ctx, pod.name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(pod.uid)),

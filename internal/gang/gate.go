@@ -18,29 +18,36 @@ type Verdict struct {
 	Message string
 }
 
-// ReasonPodGroupNotFound is said on Pods only: there is no PodGroup to carry a condition.
-const ReasonPodGroupNotFound = "PodGroupNotFound"
+// Reasons that are said on Pods only: there is no PodGroup to carry a condition.
+const (
+	// ReasonPodGroupNotFound: the PodGroup that the Pod names does not exist.
+	ReasonPodGroupNotFound = "PodGroupNotFound"
+	// ReasonTwoPodGroups: the Pod names two.
+	ReasonTwoPodGroups = "TwoPodGroups"
+)
 
 // Gate says what keeps the members of a group from being considered at all. The zero Verdict lets them
 // through; a nil group is one that does not exist.
 func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	switch {
 	case g == nil:
+		return notFound(key, m)
+	case g.Ambiguous:
 		return Verdict{
-			Reason:  ReasonPodGroupNotFound,
-			Message: fmt.Sprintf("PodGroup %s does not exist", key),
+			Reason:  v1alpha1.ReasonAmbiguousName,
+			Message: fmt.Sprintf("PodGroup %s exists in reprieve.dev and in scheduling.k8s.io; delete one of the two", key),
 		}
 	case g.Template != "":
 		return Verdict{
 			Reason:  v1alpha1.ReasonTemplateNotFound,
 			Message: fmt.Sprintf("PodGroup %s waits for the template %s of a Workload in its namespace", key, g.Template),
 		}
-	case g.Priority == nil && g.PriorityClassName != "":
+	case g.Priority == nil && !g.PodPriorities && g.PriorityClassName != "":
 		return Verdict{
 			Reason:  v1alpha1.ReasonPriorityClassNotFound,
 			Message: fmt.Sprintf("PodGroup %s waits for PriorityClass %q, which gives it its priority", key, g.PriorityClassName),
 		}
-	case g.Priority == nil:
+	case g.Priority == nil && !g.PodPriorities:
 		return Verdict{
 			Reason:  v1alpha1.ReasonPending,
 			Message: fmt.Sprintf("PodGroup %s waits for its priority to be filled in", key),
@@ -55,6 +62,15 @@ func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 		return notEnough(key, g, m, have)
 	}
 	return Verdict{}
+}
+
+// notFound has more to say to those whose PodGroup may exist all the same, where Reprieve does not read it.
+func notFound(key types.NamespacedName, m *Members) Verdict {
+	msg := fmt.Sprintf("PodGroup %s does not exist", key)
+	if m != nil && slices.ContainsFunc(m.Pending, func(pod *corev1.Pod) bool { return schedulingGroupOf(pod) != "" }) {
+		msg += "; those of scheduling.k8s.io are known where the cluster served them, and Reprieve was allowed to read them, when it started"
+	}
+	return Verdict{Reason: ReasonPodGroupNotFound, Message: msg}
 }
 
 func notEnough(key types.NamespacedName, g *Group, m *Members, have int) Verdict {

@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,10 @@ import (
 type Group struct {
 	Key types.NamespacedName
 	UID types.UID
+	// APIVersion is that of the PodGroup's API; "" stands for reprieve.dev.
+	APIVersion string
+	// Ambiguous is true where both APIs have a PodGroup of that name. Its pods cannot be told apart.
+	Ambiguous bool
 	// Template is the template that the group takes its policy from, "workload/template", as long as it has
 	// not been filled in; else "".
 	Template string
@@ -22,6 +27,8 @@ type Group struct {
 	Whole bool
 	// Priority is the resolved priority; nil until it is.
 	Priority *int32
+	// PodPriorities is true where the API has no priority for the group: each pod's own counts.
+	PodPriorities bool
 	// PriorityClassName is the class that the user named, or "".
 	PriorityClassName string
 	// PreemptionPolicy is the resolved policy; "" where the API keeps none, or it is not resolved.
@@ -33,17 +40,22 @@ type Group struct {
 }
 
 // IsResolved reports whether everything is filled in that the group needs to be scheduled.
-func (g *Group) IsResolved() bool { return g.Template == "" && g.Priority != nil }
+func (g *Group) IsResolved() bool {
+	return g.Template == "" && (g.Priority != nil || g.PodPriorities)
+}
 
 // IsGang reports whether the members are placed together.
 func (g *Group) IsGang() bool { return g.MinCount > 0 }
 
-// FromPodGroup reads a Group from the API of reprieve.dev.
+// FromPodGroup reads a Group. One of another API than reprieve.dev has that in its apiVersion.
 func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	g := &Group{
 		Key:      types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name},
 		UID:      pg.UID,
 		Priority: pg.Spec.Priority,
+	}
+	if v := pg.APIVersion; v != "" && v != v1alpha1.SchemeGroupVersion.String() {
+		g.APIVersion, g.PodPriorities = v, pg.Spec.Priority == nil
 	}
 	if p := pg.Spec.SchedulingPolicy; p != nil && p.Gang != nil {
 		g.MinCount = int(p.Gang.MinCount)
@@ -69,10 +81,34 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	return g
 }
 
-// GroupOf names the PodGroup that a Pod belongs to, if any.
+// GroupOf names the PodGroup that a Pod belongs to, if any: by spec.schedulingGroup, or by its label. Of two
+// names the one in the spec counts, which cannot be changed; see also [Contradiction].
 func GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	name := pod.Labels[v1alpha1.LabelPodGroup]
+	name := schedulingGroupOf(pod)
+	if name == "" {
+		name = pod.Labels[v1alpha1.LabelPodGroup]
+	}
 	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
+}
+
+func schedulingGroupOf(pod *corev1.Pod) string {
+	if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
+		return *g.PodGroupName
+	}
+	return ""
+}
+
+// Contradiction says of a Pod that names two PodGroups that it does. Such a Pod is not scheduled.
+func Contradiction(pod *corev1.Pod) Verdict {
+	byLabel, bySpec := pod.Labels[v1alpha1.LabelPodGroup], schedulingGroupOf(pod)
+	if byLabel == "" || bySpec == "" || byLabel == bySpec {
+		return Verdict{}
+	}
+	return Verdict{
+		Reason: ReasonTwoPodGroups,
+		Message: fmt.Sprintf("the pod names PodGroup %q by its label %s and PodGroup %q by spec.schedulingGroup; remove the label, or have both name one",
+			byLabel, v1alpha1.LabelPodGroup, bySpec),
+	}
 }
 
 // Source finds groups. It must be safe for concurrent use and must not block.

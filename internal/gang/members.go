@@ -41,6 +41,8 @@ type Members struct {
 	Pending []*corev1.Pod
 	// Gated have no node and wait for a scheduling gate to be lifted.
 	Gated []*corev1.Pod
+	// Refused could be scheduled but for naming another PodGroup as well.
+	Refused []*corev1.Pod
 	// Assigned have a node and are neither terminating nor finished.
 	Assigned []*corev1.Pod
 	// Terminating are being deleted, with or without a node.
@@ -60,7 +62,7 @@ func (m *Members) Placed() int { return len(m.Assigned) + len(m.Succeeded) }
 
 // Total counts all members that exist, in whatever state.
 func (m *Members) Total() int {
-	return len(m.Pending) + len(m.Gated) + len(m.Assigned) + len(m.Terminating) + len(m.Succeeded) + len(m.Finished)
+	return len(m.Pending) + len(m.Gated) + len(m.Refused) + len(m.Assigned) + len(m.Terminating) + len(m.Succeeded) + len(m.Finished)
 }
 
 // Lister lists Members from informers' indexers that have the index of AddIndex.
@@ -124,6 +126,8 @@ func MembersOf(pods []*corev1.Pod) Members {
 			m.Assigned = append(m.Assigned, pod)
 		case len(pod.Spec.SchedulingGates) > 0:
 			m.Gated = append(m.Gated, pod)
+		case Contradiction(pod) != (Verdict{}):
+			m.Refused = append(m.Refused, pod)
 		default:
 			m.Pending = append(m.Pending, pod)
 		}

@@ -66,6 +66,7 @@ type Metrics struct {
 	attempts           *k8smetrics.CounterVec
 	victims            *k8smetrics.HistogramVec
 	decision           *k8smetrics.HistogramVec
+	malformed          *k8smetrics.Gauge
 }
 
 // New makes the metrics of a process.
@@ -99,14 +100,22 @@ func New() *Metrics {
 			Buckets:        k8smetrics.ExponentialBuckets(0.0001, 2, 16),
 			StabilityLevel: k8smetrics.ALPHA,
 		}, []string{"preemptor", "profile"}),
+		malformed: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
+			Namespace: namespace, Name: "malformed_preemption_tolerations",
+			Help:           "PriorityClasses whose preemption toleration cannot be read; they have none.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}),
 	}
 }
+
+// Malformed records how many PriorityClasses have a toleration that cannot be read.
+func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
 // Register has all metrics recorded and shown by a registry: legacyregistry.Register in a component,
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.malformed} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}

@@ -3,6 +3,7 @@ package playground
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 func (p *Playground) apiserverSpec(port int) componentSpec {
@@ -11,7 +12,7 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 		name: APIServer,
 		path: p.paths[APIServer],
 		port: port,
-		args: []string{
+		args: slices.Concat([]string{
 			"--etcd-servers=" + p.Component(Etcd).URL(),
 			"--etcd-cafile=" + p.certs.etcdAuthority.certFile(),
 			"--etcd-certfile=" + p.certs.etcd.certFile,
@@ -40,9 +41,29 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 			"--profiling=false",
 			"--max-requests-inflight=2000",
 			"--max-mutating-requests-inflight=1000",
-		},
+		}, p.nativeAPIServerArgs()),
 		ready: func(ctx context.Context) error {
 			return probe(ctx, p.certs.adminClient(), url+"/readyz")
 		},
 	}
+}
+
+// nativeAPIServerArgs turn on the API of scheduling.k8s.io/v1alpha2: PodGroups, spec.schedulingGroup of pods, and the
+// priority and disruptionMode of PodGroups.
+func (p *Playground) nativeAPIServerArgs() []string {
+	if !p.options.NativeWorkloadAPI {
+		return nil
+	}
+	return []string{
+		"--runtime-config=scheduling.k8s.io/v1alpha2=true",
+		"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true",
+	}
+}
+
+// nativeControllerArgs turn on what releases PodGroups of scheduling.k8s.io that are deleted.
+func (p *Playground) nativeControllerArgs() []string {
+	if !p.options.NativeWorkloadAPI {
+		return nil
+	}
+	return []string{"--feature-gates=GenericWorkload=true"}
 }

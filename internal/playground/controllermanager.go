@@ -24,6 +24,7 @@ func (p *Playground) controllerManagerSpec() componentSpec {
 		// The default is a directory of the machine, and it would be created.
 		"--flex-volume-plugin-dir=" + filepath.Join(p.dir.path, "flexvolume"),
 	}
+	args = append(args, p.nativeControllerArgs()...)
 	if len(p.options.Controllers) > 0 {
 		args = append(args, "--controllers="+strings.Join(p.options.Controllers, ","))
 	}

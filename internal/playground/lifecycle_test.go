@@ -154,10 +154,22 @@ func TestSideBySide(t *testing.T) {
 	runsAPod(t, playgrounds[1], "goes-on")
 }
 
+// waitLogged waits until a component has said anything at all.
+func waitLogged(t *testing.T, c *playground.Component) {
+	t.Helper()
+	eventually(t, c.Name()+" says something", func(context.Context) string {
+		if info, err := os.Stat(c.LogPath()); err != nil || info.Size() == 0 {
+			return "its log is empty"
+		}
+		return ""
+	})
+}
+
 func TestDeathIsReported(t *testing.T) {
 	t.Parallel()
 	p := startPlain(t, nil)
 	pids := pidsOf(p)
+	waitLogged(t, p.Component(playground.Kwok))
 	if err := syscall.Kill(p.Component(playground.Kwok).PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}

@@ -66,16 +66,19 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 
 // measure records what came of a search for room.
 func (p *Plugin) measure(made *cycleDecision) {
-	came := metrics.Fits
-	switch made.decision.Outcome {
-	case core.Preempts:
-		came = metrics.Preempts
-	case core.Infeasible:
-		came = metrics.Infeasible
-	case core.Fits, core.Waits:
-	}
-	p.count(&made.pre, came)
+	p.count(&made.pre, attemptOf(made.decision.Outcome))
 	p.hub.metrics.Decided(made.pre.kind(), p.handle.ProfileName(), made.decision.Elapsed)
+}
+
+func attemptOf(outcome core.Outcome) metrics.Attempt {
+	switch outcome {
+	case core.Preempts:
+		return metrics.Preempts
+	case core.Infeasible:
+		return metrics.Infeasible
+	default:
+		return metrics.Fits
+	}
 }
 
 func (p *Plugin) count(pre *preemptor, came metrics.Attempt) {

@@ -18,7 +18,10 @@ import (
 func (h *Hub) watchFinished(ctx context.Context, handle framework.Framework) (cache.Indexer, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.LabelSelector = v1alpha1.LabelPodGroup
+			// Nothing selects by spec.schedulingGroup.
+			if !h.schedulingGroups {
+				o.LabelSelector = v1alpha1.LabelPodGroup
+			}
 			o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 		}),
 		informers.WithTransform(onlyOutcome),
@@ -37,21 +40,27 @@ func (h *Hub) watchFinished(ctx context.Context, handle framework.Framework) (ca
 	return pods.GetIndexer(), nil
 }
 
-// onlyOutcome keeps of a finished member what is asked about it.
+// onlyOutcome keeps of a finished pod what is asked about it: of one without a group, nothing but its name.
 func onlyOutcome(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
 	}
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
-			Labels:            map[string]string{v1alpha1.LabelPodGroup: pod.Labels[v1alpha1.LabelPodGroup]},
-			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
-		},
-		Spec:   corev1.PodSpec{NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase},
-	}, nil
+	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+	}}
+	if _, member := gang.GroupOf(pod); !member {
+		return out, nil
+	}
+	if name, ok := pod.Labels[v1alpha1.LabelPodGroup]; ok {
+		out.Labels = map[string]string{v1alpha1.LabelPodGroup: name}
+	}
+	out.CreationTimestamp, out.DeletionTimestamp = pod.CreationTimestamp, pod.DeletionTimestamp
+	out.Spec = corev1.PodSpec{
+		NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, SchedulingGroup: pod.Spec.SchedulingGroup,
+	}
+	out.Status.Phase = pod.Status.Phase
+	return out, nil
 }
 
 // memberFinished looks again at a gang that may have been short of members.

@@ -39,6 +39,11 @@ func (h *Hub) ownerOf(pod *corev1.Pod) owner {
 	return owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 }
 
+// reconciled reports whether a pod that named two groups names one now.
+func reconciled(before, after *corev1.Pod) bool {
+	return gang.Contradiction(before) != (gang.Verdict{}) && gang.Contradiction(after) == (gang.Verdict{})
+}
+
 func objectMetaOf(uid types.UID) metav1.ObjectMeta { return metav1.ObjectMeta{UID: uid} }
 
 // priorityOf is the priority that counts for a pod: its group's, where that is resolved, else its own.
@@ -49,11 +54,23 @@ func (h *Hub) priorityOf(pod *corev1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
+// lowestPriority is the lowest of the pods' own priorities; 0 where there are none.
+func lowestPriority(pods ...*corev1.Pod) int32 {
+	if len(pods) == 0 {
+		return 0
+	}
+	lowest := corev1helpers.PodPriority(pods[0])
+	for _, pod := range pods[1:] {
+		lowest = min(lowest, corev1helpers.PodPriority(pod))
+	}
+	return lowest
+}
+
 // isGateReason tells the reasons for which members are not considered at all from those of planning.
 func isGateReason(reason string) bool {
 	switch reason {
 	case gang.ReasonPodGroupNotFound, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,
-		v1alpha1.ReasonPriorityClassNotFound, v1alpha1.ReasonTemplateNotFound:
+		v1alpha1.ReasonPriorityClassNotFound, v1alpha1.ReasonTemplateNotFound, v1alpha1.ReasonAmbiguousName:
 		return true
 	default:
 		return false

@@ -49,6 +49,9 @@ type Hub struct {
 	overstated overstatedPods
 	metrics    *metrics.Metrics
 
+	// schedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well.
+	schedulingGroups bool
+
 	// lister, pods and handle are set when the first profile is built. Waiting pods, nominations and the queue
 	// are the same for the handles of all profiles.
 	lister *gang.Lister
@@ -93,6 +96,10 @@ func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 
 // Measure has preemptions measured. It must be called before the first profile is built.
 func (h *Hub) Measure(m *metrics.Metrics) { h.metrics = m }
+
+// FollowSchedulingGroups has the hub follow pods that name their PodGroup in spec.schedulingGroup even when they
+// have finished, which takes an informer of all that have. It must be called before the first profile is built.
+func (h *Hub) FollowSchedulingGroups() { h.schedulingGroups = true }
 
 // Factory makes the plugin for a profile; register it under [Name].
 func (h *Hub) Factory() frameworkruntime.PluginFactory { return h.newPlugin }

@@ -154,7 +154,5 @@ func (h *Hub) stays(pod *corev1.Pod) {
 		return
 	}
 	h.unsettle(pod.Spec.NodeName)
-	for _, o := range h.awaited.stays(pod.UID) {
-		h.wake(o)
-	}
+	h.awaited.stays(pod.UID)
 }

@@ -65,6 +65,10 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pre.priority = p.hub.priorityOf(pending[0])
 		pre.never = p.neverPreempts(g, pending...)
 	}
+	if g.PodPriorities {
+		// As one, they stand no higher than the lowest of them.
+		pre.priority = lowestPriority(slices.Concat(pending, members.Assigned)...)
+	}
 	return pre
 }
 

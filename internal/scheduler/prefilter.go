@@ -26,6 +26,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if !ok {
 		return p.preFilterSingle(state, pod)
 	}
+	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
+	}
 	g, members, verdict := p.hub.gate(key)
 	if verdict != (gang.Verdict{}) {
 		// It passed PreEnqueue, and things have changed since.

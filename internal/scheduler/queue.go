@@ -19,6 +19,9 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if !ok {
 		return p.preEnqueueSingle(pod)
 	}
+	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
+		return gated(v.Message)
+	}
 	if _, planned := p.hub.registry.PlannedNode(key, pod.UID); planned {
 		return nil
 	}
@@ -134,7 +137,10 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 }
 
 // hintPodSeen retries those to whom other pods matter by more than the room they take.
-func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+	if before, ok := oldObj.(*corev1.Pod); ok && before.UID == pod.UID && reconciled(before, pod) {
+		return fwk.Queue, nil
+	}
 	key, ok := p.hub.groupOf(pod)
 	if ok && p.hub.gangOf(pod) != nil && !p.hub.registry.Minding(key) {
 		return fwk.QueueSkip, nil

@@ -40,7 +40,7 @@ profiles:
 - schedulerName: reprieve-scheduler
   plugins:
     multiPoint:
-      enabled: [{name: Reprieve}]
+      enabled: [{name: Reprieve}, {name: SlowPreBind}]
       disabled: [{name: DefaultPreemption}]
     preFilter:
       enabled: [{name: Reprieve}]
@@ -146,7 +146,12 @@ func newRigWith(t *testing.T, configuration string, extenders []config.Extender,
 	factory := informers.NewSharedInformerFactory(r.client, 0)
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client.EventsV1()})),
 		kubescheduler.WithProfiles(decodeProfiles(t, configuration)...),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{Name: r.factory}),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			Name: r.factory,
+			slowPreBindName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+				return slowPreBind{}, nil
+			},
+		}),
 		kubescheduler.WithPodInitialBackoffSeconds(1),
 		kubescheduler.WithExtenders(extenders...),
 	)

@@ -109,10 +109,11 @@ func (v *view) leavingOn(nodes sets.Set[string]) []*corev1.Pod {
 	return out
 }
 
-// coreGroup is a PodGroup as the core knows it.
+// coreGroup is a PodGroup as the core knows it. Where the pods cannot be told apart, or go one by one and by
+// their own priorities, there is none.
 func (h *Hub) coreGroup(key types.NamespacedName) (core.Group, bool) {
 	g, ok := h.groups.Group(key)
-	if !ok {
+	if !ok || g.Ambiguous || g.PodPriorities && !g.Whole {
 		return core.Group{}, false
 	}
 	out := core.Group{

@@ -62,7 +62,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 		return
 	}
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
-	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved))
+	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
 }
 
 // podChanged follows members onto their nodes. One that has just come forward may be what its gang lacked.

@@ -8,8 +8,10 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
@@ -33,6 +35,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -101,11 +104,16 @@ type parts struct {
 	recorder events.EventRecorder
 	executor *eviction.Executor
 	hub      *scheduler.Hub
-	groups   *controller.Groups
-	// direct reads from the API server.
+	// native is the kind of the PodGroups of scheduling.k8s.io, or nil.
+	native *schema.GroupVersionKind
+	// source finds groups of both APIs; sources are what it is made of.
+	source  gang.Source
+	sources []*controller.Groups
+	// direct reads from the API server, PodGroups of both APIs.
 	direct client.Client
 	// evicted is told of the groups that an eviction has done with.
 	evicted *controller.Trigger
+	metrics *metrics.Metrics
 }
 
 // assemble makes the parts; nothing runs yet.
@@ -119,7 +127,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of %s: %w", v1alpha1.GroupName, err)
 	}
-	cached, err := client.New(rest, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: objects}})
+	cached, err := client.New(rest, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: objects, Unstructured: true}})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
@@ -128,25 +136,61 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
+	kind, err := findNative(ctx, rest, direct)
+	if err != nil {
+		return nil, err
+	}
+	if kind != nil {
+		direct = native.NewClient(direct, *kind)
+	}
 	measured := metrics.New()
 	if err := measured.Register(legacyregistry.Register); err != nil {
 		return nil, err
 	}
-	p := &parts{cache: objects, client: cached, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}}
+	p := &parts{cache: objects, client: cached, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured}
 	p.registry = gang.NewRegistry(p.changed.Request)
 	p.recorder = cc.EventBroadcaster.NewRecorder(component)
 	p.executor = eviction.New(ctx, cc.Client, direct, p.recorder, clock.RealClock{})
 	p.executor.Measure(measured)
 	p.executor.OnEnd(p.evicted.Request)
-	p.groups, err = controller.NewGroups(ctx, objects, func(key types.NamespacedName) {
-		p.hub.GroupChanged(key)
-	})
-	if err != nil {
+	if err := p.followGroups(ctx); err != nil {
 		return nil, err
 	}
-	p.hub = scheduler.NewHub(p.groups, p.registry, p.executor)
+	p.hub = scheduler.NewHub(p.source, p.registry, p.executor)
+	if p.native != nil {
+		p.hub.FollowSchedulingGroups()
+		p.executor.FindGroups(p.source)
+	}
 	p.hub.Measure(measured)
 	return p, nil
+}
+
+// followGroups makes the sources of groups.
+func (p *parts) followGroups(ctx context.Context) error {
+	changed := func(key types.NamespacedName) { p.hub.GroupChanged(key) }
+	own, err := controller.NewGroups(ctx, p.cache, changed)
+	if err != nil {
+		return err
+	}
+	p.source, p.sources = own, []*controller.Groups{own}
+	if p.native == nil {
+		return nil
+	}
+	theirs, err := controller.NewNativeGroups(ctx, p.cache, *p.native, changed)
+	if err != nil {
+		return err
+	}
+	p.source, p.sources = gang.Merge(own, theirs), append(p.sources, theirs)
+	return nil
+}
+
+// groupsSynced waits until all groups are known that there are.
+func (p *parts) groupsSynced(ctx context.Context) bool {
+	synced := p.cache.WaitForCacheSync(ctx)
+	for _, groups := range p.sources {
+		synced = synced && groups.WaitForSync(ctx)
+	}
+	return synced
 }
 
 // start fills the cache, and has the controllers run once sched does.
@@ -159,10 +203,16 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		}
 	}()
 	// A group that is not known yet would be taken for single pods.
-	if !p.cache.WaitForCacheSync(ctx) || !p.groups.WaitForSync(ctx) {
+	if !p.groupsSynced(ctx) {
 		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
-	finisher := eviction.NewFinisher(p.executor, p.client, cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)
+	inputs := controller.Inputs{
+		Client: p.client, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
+		Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
+		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, Clock: clock.RealClock{}, Evicted: p.evicted,
+		MalformedTolerations: p.metrics.Malformed,
+	}
+	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)
 	leading := onceItRuns(sched, func() { p.awaitIntents(ctx) })
 	go func() {
 		select {
@@ -170,11 +220,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 			return
 		case <-leading:
 		}
-		err := controller.Run(ctx, controller.Inputs{
-			Client: p.client, Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
-			Registry: p.registry, Changed: p.changed, Recorder: p.recorder, Clock: clock.RealClock{},
-			Finisher: finisher, Evicted: p.evicted,
-		})
+		err := controller.Run(ctx, inputs)
 		if err != nil && ctx.Err() == nil {
 			logger.Error(err, "Reprieve's controllers failed")
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)

@@ -3,12 +3,13 @@ package scheduling
 import (
 	"context"
 	"fmt"
-	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
@@ -50,7 +51,7 @@ func (s podSpec) build(e *env) *corev1.Pod {
 		pod.Labels[k] = v
 	}
 	if s.group != "" {
-		pod.Labels[v1alpha1.LabelPodGroup] = s.group
+		e.api.join(pod, s.group)
 	}
 	if s.on != "" {
 		pod.Spec.NodeSelector[corev1.LabelHostname] = e.nodeName(s.on)
@@ -113,8 +114,9 @@ type groupSpec struct {
 	template *v1alpha1.PodGroupTemplateReference
 }
 
-func (s groupSpec) build(e *env) *v1alpha1.PodGroup {
-	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: s.name}}
+// build makes a PodGroup of reprieve.dev, for any namespace.
+func (s groupSpec) build() *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
 	pg.Spec.PodGroupTemplateRef = s.template
 	switch {
 	case s.template != nil:
@@ -132,10 +134,34 @@ func (s groupSpec) build(e *env) *v1alpha1.PodGroup {
 	return pg
 }
 
+// buildNative makes a PodGroup of scheduling.k8s.io, for any namespace.
+func (s groupSpec) buildNative() *schedulingv1alpha2.PodGroup {
+	pg := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: s.name}}
+	pg.Spec.PriorityClassName = s.priority
+	if s.minCount > 0 {
+		pg.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: s.minCount}
+	} else {
+		pg.Spec.SchedulingPolicy.Basic = &schedulingv1alpha2.BasicSchedulingPolicy{}
+	}
+	if s.whole {
+		pg.Spec.DisruptionMode = ptr.To(schedulingv1alpha2.DisruptionModePodGroup)
+	}
+	return pg
+}
+
+// emptyGroup is what a PodGroup of the test's API can be read into, or deleted by.
+func (e *env) emptyGroup(name string) client.Object {
+	pg := e.api.group(groupSpec{name: name})
+	pg.SetNamespace(e.ns)
+	return pg
+}
+
 // createGroup creates a PodGroup.
 func (e *env) createGroup(s groupSpec) {
 	e.t.Helper()
-	if err := e.objects.Create(e.t.Context(), s.build(e)); err != nil {
+	pg := e.api.group(s)
+	pg.SetNamespace(e.ns)
+	if err := e.objects.Create(e.t.Context(), pg); err != nil {
 		e.t.Fatalf("create PodGroup %s: %v", s.name, err)
 	}
 }
@@ -170,15 +196,4 @@ func (e *env) runningGang(g groupSpec, members int, pod podSpec) {
 		}
 		return ""
 	})
-}
-
-// each runs a table's cases side by side, each in an environment of its own.
-func each[C any](t *testing.T, cases map[string]C, run func(*env, C)) {
-	t.Helper()
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			run(newEnv(t), c)
-		})
-	}
 }

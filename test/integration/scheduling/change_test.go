@@ -97,7 +97,10 @@ func nodeNames(count int) []string {
 
 func TestMemberIsDeletedWhileTheGangWaits(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testMemberIsDeletedWhileTheGangWaits)
+}
+
+func testMemberIsDeletedWhileTheGangWaits(e *env) {
 	e.addNodes(4, "a")
 	e.gang(groupSpec{name: "g", minCount: 2}, 3, podSpec{cpus: 3})
 	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
@@ -112,7 +115,11 @@ func TestMemberIsDeletedWhileTheGangWaits(t *testing.T) {
 
 func TestLeaderWithAFinalizerIsDeleted(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testLeaderWithAFinalizerIsDeleted)
+}
+
+func testLeaderWithAFinalizerIsDeleted(e *env) {
+	t := e.t
 	e.addNodes(4, "a")
 	e.createGroup(groupSpec{name: "g", minCount: 2})
 	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
@@ -144,7 +151,10 @@ func (e *env) dropFinalizers(names ...string) {
 
 func TestRecreatedMemberJoinsTheRunningGang(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testRecreatedMemberJoinsTheRunningGang)
+}
+
+func testRecreatedMemberJoinsTheRunningGang(e *env) {
 	e.addNodes(2, "a", "b", "c")
 	e.runningGang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 2})
 	e.remove("g-1")
@@ -160,7 +170,10 @@ func TestRecreatedMemberJoinsTheRunningGang(t *testing.T) {
 
 func TestFinishedMembersDoNotHoldUpTheOthers(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testFinishedMembersDoNotHoldUpTheOthers)
+}
+
+func testFinishedMembersDoNotHoldUpTheOthers(e *env) {
 	e.addNodes(4, "a")
 	e.createGroup(groupSpec{name: "g", minCount: 3})
 	short := func(pod *corev1.Pod) {
@@ -188,7 +201,11 @@ func TestFinishedMembersDoNotHoldUpTheOthers(t *testing.T) {
 
 func TestGangOfTwoClasses(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testGangOfTwoClasses)
+}
+
+func testGangOfTwoClasses(e *env) {
+	t := e.t
 	e.addNodes(8, "big")
 	e.addNodes(2, "s1", "s2")
 	e.createGroup(groupSpec{name: "g", minCount: 4})
@@ -204,7 +221,10 @@ func TestGangOfTwoClasses(t *testing.T) {
 
 func TestNodeVanishesWhileTheGangWaits(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testNodeVanishesWhileTheGangWaits)
+}
+
+func testNodeVanishesWhileTheGangWaits(e *env) {
 	e.addNodes(4, "a", "b")
 	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 3})
 	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
@@ -218,7 +238,11 @@ func TestNodeVanishesWhileTheGangWaits(t *testing.T) {
 // TestOnePlanningPass counts the attempts of a profile that serves nobody else. It is not parallel: any node
 // that comes is a reason to plan again.
 func TestOnePlanningPass(t *testing.T) {
-	e := newEnv(t)
+	oneByOne(t, testOnePlanningPass)
+}
+
+func testOnePlanningPass(e *env) {
+	t := e.t
 	e.addNodes(4, "a")
 	const members = 12
 	before := e.attempts(countedProfile, "unschedulable")

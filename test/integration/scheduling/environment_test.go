@@ -93,6 +93,8 @@ func cluster(t *testing.T) *playground.Playground {
 			BinDir:    bin,
 			CRDs:      crds.FS,
 			Scheduler: playground.SchedulerOptions{Config: config, Args: schedulerArgs()},
+			// The tests of gangs and preemption run on both APIs, which does not change what the other one does.
+			NativeWorkloadAPI: true,
 		})
 		if shared.err == nil {
 			shared.err = createPriorityClasses(t.Context(), shared.run)
@@ -162,11 +164,13 @@ type env struct {
 	kube kubernetes.Interface
 	// objects serves PodGroups and Workloads.
 	objects client.Client
-	ns      string
+	// api is the one whose PodGroups the test is about.
+	api groupAPI
+	ns  string
 }
 
-// newEnv makes a namespace.
-func newEnv(t *testing.T) *env {
+// newEnv makes a namespace, for a test of one API's PodGroups.
+func newEnv(t *testing.T, api groupAPI) *env {
 	t.Helper()
 	p := cluster(t)
 	kube, err := kubernetes.NewForConfig(p.RESTConfig())
@@ -190,7 +194,7 @@ func newEnv(t *testing.T) *env {
 	if err != nil {
 		t.Fatalf("create a namespace: %v", err)
 	}
-	e := &env{t: t, run: p, kube: kube, objects: objects, ns: created.Name}
+	e := &env{t: t, run: p, kube: kube, objects: objects, api: api, ns: created.Name}
 	t.Cleanup(e.clear)
 	// Pods are admitted only where the default service account exists.
 	e.eventually("the default service account exists", func(ctx context.Context) string {

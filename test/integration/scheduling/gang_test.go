@@ -46,7 +46,10 @@ func TestGangIsPlacedWhole(t *testing.T) {
 
 func TestGangThatDoesNotFitWaitsWhole(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testGangThatDoesNotFitWaitsWhole)
+}
+
+func testGangThatDoesNotFitWaitsWhole(e *env) {
 	e.addNodes(4, "a", "b")
 	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 3})
 	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)

@@ -15,7 +15,10 @@ import (
 
 func TestMembersWaitForTheirPodGroup(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testMembersWaitForTheirPodGroup)
+}
+
+func testMembersWaitForTheirPodGroup(e *env) {
 	e.addNodes(4, "a")
 	e.create(podSpec{name: "m", group: "late", cpus: 1}.times(2)...)
 	e.waitEvent("m-0", "FailedScheduling", "PodGroup "+e.ns+"/late does not exist")
@@ -27,7 +30,10 @@ func TestMembersWaitForTheirPodGroup(t *testing.T) {
 
 func TestTooFewMembers(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testTooFewMembers)
+}
+
+func testTooFewMembers(e *env) {
 	e.addNodes(8, "a")
 	e.gang(groupSpec{name: "g", minCount: 3}, 2, podSpec{cpus: 1})
 	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
@@ -66,7 +72,10 @@ func TestMixedSchedulerNames(t *testing.T) {
 
 func TestGangUnderTheSecondProfile(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testGangUnderTheSecondProfile)
+}
+
+func testGangUnderTheSecondProfile(e *env) {
 	e.addNodes(4, "a")
 	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 1, scheduler: secondProfile})
 	e.waitBound("g", 3)
@@ -74,7 +83,7 @@ func TestGangUnderTheSecondProfile(t *testing.T) {
 
 func TestPriorityClassThatComesLate(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, reprieveAPI())
 	e.addNodes(4, "a")
 	class := "late-" + e.ns
 	e.createGroup(groupSpec{name: "g", minCount: 2, priority: class})
@@ -102,11 +111,11 @@ func TestPriorityClassThatComesLate(t *testing.T) {
 
 func TestTemplateThatComesLate(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, reprieveAPI())
 	e.addNodes(4, "a")
 	ref := &v1alpha1.PodGroupTemplateReference{WorkloadName: "w", PodGroupTemplateName: "workers"}
 	e.gang(groupSpec{name: "g", template: ref}, 2, podSpec{cpus: 1})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonTemplateNotFound, "w/workers")
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonTemplateNotFound, "template workers of Workload w")
 	e.staysUnbound("g")
 	w := &v1alpha1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: "w"}}
 	w.Spec.PodGroupTemplates = []v1alpha1.PodGroupTemplate{{Name: "workers", PodGroupPolicy: v1alpha1.PodGroupPolicy{
@@ -120,7 +129,11 @@ func TestTemplateThatComesLate(t *testing.T) {
 
 func TestSchedulingGatesHoldTheGang(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testSchedulingGatesHoldTheGang)
+}
+
+func testSchedulingGatesHoldTheGang(e *env) {
+	t := e.t
 	e.addNodes(4, "a")
 	e.createGroup(groupSpec{name: "g", minCount: 3})
 	gated := func(pod *corev1.Pod) {
@@ -141,7 +154,10 @@ func TestSchedulingGatesHoldTheGang(t *testing.T) {
 
 func TestBasicGroupIsPlacedOneByOne(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testBasicGroupIsPlacedOneByOne)
+}
+
+func testBasicGroupIsPlacedOneByOne(e *env) {
 	e.addNodes(4, "a")
 	e.gang(groupSpec{name: "g"}, 3, podSpec{cpus: 2})
 	e.waitBound("g", 2)
@@ -156,12 +172,11 @@ func TestBasicGroupIsPlacedOneByOne(t *testing.T) {
 
 func TestPodGroupThatGoesWhileItsMembersWait(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, reprieveAPI())
 	e.addNodes(4, "a")
 	e.gang(groupSpec{name: "g", minCount: 2}, 2, podSpec{cpus: 3})
 	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-	pg := groupSpec{name: "g", minCount: 2}.build(e)
-	if err := e.objects.Delete(t.Context(), pg); err != nil {
+	if err := e.objects.Delete(t.Context(), e.emptyGroup("g")); err != nil {
 		t.Fatal(err)
 	}
 	e.waitEvent("g-0", "FailedScheduling", "does not exist")

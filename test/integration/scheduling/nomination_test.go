@@ -57,7 +57,11 @@ func TestNominatedRoomIsKept(t *testing.T) {
 // TestHigherPriorityTakesNominatedRoom: what is kept for a gang is not kept from those above it.
 func TestHigherPriorityTakesNominatedRoom(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testHigherPriorityTakesNominatedRoom)
+}
+
+func testHigherPriorityTakesNominatedRoom(e *env) {
+	t := e.t
 	e.addNodes(4, "a")
 	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
 	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: held}.times(2)...)

@@ -60,7 +60,11 @@ func TestWhoIsTaken(t *testing.T) {
 // TestVictimsAreTold holds victims by a finalizer, to look at them on their way out.
 func TestVictimsAreTold(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testVictimsAreTold)
+}
+
+func testVictimsAreTold(e *env) {
+	t := e.t
 	e.addNodes(4, "a")
 	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
 	e.runningGang(groupSpec{name: "victims", minCount: 2, whole: true, priority: "low"}, 2, podSpec{cpus: 2, change: held})
@@ -141,7 +145,11 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 // TestWaitsForPodsThatLeaveAnyway: room that is about to be free is waited for, and taken at once.
 func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testWaitsForPodsThatLeaveAnyway)
+}
+
+func testWaitsForPodsThatLeaveAnyway(e *env) {
+	t := e.t
 	e.addNodes(2, "a", "b")
 	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
 	e.createRunning(podSpec{name: "leaving", cpus: 2, on: "a", change: held}, podSpec{name: "staying", cpus: 2, priority: "low", on: "b"})
@@ -161,7 +169,10 @@ func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
 
 func TestGracePeriodIsHonoured(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testGracePeriodIsHonoured)
+}
+
+func testGracePeriodIsHonoured(e *env) {
 	e.addNodes(2, "a")
 	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", grace: 3})
 	e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
@@ -219,7 +230,10 @@ func TestNobodyIsTaken(t *testing.T) {
 // the pods' priorities say it could be.
 func TestOwnGangIsNeverAVictim(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	onBothAPIs(t, testOwnGangIsNeverAVictim)
+}
+
+func testOwnGangIsNeverAVictim(e *env) {
 	e.addNodes(2, "a", "b")
 	e.createGroup(groupSpec{name: "g", minCount: 2, priority: "mid"})
 	e.createRunning(
@@ -279,7 +293,7 @@ func TestPodGroupPriorityCounts(t *testing.T) {
 // TestSinglePodsPreemptAsWithKubeScheduler: the lowest priority first, on the node where that is.
 func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
+	e := newEnv(t, reprieveAPI())
 	e.addNodes(4, "a", "b")
 	e.createRunning(
 		podSpec{name: "a-mid", cpus: 4, priority: "mid", on: "a"},

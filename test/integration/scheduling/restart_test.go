@@ -13,7 +13,11 @@ import (
 
 // TestRestart is not parallel: the scheduler that it kills is everyone's.
 func TestRestart(t *testing.T) {
-	e := newEnv(t)
+	oneByOne(t, testRestart)
+}
+
+func testRestart(e *env) {
+	t := e.t
 	e.addNodes(4, "a", "b", "c", "d")
 	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
 
@@ -53,7 +57,11 @@ func TestRestart(t *testing.T) {
 
 // TestKilledWhilePlacing kills the scheduler at some point while gangs are being placed.
 func TestKilledWhilePlacing(t *testing.T) {
-	e := newEnv(t)
+	oneByOne(t, testKilledWhilePlacing)
+}
+
+func testKilledWhilePlacing(e *env) {
+	t := e.t
 	e.addNodes(8, "a", "b")
 	scheduler := e.run.Component(playground.Scheduler)
 	for _, g := range []string{"x", "y"} {

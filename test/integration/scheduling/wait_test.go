@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -53,15 +54,14 @@ func (e *env) never(what string, violation func(ctx context.Context) string) {
 // pods lists the pods of the test, or those of one of its groups.
 func (e *env) pods(ctx context.Context, group string) []corev1.Pod {
 	e.t.Helper()
-	opts := metav1.ListOptions{}
-	if group != "" {
-		opts.LabelSelector = v1alpha1.LabelPodGroup + "=" + group
-	}
-	list, err := e.kube.CoreV1().Pods(e.ns).List(ctx, opts)
+	list, err := e.kube.CoreV1().Pods(e.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		e.t.Fatalf("list pods: %v", err)
 	}
-	return list.Items
+	if group == "" {
+		return list.Items
+	}
+	return slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return e.api.memberOf(&pod) != group })
 }
 
 // pod reads one pod, or returns nil if there is none.
@@ -135,11 +135,11 @@ func (e *env) nodeOf(name string) string {
 
 // condition reads a condition of a PodGroup, or returns nil.
 func (e *env) condition(ctx context.Context, group, kind string) *metav1.Condition {
-	var pg v1alpha1.PodGroup
-	if err := e.objects.Get(ctx, client.ObjectKey{Namespace: e.ns, Name: group}, &pg); err != nil {
+	pg := e.emptyGroup(group)
+	if err := e.objects.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
 		return nil
 	}
-	return meta.FindStatusCondition(pg.Status.Conditions, kind)
+	return meta.FindStatusCondition(e.api.conditions(pg), kind)
 }
 
 // waitCondition waits until a condition of a PodGroup has that reason and mentions all of the phrases.
@@ -193,6 +193,24 @@ func mentions(text string, phrases []string) bool {
 	return true
 }
 
+// groups lists the PodGroups of the test, of both APIs.
+func (e *env) groups(ctx context.Context) []client.Object {
+	var out []client.Object
+	var own v1alpha1.PodGroupList
+	if err := e.objects.List(ctx, &own, client.InNamespace(e.ns)); err == nil {
+		for i := range own.Items {
+			out = append(out, &own.Items[i])
+		}
+	}
+	var theirs schedulingv1alpha2.PodGroupList
+	if err := e.objects.List(ctx, &theirs, client.InNamespace(e.ns)); err == nil {
+		for i := range theirs.Items {
+			out = append(out, &theirs.Items[i])
+		}
+	}
+	return out
+}
+
 // dump says how things stand in the namespace, for failures.
 func (e *env) dump() string {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), 5*time.Second)
@@ -203,12 +221,9 @@ func (e *env) dump() string {
 		fmt.Fprintf(&b, "  pod %s: %s on %q, nominated %q, deleting %v\n", pod.Name, pod.Status.Phase,
 			pod.Spec.NodeName, pod.Status.NominatedNodeName, pod.DeletionTimestamp != nil)
 	}
-	var groups v1alpha1.PodGroupList
-	if err := e.objects.List(ctx, &groups, client.InNamespace(e.ns)); err == nil {
-		for _, pg := range groups.Items {
-			for _, c := range pg.Status.Conditions {
-				fmt.Fprintf(&b, "  PodGroup %s: %s=%s %s: %s\n", pg.Name, c.Type, c.Status, c.Reason, c.Message)
-			}
+	for _, pg := range e.groups(ctx) {
+		for _, c := range e.api.conditions(pg) {
+			fmt.Fprintf(&b, "  PodGroup %s: %s=%s %s: %s\n", pg.GetName(), c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
 	events := e.events(ctx)

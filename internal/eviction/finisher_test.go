@@ -1,0 +1,282 @@
+package eviction
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// finishing is a bench with a Finisher.
+type finishing struct {
+	*bench
+	finisher *Finisher
+	informed *informed
+}
+
+func newFinishing(t *testing.T, objects ...client.Object) *finishing {
+	t.Helper()
+	f := &finishing{bench: newBench(t, objects...), informed: newInformed()}
+	f.finisher = NewFinisher(f.executor, f.groups, corelisters.NewPodLister(f.informed.store), f.informed)
+	f.look(f.informed)
+	return f
+}
+
+func (f *finishing) reconcile() (reconcile.Result, error) {
+	f.t.Helper()
+	return f.finisher.Reconcile(f.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "g"}})
+}
+
+func (f *finishing) mustReconcile() reconcile.Result {
+	f.t.Helper()
+	result, err := f.reconcile()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return result
+}
+
+// disrupted is a group that lists pods, as a scheduler leaves it that has ended.
+func disrupted(pods ...string) *v1alpha1.PodGroup {
+	pg := group("g")
+	d := &v1alpha1.PodGroupDisruption{
+		Preemptor: v1alpha1.DisruptionPreemptor{Kind: v1alpha1.PreemptorPod, Namespace: "ns", Name: "urgent", UID: "uid-urgent"},
+		Message:   "preempted by pod ns/urgent",
+	}
+	for _, name := range pods {
+		d.Pods = append(d.Pods, v1alpha1.DisruptedPod{Name: name, UID: uidOf(name)})
+	}
+	pg.Status.Disruption = d
+	setTarget(pg, metav1.ConditionTrue, v1alpha1.ReasonPreemptionByScheduler, d.Message)
+	return pg
+}
+
+func terminating(p *corev1.Pod) *corev1.Pod {
+	p.Finalizers = []string{"test/hold"}
+	p.DeletionTimestamp = &metav1.Time{}
+	return p
+}
+
+// TestFinishesWhatWasBegun: exactly the pods on the list go, and the disruption ends with the last of them.
+func TestFinishesWhatWasBegun(t *testing.T) {
+	t.Parallel()
+	again := pod("again")
+	again.UID = "another"
+	f := newFinishing(t, disrupted("g-0", "g-1", "gone", "leaving", "again"),
+		pod("g-0"), pod("g-1"), pod("g-new"), terminating(pod("leaving")), again)
+	// A fake client does not know of preconditions.
+	f.fail = func(call string) error {
+		if call == "mark again" {
+			return apierrors.NewConflict(corev1.Resource("pods"), "again", errors.New("the UID in the precondition"))
+		}
+		return nil
+	}
+	f.mustReconcile()
+	f.expectPods("g-new", "leaving", "again")
+	if got := f.made("delete leaving"); len(got) > 0 {
+		t.Error("A pod that is leaving is deleted again")
+	}
+	for _, action := range f.pods.Actions() {
+		if d, ok := action.(interface {
+			GetDeleteOptions() metav1.DeleteOptions
+			GetName() string
+		}); ok && *d.GetDeleteOptions().Preconditions.UID != uidOf(d.GetName()) {
+			t.Errorf("%s is deleted with %+v", d.GetName(), d.GetDeleteOptions())
+		}
+	}
+	if got := f.listed("g"); len(got) != 5 {
+		t.Errorf("The list is %v before all have gone", got)
+	}
+	told := strings.Join(f.recorded(), "\n")
+	if strings.Count(told, "preempted by pod ns/urgent") != 2 {
+		t.Errorf("Events are %q", told)
+	}
+	// Nothing is done twice, whether the informers have caught up or not.
+	before := len(f.calls)
+	f.mustReconcile()
+	f.look(f.informed)
+	f.mustReconcile()
+	if len(f.calls) != before {
+		t.Errorf("Further calls are %q", f.calls[before:])
+	}
+	if err := f.pods.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "ns", "leaving"); err != nil {
+		t.Fatal(err)
+	}
+	f.look(f.informed)
+	f.mustReconcile()
+	if f.listed("g") != nil || f.target("g") != "False PreemptionByScheduler" {
+		t.Errorf("All have gone, the list is %v and the condition %s", f.listed("g"), f.target("g"))
+	}
+	if got := f.counted("goroutines_execution_total", "preemption_completion", "success"); got != 1 {
+		t.Errorf("%v completions are counted", got)
+	}
+	f.clock.Step(2 * memory)
+	f.mustReconcile()
+	if n := len(f.executor.ledger.entries); n != 0 {
+		t.Errorf("%d groups are remembered", n)
+	}
+}
+
+// TestFinishedMembersAreLeftAlone: who has ended by itself takes no room, and has something to show.
+func TestFinishedMembersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, disrupted("done"), pod("done"))
+	if err := f.informed.store.Replace(nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	f.informed.finished = []*corev1.Pod{pod("done")}
+	f.mustReconcile()
+	f.expectPods("done")
+	if got := f.listed("g"); got != nil {
+		t.Errorf("The list is %v", got)
+	}
+}
+
+// TestUnseenPodsAreAskedFor: what the informer has never had may not have arrived there yet.
+func TestUnseenPodsAreAskedFor(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, disrupted("g-0", "g-1"))
+	for _, name := range []string{"g-0", "g-1"} {
+		if err := f.pods.Tracker().Add(pod(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.mustReconcile()
+	f.expectPods()
+	f.mustReconcile()
+	if got := f.listed("g"); got != nil {
+		t.Errorf("The list is %v", got)
+	}
+}
+
+func TestFinishingThatFails(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, disrupted("g-0", "g-1"), pod("g-0"), pod("g-1"))
+	f.failing(errForbidden, "delete g-1")
+	if _, err := f.reconcile(); err == nil || !strings.Contains(err.Error(), "ns/g-1") {
+		t.Errorf("Failed with %v", err)
+	}
+	if got := f.counted("goroutines_execution_total", "preemption_completion", "error"); got != 1 {
+		t.Errorf("%v failures are counted", got)
+	}
+	if len(f.listed("g")) != 2 {
+		t.Errorf("The list is %v", f.listed("g"))
+	}
+	f.failing(nil)
+	f.mustReconcile()
+	f.expectPods()
+	if got := f.made("delete g-0"); len(got) != 1 {
+		t.Errorf("Calls are %q, want each pod deleted once", f.calls)
+	}
+}
+
+// TestEvictionAndFinisher: the Finisher keeps away from what an eviction is working on, and goes on where that
+// has failed.
+func TestEvictionAndFinisher(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
+	begun := make(chan struct{})
+	f.executor.remover.pods = gated{f.pods, func(call string) {
+		if call == "mark g-1" {
+			<-begun
+		}
+	}}
+	f.fail = func(call string) error {
+		switch call {
+		case "delete g-0":
+			close(begun)
+		case "mark g-1":
+			return errForbidden
+		}
+		return nil
+	}
+	o := order(victim("g", "g-0", "g-1"))
+	looked := 0
+	o.Wanted = func() bool {
+		looked++
+		if looked == 2 {
+			f.mustReconcile()
+			if calls := slices.Concat(f.made("mark"), f.made("delete")); len(calls) > 0 {
+				t.Errorf("Calls besides the eviction's are %q", calls)
+			}
+		}
+		return true
+	}
+	if err := f.evict(o); err == nil || looked != 2 {
+		t.Fatalf("It does not fail, %d looks", looked)
+	}
+	f.failing(nil)
+	f.mustReconcile()
+	f.expectPods("urgent-0")
+	f.look(f.informed)
+	f.mustReconcile()
+	if f.listed("g") != nil {
+		t.Errorf("The list is %v", f.listed("g"))
+	}
+}
+
+// TestWithdrawnIntentsAreNotFinished: what could not be taken back at once is taken back later, and nobody of
+// it goes, even where the group's list arrives late.
+func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
+	f.failing(errForbidden, "list h", "end g")
+	if err := f.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"))); err == nil {
+		t.Fatal("It does not fail")
+	}
+	if got := f.listed("g"); len(got) != 2 {
+		t.Fatalf("The list is %v, want one that could not be taken back", got)
+	}
+	if _, err := f.reconcile(); err == nil {
+		t.Error("It is not tried again")
+	}
+	f.failing(nil)
+	f.mustReconcile()
+	f.mustReconcile()
+	f.expectPods("g-0", "g-1", "h-0", "h-1", "urgent-0")
+	if f.listed("g") != nil || f.target("g") != "False PreemptionWithdrawn" {
+		t.Errorf("The list is %v and the condition %s", f.listed("g"), f.target("g"))
+	}
+}
+
+// TestConditionWithoutAList ends: there is nothing to finish.
+func TestConditionWithoutAList(t *testing.T) {
+	t.Parallel()
+	pg := group("g")
+	setTarget(pg, metav1.ConditionTrue, v1alpha1.ReasonPreemptionByScheduler, "")
+	f := newFinishing(t, pg, pod("g-0"))
+	f.mustReconcile()
+	if got := f.target("g"); got != "False PreemptionByScheduler" {
+		t.Errorf("The condition is %s", got)
+	}
+	f.expectPods("g-0")
+	// Neither does a group that has gone keep anything busy.
+	if err := f.groups.Delete(t.Context(), pg); err != nil {
+		t.Fatal(err)
+	}
+	if result := f.mustReconcile(); !result.IsZero() || len(f.executor.ledger.entries) != 0 {
+		t.Errorf("It is looked at again: %+v", result)
+	}
+}
+
+// TestNothingIsKeptWithoutAFinisher: an Executor alone has no use for what it knows.
+func TestNothingIsKeptWithoutAFinisher(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
+	if err := b.evict(order(victim("g", "g-0", "g-1"))); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(b.executor.ledger.entries); n != 0 {
+		t.Errorf("%d groups are remembered", n)
+	}
+}

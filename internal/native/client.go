@@ -1,0 +1,144 @@
+package native
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// Client is a client for whom the PodGroups of scheduling.k8s.io are among those of reprieve.dev: it gets and
+// lists them, and writes their status. Where both APIs have one of that name it gets the one of reprieve.dev.
+// All else goes to the client that it is made of. It is safe for concurrent use.
+type Client struct {
+	client.Client
+	kind schema.GroupVersionKind
+}
+
+// NewClient makes a Client for PodGroups of that kind. Where c reads from a cache, it has to do so for
+// unstructured objects too.
+func NewClient(c client.Client, kind schema.GroupVersionKind) *Client {
+	return &Client{Client: c, kind: kind}
+}
+
+// NewObject is an empty object of a kind.
+func NewObject(kind schema.GroupVersionKind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u
+}
+
+// Get reads an object.
+func (c *Client) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := c.Client.Get(ctx, key, obj, opts...)
+	pg, ok := obj.(*v1alpha1.PodGroup)
+	if !ok || !apierrors.IsNotFound(err) {
+		return err
+	}
+	u := NewObject(c.kind)
+	if err := c.Client.Get(ctx, key, u, opts...); err != nil {
+		return err
+	}
+	*pg = *FromObject(u)
+	return nil
+}
+
+// List reads objects. PodGroups of scheduling.k8s.io come with the last page.
+func (c *Client) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	if err := c.Client.List(ctx, list, opts...); err != nil {
+		return err
+	}
+	groups, ok := list.(*v1alpha1.PodGroupList)
+	if !ok || groups.Continue != "" {
+		return nil
+	}
+	all := &unstructured.UnstructuredList{}
+	all.SetGroupVersionKind(c.kind.GroupVersion().WithKind(c.kind.Kind + "List"))
+	whole := make([]client.ListOption, 0, len(opts)+1)
+	// A page begins somewhere in the other API, which means nothing here.
+	for _, opt := range opts {
+		if _, isToken := opt.(client.Continue); !isToken {
+			whole = append(whole, opt)
+		}
+	}
+	if err := c.Client.List(ctx, all, append(whole, client.Limit(0))...); err != nil {
+		return err
+	}
+	for i := range all.Items {
+		groups.Items = append(groups.Items, *FromObject(&all.Items[i]))
+	}
+	return nil
+}
+
+// Status writes the status of objects.
+func (c *Client) Status() client.SubResourceWriter {
+	return &statusWriter{SubResourceWriter: c.Client.Status(), kind: c.kind}
+}
+
+type statusWriter struct {
+	client.SubResourceWriter
+	kind schema.GroupVersionKind
+}
+
+// Update writes the status of an object, unless somebody else has written it since it was read.
+func (w *statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	if pg, ok := obj.(*v1alpha1.PodGroup); ok && IsNative(pg) {
+		return w.write(ctx, pg)
+	}
+	return w.SubResourceWriter.Update(ctx, obj, opts...)
+}
+
+// Patch writes what has changed in the status of an object. For a PodGroup of scheduling.k8s.io that is all of
+// it, or nothing where only fields have changed that it does not have.
+func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	pg, ok := obj.(*v1alpha1.PodGroup)
+	if !ok || !IsNative(pg) {
+		return w.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+	}
+	data, err := patch.Data(obj)
+	if err != nil {
+		return fmt.Errorf("make the patch: %w", err)
+	}
+	var changes struct {
+		Status map[string]json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(data, &changes); err != nil {
+		return fmt.Errorf("read the patch: %w", err)
+	}
+	for _, field := range []string{"conditions", "startTime", "disruption"} {
+		if _, changed := changes.Status[field]; changed {
+			return w.write(ctx, pg)
+		}
+	}
+	return nil
+}
+
+// write replaces the conditions, on top of the version that was read.
+func (w *statusWriter) write(ctx context.Context, pg *v1alpha1.PodGroup) error {
+	conditions, err := allConditions(&pg.Status)
+	if err != nil {
+		return err
+	}
+	data, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": pg.ResourceVersion},
+		"status":   map[string]any{"conditions": conditions},
+	})
+	if err != nil {
+		return fmt.Errorf("encode the conditions: %w", err)
+	}
+	u := NewObject(w.kind)
+	u.SetNamespace(pg.Namespace)
+	u.SetName(pg.Name)
+	if err := w.SubResourceWriter.Patch(ctx, u, client.RawPatch(types.MergePatchType, data)); err != nil {
+		return err
+	}
+	pg.ResourceVersion = u.GetResourceVersion()
+	return nil
+}

@@ -1,0 +1,93 @@
+package native
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// IsNative reports whether a PodGroup was read from scheduling.k8s.io.
+func IsNative(pg *v1alpha1.PodGroup) bool {
+	gv, err := schema.ParseGroupVersion(pg.APIVersion)
+	return err == nil && gv.Group == Group
+}
+
+// FromObject reads a PodGroup of scheduling.k8s.io, of any version. The result has that version in its
+// apiVersion; it shares nothing with the object.
+func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{
+		TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
+			ResourceVersion: u.GetResourceVersion(), Generation: u.GetGeneration(),
+			CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
+		},
+	}
+	// The API server has checked the object: what is not of the type that is expected here is of an API that is
+	// not known, and taken for absent.
+	spec, _, _ := unstructured.NestedMap(u.Object, "spec") //nolint:errcheck // See above.
+	readPolicy(&pg.Spec.PodGroupPolicy, spec)
+	pg.Status.Conditions = readConditions(u)
+	takeOwn(&pg.Status)
+	return pg
+}
+
+func readPolicy(to *v1alpha1.PodGroupPolicy, spec map[string]any) {
+	to.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Basic: &v1alpha1.BasicSchedulingPolicy{}}
+	if n, ok, err := unstructured.NestedInt64(spec, "schedulingPolicy", "gang", "minCount"); ok && err == nil {
+		to.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(n)}}
+	}
+	if mode := modeOf(spec["disruptionMode"]); mode != "" {
+		to.DisruptionMode = &mode
+	}
+	if name, ok := spec["priorityClassName"].(string); ok && name != "" {
+		to.PriorityClassName = &name
+	}
+	if n, ok := spec["priority"].(int64); ok {
+		priority := int32(n)
+		to.Priority = &priority
+	}
+	// As of 1.37.
+	if p, ok := spec["preemptionPolicy"].(string); ok && p != "" {
+		policy := corev1.PreemptionPolicy(p)
+		to.PreemptionPolicy = &policy
+	}
+}
+
+// modeOf reads a disruption mode: a word in v1alpha2, and a union of empty objects from 1.37 on. A mode that is
+// not known is taken for the one that keeps the members together.
+func modeOf(field any) v1alpha1.DisruptionMode {
+	switch mode := field.(type) {
+	case nil:
+		return ""
+	case string:
+		if mode == "" || mode == string(v1alpha1.DisruptionModePod) {
+			return v1alpha1.DisruptionModePod
+		}
+	case map[string]any:
+		if _, single := mode["single"]; single || len(mode) == 0 {
+			return v1alpha1.DisruptionModePod
+		}
+	}
+	return v1alpha1.DisruptionModePodGroup
+}
+
+func readConditions(u *unstructured.Unstructured) []metav1.Condition {
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions") //nolint:errcheck // As above.
+	out := make([]metav1.Condition, 0, len(list))
+	for _, entry := range list {
+		fields, ok := entry.(map[string]any)
+		if !ok {
+			continue
+		}
+		var c metav1.Condition
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &c); err == nil {
+			out = append(out, c)
+		}
+	}
+	return out
+}

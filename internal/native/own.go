@@ -1,0 +1,107 @@
+package native
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// The conditions that Reprieve keeps for itself in the status of PodGroups of scheduling.k8s.io, for what the
+// status of those of reprieve.dev has fields.
+const (
+	// ConditionStarted is True since status.startTime.
+	ConditionStarted = v1alpha1.GroupName + "/Started"
+	// ConditionDisruption is True while there is a status.disruption, and has it, as JSON, in its message. What
+	// is too long for one message goes on in conditions of the same name with a number.
+	ConditionDisruption = v1alpha1.GroupName + "/Disruption"
+
+	reasonStarted    = "MembersRunning"
+	reasonDisruption = v1alpha1.ReasonPreemptionByScheduler
+)
+
+// longestMessage is what a condition has room for.
+const longestMessage = 32768
+
+// takeOwn moves what Reprieve's own conditions say to the fields that they stand for.
+func takeOwn(st *v1alpha1.PodGroupStatus) {
+	parts := make(map[string]string)
+	st.Conditions = slices.DeleteFunc(st.Conditions, func(c metav1.Condition) bool {
+		switch {
+		case c.Type == ConditionStarted:
+			if c.Status == metav1.ConditionTrue {
+				start := c.LastTransitionTime
+				st.StartTime = &start
+			}
+			return true
+		case isPart(c.Type):
+			parts[c.Type] = c.Message
+			return true
+		default:
+			return false
+		}
+	})
+	var text strings.Builder
+	for i := range len(parts) {
+		text.WriteString(parts[partName(i)])
+	}
+	var d v1alpha1.PodGroupDisruption
+	if text.Len() == 0 || json.Unmarshal([]byte(text.String()), &d) != nil {
+		return
+	}
+	st.Disruption = &d
+}
+
+// allConditions are the conditions of a status, with those that stand for its fields.
+func allConditions(st *v1alpha1.PodGroupStatus) ([]metav1.Condition, error) {
+	out := slices.Clone(st.Conditions)
+	if st.StartTime != nil {
+		out = append(out, metav1.Condition{
+			Type: ConditionStarted, Status: metav1.ConditionTrue, Reason: reasonStarted, LastTransitionTime: *st.StartTime,
+			Message: "minCount members run together",
+		})
+	}
+	if st.Disruption == nil {
+		return out, nil
+	}
+	text, err := json.Marshal(st.Disruption)
+	if err != nil {
+		return nil, fmt.Errorf("encode the disruption: %w", err)
+	}
+	for i := 0; len(text) > 0; i++ {
+		n := cut(text)
+		out = append(out, metav1.Condition{
+			Type: partName(i), Status: metav1.ConditionTrue, Reason: reasonDisruption,
+			LastTransitionTime: st.Disruption.Time, Message: string(text[:n]),
+		})
+		text = text[n:]
+	}
+	return out, nil
+}
+
+// cut returns how much of a text goes into one message. No character is cut in two.
+func cut(text []byte) int {
+	if len(text) <= longestMessage {
+		return len(text)
+	}
+	n := longestMessage
+	for text[n]&0xC0 == 0x80 {
+		n--
+	}
+	return n
+}
+
+func partName(i int) string {
+	if i == 0 {
+		return ConditionDisruption
+	}
+	return fmt.Sprintf("%s-%d", ConditionDisruption, i+1)
+}
+
+func isPart(conditionType string) bool {
+	return conditionType == ConditionDisruption || strings.HasPrefix(conditionType, ConditionDisruption+"-")
+}

@@ -1,0 +1,194 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+)
+
+// slowPreBindName is a plugin that keeps pods with that annotation in PreBind until they are turned back.
+const slowPreBindName = "SlowPreBind"
+
+type slowPreBind struct{}
+
+func (slowPreBind) Name() string { return slowPreBindName }
+
+func (slowPreBind) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.PreBindPreFlightResult, *fwk.Status) {
+	if pod.Annotations[slowPreBindName] == "" {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+func (slowPreBind) PreBind(ctx context.Context, _ fwk.CycleState, _ *corev1.Pod, _ string) *fwk.Status {
+	<-ctx.Done()
+	return fwk.AsStatus(ctx.Err())
+}
+
+func slow(pods []*corev1.Pod) []*corev1.Pod {
+	for _, p := range pods {
+		p.Annotations = map[string]string{slowPreBindName: "yes"}
+	}
+	return pods
+}
+
+// deletions counts the deletions of pods that the API has been asked for.
+func (r *rig) deletions() int {
+	n := 0
+	for _, action := range r.client.Actions() {
+		if action.Matches("delete", "pods") {
+			n++
+		}
+	}
+	return n
+}
+
+// TestVictimsThatAreNotBoundAreTurnedBack, the whole gang of each, without a deletion; the preemptor is placed
+// as soon as they are.
+func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		members []*corev1.Pod
+		cycles  int
+		// reached reports that they wait where they are to be turned back from.
+		reached func(r *rig) bool
+	}{
+		"at Permit": {
+			members: members("g", 3, "1", 0), cycles: 2,
+			reached: func(r *rig) bool { return r.waiting() == 2 },
+		},
+		"in PreBind": {
+			members: slow(members("g", 3, "1", 0)), cycles: 3,
+			reached: func(r *rig) bool {
+				for _, uid := range []types.UID{"uid-g-0", "uid-g-1", "uid-g-2"} {
+					if r.plugin.handle.GetPodInPreBind(uid) == nil {
+						return false
+					}
+				}
+				return true
+			},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(3, "1")...)
+			r.gangOf("g", 3, 0)
+			r.create(c.members...)
+			for range c.cycles {
+				r.cycle()
+			}
+			r.eventually("the gang is where it is turned back from", func() bool { return c.reached(r) })
+			p := pod("p", "", "1", 10)
+			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: r.placeOf(key("g"))}
+			r.create(p)
+			r.cycle()
+			if len(r.evictor.orders) != 1 {
+				t.Fatalf("%d preemptions", len(r.evictor.orders))
+			}
+			order := r.evictor.orders[0]
+			if len(order.Victims) != 1 {
+				t.Fatalf("Victims are %v", order.Victims)
+			}
+			for _, v := range order.Victims {
+				if !order.TurnBack(v) {
+					t.Errorf("%s has to be deleted", v.Name)
+				}
+				// Of one that has been turned back there is nothing to delete, whatever the snapshot says.
+				if !order.TurnBack(v) {
+					t.Errorf("%s has to be deleted after it was turned back", v.Name)
+				}
+			}
+			r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+			for _, v := range order.Victims {
+				if !order.TurnBack(v) {
+					t.Errorf("%s has to be deleted although it has no place", v.Name)
+				}
+			}
+			r.evictor.done[0](nil)
+			r.eventually("the pod is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
+			if n := r.deletions(); n != 0 {
+				t.Errorf("%d pods are deleted", n)
+			}
+			if len(r.evictor.orders) != 1 {
+				t.Errorf("%d preemptions for one pod", len(r.evictor.orders))
+			}
+		})
+	}
+}
+
+// placeOf is the node of a member that is not bound yet.
+func (r *rig) placeOf(group types.NamespacedName) string {
+	r.t.Helper()
+	r.snapshot()
+	infos, err := r.plugin.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, info := range infos {
+		for _, pi := range info.GetPods() {
+			if k, ok := r.hub.groupOf(pi.GetPod()); ok && k == group {
+				return info.Node().Name
+			}
+		}
+	}
+	r.t.Fatalf("No member of %s has a place", group)
+	return ""
+}
+
+// TestBoundVictimsAreNotTurnedBack, whatever the scheduler remembers of them.
+func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "1")...)
+	r.create(pod("v", "", "1", 0))
+	r.cycle()
+	r.waitBound("v")
+	r.eventually("the scheduler knows", func() bool { return !r.hub.assumed.has("uid-v") })
+	if r.plugin.turnBack(pod("v", "", "1", 0)) {
+		t.Error("A pod that is bound is turned back")
+	}
+	if r.plugin.turnBack(pod("unknown", "", "1", 0)) {
+		t.Error("A pod that does not exist is turned back")
+	}
+}
+
+// TestPreemptorIsPlacedWhenItsVictimIsForgotten: it may look again while the snapshot still has the victim in
+// its place, and takes nobody for that.
+func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
+	t.Parallel()
+	for _, asGang := range []bool{true, false} {
+		t.Run(map[bool]string{true: "a gang", false: "a pod"}[asGang], func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			r.create(on(pod("other", "", "1", 5), "node-0"))
+			r.create(slow([]*corev1.Pod{pod("v", "", "1", 0)})...)
+			r.cycle()
+			r.eventually("the victim is in PreBind", func() bool { return r.plugin.handle.GetPodInPreBind("uid-v") != nil })
+			group := ""
+			if asGang {
+				r.gangOf("p", 1, 10)
+				group = "p"
+			}
+			r.create(pod("p", group, "1", 10))
+			r.cycle()
+			// The calls are over, and nothing has become of them yet.
+			r.evictor.done[0](nil)
+			r.eventually("the preemptor looks again", func() bool { return slices.Contains(r.active(), "p") })
+			r.cycle()
+			if len(r.evictor.orders) != 1 {
+				t.Fatalf("%d preemptions, the last of %v", len(r.evictor.orders), r.evictor.orders[1].Victims)
+			}
+			for _, v := range r.evictor.orders[0].Victims {
+				r.plugin.turnBack(v)
+			}
+			r.eventually("the preemptor is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
+			if len(r.evictor.orders) != 1 {
+				t.Errorf("%d preemptions", len(r.evictor.orders))
+			}
+		})
+	}
+}

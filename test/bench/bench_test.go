@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// lap is a stopwatch that keeps the last lap for the percentiles, and runs the benchmark's own.
+type lap struct {
+	*testing.B
+	started time.Time
+	took    time.Duration
+}
+
+// StartTimer starts a lap.
+func (l *lap) StartTimer() {
+	l.B.StartTimer()
+	l.started = time.Now()
+}
+
+// StopTimer ends a lap.
+func (l *lap) StopTimer() {
+	l.took = time.Since(l.started)
+	l.B.StopTimer()
+}
+
+// measure runs a trial as a benchmark.
+func measure(b *testing.B, run trial) {
+	b.Helper()
+	b.StopTimer()
+	run(&recorder{})
+	b.ReportAllocs()
+	watch := &lap{B: b}
+	var all samples
+	b.StartTimer()
+	for b.Loop() {
+		b.StopTimer()
+		run(watch)
+		all = append(all, watch.took)
+		b.StartTimer()
+	}
+	b.StopTimer()
+	b.ReportMetric(milliseconds(all.percentile(50)), "ms-p50")
+	b.ReportMetric(milliseconds(all.percentile(99)), "ms-p99")
+}
+
+func BenchmarkPod(b *testing.B) {
+	for _, nodes := range []int{1000, 5000, 10000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			r := newRig(b, podShape(nodes))
+			b.Run("side=core", func(b *testing.B) { measure(b, onlyCore(b, r.shape)) })
+			b.Run("side=reprieve", func(b *testing.B) { measure(b, r.pod(0)) })
+			b.Run("side=reprieve-after-changes", func(b *testing.B) { measure(b, r.pod(nodes/100)) })
+			b.Run("side=upstream", func(b *testing.B) { measure(b, r.upstream(upstream)) })
+			b.Run("side=upstream-all-nodes", func(b *testing.B) { measure(b, r.upstream(upstreamAllNodes)) })
+		})
+	}
+}
+
+// gangs runs a gang shape on the core alone and through the plugin.
+func gangs(b *testing.B, name string, s shape) {
+	b.Helper()
+	b.Run(name, func(b *testing.B) {
+		b.Run("side=core", func(b *testing.B) { measure(b, onlyCore(b, s)) })
+		b.Run("side=reprieve", func(b *testing.B) { measure(b, newRig(b, s).plan()) })
+		b.Run("side=reprieve-with-nominations", func(b *testing.B) { measure(b, newRig(b, s).planAndOrder()) })
+	})
+}
+
+func BenchmarkGang(b *testing.B) {
+	for _, nodes := range []int{100, 500, 1000, 5000, 10000} {
+		gangs(b, fmt.Sprintf("nodes=%d", nodes), gangShape(nodes))
+	}
+}
+
+func BenchmarkGroups(b *testing.B) {
+	for _, gpus := range []int64{1, 8} {
+		gangs(b, fmt.Sprintf("nodes=5000/gpus=%d", gpus), groupShape(5000, 512, gpus))
+	}
+}
+
+func BenchmarkConstrained(b *testing.B) {
+	gangs(b, "nodes=1000", constrainedShape(1000))
+}
+
+// BenchmarkContest takes upstream half a minute a run.
+func BenchmarkContest(b *testing.B) {
+	gangs(b, "nodes=100", contestShape(100))
+	b.Run("nodes=100/side=upstream", func(b *testing.B) { measure(b, upstreamGang(b, contestShape(100))) })
+}

@@ -1,0 +1,262 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// report is what a run has found, table by table.
+type report struct {
+	races   []race
+	limits  []limit
+	growths []growth
+	spaces  []space
+}
+
+// race is a decision of ours beside the same one of upstream's.
+type race struct {
+	name, shape   string
+	ours, against string
+	mine, theirs  samples
+	// aim is how many times faster ours is to be; 0 where the row is there for comparison only.
+	aim float64
+}
+
+func (r *race) ratio() float64 {
+	return float64(r.theirs.percentile(50)) / float64(r.mine.percentile(50))
+}
+
+// limit is a decision with a time that it must not take.
+type limit struct {
+	name, shape          string
+	core, planned, whole samples
+	aim                  time.Duration
+}
+
+// growth is a decision on a cluster and on one of ten times the size.
+type growth struct {
+	name, where  string
+	nodes        [2]int
+	small, large samples
+	aim          float64
+}
+
+// space is memory with a limit, in bytes.
+type space struct {
+	name, shape string
+	bytes, aim  float64
+}
+
+// missed lists the rows that are not what they aim at.
+func (r *report) missed() []string {
+	var out []string
+	add := func(met bool, name string, args ...any) {
+		if !met {
+			out = append(out, fmt.Sprintf(name, args...))
+		}
+	}
+	for i := range r.races {
+		x := &r.races[i]
+		add(x.ratio() >= x.aim, "%s, %s: %.0f times", x.name, x.ours, x.ratio())
+	}
+	for i := range r.limits {
+		x := &r.limits[i]
+		add(x.whole.percentile(50) < x.aim, "%s, %s: %s", x.name, x.shape, duration(x.whole.percentile(50)))
+	}
+	for i := range r.growths {
+		x := &r.growths[i]
+		add(exponent(x.small, x.large, x.nodes) <= x.aim, "growth of %s, %s: %.2f", x.name, x.where, exponent(x.small, x.large, x.nodes))
+	}
+	for _, x := range r.spaces {
+		add(x.bytes < x.aim, "%s: %.0f bytes", x.name, x.bytes)
+	}
+	return out
+}
+
+// markdown is the report as it stands in the documentation.
+func (r *report) markdown(kubernetes string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d cores, %s/%s, %s, Kubernetes %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), kubernetes)
+	b.WriteString("\n### Beside upstream\n\n")
+	row(&b, "Benchmark", "Reprieve", "p50", "p99", "n", "Upstream", "p50", "p99", "n", "Ratio of p50", "Aim")
+	rule(&b, "l", "l", "r", "r", "r", "l", "r", "r", "r", "r", "r")
+	for i := range r.races {
+		x := &r.races[i]
+		aim := "–"
+		if x.aim > 0 {
+			aim = fmt.Sprintf("%s×%s", thousands(int(x.aim)), mark(x.ratio() >= x.aim))
+		}
+		row(&b, x.name+": "+x.shape, x.ours, duration(x.mine.percentile(50)), duration(x.mine.percentile(99)), thousands(len(x.mine)),
+			x.against, duration(x.theirs.percentile(50)), duration(x.theirs.percentile(99)), thousands(len(x.theirs)),
+			thousands(int(x.ratio()))+"×", aim)
+	}
+	b.WriteString("\n### Against a limit\n\n")
+	row(&b, "Benchmark", "Core p50", "p99", "Plan p50", "p99", "Plan and orders p50", "p99", "n", "Aim")
+	rule(&b, "l", "r", "r", "r", "r", "r", "r", "r", "r")
+	for i := range r.limits {
+		x := &r.limits[i]
+		row(&b, x.name+": "+x.shape, duration(x.core.percentile(50)), duration(x.core.percentile(99)),
+			duration(x.planned.percentile(50)), duration(x.planned.percentile(99)),
+			duration(x.whole.percentile(50)), duration(x.whole.percentile(99)), thousands(len(x.whole)),
+			"< "+duration(x.aim)+mark(x.whole.percentile(50) < x.aim))
+	}
+	b.WriteString("\n### Growth\n\n")
+	row(&b, "Benchmark", "Where", "Nodes", "p50", "Nodes", "p50", "n", "Grows with nodes to the power of", "Aim")
+	rule(&b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
+	for i := range r.growths {
+		x := &r.growths[i]
+		e := exponent(x.small, x.large, x.nodes)
+		row(&b, x.name, x.where, thousands(x.nodes[0]), duration(x.small.percentile(50)), thousands(x.nodes[1]), duration(x.large.percentile(50)),
+			thousands(len(x.large)), fmt.Sprintf("%.2f", e), fmt.Sprintf("≤ %.2f%s", x.aim, mark(e <= x.aim)))
+	}
+	b.WriteString("\n### Memory\n\n")
+	row(&b, "Benchmark", "Shape", "Bytes", "Aim")
+	rule(&b, "l", "l", "r", "r")
+	for _, x := range r.spaces {
+		row(&b, x.name, x.shape, thousands(int(x.bytes)), "< "+thousands(int(x.aim))+mark(x.bytes < x.aim))
+	}
+	return b.String()
+}
+
+// mark says of an aim whether it is met.
+func mark(met bool) string {
+	if met {
+		return " ✓"
+	}
+	return " missed"
+}
+
+func row(b *strings.Builder, cells ...string) {
+	b.WriteString("| " + strings.Join(cells, " | ") + " |\n")
+}
+
+// rule is the line under a table's head; r aligns a column to the right.
+func rule(b *strings.Builder, align ...string) {
+	cells := make([]string, len(align))
+	for i, a := range align {
+		cells[i] = "---"
+		if a == "r" {
+			cells[i] = "---:"
+		}
+	}
+	row(b, cells...)
+}
+
+// duration writes three digits, in milliseconds or seconds.
+func duration(d time.Duration) string {
+	unit, v := "ms", milliseconds(d)
+	if d >= time.Second {
+		unit, v = "s", d.Seconds()
+	}
+	digits := 0
+	for limit := 100.0; v < limit && digits < 3; limit /= 10 {
+		digits++
+	}
+	text := fmt.Sprintf("%.*f", digits, v)
+	if strings.Contains(text, ".") {
+		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
+	}
+	return text + " " + unit
+}
+
+// thousands parts a number's digits in threes.
+func thousands(n int) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// kubernetesVersion is that of the module that is measured against. A test binary does not know it by itself.
+func kubernetesVersion() (string, error) {
+	file, err := os.ReadFile("../../go.mod")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(file)) {
+		if f := strings.Fields(line); len(f) >= 2 && f[0] == "k8s.io/kubernetes" {
+			return f[1], nil
+		}
+	}
+	return "", errors.New("go.mod does not require k8s.io/kubernetes")
+}
+
+// What is between these lines is written by TestTable.
+const (
+	beginMark = "<!-- Written by `make bench`. -->"
+	endMark   = "<!-- End of what `make bench` writes. -->"
+)
+
+// replaceBlock puts text between the marks of a document.
+func replaceBlock(document, text string) (string, error) {
+	before, rest, ok := strings.Cut(document, beginMark+"\n")
+	if !ok {
+		return "", fmt.Errorf("the line %q is missing", beginMark)
+	}
+	_, after, ok := strings.Cut(rest, endMark+"\n")
+	if !ok {
+		return "", fmt.Errorf("the line %q is missing", endMark)
+	}
+	return before + beginMark + "\n\n" + strings.TrimSpace(text) + "\n\n" + endMark + "\n" + after, nil
+}
+
+// writeBlock replaces the block in a file.
+func writeBlock(file, text string) error {
+	document, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	changed, err := replaceBlock(string(document), text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return os.WriteFile(file, []byte(changed), 0o644)
+}
+
+func TestReplaceBlock(t *testing.T) {
+	block := beginMark + "\nold\n" + endMark + "\n"
+	tests := map[string]struct {
+		document string
+		want     string
+		wantErr  bool
+	}{
+		"in the middle": {"# Top\n" + block + "end\n", "# Top\n" + beginMark + "\n\nnew\n\n" + endMark + "\nend\n", false},
+		"no begin":      {"# Top\n" + endMark + "\n", "", true},
+		"no end":        {"# Top\n" + beginMark + "\n", "", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := replaceBlock(tt.document, "new\n")
+			if got != tt.want || (err != nil) != tt.wantErr {
+				t.Errorf("replaceBlock = %q, %v, want %q, error %t", got, err, tt.want, tt.wantErr)
+			}
+		})
+	}
+}
+
+func TestDuration(t *testing.T) {
+	tests := map[string]struct {
+		d    time.Duration
+		want string
+	}{
+		"microseconds": {123456 * time.Nanosecond, "0.123 ms"},
+		"milliseconds": {12345 * time.Microsecond, "12.3 ms"},
+		"whole":        {20 * time.Millisecond, "20 ms"},
+		"hundreds":     {345678 * time.Microsecond, "346 ms"},
+		"hundred":      {400 * time.Millisecond, "400 ms"},
+		"seconds":      {17045 * time.Millisecond, "17 s"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := duration(tt.d); got != tt.want {
+				t.Errorf("duration(%d) = %q, want %q", tt.d, got, tt.want)
+			}
+		})
+	}
+}

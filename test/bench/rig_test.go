@@ -1,0 +1,377 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	goruntime "runtime"
+	"strings"
+	"testing"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/defaultpreemption"
+	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// The profiles have all of kube-scheduler's default plugins, and differ in who preempts.
+const (
+	upstream         = "upstream"
+	upstreamAllNodes = "upstream-all-nodes"
+	profiles         = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: upstream
+- schedulerName: upstream-all-nodes
+  pluginConfig:
+  - name: DefaultPreemption
+    args: {minCandidateNodesPercentage: 100, minCandidateNodesAbsolute: 1}
+- schedulerName: reprieve
+  plugins:
+    multiPoint:
+      enabled: [{name: Reprieve}]
+      disabled: [{name: DefaultPreemption}]
+    preFilter:
+      enabled: [{name: Reprieve}]
+  pluginConfig:
+  - name: Reprieve
+    args: {retry: {initialBackoff: 1ms, maxBackoff: 1ms}}
+`
+)
+
+// rig is a scheduler on a shape. Its informers never run: what they would know is put into their indexers, so
+// that a hundred thousand pods cost no fake server anything. Nothing runs by itself.
+type rig struct {
+	tb    testing.TB
+	ctx   context.Context
+	shape shape
+	sched *kubescheduler.Scheduler
+	pods  cache.Indexer
+	// running are the pods by node, and pending those that preempt.
+	running  [][]*corev1.Pod
+	pending  []*corev1.Pod
+	plugin   fwk.Plugin
+	evictor  *evictor
+	registry *gang.Registry
+	// next is the node whose pod changes next.
+	next int
+}
+
+// evictor does nothing but keep the order.
+type evictor struct {
+	order scheduler.EvictionOrder
+	done  func(error)
+}
+
+// Evict is part of scheduler.Evictor.
+func (e *evictor) Evict(_ context.Context, order scheduler.EvictionOrder, done func(error)) {
+	e.order, e.done = order, done
+}
+
+// Nominate is part of scheduler.Evictor.
+func (*evictor) Nominate(context.Context, []scheduler.Nomination) {}
+
+// errNobodyEvicts is what becomes of every order.
+var errNobodyEvicts = errors.New("nobody is evicted in a benchmark")
+
+func newRig(tb testing.TB, s shape) *rig {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(tb.Context()), logr.Discard()))
+	tb.Cleanup(cancel)
+	r := &rig{
+		tb: tb, ctx: ctx, shape: s, evictor: &evictor{}, pending: s.apiPreemptor(),
+		registry: gang.NewRegistry(func(types.NamespacedName) {}),
+	}
+	hub := scheduler.NewHub(s.source(), r.registry, r.evictor)
+	client := fake.NewClientset()
+	factory := informers.NewSharedInformerFactory(client, 0)
+	sched, err := kubescheduler.New(ctx, client, factory, nil,
+		profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})),
+		kubescheduler.WithProfiles(decodeProfiles(tb, profiles)...),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
+			scheduler.Name: func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+				made, err := hub.Factory()(ctx, args, handle)
+				r.plugin = made
+				return made, err
+			},
+		}))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(sched.SchedulingQueue.Close)
+	r.sched, r.pods = sched, factory.Core().V1().Pods().Informer().GetIndexer()
+	r.fill()
+	return r
+}
+
+func decodeProfiles(tb testing.TB, yaml string) []config.KubeSchedulerProfile {
+	tb.Helper()
+	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode([]byte(yaml), nil, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	cfg, ok := obj.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		tb.Fatalf("The configuration is a %T", obj)
+	}
+	return cfg.Profiles
+}
+
+// fill makes the scheduler know the nodes and pods of the shape.
+func (r *rig) fill() {
+	r.tb.Helper()
+	logger := klog.FromContext(r.ctx)
+	for n := range r.shape.nodes {
+		r.sched.Cache.AddNode(logger, r.shape.apiNode(n))
+		pods := make([]*corev1.Pod, r.shape.perNode)
+		for i := range pods {
+			pods[i] = r.shape.apiRunning(n, i)
+			r.must(r.sched.Cache.AddPod(logger, pods[i]))
+			r.must(r.pods.Add(pods[i]))
+		}
+		r.running = append(r.running, pods)
+	}
+	for _, pod := range r.pending {
+		r.must(r.pods.Add(pod))
+	}
+	r.snapshot()
+}
+
+func (r *rig) must(err error) {
+	r.tb.Helper()
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+}
+
+// snapshot brings the snapshot that all profiles share up to date, as a cycle does at its start.
+func (r *rig) snapshot() {
+	r.tb.Helper()
+	snapshot, ok := r.framework(ours).SnapshotSharedLister().(*internalcache.Snapshot)
+	if !ok {
+		r.tb.Fatal("The framework's snapshot is of another type")
+	}
+	r.must(r.sched.Cache.UpdateSnapshot(klog.FromContext(r.ctx), snapshot))
+}
+
+func (r *rig) framework(name string) framework.Framework {
+	r.tb.Helper()
+	fw, ok := r.sched.Profiles[name]
+	if !ok {
+		r.tb.Fatalf("There is no profile %s", name)
+	}
+	return fw
+}
+
+// change makes something happen to a pod on each of so many nodes, others each time.
+func (r *rig) change(nodes int) {
+	r.tb.Helper()
+	for range nodes {
+		pods := r.running[r.next%len(r.running)]
+		changed := pods[0].DeepCopy()
+		changed.Labels["revision"] = fmt.Sprint(r.next)
+		r.must(r.sched.Cache.UpdatePod(klog.FromContext(r.ctx), pods[0], changed))
+		r.must(r.pods.Update(changed))
+		pods[0] = changed
+		r.next++
+	}
+	r.snapshot()
+}
+
+// stopwatch is the part of testing.B by which a trial says what counts.
+type stopwatch interface {
+	StartTimer()
+	StopTimer()
+}
+
+// trial is one way to decide: it runs once, and has the watch run while it decides.
+type trial func(watch stopwatch)
+
+// pod is a decision by Reprieve for a single pod, after something has happened on so many nodes.
+func (r *rig) pod(changedNodes int) trial {
+	plugin, statuses := r.postFilter(), framework.NewDefaultNodeToStatus()
+	return func(watch stopwatch) {
+		if changedNodes > 0 {
+			r.change(changedNodes)
+		}
+		ctx, over := context.WithCancel(r.ctx)
+		state := framework.NewCycleState()
+		watch.StartTimer()
+		_, status := plugin.PostFilter(ctx, state, r.pending[0], statuses)
+		watch.StopTimer()
+		over()
+		r.preempted(status)
+	}
+}
+
+func (r *rig) postFilter() fwk.PostFilterPlugin {
+	plugin, ok := r.plugin.(fwk.PostFilterPlugin)
+	if !ok {
+		r.tb.Fatalf("%T is no PostFilter plugin", r.plugin)
+	}
+	return plugin
+}
+
+// plan has the leader of the gang plan for it, with the plugin's columns level with the cluster.
+func (r *rig) plan() trial {
+	cycle := r.leader()
+	cycle.carryOut(&recorder{})
+	cycle.plan(&recorder{})
+	return func(watch stopwatch) { cycle.plan(watch) }
+}
+
+// planAndOrder is plan, and what PostFilter does next: it nominates the members and orders the victims' eviction.
+func (r *rig) planAndOrder() trial {
+	cycle := r.leader()
+	return func(watch stopwatch) {
+		cycle.plan(&recorder{})
+		cycle.carryOut(watch)
+	}
+}
+
+// leaderCycle is the cycle of the member that plans for its gang.
+type leaderCycle struct {
+	*rig
+	pre      fwk.PreFilterPlugin
+	post     fwk.PostFilterPlugin
+	nodes    []fwk.NodeInfo
+	statuses *framework.NodeToStatus
+}
+
+func (r *rig) leader() *leaderCycle {
+	pre, ok := r.plugin.(fwk.PreFilterPlugin)
+	if !ok {
+		r.tb.Fatalf("%T is no PreFilter plugin", r.plugin)
+	}
+	nodes, err := r.framework(ours).SnapshotSharedLister().NodeInfos().List()
+	r.must(err)
+	return &leaderCycle{rig: r, pre: pre, post: r.postFilter(), nodes: nodes, statuses: framework.NewDefaultNodeToStatus()}
+}
+
+func (c *leaderCycle) plan(watch stopwatch) {
+	state := framework.NewCycleState()
+	watch.StartTimer()
+	_, status := c.pre.PreFilter(c.ctx, state, c.pending[0], c.nodes)
+	watch.StopTimer()
+	c.needsRoom(status)
+}
+
+func (c *leaderCycle) carryOut(watch stopwatch) {
+	ctx, over := context.WithCancel(c.ctx)
+	state := framework.NewCycleState()
+	watch.StartTimer()
+	_, planned := c.pre.PreFilter(ctx, state, c.pending[0], c.nodes)
+	_, status := c.post.PostFilter(ctx, state, c.pending[0], c.statuses)
+	watch.StopTimer()
+	over()
+	c.needsRoom(planned)
+	c.preempted(status)
+}
+
+func (c *leaderCycle) needsRoom(status *fwk.Status) {
+	if msg := status.Message(); status.Code() != fwk.Unschedulable || !strings.Contains(msg, " once ") || strings.Contains(msg, "leaving") {
+		c.tb.Fatalf("The gang should fit once somebody has gone: %s: %s", status.Code(), msg)
+	}
+}
+
+// preempted holds a decision to what every shape asks for: it takes somebody. Then the eviction fails, so that the
+// cluster is as it was for the next decision. The cycle's context has to be over.
+func (r *rig) preempted(status *fwk.Status) {
+	if !status.IsSuccess() {
+		r.tb.Fatalf("PostFilter: %s", status.Message())
+	}
+	if r.evictor.done == nil || r.evictor.order.Decision.Outcome != core.Preempts || len(r.evictor.order.Victims) == 0 {
+		r.tb.Fatalf("Nobody was evicted: %s", r.evictor.order.Decision.Message)
+	}
+	r.evictor.done(errNobodyEvicts)
+	*r.evictor = evictor{}
+	anyone := func(types.UID) bool { return true }
+	for r.shape.gang > 0 && r.registry.Admit(gangKey(), r.pending[0].UID, anyone) == gang.HoldForEviction {
+		// The gate opens a moment later.
+		goruntime.Gosched()
+	}
+}
+
+// upstream is a decision for a single pod by upstream's DefaultPreemption in a profile.
+func (r *rig) upstream(name string) trial {
+	fw, pod := r.framework(name), r.pending[0]
+	plugin := defaultPreemptionOf(r.tb, fw)
+	prepared := framework.NewCycleState()
+	if _, status, _ := fw.RunPreFilterPlugins(r.ctx, prepared, pod); !status.IsSuccess() {
+		r.tb.Fatal(status.AsError())
+	}
+	statuses := framework.NewDefaultNodeToStatus()
+	infos, err := fw.SnapshotSharedLister().NodeInfos().List()
+	r.must(err)
+	for _, info := range infos {
+		statuses.Set(info.Node().Name, fw.RunFilterPluginsWithNominatedPods(r.ctx, prepared, pod, info))
+	}
+	return func(watch stopwatch) {
+		state := prepared.Clone()
+		watch.StartTimer()
+		result, status := plugin.PostFilter(r.ctx, state, pod, statuses)
+		watch.StopTimer()
+		if !status.IsSuccess() || result.NominatedNodeName == "" {
+			r.tb.Fatalf("Upstream's PostFilter: %s", status.Message())
+		}
+		// Eviction goes on in a goroutine, with nothing to do.
+		for plugin.Executor.IsPodRunningPreemption(pod.UID) {
+			goruntime.Gosched()
+		}
+	}
+}
+
+// defaultPreemptionOf finds upstream's plugin in a framework, and keeps it from calling the API.
+func defaultPreemptionOf(tb testing.TB, fw framework.Framework) *defaultpreemption.DefaultPreemption {
+	tb.Helper()
+	for _, pl := range fw.PreEnqueuePlugins() {
+		if plugin, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
+			plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *corev1.Pod, string) error {
+				return nil
+			}
+			return plugin
+		}
+	}
+	tb.Fatal("The profile lacks DefaultPreemption")
+	return nil
+}
+
+// onlyCore is a decision by the core alone, on columns that are up to date.
+func onlyCore(tb testing.TB, s shape) trial {
+	tb.Helper()
+	c, err := s.cluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p, o := s.preemptor(), s.oracle()
+	return func(watch stopwatch) {
+		watch.StartTimer()
+		d, err := core.Decide(c.Snapshot(), p, o)
+		watch.StopTimer()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if d.Outcome != core.Preempts || victimsOf(&d) == 0 {
+			tb.Fatalf("%s: %s", d.Outcome, d.Message)
+		}
+	}
+}

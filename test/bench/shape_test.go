@@ -1,0 +1,316 @@
+package bench
+
+import (
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+const (
+	namespace = "default"
+	gpu       = corev1.ResourceName("nvidia.com/gpu")
+	// poolLabel parts the nodes in two halves, "even" and "odd".
+	poolLabel = "example.com/pool"
+	// ours is the profile with Reprieve in it.
+	ours = "reprieve"
+	// urgent is the priority of whoever preempts; everybody else stands lower.
+	urgent = 1000
+)
+
+// amounts are what a pod asks for, or what a node has.
+type amounts struct{ milliCPU, gibibytes, gpus int64 }
+
+// shape is a full cluster, and who needs room in it.
+type shape struct {
+	nodes int
+	node  amounts
+	// perNode is how many pods run on every node, each with the same request.
+	perNode int
+	running amounts
+	// priority is that of the pod i of node n.
+	priority func(n, i int) int32
+	// group numbers the PodGroup of disruption mode PodGroup that the pod i of node n belongs to; nil for none.
+	group func(n, i int) int
+	// gang is how many members the preemptor has; 0 for a single pod.
+	gang   int
+	member amounts
+	// constrained members stay off each other's hosts, on every other node.
+	constrained bool
+}
+
+func (s *shape) pods() int { return s.nodes * s.perNode }
+
+// podShape is a single pod that needs the room of four of the 30 pods on one node.
+func podShape(nodes int) shape {
+	return shape{
+		nodes: nodes, node: amounts{30_000, 128, 0},
+		perNode: 30, running: amounts{1000, 2, 0},
+		priority: func(n, i int) int32 { return int32((n*7919 + i*104729) % 1000003 % 50) },
+		member:   amounts{4000, 8, 0},
+	}
+}
+
+// gangShape is a gang that needs a tenth of all nodes for itself, on nodes full of pods with a GPU each.
+func gangShape(nodes int) shape {
+	return shape{
+		nodes: nodes, node: amounts{64_000, 512, 8},
+		perNode: 8, running: amounts{1000, 4, 1},
+		priority: func(int, int) int32 { return 10 },
+		gang:     nodes / 10, member: amounts{8000, 32, 8},
+	}
+}
+
+// constrainedShape is gangShape with members that mind each other, and half of the nodes.
+func constrainedShape(nodes int) shape {
+	s := gangShape(nodes)
+	s.constrained = true
+	return s
+}
+
+// groupShape is a gang against groups of 64 pods that are each one unit and whose pods stand on nodes far apart.
+func groupShape(nodes, members int, gpus int64) shape {
+	s := gangShape(nodes)
+	groups := max(s.pods()/64, 1)
+	s.group = func(n, i int) int { return (n + i*nodes) * 7 % groups }
+	s.priority = func(n, i int) int32 { return int32(10 + s.group(n, i)%5) }
+	s.gang, s.member = members, amounts{1000, 4, gpus}
+	return s
+}
+
+// contestShape is a gang with a member for every node, which needs half of all room, on nodes with four pods each.
+func contestShape(nodes int) shape {
+	return shape{
+		nodes: nodes, node: amounts{4000, 32, 0},
+		perNode: 4, running: amounts{1000, 2, 0},
+		priority: func(n, i int) int32 { return int32(n*13+i*7) % 50 },
+		gang:     nodes, member: amounts{2000, 4, 0},
+	}
+}
+
+func (a amounts) list() corev1.ResourceList {
+	out := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewMilliQuantity(a.milliCPU, resource.DecimalSI),
+		corev1.ResourceMemory: *resource.NewQuantity(a.gibibytes<<30, resource.BinarySI),
+	}
+	if a.gpus > 0 {
+		out[gpu] = *resource.NewQuantity(a.gpus, resource.DecimalSI)
+	}
+	return out
+}
+
+func nodeName(n int) string   { return fmt.Sprintf("node-%05d", n) }
+func podName(n, i int) string { return fmt.Sprintf("pod-%05d-%02d", n, i) }
+func groupName(g int) string  { return fmt.Sprintf("job-%04d", g) }
+func memberName(i int) string { return fmt.Sprintf("urgent-%04d", i) }
+
+// uidOf makes the same UID of the same name each time, one that looks as real ones do.
+func uidOf(name string) string {
+	h := fnv.New128a()
+	h.Write([]byte(name))
+	raw := h.Sum(nil)
+	return fmt.Sprintf("%x-%x-4%x-8%x-%x", raw[:4], raw[4:6], raw[6:8], raw[8:10], raw[10:])
+}
+
+func pool(n int) string { return [...]string{"even", "odd"}[n%2] }
+
+// started spreads the pods' starts over a quarter of an hour.
+func started(n, i int) time.Time {
+	return time.Unix(1_800_000_000+int64((n*31+i*17)%1000), 0)
+}
+
+func (s *shape) apiNode(n int) *corev1.Node {
+	size := s.node.list()
+	size[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName(n), Labels: map[string]string{
+			corev1.LabelHostname: nodeName(n), poolLabel: pool(n),
+		}},
+		Status: corev1.NodeStatus{Capacity: size, Allocatable: size},
+	}
+}
+
+func (s *shape) apiPod(name string, a amounts, priority int32) *corev1.Pod {
+	list := a.list()
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: name, UID: types.UID(uidOf(name)), Labels: map[string]string{"app": "work"},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: ours, Priority: &priority,
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example.com/work:1",
+				Resources: corev1.ResourceRequirements{Requests: list, Limits: list},
+			}},
+		},
+	}
+}
+
+// apiRunning is the pod i of node n.
+func (s *shape) apiRunning(n, i int) *corev1.Pod {
+	pod := s.apiPod(podName(n, i), s.running, s.priority(n, i))
+	pod.Spec.NodeName = nodeName(n)
+	pod.Status.Phase = corev1.PodRunning
+	pod.Status.StartTime = &metav1.Time{Time: started(n, i)}
+	if s.group != nil {
+		pod.Labels[v1alpha1.LabelPodGroup] = groupName(s.group(n, i))
+	}
+	return pod
+}
+
+// apiPreemptor is the pod that preempts, or the members of the gang.
+func (s *shape) apiPreemptor() []*corev1.Pod {
+	pods := make([]*corev1.Pod, max(s.gang, 1))
+	for i := range pods {
+		pod := s.apiPod(memberName(i), s.member, urgent)
+		pod.Status.Phase = corev1.PodPending
+		if s.gang > 0 {
+			pod.Labels[v1alpha1.LabelPodGroup] = gangKey().Name
+		}
+		if s.constrained {
+			pod.Labels["app"] = "urgent"
+			pod.Spec.NodeSelector = map[string]string{poolLabel: pool(0)}
+			pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					TopologyKey:   corev1.LabelHostname,
+					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "urgent"}},
+				}},
+			}}
+		}
+		pods[i] = pod
+	}
+	return pods
+}
+
+func gangKey() types.NamespacedName {
+	return types.NamespacedName{Namespace: namespace, Name: "urgent"}
+}
+
+// groups is a gang.Source of fixed content.
+type groups map[types.NamespacedName]*gang.Group
+
+// Group is part of gang.Source.
+func (g groups) Group(key types.NamespacedName) (*gang.Group, bool) {
+	found, ok := g[key]
+	return found, ok
+}
+
+// source knows the PodGroups of a shape.
+func (s *shape) source() groups {
+	out := groups{}
+	if s.gang > 0 {
+		key := gangKey()
+		out[key] = &gang.Group{Key: key, UID: types.UID(uidOf(key.Name)), MinCount: s.gang, Priority: ptr.To[int32](urgent)}
+	}
+	if s.group == nil {
+		return out
+	}
+	for n := range s.nodes {
+		for i := range s.perNode {
+			key := types.NamespacedName{Namespace: namespace, Name: groupName(s.group(n, i))}
+			out[key] = &gang.Group{Key: key, UID: types.UID(uidOf(key.Name)), Whole: true, Priority: ptr.To(s.priority(n, i))}
+		}
+	}
+	return out
+}
+
+func (a amounts) vector(pods int64) core.Amounts {
+	return core.Amounts{a.milliCPU, a.gibibytes << 30, a.gpus, pods}
+}
+
+// cluster is the shape as the core knows it, without Kubernetes around it.
+func (s *shape) cluster() (*core.Cluster, error) {
+	c := core.NewCluster([]string{"cpu", "memory", string(gpu), "pods"})
+	known := make(map[int]*core.Group)
+	for n := range s.nodes {
+		st := &core.NodeState{Node: core.Node{Name: nodeName(n), Allocatable: s.node.vector(110), Free: s.node.vector(110)}}
+		for i := range s.perNode {
+			name := podName(n, i)
+			rp := core.RunningPod{Priority: s.priority(n, i), Pod: core.Pod{
+				Namespace: namespace, Name: name, UID: uidOf(name), Request: s.running.vector(1), Start: started(n, i).UnixNano(),
+			}}
+			if s.group != nil {
+				g := s.group(n, i)
+				if known[g] == nil {
+					known[g] = &core.Group{Namespace: namespace, Name: groupName(g), UID: uidOf(groupName(g)), Priority: rp.Priority, Whole: true}
+				}
+				rp.Group = known[g]
+			}
+			for r, v := range rp.Request {
+				st.Free[r] -= v
+			}
+			st.Pods = append(st.Pods, rp)
+		}
+		if err := c.SetNode(st); err != nil {
+			return nil, err
+		}
+	}
+	c.Snapshot()
+	return c, nil
+}
+
+// preemptor is who needs room, as the core knows it.
+func (s *shape) preemptor() *core.Preemptor {
+	p := &core.Preemptor{Namespace: namespace, Name: memberName(0), UID: uidOf(memberName(0)), Priority: urgent, MinCount: max(s.gang, 1)}
+	if s.gang > 0 {
+		p.Gang, p.Name, p.UID, p.PodGroup = true, gangKey().Name, uidOf(gangKey().Name), uidOf(gangKey().Name)
+	}
+	class := core.Class{Request: s.member.vector(1)}
+	for i := range p.MinCount {
+		class.Members = append(class.Members, core.Member{Name: memberName(i), UID: uidOf(memberName(i)), Rank: i})
+	}
+	p.Classes = []core.Class{class}
+	return p
+}
+
+// oracle is what a constrained gang needs to know besides room; nil for others.
+func (s *shape) oracle() core.Oracle {
+	if !s.constrained {
+		return nil
+	}
+	return &hostSpread{placed: make([]int, s.nodes)}
+}
+
+// hostSpread keeps members off each other's hosts, on every other node.
+type hostSpread struct {
+	core.Arithmetic
+	placed []int
+}
+
+// Stateful is part of core.Oracle, as are all methods of hostSpread.
+func (*hostSpread) Stateful(int) bool { return true }
+
+// Fits says whether no member has the host yet.
+func (h *hostSpread) Fits(_, node int) bool { return h.placed[node] == 0 }
+
+// Place takes a host.
+func (h *hostSpread) Place(_, node int) { h.placed[node]++ }
+
+// Unplace frees a host.
+func (h *hostSpread) Unplace(_, node int) { h.placed[node]-- }
+
+// Admits knows the node selector.
+func (*hostSpread) Admits(_, node int) string {
+	if node%2 == 1 {
+		return "didn't match the node selector"
+	}
+	return ""
+}
+
+// victimsOf counts the pods that a decision takes.
+func victimsOf(d *core.Decision) int {
+	count := 0
+	for i := range d.Victims {
+		count += len(d.Victims[i].Pods)
+	}
+	return count
+}

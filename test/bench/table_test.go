@@ -1,0 +1,139 @@
+package bench
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+)
+
+var table = flag.String("table", "", "measure at the documented sizes, and write the table into this file")
+
+// sizes are how large the shapes are, and how often each is run.
+type sizes struct {
+	pod, constrained, contest int
+	gangs                     []int
+	groups, groupMembers      int
+	growth                    [2]int
+	// rounds are how many turns a side has, laps how many runs in each, and growthRounds how many pairs of runs
+	// there are on a small and a large cluster.
+	rounds, laps, upstreamRounds, growthRounds int
+}
+
+var (
+	// documented takes some minutes.
+	documented = sizes{
+		pod: 5000, constrained: 1000, contest: 100, gangs: []int{100, 500, 1000, 5000},
+		groups: 5000, groupMembers: 512, growth: [2]int{1000, 10_000},
+		rounds: 10, laps: 20, upstreamRounds: 3, growthRounds: 300,
+	}
+	// quick takes seconds. Its figures say nothing.
+	quick = sizes{
+		pod: 40, constrained: 20, contest: 3, gangs: []int{10, 20},
+		groups: 32, groupMembers: 8, growth: [2]int{10, 100},
+		rounds: 1, laps: 2, upstreamRounds: 1, growthRounds: 2,
+	}
+)
+
+// TestTable measures everything and prints the tables. Without the flag it only shows that all of it works, and
+// that each decision is what its shape asks for.
+func TestTable(t *testing.T) {
+	metrics.Register()
+	s := quick
+	if *table != "" {
+		s = documented
+	}
+	var r report
+	t.Run("pod", func(t *testing.T) { s.measurePod(t, &r) })
+	t.Run("contest", func(t *testing.T) { s.measureContest(t, &r) })
+	for _, nodes := range s.gangs {
+		// No aim is set for the smallest ones: they are held to the next one's.
+		aim := 20 * time.Millisecond
+		if nodes > 1000 {
+			aim = 150 * time.Millisecond
+		}
+		shape := gangShape(nodes)
+		t.Run(fmt.Sprintf("gang/nodes=%d", nodes), func(t *testing.T) { s.measureGang(t, &r, "gang", shape, aim) })
+	}
+	for _, gpus := range []int64{1, 8} {
+		shape := groupShape(s.groups, s.groupMembers, gpus)
+		t.Run(fmt.Sprintf("groups/gpus=%d", gpus), func(t *testing.T) { s.measureGang(t, &r, "groups", shape, 250*time.Millisecond) })
+	}
+	t.Run("constrained", func(t *testing.T) {
+		s.measureGang(t, &r, "constrained", constrainedShape(s.constrained), 200*time.Millisecond)
+	})
+	t.Run("growth/pod", func(t *testing.T) { s.measureGrowth(t, &r, "pod", podShape, func(r *rig) trial { return r.pod(0) }) })
+	t.Run("growth/gang", func(t *testing.T) {
+		s.measureGrowth(t, &r, "gang", gangShape, func(r *rig) trial { return r.plan() })
+	})
+	if t.Failed() {
+		return
+	}
+	kubernetes, err := kubernetesVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := r.markdown(kubernetes)
+	t.Logf("\n%s\nMissed: %s", text, strings.Join(r.missed(), "; "))
+	if *table == "" {
+		return
+	}
+	if err := writeBlock(*table, text); err != nil {
+		t.Error(err)
+	}
+}
+
+// measurePod also measures memory, while nothing of ours is there yet.
+func (s *sizes) measurePod(t *testing.T, r *report) {
+	shape := podShape(s.pod)
+	name := fmt.Sprintf("%s nodes, %s pods of 50 priorities", thousands(shape.nodes), thousands(shape.pods()))
+	rig := newRig(t, shape)
+	changed := max(s.pod/100, 1)
+	steady, busy := rig.pod(0), rig.pod(changed)
+	before := heap()
+	steady(&recorder{})
+	r.spaces = append(r.spaces,
+		space{"columns, by pod", name, (float64(heap()) - float64(before)) / float64(shape.pods()), 400},
+		space{"allocated by the decision for a pod", name, allocated(steady, 10), 1 << 20})
+	got := interleave(s.rounds,
+		side{steady, 5 * s.laps}, side{busy, s.laps}, side{rig.upstream(upstream), s.laps}, side{rig.upstream(upstreamAllNodes), 1})
+	core := interleave(s.rounds, side{onlyCore(t, shape), 5 * s.laps})[0]
+	const shortlist, all = "10 % of the nodes", "all nodes"
+	atRest, after := "all nodes, at rest", fmt.Sprintf("all nodes, after changes to %s", thousands(changed))
+	r.races = append(r.races,
+		race{"pod", name, atRest, shortlist, got[0], got[2], 40},
+		race{"pod", name, atRest, all, got[0], got[3], 0},
+		race{"pod", name, after, shortlist, got[1], got[2], 0},
+		race{"pod", name, "the core alone", shortlist, core, got[2], 0})
+}
+
+func (s *sizes) measureContest(t *testing.T, r *report) {
+	shape := contestShape(s.contest)
+	name := fmt.Sprintf("%s nodes, %s pods, gang of %s", thousands(shape.nodes), thousands(shape.pods()), thousands(shape.gang))
+	rig := newRig(t, shape)
+	const evaluator = "PodGroupEvaluator"
+	got := interleave(s.upstreamRounds, side{rig.plan(), 10 * s.laps}, side{rig.planAndOrder(), 10 * s.laps}, side{upstreamGang(t, shape), 1})
+	r.races = append(r.races,
+		race{"gang vs upstream", name, "plan", evaluator, got[0], got[2], 1000},
+		race{"gang vs upstream", name, "plan and orders", evaluator, got[1], got[2], 1000})
+}
+
+func (s *sizes) measureGang(t *testing.T, r *report, name string, shape shape, aim time.Duration) {
+	rig := newRig(t, shape)
+	got := interleave(s.rounds, side{onlyCore(t, shape), s.laps}, side{rig.plan(), s.laps}, side{rig.planAndOrder(), s.laps})
+	r.limits = append(r.limits, limit{
+		name: name, core: got[0], planned: got[1], whole: got[2], aim: aim,
+		shape: fmt.Sprintf("%s nodes, %s pods, gang of %s × %d GPU", thousands(shape.nodes), thousands(shape.pods()),
+			thousands(shape.gang), shape.member.gpus),
+	})
+}
+
+func (s *sizes) measureGrowth(t *testing.T, r *report, name string, make func(nodes int) shape, run func(*rig) trial) {
+	small, large := make(s.growth[0]), make(s.growth[1])
+	got := alternate(s.growthRounds, onlyCore(t, small), onlyCore(t, large), run(newRig(t, small)), run(newRig(t, large)))
+	r.growths = append(r.growths,
+		growth{name, "core", s.growth, got[0], got[1], 1.15}, growth{name, "in the scheduler", s.growth, got[2], got[3], 1.15})
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// rowCap bounds one run of a row. scheduler_perf itself gives a side half an hour, and its leak check ten minutes.
+const rowCap = 100 * time.Minute
+
+// bench runs the benchmark binary, a process for each run of a row.
+type bench struct {
+	binary string
+	// module is the directory of this module, moduleCache that of the modules' sources.
+	module, moduleCache string
+	// kubernetes is the version of the Kubernetes modules.
+	kubernetes string
+	// outDir gets a directory for each row: what was measured, the output, logs of what failed.
+	outDir  string
+	size    string
+	sides   []string
+	profile bool
+	stderr  io.Writer
+}
+
+// build compiles the benchmark into dir. CGO_ENABLED and GOFLAGS are the caller's.
+func (b *bench) build(ctx context.Context, dir string) error {
+	b.binary = filepath.Join(dir, "throughput.test")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", b.binary, "./throughput")
+	cmd.Dir, cmd.Stdout, cmd.Stderr = b.module, b.stderr, b.stderr
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("build the benchmark: %w", err)
+	}
+	var err error
+	if b.moduleCache, err = b.ask(ctx, "env", "GOMODCACHE"); err != nil {
+		return err
+	}
+	b.kubernetes, err = b.ask(ctx, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	return err
+}
+
+// ask runs a go command in the module.
+func (b *bench) ask(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Stderr = b.module, b.stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// runOnce runs a row for the nth time and reads what it has left. A workload that fails is no error: it has no
+// figures, or says how far it came.
+func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures, error) {
+	dir := filepath.Join(b.outDir, r.name, fmt.Sprint(n))
+	if err := os.RemoveAll(dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	output, err := os.Create(filepath.Join(dir, "output.txt"))
+	if err != nil {
+		return nil, err
+	}
+	// A run that is stopped cannot clear up after itself.
+	tmp, err := os.MkdirTemp("", "perf-")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, rowCap)
+	defer cancel()
+	cmd := b.command(ctx, r, n, dir)
+	cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
+	cmd.Stdout, cmd.Stderr = output, output
+	err = cmd.Run()
+	if err := errors.Join(output.Close(), os.RemoveAll(tmp)); err != nil {
+		return nil, err
+	}
+	var failed *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintf(b.stderr, "%s: stopped: %v\n", r.name, ctx.Err())
+	case errors.As(err, &failed):
+		fmt.Fprintf(b.stderr, "%s: %v, see %s\n", r.name, err, dir)
+	case err != nil:
+		return nil, fmt.Errorf("run %s: %w", r.name, err)
+	}
+	return readFigures(dir, r.name)
+}
+
+// command is one run of a row. Every other run has the sides the other way round, as the second of a process
+// has its heap and the disk in another state than the first.
+func (b *bench) command(ctx context.Context, r *row, n int, dir string) *exec.Cmd {
+	sides := strings.Join(b.sides, ",")
+	if n%2 == 0 && len(b.sides) == 2 {
+		sides = b.sides[1] + "," + b.sides[0]
+	}
+	args := []string{
+		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=0",
+		"-perf-scheduling-label-filter=" + r.name + "," + b.size, "-sides=" + sides, "-data-items-dir=" + dir,
+	}
+	if b.profile {
+		args = append(args, "-measured-cpuprofile-dir="+dir)
+	}
+	cmd := exec.CommandContext(ctx, b.binary, args...)
+	cmd.Dir = filepath.Join(b.module, "throughput")
+	cmd.Env = append(os.Environ(),
+		// Logs go there, and stay for workloads that fail.
+		"ARTIFACTS="+dir,
+		// The test API server looks for its fixtures beside its source, whose path -trimpath has made relative
+		// to the module cache. These are what it completes the path with.
+		"TEST_SRCDIR="+b.moduleCache, "TEST_WORKSPACE=.")
+	// Its etcd goes with it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	return cmd
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The sizes of a workload.
+const (
+	sizeSmall  = "small"
+	sizeMedium = "medium"
+	sizeFull   = "full"
+)
+
+// row is a workload of throughput/performance-config.yaml, run with either scheduler.
+type row struct {
+	// name is the label of its test cases.
+	name string
+	// title is what it does at full size.
+	title string
+	sizes []string
+	// gang is set where the figure is the time until one gang is placed, not pods per second.
+	gang bool
+	// overall is set where most pods are placed in a burst at the end, so that an average over the seconds says
+	// little. The sides are compared by the time for all pods then.
+	overall bool
+	aim     aim
+}
+
+// rows are all workloads, in the order of the table.
+func rows() []row {
+	all := []string{sizeSmall, sizeMedium, sizeFull}
+	return []row{
+		{
+			name: "scheduling", title: "5,000 nodes, 5,000 pods, no preemption",
+			sizes: all, aim: aim{ratio: 0.98},
+		},
+		{
+			name: "scheduling-batching", title: "the same with opportunistic batching",
+			sizes: all, aim: aim{ratio: 0.98},
+		},
+		{
+			name: "preemption-async", title: "5,000 nodes, 20,000 low pods, a preemptor every 200 ms, 5,000 pods that fit",
+			sizes: all, aim: aim{ratio: 1.5},
+		},
+		{
+			name: "preemption", title: "5,000 nodes, 20,000 low pods, 5,000 preemptors",
+			sizes: all, overall: true,
+		},
+		{
+			name: "gangs", title: "5,000 nodes, 1,000 gangs of 3, no preemption",
+			sizes: all, aim: aim{ratio: 2},
+		},
+		{
+			name: "gang-10", title: "gang of 10 takes 40 pods on 10 nodes",
+			sizes: []string{sizeSmall}, gang: true,
+		},
+		{
+			name: "gang-100", title: "gang of 100 takes 400 pods on 100 nodes",
+			sizes: []string{sizeMedium, sizeFull}, gang: true, aim: aim{seconds: 1.5},
+		},
+		{
+			name: "gang-500", title: "gang of 500 takes 2,000 pods on 500 nodes",
+			sizes: []string{sizeFull}, gang: true, aim: aim{seconds: 6},
+		},
+	}
+}
+
+// titleAt names the row in the table of a size. Only the full one has the numbers of the title.
+func (r *row) titleAt(size string) string {
+	if size == sizeFull || len(r.sizes) < 3 {
+		return r.title
+	}
+	return fmt.Sprintf("%s (%s)", r.name, size)
+}
+
+// selectRows finds the rows of that size with those names, or all where no name is given.
+func selectRows(all []row, size string, names []string) ([]row, error) {
+	var out []row
+	var have []string
+	for _, r := range all {
+		if !slices.Contains(r.sizes, size) {
+			continue
+		}
+		have = append(have, r.name)
+		if len(names) == 0 || slices.Contains(names, r.name) {
+			out = append(out, r)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(have, name) {
+			return nil, fmt.Errorf("no workload %q of size %q; there are: %s", name, size, strings.Join(have, ", "))
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("no workloads of size %q", size)
+	}
+	return out, nil
+}
+
+// aim is what Reprieve is to reach. Where nothing is set, that is to finish.
+type aim struct {
+	// ratio is how many times upstream's pods per second Reprieve has to place at least.
+	ratio float64
+	// seconds is the time that a gang may take at most.
+	seconds float64
+}
+
+// judge says what the aim is, and whether it is met.
+func (r *row) judge(upstream, ours *figures) string {
+	met := ours.finished()
+	text := "finishes"
+	switch {
+	case r.aim.ratio > 0:
+		text = fmt.Sprintf("≥ %g×", r.aim.ratio)
+		ratio, ok := r.ratio(upstream, ours)
+		if !ok && met {
+			return text
+		}
+		met = met && ratio >= r.aim.ratio
+	case r.aim.seconds > 0:
+		text = fmt.Sprintf("< %g s", r.aim.seconds)
+		met = met && ours.Total < r.aim.seconds
+	}
+	if met {
+		return text + ": met"
+	}
+	return text + ": missed"
+}
+
+// ratio is Reprieve's figure to upstream's: the time for a gang, pods per second otherwise. It is false where one of
+// them is missing.
+func (r *row) ratio(upstream, ours *figures) (float64, bool) {
+	if !upstream.finished() || !ours.finished() {
+		return 0, false
+	}
+	a, b := ours.PerSecond.Average, upstream.PerSecond.Average
+	switch {
+	case r.gang:
+		a, b = ours.Total, upstream.Total
+	case r.overall:
+		// As many pods on either side.
+		a, b = upstream.Total, ours.Total
+	}
+	if a == 0 || b == 0 {
+		return 0, false
+	}
+	return a / b, true
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// result is a row with what both sides reached.
+type result struct {
+	row            row
+	upstream, ours *figures
+}
+
+// The table in the documentation stands between these lines.
+const (
+	beginMark = "<!-- Written by make perf. -->"
+	endMark   = "<!-- Up to here. -->"
+)
+
+const (
+	rateHeader = "| Workload | Scheduler | Pods/s | p50 | p90 | p99 | All placed | Mean wait | Ratio | Aim |\n" +
+		"| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |\n"
+	gangHeader = "| Workload | Scheduler | Whole gang | p50 | p90 | p99 | Ratio | Aim |\n" +
+		"| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |\n"
+)
+
+// table renders results. The lines of rows that are not among them are taken from a table that was rendered
+// before, if it is from the same setting.
+func table(setting string, all []row, size string, results []result, before string) string {
+	if !strings.Contains(before, setting) {
+		before = ""
+	}
+	var rates, gangs strings.Builder
+	for i := range all {
+		r := &all[i]
+		to, render := &rates, rateLines
+		if r.gang {
+			to, render = &gangs, gangLines
+		}
+		if lines := find(results, r.name, render, size); lines != "" {
+			to.WriteString(lines)
+		} else {
+			to.WriteString(linesOf(before, r.titleAt(size)))
+		}
+	}
+	out := setting + "\n"
+	if rates.Len() > 0 {
+		out += "\n" + rateHeader + rates.String()
+	}
+	if gangs.Len() > 0 {
+		out += "\n" + gangHeader + gangs.String()
+	}
+	return out
+}
+
+// setting says what the figures depend on.
+func setting(cores int, kubernetes string) string {
+	return fmt.Sprintf("Kubernetes %s, %d cores for all processes together.", kubernetes, cores)
+}
+
+func find(results []result, name string, render func(*result, string) string, size string) string {
+	for i := range results {
+		if results[i].row.name == name {
+			return render(&results[i], results[i].row.titleAt(size))
+		}
+	}
+	return ""
+}
+
+// linesOf are the lines of a table that are about one workload.
+func linesOf(table, title string) string {
+	var out strings.Builder
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "| "+title+" |") {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
+func rateLines(r *result, title string) string {
+	return r.lines(title, func(f *figures) []string {
+		q := f.PerSecond
+		return []string{rate(q.Average), rate(q.P50), rate(q.P90), rate(q.P99), placed(f), seconds(f.waits().Average)}
+	})
+}
+
+func gangLines(r *result, title string) string {
+	return r.lines(title, func(f *figures) []string {
+		w := f.waits()
+		return []string{placed(f), seconds(w.P50), seconds(w.P90), seconds(w.P99)}
+	})
+}
+
+// lines are the two lines of a row, with the cells that cells makes of a side's figures.
+func (r *result) lines(title string, cells func(*figures) []string) string {
+	ratio := "—"
+	if x, ok := r.row.ratio(r.upstream, r.ours); ok {
+		ratio = fmt.Sprintf("%.2f×", x)
+	}
+	line := func(name string, f *figures, more ...string) string {
+		all := append(append([]string{title, name}, cells(f)...), more...)
+		return "| " + strings.Join(all, " | ") + " |\n"
+	}
+	return line("kube-scheduler", r.upstream, "", "") + line("Reprieve", r.ours, ratio, r.row.judge(r.upstream, r.ours))
+}
+
+// placed says how long it took to place all pods, or how far it came.
+func placed(f *figures) string {
+	switch err := f.check(); {
+	case errors.Is(err, errNoFigures):
+		return "failed"
+	case err != nil:
+		return "gave up at " + thousands(f.Bound) + " of " + thousands(f.Wanted)
+	}
+	return seconds(f.Total)
+}
+
+func rate(v float64) string {
+	if v == 0 {
+		return "—"
+	}
+	return fmt.Sprintf("%.0f", v)
+}
+
+func seconds(v float64) string {
+	switch {
+	case v == 0:
+		return "—"
+	case v < 10:
+		return fmt.Sprintf("%.2f s", v)
+	}
+	return fmt.Sprintf("%.1f s", v)
+}
+
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// splitDocument cuts a document at the marks; the table is what stands between before and after.
+func splitDocument(doc string) (before, table, after string, err error) {
+	before, rest, ok1 := strings.Cut(doc, beginMark+"\n")
+	table, after, ok2 := strings.Cut(rest, endMark)
+	if !ok1 || !ok2 {
+		return "", "", "", fmt.Errorf("no lines %q and %q", beginMark, endMark)
+	}
+	return before + beginMark + "\n", table, endMark + after, nil
+}

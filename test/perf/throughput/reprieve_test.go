@@ -1,0 +1,181 @@
+package throughput
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensionsclient "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// crdTimeout bounds how long the API server takes to serve the CRDs.
+const crdTimeout = time.Minute
+
+// assembly puts Reprieve together for each workload of its side, as reprieve-scheduler does.
+type assembly struct {
+	metrics *metrics.Metrics
+	// handle is the framework of the scheduler that hub was made for.
+	handle fwk.Handle
+	hub    *scheduler.Hub
+	// controllers starts them; nil once it has been called, and for upstream's side.
+	controllers func()
+}
+
+// registry has the plugins. The framework makes those that a profile enables, so upstream's side has none of them.
+func (a *assembly) registry() frameworkruntime.Registry {
+	return frameworkruntime.Registry{
+		scheduler.Name:     a.factory((*scheduler.Hub).Factory),
+		scheduler.SortName: a.factory((*scheduler.Hub).SortFactory),
+	}
+}
+
+// factory makes a plugin of the hub, and the hub with all that goes with it for the first plugin of a scheduler.
+// scheduler_perf has no other hook between the start of the API server and that of the scheduler. What it starts
+// ends with ctx.
+func (a *assembly) factory(of func(*scheduler.Hub) frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		if a.handle != handle {
+			if err := a.assemble(ctx, handle); err != nil {
+				return nil, err
+			}
+			a.handle = handle
+		}
+		return of(a.hub)(ctx, args, handle)
+	}
+}
+
+func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
+	rest := handle.KubeConfig()
+	if err := installCRDs(ctx, rest); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return err
+	}
+	objects, err := cache.New(rest, cache.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make the cache of %s: %w", v1alpha1.GroupName, err)
+	}
+	cached, err := client.New(rest, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: objects}})
+	if err != nil {
+		return fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
+	}
+	direct, err := client.New(rest, client.Options{Scheme: scheme})
+	if err != nil {
+		return fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
+	}
+	changed, evicted := &controller.Trigger{}, &controller.Trigger{}
+	registry := gang.NewRegistry(changed.Request)
+	recorder := handle.EventRecorder()
+	executor := eviction.New(ctx, handle.ClientSet(), direct, recorder, clock.RealClock{})
+	executor.Measure(a.metrics)
+	executor.OnEnd(evicted.Request)
+	var hub *scheduler.Hub
+	groups, err := controller.NewGroups(ctx, objects, func(key types.NamespacedName) { hub.GroupChanged(key) })
+	if err != nil {
+		return err
+	}
+	hub = scheduler.NewHub(groups, registry, executor)
+	hub.Measure(a.metrics)
+	run(ctx, "cache", objects.Start)
+	if !objects.WaitForCacheSync(ctx) || !groups.WaitForSync(ctx) {
+		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
+	}
+	a.hub = hub
+	a.controllers = func() {
+		inputs := controller.Inputs{
+			Client: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub,
+			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{},
+		}
+		pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
+		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, hub)
+		run(ctx, "controllers", func(ctx context.Context) error { return controller.Run(ctx, inputs) })
+	}
+	return nil
+}
+
+// start is called once the scheduler runs, which is when reprieve-scheduler starts its controllers.
+func (a *assembly) start() {
+	if a.controllers != nil {
+		a.controllers()
+		a.controllers = nil
+	}
+}
+
+// run runs a part until ctx is done. Without it the figures would be wrong, so its failure ends the process.
+func run(ctx context.Context, name string, part func(context.Context) error) {
+	go func() {
+		if err := part(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "A part of Reprieve failed", "part", name)
+			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
+		}
+	}()
+}
+
+// installCRDs creates the CRDs and waits until the API server serves them.
+func installCRDs(ctx context.Context, rest *restclient.Config) error {
+	api, err := apiextensionsclient.NewForConfig(rest)
+	if err != nil {
+		return fmt.Errorf("make the client of CRDs: %w", err)
+	}
+	files, err := fs.Glob(crds.FS, v1alpha1.GroupName+"_*.yaml")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, crdTimeout)
+	defer cancel()
+	definitions := api.ApiextensionsV1().CustomResourceDefinitions()
+	for _, file := range files {
+		raw, err := crds.FS.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(bytes.TrimSpace(raw), &crd); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if _, err := definitions.Create(ctx, &crd, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create the CRD %s: %w", crd.Name, err)
+		}
+		if err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+			now, err := definitions.Get(ctx, crd.Name, metav1.GetOptions{})
+			return err == nil && isEstablished(now), err
+		}); err != nil {
+			return fmt.Errorf("wait for the CRD %s: %w", crd.Name, err)
+		}
+	}
+	return nil
+}
+
+func isEstablished(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, c := range crd.Status.Conditions {
+		if c.Type == apiextensionsv1.Established {
+			return c.Status == apiextensionsv1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,183 @@
+package throughput
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
+	"k8s.io/kubernetes/test/utils/ktesting"
+)
+
+const (
+	// measuredNamespace is where all workloads have the pods that are measured.
+	measuredNamespace = "measured"
+	// measuredParam is the workloads' parameter that says how many there are.
+	measuredParam = "measuredPods"
+)
+
+// stopwatches times workloads from outside. scheduler_perf looks at most once a second whether all pods are
+// placed, which is too coarse for a gang.
+type stopwatches struct {
+	outDir, profileDir string
+	// wanted is the number of measured pods of the next workload.
+	wanted int
+}
+
+// expect is called before a workload's API server is started.
+func (s *stopwatches) expect(_ ktesting.TContext, w *perf.Workload) (func(), error) {
+	var err error
+	s.wanted, err = w.GetParam(measuredParam)
+	return nil, err
+}
+
+// start is called before a workload's first operation.
+func (s *stopwatches) start(tCtx ktesting.TContext) error {
+	w := &stopwatch{
+		// The benchmark and the side go before it.
+		name: strings.SplitN(tCtx.Name(), "/", 3)[2], wanted: s.wanted,
+		created: make(map[types.UID]time.Time), bound: make(map[types.UID]time.Time),
+	}
+	ctx := tCtx.WithCancel()
+	factory := informers.NewSharedInformerFactoryWithOptions(tCtx.Client(), 0, informers.WithNamespace(measuredNamespace))
+	if s.profileDir != "" {
+		w.profile = filepath.Join(s.profileDir, fileName(w.name)+".cpu.pprof")
+	}
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    w.see,
+		UpdateFunc: func(_, obj any) { w.see(obj) },
+	}); err != nil {
+		return err
+	}
+	factory.Start(ctx.Done())
+	tCtx.TB().Cleanup(func() {
+		ctx.Cancel("the workload is over")
+		factory.Shutdown()
+		if err := w.stop(s.outDir); err != nil {
+			tCtx.Errorf("stopwatch: %v", err)
+		}
+	})
+	return nil
+}
+
+// stopwatch notes when each measured pod of a workload was created and when it got its node.
+type stopwatch struct {
+	// name is the workload's, "row/side/size".
+	name    string
+	wanted  int
+	profile string
+
+	mu             sync.Mutex
+	created, bound map[types.UID]time.Time
+	profiling      *os.File
+	err            error
+}
+
+func (w *stopwatch) see(obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok {
+		return
+	}
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, seen := w.created[pod.UID]; !seen {
+		if len(w.created) == 0 {
+			w.startProfile()
+		}
+		w.created[pod.UID] = now
+	}
+	if _, seen := w.bound[pod.UID]; !seen && pod.Spec.NodeName != "" {
+		w.bound[pod.UID] = now
+		if len(w.bound) == w.wanted {
+			w.stopProfile()
+		}
+	}
+}
+
+func (w *stopwatch) startProfile() {
+	if w.profile == "" {
+		return
+	}
+	if w.profiling, w.err = os.Create(w.profile); w.err == nil {
+		w.err = pprof.StartCPUProfile(w.profiling)
+	}
+}
+
+func (w *stopwatch) stopProfile() {
+	if w.profiling == nil {
+		return
+	}
+	pprof.StopCPUProfile()
+	w.err = cmp.Or(w.err, w.profiling.Close())
+	w.profiling = nil
+}
+
+// stop writes what was seen as a data item, beside scheduler_perf's.
+func (w *stopwatch) stop(dir string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stopProfile()
+	if w.err != nil {
+		return fmt.Errorf("CPU profile: %w", w.err)
+	}
+	if dir == "" {
+		return nil
+	}
+	raw, err := json.MarshalIndent(perf.DataItems{Version: "v1", DataItems: []perf.DataItem{w.result()}}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "stopwatch_"+fileName(w.name)+".json"), raw, 0o644)
+}
+
+// result is the time from the first measured pod's creation to the last one's node, and the percentiles of how
+// long single pods waited.
+func (w *stopwatch) result() perf.DataItem {
+	item := perf.DataItem{
+		Labels: map[string]string{"Name": w.name + "/" + measuredNamespace, "Metric": "Stopwatch"},
+		Unit:   "s",
+		Data: map[string]float64{
+			"Wanted": float64(w.wanted), "Created": float64(len(w.created)), "Bound": float64(len(w.bound)),
+		},
+	}
+	if len(w.bound) == 0 {
+		return item
+	}
+	var first, last time.Time
+	for _, at := range w.created {
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	waits := make([]float64, 0, len(w.bound))
+	sum := 0.0
+	for uid, at := range w.bound {
+		if at.After(last) {
+			last = at
+		}
+		wait := at.Sub(w.created[uid]).Seconds()
+		waits = append(waits, wait)
+		sum += wait
+	}
+	slices.Sort(waits)
+	percentile := func(p float64) float64 { return waits[int(math.Ceil(float64(len(waits))*p/100))-1] }
+	item.Data["Total"] = last.Sub(first).Seconds()
+	item.Data["Average"] = sum / float64(len(waits))
+	item.Data["Perc50"], item.Data["Perc90"], item.Data["Perc99"] = percentile(50), percentile(90), percentile(99)
+	return item
+}
+
+func fileName(workload string) string { return strings.ReplaceAll(workload, "/", "_") }
