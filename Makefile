@@ -71,7 +71,7 @@ SIDES ?= upstream,reprieve
 PROFILE ?=
 
 .PHONY: perf
-perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (hours; WORKLOADS="gang-100 gangs" for less).
+perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (an hour; WORKLOADS="gang-100 gangs" for less).
 	@PATH="$(abspath $(BIN)):$$PATH" $(STATIC) go -C test/perf run . -out $(abspath $(BIN))/perf \
 		-doc $(abspath docs)/performance.md -workloads "$(WORKLOADS)" -size $(SIZE) -count $(COUNT) -sides $(SIDES) \
 		$(if $(PROFILE),-profile)

@@ -218,7 +218,7 @@ func (s *Status) tellPods(t *told, pending []*corev1.Pod, v gang.Verdict, now ti
 			continue
 		}
 		t.pods[pod.UID] = heard{verdict: v, at: now}
-		s.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s: %s", v.Reason, v.Message)
+		s.tellPod(pod, v)
 	}
 	for uid := range t.pods {
 		if !present[uid] {

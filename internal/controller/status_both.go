@@ -46,10 +46,16 @@ func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 		present.Insert(pod.UID)
 		if v := gang.Contradiction(pod); v != (gang.Verdict{}) && !t.refused.Has(pod.UID) {
 			t.refused.Insert(pod.UID)
-			s.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s: %s", v.Reason, v.Message)
+			s.tellPod(pod, v)
 		}
 	}
 	t.refused = t.refused.Intersection(present)
+}
+
+// tellPod tells a pod why it is not scheduled. The reason stands for the action as well: events that differ in
+// nothing but their text are counted as one, with the text of the first.
+func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
+	s.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", v.Reason, "%s: %s", v.Reason, v.Message)
 }
 
 // toldOf is what the members of a group have heard.

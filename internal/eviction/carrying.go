@@ -179,6 +179,7 @@ func (c *carrying) list(ctx context.Context, u *unit) error {
 		for _, pod := range u.pods {
 			e.seen.Insert(pod.UID)
 			e.withdrawn.Delete(pod.UID)
+			e.spared.Delete(pod.UID)
 		}
 	})
 	u.mu.Lock()
@@ -276,7 +277,11 @@ func (e *Executor) withdraw(ctx context.Context, key types.NamespacedName, uids 
 	if err := e.intents.withdraw(ctx, key, uids); err != nil {
 		return fmt.Errorf("take the preemption of PodGroup %s back: %w", key, err)
 	}
-	e.ledger.at(key, func(en *entry) { en.withdrawn = en.withdrawn.Difference(uids) })
+	e.ledger.at(key, func(en *entry) {
+		// Those that are on a new list by now are none of this.
+		en.spared = en.spared.Union(en.withdrawn.Intersection(uids))
+		en.withdrawn = en.withdrawn.Difference(uids)
+	})
 	return nil
 }
 

@@ -136,7 +136,7 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 				e.seen.Insert(p.UID)
 			}
 			switch {
-			case e.withdrawn.Has(p.UID):
+			case e.withdrawn.Has(p.UID) || e.spared.Has(p.UID):
 				out.withdrawn.Insert(p.UID)
 			case finished.Has(p.UID):
 				out.gone.Insert(p.UID)

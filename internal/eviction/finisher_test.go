@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -247,6 +248,44 @@ func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
 	if f.listed("g") != nil || f.target("g") != "False PreemptionWithdrawn" {
 		t.Errorf("The list is %v and the condition %s", f.listed("g"), f.target("g"))
 	}
+}
+
+// stale is a cache that still has a PodGroup as it was.
+type stale struct {
+	client.Reader
+
+	pg *v1alpha1.PodGroup
+}
+
+func (s stale) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	*into.(*v1alpha1.PodGroup) = *s.pg.DeepCopy() //nolint:errcheck // There is nothing else to read.
+	return nil
+}
+
+// TestWithdrawnIntentsThatACacheStillHas: a list that has been taken back is nothing to finish, however long a cache
+// goes on to have it, until there is a new one.
+func TestWithdrawnIntentsThatACacheStillHas(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
+	f.failing(errForbidden, "delete")
+	if err := f.evict(order(victim("g", "g-0", "g-1"))); err == nil {
+		t.Fatal("It does not fail")
+	}
+	if got := f.listed("g"); len(got) > 0 {
+		t.Fatalf("The list is %v, want none", got)
+	}
+	f.failing(nil)
+	upToDate := f.finisher.groups
+	f.finisher.groups = stale{pg: disrupted("g-0", "g-1")}
+	f.mustReconcile()
+	f.mustReconcile()
+	f.expectPods("g-0", "g-1", "urgent-0")
+	f.finisher.groups = upToDate
+	f.mustReconcile()
+	if err := f.evict(order(victim("g", "g-0", "g-1"))); err != nil {
+		t.Fatal(err)
+	}
+	f.expectPods("urgent-0")
 }
 
 // TestConditionWithoutAList ends: there is nothing to finish.

@@ -30,7 +30,9 @@ type entry struct {
 	accepted, absent sets.Set[types.UID]
 	// withdrawn are on the list and stay, because the preemption was given up.
 	withdrawn sets.Set[types.UID]
-	used      time.Time
+	// spared have been taken off the list. Who reads the list from a cache may go on to see them there.
+	spared sets.Set[types.UID]
+	used   time.Time
 }
 
 // at changes an entry, which starts empty.
@@ -41,7 +43,7 @@ func (l *ledger) at(key types.NamespacedName, change func(*entry)) {
 	if !ok {
 		e = &entry{
 			seen: sets.New[types.UID](), accepted: sets.New[types.UID](),
-			absent: sets.New[types.UID](), withdrawn: sets.New[types.UID](),
+			absent: sets.New[types.UID](), withdrawn: sets.New[types.UID](), spared: sets.New[types.UID](),
 		}
 		if l.entries == nil {
 			l.entries = make(map[types.NamespacedName]*entry)
@@ -90,7 +92,7 @@ func (l *ledger) read(key types.NamespacedName) *entry {
 	}
 	return &entry{
 		running: e.running, seen: e.seen.Clone(), accepted: e.accepted.Clone(),
-		absent: e.absent.Clone(), withdrawn: e.withdrawn.Clone(), used: e.used,
+		absent: e.absent.Clone(), withdrawn: e.withdrawn.Clone(), spared: e.spared.Clone(), used: e.used,
 	}
 }
 

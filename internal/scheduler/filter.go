@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,16 +72,9 @@ func heldFrom(seats []*seat, node fwk.NodeInfo, priority int32, own func(types.U
 			held = append(held, s)
 		}
 	}
-	if len(held) == 0 {
-		return nil
-	}
-	present := make(map[types.UID]bool, len(node.GetPods()))
-	for _, pi := range node.GetPods() {
-		present[pi.GetPod().UID] = true
-	}
 	kept := held[:0]
 	for _, s := range held {
-		if !present[s.uid] {
+		if !slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == s.uid }) {
 			kept = append(kept, s)
 		}
 	}

@@ -154,5 +154,7 @@ func (h *Hub) stays(pod *corev1.Pod) {
 		return
 	}
 	h.unsettle(pod.Spec.NodeName)
-	h.awaited.stays(pod.UID)
+	for _, o := range h.awaited.stays(pod.UID) {
+		h.wake(o)
+	}
 }

@@ -41,13 +41,16 @@ func (n *nominees) forget(uid types.UID) {
 	delete(n.byPod, uid)
 }
 
-// nodes are the names of all nodes that pods are nominated for.
-func (n *nominees) nodes() sets.Set[string] {
+// nodes are the names of the nodes that pods without a seat are nominated for. To ask the framework about a node
+// copies all its nominated pods, and of pods with a seat nothing is left to be known.
+func (n *nominees) nodes(seated func(types.UID) bool) sets.Set[string] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := sets.New[string]()
-	for _, node := range n.byPod {
-		out.Insert(node)
+	for uid, node := range n.byPod {
+		if !seated(uid) {
+			out.Insert(node)
+		}
 	}
 	return out
 }

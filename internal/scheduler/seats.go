@@ -81,6 +81,12 @@ func (m *seatMap) nodeOf(uid types.UID) (string, bool) {
 	return "", false
 }
 
+// has reports whether a seat is kept for a pod.
+func (m *seatMap) has(uid types.UID) bool {
+	_, ok := m.nodeOf(uid)
+	return ok
+}
+
 // keeps reports whether there is a seat for every one of these pods, on that node.
 func (m *seatMap) keeps(nodes map[types.UID]string) bool {
 	m.mu.Lock()

@@ -189,6 +189,12 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			if len(r.evictor.orders) != 1 {
 				t.Errorf("%d preemptions", len(r.evictor.orders))
 			}
+			// When the victim has a place again, it counts again.
+			r.remove(pod("other", "", "1", 5))
+			r.eventually("the victim has another place", func() bool { r.cycles(); return r.hub.assumed.has("uid-v") })
+			if r.hub.leaving.has("uid-v") {
+				t.Error("A pod that was turned back and has a place again counts as leaving")
+			}
 		})
 	}
 }

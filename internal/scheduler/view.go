@@ -68,13 +68,13 @@ func (p *Plugin) heldFor(pre *preemptor, nodes map[string]listedNode) map[string
 			}
 		}
 	}
-	for name := range p.hub.nominees.nodes() {
+	for name := range p.hub.nominees.nodes(p.hub.seats.has) {
 		if nodes[name].info == nil {
 			continue
 		}
 		for _, nominated := range p.handle.NominatedPodsForNode(name) {
 			pod := nominated.GetPod()
-			if _, seated := p.hub.seats.nodeOf(pod.UID); !seated && !pre.owns(pod) && p.hub.priorityOf(pod) >= pre.priority {
+			if !p.hub.seats.has(pod.UID) && !pre.owns(pod) && p.hub.priorityOf(pod) >= pre.priority {
 				held[name] = append(held[name], nominated)
 			}
 		}

@@ -131,8 +131,8 @@ func (s *sizes) measureGang(t *testing.T, r *report, name string, shape shape, a
 	})
 }
 
-func (s *sizes) measureGrowth(t *testing.T, r *report, name string, make func(nodes int) shape, run func(*rig) trial) {
-	small, large := make(s.growth[0]), make(s.growth[1])
+func (s *sizes) measureGrowth(t *testing.T, r *report, name string, of func(nodes int) shape, run func(*rig) trial) {
+	small, large := of(s.growth[0]), of(s.growth[1])
 	got := alternate(s.growthRounds, onlyCore(t, small), onlyCore(t, large), run(newRig(t, small)), run(newRig(t, large)))
 	r.growths = append(r.growths,
 		growth{name, "core", s.growth, got[0], got[1], 1.15}, growth{name, "in the scheduler", s.growth, got[2], got[3], 1.15})

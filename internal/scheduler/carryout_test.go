@@ -1,0 +1,349 @@
+package scheduler
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+var errRefused = errors.New("no permission")
+
+// taken are the names of the pods that an eviction takes.
+func (r *rig) taken(order int) []string {
+	r.t.Helper()
+	if len(r.evictor.orders) <= order {
+		r.t.Fatalf("There are %d evictions", len(r.evictor.orders))
+	}
+	var names []string
+	for _, v := range r.evictor.orders[order].Victims {
+		names = append(names, v.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestVictimsOfOthersCountAsGone: room that is being made already is not made twice, by whomever; when it comes
+// to nothing after all, everyone who counted on it looks again.
+func TestVictimsOfOthersCountAsGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "2")...)
+	r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 1), "node-0"))
+	r.create(pod("first", "", "1", 10))
+	r.cycle()
+	if got := r.taken(0); !slices.Equal(got, []string{"v-0"}) {
+		t.Fatalf("%v is taken", got)
+	}
+	// Beside the first, whose room is kept for it.
+	r.create(pod("beside", "", "1", 10))
+	r.cycle()
+	if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
+		t.Errorf("%v is taken for the one beside", got)
+	}
+	// Above both, so that what is kept for them does not count.
+	r.create(pod("above", "", "1", 20))
+	r.cycle()
+	if len(r.evictor.orders) != 2 {
+		t.Fatalf("%v is taken for the one above", r.taken(2))
+	}
+	for i, want := range []int{2, 3} {
+		r.evictor.done[i](errRefused)
+		r.eventually("the one above looks again", func() bool { return slices.Contains(r.active(), "above") })
+		r.cycle()
+		if len(r.evictor.orders) != want {
+			t.Fatalf("%d evictions after %d have failed, want %d", len(r.evictor.orders), i+1, want)
+		}
+	}
+	if got := r.taken(2); !slices.Equal(got, []string{"v-0"}) {
+		t.Errorf("%v is taken for the one above", got)
+	}
+}
+
+// TestVictimsThatGoInSpiteOfAFailure still count as gone.
+func TestVictimsThatGoInSpiteOfAFailure(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "2")...)
+	r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 1), "node-0"))
+	r.create(pod("p", "", "2", 10))
+	r.cycle()
+	if got := r.taken(0); len(got) != 2 {
+		t.Fatalf("%v are taken", got)
+	}
+	r.evictor.done[0](&EvictionError{Err: errRefused, Begun: sets.New[types.UID]("uid-v-0")})
+	r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "p") })
+	r.cycle()
+	if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
+		t.Errorf("%v are taken the second time", got)
+	}
+}
+
+// TestListedMembersCountAsGone: what another scheduler has begun is neither taken again nor added to.
+func TestListedMembersCountAsGone(t *testing.T) {
+	t.Parallel()
+	for _, asGang := range []bool{true, false} {
+		t.Run(map[bool]string{true: "for a gang", false: "for a pod"}[asGang], func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			v := r.gangOf("v", 1, 0)
+			r.create(on(pod("listed", "v", "1", 0), "node-0"), on(pod("cheap", "", "1", -5), "node-1"))
+			listed := *v
+			listed.Disrupted = []v1alpha1.DisruptedPod{{Name: "listed", UID: "uid-listed"}}
+			r.groups.set(&listed)
+			r.hub.GroupChanged(key("v"))
+			if !r.hub.KnowsDisruption(key("v")) {
+				t.Error("The list is not known")
+			}
+			group := ""
+			if asGang {
+				r.gangOf("p", 1, 10)
+				group = "p"
+			}
+			r.create(pod("p", group, "1", 10))
+			r.cycle()
+			if len(r.evictor.orders) != 0 {
+				t.Fatalf("%v is taken although room is being made", r.taken(0))
+			}
+			if node, ok := r.hub.seats.nodeOf("uid-p"); !ok || node != "node-0" {
+				t.Errorf("It waits for room on %q", node)
+			}
+			// It is given up: the pod stays where it is.
+			r.groups.set(v)
+			r.hub.GroupChanged(key("v"))
+			r.eventually("it looks again", func() bool { return slices.Contains(r.active(), "p") })
+			r.cycle()
+			if got := r.taken(0); !slices.Equal(got, []string{"cheap"}) {
+				t.Errorf("%v is taken", got)
+			}
+		})
+	}
+}
+
+// TestLowerNominationsMakeWay: those below a preemptor look for another place at once.
+func TestLowerNominationsMakeWay(t *testing.T) {
+	t.Parallel()
+	for _, asGang := range []bool{true, false} {
+		t.Run(map[bool]string{true: "a gang's", false: "a pod's"}[asGang], func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "2"))
+			leaving := on(pod("leaving", "", "1", 0), "node-0")
+			leaving.Finalizers = []string{"x/y"}
+			leaving.DeletionTimestamp = &metav1.Time{}
+			r.create(leaving, on(pod("v", "", "1", 0), "node-0"))
+			group := ""
+			if asGang {
+				r.gangOf("low", 1, 5)
+				group = "low"
+			}
+			low := pod("low", group, "1", 5)
+			r.create(low)
+			r.cycle()
+			if _, ok := r.hub.seats.nodeOf("uid-low"); !ok || len(r.evictor.orders) != 0 {
+				t.Fatal("The lower one does not wait for room")
+			}
+			r.create(pod("high", "", "2", 10))
+			r.cycle()
+			if got := r.taken(0); !slices.Equal(got, []string{"v"}) {
+				t.Fatalf("%v is taken", got)
+			}
+			if node, ok := r.hub.seats.nodeOf("uid-low"); ok {
+				t.Errorf("Room on %s is still kept for the lower one", node)
+			}
+			for _, pi := range r.plugin.handle.NominatedPodsForNode("node-0") {
+				if pi.GetPod().Name == "low" {
+					t.Error("The lower one is still nominated")
+				}
+			}
+			r.eventually("the lower one looks again", func() bool { return slices.Contains(r.active(), "low") })
+		})
+	}
+}
+
+// TestPlanThatALowerGangHasMakesWay: its members are turned back and planned anew.
+func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "4"))
+	r.create(on(pod("v", "", "1", 0), "node-0"))
+	r.gangOf("low", 3, 5)
+	r.create(members("low", 3, "1", 5)...)
+	r.cycle()
+	r.cycle()
+	if r.waiting() != 2 {
+		t.Fatalf("%d members wait", r.waiting())
+	}
+	r.create(pod("high", "", "2", 10))
+	r.cycle()
+	if len(r.evictor.orders) != 1 {
+		t.Fatalf("%d evictions", len(r.evictor.orders))
+	}
+	r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(key("low"))) == 0 && r.waiting() == 0 })
+	if n := r.hub.registry.Planned(key("low")); n != 0 {
+		t.Errorf("%d members are still planned", n)
+	}
+}
+
+// TestNominationsOfAGang: the API is told of every member, by whom it has to be.
+func TestNominationsOfAGang(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "1")...)
+	for i, n := range []string{"node-0", "node-1", "node-2"} {
+		r.create(on(pod([]string{"a", "b", "c"}[i], "", "1", 0), n))
+	}
+	r.gangOf("g", 3, 10)
+	// One of the members says more of itself than its group does, one less.
+	all := members("g", 3, "1", 10)
+	*all[0].Spec.Priority, *all[1].Spec.Priority = 50, 1
+	r.create(all...)
+	r.cycle()
+	order := r.evictor.orders[0]
+	byFramework := 0
+	for _, n := range order.Nominations {
+		if on, ok := r.hub.seats.nodeOf(n.Pod.UID); !ok || on != n.Node {
+			t.Errorf("%s is nominated for %q, and its seat is on %q", n.Pod.Name, n.Node, on)
+		}
+		if n.ByFramework {
+			byFramework++
+			if n.Pod.UID == "uid-g-0" {
+				t.Error("The framework nominates a pod whose priority is not what counts")
+			}
+		}
+	}
+	leader := r.hub.registry.Leader(key("g"))
+	if want := map[bool]int{true: 0, false: 1}[leader == "uid-g-0"]; len(order.Nominations) != 3 || byFramework != want {
+		t.Errorf("There are %d nominations, %d of them by the framework, want 3 and %d", len(order.Nominations), byFramework, want)
+	}
+	if !order.Wanted() {
+		t.Error("The room is not wanted")
+	}
+	r.evictor.done[0](errRefused)
+	taken := r.evictor.taken()
+	for _, n := range taken {
+		if n.Node != "" || n.ByFramework {
+			t.Errorf("%+v is left of the nominations", n)
+		}
+	}
+	if len(taken) != 3 {
+		t.Errorf("%d nominations are taken back", len(taken))
+	}
+	if order.Wanted() {
+		t.Error("The room is wanted although the nominations have been taken back")
+	}
+}
+
+// taken returns the nominations that no eviction is about.
+func (f *fakeEvictor) taken() []Nomination {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.nominations)
+}
+
+// TestRoomIsNotWantedForWhoHasGone.
+func TestRoomIsNotWantedForWhoHasGone(t *testing.T) {
+	t.Parallel()
+	for _, asGang := range []bool{true, false} {
+		t.Run(map[bool]string{true: "a member", false: "a pod"}[asGang], func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "1"))
+			r.create(on(pod("v", "", "1", 0), "node-0"))
+			group := ""
+			if asGang {
+				r.gangOf("p", 1, 10)
+				group = "p"
+			}
+			p := pod("p", group, "1", 10)
+			r.create(p)
+			r.cycle()
+			if !r.evictor.orders[0].Wanted() {
+				t.Fatal("The room is not wanted")
+			}
+			r.remove(p)
+			r.eventually("the room is not wanted any more", func() bool { return !r.evictor.orders[0].Wanted() })
+		})
+	}
+}
+
+// TestNominationThatOverstatesItsPriority keeps no room from those who stand above the group.
+func TestNominationThatOverstatesItsPriority(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"))
+	victim := on(pod("v", "", "1", 0), "node-0")
+	r.create(victim)
+	r.gangOf("g", 1, 5)
+	member := pod("g-0", "g", "1", 50)
+	r.create(member)
+	r.cycle()
+	r.create(pod("above", "", "1", 10))
+	r.cycle()
+	nominated := member.DeepCopy()
+	nominated.Status.NominatedNodeName = "node-0"
+	nominated.ResourceVersion = "2"
+	if _, err := r.client.CoreV1().Pods("ns").UpdateStatus(t.Context(), nominated, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the framework keeps the room", func() bool {
+		return slices.ContainsFunc(r.plugin.handle.NominatedPodsForNode("node-0"), func(pi fwk.PodInfo) bool { return pi.GetPod().Name == "g-0" })
+	})
+	// The gang itself does not come to plan anew: its calls are under way.
+	r.remove(victim)
+	r.eventually("the one above is placed", func() bool { r.cycles(); return r.nodeOf("above") != "" })
+}
+
+// TestLeavingPods: what is known of them is not lost too early, and not kept for ever.
+func TestLeavingPods(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	now := r.hub.clock.Now()
+	victims := map[types.UID]*corev1.Pod{"a": nil, "b": nil}
+	var l leavingPods
+	l.take(victims, now)
+	l.take(victims, now)
+	l.spare("a")
+	if !l.has("a") {
+		t.Error("A victim of another eviction is spared")
+	}
+	l.spare("a")
+	if l.has("a") {
+		t.Error("A victim of none is not spared")
+	}
+	l.gone("b", now)
+	l.spare("b")
+	l.spare("b")
+	if !l.has("b") {
+		t.Error("One that has just gone is not known any more, and the snapshot may still have it")
+	}
+	l.take(nil, now.Add(2*lag))
+	if l.has("b") || len(l.victims) != 0 {
+		t.Error("One that has long gone is remembered")
+	}
+	l.take(victims, now)
+	l.placed("a")
+	if l.has("a") || !l.has("b") {
+		t.Error("One that has a place again counts as leaving, or the other does not")
+	}
+	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}, {UID: "y"}}); dropped != nil || !l.has("x") || !l.lists(key("g")) {
+		t.Errorf("%v are dropped from a new list", dropped)
+	}
+	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || l.has("x") {
+		t.Errorf("%v are dropped from the list", dropped)
+	}
+	l.gone("y", now)
+	if l.list(key("g"), nil); !l.has("y") || l.lists(key("g")) {
+		t.Error("One that has just gone is not known any more")
+	}
+}
+
+func TestOutcomesOfAttempts(t *testing.T) {
+	t.Parallel()
+	for outcome, want := range map[core.Outcome]string{core.Fits: "fits", core.Waits: "fits", core.Preempts: "preempts", core.Infeasible: "infeasible"} {
+		if got := attemptOf(outcome); string(got) != want {
+			t.Errorf("%s is counted as %s", outcome, got)
+		}
+	}
+}
