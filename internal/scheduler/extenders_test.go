@@ -145,3 +145,24 @@ func TestResourcesOfExtenders(t *testing.T) {
 		})
 	}
 }
+
+// TestSeatsOfExtendersResources: a member finds its place beside the seat of another, whatever they ask of an
+// extender.
+func TestSeatsOfExtendersResources(t *testing.T) {
+	t.Parallel()
+	var ext extender
+	extenders := ext.serve(t, "")
+	extenders[0].ManagedResources = []config.ExtenderManagedResource{{Name: "example.com/widget", IgnoredByScheduler: true}}
+	r := newRigExtended(t, extenders, nodes(1, "2")...)
+	r.gangOf("g", 2, 10)
+	all := members("g", 2, "1", 10)
+	for _, p := range all {
+		p.Spec.Containers[0].Resources.Requests["example.com/widget"] = resourceMustParse("1")
+	}
+	r.create(all...)
+	r.eventually("the gang is complete", func() bool { return len(r.active()) == 1 })
+	r.cycle()
+	r.eventually("the other member follows", func() bool { return len(r.active()) == 1 })
+	r.cycle()
+	r.waitBound("g-0", "g-1")
+}

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
@@ -20,6 +21,8 @@ type seeker struct {
 	// priority is the one that counts for the pod.
 	priority int32
 	request  fwk.Resource
+	// ignored are the resources of the request that the profile's filter leaves to others.
+	ignored sets.Set[corev1.ResourceName]
 }
 
 // Clone is part of fwk.StateData; a seeker is never changed.
@@ -31,9 +34,14 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *f
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	state.Write(seekerKey, &seeker{
-		confined: confined, priority: p.hub.priorityOf(pod), request: pi.CalculateResource().Resource,
-	})
+	request := pi.CalculateResource().Resource
+	ignored := sets.New[corev1.ResourceName]()
+	for name := range request.GetScalarResources() {
+		if p.ignoresResource(name) {
+			ignored.Insert(name)
+		}
+	}
+	state.Write(seekerKey, &seeker{confined: confined, priority: p.hub.priorityOf(pod), request: request, ignored: ignored})
 	return nil
 }
 
@@ -57,7 +65,7 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	held := heldFrom(seats, node, s.priority, func(uid types.UID) bool { return uid == pod.UID })
-	if len(held) > 0 && !fitsBeside(node, s.request, held) {
+	if len(held) > 0 && !s.fitsBeside(node, held) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of the same or a higher priority")
 	}
 	return nil
@@ -81,9 +89,10 @@ func heldFrom(seats []*seat, node fwk.NodeInfo, priority int32, own func(types.U
 	return kept
 }
 
-// fitsBeside reports whether a node has room for a request beside seats. As with NodeResourcesFit, only what
-// the request asks for counts.
-func fitsBeside(node fwk.NodeInfo, request fwk.Resource, held []*seat) bool {
+// fitsBeside reports whether a node has room for the request beside seats. As with NodeResourcesFit, only what
+// it asks for counts.
+func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*seat) bool {
+	request := s.request
 	room, used := node.GetAllocatable(), node.GetRequested()
 	if len(node.GetPods())+len(held)+1 > room.GetAllowedPodNumber() {
 		return false
@@ -103,7 +112,7 @@ func fitsBeside(node fwk.NodeInfo, request fwk.Resource, held []*seat) bool {
 		return false
 	}
 	for name, want := range request.GetScalarResources() {
-		if !fits(want, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }) {
+		if !s.ignored.Has(name) && !fits(want, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }) {
 			return false
 		}
 	}

@@ -57,7 +57,8 @@ func TestFilterKeepsSeats(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			hub := NewHub(&groups{}, nil, nil)
-			p := &Plugin{hub: hub}
+			// The filter for resources, which would say which ones it ignores, has no part in this.
+			p := &Plugin{hub: hub, ignored: map[corev1.ResourceName]bool{"example.com/gpu": false}}
 			pi, err := framework.NewPodInfo(c.seated)
 			if err != nil {
 				t.Fatal(err)

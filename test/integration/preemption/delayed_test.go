@@ -1,0 +1,200 @@
+package preemption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
+)
+
+// TestNobodyGoesBeforeTheWholeGangFits: a gang takes nothing for a part of it (KEP-5710, "Delayed preemption").
+func TestNobodyGoesBeforeTheWholeGangFits(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.addNodes("a", 2, 4)
+	victims := []unitSpec{
+		{name: "victim-x", cpus: 4, priority: "low"},
+		{name: "victim-y", cpus: 4, priority: "low"},
+	}
+	e.createRunning(victims...)
+	urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", gang: 3}
+	e.create(urgent)
+	e.waitRefused(urgent)
+	intents := turnstile.Request{Verb: "update", Resource: "podgroups", Subresource: "status", Namespace: e.ns}
+	e.never("room for two is not made for three", func(context.Context) string {
+		if got := len(e.deleted()) + len(e.proxy.Calls(intents)); got > 0 {
+			return fmt.Sprintf("there are %d deletes and intents", got)
+		}
+		return ""
+	})
+	e.waitRunning(victims[0])
+	e.waitRunning(victims[1])
+	e.addNodes("b", 1, 4)
+	e.waitRunning(urgent)
+	e.waitDeletes(namesOf(victims...)...)
+}
+
+// TestVictimsDoNotIncrease holds a victim by a finalizer while everything else goes on. What waits for it takes nobody
+// else, though others of the same cost are near.
+func TestVictimsDoNotIncrease(t *testing.T) {
+	t.Parallel()
+	const (
+		rounds = 50
+		pause  = 200 * time.Millisecond
+	)
+	for kind, gang := range map[string]int{"a pod": 0, "a gang": 2} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.addNodes("a", 4, 4)
+			e.addNodes("side", 1, 8)
+			var all []unitSpec
+			for i := range 4 {
+				u := unitSpec{name: fmt.Sprintf("victim-%d", i), cpus: 4, priority: "low", zone: "a", held: true}
+				e.createRunning(u)
+				all = append(all, u)
+			}
+			urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", zone: "a", gang: gang}
+			e.create(urgent)
+			var taken []string
+			e.Eventually("the victims are on their way out", func(ctx context.Context) string {
+				taken = nil
+				for _, pod := range e.podsIn(ctx) {
+					if pod.DeletionTimestamp != nil {
+						taken = append(taken, pod.Name)
+					}
+				}
+				if len(taken) != len(urgent.names()) {
+					return fmt.Sprintf("%v are", taken)
+				}
+				return ""
+			})
+			for round := range rounds {
+				e.stir(round, 4)
+				if got := e.deleted(); !slices.Equal(got, taken) {
+					t.Fatalf("in round %d %v are taken, want no more than %v", round, got, taken)
+				}
+				if got := e.standing(t.Context(), "urgent"); got != "" {
+					t.Fatalf("the preemptor is in zone %q before its victims have gone", got)
+				}
+				time.Sleep(pause)
+			}
+			for _, name := range taken {
+				e.letGo(t.Context(), name)
+			}
+			e.waitRunning(urgent)
+			if got := e.deleted(); !slices.Equal(got, taken) {
+				t.Errorf("%v were taken, want no more than %v", got, taken)
+			}
+			for _, u := range all {
+				if !slices.Contains(taken, u.name) {
+					e.waitRunning(u)
+				}
+			}
+		})
+	}
+}
+
+// stir makes events that have a scheduler look again: a pod of low priority comes and another one goes elsewhere, and
+// nodes change.
+func (e *env) stir(round, nodes int) {
+	e.Helper()
+	const living = 4
+	e.create(unitSpec{name: fmt.Sprintf("passer-by-%d", round), cpus: 1, priority: "low", zone: "side"})
+	if round >= living {
+		e.remove(unitSpec{name: fmt.Sprintf("passer-by-%d", round-living)})
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"test.reprieve.dev/round":"%d"}}}`, round)
+	for _, node := range []string{e.nodeName("a", round%nodes), e.nodeName("side", 0)} {
+		if _, err := e.Kube.CoreV1().Nodes().Patch(e.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			e.Fatalf("label node %s: %v", node, err)
+		}
+	}
+}
+
+// TestPlacementThatStopsHolding: the search starts over, and what is already going counts as gone.
+func TestPlacementThatStopsHolding(t *testing.T) {
+	t.Parallel()
+	breaks := map[string]func(e *env, node string){
+		"a node is cordoned": func(e *env, node string) {
+			patch := []byte(`{"spec":{"unschedulable":true}}`)
+			if _, err := e.Kube.CoreV1().Nodes().Patch(e.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+				e.Fatalf("cordon node %s: %v", node, err)
+			}
+		},
+		"a node is removed": func(e *env, node string) {
+			now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+			if err := e.Kube.CoreV1().Nodes().Delete(e.Context(), node, now); err != nil {
+				e.Fatalf("delete node %s: %v", node, err)
+			}
+		},
+	}
+	for kind, gang := range map[string]int{"a pod": 0, "a gang": 2} {
+		for what, breakIt := range breaks {
+			t.Run(what+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				e := newEnv(t)
+				e.addNodes("a", 4, 4)
+				for i := range 4 {
+					e.createRunning(unitSpec{name: fmt.Sprintf("victim-%d", i), cpus: 4, priority: "low", held: true})
+				}
+				urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", gang: gang}
+				need := len(urgent.names())
+				e.create(urgent)
+				e.Eventually("the victims are on their way out", func(ctx context.Context) string {
+					if got := e.leaving(ctx); len(got) != need {
+						return fmt.Sprintf("%d of %d are", len(got), need)
+					}
+					return ""
+				})
+				broken := ""
+				for _, node := range e.leaving(t.Context()) {
+					broken = node
+				}
+				breakIt(e, broken)
+				e.Eventually("one more is taken", func(context.Context) string {
+					if got := e.deleted(); len(got) != need+1 {
+						return fmt.Sprintf("%v were taken, want %d", got, need+1)
+					}
+					return ""
+				})
+				e.never("and no more than that", func(context.Context) string {
+					if got := e.deleted(); len(got) != need+1 {
+						return fmt.Sprintf("%v were taken, want %d", got, need+1)
+					}
+					return ""
+				})
+				for _, name := range e.deleted() {
+					e.letGo(t.Context(), name)
+				}
+				e.waitRunning(urgent)
+				for _, pod := range e.unit(t.Context(), "urgent") {
+					if pod.Spec.NodeName == broken {
+						t.Errorf("%s is on %s", pod.Name, broken)
+					}
+				}
+				if got := e.deleted(); len(got) != need+1 {
+					t.Errorf("%v were taken, want %d", got, need+1)
+				}
+			})
+		}
+	}
+}
+
+// leaving are the nodes of pods on their way out, by name.
+func (e *env) leaving(ctx context.Context) map[string]string {
+	out := map[string]string{}
+	for _, pod := range e.podsIn(ctx) {
+		if pod.DeletionTimestamp != nil {
+			out[pod.Name] = pod.Spec.NodeName
+		}
+	}
+	return out
+}

@@ -1,0 +1,201 @@
+package preemption
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// TestFailureOfACall: what was promised is taken back, the preemptor says what is wrong and is tried again, later and
+// later, and nobody goes in place of the one that cannot be deleted.
+func TestFailureOfACall(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		victims []unitSpec
+		// failing is the pod that cannot be deleted, "" for all.
+		failing string
+		status  int
+		gang    int
+		// wantTries is how often the preemption is tried while it fails.
+		wantTries int
+		// wantTaken are those of whom a delete came through meanwhile.
+		wantTaken []string
+	}{
+		"one of two pods, refused": {
+			victims: []unitSpec{{name: "victim-x", cpus: 2}, {name: "victim-y", cpus: 2}},
+			failing: "victim-y", status: http.StatusForbidden, wantTries: 4, wantTaken: []string{"victim-x"},
+		},
+		"one of two pods, lost": {
+			victims: []unitSpec{{name: "victim-x", cpus: 2}, {name: "victim-y", cpus: 2}},
+			failing: "victim-y", status: http.StatusInternalServerError, wantTries: 4, wantTaken: []string{"victim-x"},
+		},
+		"a pod, for a gang": {
+			victims: []unitSpec{{name: "victim-x", cpus: 4}},
+			status:  http.StatusForbidden, gang: 2, wantTries: 4,
+		},
+		"a whole group, refused": {
+			victims: []unitSpec{{name: "victim", cpus: 2, gang: 2}},
+			status:  http.StatusForbidden, wantTries: 4,
+		},
+		"a whole group, for a gang": {
+			victims: []unitSpec{{name: "victim", cpus: 2, gang: 2}},
+			status:  http.StatusForbidden, gang: 2, wantTries: 4,
+		},
+		"a member of a group that has begun to go": {
+			victims: []unitSpec{{name: "victim", cpus: 2, gang: 2}},
+			failing: "victim-1", status: http.StatusForbidden, wantTries: 1, wantTaken: []string{"victim-0"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.addNodes("a", 1, 4)
+			e.addNodes("b", 1, 4)
+			bystander := unitSpec{name: "bystander", cpus: 4, priority: "below", zone: "b"}
+			e.createRunning(bystander)
+			for i := range c.victims {
+				c.victims[i].priority, c.victims[i].zone = "low", "a"
+				e.createRunning(c.victims[i])
+			}
+			// Those that go have gone before the failure shows.
+			hold := e.proxy.Hold(e.deletes(c.failing))
+			t.Cleanup(hold.End)
+			fails := e.proxy.Fail(e.deletes(c.failing), c.status)
+			t.Cleanup(fails.End)
+			urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", gang: c.gang}
+			if c.gang > 0 {
+				urgent.cpus = 4 / int64(c.gang)
+			}
+			seen := e.watchNominations(urgent.names()[0])
+			e.create(urgent)
+			e.Eventually("the others go", func(context.Context) string {
+				if got := e.succeeded(); !slices.Equal(got, c.wantTaken) {
+					return fmt.Sprintf("deleted so far: %v, want %v", got, c.wantTaken)
+				}
+				return ""
+			})
+			hold.End()
+			e.waitEvent("urgent", "PreemptionFailed", "", "evict pod "+e.ns+"/"+c.failing, "the test has delete of pods")
+			e.Eventually("it is tried again", func(context.Context) string {
+				if n := len(e.tries()); n < c.wantTries {
+					return fmt.Sprintf("%d tries, want %d", n, c.wantTries)
+				}
+				return ""
+			})
+			if c.wantTries > 1 {
+				e.backedOff(e.tries())
+			}
+			if got := e.succeeded(); !slices.Equal(got, c.wantTaken) {
+				t.Errorf("deleted so far: %v, want %v", got, c.wantTaken)
+			}
+			fails.End()
+			e.waitRunning(urgent)
+			e.never("nobody else goes", func(context.Context) string {
+				if got, want := e.deleted(), namesOf(c.victims...); !slices.Equal(got, want) {
+					return fmt.Sprintf("%v were taken, want %v", got, want)
+				}
+				return ""
+			})
+			e.waitRunning(bystander)
+			if got := seen(); c.wantTries > 1 && !takenBack(got) {
+				t.Errorf("the nominations were %q, want one that is taken back", got)
+			}
+		})
+	}
+}
+
+// tries are the times at which a preemption came upon the failure. The deletes of one try come together, one for each
+// pod at most.
+func (e *env) tries() []time.Time {
+	var out []time.Time
+	names := map[string]bool{}
+	for _, d := range e.proxy.Calls(e.deletes("")) {
+		if d.Status < http.StatusBadRequest {
+			continue
+		}
+		if n := len(out); n == 0 || names[d.Name] || d.At.Sub(out[n-1]) > 500*time.Millisecond {
+			out = append(out, d.At)
+			clear(names)
+		}
+		names[d.Name] = true
+	}
+	return out
+}
+
+// backedOff checks that from the second try on there was a pause before the next one that doubled.
+func (e *env) backedOff(tries []time.Time) {
+	e.Helper()
+	for i, least := 2, time.Second; i < len(tries); i, least = i+1, 2*least {
+		if pause := tries[i].Sub(tries[i-1]); pause < least {
+			e.Errorf("try %d came %v after the one before, want at least %v", i+1, pause, least)
+		}
+	}
+}
+
+// succeeded are the pods of which a delete came through.
+func (e *env) succeeded() []string {
+	var out []string
+	for _, d := range e.proxy.Calls(e.deletes("")) {
+		if d.Status == http.StatusOK {
+			out = append(out, d.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// watchNominations follows where the API says that a pod is expected, each change once.
+func (e *env) watchNominations(pod string) func() []string {
+	e.Helper()
+	w, err := e.Kube.CoreV1().Pods(e.ns).Watch(e.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("metadata.name", pod).String(),
+	})
+	if err != nil {
+		e.Fatal(err)
+	}
+	var mu sync.Mutex
+	var seen []string
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		for event := range w.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			if !ok || event.Type == watch.Deleted {
+				continue
+			}
+			mu.Lock()
+			if n := len(seen); n == 0 || seen[n-1] != pod.Status.NominatedNodeName {
+				seen = append(seen, pod.Status.NominatedNodeName)
+			}
+			mu.Unlock()
+		}
+	})
+	e.Cleanup(func() {
+		w.Stop()
+		watcher.Wait()
+	})
+	return func() []string {
+		mu.Lock()
+		defer mu.Unlock()
+		return slices.Clone(seen)
+	}
+}
+
+// takenBack reports whether some node is followed by none, and that by a node again.
+func takenBack(nominations []string) bool {
+	for i := range nominations {
+		if i > 1 && nominations[i] != "" && nominations[i-1] == "" && nominations[i-2] != "" {
+			return true
+		}
+	}
+	return false
+}

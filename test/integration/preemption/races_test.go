@@ -1,0 +1,177 @@
+package preemption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// race is a situation in which a second preemptor comes while the deletes for a first one, of priority mid, are under
+// way. All units are pods, or all are gangs of two on zones of two nodes.
+type race struct {
+	// cpus are those of each node of a zone.
+	cpus map[string]int64
+	// running is what may be taken.
+	running       []unitSpec
+	first, second unitSpec
+	// want says what comes of it, by the priority of the second.
+	want map[string]raceEnd
+}
+
+// raceEnd says who stands in which zone in the end, "" for nowhere, and who was taken.
+type raceEnd struct {
+	first, second string
+	// secondAtOnce is true where the second does not wait for the deletes.
+	secondAtOnce bool
+	victims      []string
+}
+
+// races are the scenarios of KEP-4832, "Consideration to race condition".
+func races() map[string]race {
+	victim := unitSpec{name: "victim", cpus: 4, priority: "low", zone: "a"}
+	return map[string]race{
+		"the second fits elsewhere": {
+			cpus: map[string]int64{"a": 4, "b": 4}, running: []unitSpec{victim},
+			first: unitSpec{cpus: 4, zone: "a"}, second: unitSpec{cpus: 4},
+			want: map[string]raceEnd{
+				"below": {first: "a", second: "b", secondAtOnce: true, victims: []string{"victim"}},
+				"mid":   {first: "a", second: "b", secondAtOnce: true, victims: []string{"victim"}},
+				"above": {first: "a", second: "b", secondAtOnce: true, victims: []string{"victim"}},
+			},
+		},
+		"the second fits where the first is to go": {
+			cpus: map[string]int64{"a": 6}, running: []unitSpec{victim},
+			first: unitSpec{cpus: 6, zone: "a"}, second: unitSpec{cpus: 2, zone: "a"},
+			want: map[string]raceEnd{
+				"below": {first: "a", victims: []string{"victim"}},
+				"mid":   {first: "a", victims: []string{"victim"}},
+				"above": {second: "a", secondAtOnce: true, victims: []string{"victim"}},
+			},
+		},
+		"both fit where the victim was": {
+			cpus:    map[string]int64{"a": 4, "b": 4},
+			running: []unitSpec{victim, {name: "bystander", cpus: 4, priority: "low", zone: "b"}},
+			first:   unitSpec{cpus: 2, zone: "a"}, second: unitSpec{cpus: 2},
+			want: map[string]raceEnd{
+				"below": {first: "a", second: "a", victims: []string{"victim"}},
+				"mid":   {first: "a", second: "a", victims: []string{"victim"}},
+				"above": {first: "a", second: "a", victims: []string{"victim"}},
+			},
+		},
+		"the second needs the same victim": {
+			cpus: map[string]int64{"a": 4}, running: []unitSpec{victim},
+			first: unitSpec{cpus: 4, zone: "a"}, second: unitSpec{cpus: 4, zone: "a"},
+			want: map[string]raceEnd{
+				"below": {first: "a", victims: []string{"victim"}},
+				"mid":   {first: "a", victims: []string{"victim"}},
+				"above": {second: "a", victims: []string{"victim"}},
+			},
+		},
+		"the second needs another victim on the same nodes": {
+			cpus: map[string]int64{"a": 4},
+			running: []unitSpec{
+				{name: "victim-x", cpus: 2, priority: "low", zone: "a"},
+				{name: "victim-y", cpus: 2, priority: "low", zone: "a"},
+			},
+			first: unitSpec{cpus: 2, zone: "a"}, second: unitSpec{cpus: 2, zone: "a"},
+			want: map[string]raceEnd{
+				"below": {first: "a", second: "a", victims: []string{"victim-x", "victim-y"}},
+				"mid":   {first: "a", second: "a", victims: []string{"victim-x", "victim-y"}},
+				"above": {first: "a", second: "a", victims: []string{"victim-x", "victim-y"}},
+			},
+		},
+		"the second needs a victim on other nodes": {
+			cpus:    map[string]int64{"a": 4, "b": 4},
+			running: []unitSpec{victim, {name: "another", cpus: 4, priority: "low", zone: "b"}},
+			first:   unitSpec{cpus: 4, zone: "a"}, second: unitSpec{cpus: 4, zone: "b"},
+			want: map[string]raceEnd{
+				"below": {first: "a", second: "b", victims: []string{"another", "victim"}},
+				"mid":   {first: "a", second: "b", victims: []string{"another", "victim"}},
+				"above": {first: "a", second: "b", victims: []string{"another", "victim"}},
+			},
+		},
+		"what else there is to take is dearer": {
+			cpus:    map[string]int64{"a": 4, "b": 4},
+			running: []unitSpec{victim, {name: "dear", cpus: 4, priority: "below", zone: "b"}},
+			first:   unitSpec{cpus: 4}, second: unitSpec{cpus: 4},
+			want: map[string]raceEnd{
+				"below": {first: "a", victims: []string{"victim"}},
+				"mid":   {first: "a", second: "b", victims: []string{"dear", "victim"}},
+				"above": {first: "b", second: "a", victims: []string{"dear", "victim"}},
+			},
+		},
+	}
+}
+
+// TestRaces has the second preemptor come while the deletes for the first one are held up on their way.
+func TestRaces(t *testing.T) {
+	t.Parallel()
+	kinds := map[string]int{"pods": 0, "gangs": 2}
+	for name, r := range races() {
+		for class, want := range r.want {
+			for kind, gang := range kinds {
+				t.Run(fmt.Sprintf("%s/%s, %s", name, kind, class), func(t *testing.T) {
+					t.Parallel()
+					r.run(newEnv(t), gang, class, want)
+				})
+			}
+		}
+	}
+}
+
+func (r race) run(e *env, gang int, class string, want raceEnd) {
+	count := max(gang, 1)
+	for zone, cpus := range r.cpus {
+		e.addNodes(zone, count, cpus)
+	}
+	var victims []unitSpec
+	for _, u := range r.running {
+		u.gang, u.pinned = gang, true
+		e.createRunning(u)
+		if slices.Contains(want.victims, u.name) {
+			victims = append(victims, u)
+		}
+	}
+	first, second := r.first, r.second
+	first.name, first.priority, first.gang = "first", "mid", gang
+	second.name, second.priority, second.gang = "second", class, gang
+
+	hold := e.proxy.Hold(e.deletes(""))
+	e.Cleanup(hold.End)
+	e.create(first)
+	e.Eventually("the first preemption is under way", func(context.Context) string {
+		if n := len(e.deleted()); n != count {
+			return fmt.Sprintf("%d pods are to be deleted, want %d", n, count)
+		}
+		return ""
+	})
+	e.create(second)
+	if want.secondAtOnce {
+		e.Eventually("the second is placed at once", func(ctx context.Context) string {
+			if got := e.standing(ctx, "second"); got != want.second {
+				return fmt.Sprintf("it stands in %q, want %q", got, want.second)
+			}
+			return ""
+		})
+	} else {
+		e.waitRefused(second)
+		if got := e.standing(e.Context(), "second"); got != "" {
+			e.Fatalf("the second stands in %q while no victim has gone", got)
+		}
+	}
+	if got := e.standing(e.Context(), "first"); got != "" {
+		e.Fatalf("the first stands in %q while no victim has gone", got)
+	}
+
+	hold.End()
+	end := func(ctx context.Context) string {
+		got := fmt.Sprintf("first in %q, second in %q, taken %v", e.standing(ctx, "first"), e.standing(ctx, "second"), e.deleted())
+		if right := fmt.Sprintf("first in %q, second in %q, taken %v", want.first, want.second, namesOf(victims...)); got != right {
+			return got + ", want " + right
+		}
+		return ""
+	}
+	e.Eventually("the race ends", end)
+	e.never("it stays that way", end)
+}

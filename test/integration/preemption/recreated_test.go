@@ -1,0 +1,80 @@
+package preemption
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
+)
+
+// TestRecreatedUnderTheSameName: a user deletes a victim and makes another pod of its name while the calls about the
+// first one are on their way. They do not find the other one.
+func TestRecreatedUnderTheSameName(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		gang int
+		held turnstile.Request
+	}{
+		"a pod, at the delete":               {held: turnstile.Request{Verb: "delete", Resource: "pods"}},
+		"a pod, at the condition":            {held: turnstile.Request{Verb: "patch", Resource: "pods", Subresource: "status", Name: "victim"}},
+		"a member of a group, at the delete": {gang: 1, held: turnstile.Request{Verb: "delete", Resource: "pods"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			e.addNodes("a", 1, 4)
+			e.addNodes("b", 1, 4)
+			victim := unitSpec{name: "victim", cpus: 4, priority: "low", zone: "a", gang: c.gang}
+			podName := victim.names()[0]
+			if c.gang > 0 && c.held.Name != "" {
+				c.held.Name = podName
+			}
+			e.createRunning(victim)
+			before := e.pod(t.Context(), podName)
+			c.held.Namespace = e.ns
+			known := len(e.proxy.Calls(c.held))
+			hold := e.proxy.Hold(c.held)
+			t.Cleanup(hold.End)
+			urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", zone: "a"}
+			e.create(urgent)
+			e.Eventually("the call is on its way", func(context.Context) string {
+				if len(e.proxy.Calls(c.held)) == known {
+					return "it has not come"
+				}
+				return ""
+			})
+			e.remove(victim)
+			// The other one runs beside the preemptor.
+			again := victim
+			again.zone, again.gang = "b", 0
+			again.name = podName
+			if c.gang > 0 {
+				again.change = func(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelPodGroup] = victim.name }
+			}
+			e.createRunning(again)
+			after := e.pod(t.Context(), podName)
+			if before.UID == after.UID {
+				t.Fatal("It is the same pod")
+			}
+			hold.End()
+			e.waitRunning(urgent)
+			e.never("the other one is left alone", func(ctx context.Context) string {
+				now := e.pod(ctx, podName)
+				switch {
+				case now == nil || now.UID != after.UID || now.DeletionTimestamp != nil:
+					return "it has been deleted"
+				case slices.ContainsFunc(now.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget }):
+					return "it is a disruption target"
+				case len(e.eventsOf(ctx, "urgent", "PreemptionFailed")) > 0:
+					return "the preemptor is told of a failure"
+				}
+				return ""
+			})
+		})
+	}
+}

@@ -1,0 +1,258 @@
+// Package turnstile is a reverse proxy in front of an API server, for tests, through which only the process under
+// test goes: it holds requests up, fails them, and remembers in which order they came and were answered.
+package turnstile
+
+import (
+	"encoding/json"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Request is what tells one request from another. Verb and resource are the API's: "delete" and "pods"; a create of
+// subresource "binding" binds a pod.
+type Request struct {
+	Verb, Resource, Subresource, Namespace, Name string
+}
+
+// Matches reports whether a request is one of those that r describes. A field that is empty stands for any.
+func (r Request) Matches(other Request) bool {
+	same := func(want, got string) bool { return want == "" || want == got }
+	return same(r.Verb, other.Verb) && same(r.Resource, other.Resource) && same(r.Subresource, other.Subresource) &&
+		same(r.Namespace, other.Namespace) && same(r.Name, other.Name)
+}
+
+// Call is a request with its place in the order of things.
+type Call struct {
+	Request
+	// Came and Answered count the requests that came and the answers that were given, together: a smaller number
+	// was earlier. Answered is 0 before there is an answer.
+	Came, Answered int
+	// At is when it came.
+	At time.Time
+	// Status is that of the answer.
+	Status int
+}
+
+// Proxy is a running proxy. It is safe for concurrent use.
+type Proxy struct {
+	server   *httptest.Server
+	forward  *httputil.ReverseProxy
+	resolver *request.RequestInfoFactory
+
+	mu    sync.Mutex
+	clock int
+	rules []*Rule
+	calls []*Call
+}
+
+// Start runs a proxy in front of the API server of a client configuration, with whose rights all requests are made,
+// whoever sends them. Close ends it.
+func Start(config *rest.Config) (*Proxy, error) {
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, err
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	p := &Proxy{
+		resolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		forward: &httputil.ReverseProxy{
+			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			Transport: transport,
+			// Watches are to be seen as they go.
+			FlushInterval: -1,
+			// Watches that end are nothing to write about.
+			ErrorLog: log.New(io.Discard, "", 0),
+		},
+	}
+	p.server = httptest.NewServer(p)
+	return p, nil
+}
+
+// Close lets go what is held up, cuts all connections and ends the proxy.
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	rules := slices.Clone(p.rules)
+	p.mu.Unlock()
+	for _, r := range rules {
+		r.End()
+	}
+	p.server.CloseClientConnections()
+	p.server.Close()
+}
+
+// WriteKubeconfig writes a kubeconfig that leads to the API server by way of the proxy.
+func (p *Proxy) WriteKubeconfig(path string) error {
+	const name = "turnstile"
+	return clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{name: {Server: p.server.URL}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name}},
+		CurrentContext: name,
+	}, path)
+}
+
+// Rule is what the proxy does to some requests.
+type Rule struct {
+	request Request
+	// status is what they are answered with instead of being forwarded; 0 holds them up.
+	status int
+	once   sync.Once
+	done   chan struct{}
+}
+
+// End has the proxy treat these requests as all others again, and lets go those that are held up. It may be called
+// more than once.
+func (r *Rule) End() { r.once.Do(func() { close(r.done) }) }
+
+func (r *Rule) ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Hold keeps requests from the API server until the rule ends. Those whose sender gives up never get there.
+func (p *Proxy) Hold(r Request) *Rule { return p.add(r, 0) }
+
+// Fail answers requests with an error of that HTTP status, in place of the API server, which does not see them.
+func (p *Proxy) Fail(r Request, status int) *Rule { return p.add(r, status) }
+
+func (p *Proxy) add(r Request, status int) *Rule {
+	rule := &Rule{request: r, status: status, done: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = append(p.rules, rule)
+	return rule
+}
+
+// Calls are the requests so far, in the order in which they came.
+func (p *Proxy) Calls(r Request) []Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []Call
+	for _, c := range p.calls {
+		if r.Matches(c.Request) {
+			out = append(out, *c)
+		}
+	}
+	return out
+}
+
+// ServeHTTP implements [http.Handler].
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	info, err := p.resolver.NewRequestInfo(req)
+	if err != nil || !info.IsResourceRequest || slices.Contains([]string{"get", "list", "watch"}, info.Verb) {
+		p.forward.ServeHTTP(w, req)
+		return
+	}
+	r := Request{Verb: info.Verb, Resource: info.Resource, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
+	call := p.came(r)
+	answer := &recorder{ResponseWriter: w, answered: func(status int) { p.answered(call, status) }}
+	for _, rule := range p.ruling(r) {
+		if rule.status != 0 {
+			refuse(answer, rule.status, r)
+			return
+		}
+		select {
+		case <-rule.done:
+		case <-req.Context().Done():
+			answer.WriteHeader(http.StatusGatewayTimeout)
+			return
+		}
+	}
+	p.forward.ServeHTTP(answer, req)
+}
+
+func (p *Proxy) came(r Request) *Call {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clock++
+	c := &Call{Request: r, Came: p.clock, At: time.Now()}
+	p.calls = append(p.calls, c)
+	return c
+}
+
+func (p *Proxy) answered(c *Call, status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c.Answered == 0 {
+		p.clock++
+		c.Answered, c.Status = p.clock, status
+	}
+}
+
+// ruling are the rules for a request that have not ended.
+func (p *Proxy) ruling(r Request) []*Rule {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = slices.DeleteFunc(p.rules, (*Rule).ended)
+	var out []*Rule
+	for _, rule := range p.rules {
+		if rule.request.Matches(r) {
+			out = append(out, rule)
+		}
+	}
+	return out
+}
+
+// refuse answers as an API server does that will not, or cannot.
+func refuse(w http.ResponseWriter, status int, r Request) {
+	reason := metav1.StatusReasonInternalError
+	if status == http.StatusForbidden {
+		reason = metav1.StatusReasonForbidden
+	}
+	body, err := json.Marshal(metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+		Status:   metav1.StatusFailure, Reason: reason, Code: int32(status),
+		Message: strings.Join([]string{"the test has", r.Verb, "of", r.Resource, r.Name, "fail"}, " "),
+	})
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// recorder tells when the answer begins, right before whoever waits for it can see it.
+type recorder struct {
+	http.ResponseWriter
+
+	answered func(status int)
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (r *recorder) WriteHeader(status int) {
+	r.answered(status)
+	r.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (r *recorder) Write(b []byte) (int, error) {
+	r.answered(http.StatusOK)
+	return r.ResponseWriter.Write(b)
+}
+
+// Unwrap lets [http.ResponseController] reach what is below.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

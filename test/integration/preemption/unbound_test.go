@@ -1,0 +1,310 @@
+package preemption
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// turnedBack is what events say of a victim that was not deleted.
+const turnedBack = "before it was bound"
+
+// TestVictimsInPreBind: pods that wait there for their volumes are turned back, and are not deleted.
+func TestVictimsInPreBind(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		gang int
+		// waiting are the members that wait for a volume.
+		waiting     []string
+		wantDeleted []string
+	}{
+		"a pod":                       {waiting: []string{"victim"}},
+		"a gang":                      {gang: 2, waiting: []string{"victim-0", "victim-1"}},
+		"one of a gang, one is bound": {gang: 2, waiting: []string{"victim-0"}, wantDeleted: []string{"victim-1"}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			size := int64(max(c.gang, 1))
+			e.addNodes("a", 1, 2*size)
+			e.addStorageClass()
+			for _, pod := range c.waiting {
+				e.createClaim(pod)
+			}
+			victim := unitSpec{name: "victim", cpus: 2, priority: "low", zone: "a", gang: c.gang, change: func(pod *corev1.Pod) {
+				if slices.Contains(c.waiting, pod.Name) {
+					useClaim(pod)
+				}
+			}}
+			e.create(victim)
+			e.waitPreBind(c.waiting...)
+			for _, pod := range c.wantDeleted {
+				e.Eventually(pod+" runs", func(ctx context.Context) string {
+					if phase := e.pod(ctx, pod).Status.Phase; phase != corev1.PodRunning {
+						return "it is " + string(phase)
+					}
+					return ""
+				})
+			}
+			uids := e.uids("victim")
+
+			// It needs the room of one of them; the others go with it.
+			urgent := unitSpec{name: "urgent", cpus: 1, priority: "mid", zone: "a"}
+			e.create(urgent)
+			e.waitRunning(urgent)
+			for _, pod := range c.waiting {
+				e.waitEvent(pod, "Preempted", "urgent", turnedBack)
+			}
+			e.never("who waited is not deleted", func(ctx context.Context) string {
+				if got := e.deleted(); !slices.Equal(got, c.wantDeleted) {
+					return fmt.Sprintf("%v were, want %v", got, c.wantDeleted)
+				}
+				for _, name := range c.waiting {
+					if pod := e.pod(ctx, name); pod == nil || pod.UID != uids[name] || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+						return name + " is not what it was"
+					}
+				}
+				return ""
+			})
+			if len(c.wantDeleted) > 0 {
+				return
+			}
+			// They are in the queue, and come back when there is room.
+			e.remove(urgent)
+			for _, pod := range c.waiting {
+				e.provide(pod)
+			}
+			e.waitRunning(victim)
+		})
+	}
+}
+
+// addStorageClass makes a class whose volumes nobody provides but the test.
+func (e *env) addStorageClass() {
+	e.Helper()
+	classes := e.Kube.StorageV1().StorageClasses()
+	class := &storagev1.StorageClass{
+		ObjectMeta:        metav1.ObjectMeta{Name: e.ns},
+		Provisioner:       "test.reprieve.dev/nobody",
+		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+	if _, err := classes.Create(e.Context(), class, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() {
+		if err := classes.Delete(context.WithoutCancel(e.Context()), e.ns, metav1.DeleteOptions{}); err != nil {
+			e.Error(err)
+		}
+	})
+}
+
+func (e *env) createClaim(name string) {
+	e.Helper()
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: ptr.To(e.ns),
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse("1Gi"),
+			}},
+		},
+	}
+	if _, err := e.Kube.CoreV1().PersistentVolumeClaims(e.ns).Create(e.Context(), claim, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+}
+
+// useClaim gives a pod the claim of its own name.
+func useClaim(pod *corev1.Pod) {
+	pod.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: pod.Name},
+	}}}
+}
+
+// waitPreBind waits until the scheduler has asked for the volumes of pods, which it does in PreBind.
+func (e *env) waitPreBind(claims ...string) {
+	e.Helper()
+	for _, name := range claims {
+		e.Eventually("a volume is asked for "+name, func(ctx context.Context) string {
+			claim, err := e.Kube.CoreV1().PersistentVolumeClaims(e.ns).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			if claim.Annotations["volume.kubernetes.io/selected-node"] == "" {
+				return "no node is selected"
+			}
+			return ""
+		})
+	}
+}
+
+// provide makes the volume for a claim.
+func (e *env) provide(claim string) {
+	e.Helper()
+	volumes := e.Kube.CoreV1().PersistentVolumes()
+	name := e.ns + "-" + claim
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName:              e.ns,
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			ClaimRef:                      &corev1.ObjectReference{Namespace: e.ns, Name: claim},
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+		},
+	}
+	if _, err := volumes.Create(e.Context(), volume, metav1.CreateOptions{}); err != nil {
+		e.Fatal(err)
+	}
+	e.Cleanup(func() {
+		if err := volumes.Delete(context.WithoutCancel(e.Context()), name, metav1.DeleteOptions{}); err != nil {
+			e.Error(err)
+		}
+	})
+}
+
+func (e *env) uids(unit string) map[string]types.UID {
+	out := map[string]types.UID{}
+	for _, pod := range e.unit(e.Context(), unit) {
+		out[pod.Name] = pod.UID
+	}
+	return out
+}
+
+// heldResource is what a pod asks for to have the extender of TestVictimsAtPermit asked about it.
+const heldResource = "test.reprieve.dev/held"
+
+// gate is an extender that lets every pod have every node, when the test says so.
+type gate struct {
+	once         sync.Once
+	asked, leave chan struct{}
+}
+
+func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var args extenderv1.ExtenderArgs
+	if err := json.NewDecoder(r.Body).Decode(&args); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	g.once.Do(func() { close(g.asked) })
+	<-g.leave
+	_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames, Nodes: args.Nodes})
+}
+
+// TestVictimsAtPermit: a gang whose first member waits there for the second is turned back whole, and none of it is
+// deleted. An extender keeps the first one in its cycle until the preemptor is next in the queue.
+func TestVictimsAtPermit(t *testing.T) {
+	t.Parallel()
+	g := &gate{asked: make(chan struct{}), leave: make(chan struct{})}
+	server := httptest.NewServer(g)
+	t.Cleanup(server.Close)
+	leave := sync.OnceFunc(func() { close(g.leave) })
+	t.Cleanup(leave)
+	config := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(config, []byte(schedulerConfig(`extenders:
+- urlPrefix: `+server.URL+`
+  filterVerb: filter
+  nodeCacheCapable: true
+  httpTimeout: 2m
+  managedResources: [{name: `+heldResource+`, ignoredByScheduler: true}]
+`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Config: config, Args: schedulerArgs()}})
+	if err := createPriorityClasses(t.Context(), s.Run.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	e := newEnvOn(s)
+	e.addNodes("a", 1, 4)
+	victim := unitSpec{name: "victim", cpus: 2, priority: "low", gang: 2, change: func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Resources.Requests[heldResource] = resource.MustParse("1")
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{heldResource: resource.MustParse("1")}
+	}}
+	e.create(victim)
+	select {
+	case <-g.asked:
+	case <-t.Context().Done():
+		t.Fatal("The extender is not asked")
+	}
+	uids := e.uids("victim")
+	urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid"}
+	active := e.activePods()
+	e.create(urgent)
+	e.Eventually("the preemptor is in the queue", func(context.Context) string {
+		if now := e.activePods(); now != active+1 {
+			return fmt.Sprintf("%d pods are, %d were", now, active)
+		}
+		return ""
+	})
+	leave()
+	e.waitRunning(urgent)
+	e.Eventually("one of them is told", func(ctx context.Context) string {
+		for _, name := range victim.names() {
+			for _, ev := range e.eventsOf(ctx, name, "Preempted") {
+				if strings.Contains(ev.Message, turnedBack) {
+					return ""
+				}
+			}
+		}
+		return "none is"
+	})
+	e.never("both are pending", func(ctx context.Context) string {
+		for _, name := range victim.names() {
+			if pod := e.pod(ctx, name); pod == nil || pod.UID != uids[name] || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+				return name + " is not what it was"
+			}
+		}
+		return ""
+	})
+	e.remove(urgent)
+	e.waitRunning(victim)
+}
+
+// activePods reads how many pods the scheduler has in its active queue.
+func (e *env) activePods() int {
+	e.Helper()
+	config := e.Run.RESTConfig()
+	config.Host = e.Run.Component(playground.Scheduler).URL()
+	scheduler, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		e.Fatal(err)
+	}
+	raw, err := scheduler.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(e.Context())
+	if err != nil {
+		e.Fatalf("read the scheduler's metrics: %v", err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		if rest, ok := strings.CutPrefix(line, `scheduler_pending_pods{queue="active"} `); ok {
+			var n int
+			if _, err := fmt.Sscan(rest, &n); err != nil {
+				e.Fatalf("metric %q: %v", line, err)
+			}
+			return n
+		}
+	}
+	e.Fatal("The scheduler does not say how many pods are in its active queue")
+	return 0
+}

@@ -1,0 +1,215 @@
+package preemption
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
+)
+
+// unitSpec is a pod, or a gang of pods that are alike.
+type unitSpec struct {
+	name     string
+	cpus     int64
+	priority string
+	// zone is where it is confined to, or "". A unit that is pinned has its n-th pod on the n-th node of the zone.
+	zone   string
+	pinned bool
+	// gang is its size, or 0 for a pod without a group.
+	gang int
+	// surplus are members past minCount.
+	surplus int
+	// held pods go only when the test takes their finalizer off.
+	held   bool
+	grace  int64
+	change func(*corev1.Pod)
+}
+
+// names are those of its pods.
+func (u unitSpec) names() []string {
+	if u.gang == 0 {
+		return []string{u.name}
+	}
+	out := make([]string, u.gang)
+	for i := range out {
+		out[i] = fmt.Sprintf("%s-%d", u.name, i)
+	}
+	return out
+}
+
+// namesOf are the names of the pods of units, sorted.
+func namesOf(units ...unitSpec) []string {
+	var out []string
+	for _, u := range units {
+		out = append(out, u.names()...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (e *env) build(u unitSpec, i int) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: u.names()[i], Labels: map[string]string{"unit": u.name}},
+		Spec: corev1.PodSpec{
+			SchedulerName:                 profile,
+			PriorityClassName:             u.priority,
+			TerminationGracePeriodSeconds: ptr.To(u.grace),
+			NodeSelector:                  map[string]string{ownerLabel: e.ns},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example/main:1",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: *resource.NewQuantity(u.cpus, resource.DecimalSI),
+				}},
+			}},
+		},
+	}
+	if u.zone != "" {
+		pod.Spec.NodeSelector[zoneLabel] = u.zone
+	}
+	if u.pinned {
+		pod.Spec.NodeSelector[corev1.LabelHostname] = e.nodeName(u.zone, i)
+	}
+	if u.gang > 0 {
+		pod.Labels[v1alpha1.LabelPodGroup] = u.name
+	}
+	if u.held {
+		pod.Finalizers = []string{finalizer}
+	}
+	if u.change != nil {
+		u.change(pod)
+	}
+	return pod
+}
+
+// create creates units. Groups are disrupted whole.
+func (e *env) create(units ...unitSpec) {
+	e.Helper()
+	for _, u := range units {
+		if u.gang > 0 {
+			pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: u.name}}
+			pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(u.gang - u.surplus)}}
+			pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup)
+			pg.Spec.PriorityClassName = &u.priority
+			if err := e.objects.Create(e.Context(), pg); err != nil {
+				e.Fatalf("create PodGroup %s: %v", u.name, err)
+			}
+		}
+		for i, name := range u.names() {
+			if _, err := e.Kube.CoreV1().Pods(e.ns).Create(e.Context(), e.build(u, i), metav1.CreateOptions{}); err != nil {
+				e.Fatalf("create pod %s: %v", name, err)
+			}
+		}
+	}
+}
+
+// createRunning creates units and waits until they run.
+func (e *env) createRunning(units ...unitSpec) {
+	e.Helper()
+	e.create(units...)
+	for _, u := range units {
+		e.waitRunning(u)
+	}
+}
+
+// waitRunning waits until all pods of a unit run.
+func (e *env) waitRunning(u unitSpec) {
+	e.Helper()
+	e.Eventually(u.name+" runs", func(ctx context.Context) string {
+		running := 0
+		for _, pod := range e.unit(ctx, u.name) {
+			if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
+				running++
+			}
+		}
+		if want := len(u.names()); running != want {
+			return fmt.Sprintf("%d of %d do", running, want)
+		}
+		return ""
+	})
+}
+
+// standing says where a unit is: the zone of all of its pods, "" if none of them has a node, or what is wrong.
+func (e *env) standing(ctx context.Context, name string) string {
+	var zones []string
+	for _, pod := range e.unit(ctx, name) {
+		zones = append(zones, e.zoneOf(pod.Spec.NodeName))
+	}
+	slices.Sort(zones)
+	if zones = slices.Compact(zones); len(zones) != 1 {
+		return "in several places: " + strings.Join(zones, ", ")
+	}
+	return zones[0]
+}
+
+// deleted are the names of the pods that the scheduler has asked to delete so far, each once, sorted.
+func (e *env) deleted() []string {
+	var out []string
+	for _, c := range e.proxy.Calls(e.deletes("")) {
+		out = append(out, c.Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// deletes are the scheduler's requests to delete pods, or one of them.
+func (e *env) deletes(pod string) turnstile.Request {
+	return turnstile.Request{Verb: "delete", Resource: "pods", Namespace: e.ns, Name: pod}
+}
+
+// waitDeletes waits until the scheduler has asked to delete exactly these pods.
+func (e *env) waitDeletes(want ...string) {
+	e.Helper()
+	slices.Sort(want)
+	e.Eventually(fmt.Sprintf("%v are to be deleted", want), func(context.Context) string {
+		if got := e.deleted(); !slices.Equal(got, want) {
+			return fmt.Sprintf("%v are", got)
+		}
+		return ""
+	})
+}
+
+// waitRefused waits until the scheduler has said of a pod of a unit that it finds no place for it.
+func (e *env) waitRefused(u unitSpec) {
+	e.Helper()
+	e.Eventually(u.name+" has been tried", func(ctx context.Context) string {
+		for _, pod := range e.unit(ctx, u.name) {
+			for _, c := range pod.Status.Conditions {
+				if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+					return ""
+				}
+			}
+		}
+		return "no condition says so"
+	})
+}
+
+// letGo takes the finalizers off a pod.
+func (e *env) letGo(ctx context.Context, name string) {
+	e.Helper()
+	_, err := e.Kube.CoreV1().Pods(e.ns).Patch(ctx, name, types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		e.Errorf("take the finalizers off pod %s: %v", name, err)
+	}
+}
+
+// remove deletes the pods of a unit at once.
+func (e *env) remove(u unitSpec) {
+	e.Helper()
+	for _, name := range u.names() {
+		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+		if err := e.Kube.CoreV1().Pods(e.ns).Delete(e.Context(), name, now); err != nil {
+			e.Fatalf("delete pod %s: %v", name, err)
+		}
+	}
+}
