@@ -13,6 +13,7 @@ import (
 	"go/token"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -77,7 +78,7 @@ func (w *writer) fields(typeName string, path []string) error {
 		if name == "" {
 			continue
 		}
-		at := append(path[:len(path):len(path)], name)
+		at := append(slices.Clone(path), name)
 		doc, err := parseDoc(field.Doc.Text(), name)
 		if err != nil {
 			return fmt.Errorf("field %s: %w", strings.Join(at, "."), err)

@@ -98,13 +98,16 @@ func newCarrying(e *Executor, order *scheduler.EvictionOrder, claims []claim) *c
 
 // run carries the decision out, or as little of it as possible.
 func (c *carrying) run(ctx context.Context) error {
-	for _, u := range c.groups() {
+	groups := c.groups()
+	for _, u := range groups {
 		c.ledger.begin(u.key)
-		defer func() {
+	}
+	defer func() {
+		for _, u := range groups {
 			c.ledger.end(u.key)
 			c.over(u.key)
-		}()
-	}
+		}
+	}()
 	err := c.steps(ctx)
 	if err == nil {
 		return nil

@@ -88,7 +88,8 @@ func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nominat
 	e.running.Go(func() {
 		ctx, cancel := e.bind(ctx)
 		defer cancel()
-		each(claims, func(c claim) error {
+		// No claim is an error, so none is left.
+		_, _ = each(claims, func(c claim) error {
 			if err := e.nominate.write(ctx, c); err != nil && !isGone(err) {
 				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "err", err)
 			}

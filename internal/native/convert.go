@@ -29,7 +29,7 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	}
 	// The API server has checked the object: what is not of the type that is expected here is of an API that is
 	// not known, and taken for absent.
-	spec, _, _ := unstructured.NestedMap(u.Object, "spec") //nolint:errcheck // See above.
+	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
 	pg.Status.Conditions = readConditions(u)
 	takeOwn(&pg.Status)
@@ -77,7 +77,7 @@ func modeOf(field any) v1alpha1.DisruptionMode {
 }
 
 func readConditions(u *unstructured.Unstructured) []metav1.Condition {
-	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions") //nolint:errcheck // As above.
+	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	out := make([]metav1.Condition, 0, len(list))
 	for _, entry := range list {
 		fields, ok := entry.(map[string]any)

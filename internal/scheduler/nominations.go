@@ -22,7 +22,7 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 		}
 		out = append(out, Nomination{
 			Pod: now, Node: nodes[pod.UID],
-			ByFramework: inCycle != nil && inCycle.UID == pod.UID && !(nodes[pod.UID] != "" && p.hub.overstates(pod)),
+			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.hub.overstates(pod)),
 		})
 	}
 	return out

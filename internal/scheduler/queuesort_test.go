@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"container/heap"
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -25,7 +24,7 @@ func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 		store.Set(&gang.Group{Key: key(name), MinCount: 1, Priority: priority})
 	}
 	hub := NewHub(store, gang.NewRegistry(func(types.NamespacedName) {}), &fakeEvictor{})
-	made, err := hub.SortFactory()(context.Background(), nil, nil)
+	made, err := hub.SortFactory()(tb.Context(), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

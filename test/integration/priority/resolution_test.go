@@ -157,7 +157,7 @@ func testGlobalDefault(e *env) {
 	e.waitResolved("before", 0, corev1.PreemptLowerPriority)
 	e.create(class("default", 33, byDefault, never))
 	// Reprieve follows classes by a watch.
-	e.eventually("the default is known", func(ctx context.Context) string {
+	e.eventually("the default is known", func(context.Context) string {
 		pg := e.group("", gangOf(1, ""))
 		pg.GenerateName = "probe-"
 		e.create(pg)
