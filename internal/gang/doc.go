@@ -1,4 +1,5 @@
-// Package gang knows what a PodGroup is to the scheduler: which Pods are its members ([GroupOf],
+// Package gang knows what a PodGroup is to the scheduler, whichever API it is of ([Group], [Source]): which Pods
+// are its members ([GroupOf],
 // [Members]), whether they may be considered at all ([Gate]), and where a gang stands between the moment
 // its members are complete and the moment they have nodes ([Registry]).
 //

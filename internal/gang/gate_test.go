@@ -33,6 +33,14 @@ func by(scheduler string) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = scheduler }
 }
 
+func inGroup(name string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &name} }
+}
+
+func labelled(name string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Labels = map[string]string{v1alpha1.LabelPodGroup: name} }
+}
+
 func TestGate(t *testing.T) {
 	t.Parallel()
 	key := types.NamespacedName{Namespace: "ns", Name: "g"}
@@ -56,6 +64,22 @@ func TestGate(t *testing.T) {
 			group: &ready, members: Members{Pending: named("p", 1), Succeeded: named("s", 2)},
 		},
 		"no PodGroup": {want: ReasonPodGroupNotFound, mentions: []string{"PodGroup ns/g does not exist"}},
+		"no PodGroup, of those that may be elsewhere": {
+			members: Members{Pending: named("p", 1, inGroup("g"))},
+			want:    ReasonPodGroupNotFound, mentions: []string{"PodGroup ns/g does not exist", "scheduling.k8s.io"},
+		},
+		"two PodGroups of that name": {
+			group:   group(func(g *Group) { g.Ambiguous = true }),
+			members: Members{Pending: named("p", 3)}, want: v1alpha1.ReasonAmbiguousName, mentions: []string{"ns/g"},
+		},
+		"an API that has no priorities": {
+			group:   group(func(g *Group) { g.Priority, g.PodPriorities = nil, true }),
+			members: Members{Pending: named("p", 3)},
+		},
+		"those that name two groups count for nobody": {
+			group: &ready, members: Members{Pending: named("p", 2), Refused: named("r", 5)},
+			want: v1alpha1.ReasonNotEnoughMembers, mentions: []string{"has 2"},
+		},
 		"no template": {
 			group:   group(func(g *Group) { g.Template, g.Priority = "w/t", nil }),
 			members: Members{Pending: named("p", 3)}, want: v1alpha1.ReasonTemplateNotFound, mentions: []string{"w/t"},
@@ -133,6 +157,9 @@ func TestMembersOf(t *testing.T) {
 	}{
 		"pending":              {nil, func(m *Members) []*corev1.Pod { return m.Pending }},
 		"gated":                {[]func(*corev1.Pod){gated}, func(m *Members) []*corev1.Pod { return m.Gated }},
+		"of two groups":        {[]func(*corev1.Pod){inGroup("a"), labelled("b")}, func(m *Members) []*corev1.Pod { return m.Refused }},
+		"of one, twice":        {[]func(*corev1.Pod){inGroup("a"), labelled("a")}, func(m *Members) []*corev1.Pod { return m.Pending }},
+		"of two, on a node":    {[]func(*corev1.Pod){inGroup("a"), labelled("b"), onNode}, func(m *Members) []*corev1.Pod { return m.Assigned }},
 		"assigned":             {[]func(*corev1.Pod){onNode}, func(m *Members) []*corev1.Pod { return m.Assigned }},
 		"terminating":          {[]func(*corev1.Pod){onNode, deleted}, func(m *Members) []*corev1.Pod { return m.Terminating }},
 		"terminating, no node": {[]func(*corev1.Pod){deleted}, func(m *Members) []*corev1.Pod { return m.Terminating }},

@@ -99,6 +99,20 @@ func TestFromPodGroup(t *testing.T) {
 				g.MinCount, g.Whole, g.PriorityClassName, g.Priority = 2, true, "high", ptr.To[int32](9)
 			},
 		},
+		"of another API, without priorities": {
+			func(pg *v1alpha1.PodGroup) { pg.APIVersion = "scheduling.k8s.io/v1alpha2" },
+			func(g *Group) { g.APIVersion, g.PodPriorities = "scheduling.k8s.io/v1alpha2", true },
+		},
+		"of another API, with one": {
+			func(pg *v1alpha1.PodGroup) {
+				pg.APIVersion, pg.Spec.Priority = "scheduling.k8s.io/v1alpha2", ptr.To[int32](3)
+			},
+			func(g *Group) { g.APIVersion, g.Priority = "scheduling.k8s.io/v1alpha2", ptr.To[int32](3) },
+		},
+		"of this API, by name": {
+			func(pg *v1alpha1.PodGroup) { pg.APIVersion = v1alpha1.SchemeGroupVersion.String() },
+			func(*Group) {},
+		},
 		"a resolved policy": {
 			func(pg *v1alpha1.PodGroup) { pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever) },
 			func(g *Group) { g.PreemptionPolicy = corev1.PreemptNever },

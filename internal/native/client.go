@@ -122,6 +122,9 @@ func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch clien
 
 // write replaces the conditions, on top of the version that was read.
 func (w *statusWriter) write(ctx context.Context, pg *v1alpha1.PodGroup) error {
+	if w.kind.Version != firstVersion {
+		setInitially(&pg.Status.Conditions)
+	}
 	conditions, err := allConditions(&pg.Status)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -180,6 +181,39 @@ func TestDiscover(t *testing.T) {
 			}
 			if want := (schema.GroupVersionKind{Group: Group, Version: c.want, Kind: "PodGroup"}); err != nil || got != want {
 				t.Errorf("Found %v, error %v, want %v", got, err, want)
+			}
+		})
+	}
+}
+
+// TestInitially: as of 1.37, what has been scheduled once has been scheduled.
+func TestInitially(t *testing.T) {
+	t.Parallel()
+	scheduled := func(kind string, status metav1.ConditionStatus, reason string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(time.Unix(1000, 0))}
+	}
+	const now = v1alpha1.ConditionPodGroupScheduled
+	cases := map[string]struct {
+		given []metav1.Condition
+		want  string
+	}{
+		"nothing is known":    {},
+		"not yet":             {given: []metav1.Condition{scheduled(now, metav1.ConditionFalse, "Pending")}, want: "False Pending"},
+		"for another reason":  {given: []metav1.Condition{scheduled(now, metav1.ConditionFalse, "Unschedulable"), scheduled(conditionInitially, metav1.ConditionFalse, "Pending")}, want: "False Unschedulable"},
+		"for the first time":  {given: []metav1.Condition{scheduled(now, metav1.ConditionTrue, "Scheduled"), scheduled(conditionInitially, metav1.ConditionFalse, "Pending")}, want: "True Scheduled"},
+		"no more, but it was": {given: []metav1.Condition{scheduled(now, metav1.ConditionFalse, "Pending"), scheduled(conditionInitially, metav1.ConditionTrue, "Scheduled")}, want: "True Scheduled"},
+		"whoever has said so": {given: []metav1.Condition{scheduled(conditionInitially, metav1.ConditionTrue, "X")}, want: "True X"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			setInitially(&c.given)
+			got := ""
+			if found := meta.FindStatusCondition(c.given, conditionInitially); found != nil {
+				got = string(found.Status) + " " + found.Reason
+			}
+			if got != c.want {
+				t.Errorf("It is %q, want %q", got, c.want)
 			}
 		})
 	}

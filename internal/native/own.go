@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -23,6 +24,24 @@ const (
 	reasonStarted    = "MembersRunning"
 	reasonDisruption = v1alpha1.ReasonPreemptionByScheduler
 )
+
+const (
+	// firstVersion knows the condition PodGroupScheduled. Those since 1.37 know one by another name in its place,
+	// which stays as it is once it has been True.
+	firstVersion       = "v1alpha2"
+	conditionInitially = "PodGroupInitiallyScheduled"
+)
+
+// setInitially keeps that other condition, besides PodGroupScheduled.
+func setInitially(conditions *[]metav1.Condition) {
+	now := meta.FindStatusCondition(*conditions, v1alpha1.ConditionPodGroupScheduled)
+	if now == nil || meta.IsStatusConditionTrue(*conditions, conditionInitially) {
+		return
+	}
+	initially := *now
+	initially.Type = conditionInitially
+	meta.SetStatusCondition(conditions, initially)
+}
 
 // longestMessage is what a condition has room for.
 const longestMessage = 32768

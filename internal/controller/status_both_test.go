@@ -1,0 +1,148 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
+)
+
+// nativeBench is a bench around a PodGroup of scheduling.k8s.io that needs two members.
+func nativeBench(t *testing.T) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, schedulingv1alpha2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pg := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: groupKey.Namespace, Name: groupKey.Name}}
+	pg.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 2}
+	pg.Spec.Priority = ptr.To[int32](5)
+	b := newBench(t)
+	b.client = fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(pg).
+		WithStatusSubresource(&schedulingv1alpha2.PodGroup{}).Build()
+	b.status.client = native.NewClient(b.client, schedulingv1alpha2.SchemeGroupVersion.WithKind("PodGroup"))
+	return b
+}
+
+func (b *bench) nativeConditions() []metav1.Condition {
+	b.t.Helper()
+	var pg schedulingv1alpha2.PodGroup
+	if err := b.client.Get(b.t.Context(), groupKey, &pg); err != nil {
+		b.t.Fatal(err)
+	}
+	return pg.Status.Conditions
+}
+
+func elsewhere(pod *corev1.Pod) { pod.Spec.SchedulerName = "somebody-else" }
+
+// TestNativeGroup: conditions say how it stands, and since when it runs.
+func TestNativeGroup(t *testing.T) {
+	t.Parallel()
+	b := nativeBench(t)
+	b.pods = named("p", 1)
+	b.reconcile()
+	if c := meta.FindStatusCondition(b.nativeConditions(), v1alpha1.ConditionPodGroupScheduled); c == nil || c.Reason != v1alpha1.ReasonNotEnoughMembers {
+		t.Fatalf("With one member it has %+v", b.nativeConditions())
+	}
+	b.pods = named("r", 2, running)
+	b.reconcile()
+	all := b.nativeConditions()
+	if c := meta.FindStatusCondition(all, native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000 || !meta.IsStatusConditionTrue(all, v1alpha1.ConditionPodGroupScheduled) {
+		t.Fatalf("With two that run it has %+v", all)
+	}
+	b.step(time.Hour)
+	b.pods = slices.Concat(named("r", 1, running), named("t", 1, running, terminating))
+	b.reconcile()
+	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000 {
+		t.Errorf("After it lost a member it has %+v", b.nativeConditions())
+	}
+	// Nobody is left who would say that it is ours but this.
+	b.pods = nil
+	b.reconcile()
+	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
+		t.Errorf("With nothing running it has %+v", c)
+	}
+}
+
+func TestNativeGroupsOfOtherSchedulers(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		pods []*corev1.Pod
+		want bool
+	}{
+		"no members":             {},
+		"members of another one": {pods: slices.Concat(named("p", 1, elsewhere), named("r", 2, running, elsewhere))},
+		"members of both":        {pods: slices.Concat(named("p", 1, elsewhere), named("q", 1)), want: true},
+		"one of ours that runs":  {pods: named("r", 1, running), want: true},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := nativeBench(t)
+			b.pods = c.pods
+			b.reconcile()
+			if got := b.nativeConditions(); (len(got) > 0) != c.want {
+				t.Errorf("It has %+v", got)
+			}
+			if told := b.told(); len(told) > 0 && !c.want {
+				t.Errorf("Its members are told %q", told)
+			}
+		})
+	}
+}
+
+func TestNameOfTwoGroups(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	b.pods = named("p", 2)
+	b.known.Set(&gang.Group{Key: groupKey, Ambiguous: true})
+	b.reconcile()
+	got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	if got == nil || got.Reason != v1alpha1.ReasonAmbiguousName {
+		t.Errorf("The condition is %+v", got)
+	}
+}
+
+// TestPodsOfTwoGroupsAreTold, once, whether or not there is a group of that name.
+func TestPodsOfTwoGroupsAreTold(t *testing.T) {
+	t.Parallel()
+	torn := func(pod *corev1.Pod) {
+		pod.Labels = map[string]string{v1alpha1.LabelPodGroup: "other"}
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+	}
+	for name, objects := range map[string][]client.Object{"a group": {gangGroup(1)}, "no group": nil} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, objects...)
+			b.pods = named("torn", 2, torn)
+			for range 3 {
+				b.reconcile()
+				b.step(time.Hour)
+			}
+			told := b.told()
+			if len(told) != 2 || !strings.Contains(told[0], gang.ReasonTwoPodGroups) || !strings.Contains(told[0], `"other"`) {
+				t.Errorf("Told %q", told)
+			}
+			b.pods = append(b.pods, named("late", 1, torn)...)
+			b.reconcile()
+			if told := b.told(); len(told) != 1 {
+				t.Errorf("Told %q", told)
+			}
+		})
+	}
+}
