@@ -50,6 +50,8 @@ const (
 	ReasonTemplateNotFound = "TemplateNotFound"
 	// ReasonAmbiguousName: reprieve.dev and scheduling.k8s.io both have a PodGroup of that name.
 	ReasonAmbiguousName = "AmbiguousName"
+	// ReasonUnsupported: a PodGroup of scheduling.k8s.io asks for what Reprieve cannot give.
+	ReasonUnsupported = "Unsupported"
 	// ReasonInvalidTemplate: what the PodGroup sets itself and what its template has do not go together.
 	ReasonInvalidTemplate = "InvalidTemplate"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.

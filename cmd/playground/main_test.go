@@ -14,11 +14,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
@@ -277,6 +279,56 @@ func requirePriorities(t *testing.T, client kubernetes.Interface) {
 	})
 	if err != nil {
 		t.Errorf("the scheduler does not fill in the priority of a PodGroup: %v", err)
+	}
+}
+
+func TestUpWithNativeWorkloadAPI(t *testing.T) {
+	t.Parallel()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	p := startCommand(t, "up", "--native-workload-api", "--nodes=0", "--scheduler=none", "--kubeconfig="+kubeconfig, "--bin-dir="+controlPlane(t))
+	p.waitReady(t)
+	client := newClient(t, kubeconfig)
+	groups := client.SchedulingV1alpha2().PodGroups(metav1.NamespaceDefault)
+	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "group"}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 2}
+	group.Spec.DisruptionMode = ptr.To(schedulingv1alpha2.DisruptionModePodGroup)
+	created, err := groups.Create(t.Context(), group, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if created.Spec.Priority == nil || created.Spec.DisruptionMode == nil {
+		t.Errorf("the PodGroup has %+v, want a priority and a disruption mode", created.Spec)
+	}
+	pod, err := client.CoreV1().Pods(metav1.NamespaceDefault).Create(t.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "member"},
+		Spec: corev1.PodSpec{
+			SchedulingGroup: &corev1.PodSchedulingGroup{PodGroupName: ptr.To("group")},
+			Containers:      []corev1.Container{{Name: "main", Image: "example.com/main:1"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod.Spec.SchedulingGroup == nil {
+		t.Error("the pod has lost its scheduling group")
+	}
+	// A finalizer keeps a PodGroup as long as pods name it.
+	if err := groups.Delete(t.Context(), "group", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().Pods(metav1.NamespaceDefault).Delete(t.Context(), "member", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), interval, patience, true, func(ctx context.Context) (bool, error) {
+		_, err := groups.Get(ctx, "group", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
+	})
+	if err != nil {
+		t.Errorf("the deleted PodGroup does not go: %v", err)
+	}
+	p.signal(t, syscall.SIGTERM)
+	if code := p.waitExit(t); code != 0 {
+		t.Errorf("exit code %d, want 0; standard error:\n%s", code, p.stderr)
 	}
 }
 

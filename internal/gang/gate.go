@@ -37,6 +37,11 @@ func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 			Reason:  v1alpha1.ReasonAmbiguousName,
 			Message: fmt.Sprintf("PodGroup %s exists in reprieve.dev and in scheduling.k8s.io; delete one of the two", key),
 		}
+	case g.Unsupported != "":
+		return Verdict{
+			Reason:  v1alpha1.ReasonUnsupported,
+			Message: fmt.Sprintf("PodGroup %s has %s, which Reprieve does not know how to honour", key, g.Unsupported),
+		}
 	case g.Template != "":
 		return Verdict{
 			Reason:  v1alpha1.ReasonTemplateNotFound,

@@ -72,6 +72,10 @@ func TestGate(t *testing.T) {
 			group:   group(func(g *Group) { g.Ambiguous = true }),
 			members: Members{Pending: named("p", 3)}, want: v1alpha1.ReasonAmbiguousName, mentions: []string{"ns/g"},
 		},
+		"what is not supported": {
+			group:   group(func(g *Group) { g.Unsupported = "spec.x" }),
+			members: Members{Pending: named("p", 3)}, want: v1alpha1.ReasonUnsupported, mentions: []string{"spec.x"},
+		},
 		"an API that has no priorities": {
 			group:   group(func(g *Group) { g.Priority, g.PodPriorities = nil, true }),
 			members: Members{Pending: named("p", 3)},

@@ -18,6 +18,8 @@ type Group struct {
 	APIVersion string
 	// Ambiguous is true where both APIs have a PodGroup of that name. Its pods cannot be told apart.
 	Ambiguous bool
+	// Unsupported names the fields that ask for what Reprieve cannot give, or is "".
+	Unsupported string
 	// Template is the template that the group takes its policy from, "workload/template", as long as it has
 	// not been filled in; else "".
 	Template string
@@ -47,6 +49,10 @@ func (g *Group) IsResolved() bool {
 // IsGang reports whether the members are placed together.
 func (g *Group) IsGang() bool { return g.MinCount > 0 }
 
+// AnnotationUnsupported is where a PodGroup that was read from another API names its fields that have no
+// counterpart, and that nobody may take for absent. It is never written.
+const AnnotationUnsupported = v1alpha1.GroupName + "/unsupported"
+
 // FromPodGroup reads a Group. One of another API than reprieve.dev has that in its apiVersion.
 func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	g := &Group{
@@ -56,6 +62,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	}
 	if v := pg.APIVersion; v != "" && v != v1alpha1.SchemeGroupVersion.String() {
 		g.APIVersion, g.PodPriorities = v, pg.Spec.Priority == nil
+		g.Unsupported = pg.Annotations[AnnotationUnsupported]
 	}
 	if p := pg.Spec.SchedulingPolicy; p != nil && p.Gang != nil {
 		g.MinCount = int(p.Gang.MinCount)

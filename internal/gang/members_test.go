@@ -109,6 +109,18 @@ func TestFromPodGroup(t *testing.T) {
 			},
 			func(g *Group) { g.APIVersion, g.Priority = "scheduling.k8s.io/v1alpha2", ptr.To[int32](3) },
 		},
+		"of another API, with more": {
+			func(pg *v1alpha1.PodGroup) {
+				pg.APIVersion, pg.Annotations = "scheduling.k8s.io/v1alpha2", map[string]string{AnnotationUnsupported: "spec.x"}
+			},
+			func(g *Group) {
+				g.APIVersion, g.PodPriorities, g.Unsupported = "scheduling.k8s.io/v1alpha2", true, "spec.x"
+			},
+		},
+		"of this API, with a note that nobody asked for": {
+			func(pg *v1alpha1.PodGroup) { pg.Annotations = map[string]string{AnnotationUnsupported: "spec.x"} },
+			func(*Group) {},
+		},
 		"of this API, by name": {
 			func(pg *v1alpha1.PodGroup) { pg.APIVersion = v1alpha1.SchemeGroupVersion.String() },
 			func(*Group) {},

@@ -1,6 +1,8 @@
 package native
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // IsNative reports whether a PodGroup was read from scheduling.k8s.io.
@@ -31,9 +34,25 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	// not known, and taken for absent.
 	spec, _, _ := unstructured.NestedMap(u.Object, "spec")
 	readPolicy(&pg.Spec.PodGroupPolicy, spec)
+	if fields := unsupported(spec); fields != "" {
+		pg.Annotations = map[string]string{gang.AnnotationUnsupported: fields}
+	}
 	pg.Status.Conditions = readConditions(u)
 	takeOwn(&pg.Status)
 	return pg
+}
+
+// unsupported names the fields that confine the group in ways that are not known here: to one topology domain, or
+// to what other groups do.
+func unsupported(spec map[string]any) string {
+	var fields []string
+	if constraints, ok := spec["schedulingConstraints"].(map[string]any); ok && len(constraints) > 0 {
+		fields = append(fields, "spec.schedulingConstraints")
+	}
+	if parent, ok := spec["parentCompositePodGroupName"].(string); ok && parent != "" {
+		fields = append(fields, "spec.parentCompositePodGroupName")
+	}
+	return strings.Join(fields, " and ")
 }
 
 func readPolicy(to *v1alpha1.PodGroupPolicy, spec map[string]any) {

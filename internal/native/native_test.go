@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // object makes a PodGroup of scheduling.k8s.io as a client reads one.
@@ -40,7 +41,7 @@ func object(t *testing.T, version, spec string) *unstructured.Unstructured {
 
 func TestFromObject(t *testing.T) {
 	t.Parallel()
-	gang := func(minCount int32) *v1alpha1.SchedulingPolicy {
+	gangOf := func(minCount int32) *v1alpha1.SchedulingPolicy {
 		return &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCount}}
 	}
 	basic := &v1alpha1.SchedulingPolicy{Basic: &v1alpha1.BasicSchedulingPolicy{}}
@@ -49,14 +50,14 @@ func TestFromObject(t *testing.T) {
 		want          v1alpha1.PodGroupPolicy
 	}{
 		"basic":          {"v1alpha2", `{schedulingPolicy: {basic: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: basic}},
-		"gang":           {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gang(4)}},
-		"mode Pod":       {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: Pod}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gang(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
-		"mode PodGroup":  {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: PodGroup}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gang(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
-		"mode single":    {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {single: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gang(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
-		"mode all":       {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {all: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gang(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
-		"an empty union": {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gang(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
+		"gang":           {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4)}},
+		"mode Pod":       {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: Pod}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
+		"mode PodGroup":  {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: PodGroup}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
+		"mode single":    {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {single: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
+		"mode all":       {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {all: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
+		"an empty union": {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
 		"a mode that is not known keeps them together": {"v2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {some: {}}}`,
-			v1alpha1.PodGroupPolicy{SchedulingPolicy: gang(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
+			v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
 		"a priority": {"v1alpha2", `{schedulingPolicy: {basic: {}}, priorityClassName: high, priority: -7}`,
 			v1alpha1.PodGroupPolicy{SchedulingPolicy: basic, PriorityClassName: ptr.To("high"), Priority: ptr.To[int32](-7)}},
 		"a policy": {"v1beta1", `{schedulingPolicy: {basic: {}}, priority: 0, preemptionPolicy: Never}`,
@@ -78,6 +79,21 @@ func TestFromObject(t *testing.T) {
 	}
 	if IsNative(&v1alpha1.PodGroup{}) || IsNative(&v1alpha1.PodGroup{TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String()}}) {
 		t.Error("A PodGroup of reprieve.dev passes for one of scheduling.k8s.io")
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]string{
+		`{schedulingPolicy: {basic: {}}}`: "",
+		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {}, parentCompositePodGroupName: ""}`:            "",
+		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}`:                      "spec.schedulingConstraints",
+		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c}`:                                        "spec.parentCompositePodGroupName",
+		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c, schedulingConstraints: {topology: []}}`: "spec.schedulingConstraints and spec.parentCompositePodGroupName",
+	} {
+		if got := gang.FromPodGroup(FromObject(object(t, "v1alpha2", spec))).Unsupported; got != want {
+			t.Errorf("%s: got %q, want %q", spec, got, want)
+		}
 	}
 }
 

@@ -333,6 +333,20 @@ func TestLeavingPods(t *testing.T) {
 	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || l.has("x") {
 		t.Errorf("%v are dropped from the list", dropped)
 	}
+	l.take(map[types.UID]*corev1.Pod{"y": nil}, now)
+	l.spare("y")
+	if l.has("y") {
+		t.Error("One that stays counts as leaving, because a list still has it")
+	}
+	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
+	if l.has("y") {
+		t.Error("One that stays counts as leaving, because news of the list comes late")
+	}
+	l.list(key("g"), nil)
+	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
+	if !l.has("y") || len(l.spared) > 0 {
+		t.Error("One that is listed anew does not count as leaving")
+	}
 	l.gone("y", now)
 	if l.list(key("g"), nil); !l.has("y") || l.lists(key("g")) {
 		t.Error("One that has just gone is not known any more")

@@ -70,7 +70,8 @@ func lowestPriority(pods ...*corev1.Pod) int32 {
 func isGateReason(reason string) bool {
 	switch reason {
 	case gang.ReasonPodGroupNotFound, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,
-		v1alpha1.ReasonPriorityClassNotFound, v1alpha1.ReasonTemplateNotFound, v1alpha1.ReasonAmbiguousName:
+		v1alpha1.ReasonPriorityClassNotFound, v1alpha1.ReasonTemplateNotFound, v1alpha1.ReasonAmbiguousName,
+		v1alpha1.ReasonUnsupported:
 		return true
 	default:
 		return false

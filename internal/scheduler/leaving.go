@@ -21,7 +21,9 @@ type leavingPods struct {
 	// victims are those of evictions of this process.
 	victims map[types.UID]*leavingVictim
 	// listed are the members that PodGroups list, and byGroup the lists.
-	listed  sets.Set[types.UID]
+	listed sets.Set[types.UID]
+	// spared are victims that stay, and may still be listed: who takes that back may be slow, or the news of it.
+	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
 }
 
@@ -41,7 +43,7 @@ func (l *leavingPods) has(uid types.UID) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	_, victim := l.victims[uid]
-	return victim || l.listed.Has(uid)
+	return victim || l.listed.Has(uid) && !l.spared.Has(uid)
 }
 
 // take records the victims of an eviction.
@@ -51,6 +53,7 @@ func (l *leavingPods) take(victims map[types.UID]*corev1.Pod, now time.Time) {
 	maps.DeleteFunc(l.victims, func(_ types.UID, v *leavingVictim) bool { return !v.gone.IsZero() && now.Sub(v.gone) > lag })
 	for uid := range victims {
 		l.victim(uid).evictions++
+		l.spared.Delete(uid)
 	}
 }
 
@@ -71,6 +74,10 @@ func (l *leavingPods) spare(uid types.UID) {
 	if v := l.victims[uid]; v != nil {
 		if v.evictions--; v.evictions <= 0 && v.gone.IsZero() {
 			delete(l.victims, uid)
+			if l.spared == nil {
+				l.spared = sets.New[types.UID]()
+			}
+			l.spared.Insert(uid)
 		}
 	}
 }
@@ -79,6 +86,7 @@ func (l *leavingPods) spare(uid types.UID) {
 func (l *leavingPods) gone(uid types.UID, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.spared.Delete(uid)
 	if l.victims[uid] != nil || l.listed.Has(uid) {
 		l.victim(uid).gone = now
 	}
@@ -116,6 +124,7 @@ func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPo
 	}
 	for _, p := range before {
 		if !l.listed.Has(p.UID) {
+			l.spared.Delete(p.UID)
 			dropped = append(dropped, p)
 		}
 	}

@@ -58,8 +58,15 @@ func eventually(t *testing.T, what string, condition func(ctx context.Context) s
 	}
 }
 
-// startCluster starts an API server with nodes for each test, and installs the manifests.
+// startCluster starts an API server with nodes for each test, and installs deploy/.
 func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	pools := map[string]int{"gang": 2, "plain": 1, "budget": 1, "ports": 1, "volumes": 1, "devices": 1, "retry": 1}
+	return startClusterOf(t, render(t, deployPath(t)), pools, playground.Options{})
+}
+
+// startClusterOf starts an API server with as many nodes as each pool has, and installs manifests.
+func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, options playground.Options) *cluster {
 	t.Helper()
 	args, auditLog := auditArgs(t)
 	args = append(args,
@@ -72,16 +79,15 @@ func startCluster(t *testing.T) *cluster {
 		t.Fatal(err)
 	}
 	var groups []playground.NodeGroup
-	for pool, count := range map[string]int{"gang": 2, "plain": 1, "budget": 1, "ports": 1, "volumes": 1, "devices": 1, "retry": 1} {
+	for pool, count := range pools {
 		groups = append(groups, playground.NodeGroup{
 			Prefix: pool, Count: count, Resources: resources, Labels: map[string]string{poolLabel: pool},
 		})
 	}
-	p := playgroundtest.Start(t, playground.Options{
-		NodeGroups: groups,
-		Scheduler:  playground.SchedulerOptions{Path: playground.NoScheduler},
-		ExtraArgs:  map[string][]string{playground.APIServer: args},
-	})
+	options.NodeGroups = groups
+	options.Scheduler = playground.SchedulerOptions{Path: playground.NoScheduler}
+	options.ExtraArgs = map[string][]string{playground.APIServer: args}
+	p := playgroundtest.Start(t, options)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -92,7 +98,7 @@ func startCluster(t *testing.T) *cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &cluster{Client: c, playground: p, manifests: render(t, deployPath(t)), auditLog: auditLog}
+	out := &cluster{Client: c, playground: p, manifests: rendered, auditLog: auditLog}
 	out.install(t)
 	return out
 }
