@@ -49,13 +49,16 @@ func fits(wanted, room []int64) bool {
 }
 
 // fitsTogether is fits for room in two parts.
-func fitsTogether(wanted, room, more []int64) bool {
+func fitsTogether(wanted, room, more []int64) bool { return shortIn(wanted, room, more) < 0 }
+
+// shortIn is the first resource of which two parts of room together hold too little; -1 where they hold all.
+func shortIn(wanted, room, more []int64) int {
 	for r, v := range wanted {
 		if v > 0 && v > room[r]+more[r] {
-			return false
+			return r
 		}
 	}
-	return true
+	return -1
 }
 
 // howMany counts how often wanted fits into room, up to most.

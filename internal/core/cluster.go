@@ -32,6 +32,10 @@ type Cluster struct {
 	namesChanged, goingChange bool
 	// guarded counts pods with budgets, and spanning units with several pods.
 	guarded, spanning int
+	// queues are the queues that units may be in, with what runs in them; nil where there are none.
+	queues *Queues
+	// uneven are the gangs, by UID, whose members past minCount have to be told from the others again.
+	uneven map[string]bool
 	// held is the room that the last Snapshot holds, to be put back.
 	held []room
 	// known are the request vectors in use: most pods share a few.
@@ -51,8 +55,13 @@ type RunningPod struct {
 	Pod
 	// Priority is the pod's own; it counts only where there is no group.
 	Priority int32
-	// Toleration is the pod's own; like the priority, it counts only where there is no group.
+	// Toleration, Tenure and Since are the pod's own; like the priority, they count only where there is no group.
 	Toleration *Toleration
+	Tenure     *Tenure
+	// Since is when the pod was scheduled, in nanoseconds since 1970; 0 if it has not been.
+	Since int64
+	// Running is true where the pod's containers have been started.
+	Running bool
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
 }
@@ -66,8 +75,11 @@ type Group struct {
 	Whole bool
 	// Start is when the group was first whole, in nanoseconds since 1970; 0 to go by the earliest member.
 	Start int64
-	// Toleration is that of all members.
+	// Toleration and Tenure are those of all members.
 	Toleration *Toleration
+	Tenure     *Tenure
+	// Since is when the group was first whole since it last was not, in nanoseconds since 1970; 0 if it is not.
+	Since int64
 }
 
 // Hold is room on a node that is not free for one preemptor, because pods that it has to respect have been
@@ -75,6 +87,8 @@ type Group struct {
 type Hold struct {
 	Node    string
 	Request Amounts
+	// Queue is the leaf queue in whose use the room counts already; empty for none.
+	Queue string
 }
 
 // NewCluster makes an empty cluster of the given dimensions. They cannot change: a resource that turns up
@@ -86,7 +100,7 @@ func NewCluster(resources []string) *Cluster {
 			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32), tolerant: make(map[int32]bool),
 		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
-		going: make(map[int32][]Pod), dirty: make(map[int32]bool), known: make(map[string]Amounts),
+		going: make(map[int32][]Pod), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),
 	}
 }
 
@@ -106,6 +120,34 @@ func (c *Cluster) padBudgets(n int) {
 	for len(c.s.Budgets) < n {
 		c.s.Budgets = append(c.s.Budgets, Budget{Allowed: math.MaxInt32})
 	}
+}
+
+// SetQueues replaces the queues, which have to be of the cluster's dimensions, and their fair shares. A nil tree is
+// one without queues. It costs next to nothing where only the shares are new.
+func (c *Cluster) SetQueues(tree *Tree, shares []Amounts) {
+	switch {
+	case tree == nil:
+		c.queues, c.c.leaves = nil, nil
+	case c.queues != nil && c.queues.Tree == tree:
+		c.queues.Shares = shares
+	default:
+		c.s.Queues = &Queues{Tree: tree}
+		c.c.leaves = leavesOf(&c.s)
+		c.queues = &Queues{Tree: tree, Shares: shares, used: usedBy(&c.s, c.c.leaves)}
+		c.s.Queues = nil
+	}
+}
+
+// Used is what runs in a queue and below it; nil for a queue that the cluster does not know.
+func (c *Cluster) Used(queue string) Amounts {
+	if c.queues == nil {
+		return nil
+	}
+	q, ok := c.queues.Tree.Find(queue)
+	if !ok {
+		return nil
+	}
+	return slices.Clone(Amounts(c.queues.used[q*c.c.dims:][:c.c.dims]))
 }
 
 // SetNode adds a node, or replaces all that is known of it. The error wraps ErrBadInput; the node is then
@@ -162,8 +204,28 @@ func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 		}
 	}
 	s := c.s
-	s.columns = &c.c
+	s.columns, s.Queues = &c.c, c.queuesWith(held)
 	return &s
+}
+
+// queuesWith are the queues, with held room counted as used by the queues that it is held for.
+func (c *Cluster) queuesWith(held []Hold) *Queues {
+	if c.queues == nil {
+		return nil
+	}
+	q := *c.queues
+	cloned := false
+	for _, h := range held {
+		leaf := q.Tree.leaf(h.Queue)
+		if leaf < 0 || len(h.Request) != c.c.dims {
+			continue
+		}
+		if !cloned {
+			q.used, cloned = slices.Clone(q.used), true
+		}
+		q.Tree.useAmounts(q.used, leaf, h.Request, 1)
+	}
+	return &q
 }
 
 // room is what a node had before some of it was held.
@@ -237,6 +299,8 @@ func (c *Cluster) newSlot(name string) int32 {
 		c.c.sound = append(c.c.sound, false)
 		c.c.free = append(c.c.free, make([]int64, c.c.dims)...)
 		c.c.later = append(c.c.later, make([]int64, c.c.dims)...)
+		c.c.all = append(c.c.all, make([]int64, c.c.dims)...)
+		c.c.top = append(c.c.top, 0)
 	}
 	c.s.Nodes[slot] = Node{Name: name}
 	c.slots[name] = slot
@@ -245,6 +309,7 @@ func (c *Cluster) newSlot(name string) int32 {
 
 // refresh brings everything that is out of date up to date.
 func (c *Cluster) refresh() {
+	c.tellSurplus()
 	b := &columnBuilder{s: &c.s, dims: c.c.dims}
 	c.c.sites = append(c.c.sites, make([]site, len(c.s.Units)-len(c.c.sites))...)
 	var entries []entry
@@ -265,8 +330,7 @@ func (c *Cluster) refresh() {
 		for i := range c.going[slot] {
 			addTo(later, c.going[slot][i].Request)
 		}
-		c.c.nodes[slot], c.c.sound[slot] = b.column(entries, later)
-		c.c.locate(slot)
+		c.c.set(slot, b, entries)
 	}
 	clear(c.dirty)
 	c.c.budgeted, c.c.spanning = c.guarded > 0, c.spanning > 0

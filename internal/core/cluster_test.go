@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -18,11 +19,15 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 			if unit.Pods[i].Node != node {
 				continue
 			}
-			rp := RunningPod{Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration}
+			rp := RunningPod{
+				Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration, Tenure: unit.Tenure,
+				Since: unit.Since, Running: unit.Running,
+			}
 			if unit.Group || unit.PodGroup != "" {
 				rp.Group = &Group{
 					Namespace: unit.Namespace, Name: unit.Name, UID: unit.PodGroup,
 					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start, Toleration: unit.Toleration,
+					Tenure: unit.Tenure, Since: unit.Since,
 				}
 			}
 			st.Pods = append(st.Pods, rp)
@@ -57,20 +62,28 @@ func TestClusterDecidesLikeASnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
 		sh := drawShape(t)
-		before, _ := randomCase(pick, sh)
-		before = named(before)
+		before, was := randomCase(pick, sh)
 		// All cases have the same two dimensions here.
 		after, p := randomCase(pick, sh)
-		after = named(after)
 		if len(before.Resources) != len(after.Resources) {
 			return
 		}
 		c := NewCluster(after.Resources)
+		if pick(2) == 0 {
+			queued(pick, before, was)
+			queued(pick, after, p)
+			c.SetQueues(before.Queues.Tree, before.Queues.Shares)
+		}
+		before, after = named(before), named(after)
 		c.SetBudgets(before.Budgets)
 		for n := range before.Nodes {
 			feed(t, c, before, n)
 		}
 		c.Snapshot()
+		late := after.Queues != nil && pick(2) == 0
+		if after.Queues != nil && !late {
+			c.SetQueues(after.Queues.Tree, after.Queues.Shares)
+		}
 		c.SetBudgets(after.Budgets)
 		for n := range before.Nodes {
 			if n >= len(after.Nodes) || pick(2) == 0 {
@@ -81,11 +94,50 @@ func TestClusterDecidesLikeASnapshot(t *testing.T) {
 		for _, n := range r.Perm(len(after.Nodes)) {
 			feed(t, c, after, n)
 		}
+		if late {
+			c.SetQueues(after.Queues.Tree, after.Queues.Shares)
+		}
 		want, got := decideOrFail(t, after, p, nil), decideOrFail(t, c.Snapshot(), p, nil)
 		if a, b := toJSON(t, &want), toJSON(t, &got); a != b {
 			t.Fatalf("from scratch and from columns:\n%s\n%s", a, b)
 		}
 	})
+}
+
+// queued puts a case under queues, with members of gangs that can do without some among the single pods.
+func queued(pick chooser, s *Snapshot, p *Preemptor) {
+	tree := randomTree(pick, len(s.Resources))
+	leaf := func() string { return tree.Queue(pick(tree.Len())).Name }
+	demand, capacity := make([]Amounts, tree.Len()), make(Amounts, len(s.Resources))
+	for i := range demand {
+		demand[i] = make(Amounts, len(s.Resources))
+		for r := range demand[i] {
+			demand[i][r] = int64(pick(40))
+		}
+	}
+	for i := range s.Nodes {
+		addTo(capacity, s.Nodes[i].Allocatable)
+	}
+	s.Queues = &Queues{Tree: tree, Shares: tree.FairShares(capacity, demand)}
+	gang := &Tenure{Queue: leaf(), MinCount: int32(1 + pick(3))}
+	var members []*Unit
+	for u := range s.Units {
+		unit := &s.Units[u]
+		unit.Since = int64(pick(someNow))
+		if unit.Group || pick(2) == 0 {
+			unit.Tenure = &Tenure{Queue: leaf()}
+			continue
+		}
+		// Members of equal rank but for their UID.
+		unit.PodGroup, unit.Tenure, unit.Running, unit.Since = "uid-gang", gang, true, 2
+		unit.Priority, unit.Start, unit.Pods[0].Start, unit.Toleration = 1, 0, 0, nil
+		members = append(members, unit)
+	}
+	slices.SortFunc(members, func(a, b *Unit) int { return strings.Compare(a.Pods[0].UID, b.Pods[0].UID) })
+	for i, unit := range members {
+		unit.Surplus = i >= int(gang.MinCount)
+	}
+	p.Queue, p.MinRuntime = leaf(), MinRuntime{Preempt: int64(pick(4)), Reclaim: int64(pick(4))}
 }
 
 func TestClusterHolds(t *testing.T) {

@@ -37,19 +37,22 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if g == nil || !g.Whole {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Pods: []Pod{pod},
+			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Tenure: rp.Tenure, Since: rp.Since,
+			Running: rp.Running, Pods: []Pod{pod},
 		}
 		if g != nil {
-			u.PodGroup, u.Priority, u.Toleration = g.UID, g.Priority, g.Toleration
+			u.PodGroup, u.Priority, u.Toleration, u.Tenure, u.Since = g.UID, g.Priority, g.Toleration, g.Tenure, g.Since
 		}
-		c.onNode[slot] = append(c.onNode[slot], c.newUnit(&u))
+		at := c.newUnit(&u)
+		c.onNode[slot] = append(c.onNode[slot], at)
+		c.count(at, pod.Request, 1)
 		return
 	}
 	at, ok := c.whole[g.UID]
 	if !ok {
 		at = c.newUnit(&Unit{
 			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID,
-			Priority: g.Priority, Start: g.Start,
+			Priority: g.Priority, Start: g.Start, Tenure: g.Tenure,
 		})
 		c.whole[g.UID] = at
 	}
@@ -59,6 +62,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		c.onNode[slot] = append(c.onNode[slot], at)
 	}
 	u.Pods = append(u.Pods, pod)
+	c.count(at, pod.Request, 1)
 	if len(u.Pods) == 2 {
 		c.spanning++
 	}
@@ -77,7 +81,13 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		c.uncount(u.Priority)
 		c.c.perPriority[g.Priority]++
 	}
-	u.Namespace, u.Name, u.Priority, u.Start = g.Namespace, g.Name, g.Priority, g.Start
+	u.Namespace, u.Name, u.Priority, u.Start, u.Since = g.Namespace, g.Name, g.Priority, g.Start, g.Since
+	if u.Tenure != g.Tenure {
+		c.countAll(at, -1)
+		u.Tenure = g.Tenure
+		c.findLeaf(at)
+		c.countAll(at, 1)
+	}
 	c.tolerate(at, g.Toleration)
 }
 
@@ -89,6 +99,55 @@ func (c *Cluster) tolerate(at int32, t *Toleration) {
 	} else {
 		c.c.tolerant[at] = true
 	}
+}
+
+// findLeaf finds the leaf queue of a unit.
+func (c *Cluster) findLeaf(at int32) {
+	if c.queues == nil {
+		return
+	}
+	c.c.leaves = append(c.c.leaves, make([]int32, max(0, len(c.s.Units)-len(c.c.leaves)))...)
+	c.c.leaves[at] = c.queues.Tree.leaf(c.s.Units[at].queue())
+}
+
+// count adds a pod of a unit to what its queue uses, or takes it away.
+func (c *Cluster) count(at int32, request Amounts, sign int64) {
+	if c.queues != nil {
+		c.queues.Tree.useAmounts(c.queues.used, c.c.leaves[at], request, sign)
+	}
+}
+
+func (c *Cluster) countAll(at int32, sign int64) {
+	for i := range c.s.Units[at].Pods {
+		c.count(at, c.s.Units[at].Pods[i].Request, sign)
+	}
+}
+
+// tellSurplus tells, in the gangs that have changed, the members past minCount from the others: those that do not
+// run, then the least important ones.
+func (c *Cluster) tellSurplus() {
+	for uid := range c.uneven {
+		members := slices.Clone(c.c.groups[uid])
+		slices.SortFunc(members, func(a, b int32) int {
+			x, y := c.s.Units[a], c.s.Units[b]
+			if x.Running != y.Running {
+				if x.Running {
+					return -1
+				}
+				return 1
+			}
+			x.Surplus, y.Surplus = false, false
+			return moreImportant(&x, &y)
+		})
+		for i, m := range members {
+			u := &c.s.Units[m]
+			if surplus := elastic(u) && i >= int(u.Tenure.MinCount); surplus != u.Surplus {
+				u.Surplus = surplus
+				c.disturb(u)
+			}
+		}
+	}
+	clear(c.uneven)
 }
 
 // uncount forgets one unit of a priority.
@@ -125,6 +184,10 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 		c.s.Units = append(c.s.Units, Unit{})
 	}
 	c.s.Units[at] = *u
+	c.findLeaf(at)
+	if elastic(u) {
+		c.uneven[u.PodGroup] = true
+	}
 	c.tolerate(at, u.Toleration)
 	c.c.perPriority[u.Priority]++
 	if u.PodGroup != "" {
@@ -140,8 +203,11 @@ func (c *Cluster) empty(slot int32) {
 		before := len(u.Pods)
 		u.Pods = slices.DeleteFunc(u.Pods, func(p Pod) bool {
 			here := p.Node == int(slot)
-			if here && len(p.Budgets) > 0 {
-				c.guarded--
+			if here {
+				c.count(at, p.Request, -1)
+				if len(p.Budgets) > 0 {
+					c.guarded--
+				}
 			}
 			return here
 		})
@@ -167,6 +233,9 @@ func (c *Cluster) empty(slot int32) {
 func (c *Cluster) dropUnit(at int32) {
 	u := &c.s.Units[at]
 	c.uncount(u.Priority)
+	if elastic(u) {
+		c.uneven[u.PodGroup] = true
+	}
 	delete(c.c.tolerant, at)
 	if u.Group {
 		delete(c.whole, u.UID)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 )
@@ -13,6 +14,10 @@ type columns struct {
 	dims int
 	// free is each node's room now; later is its room once leaving pods have left. dims values per node.
 	free, later []int64
+	// all is what each node's units occupy together, and top the highest priority among them: both can be had
+	// from the columns, but most questions about a node end here, without a look at its column.
+	all []int64
+	top []int64
 	// sound marks the nodes whose quantities are all within range. Others take no part.
 	sound []bool
 	nodes []nodeColumn
@@ -26,6 +31,8 @@ type columns struct {
 	budgeted, spanning bool
 	// tolerant are the units with a toleration.
 	tolerant map[int32]bool
+	// leaves are the units' leaf queues, -1 for none; nil where nobody has kept them.
+	leaves []int32
 	// groups lists the units of each PodGroup by its UID; nil where nobody has kept such an index.
 	groups map[string][]int32
 }
@@ -46,6 +53,19 @@ type nodeColumn struct {
 
 // site is a unit's place in the columns: a node, and a position in its column.
 type site struct{ node, pos int32 }
+
+// set makes the column of a node anew. The node's room has to be up to date.
+func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
+	at := int(n) * c.dims
+	c.nodes[n], c.sound[n] = b.column(entries, c.later[at:at+c.dims])
+	col := &c.nodes[n]
+	copy(c.all[at:at+c.dims], col.sum(len(col.units), c.dims))
+	c.top[n] = math.MinInt64
+	if l := len(col.priorities); l > 0 {
+		c.top[n] = int64(col.priorities[l-1])
+	}
+	c.locate(n)
+}
 
 // locate takes note of where the units of a node are.
 func (c *columns) locate(n int32) {
@@ -134,11 +154,28 @@ func newColumns(s *Snapshot) *columns {
 	dims, n := len(s.Resources), len(s.Nodes)
 	c := &columns{
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
-		sound: make([]bool, n), nodes: make([]nodeColumn, n), perPriority: make(map[int32]int),
+		all: make([]int64, n*dims), top: make([]int64, n), sound: make([]bool, n), nodes: make([]nodeColumn, n), perPriority: make(map[int32]int),
 		tolerant: make(map[int32]bool), sites: make([]site, len(s.Units)),
 	}
-	b := &columnBuilder{s: s, dims: dims}
-	entries := make([][]entry, n)
+	for i := range s.Nodes {
+		for r, v := range s.Nodes[i].Free {
+			c.free[i*dims+r], c.later[i*dims+r] = roomAmount(v), roomAmount(v)
+		}
+	}
+	for i := range s.Leaving {
+		if p := &s.Leaving[i]; p.Node >= 0 {
+			addTo(c.later[p.Node*dims:][:dims], p.Request)
+		}
+	}
+	c.fill(s)
+	c.sortNodes(s)
+	return c
+}
+
+// fill makes the columns of all nodes. The nodes' room has to be up to date.
+func (c *columns) fill(s *Snapshot) {
+	b := &columnBuilder{s: s, dims: c.dims}
+	entries := make([][]entry, len(s.Nodes))
 	for u := range s.Units {
 		unit := &s.Units[u]
 		c.perPriority[unit.Priority]++
@@ -155,21 +192,8 @@ func newColumns(s *Snapshot) *columns {
 		}
 	}
 	for i := range s.Nodes {
-		for r, v := range s.Nodes[i].Free {
-			c.free[i*dims+r], c.later[i*dims+r] = roomAmount(v), roomAmount(v)
-		}
+		c.set(int32(i), b, entries[i])
 	}
-	for i := range s.Leaving {
-		if p := &s.Leaving[i]; p.Node >= 0 {
-			addTo(c.later[p.Node*dims:][:dims], p.Request)
-		}
-	}
-	for i := range s.Nodes {
-		c.nodes[i], c.sound[i] = b.column(entries[i], c.later[i*dims:][:dims])
-		c.locate(int32(i))
-	}
-	c.sortNodes(s)
-	return c
 }
 
 func addTo(room []int64, request Amounts) {

@@ -16,11 +16,13 @@ func Decide(s *Snapshot, p *Preemptor, oracle Oracle) (Decision, error) {
 	return sr.run(), nil
 }
 
-// search is one run of Decide.
+// search is one run of Decide, among all units or a sample of them.
 type search struct {
 	s *Snapshot
 	p *Preemptor
 	v *view
+	// sampled is where the units come from; nil where they are all there are.
+	sampled *sampled
 }
 
 func (sr *search) run() Decision {
@@ -36,17 +38,25 @@ func (sr *search) run() Decision {
 	if sr.p.Never || sr.p.MinCount == 0 {
 		return sr.infeasible(false)
 	}
-	f, ok := sr.bestDomain()
+	if contested(sr.s, sr.p) {
+		return sr.contend()
+	}
+	sr.v.suspect(potentialVictims(sr.s, sr.v.c, sr.p))
+	f, ok := sr.pick()
 	if !ok {
 		return sr.infeasible(true)
 	}
-	if sr.p.Gang {
-		g := &gang{search: sr, ws: f.ws}
-		if !g.place(&f) {
-			return sr.infeasible(true)
-		}
-	}
 	return sr.preempting(f)
+}
+
+// pick finds the victims that cost least and seats the preemptor for good.
+func (sr *search) pick() (found, bool) {
+	f, ok := sr.bestDomain()
+	if ok && sr.p.Gang {
+		g := &gang{search: sr, ws: f.ws}
+		ok = g.place(&f)
+	}
+	return f, ok
 }
 
 // removeLeaving lets everything go that is terminating already, at no cost; the result takes that back. The

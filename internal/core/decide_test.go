@@ -25,7 +25,7 @@ func nodesUsed(d *Decision) []string {
 	return nodes
 }
 
-func mustDecide(t *testing.T, s *Snapshot, p *Preemptor, o Oracle) Decision {
+func mustDecide(t testing.TB, s *Snapshot, p *Preemptor, o Oracle) Decision {
 	t.Helper()
 	d, err := Decide(s, p, o)
 	if err != nil {

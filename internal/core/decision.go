@@ -46,7 +46,8 @@ type Decision struct {
 	// RetryAt is the first moment at which there would be room for an infeasible preemptor, because protections
 	// have ended by then and nothing else stands in the way, in nanoseconds since 1970; 0 where time is no help.
 	RetryAt int64 `json:"retryAt,omitempty"`
-	// NodesOut counts, by reason, the nodes that could not take a member even with everything eligible gone.
+	// NodesOut counts, by reason, the nodes that could not take a member even with everything eligible gone. Where
+	// there is a place, nodes that filters would refuse are counted as far as the search has asked about them.
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
 	// Message is the whole in one short sentence.
 	Message string `json:"message"`
@@ -71,6 +72,8 @@ type Victim struct {
 	Priority int32 `json:"priority"`
 	// Rule is what allowed it.
 	Rule Rule `json:"rule"`
+	// Queue is the unit's leaf queue.
+	Queue string `json:"queue,omitempty"`
 	// Pods are all that go with the unit.
 	Pods []VictimPod `json:"pods"`
 }
@@ -112,6 +115,8 @@ type ProtectedUnit struct {
 	Rule Rule `json:"rule"`
 	// Until is the last moment of the protection, in nanoseconds since 1970; left out where it has no end.
 	Until int64 `json:"until,omitempty"`
+	// Queue is the queue whose setting it is, where it is one's.
+	Queue string `json:"queue,omitempty"`
 }
 
 func refOf(u *Unit) UnitRef {
@@ -119,14 +124,14 @@ func refOf(u *Unit) UnitRef {
 }
 
 // victimsOf describes units as victims, each with its pods by name.
-func victimsOf(s *Snapshot, p *Preemptor, units []int32) []Victim {
-	count := 0
+func (sr *search) victimsOf(units []int32) []Victim {
+	s, count := sr.s, 0
 	for _, i := range units {
 		count += len(s.Units[i].Pods)
 	}
 	out, pods := make([]Victim, 0, len(units)), make([]VictimPod, 0, count)
 	for _, i := range units {
-		u := &s.Units[i]
+		u, verdict := sr.unit(i)
 		from := len(pods)
 		for j := range u.Pods {
 			pod := VictimPod{Namespace: u.Pods[j].Namespace, Name: u.Pods[j].Name, UID: u.Pods[j].UID}
@@ -137,7 +142,7 @@ func victimsOf(s *Snapshot, p *Preemptor, units []int32) []Victim {
 		}
 		v := Victim{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
-			Priority: u.Priority, Rule: Judge(p, u).Rule, Pods: pods[from:len(pods):len(pods)],
+			Priority: u.Priority, Rule: verdict.Rule, Queue: u.queue(), Pods: pods[from:len(pods):len(pods)],
 		}
 		slices.SortFunc(v.Pods, func(a, b VictimPod) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

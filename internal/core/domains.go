@@ -209,7 +209,7 @@ func (n *nodeSearch) try(pr prospect) {
 	if v.stateful[n.class] {
 		x.check = &nodeCheck{class: n.class, node: int(pr.node)}
 	}
-	set, score, ok := x.solve(col, v.freeLater(pr.node), v.wanted[n.class], candidates)
+	set, score, ok := n.cheapest(col, pr.node, candidates)
 	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(v.c.rank[pr.node], v.c.rank[n.best.seats[0].node])) >= 0 {
 		return
 	}
@@ -221,4 +221,37 @@ func (n *nodeSearch) try(pr prospect) {
 	for i, pos := range set {
 		n.best.victims[i] = col.units[pos]
 	}
+}
+
+// cheapest finds the cheapest set of candidates on a node that makes room. Where not all of them may go together, the
+// least important ones that may are tried, then the most important ones.
+func (n *nodeSearch) cheapest(col *nodeColumn, node int32, candidates []int32) ([]int32, Score, bool) {
+	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
+	if n.sampled == nil {
+		return n.x.solve(col, room, wanted, candidates)
+	}
+	orders := 1
+	if n.sampled.bounded {
+		orders = 2
+	}
+	for range orders {
+		part := candidates
+		if n.sampled.bounded {
+			part = n.together(col, candidates)
+			slices.Reverse(candidates)
+		}
+		if set, score, ok := n.x.solve(col, room, wanted, part); ok && n.allowedAt(col, set) {
+			return set, score, true
+		}
+	}
+	return nil, Score{}, false
+}
+
+// allowedAt is allowed for units by their positions in a column.
+func (n *nodeSearch) allowedAt(col *nodeColumn, set []int32) bool {
+	units := make([]int32, len(set))
+	for i, pos := range set {
+		units[i] = col.units[pos]
+	}
+	return n.allowed(units)
 }

@@ -70,7 +70,7 @@ type gang struct {
 
 // consider keeps the cheapest outcome.
 func (g *gang) consider(f found, ok bool) {
-	if ok && (!g.any || better(f.score, g.best.score) < 0) {
+	if ok && g.allowed(f.victims) && (!g.any || better(f.score, g.best.score) < 0) {
 		g.best, g.any = f, true
 	}
 }
@@ -147,7 +147,7 @@ func (g *gang) polish() {
 	e := &exchange{gang: g, t: t, k: k, pool: pool, victims: g.best.victims}
 	e.run()
 	t.restoreAll(e.victims)
-	if better(scoreOf(g.s, e.victims), g.best.score) < 0 {
+	if better(scoreOf(g.s, e.victims), g.best.score) < 0 && g.allowed(e.victims) {
 		g.best = g.outcome(e.victims, nil)
 	}
 }

@@ -13,10 +13,14 @@ func moreImportant(a, b *Unit) int {
 	if a.Priority != b.Priority {
 		return cmp.Compare(b.Priority, a.Priority)
 	}
+	if a.order != b.order {
+		return cmp.Compare(b.order, a.order)
+	}
 	if c := groupsFirst(a, b); c != 0 {
 		return c
 	}
 	if c := cmp.Or(
+		surplusLast(a, b),
 		cmp.Compare(b.Lost, a.Lost),
 		cmp.Compare(len(b.Pods), len(a.Pods)),
 		earlierStart(a.Start, b.Start),
@@ -42,6 +46,18 @@ func groupsFirst(a, b *Unit) int {
 	}
 }
 
+// surplusLast puts what a gang needs to be whole before what it can do without.
+func surplusLast(a, b *Unit) int {
+	switch {
+	case a.Surplus == b.Surplus:
+		return 0
+	case b.Surplus:
+		return -1
+	default:
+		return 1
+	}
+}
+
 // earlierStart puts what has run longer first; what has not started at all has nothing to lose and is last.
 func earlierStart(a, b int64) int {
 	return cmp.Compare(startOrLast(a), startOrLast(b))
@@ -57,7 +73,8 @@ func startOrLast(start int64) int64 {
 // rankedUnit is what nearly every comparison of units comes down to, side by side in memory.
 type rankedUnit struct {
 	unit, priority int32
-	group          bool
+	order          int64
+	group, surplus bool
 	pods           int
 	lost, start    int64
 	uid            string
@@ -73,14 +90,14 @@ func sortByImportance(s *Snapshot, units []int32) {
 	for i, at := range units {
 		u := &s.Units[at]
 		keys[i] = rankedUnit{
-			unit: at, priority: u.Priority, group: u.Group, pods: len(u.Pods), lost: u.Lost, start: startOrLast(u.Start), uid: u.UID,
+			unit: at, priority: u.Priority, order: u.order, group: u.Group, surplus: u.Surplus, pods: len(u.Pods), lost: u.Lost, start: startOrLast(u.Start), uid: u.UID,
 		}
 	}
 	slices.SortFunc(keys, func(a, b rankedUnit) int {
 		switch {
 		case a.priority != b.priority:
 			return cmp.Compare(b.priority, a.priority)
-		case a.group != b.group || a.lost != b.lost || a.pods != b.pods || a.start == b.start && a.uid == b.uid:
+		case a.order != b.order || a.group != b.group || a.surplus != b.surplus || a.lost != b.lost || a.pods != b.pods || a.start == b.start && a.uid == b.uid:
 			return compare(a.unit, b.unit)
 		case a.start != b.start:
 			return cmp.Compare(a.start, b.start)

@@ -201,6 +201,7 @@ func TestReprieveCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := randomCase(fromRapid(t), rapid.SampledFrom([]randomShape{gangShape, bareShape}).Draw(t, "shape"))
 		v := newView(s, p, Arithmetic{})
+		v.suspect(potentialVictims(s, v.c, p))
 		tr := newTrial(v, v.c.later)
 		pool := v.eligible(p.Priority)
 		tr.removeAll(pool)

@@ -17,6 +17,8 @@ type need struct {
 	perNode bool
 	// nodes is how many nodes there are.
 	nodes int
+	// but is why room that could be made must not be; empty where there is none.
+	but string
 }
 
 // sentence says what is missing, as in "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have them after
@@ -30,6 +32,8 @@ func (m *need) sentence(d *Decision) string {
 	switch {
 	case m.nodes == 0:
 		msg = "there are no nodes"
+	case m.but != "":
+		msg = "there could be room, but " + m.but
 	case m.resource == "" && d.Preemptor.Gang:
 		msg = fmt.Sprintf("needs room for %s; %d have it %s", plural(m.members, "member"), m.seated, when)
 	case m.resource == "":

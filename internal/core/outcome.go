@@ -19,18 +19,24 @@ func (sr *search) preempting(f found) Decision {
 		// The oracle refused before and does not now: then there is nothing to take.
 		return sr.placed(Waits, f.seats)
 	}
-	ceiling := f.ceiling
+	score := sr.score(f)
+	ceiling := score.HighestPriority
+	left := 0
+	if sr.sampled != nil {
+		left = sr.sampled.left
+	}
 	d := Decision{
 		Outcome:        Preempts,
 		Preemptor:      *sr.p,
 		Placements:     placementsOf(sr.v, f.seats),
-		Victims:        victimsOf(sr.s, sr.p, f.victims),
-		Reprieved:      sr.v.sus.count - len(f.victims),
+		Victims:        sr.victimsOf(f.victims),
+		Reprieved:      sr.v.sus.count + left - len(f.victims),
 		ReprievedUnits: sr.reprievedUnits(f),
 		Protected:      sr.protectedCounts(),
 		ProtectedUnits: sr.protectedUnits(),
 		Ceiling:        &ceiling,
-		Score:          &f.score,
+		Score:          &score,
+		NodesOut:       sr.nodesRuledOut(),
 	}
 	d.Message = sentence(&d)
 	return d
@@ -59,7 +65,8 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 	}
 	refs := make([]UnitRef, 0, len(top.units))
 	for _, u := range top.units {
-		refs = append(refs, refOf(&sr.s.Units[u]))
+		unit, _ := sr.unit(u)
+		refs = append(refs, refOf(unit))
 	}
 	return refs
 }
@@ -67,13 +74,17 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 // protectedUnits names units that the policy protects: those that a rule spares in spite of their priority,
 // then the ones closest to the preemptor's priority.
 func (sr *search) protectedUnits() []ProtectedUnit {
+	if from := sr.sampled; from != nil {
+		return from.root.protectedRefs(from.contest.shown.units, from.contest.judge)
+	}
 	v := sr.v
+	judge := func(u int32) Verdict { return Judge(sr.p, &sr.s.Units[u]) }
 	top := topUnits{s: sr.s, sign: -1}
 	for u := range v.sus.spared {
 		top.offer(u)
 	}
 	if v.sus.protected[RuleNotLowerPriority] == 0 {
-		return sr.protectedRefs(top.units)
+		return sr.protectedRefs(top.units, judge)
 	}
 	for _, n := range v.c.byName {
 		col := &v.c.nodes[n]
@@ -86,14 +97,16 @@ func (sr *search) protectedUnits() []ProtectedUnit {
 			}
 		}
 	}
-	return sr.protectedRefs(top.units)
+	return sr.protectedRefs(top.units, judge)
 }
 
-func (sr *search) protectedRefs(top []int32) []ProtectedUnit {
+func (sr *search) protectedRefs(top []int32, judge func(u int32) Verdict) []ProtectedUnit {
 	units := make([]ProtectedUnit, 0, len(top))
 	for _, u := range top {
-		verdict := Judge(sr.p, &sr.s.Units[u])
-		units = append(units, ProtectedUnit{UnitRef: refOf(&sr.s.Units[u]), Rule: verdict.Rule, Until: verdict.Until})
+		verdict := judge(u)
+		units = append(units, ProtectedUnit{
+			UnitRef: refOf(&sr.s.Units[u]), Rule: verdict.Rule, Until: verdict.Until, Queue: verdict.Queue,
+		})
 	}
 	return units
 }
@@ -120,10 +133,18 @@ func (t *topUnits) offer(u int32) bool {
 	return true
 }
 
+// protections counts the units that are protected, by rule.
+func (sr *search) protections() map[Rule]int {
+	if sr.sampled != nil {
+		return sr.sampled.contest.protected
+	}
+	return sr.v.sus.protected
+}
+
 // protectedCounts counts the protected units by rule.
 func (sr *search) protectedCounts() []RuleCount {
 	var rows []RuleCount
-	for rule, n := range sr.v.sus.protected {
+	for rule, n := range sr.protections() {
 		rows = append(rows, RuleCount{Rule: rule, Units: n})
 	}
 	slices.SortFunc(rows, func(a, b RuleCount) int { return cmp.Compare(a.Rule, b.Rule) })
@@ -158,6 +179,9 @@ func (sr *search) infeasible(tried bool) Decision {
 	if len(every) == 1 && m.seated < m.members {
 		sr.scarcest(t, every[0].class, &m)
 	}
+	if from := sr.sampled; from != nil && from.refused != nil {
+		m.but = from.refused.bound.sentence(from.contest)
+	}
 	d.Message = m.sentence(&d)
 	if tried {
 		d.Message = sr.withProtection(d.RetryAt, d.Message)
@@ -187,56 +211,4 @@ func (sr *search) scarcest(t *trial, class int, m *need) {
 	if m.resource != "" {
 		m.seated = min(m.seated, fewest)
 	}
-}
-
-// nodesOut counts why nodes take no member at all in the trial as it stands.
-func (sr *search) nodesOut(t *trial, every []want) []ReasonCount {
-	counts := make(map[string]int)
-	for _, n := range t.c.byName {
-		if reason, out := sr.whyOut(t, n, every); out {
-			counts[reason]++
-		}
-	}
-	rows := make([]ReasonCount, 0, len(counts))
-	for reason, n := range counts {
-		rows = append(rows, ReasonCount{Reason: reason, Nodes: n})
-	}
-	slices.SortFunc(rows, func(a, b ReasonCount) int {
-		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Reason, b.Reason))
-	})
-	return rows
-}
-
-// whyOut says why a node takes no member of any class.
-func (sr *search) whyOut(t *trial, n int32, every []want) (string, bool) {
-	if !t.c.sound[n] {
-		return "with quantities out of range", true
-	}
-	reason := ""
-	for _, w := range every {
-		c := w.class
-		short := sr.shortOf(t, c, n)
-		switch {
-		case !t.admitsNode(c, n):
-			reason = cmp.Or(reason, t.oracle.Admits(c, int(n)))
-		case short != "":
-			reason = cmp.Or(reason, "short of "+short)
-		case t.accepts(c, n):
-			return "", false
-		default:
-			reason = cmp.Or(reason, "refused by filters")
-		}
-	}
-	return reason, true
-}
-
-// shortOf names the first resource that a node has too little of.
-func (sr *search) shortOf(t *trial, class int, n int32) string {
-	free := t.freeOf(n)
-	for r, v := range t.wanted[class] {
-		if v > 0 && v > free[r] {
-			return sr.s.Resources[r]
-		}
-	}
-	return ""
 }

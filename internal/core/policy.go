@@ -11,6 +11,17 @@ const (
 	RuleNotLowerPriority Rule = "NotLowerPriority"
 	// RuleToleration protects units whose PriorityClass tolerates preemption by the preemptor's priority.
 	RuleToleration Rule = "PreemptionToleration"
+	// RuleReclaim: the unit's queue has more than its fair share, and the preemptor's does not.
+	RuleReclaim Rule = "Reclaim"
+	// RuleFairShare protects units of other queues that have no more than their fair share.
+	RuleFairShare Rule = "FairShare"
+	// RuleOverShare protects units of other queues from a preemptor whose own would have more than its fair share.
+	RuleOverShare Rule = "PreemptorOverFairShare"
+	// RuleQuota protects units without which their queue would have less than its quota.
+	RuleQuota Rule = "Quota"
+	// RulePreemptMinRuntime and RuleReclaimMinRuntime protect units that have not run long enough.
+	RulePreemptMinRuntime Rule = "PreemptMinRuntime"
+	RuleReclaimMinRuntime Rule = "ReclaimMinRuntime"
 	// RuleOwnGang protects the members of the preemptor's own PodGroup.
 	RuleOwnGang Rule = "OwnGang"
 )
@@ -23,27 +34,38 @@ type Verdict struct {
 	Rule Rule
 	// Until is the last moment of the protection, in nanoseconds since 1970; 0 where it has no end of its own.
 	Until int64
+	// Queue is the queue that the rule is a setting of, where it is one's.
+	Queue string
 }
 
 // passes reports whether the protection ends by itself.
 func (v Verdict) passes() bool { return !v.Eligible && v.Until != 0 }
 
-// Judge applies the policy of "who may be taken" to one unit (KEP-5710, "Preemption algorithm", step 1).
+// Judge applies the policy, as far as priority settles it, of "who may be taken" to one unit (KEP-5710, "Preemption algorithm", step 1).
 func Judge(p *Preemptor, u *Unit) Verdict {
 	switch {
 	case p.PodGroup != "" && u.PodGroup == p.PodGroup:
 		return Verdict{Rule: RuleOwnGang}
 	case u.Priority >= p.Priority:
 		return Verdict{Rule: RuleNotLowerPriority}
-	case u.Toleration != nil && !p.IgnoresTolerations && p.Priority < u.Toleration.Below && p.Now <= u.Toleration.Until:
-		v := Verdict{Rule: RuleToleration, Until: u.Toleration.Until}
-		if v.Until == Forever {
-			v.Until = 0
-		}
-		return v
-	default:
-		return Verdict{Eligible: true, Rule: RuleLowerPriority}
 	}
+	if v, ok := tolerates(p, u); ok {
+		return v
+	}
+	return Verdict{Eligible: true, Rule: RuleLowerPriority}
+}
+
+// tolerates reports whether a unit tolerates the preemptor's priority for now (proposal "Preemption Toleration").
+func tolerates(p *Preemptor, u *Unit) (Verdict, bool) {
+	t := u.Toleration
+	if t == nil || p.IgnoresTolerations || p.Priority >= t.Below || p.Now > t.Until {
+		return Verdict{}, false
+	}
+	v := Verdict{Rule: RuleToleration, Until: t.Until}
+	if v.Until == Forever {
+		v.Until = 0
+	}
+	return v, true
 }
 
 // suspects are the potential victims of one preemptor (KEP-5710, "Identify the list of all potential victims"):

@@ -71,7 +71,7 @@ func (e *exchange) try(more ...int32) bool {
 		e.left -= len(order) * e.effort
 		victims := bringBack(e.k, order)
 		sortByImportance(e.s, victims)
-		if sc := scoreOf(e.s, victims); better(sc, e.score) < 0 {
+		if sc := scoreOf(e.s, victims); better(sc, e.score) < 0 && e.allowed(victims) {
 			e.victims, e.score = victims, sc
 			return true
 		}

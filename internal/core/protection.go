@@ -10,10 +10,8 @@ import (
 // is no help. The more protections have ended, the more there is to take, so the moment can be halved in on.
 func (sr *search) retryAt() int64 {
 	var ends []int64
-	for u := range sr.v.sus.spared {
-		if v := Judge(sr.p, &sr.s.Units[u]); v.passes() {
-			ends = append(ends, v.Until)
-		}
+	for _, t := range sr.passing() {
+		ends = append(ends, t.verdict.Until)
 	}
 	slices.Sort(ends)
 	ends = slices.Compact(ends)
@@ -31,23 +29,49 @@ func (sr *search) retryAt() int64 {
 	return ends[lo] + 1
 }
 
-// feasibleAfter reports whether the preemptor would have room if every protection that ends by then had ended.
-func (sr *search) feasibleAfter(end int64) bool {
-	w := *sr.v
-	w.sus.spared = make(map[int32]Rule)
-	for u, rule := range sr.v.sus.spared {
-		if v := Judge(sr.p, &sr.s.Units[u]); v.passes() && v.Until <= end {
-			w.sus.count++
-		} else {
-			w.sus.spared[u] = rule
+// passing lists the units that are protected for a time only, by their number in the snapshot that was asked about.
+func (sr *search) passing() []timed {
+	if sr.sampled != nil {
+		return sr.sampled.contest.passing
+	}
+	var units []timed
+	for u := range sr.v.sus.spared {
+		if v := Judge(sr.p, &sr.s.Units[u]); v.passes() {
+			units = append(units, timed{unit: u, verdict: v})
 		}
 	}
-	w.thin()
-	then := &search{s: sr.s, p: sr.p, v: &w}
-	t := newTrial(&w, w.c.later)
+	return units
+}
+
+// root is the search among all units there are.
+func (sr *search) root() *search {
+	if sr.sampled != nil {
+		return sr.sampled.root
+	}
+	return sr
+}
+
+// feasibleAfter reports whether the preemptor would have room if every protection that ends by then had ended.
+func (sr *search) feasibleAfter(end int64) bool {
+	then := sr.root().at(end + 1)
+	t := newTrial(then.v, then.v.c.later)
 	defer t.allBack()
 	_, ok := then.insist(t)
 	return ok
+}
+
+// at is the search among all that may be taken at another time.
+func (sr *search) at(now int64) *search {
+	p, v := *sr.p, *sr.v
+	p.Now, v.p = now, &p
+	then := &search{s: sr.s, p: &p, v: &v}
+	if contested(sr.s, &p) {
+		c := newContest(&v)
+		together, beyond := c.candidates()
+		return then.sample(c, slices.Concat(together, beyond))
+	}
+	v.suspect(potentialVictims(sr.s, v.c, &p))
+	return then
 }
 
 // withProtection adds to a message what protections have to do with it.
@@ -55,37 +79,48 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 	if retryAt != 0 {
 		return sr.protectedSentence(retryAt) + "; now: " + message
 	}
-	tolerate := 0
-	for _, rule := range sr.v.sus.spared {
-		if rule == RuleToleration {
-			tolerate++
+	protected := sr.protections()
+	for _, r := range [...]struct {
+		rule      Rule
+		one, many string
+	}{
+		{RuleToleration, "unit of lower priority is protected", "units of lower priority are protected"},
+		{RulePreemptMinRuntime, "unit of lower priority is protected", "units of lower priority are protected"},
+		{RuleReclaimMinRuntime, "unit of another queue is protected", "units of other queues are protected"},
+		{RuleQuota, "unit is part of its queue's quota", "units are part of their queues' quotas"},
+		{RuleFairShare, "unit is in a queue within its fair share", "units are in queues within their fair share"},
+		{RuleOverShare, "unit of another queue is out of reach", "units of other queues are out of reach"},
+	} {
+		if n := protected[r.rule]; n > 0 {
+			message = fmt.Sprintf("%s; %s (%s)", message, verb(n, r.one, r.many), r.rule)
 		}
 	}
-	if tolerate == 0 {
-		return message
-	}
-	return fmt.Sprintf("%s; %s protected (%s)", message,
-		verb(tolerate, "unit of lower priority is", "units of lower priority are"), RuleToleration)
+	return message
 }
 
 // protectedSentence says what is protected until a moment, as in "waits until 2026-01-01T00:10:00Z, when ns/a
 // (PreemptionToleration) and 2 more units are protected no longer".
 func (sr *search) protectedSentence(retryAt int64) string {
-	first := topUnits{s: sr.s, sign: 1}
-	count := 0
-	for u := range sr.v.sus.spared {
-		if v := Judge(sr.p, &sr.s.Units[u]); v.passes() && v.Until < retryAt {
-			count++
-			first.offer(u)
+	s := sr.root().s
+	first := topUnits{s: s, sign: 1}
+	verdicts := make(map[int32]Verdict)
+	for _, t := range sr.passing() {
+		if t.verdict.Until < retryAt {
+			verdicts[t.unit] = t.verdict
+			first.offer(t.unit)
 		}
 	}
-	u := &sr.s.Units[first.units[0]]
+	u := first.units[0]
+	by := string(verdicts[u].Rule)
+	if q := verdicts[u].Queue; q != "" {
+		by += " of queue " + q
+	}
 	more := ""
-	if count > 1 {
-		more = " and " + plural(count-1, "more unit")
+	if len(verdicts) > 1 {
+		more = " and " + plural(len(verdicts)-1, "more unit")
 	}
 	return fmt.Sprintf("waits until %s, when %s (%s)%s %s protected no longer",
-		time.Unix(0, retryAt).UTC().Format(time.RFC3339), u.Key(), Judge(sr.p, u).Rule, more, verbOnly(count))
+		time.Unix(0, retryAt).UTC().Format(time.RFC3339), s.Units[u].Key(), by, more, verbOnly(len(verdicts)))
 }
 
 func verbOnly(n int) string {

@@ -72,8 +72,8 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 	return sc
 }
 
-// weight is what one unit adds to PrioritySum.
-func weight(u *Unit) int64 { return weightOf(u.Priority, len(u.Pods)) }
+// unitWeight is what one unit adds to PrioritySum.
+func unitWeight(u *Unit) int64 { return weightOf(u.Priority, len(u.Pods)) }
 
 func weightOf(priority int32, pods int) int64 {
 	return (int64(priority) + priorityOffset) * int64(pods)

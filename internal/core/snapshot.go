@@ -19,6 +19,8 @@ type Snapshot struct {
 	Leaving []Pod
 	// Budgets are the disruption budgets that pods refer to by index.
 	Budgets []Budget
+	// Queues are the queues that units and preemptors are in; nil where there are none.
+	Queues *Queues
 
 	// columns are kept by the Cluster that the snapshot belongs to; nil for a snapshot made by hand.
 	columns *columns
@@ -75,8 +77,36 @@ type Unit struct {
 	Lost int64
 	// Toleration protects the unit from low priorities for a time; nil where nothing does.
 	Toleration *Toleration
+	// Tenure is what the unit has of its queue and its gang; nil for a unit without either.
+	Tenure *Tenure
+	// Since is when the clock of min-runtimes began for the unit, in nanoseconds since 1970: when its group was
+	// first whole, or the pod was scheduled. 0 where it has not begun.
+	Since int64
+	// Running is true for a member of a gang that is running, not just placed. Others do not make a gang whole.
+	Running bool
+	// Surplus marks a member past the minCount of its gang: it goes before others of the same priority.
+	Surplus bool
+	// order breaks ties of priority, in a sample whose priorities are levels: lower ones go first.
+	order int64
 	// Pods are all pods of the unit that are running, at least one.
 	Pods []Pod
+}
+
+// Tenure is what units have of their queue and their gang. Equal ones may be shared.
+type Tenure struct {
+	// Queue is the name of the leaf queue.
+	Queue string
+	// MinCount is how many members make the gang whole, for one that is not preempted as a whole; 0 for others.
+	MinCount int32
+}
+
+// Queues are the queues as they stand at the moment of a Snapshot.
+type Queues struct {
+	Tree *Tree
+	// Shares are the queues' fair shares, by index in the tree; see [Tree.FairShares].
+	Shares []Amounts
+	// used is what runs in the queues and below them; nil to be worked out.
+	used []int64
 }
 
 // Toleration exempts a unit from preemption by low priorities (proposal "Preemption Toleration").
@@ -89,6 +119,14 @@ type Toleration struct {
 
 // Forever is the end of a protection that has none.
 const Forever = math.MaxInt64
+
+// queue is the name of the unit's leaf queue, empty for none.
+func (u *Unit) queue() string {
+	if u.Tenure == nil {
+		return ""
+	}
+	return u.Tenure.Queue
+}
 
 // Key is the unit's name for people: namespace/name.
 func (u *Unit) Key() string { return u.Namespace + "/" + u.Name }
@@ -116,6 +154,10 @@ type Preemptor struct {
 	IgnoresTolerations bool `json:"ignoresTolerations,omitempty"`
 	// Now is the time of the decision, in nanoseconds since 1970, against which protections are held.
 	Now int64 `json:"now,omitempty"`
+	// Queue is the name of the leaf queue, empty for none.
+	Queue string `json:"queue,omitempty"`
+	// MinRuntime protects victims whose queues say nothing of their own.
+	MinRuntime MinRuntime `json:"-"`
 	// PodGroup is the UID of the PodGroup that the preemptor is or belongs to. Its members are never victims.
 	PodGroup string `json:"podGroup,omitempty"`
 	// MinCount is how many of the members must be placed. Members past it are surplus: they are placed where
@@ -126,6 +168,24 @@ type Preemptor struct {
 	// Limits bound the search; nil for DefaultLimits.
 	Limits *Limits `json:"-"`
 }
+
+// MinRuntime is how long work runs before it may be taken, where no queue says otherwise.
+type MinRuntime struct {
+	// Preempt holds where units go by priority, Reclaim between queues. Both are in nanoseconds, 0 for none.
+	Preempt, Reclaim int64
+	// Resolve says whose setting counts for reclaim. The zero value is ResolveLCA.
+	Resolve ResolveMethod
+}
+
+// ResolveMethod says from which queue on the way up the min-runtime for reclaim is looked for.
+type ResolveMethod string
+
+const (
+	// ResolveLCA starts one step below the lowest common ancestor of the two leaf queues, on the victim's side.
+	ResolveLCA ResolveMethod = "LCA"
+	// ResolveQueue starts at the victim's leaf queue.
+	ResolveQueue ResolveMethod = "Queue"
+)
 
 // Limits bound the parts of the search that are bin packing: beyond them, a case in which simpler ways of
 // packing fail counts as one without room.

@@ -32,12 +32,13 @@ const (
 	refused
 )
 
+// newView is the view before anybody has been judged.
 func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	c := s.columns
 	if c == nil {
 		c = newColumns(s)
 	}
-	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), sus: potentialVictims(s, c, p)}
+	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits()}
 	if p.Limits != nil {
 		v.limits = *p.Limits
 	}
@@ -53,8 +54,13 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 		v.anyStateful = v.anyStateful || v.stateful[i]
 		v.admits[i] = make([]admission, len(s.Nodes))
 	}
-	v.thin()
 	return v
+}
+
+// suspect settles who may be taken.
+func (v *view) suspect(sus suspects) {
+	v.sus = sus
+	v.thin()
 }
 
 // sparing is the same view with further units left alone.

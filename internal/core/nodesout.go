@@ -1,0 +1,108 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// outOfRange is why an unsound node takes nothing.
+const outOfRange = "with quantities out of range"
+
+func shortOf(resource string) string { return "short of " + resource }
+
+// nodesRuledOut counts the nodes that were no choice for a preemptor that has found its place: those without room
+// for a member of any class with all potential victims gone, and those that the oracle refused when the search asked
+// about them. It asks nothing by itself: most nodes are dearer than the best, and were never worth a question.
+func (sr *search) nodesRuledOut() []ReasonCount {
+	v, counts := sr.v, make(map[string]int)
+	short := make([]int, v.dims)
+	for _, n := range v.c.byName {
+		if !v.c.sound[n] {
+			counts[outOfRange]++
+			continue
+		}
+		more := v.c.all[int(n)*v.dims:][:v.dims]
+		if v.c.top[n] >= v.sus.below || v.thinned != nil {
+			// Not all of its units may go, so the column has to tell.
+			col := v.column(n)
+			more = col.sum(col.count(v.sus.below), v.dims)
+		}
+		switch r, class := v.lacks(n, more); {
+		case class >= 0:
+			counts[v.oracle.Admits(class, int(n))]++
+		case r >= 0:
+			short[r]++
+		}
+	}
+	for r, n := range short {
+		if n > 0 {
+			counts[shortOf(sr.s.Resources[r])] = n
+		}
+	}
+	return reasonCounts(counts)
+}
+
+// lacks names, of a node on which so much more room can be made, a class that it has refused, or else a resource
+// that it is short of; both are -1 where it would take a member of some class.
+func (v *view) lacks(n int32, more []int64) (resource, class int) {
+	resource, class = -1, -1
+	room := v.freeLater(n)
+	for c, wanted := range v.wanted {
+		if v.admits[c][n] == refused {
+			class = c
+			continue
+		}
+		r := shortIn(wanted, room, more)
+		if r < 0 {
+			return -1, -1
+		}
+		resource = r
+	}
+	return resource, class
+}
+
+// nodesOut counts why nodes take no member at all in the trial as it stands.
+func (sr *search) nodesOut(t *trial, every []want) []ReasonCount {
+	counts := make(map[string]int)
+	for _, n := range t.c.byName {
+		if reason, out := sr.whyOut(t, n, every); out {
+			counts[reason]++
+		}
+	}
+	return reasonCounts(counts)
+}
+
+// reasonCounts lists counts, the largest first.
+func reasonCounts(counts map[string]int) []ReasonCount {
+	rows := make([]ReasonCount, 0, len(counts))
+	for reason, n := range counts {
+		rows = append(rows, ReasonCount{Reason: reason, Nodes: n})
+	}
+	slices.SortFunc(rows, func(a, b ReasonCount) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Reason, b.Reason))
+	})
+	return rows
+}
+
+// whyOut says why a node takes no member of any class.
+func (sr *search) whyOut(t *trial, n int32, every []want) (string, bool) {
+	if !t.c.sound[n] {
+		return outOfRange, true
+	}
+	reason, nothing := "", make([]int64, t.dims)
+	for _, w := range every {
+		c := w.class
+		short := shortIn(t.wanted[c], t.freeOf(n), nothing)
+		switch {
+		case !t.admitsNode(c, n):
+			reason = cmp.Or(reason, t.oracle.Admits(c, int(n)))
+		case short >= 0:
+			reason = cmp.Or(reason, shortOf(sr.s.Resources[short]))
+		case t.accepts(c, n):
+			return "", false
+		default:
+			reason = cmp.Or(reason, "refused by filters")
+		}
+	}
+	return reason, true
+}
