@@ -5,20 +5,21 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // groupAPI is one of the two APIs that have PodGroups.
 type groupAPI struct {
 	name string
-	// group makes a PodGroup, join has a pod name one, and conditions reads those of one.
-	group      func(groupSpec) client.Object
-	join       func(pod *corev1.Pod, group string)
-	conditions func(client.Object) []metav1.Condition
+	// group makes a PodGroup, and join has a pod name one.
+	group func(groupSpec) client.Object
+	join  func(pod *corev1.Pod, group string)
 	// memberOf is the group that a pod names, or "".
 	memberOf func(*corev1.Pod) string
 }
@@ -26,15 +27,9 @@ type groupAPI struct {
 // reprieveAPI has the PodGroups of reprieve.dev.
 func reprieveAPI() groupAPI {
 	return groupAPI{
-		name:  v1alpha1.GroupName,
-		group: func(s groupSpec) client.Object { return s.build() },
-		join:  func(pod *corev1.Pod, group string) { pod.Labels[v1alpha1.LabelPodGroup] = group },
-		conditions: func(obj client.Object) []metav1.Condition {
-			if pg, ok := obj.(*v1alpha1.PodGroup); ok {
-				return pg.Status.Conditions
-			}
-			return nil
-		},
+		name:     v1alpha1.GroupName,
+		group:    func(s groupSpec) client.Object { return s.build() },
+		join:     func(pod *corev1.Pod, group string) { pod.Labels[v1alpha1.LabelPodGroup] = group },
 		memberOf: func(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup] },
 	}
 }
@@ -47,12 +42,6 @@ func nativeAPI() groupAPI {
 		join: func(pod *corev1.Pod, group string) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 		},
-		conditions: func(obj client.Object) []metav1.Condition {
-			if pg, ok := obj.(*schedulingv1alpha2.PodGroup); ok {
-				return pg.Status.Conditions
-			}
-			return nil
-		},
 		memberOf: func(pod *corev1.Pod) string {
 			if pod.Spec.SchedulingGroup == nil {
 				return ""
@@ -60,6 +49,29 @@ func nativeAPI() groupAPI {
 			return ptr.Deref(pod.Spec.SchedulingGroup.PodGroupName, "")
 		},
 	}
+}
+
+// conditionsOf reads the conditions of a PodGroup of either API.
+func conditionsOf(obj client.Object) []metav1.Condition {
+	switch pg := obj.(type) {
+	case *v1alpha1.PodGroup:
+		return pg.Status.Conditions
+	case *schedulingv1alpha2.PodGroup:
+		return pg.Status.Conditions
+	}
+	return nil
+}
+
+// startOf reads since when minCount members run together, or nil. PodGroups of scheduling.k8s.io have no field
+// for that, and a condition in its place.
+func startOf(obj client.Object) *metav1.Time {
+	if pg, ok := obj.(*v1alpha1.PodGroup); ok {
+		return pg.Status.StartTime
+	}
+	if c := meta.FindStatusCondition(conditionsOf(obj), native.ConditionStarted); c != nil && c.Status == metav1.ConditionTrue {
+		return &c.LastTransitionTime
+	}
+	return nil
 }
 
 func groupAPIs() []groupAPI { return []groupAPI{reprieveAPI(), nativeAPI()} }

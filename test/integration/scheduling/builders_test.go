@@ -8,6 +8,7 @@ import (
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -111,7 +112,9 @@ type groupSpec struct {
 	minCount int32
 	whole    bool
 	priority string
-	template *v1alpha1.PodGroupTemplateReference
+	// finalizers keep it from going at once when it is deleted.
+	finalizers []string
+	template   *v1alpha1.PodGroupTemplateReference
 }
 
 // build makes a PodGroup of reprieve.dev, for any namespace.
@@ -161,8 +164,26 @@ func (e *env) createGroup(s groupSpec) {
 	e.t.Helper()
 	pg := e.api.group(s)
 	pg.SetNamespace(e.ns)
+	pg.SetFinalizers(s.finalizers)
 	if err := e.objects.Create(e.t.Context(), pg); err != nil {
 		e.t.Fatalf("create PodGroup %s: %v", s.name, err)
+	}
+}
+
+// removeGroup deletes a PodGroup, which is gone once it has no finalizers.
+func (e *env) removeGroup(name string) {
+	e.t.Helper()
+	if err := e.objects.Delete(e.t.Context(), e.emptyGroup(name)); err != nil {
+		e.t.Fatalf("delete PodGroup %s: %v", name, err)
+	}
+}
+
+// letGroupGo takes all finalizers off a PodGroup, if it is still there.
+func (e *env) letGroupGo(name string) {
+	ctx := context.WithoutCancel(e.t.Context())
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := e.objects.Patch(ctx, e.emptyGroup(name), patch); client.IgnoreNotFound(err) != nil {
+		e.t.Errorf("take the finalizers off PodGroup %s: %v", name, err)
 	}
 }
 

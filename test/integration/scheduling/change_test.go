@@ -122,20 +122,21 @@ func testLeaderWithAFinalizerIsDeleted(e *env) {
 	t := e.t
 	e.addNodes(4, "a")
 	e.createGroup(groupSpec{name: "g", minCount: 2})
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
 	e.create(podSpec{name: "g", group: "g", cpus: 3, change: held}.times(3)...)
 	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	t.Cleanup(func() { e.dropFinalizers("g-0", "g-1", "g-2") })
 	// Only the one that planned has heard from the framework itself.
 	leader := ""
-	for _, ev := range e.events(t.Context()) {
-		if strings.Contains(ev.Message, "nodes are available") {
-			leader = ev.InvolvedObject.Name
+	e.eventually("the one that planned has heard of it", func(ctx context.Context) string {
+		for _, ev := range e.events(ctx) {
+			if strings.Contains(ev.Message, "nodes are available") {
+				leader = ev.InvolvedObject.Name
+				return ""
+			}
 		}
-	}
-	if leader == "" {
-		t.Fatalf("nobody planned\n%s", e.dump())
-	}
+		return "nobody has"
+	})
 	e.remove(leader)
 	e.addNodes(4, "b")
 	e.waitBound("g", 2)

@@ -34,8 +34,12 @@ const (
 	countedProfile = "counted-scheduler"
 )
 
-// ownerLabel ties nodes to the test that they belong to.
-const ownerLabel = "test.reprieve.dev/owner"
+const (
+	// ownerLabel ties nodes to the test that they belong to.
+	ownerLabel = "test.reprieve.dev/owner"
+	// finalizer keeps what is being deleted, until a test lets it go.
+	finalizer = "test.reprieve.dev/hold"
+)
 
 // The PriorityClasses that all tests share.
 var priorityClasses = map[string]struct {
@@ -204,6 +208,13 @@ func newEnv(t *testing.T, api groupAPI) *env {
 		return ""
 	})
 	return e
+}
+
+// with is the same environment, for PodGroups of another API.
+func (e *env) with(api groupAPI) *env {
+	other := *e
+	other.api = api
+	return &other
 }
 
 // clear removes what would be in the way of other tests. The namespace goes in its own time.

@@ -81,6 +81,8 @@ func testGangUnderTheSecondProfile(e *env) {
 	e.waitBound("g", 3)
 }
 
+// TestPriorityClassThatComesLate is about reprieve.dev only: the API server admits no PodGroup of
+// scheduling.k8s.io whose class does not exist.
 func TestPriorityClassThatComesLate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, reprieveAPI())
@@ -109,6 +111,8 @@ func TestPriorityClassThatComesLate(t *testing.T) {
 		v1alpha1.ReasonPodsNotMatchingPriority, "m-0", "42")
 }
 
+// TestTemplateThatComesLate is about reprieve.dev only: a PodGroup of scheduling.k8s.io has a policy of its own,
+// and the API server admits none whose template does not exist.
 func TestTemplateThatComesLate(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, reprieveAPI())
@@ -172,17 +176,39 @@ func testBasicGroupIsPlacedOneByOne(e *env) {
 
 func TestPodGroupThatGoesWhileItsMembersWait(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, reprieveAPI())
+	onBothAPIs(t, testPodGroupThatGoesWhileItsMembersWait)
+}
+
+func testPodGroupThatGoesWhileItsMembersWait(e *env) {
 	e.addNodes(4, "a")
 	e.gang(groupSpec{name: "g", minCount: 2}, 2, podSpec{cpus: 3})
 	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-	if err := e.objects.Delete(t.Context(), e.emptyGroup("g")); err != nil {
-		t.Fatal(err)
-	}
+	e.removeGroup("g")
+	// The API server keeps a PodGroup of scheduling.k8s.io while it has members, unless somebody insists.
+	e.letGroupGo("g")
 	e.waitEvent("g-0", "FailedScheduling", "does not exist")
 	e.waitEvent("g-1", "FailedScheduling", "does not exist")
 	e.addNodes(4, "b")
 	e.staysUnbound("g")
 	e.createGroup(groupSpec{name: "g", minCount: 2})
 	e.waitBound("g", 2)
+}
+
+// TestPodGroupThatIsHeldStillCounts: a PodGroup that is being deleted is there until it is gone.
+func TestPodGroupThatIsHeldStillCounts(t *testing.T) {
+	t.Parallel()
+	onBothAPIs(t, testPodGroupThatIsHeldStillCounts)
+}
+
+func testPodGroupThatIsHeldStillCounts(e *env) {
+	e.addNodes(4, "a")
+	e.createGroup(groupSpec{name: "g", minCount: 2, finalizers: []string{finalizer}})
+	e.t.Cleanup(func() { e.letGroupGo("g") })
+	e.create(podSpec{name: "g", group: "g", cpus: 3}.times(2)...)
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.removeGroup("g")
+	e.staysUnbound("g")
+	e.addNodes(4, "b")
+	e.waitBound("g", 2)
+	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }

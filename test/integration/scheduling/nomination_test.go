@@ -24,7 +24,7 @@ func TestNominatedRoomIsKept(t *testing.T) {
 	}
 	each(t, cases, func(e *env, c testCase) {
 		e.addNodes(4, "a")
-		held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+		held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
 		e.createRunning(podSpec{name: "victim", cpus: 2, priority: "unrelated", change: held}.times(2)...)
 		e.t.Cleanup(func() { e.dropFinalizers("victim-0", "victim-1") })
 		e.gang(groupSpec{name: "urgent", minCount: 2, priority: c.group}, 2, podSpec{cpus: 2, priority: c.pods})
@@ -63,7 +63,7 @@ func TestHigherPriorityTakesNominatedRoom(t *testing.T) {
 func testHigherPriorityTakesNominatedRoom(e *env) {
 	t := e.t
 	e.addNodes(4, "a")
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
 	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: held}.times(2)...)
 	t.Cleanup(func() { e.dropFinalizers("victim-0", "victim-1") })
 	// The pods' own priority is above everyone's; the group's is what counts.

@@ -66,7 +66,7 @@ func TestVictimsAreTold(t *testing.T) {
 func testVictimsAreTold(e *env) {
 	t := e.t
 	e.addNodes(4, "a")
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
 	e.runningGang(groupSpec{name: "victims", minCount: 2, whole: true, priority: "low"}, 2, podSpec{cpus: 2, change: held})
 	t.Cleanup(func() { e.dropFinalizers("victims-0", "victims-1") })
 	e.gang(groupSpec{name: "urgent", minCount: 2, priority: "high"}, 2, podSpec{cpus: 1})
@@ -109,7 +109,7 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 	}
 	each(t, cases, func(e *env, arrive func(*env)) {
 		e.addNodes(2, "a", "b")
-		held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+		held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
 		e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: held}.times(2)...)
 		e.t.Cleanup(func() { e.dropFinalizers("victim-0", "victim-1") })
 		arrive(e)
@@ -151,7 +151,7 @@ func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
 func testWaitsForPodsThatLeaveAnyway(e *env) {
 	t := e.t
 	e.addNodes(2, "a", "b")
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
 	e.createRunning(podSpec{name: "leaving", cpus: 2, on: "a", change: held}, podSpec{name: "staying", cpus: 2, priority: "low", on: "b"})
 	t.Cleanup(func() { e.dropFinalizers("leaving") })
 	e.remove("leaving")
@@ -290,7 +290,8 @@ func TestPodGroupPriorityCounts(t *testing.T) {
 	})
 }
 
-// TestSinglePodsPreemptAsWithKubeScheduler: the lowest priority first, on the node where that is.
+// TestSinglePodsPreemptAsWithKubeScheduler: the lowest priority first, on the node where that is. There is no
+// PodGroup in it, so it needs no other API.
 func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, reprieveAPI())

@@ -19,7 +19,7 @@ func TestRestart(t *testing.T) {
 func testRestart(e *env) {
 	t := e.t
 	e.addNodes(4, "a", "b", "c", "d")
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{"test.reprieve.dev/hold"} }
+	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
 
 	// Waits for its last member, for a victim, and for room.
 	e.createRunning(podSpec{name: "victim", cpus: 4, priority: "low", on: "c", change: held})

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -133,13 +134,27 @@ func (e *env) nodeOf(name string) string {
 	return strings.TrimPrefix(pod.Spec.NodeName, e.ns+"-")
 }
 
+// podGroup reads a PodGroup, or returns nil if there is none.
+func (e *env) podGroup(ctx context.Context, name string) client.Object {
+	e.t.Helper()
+	pg := e.emptyGroup(name)
+	err := e.objects.Get(ctx, client.ObjectKeyFromObject(pg), pg)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		e.t.Fatalf("get PodGroup %s: %v", name, err)
+	}
+	return pg
+}
+
 // condition reads a condition of a PodGroup, or returns nil.
 func (e *env) condition(ctx context.Context, group, kind string) *metav1.Condition {
-	pg := e.emptyGroup(group)
-	if err := e.objects.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
+	pg := e.podGroup(ctx, group)
+	if pg == nil {
 		return nil
 	}
-	return meta.FindStatusCondition(e.api.conditions(pg), kind)
+	return meta.FindStatusCondition(conditionsOf(pg), kind)
 }
 
 // waitCondition waits until a condition of a PodGroup has that reason and mentions all of the phrases.
@@ -222,7 +237,7 @@ func (e *env) dump() string {
 			pod.Spec.NodeName, pod.Status.NominatedNodeName, pod.DeletionTimestamp != nil)
 	}
 	for _, pg := range e.groups(ctx) {
-		for _, c := range e.api.conditions(pg) {
+		for _, c := range conditionsOf(pg) {
 			fmt.Fprintf(&b, "  PodGroup %s: %s=%s %s: %s\n", pg.GetName(), c.Type, c.Status, c.Reason, c.Message)
 		}
 	}

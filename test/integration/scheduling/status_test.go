@@ -1,0 +1,76 @@
+package scheduling
+
+import (
+	"context"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// TestStartTime: a group starts when minCount members run together, and starts anew once they have all gone.
+func TestStartTime(t *testing.T) {
+	t.Parallel()
+	onBothAPIs(t, testStartTime)
+}
+
+func testStartTime(e *env) {
+	start := func(ctx context.Context) *metav1.Time { return startOf(e.podGroup(ctx, "g")) }
+	e.addNodes(4, "a")
+	e.createGroup(groupSpec{name: "g", minCount: 2})
+	e.create(podSpec{name: "g-0", group: "g", cpus: 2})
+	e.waitNoStart("g")
+	e.create(podSpec{name: "g-1", group: "g", cpus: 2})
+	e.waitRunning("g-0", "g-1")
+	e.eventually("the group has started", func(ctx context.Context) string {
+		if start(ctx) == nil {
+			return "it has not"
+		}
+		return ""
+	})
+	// A member that goes takes nothing from that.
+	e.remove("g-0")
+	e.waitBound("g", 1)
+	e.never("the start stays", func(ctx context.Context) string {
+		if start(ctx) == nil {
+			return "it has gone"
+		}
+		return ""
+	})
+	e.remove("g-1")
+	e.waitNoStart("g")
+}
+
+// waitNoStart waits until a PodGroup has conditions, and no start.
+func (e *env) waitNoStart(group string) {
+	e.t.Helper()
+	e.eventually("PodGroup "+group+" has not started", func(ctx context.Context) string {
+		pg := e.podGroup(ctx, group)
+		if len(conditionsOf(pg)) == 0 {
+			return "it has no status"
+		}
+		if at := startOf(pg); at != nil {
+			return "it has, at " + at.String()
+		}
+		return ""
+	})
+}
+
+func TestPodsOfAnotherPriority(t *testing.T) {
+	t.Parallel()
+	onBothAPIs(t, testPodsOfAnotherPriority)
+}
+
+func testPodsOfAnotherPriority(e *env) {
+	e.addNodes(4, "a")
+	e.createGroup(groupSpec{name: "g", minCount: 1, priority: "mid"})
+	e.createRunning(
+		podSpec{name: "same", group: "g", cpus: 1, priority: "mid"},
+		podSpec{name: "odd", group: "g", cpus: 1, priority: "low"},
+	)
+	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue,
+		v1alpha1.ReasonPodsNotMatchingPriority, "odd", "500")
+	e.remove("odd")
+	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionFalse, v1alpha1.ReasonPodsMatchingPriority)
+}
