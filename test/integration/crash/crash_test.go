@@ -1,0 +1,251 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+// points are as many, each in a part of its own of an eviction.
+const points = 20
+
+// TestCrash kills the scheduler in the middle of evictions, and has another go on.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	scheduler := c.startScheduler(t, "first", alone)
+	worlds := c.worlds(t, points)
+	var cuts []*scene
+	for i, w := range worlds {
+		p := w.spread(uint64(i), i, points)
+		p.apiServer, p.preemptorGone, p.recreated = i%5 == 4, i%2 == 1, i%3 != 0
+		if at := w.restartAt(t, p, scheduler); at != nil {
+			cuts = append(cuts, at)
+		}
+		if t.Failed() {
+			// Whatever it was, there may be no scheduler for the others.
+			return
+		}
+	}
+	verifyAll(t, worlds)
+	// Not where points have been picked.
+	if len(cuts) == points {
+		verifyVariety(t, cuts)
+	}
+}
+
+// restartAt tests a point after which the scheduler is restarted. It returns what stood when it was cut.
+func (w *world) restartAt(t *testing.T, p point, scheduler *playground.Component) (at *scene) {
+	t.Helper()
+	t.Run(p.String(), func(t *testing.T) {
+		w.explain(t, scheduler)
+		at = w.cut(t, p, scheduler)
+		if p.preemptorGone {
+			w.giveUp(t)
+		}
+		name, again := "", corev1.Pod{}
+		if p.recreated {
+			name, again = w.recreate(t, at)
+		}
+		if err := scheduler.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.verify(t, p, at)
+		if name != "" {
+			w.verifyUntouched(t, &again)
+		}
+	})
+	return at
+}
+
+// verifyVariety checks that the points were in every part of an eviction.
+func verifyVariety(t *testing.T, cuts []*scene) {
+	t.Helper()
+	parts := map[string]int{"before anything was begun": 0, "before anyone was gone": 0, "when a group was half gone": 0}
+	for _, at := range cuts {
+		switch {
+		case len(at.begun) == 0:
+			parts["before anything was begun"]++
+		case len(at.going) == 0:
+			parts["before anyone was gone"]++
+		case len(at.half) > 0:
+			parts["when a group was half gone"]++
+		}
+	}
+	for part, n := range parts {
+		if n == 0 {
+			t.Errorf("No eviction was cut %s", part)
+		}
+	}
+}
+
+// worlds makes worlds side by side, and waits until all of them are full.
+func (c *cluster) worlds(t *testing.T, n int) []*world {
+	t.Helper()
+	worlds := make([]*world, n)
+	g, ctx := errgroup.WithContext(t.Context())
+	g.SetLimit(8)
+	for i := range worlds {
+		g.Go(func() (err error) {
+			if worlds[i], err = c.newWorld(ctx, fmt.Sprintf("w%d", i)); err != nil {
+				return err
+			}
+			return worlds[i].populate(ctx)
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range worlds {
+		w.waitReady(t)
+	}
+	return worlds
+}
+
+// verify waits until what was cut has been brought to its end, and checks that nobody else had to go for it.
+func (w *world) verify(t *testing.T, p point, at *scene) {
+	t.Helper()
+	for _, half := range at.half {
+		if !slices.Contains(at.begun, half) {
+			t.Errorf("%s is half gone, and nobody could know", half)
+		}
+	}
+	// What had begun goes whole; all of it where there is somebody to go for.
+	want := w.needed()
+	if p.preemptorGone {
+		want = slices.Clone(at.going)
+		for _, name := range w.needed() {
+			if slices.Contains(at.begun, name[:strings.LastIndex(name, "-")]) && !slices.Contains(want, name) {
+				want = append(want, name)
+			}
+		}
+		slices.Sort(want)
+	}
+	w.eventually(t, "what has begun ends", func(ctx context.Context) string {
+		now, err := w.look(ctx)
+		switch {
+		case err != nil:
+			return err.Error()
+		case !p.preemptorGone && now.placed < nodeCount:
+			return now.String()
+		case !slices.Equal(now.going, want):
+			return fmt.Sprintf("going are %v, want %v", now.going, want)
+		case len(now.begun)+len(now.targets) > 0:
+			return fmt.Sprintf("%v are still on record", slices.Concat(now.begun, now.targets))
+		}
+		return ""
+	})
+	w.gone, w.over = want, true
+}
+
+// verifyAll watches that nobody goes any more in any of the worlds.
+func verifyAll(t *testing.T, worlds []*world) {
+	t.Helper()
+	never(t, "nobody else goes", func(ctx context.Context) string {
+		for _, w := range worlds {
+			if !w.over {
+				continue
+			}
+			now, err := w.look(ctx)
+			if err != nil {
+				return err.Error()
+			}
+			if !slices.Equal(now.going, w.gone) {
+				return fmt.Sprintf("%s: going are %v, want %v", w.ns, now.going, w.gone)
+			}
+		}
+		return ""
+	})
+}
+
+// recreate has a member of a group that is being preempted come back under its name, once it has gone. It returns
+// no name where none is going.
+func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
+	t.Helper()
+	i := slices.IndexFunc(at.going, func(name string) bool { return strings.HasPrefix(name, "low-") })
+	if i < 0 {
+		return "", corev1.Pod{}
+	}
+	name := at.going[i]
+	group := name[:strings.LastIndex(name, "-")]
+	var again *corev1.Pod
+	w.eventually(t, name+" comes back", func(ctx context.Context) string {
+		// As long as the old one is there, this fails.
+		if err := w.createPod(ctx, name, group, "low", 2, ""); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err.Error()
+		}
+		pods, err := w.pods(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if again = pods[name]; again == nil || again.UID == w.born[name] {
+			return "the old one is still there"
+		}
+		return ""
+	})
+	return name, *again
+}
+
+// verifyUntouched checks that nobody has done anything about a pod.
+func (w *world) verifyUntouched(t *testing.T, pod *corev1.Pod) {
+	t.Helper()
+	pods, err := w.pods(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := pods[pod.Name]
+	if now == nil || now.UID != pod.UID || now.DeletionTimestamp != nil {
+		t.Errorf("%s, which came back, has been hit: %+v", pod.Name, now)
+		return
+	}
+	for _, c := range now.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget {
+			t.Errorf("%s, which came back, is told that it goes: %s", pod.Name, c.Message)
+		}
+	}
+}
+
+// TestTakeover kills the leader in the middle of evictions, and another replica takes over.
+func TestTakeover(t *testing.T) {
+	t.Parallel()
+	const takeovers = 3
+	c := newCluster(t)
+	leader := c.startScheduler(t, "one", oneOfTwo)
+	standby := c.startScheduler(t, "two", oneOfTwo)
+	worlds := c.worlds(t, takeovers)
+	for i, w := range worlds {
+		p := w.spread(uint64(100+i), i, takeovers)
+		p.preemptorGone, p.apiServer = i == 1, i == 2
+		w.takeoverAt(t, p, leader, standby)
+		if t.Failed() {
+			return
+		}
+		leader, standby = standby, leader
+	}
+	verifyAll(t, worlds)
+}
+
+// takeoverAt tests a point after which the standby goes on, and has the old leader stand by in its place.
+func (w *world) takeoverAt(t *testing.T, p point, leader, standby *playground.Component) {
+	t.Helper()
+	t.Run(p.String(), func(t *testing.T) {
+		w.explain(t, leader)
+		w.explain(t, standby)
+		at := w.cut(t, p, leader)
+		if p.preemptorGone {
+			w.giveUp(t)
+		}
+		w.verify(t, p, at)
+		if err := leader.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,158 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/slowapi"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// point is where an eviction is cut, and what happens before anyone goes on with it.
+type point struct {
+	seed uint64
+	// write counts the writes of the eviction, from 1: the API server gets no more than those before it.
+	write int
+	// apiServer is killed as well, before the scheduler, and restarted.
+	apiServer bool
+	// preemptor is gone when the next scheduler starts: then only what has begun may still go.
+	preemptorGone bool
+	// recreated has a victim that has gone come back under its name, as a controller does it.
+	recreated bool
+}
+
+func (p point) String() string {
+	name := fmt.Sprintf("seed %d, write %d", p.seed, p.write)
+	for _, c := range []struct {
+		what string
+		is   bool
+	}{{"API server", p.apiServer}, {"preemptor gone", p.preemptorGone}, {"recreated", p.recreated}} {
+		if c.is {
+			name += ", " + c.what
+		}
+	}
+	return strings.ReplaceAll(name, " ", "_")
+}
+
+// slowest bounds how long a write takes, to the API server and back.
+const slowest = 160 * time.Millisecond
+
+// writes are those that an eviction makes at least: it nominates every member of the preemptor but the one in the
+// cycle, which the framework does; it lists what goes on every group; it marks every pod, and deletes it.
+func (w *world) writes() int { return nodeCount - 1 + len(neededGroups) + 2*len(w.needed()) }
+
+// spread returns the i-th of n points of an eviction: its write is somewhere in the i-th of n parts.
+func (w *world) spread(seed uint64, i, n int) point {
+	first, next := i*w.writes()/n, (i+1)*w.writes()/n
+	return point{seed: seed, write: 1 + first + rand.New(rand.NewPCG(seed, 4832)).IntN(next-first)}
+}
+
+// isWrite reports whether a call is one of an eviction.
+func (w *world) isWrite(call slowapi.Call) bool {
+	path, ok := strings.CutPrefix(call.Path, "/api/v1/namespaces/"+w.ns+"/pods/")
+	if ok && call.Method == http.MethodPatch && strings.HasPrefix(path, "urgent-") {
+		// Not what the framework says of a pod that waits.
+		return bytes.Contains(call.Body, []byte(`"nominatedNodeName":"`))
+	}
+	if ok {
+		return call.Method == http.MethodPatch || call.Method == http.MethodDelete
+	}
+	return call.Method == http.MethodPut && strings.Contains(call.Path, "/namespaces/"+w.ns+"/podgroups/")
+}
+
+// hold has every write of an eviction take its time, by the seed, and keeps those from the API server that come from
+// the point on. It closes the channel when that is reached.
+func (w *world) hold(p point) <-chan struct{} {
+	reached := make(chan struct{})
+	var mu sync.Mutex
+	count := 0
+	random := rand.New(rand.NewPCG(p.seed, 5710))
+	w.proxy.Set(func(call slowapi.Call) slowapi.Answer {
+		if !w.isWrite(call) {
+			return slowapi.Answer{}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		count++
+		if count == p.write {
+			close(reached)
+		}
+		if count >= p.write {
+			return slowapi.Answer{Before: slowapi.Forever}
+		}
+		return slowapi.Answer{
+			Before: time.Duration(random.Int64N(int64(slowest / 2))),
+			After:  time.Duration(random.Int64N(int64(slowest / 2))),
+		}
+	})
+	return reached
+}
+
+// keepLease has nobody take the lease over. A standby that does may be done before anyone has looked.
+func keepLease(call slowapi.Call) slowapi.Answer {
+	if call.Method != http.MethodGet && strings.Contains(call.Path, "/leases/") {
+		return slowapi.Answer{Refuse: http.StatusInternalServerError}
+	}
+	return slowapi.Answer{}
+}
+
+// cut has a preemption begin, kills the scheduler in the middle of it, and returns what stands then.
+func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *scene {
+	t.Helper()
+	random := rand.New(rand.NewPCG(p.seed, 9598))
+	reached := w.hold(p)
+	w.preempt(t)
+	select {
+	case <-reached:
+	case <-time.After(stage.Patience):
+		t.Fatal("The eviction does not come that far")
+	}
+	// Those before it are on their way to the API server then, or back, or have been answered.
+	after := time.Duration(random.Int64N(int64(slowest)))
+	time.Sleep(after)
+	if p.apiServer {
+		if err := w.run.Component(playground.APIServer).Kill(syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		// The scheduler may notice, or not.
+		time.Sleep(time.Duration(random.Int64N(int64(slowest))))
+	}
+	if err := scheduler.Kill(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	w.proxy.Set(keepLease)
+	defer w.proxy.Clear()
+	if p.apiServer {
+		if err := w.run.Component(playground.APIServer).Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.eventually(t, "what was under way has come through or not", func(context.Context) string {
+		if n := w.proxy.Active(); n > 0 {
+			return fmt.Sprintf("%d calls are under way", n)
+		}
+		return ""
+	})
+	var at *scene
+	w.eventually(t, "the API server answers", func(ctx context.Context) string {
+		var err error
+		if at, err = w.look(ctx); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	t.Logf("cut %v after the point: %v", after.Round(time.Millisecond), at)
+	if at.placed > 0 || len(at.going) == len(w.needed()) {
+		t.Fatal("There was nothing left to cut")
+	}
+	return at
+}

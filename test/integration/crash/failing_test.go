@@ -1,0 +1,165 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/test/integration/slowapi"
+)
+
+const (
+	// slowDelete is how long every delete takes.
+	slowDelete = 300 * time.Millisecond
+	// failures are how often the preemption fails at least. From the second on there is a pause before the next
+	// attempt, longer each time.
+	failures = 3
+
+	executions = "reprieve_goroutines_execution_total"
+	durations  = "reprieve_goroutines_duration_seconds"
+	operation  = `operation="preemption"`
+	failed     = `result="error"`
+	succeeded  = `result="success"`
+)
+
+// TestFailingCalls refuses the deletes of a preemption for a while, and makes them slow. Nothing is taken
+// meanwhile, what happened can be read from the scheduler's metrics and events, and nobody goes in the end for whom
+// there was no need.
+func TestFailingCalls(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	scheduler := c.startScheduler(t, "first", alone)
+	w := c.worlds(t, 1)[0]
+	w.explain(t, scheduler)
+	var allowed atomic.Bool
+	c.proxy.Set(func(call slowapi.Call) slowapi.Answer {
+		switch {
+		case call.Method != http.MethodDelete || !strings.Contains(call.Path, "/namespaces/"+w.ns+"/pods/"):
+			return slowapi.Answer{}
+		case allowed.Load():
+			return slowapi.Answer{Before: slowDelete}
+		default:
+			return slowapi.Answer{Before: slowDelete, Refuse: http.StatusForbidden}
+		}
+	})
+	begin := time.Now()
+	w.preempt(t)
+
+	c.eventually(t, "the preemption fails", func(ctx context.Context) string {
+		if n := c.scrape(ctx, t, scheduler).of(executions, operation, failed); n < failures {
+			return fmt.Sprintf("%v failures are counted, want %d", n, failures)
+		}
+		return ""
+	})
+	w.hearOfFailure(t)
+	w.checkFailures(t, c.scrape(t.Context(), t, scheduler), time.Since(begin))
+	if now, err := w.look(t.Context()); err != nil || len(now.going) > 0 {
+		t.Fatalf("%v go although every delete is refused (%v)", now.going, err)
+	}
+	resumed := time.Now()
+	// At once, in the pause before the next attempt: that one is to succeed as a whole.
+	c.eventually(t, "everything is taken back", func(ctx context.Context) string {
+		left := w.leftover(ctx)
+		allowed.Store(left == "")
+		return left
+	})
+	c.eventually(t, "the preemptor is placed", func(ctx context.Context) string {
+		now, err := w.look(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		if now.placed < nodeCount {
+			return now.String()
+		}
+		return ""
+	})
+	w.checkSuccess(t, c.scrape(t.Context(), t, scheduler), time.Since(resumed))
+	w.gone, w.over = w.needed(), true
+	verifyAll(t, []*world{w})
+}
+
+// hearOfFailure waits until an event tells the preemptor which call failed, and what the API server said.
+func (w *world) hearOfFailure(t *testing.T) {
+	t.Helper()
+	w.eventually(t, "the preemptor hears of it", func(ctx context.Context) string {
+		events, err := w.kube.CoreV1().Events(w.ns).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		seen := ""
+		for _, e := range events.Items {
+			if e.InvolvedObject.Name != "urgent" || e.Reason != "PreemptionFailed" {
+				continue
+			}
+			if strings.Contains(e.Message, "evict pod "+w.ns+"/") && strings.Contains(e.Message, "delete: refused by the test (403)") {
+				return ""
+			}
+			seen = e.Message
+		}
+		return fmt.Sprintf("of %d events none does; it hears %q", len(events.Items), seen)
+	})
+}
+
+// leftover says what is left of an attempt that has failed, or is of one that is under way.
+func (w *world) leftover(ctx context.Context) string {
+	pods, err := w.pods(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	for name, pod := range pods {
+		if node := pod.Status.NominatedNodeName; strings.HasPrefix(name, "urgent-") && node != "" {
+			return name + " is nominated for " + node
+		}
+	}
+	now, err := w.look(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	if len(now.begun)+len(now.targets) > 0 {
+		return fmt.Sprintf("%v are on record", append(now.begun, now.targets...))
+	}
+	return ""
+}
+
+// checkFailures checks what is measured of attempts that failed, all within that time.
+func (w *world) checkFailures(t *testing.T, s samples, within time.Duration) {
+	t.Helper()
+	// Each waited for the refusal of a delete, and one came after the other.
+	n, sum := s.of(durations+"_count", operation, failed), s.of(durations+"_sum", operation, failed)
+	if least := n * slowDelete.Seconds(); n < failures || sum < least || sum > within.Seconds() {
+		t.Errorf("%v failures took %v s, want at least %d, and between %v s and %v", n, sum, failures, least, within)
+	}
+	if n := s.of(executions, operation, succeeded); n != 0 {
+		t.Errorf("%v successes are counted", n)
+	}
+	// What has been taken back is there to be taken again, and nobody else is taken in its place.
+	taken, attempts := s.of("reprieve_preemption_victims_sum"), s.of("reprieve_preemption_victims_count")
+	if want := attempts * float64(len(w.needed())); attempts < failures || taken != want {
+		t.Errorf("%v preemptions took %v pods, want at least %d that took %v", attempts, taken, failures, want)
+	}
+}
+
+// checkSuccess checks what is measured when one attempt, within that time, has come through after those that failed.
+func (w *world) checkSuccess(t *testing.T, s samples, within time.Duration) {
+	t.Helper()
+	if n := s.of(executions, operation, succeeded); n != 1 {
+		t.Errorf("%v successes are counted, want 1", n)
+	}
+	if sum := s.of(durations+"_sum", operation, succeeded); sum < slowDelete.Seconds() || sum > within.Seconds() {
+		t.Errorf("The success took %v s, want between %v and %v", sum, slowDelete, within)
+	}
+	// One search for each attempt, and a gang counts as one whatever its size.
+	attempts := s.of(executions, operation)
+	if n := s.of("reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
+		t.Errorf("%v searches found whom to take, want %v as of the preemptions", n, attempts)
+	}
+	if n := s.of("reprieve_preemption_decision_seconds_count", `preemptor="gang"`); n < attempts {
+		t.Errorf("%v searches were measured, want at least %v", n, attempts)
+	}
+}

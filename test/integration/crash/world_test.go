@@ -1,0 +1,334 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const (
+	// ownerLabel ties nodes to their world.
+	ownerLabel = "test.reprieve.dev/owner"
+	nodeCount  = 4
+	nodeCPUs   = 12
+	// neededCPUs are those that what has to go has on each node.
+	neededCPUs = 9
+)
+
+// The groups that a preemption has to take, all of them, and those that it has no use for. Each has a member on
+// every node.
+var (
+	neededGroups = []string{"low-a", "low-b", "low-c", "low-d"}
+	sparedGroups = []string{"spared"}
+)
+
+// world is a namespace with nodes of its own, which are full: on each stand a member of every group, of 2 CPUs,
+// and single pods of low and of middle priority, of 1 CPU. A gang of high priority fits when everything low has
+// gone, and no sooner.
+type world struct {
+	*cluster
+	ns string
+	// born are the pods as they were at first, by name.
+	born map[string]types.UID
+	// gone are those of them that have gone when all is over, and nobody else may go.
+	gone []string
+	over bool
+}
+
+func (c *cluster) newWorld(ctx context.Context, ns string) (*world, error) {
+	w := &world{cluster: c, ns: ns}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
+	if _, err := c.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	// Pods are admitted only where the default service account exists.
+	err := wait.PollUntilContextTimeout(ctx, interval, stage.Patience, true, func(ctx context.Context) (bool, error) {
+		_, err := c.kube.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for the default service account: %w", err)
+	}
+	for i := range nodeCount {
+		room := corev1.ResourceList{
+			corev1.ResourceCPU:    *resource.NewQuantity(nodeCPUs, resource.DecimalSI),
+			corev1.ResourceMemory: resource.MustParse("64Gi"),
+			corev1.ResourcePods:   resource.MustParse("20"),
+		}
+		node := &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:   w.node(i),
+				Labels: map[string]string{ownerLabel: ns, corev1.LabelHostname: w.node(i)},
+			},
+			Status: corev1.NodeStatus{
+				Capacity: room, Allocatable: room,
+				Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.64.0.1"}},
+			},
+		}
+		if _, err := c.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// populate fills the nodes.
+func (w *world) populate(ctx context.Context) error {
+	for _, name := range slices.Concat(neededGroups, sparedGroups) {
+		priority := "low"
+		if slices.Contains(sparedGroups, name) {
+			priority = "lowish"
+		}
+		if err := w.createGroup(ctx, name, priority, v1alpha1.DisruptionModePodGroup); err != nil {
+			return err
+		}
+		for i := range nodeCount {
+			if err := w.createPod(ctx, fmt.Sprintf("%s-%d", name, i), name, priority, 2, w.node(i)); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range nodeCount {
+		for name, priority := range map[string]string{"single": "low", "mid": "mid"} {
+			if err := w.createPod(ctx, fmt.Sprintf("%s-%d", name, i), "", priority, 1, w.node(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// isNeeded reports whether a pod has to go for the preemptor.
+func isNeeded(name string) bool {
+	return strings.HasPrefix(name, "low-") || strings.HasPrefix(name, "single-")
+}
+
+// preempt creates the gang that needs the room.
+func (w *world) preempt(t *testing.T) {
+	t.Helper()
+	if err := w.createGroup(t.Context(), "urgent", "high", v1alpha1.DisruptionModePod); err != nil {
+		t.Fatal(err)
+	}
+	for i := range nodeCount {
+		if err := w.createPod(t.Context(), fmt.Sprintf("urgent-%d", i), "urgent", "high", neededCPUs, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// giveUp deletes the gang that needs the room.
+func (w *world) giveUp(t *testing.T) {
+	t.Helper()
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "urgent"}}
+	if err := w.groups.Delete(t.Context(), pg); err != nil {
+		t.Fatal(err)
+	}
+	err := w.kube.CoreV1().Pods(w.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)},
+		metav1.ListOptions{LabelSelector: v1alpha1.LabelPodGroup + "=urgent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) node(i int) string { return fmt.Sprintf("%s-%d", w.ns, i) }
+
+func (w *world) createGroup(ctx context.Context, name, priority string, mode v1alpha1.DisruptionMode) error {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: nodeCount}}
+	pg.Spec.DisruptionMode = &mode
+	pg.Spec.PriorityClassName = &priority
+	return w.groups.Create(ctx, pg)
+}
+
+func (w *world) createPod(ctx context.Context, name, group, priority string, cpus int64, node string) error {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name},
+		Spec: corev1.PodSpec{
+			SchedulerName: profile, PriorityClassName: priority,
+			// Not 0: an API server whose caller breaks off between its two steps leaves such a pod for ever.
+			TerminationGracePeriodSeconds: ptr.To[int64](1),
+			NodeSelector:                  map[string]string{ownerLabel: w.ns},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example/main:1",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI),
+				}},
+			}},
+		},
+	}
+	if group != "" {
+		pod.Labels = map[string]string{v1alpha1.LabelPodGroup: group}
+	}
+	if node != "" {
+		pod.Spec.NodeSelector[corev1.LabelHostname] = node
+	}
+	_, err := w.kube.CoreV1().Pods(w.ns).Create(ctx, pod, metav1.CreateOptions{})
+	return err
+}
+
+// waitReady waits until the world is as a preemptor is to find it.
+func (w *world) waitReady(t *testing.T) {
+	t.Helper()
+	w.eventually(t, "everything runs", func(ctx context.Context) string {
+		pods, err := w.pods(ctx)
+		if err != nil {
+			return err.Error()
+		}
+		for name, pod := range pods {
+			if pod.Status.Phase != corev1.PodRunning {
+				return name + " is " + string(pod.Status.Phase)
+			}
+		}
+		w.born = make(map[string]types.UID, len(pods))
+		for name, pod := range pods {
+			w.born[name] = pod.UID
+		}
+		return ""
+	})
+	if want := nodeCount * (len(neededGroups) + len(sparedGroups) + 2); len(w.born) != want {
+		t.Fatalf("%d pods run, want %d", len(w.born), want)
+	}
+}
+
+func (w *world) pods(ctx context.Context) (map[string]*corev1.Pod, error) {
+	list, err := w.kube.CoreV1().Pods(w.ns).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		out[list.Items[i].Name] = &list.Items[i]
+	}
+	return out, nil
+}
+
+// scene is what stands in the API at some moment.
+type scene struct {
+	// staying are the pods of the beginning that are not on their way out, going those that are, or have gone.
+	staying, going []string
+	// begun are the groups that list disrupted pods; half those of which something goes, and something stays.
+	begun, half []string
+	// placed counts the members of the preemptor that have a node.
+	placed int
+	// targets are the groups that are on record as being preempted.
+	targets []string
+}
+
+func (w *world) look(ctx context.Context) (*scene, error) {
+	pods, err := w.pods(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var groups v1alpha1.PodGroupList
+	if err := w.groups.List(ctx, &groups, client.InNamespace(w.ns)); err != nil {
+		return nil, err
+	}
+	s := &scene{}
+	for name, uid := range w.born {
+		if pod := pods[name]; pod != nil && pod.UID == uid && pod.DeletionTimestamp == nil {
+			s.staying = append(s.staying, name)
+		} else {
+			s.going = append(s.going, name)
+		}
+	}
+	slices.Sort(s.staying)
+	slices.Sort(s.going)
+	for _, pod := range pods {
+		if strings.HasPrefix(pod.Name, "urgent-") && pod.Spec.NodeName != "" {
+			s.placed++
+		}
+	}
+	for i := range groups.Items {
+		pg := &groups.Items[i]
+		if pg.Status.Disruption != nil {
+			s.begun = append(s.begun, pg.Name)
+		}
+		if meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
+			s.targets = append(s.targets, pg.Name)
+		}
+		if n := count(s.going, pg.Name+"-"); n > 0 && n < nodeCount {
+			s.half = append(s.half, pg.Name)
+		}
+	}
+	return s, nil
+}
+
+func (s *scene) String() string {
+	return fmt.Sprintf("going %v, begun %v, half %v, %d members of the preemptor placed", s.going, s.begun, s.half, s.placed)
+}
+
+func count(names []string, prefix string) int {
+	n := 0
+	for _, name := range names {
+		if strings.HasPrefix(name, prefix) {
+			n++
+		}
+	}
+	return n
+}
+
+// needed are the names of all pods that have to go for the preemptor.
+func (w *world) needed() []string {
+	return slices.Sorted(func(yield func(string) bool) {
+		for name := range maps.Keys(w.born) {
+			if isNeeded(name) && !yield(name) {
+				return
+			}
+		}
+	})
+}
+
+// explain shows, when the test has failed, what stands in the API and what a scheduler had to say of it.
+func (w *world) explain(t *testing.T, scheduler *playground.Component) {
+	t.Helper()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 10*time.Second)
+		defer cancel()
+		if now, err := w.look(ctx); err == nil {
+			t.Logf("in the end: %v", now)
+		}
+		if pods, err := w.pods(ctx); err == nil {
+			for name, pod := range pods {
+				if isNeeded(name) {
+					t.Logf("pod %s %s: %s on %q, deleted %v, finalizers %v", name, pod.UID, pod.Status.Phase, pod.Spec.NodeName, pod.DeletionTimestamp, pod.Finalizers)
+				}
+			}
+		}
+		var groups v1alpha1.PodGroupList
+		if err := w.groups.List(ctx, &groups, client.InNamespace(w.ns)); err == nil {
+			for i := range groups.Items {
+				t.Logf("PodGroup %s: %+v", groups.Items[i].Name, groups.Items[i].Status)
+			}
+		}
+		raw, err := os.ReadFile(scheduler.LogPath())
+		if err != nil {
+			t.Log(err)
+		}
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, w.ns+"/") || strings.HasPrefix(line, "E") || strings.Contains(line, "inishing") {
+				t.Log(strings.TrimSpace(line))
+			}
+		}
+	})
+}
