@@ -54,6 +54,14 @@ const (
 	ReasonUnsupported = "Unsupported"
 	// ReasonInvalidTemplate: what the PodGroup sets itself and what its template has do not go together.
 	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonQueueNotFound: the PodGroup names a Queue that does not exist.
+	ReasonQueueNotFound = "QueueNotFound"
+	// ReasonQueueNotLeaf: the PodGroup names a Queue that has others below it.
+	ReasonQueueNotLeaf = "QueueNotLeaf"
+	// ReasonQueueUnusable: the PodGroup names a Queue whose parents do not lead to the top of the tree.
+	ReasonQueueUnusable = "QueueUnusable"
+	// ReasonQueueLimit: the limit of a Queue leaves no room for the gang as a whole.
+	ReasonQueueLimit = "QueueLimit"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonPreempting: room is being made by preemption; the members wait on their nominated nodes.

@@ -9,6 +9,34 @@ import (
 // in the scheduler's configuration.
 const LabelQueue = "reprieve.dev/queue"
 
+// Types of the conditions in QueueStatus.
+const (
+	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the top of the tree.
+	ConditionQueueReady = "Ready"
+	// ConditionQuotaServed is False while the queue's quota is cut down, because it is above its parent's.
+	ConditionQuotaServed = "QuotaServed"
+	// ConditionOrphans is True while work runs that names the queue, and the queue cannot have any.
+	ConditionOrphans = "Orphans"
+)
+
+// Reasons of the conditions in QueueStatus.
+const (
+	// ReasonQueueReady: nothing is wrong with the queue.
+	ReasonQueueReady = "Ready"
+	// ReasonParentNotFound: a queue on the way to the top of the tree does not exist.
+	ReasonParentNotFound = "ParentNotFound"
+	// ReasonParentCycle: the queue is its own ancestor, or below one that is.
+	ReasonParentCycle = "ParentCycle"
+	// ReasonQuotaServed: the quota is within the parent's.
+	ReasonQuotaServed = "QuotaServed"
+	// ReasonQuotaAboveParent: the quota is above the parent's, which counts instead.
+	ReasonQuotaAboveParent = "QuotaAboveParent"
+	// ReasonHasWork: work runs that names a queue with others below it, or one that cannot be used.
+	ReasonHasWork = "HasWork"
+	// ReasonNoWork: no such work runs.
+	ReasonNoWork = "NoWork"
+)
+
 // Queue is one node of the tree by which teams share a cluster.
 //
 // +kubebuilder:object:root=true

@@ -22,6 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
 // Inputs are what the controllers work with.
@@ -51,7 +52,9 @@ type Inputs struct {
 	MalformedTolerations func(int)
 	// Recorder writes events.
 	Recorder events.EventRecorder
-	Clock    clock.PassiveClock
+	Clock    clock.WithTicker
+	// Board has the books of the queues.
+	Board *queue.Board
 }
 
 // Run runs all controllers until ctx is done, or one of them fails.
@@ -81,6 +84,7 @@ func Run(ctx context.Context, in Inputs) error {
 	in.Informers.WaitForCacheSync(ctx.Done())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return status.Start(ctx) })
+	g.Go(func() error { return NewQueueStatus(in.Client, in.Board, in.Clock).Start(ctx) })
 	for _, c := range others {
 		g.Go(func() error { return c.Start(ctx) })
 	}

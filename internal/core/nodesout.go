@@ -27,9 +27,9 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 			col := v.column(n)
 			more = col.sum(col.count(v.sus.below), v.dims)
 		}
-		switch r, class := v.lacks(n, more); {
-		case class >= 0:
-			counts[v.oracle.Admits(class, int(n))]++
+		switch r, refusal := v.lacks(n, more); {
+		case refusal != "":
+			counts[refusal]++
 		case r >= 0:
 			short[r]++
 		}
@@ -42,23 +42,28 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 	return reasonCounts(counts)
 }
 
-// lacks names, of a node on which so much more room can be made, a class that it has refused, or else a resource
-// that it is short of; both are -1 where it would take a member of some class.
-func (v *view) lacks(n int32, more []int64) (resource, class int) {
-	resource, class = -1, -1
+// lacks says why a node on which so much more room can be made takes no class: because it has refused one or, where it
+// has refused none, by a resource that it is short of. It is -1 and "" where the node would take a member of some
+// class. Of several reasons the first counts, whatever the order of the classes.
+func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
+	resource = -1
 	room := v.freeLater(n)
 	for c, wanted := range v.wanted {
 		if v.admits[c][n] == refused {
-			class = c
+			if why := v.oracle.Admits(c, int(n)); refusal == "" || why < refusal {
+				refusal = why
+			}
 			continue
 		}
 		r := shortIn(wanted, room, more)
 		if r < 0 {
-			return -1, -1
+			return -1, ""
 		}
-		resource = r
+		if resource < 0 || r < resource {
+			resource = r
+		}
 	}
-	return resource, class
+	return resource, refusal
 }
 
 // nodesOut counts why nodes take no member at all in the trial as it stands.

@@ -187,3 +187,17 @@ func (t *Tree) leaf(name string) int32 {
 	}
 	return -1
 }
+
+// Top lists the queues without a parent, by name.
+func (t *Tree) Top() []int { return indices(t.top) }
+
+// Children lists the queues right below one, by name.
+func (t *Tree) Children(i int) []int { return indices(t.nodes[i].children) }
+
+func indices(list []int32) []int {
+	out := make([]int, len(list))
+	for i, v := range list {
+		out[i] = int(v)
+	}
+	return out
+}

@@ -7,7 +7,8 @@ import (
 )
 
 // FairShares is what every queue is entitled to, by its index in the tree: of the capacity first its quota, then
-// its part of the surplus, by priority and weight, level by level; never more than its demand and its limit.
+// its part of the surplus, by priority and weight, level by level; never more than its demand and its limit. Where
+// all that siblings ask for is there, each has what it asks for.
 // Demand is what the work in each queue asks for, running and pending, its descendants' left out.
 func (t *Tree) FairShares(capacity Amounts, demand []Amounts) []Amounts {
 	wanted := t.wanted(demand)
@@ -67,6 +68,13 @@ func (d *division) among(siblings []int32, room int64) {
 		return
 	}
 	r := d.resource
+	if !d.scarce(siblings, room) {
+		// Nobody is in anybody's way, so no weight has to settle anything.
+		for _, q := range siblings {
+			d.shares[q][r] = d.cap(q)
+		}
+		return
+	}
 	// Where the quotas are more than there is, they are cut down in proportion.
 	room = d.pour(siblings, room, func(q int32) (part, most int64) {
 		quota := d.t.nodes[q].Quota[r]
@@ -84,6 +92,15 @@ func (d *division) among(siblings []int32, room int64) {
 		})
 		byPriority = byPriority[same:]
 	}
+}
+
+// scarce reports whether siblings ask for more than there is.
+func (d *division) scarce(siblings []int32, room int64) bool {
+	asked := int64(0)
+	for _, q := range siblings {
+		asked = addSaturating(asked, d.cap(q))
+	}
+	return asked > room
 }
 
 // pour raises the shares of siblings together, each in proportion to its part and up to its most, until the room is

@@ -60,6 +60,10 @@ func TestFairShares(t *testing.T) {
 			queues: []Queue{queue("a", quota(2), weight(0)), queue("b")}, capacity: 8,
 			demand: map[string]int64{"a": 8, "b": 3}, want: map[string]int64{"a": 2, "b": 3},
 		},
+		"a weight of 0 is no matter where there is enough": {
+			queues: []Queue{queue("a", weight(0)), queue("b")}, capacity: 8,
+			demand: map[string]int64{"a": 5, "b": 3}, want: map[string]int64{"a": 5, "b": 3},
+		},
 		"the surplus goes to the higher priority first": {
 			queues: []Queue{queue("a", quota(1)), queue("b", ranked(1))}, capacity: 8,
 			demand: map[string]int64{"a": 8, "b": 5}, want: map[string]int64{"a": 3, "b": 5},

@@ -37,6 +37,10 @@ type Group struct {
 	PreemptionPolicy corev1.PreemptionPolicy
 	// StartTime is when minCount members were first running together; zero if they have not been.
 	StartTime time.Time
+	// Queue is the leaf queue that the group names in its spec, or "". Labels are those of a group whose API has no
+	// queues: they may name one.
+	Queue  string
+	Labels map[string]string
 	// Disrupted are the members that a preemption of the whole group, which has begun, takes.
 	Disrupted []v1alpha1.DisruptedPod
 }
@@ -62,7 +66,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	}
 	if v := pg.APIVersion; v != "" && v != v1alpha1.SchemeGroupVersion.String() {
 		g.APIVersion, g.PodPriorities = v, pg.Spec.Priority == nil
-		g.Unsupported = pg.Annotations[AnnotationUnsupported]
+		g.Unsupported, g.Labels = pg.Annotations[AnnotationUnsupported], pg.Labels
 	}
 	if p := pg.Spec.SchedulingPolicy; p != nil && p.Gang != nil {
 		g.MinCount = int(p.Gang.MinCount)
@@ -78,6 +82,9 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	}
 	if p := pg.Spec.PreemptionPolicy; p != nil {
 		g.PreemptionPolicy = *p
+	}
+	if q := pg.Spec.QueueName; q != nil {
+		g.Queue = *q
 	}
 	if pg.Status.StartTime != nil {
 		g.StartTime = pg.Status.StartTime.Time

@@ -28,6 +28,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	nominations := p.nominations(pre, nodes, pod)
 	p.hub.timers.cancel(pre.owner)
 	if d.Outcome == core.Infeasible {
+		p.hub.turns.failed(pre.owner)
 		p.hub.evictor.Nominate(ctx, nominations)
 		if d.RetryAt != 0 {
 			p.hub.timers.set(pre.owner, time.Unix(0, d.RetryAt))
@@ -44,6 +45,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		// An empty node takes back what the pod may have been nominated to before.
 		return framework.NewPostFilterResultWithNominatedNode(""), status
 	}
+	p.hub.turns.decided(pre.owner)
 	if news {
 		p.displace(ctx, pre, nodes)
 	}

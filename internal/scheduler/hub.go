@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
 // Hub is what the plugins of all profiles in one scheduler share. Make one for each process, with [NewHub].
@@ -48,6 +49,9 @@ type Hub struct {
 	// overstated are nominations that the framework takes for more than they are.
 	overstated overstatedPods
 	metrics    *metrics.Metrics
+	// board has the books of the queues, and turns holds their work back.
+	board *queue.Board
+	turns *turns
 
 	// schedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well.
 	schedulingGroups bool
@@ -69,6 +73,8 @@ type Hub struct {
 	refused map[types.UID]*corev1.Pod
 	// failures counts evictions that have failed in a row, by preemptor.
 	failures map[owner]int
+	// atLimit are preemptors that a queue keeps waiting: by its limit, or because they cannot be in it.
+	atLimit sets.Set[owner]
 	// soon holds the gangs that are to be looked at again in a moment.
 	soon sets.Set[types.NamespacedName]
 }
@@ -87,9 +93,17 @@ func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 		refused:  make(map[types.UID]*corev1.Pod),
 		failures: make(map[owner]int),
 		soon:     sets.New[types.NamespacedName](),
+		board:    queue.NewBoard(),
+		turns:    newTurns(),
+		atLimit:  sets.New[owner](),
 	}
-	h.mirror = newMirror(h.coreGroup, h.isLeaving, h.tolerations.ofPod)
-	h.podMirror = newMirror(func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false }, h.isLeaving, h.tolerations.ofPod)
+	known := facts{
+		groupOf: h.coreGroup, isLeaving: h.isLeaving, tolerates: h.tolerations.ofPod, queueOf: h.queueOf,
+		standing: func(names []string) *queue.Standing { return h.board.Standing(names) },
+	}
+	h.mirror = newMirror(known)
+	known.groupOf = func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false }
+	h.podMirror = newMirror(known)
 	h.timers = newTimers(clock.RealClock{}, h.wake)
 	return h
 }
@@ -131,9 +145,13 @@ func (h *Hub) attach(ctx context.Context, handle framework.Framework) error {
 	if err := h.watchTolerations(classes.Informer()); err != nil {
 		return err
 	}
+	if err := h.watchNodes(handle); err != nil {
+		return err
+	}
 	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
 	h.pods = pods.Lister()
 	h.handle = handle
+	go h.takeTurns(ctx)
 	return nil
 }
 

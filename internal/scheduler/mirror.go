@@ -16,19 +16,20 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // mirror keeps the core's picture of the cluster level with the framework's snapshot, so that a decision
 // costs what has changed since the last one. Only scheduling cycles use it, which come one at a time; what
 // other goroutines have to tell it goes through [mirror.regroup].
 type mirror struct {
-	groupOf   func(types.NamespacedName) (core.Group, bool)
-	isLeaving func(*corev1.Pod) bool
-	// tolerates is a pod's own toleration.
-	tolerates  func(*corev1.Pod) *core.Toleration
+	facts      facts
 	budgets    *budgetIndex
 	cluster    *core.Cluster
 	dimensions dimensions
+	// tenures has every tenure that units have, so that equal ones are shared.
+	tenures map[core.Tenure]*core.Tenure
 	// listed is the snapshot's list as it was last; nodes are its entries by name.
 	listed []listedNode
 	nodes  map[string]listedNode
@@ -49,10 +50,24 @@ type listedNode struct {
 	generation int64
 }
 
-// newMirror makes an empty mirror. groupOf finds the group that pods name, as the core knows it; isLeaving
-// tells which pods are on their way out, and tolerates what pods without a group tolerate.
-func newMirror(groupOf func(types.NamespacedName) (core.Group, bool), isLeaving func(*corev1.Pod) bool, tolerates func(*corev1.Pod) *core.Toleration) *mirror {
-	return &mirror{groupOf: groupOf, isLeaving: isLeaving, tolerates: tolerates, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string]()}
+// facts are what a mirror has to be told of pods and queues.
+type facts struct {
+	// groupOf finds the group that pods name, as the core knows it.
+	groupOf func(types.NamespacedName) (core.Group, bool)
+	// isLeaving tells which pods are on their way out.
+	isLeaving func(*corev1.Pod) bool
+	// tolerates is a pod's own toleration, and queueOf its own queue: they count where it has no group.
+	tolerates func(*corev1.Pod) *core.Toleration
+	queueOf   func(*corev1.Pod) string
+	// standing is how the queues stand, in some resources; nil where there are none.
+	standing func(names []string) *queue.Standing
+}
+
+// newMirror makes an empty mirror.
+func newMirror(f facts) *mirror {
+	return &mirror{
+		facts: f, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), tenures: make(map[core.Tenure]*core.Tenure),
+	}
 }
 
 // regroup notes that a PodGroup has changed. Any goroutine may call it.
@@ -130,6 +145,11 @@ func (m *mirror) level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBu
 			return fmt.Errorf("node %s: %w", info.Node().Name, err)
 		}
 	}
+	if s := m.facts.standing(m.cluster.Resources()); s != nil {
+		m.cluster.SetQueues(s.Tree, s.Shares)
+	} else {
+		m.cluster.SetQueues(nil, nil)
+	}
 	return nil
 }
 
@@ -139,6 +159,7 @@ func (m *mirror) reset(infos []fwk.NodeInfo) {
 	m.cluster = core.NewCluster(m.dimensions.names())
 	m.budgets = newBudgetIndex()
 	m.listed, m.nodes = nil, make(map[string]listedNode, len(infos))
+	clear(m.tenures)
 }
 
 // changed are the nodes that are new, or not what they were.
@@ -225,7 +246,7 @@ func (m *mirror) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*cor
 			Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 			Request: m.dimensions.amounts(pi.CalculateResource().Resource, 1), Start: nanos(startOf(pod)), Ref: pi,
 		}
-		if m.isLeaving(pod) {
+		if m.facts.isLeaving(pod) {
 			state.Leaving = append(state.Leaving, cp)
 			continue
 		}
@@ -237,23 +258,38 @@ func (m *mirror) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*cor
 
 // running makes a pod part of its unit.
 func (m *mirror) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) core.RunningPod {
-	rp := core.RunningPod{Pod: cp, Priority: ownPriority(pod)}
-	key, ok := gang.GroupOf(pod)
-	if !ok {
-		rp.Toleration = m.tolerates(pod)
-		return rp
-	}
-	g, ok := groups[key]
-	if !ok {
-		if found, ok := m.groupOf(key); ok {
-			g = &found
+	rp := core.RunningPod{Pod: cp, Priority: ownPriority(pod), Running: pod.Status.Phase == corev1.PodRunning}
+	if key, ok := gang.GroupOf(pod); ok {
+		g, known := groups[key]
+		if !known {
+			if found, ok := m.facts.groupOf(key); ok {
+				g = &found
+				g.Tenure = m.tenure(g.Tenure)
+			}
+			groups[key] = g
 		}
-		groups[key] = g
+		rp.Group = g
 	}
-	if rp.Group = g; g == nil {
-		rp.Toleration = m.tolerates(pod)
+	if rp.Group == nil {
+		rp.Toleration = m.facts.tolerates(pod)
+		rp.Since = nanos(preemptiontoleration.ScheduledAt(pod))
+		if q := m.facts.queueOf(pod); q != "" {
+			rp.Tenure = m.tenure(&core.Tenure{Queue: q})
+		}
 	}
 	return rp
+}
+
+// tenure shares equal tenures.
+func (m *mirror) tenure(t *core.Tenure) *core.Tenure {
+	if t == nil {
+		return nil
+	}
+	if known, ok := m.tenures[*t]; ok {
+		return known
+	}
+	m.tenures[*t] = t
+	return t
 }
 
 // unresolved is the priority of a group as long as its own is not known: nobody may take from it.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
 // theatre is a cluster that changes at random, with the framework's own cache and snapshot.
@@ -46,11 +47,19 @@ func newTheatre(rt *rapid.T) *theatre {
 }
 
 func (th *theatre) mirror() *mirror {
-	return newMirror(func(key types.NamespacedName) (core.Group, bool) {
-		g, ok := th.groups[key]
-		return g, ok
-	}, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }, tolerateNothing)
+	return newMirror(facts{
+		groupOf: func(key types.NamespacedName) (core.Group, bool) {
+			g, ok := th.groups[key]
+			return g, ok
+		},
+		isLeaving: func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil },
+		tolerates: tolerateNothing, queueOf: inNoQueue, standing: noQueues,
+	})
 }
+
+func inNoQueue(*corev1.Pod) string { return "" }
+
+func noQueues([]string) *queue.Standing { return nil }
 
 func tolerateNothing(*corev1.Pod) *core.Toleration { return nil }
 
@@ -213,8 +222,10 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
 	reads := 0
-	m := newMirror(func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false },
-		func(*corev1.Pod) bool { reads++; return false }, tolerateNothing)
+	m := newMirror(facts{
+		groupOf:   func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false },
+		isLeaving: func(*corev1.Pod) bool { reads++; return false }, tolerates: tolerateNothing, queueOf: inNoQueue, standing: noQueues,
+	})
 	cache, snapshot := internalcache.New(t.Context(), nil, false), internalcache.NewEmptySnapshot()
 	level := func() int {
 		t.Helper()

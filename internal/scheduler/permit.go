@@ -17,6 +17,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 	g := p.hub.gangOf(pod)
 	if g == nil {
 		p.hub.awaited.forget(p.hub.ownerOf(pod))
+		p.hub.turns.decided(p.hub.ownerOf(pod))
 		return nil
 	}
 	if complete := p.hub.registry.Reserve(g.Key, pod.UID, node); complete {

@@ -22,7 +22,9 @@ type preemptor struct {
 	owner owner
 	uid   types.UID
 	// group is the PodGroup that the pod or gang belongs to, or nil.
-	group    *gang.Group
+	group *gang.Group
+	// queue is the name of the leaf queue, or "".
+	queue    string
 	priority int32
 	never    bool
 	// minCount is how many more members have to be placed.
@@ -38,6 +40,7 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 		owner:    owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}},
 		uid:      pod.UID,
 		group:    g,
+		queue:    p.hub.queueOf(pod),
 		priority: p.hub.priorityOf(pod),
 		never:    p.neverPreempts(g, pod),
 		minCount: 1,
@@ -62,6 +65,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		pods:     pending,
 	}
 	if len(pending) > 0 {
+		pre.queue = p.hub.queueOf(pending[0])
 		pre.priority = p.hub.priorityOf(pending[0])
 		pre.never = p.neverPreempts(g, pending...)
 	}
@@ -151,8 +155,12 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []class) *core.Preemptor
 	}
 	input := &core.Preemptor{
 		Namespace: pre.owner.Namespace, Name: pre.owner.Name, UID: string(pre.uid), Gang: pre.owner.gang,
-		Priority: pre.priority, Never: pre.never, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
+		Queue: pre.queue, Priority: pre.priority, Never: pre.never, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
 		IgnoresTolerations: !*p.args.PreemptionToleration,
+		MinRuntime: core.MinRuntime{
+			Preempt: int64(p.args.PreemptMinRuntime.Duration), Reclaim: int64(p.args.ReclaimMinRuntime.Duration),
+			Resolve: core.ResolveMethod(*p.args.ReclaimResolveMethod),
+		},
 		Limits: &core.Limits{
 			PackingMembers: int(*p.args.Search.PackingMembers), PackingNodes: int(*p.args.Search.PackingNodes),
 			PackingSteps: int(*p.args.Search.PackingSteps),

@@ -21,14 +21,20 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if _, ok := p.hub.groupOf(pod); ok && p.hub.group(pod) == nil {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
+	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
+		p.hub.turns.failed(p.hub.ownerOf(pod))
+		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+	}
 	pre := p.podPreemptor(pod)
 	made, err := p.decide(ctx, pre)
 	if err != nil {
 		p.count(&pre, metrics.Broken)
+		p.hub.turns.failed(pre.owner)
 		return nil, fwk.AsStatus(err)
 	}
 	if made.decision.Outcome == core.Fits {
 		p.measure(made)
+		p.hub.turns.failed(pre.owner)
 		if p.hub.hush() {
 			// The framework kept room for a nomination that overstates its priority.
 			p.hub.activate(pod)

@@ -51,6 +51,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 
 // preFilterSingle lets Filter look only where seats are kept at all.
 func (p *Plugin) preFilterSingle(state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
+	}
 	if p.hub.seats.empty() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
@@ -80,9 +83,16 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: msg})
 		return nil, fwk.NewStatus(fwk.Unschedulable, msg)
 	}
+	if v := p.hub.withinLimits(&pre); v != (gang.Verdict{}) {
+		p.hub.waitsForQueue(pre.owner)
+		p.hub.turns.failed(pre.owner)
+		p.hub.registry.SetVerdict(g.Key, v)
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
+	}
 	made, err := p.decide(ctx, pre)
 	if err != nil {
 		p.count(&pre, metrics.Broken)
+		p.hub.turns.failed(pre.owner)
 		return nil, fwk.AsStatus(err)
 	}
 	d := &made.decision
@@ -93,6 +103,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	nodes := placements(d)
 	p.nominate(ctx, &pre, nodes)
 	p.hub.awaited.forget(pre.owner)
+	p.hub.turns.decided(pre.owner)
 	p.hub.registry.SetPlan(g.Key, nodes)
 	if pre.minCount > 0 {
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})

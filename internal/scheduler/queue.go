@@ -37,6 +37,9 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 		// It is held back whatever is said here; leadership is for those who can go.
 		return nil
 	}
+	if p.hub.waitsForTurn(pod) {
+		return gated(holdForTurn)
+	}
 	switch a := p.hub.registry.Admit(key, pod.UID, p.hub.canLead(&members)); a {
 	case gang.AdmitPlanned, gang.AdmitLeader:
 		return nil
@@ -49,8 +52,14 @@ func (p *Plugin) preEnqueueSingle(pod *corev1.Pod) *fwk.Status {
 	if p.hub.isEvictingFor(pod.UID) {
 		return gated(string(gang.HoldForEviction))
 	}
+	if p.hub.entersQueue(pod) && p.hub.waitsForTurn(pod) {
+		return gated(holdForTurn)
+	}
 	return nil
 }
+
+// holdForTurn is why work of a queue is not tried yet.
+const holdForTurn = "other work of the queues comes first"
 
 // gate looks at a group and its members as they are now.
 func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
@@ -60,6 +69,11 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	}
 	members := h.lister.Members(key)
 	verdict := gang.Gate(key, g, &members)
+	if verdict == (gang.Verdict{}) && h.board.Used() && g != nil {
+		if verdict = h.board.Check(h.queueOfGroup(g)); verdict != (gang.Verdict{}) {
+			h.waitsForQueue(owner{gang: true, NamespacedName: key})
+		}
+	}
 	return g, members, verdict
 }
 
@@ -114,6 +128,9 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 
 // speaks reports whether it is this pod that is tried again on behalf of itself or its gang.
 func (p *Plugin) speaks(pod *corev1.Pod) bool {
+	if p.hub.board.Used() && p.hub.turns.holds(p.hub.ownerOf(pod)) {
+		return false
+	}
 	key, ok := p.hub.groupOf(pod)
 	if !ok || p.hub.gangOf(pod) == nil {
 		return !p.hub.isEvictingFor(pod.UID)

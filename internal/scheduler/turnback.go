@@ -36,6 +36,12 @@ func (a *assumedPods) has(uid types.UID) bool {
 	return a.uids.Has(uid)
 }
 
+func (a *assumedPods) list() []types.UID {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.uids.UnsortedList()
+}
+
 // turnBack sends a victim that waits at Permit or in PreBind back to the queue: it has not started anywhere, so
 // nothing has to be deleted. It reports false for one that is bound, or is being bound.
 func (p *Plugin) turnBack(victim *corev1.Pod) bool {

@@ -46,7 +46,9 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	var holds []core.Hold
 	for name, pods := range v.held {
 		for _, pi := range pods {
-			holds = append(holds, core.Hold{Node: name, Request: m.dimensions.amounts(pi.CalculateResource().Resource, 1)})
+			holds = append(holds, core.Hold{
+				Node: name, Request: m.dimensions.amounts(pi.CalculateResource().Resource, 1), Queue: p.hub.queueOf(pi.GetPod()),
+			})
 		}
 	}
 	v.snapshot = m.cluster.Snapshot(holds...)
@@ -122,6 +124,13 @@ func (h *Hub) coreGroup(key types.NamespacedName) (core.Group, bool) {
 	}
 	if g.Priority != nil {
 		out.Priority = *g.Priority
+	}
+	t := core.Tenure{Queue: h.queueOfGroup(g)}
+	if !g.Whole {
+		t.MinCount = int32(g.MinCount)
+	}
+	if t != (core.Tenure{}) {
+		out.Tenure, out.Since = &t, nanos(g.StartTime)
 	}
 	return out, true
 }

@@ -21,6 +21,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		return
 	}
 	h.mirror.regroup(key)
+	h.chargeGroup(key)
 	g, ok := h.groups.Group(key)
 	if ok {
 		h.disrupted(key, g.Disrupted)
@@ -58,6 +59,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 		h.memberLeft(oldKey, after)
 	}
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
+		h.board.Forget(after.UID)
 		h.podLeft(after)
 		return
 	}
@@ -68,6 +70,8 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 // podChanged follows members onto their nodes. One that has just come forward may be what its gang lacked.
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.seeNomination(pod)
+	// A pod that is assumed no more has to be known as placed by then.
+	h.charge(pod)
 	if pod.Spec.NodeName != "" {
 		h.assumed.remove(pod.UID)
 		h.seats.take(pod.UID)
@@ -95,6 +99,7 @@ func (h *Hub) podDeleted(obj any) {
 		return
 	}
 	h.leaving.gone(pod.UID, h.clock.Now())
+	h.board.Forget(pod.UID)
 	h.departed(pod.UID)
 	h.podLeft(pod)
 }
@@ -115,6 +120,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	own := owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
 	h.awaited.forget(own)
 	h.timers.cancel(own)
+	h.turns.forget(own)
 	h.mu.Lock()
 	delete(h.failures, own)
 	h.mu.Unlock()
@@ -152,6 +158,7 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	h.registry.Drop(key)
 	h.awaited.forget(o)
 	h.timers.cancel(o)
+	h.turns.forget(o)
 	h.keep(o, nil)
 	h.mu.Lock()
 	delete(h.failures, o)

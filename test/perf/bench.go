@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -59,7 +60,7 @@ func (b *bench) ask(ctx context.Context, args ...string) (string, error) {
 }
 
 // runOnce runs a row for the nth time and reads what it has left. A workload that fails is no error: it has no
-// figures, or says how far it came.
+// figures, or says how far it came. Where it takes the process with it, the sides after it get one of their own.
 func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures, error) {
 	dir := filepath.Join(b.outDir, r.name, fmt.Sprint(n))
 	if err := os.RemoveAll(dir); err != nil {
@@ -68,23 +69,60 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	output, err := os.Create(filepath.Join(dir, "output.txt"))
+	ctx, cancel := context.WithTimeout(ctx, rowCap)
+	defer cancel()
+	for sides := b.order(n); len(sides) > 0; {
+		died, err := b.runSides(ctx, r, sides, dir)
+		if err != nil {
+			return nil, err
+		}
+		figures, err := readFigures(dir, r.name)
+		if err != nil || !died || ctx.Err() != nil {
+			return figures, err
+		}
+		sides = after(sides, figures)
+	}
+	return readFigures(dir, r.name)
+}
+
+// order is the order of the sides in the nth run. Every other run has them the other way round, as the second of a
+// process has its heap and the disk in another state than the first.
+func (b *bench) order(n int) []string {
+	sides := slices.Clone(b.sides)
+	if n%2 == 0 {
+		slices.Reverse(sides)
+	}
+	return sides
+}
+
+// after are the sides that a process did not come to before it died: those after the ones that it measured or, where
+// it measured none, after the first.
+func after(sides []string, measured map[string]*figures) []string {
+	for i, side := range slices.Backward(sides) {
+		if measured[side].Wanted > 0 {
+			return sides[i+1:]
+		}
+	}
+	return sides[1:]
+}
+
+// runSides runs some sides of a row in one process, and reports whether it died.
+func (b *bench) runSides(ctx context.Context, r *row, sides []string, dir string) (died bool, err error) {
+	output, err := os.OpenFile(filepath.Join(dir, "output.txt"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	// A run that is stopped cannot clear up after itself.
 	tmp, err := os.MkdirTemp("", "perf-")
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, rowCap)
-	defer cancel()
-	cmd := b.command(ctx, r, n, dir)
+	cmd := b.command(ctx, r, sides, dir)
 	cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
 	cmd.Stdout, cmd.Stderr = output, output
 	err = cmd.Run()
 	if err := errors.Join(output.Close(), os.RemoveAll(tmp)); err != nil {
-		return nil, err
+		return false, err
 	}
 	var failed *exec.ExitError
 	switch {
@@ -93,21 +131,16 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	case errors.As(err, &failed):
 		fmt.Fprintf(b.stderr, "%s: %v, see %s\n", r.name, err, dir)
 	case err != nil:
-		return nil, fmt.Errorf("run %s: %w", r.name, err)
+		return false, fmt.Errorf("run %s: %w", r.name, err)
 	}
-	return readFigures(dir, r.name)
+	return err != nil, nil
 }
 
-// command is one run of a row. Every other run has the sides the other way round, as the second of a process
-// has its heap and the disk in another state than the first.
-func (b *bench) command(ctx context.Context, r *row, n int, dir string) *exec.Cmd {
-	sides := strings.Join(b.sides, ",")
-	if n%2 == 0 && len(b.sides) == 2 {
-		sides = b.sides[1] + "," + b.sides[0]
-	}
+// command is one run of some sides of a row.
+func (b *bench) command(ctx context.Context, r *row, sides []string, dir string) *exec.Cmd {
 	args := []string{
 		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=0",
-		"-perf-scheduling-label-filter=" + r.name + "," + b.size, "-sides=" + sides, "-data-items-dir=" + dir,
+		"-perf-scheduling-label-filter=" + r.name + "," + b.size, "-sides=" + strings.Join(sides, ","), "-data-items-dir=" + dir,
 	}
 	if b.profile {
 		args = append(args, "-measured-cpuprofile-dir="+dir)

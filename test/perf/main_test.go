@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,11 +125,37 @@ func TestSelectRows(t *testing.T) {
 	}
 }
 
+// TestSidesThatAreLeft are those that get another process when one has died.
+func TestSidesThatAreLeft(t *testing.T) {
+	both := []string{upstream, reprieve}
+	tests := map[string]struct {
+		sides    []string
+		measured string
+		want     []string
+	}{
+		"the first had been measured":    {sides: both, measured: upstream, want: []string{reprieve}},
+		"the first had not been either":  {sides: both, want: []string{reprieve}},
+		"the last had been measured too": {sides: both, measured: reprieve, want: nil},
+		"the only one":                   {sides: []string{reprieve}, want: nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			figures := map[string]*figures{upstream: {}, reprieve: {}}
+			if tt.measured != "" {
+				figures[tt.measured].Wanted = 1
+			}
+			if got := after(tt.sides, figures); !slices.Equal(got, tt.want) {
+				t.Errorf("left are %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestCommandTurnsSidesRound has every other run start with the other side.
 func TestCommandTurnsSidesRound(t *testing.T) {
 	b := &bench{binary: "throughput.test", size: sizeSmall, sides: []string{upstream, reprieve}}
 	for n, want := range map[int]string{1: "-sides=upstream,reprieve", 2: "-sides=reprieve,upstream", 3: "-sides=upstream,reprieve"} {
-		cmd := b.command(t.Context(), &row{name: "gangs"}, n, "out")
+		cmd := b.command(t.Context(), &row{name: "gangs"}, b.order(n), "out")
 		if got := strings.Join(cmd.Args, " "); !strings.Contains(got, want) {
 			t.Errorf("run %d: %s, want %s in it", n, got, want)
 		}

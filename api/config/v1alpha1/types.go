@@ -42,6 +42,39 @@ type ReprieveArgs struct {
 	// Example: false
 	PreemptionToleration *bool `json:"preemptionToleration,omitempty"`
 
+	// queueLabelKey is the label by which a Pod without a PodGroup, or a PodGroup of an API without queues, names
+	// its leaf Queue.
+	//
+	// Default: reprieve.dev/queue
+	//
+	// Example: kai.scheduler/queue
+	QueueLabelKey *string `json:"queueLabelKey,omitempty"`
+
+	// preemptMinRuntime is how long work runs before it may be preempted by priority, where no Queue on the way up
+	// from its own says otherwise. It protects work of no Queue as well. Between 0s and 99999h.
+	//
+	// Default: 0s
+	//
+	// Example: 5m
+	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
+
+	// reclaimMinRuntime is how long work runs before another Queue may reclaim its room, where no Queue on the way
+	// up says otherwise. Between 0s and 99999h.
+	//
+	// Default: 0s
+	//
+	// Example: 15m
+	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
+
+	// reclaimResolveMethod says from where on the way up reclaimMinRuntime is looked for: LCA starts one step below
+	// the lowest common ancestor of the two leaf Queues, on the victim's side, so that a setting bears on siblings
+	// only; Queue starts at the victim's leaf.
+	//
+	// Default: LCA
+	//
+	// Example: Queue
+	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
+
 	// gang says how long the steps of placing a gang may take.
 	Gang GangArgs `json:"gang,omitempty"`
 
@@ -51,6 +84,16 @@ type ReprieveArgs struct {
 	// search bounds the parts of the victim search whose cost grows faster than the cluster.
 	Search SearchArgs `json:"search,omitempty"`
 }
+
+// ResolveMethod says from which Queue on the way up a setting is looked for.
+type ResolveMethod string
+
+const (
+	// ResolveLCA starts one step below the lowest common ancestor, on the victim's side.
+	ResolveLCA ResolveMethod = "LCA"
+	// ResolveQueue starts at the victim's leaf Queue.
+	ResolveQueue ResolveMethod = "Queue"
+)
 
 // GangArgs are the times of placing a gang.
 type GangArgs struct {

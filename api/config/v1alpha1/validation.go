@@ -5,8 +5,12 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
+
+// longestMinRuntime is as long as a Queue's can be.
+const longestMinRuntime = 99999 * time.Hour
 
 // Validate says what is wrong with arguments whose defaults are filled in, each error with the path of its field.
 func Validate(args *ReprieveArgs) field.ErrorList {
@@ -16,6 +20,14 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	}
 	if args.Kind != Kind {
 		errs = append(errs, field.NotSupported(field.NewPath("kind"), args.Kind, []string{Kind}))
+	}
+	for _, msg := range validation.IsQualifiedName(*args.QueueLabelKey) {
+		errs = append(errs, field.Invalid(field.NewPath("queueLabelKey"), *args.QueueLabelKey, msg))
+	}
+	errs = append(errs, duration(field.NewPath("preemptMinRuntime"), args.PreemptMinRuntime, 0, longestMinRuntime)...)
+	errs = append(errs, duration(field.NewPath("reclaimMinRuntime"), args.ReclaimMinRuntime, 0, longestMinRuntime)...)
+	if m := *args.ReclaimResolveMethod; m != ResolveLCA && m != ResolveQueue {
+		errs = append(errs, field.NotSupported(field.NewPath("reclaimResolveMethod"), m, []ResolveMethod{ResolveLCA, ResolveQueue}))
 	}
 	gang := field.NewPath("gang")
 	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, 24*time.Hour)...)

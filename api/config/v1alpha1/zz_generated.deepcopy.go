@@ -53,6 +53,26 @@ func (in *ReprieveArgs) DeepCopyInto(out *ReprieveArgs) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.QueueLabelKey != nil {
+		in, out := &in.QueueLabelKey, &out.QueueLabelKey
+		*out = new(string)
+		**out = **in
+	}
+	if in.PreemptMinRuntime != nil {
+		in, out := &in.PreemptMinRuntime, &out.PreemptMinRuntime
+		*out = new(v1.Duration)
+		**out = **in
+	}
+	if in.ReclaimMinRuntime != nil {
+		in, out := &in.ReclaimMinRuntime, &out.ReclaimMinRuntime
+		*out = new(v1.Duration)
+		**out = **in
+	}
+	if in.ReclaimResolveMethod != nil {
+		in, out := &in.ReclaimResolveMethod, &out.ReclaimResolveMethod
+		*out = new(ResolveMethod)
+		**out = **in
+	}
 	in.Gang.DeepCopyInto(&out.Gang)
 	in.Retry.DeepCopyInto(&out.Retry)
 	in.Search.DeepCopyInto(&out.Search)

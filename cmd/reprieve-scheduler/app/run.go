@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	restclient "k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -114,6 +115,8 @@ type parts struct {
 	// evicted is told of the groups that an eviction has done with.
 	evicted *controller.Trigger
 	metrics *metrics.Metrics
+	// queuesTold reports whether all queues are known that there were at the start.
+	queuesTold toolscache.InformerSynced
 }
 
 // assemble makes the parts; nothing runs yet.
@@ -162,6 +165,9 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		p.executor.FindGroups(p.source)
 	}
 	p.hub.Measure(measured)
+	if p.queuesTold, err = controller.FollowQueues(ctx, p.cache, p.hub); err != nil {
+		return nil, err
+	}
 	return p, nil
 }
 
@@ -190,7 +196,7 @@ func (p *parts) groupsSynced(ctx context.Context) bool {
 	for _, groups := range p.sources {
 		synced = synced && groups.WaitForSync(ctx)
 	}
-	return synced
+	return synced && toolscache.WaitForCacheSync(ctx.Done(), p.queuesTold)
 }
 
 // start fills the cache, and has the controllers run once sched does.
@@ -209,7 +215,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	inputs := controller.Inputs{
 		Client: p.client, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
-		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, Clock: clock.RealClock{}, Evicted: p.evicted,
+		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, Clock: clock.RealClock{}, Evicted: p.evicted, Board: p.hub.Board(),
 		MalformedTolerations: p.metrics.Malformed,
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)

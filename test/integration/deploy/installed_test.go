@@ -33,6 +33,7 @@ func TestInstalled(t *testing.T) {
 			"a pod takes a port from a pod":         testPorts,
 			"volumes are bound":                     testVolumes,
 			"devices are allocated":                 testDevices,
+			"queues have a status":                  testQueues,
 			"a pod that does not fit is told again": testRetry,
 			"the endpoints":                         testEndpoints,
 			"the admission policies":                testAdmission,

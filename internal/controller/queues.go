@@ -1,0 +1,52 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// QueueFollower is told of Queues, from the informer's goroutine. It must not change them.
+type QueueFollower interface {
+	QueueSet(q *v1alpha1.Queue)
+	QueueDeleted(name string)
+}
+
+// FollowQueues hooks into c, which must not have been started yet, and tells a follower of every Queue that comes,
+// changes its spec, or goes. The result reports whether it has been told of all that there were at the start.
+func FollowQueues(ctx context.Context, c cache.Cache, f QueueFollower) (toolscache.InformerSynced, error) {
+	informer, err := c.GetInformer(ctx, &v1alpha1.Queue{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("watch Queues: %w", err)
+	}
+	handler, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if q, ok := obj.(*v1alpha1.Queue); ok {
+				f.QueueSet(q)
+			}
+		},
+		UpdateFunc: func(oldObj, newObj any) {
+			before, ok1 := oldObj.(*v1alpha1.Queue)
+			after, ok2 := newObj.(*v1alpha1.Queue)
+			if ok1 && ok2 && (before.UID != after.UID || before.Generation != after.Generation) {
+				f.QueueSet(after)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if d, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
+				obj = d.Obj
+			}
+			if q, ok := obj.(*v1alpha1.Queue); ok {
+				f.QueueDeleted(q.Name)
+			}
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch Queues: %w", err)
+	}
+	return handler.HasSynced, nil
+}

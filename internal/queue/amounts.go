@@ -1,0 +1,75 @@
+package queue
+
+import (
+	"maps"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// Amounts are quantities by resource, in the scheduler's units: milli for CPU, bytes for memory, pieces for all
+// else. Pods count as one of the resource pods.
+type Amounts map[corev1.ResourceName]int64
+
+// AmountsOf reads a ResourceList.
+func AmountsOf(list corev1.ResourceList) Amounts {
+	out := make(Amounts, len(list))
+	for name, q := range list {
+		if name == corev1.ResourceCPU {
+			out[name] = q.MilliValue()
+		} else {
+			out[name] = q.Value()
+		}
+	}
+	return out
+}
+
+// RequestOf is what a pod occupies on its node.
+func RequestOf(pod *corev1.Pod) Amounts {
+	out := AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
+		// A resize that is under way occupies the larger of both, as it does for the scheduler.
+		UseStatusResources: true,
+	}))
+	out[corev1.ResourcePods] = 1
+	return out
+}
+
+// Add adds other.
+func (a Amounts) Add(other Amounts) { a.add(other, 1) }
+
+// add adds other, sign times, and drops what comes to nothing.
+func (a Amounts) add(other Amounts, sign int64) {
+	for name, v := range other {
+		if a[name] += sign * v; a[name] == 0 {
+			delete(a, name)
+		}
+	}
+}
+
+func (a Amounts) clone() Amounts {
+	if a == nil {
+		return Amounts{}
+	}
+	return maps.Clone(a)
+}
+
+// vector lists the amounts of some resources, with another value where there is none.
+func (a Amounts) vector(names []string, absent int64) core.Amounts {
+	out := make(core.Amounts, len(names))
+	for r, name := range names {
+		v, ok := a[corev1.ResourceName(name)]
+		if !ok {
+			v = absent
+		}
+		out[r] = v
+	}
+	return out
+}
+
+// limits is vector for limits: what is not named has none.
+func limits(list corev1.ResourceList, names []string) core.Amounts {
+	return AmountsOf(list).vector(names, math.MaxInt64)
+}

@@ -1,0 +1,322 @@
+package queue
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// Board has the books of all queues. It is safe for concurrent use, and no call blocks on anything but its lock.
+type Board struct {
+	// used is true while there is any Queue.
+	used atomic.Bool
+
+	mu     sync.Mutex
+	queues map[string]*v1alpha1.Queue
+	// inner are the names of queues with others below them.
+	inner map[string]bool
+	pods  map[types.UID]charge
+	nodes map[string]Amounts
+	// accounts are by the name that the work gives, whether there is such a queue or not.
+	accounts map[string]*account
+	// allocated is what is placed in each queue and below it.
+	allocated map[string]Amounts
+	capacity  Amounts
+	// listed counts the changes of queues, counted those of anything that shares depend on.
+	listed, counted uint64
+	standings       []*Standing
+}
+
+// charge is what one pod counts for.
+type charge struct {
+	queue   string
+	request Amounts
+	// placed is true on a node, going while it is terminating: it asks for nothing any more then.
+	placed, going bool
+}
+
+// account is what the work in one queue has and asks for.
+type account struct {
+	allocated, requested Amounts
+	// staying is what is allocated and not on its way out.
+	staying Amounts
+	pods    int
+}
+
+// NewBoard returns an empty Board.
+func NewBoard() *Board {
+	return &Board{
+		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), pods: make(map[types.UID]charge), nodes: make(map[string]Amounts),
+		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
+	}
+}
+
+// Used reports whether there is any Queue. Where there is none, nothing need be charged.
+func (b *Board) Used() bool { return b.used.Load() }
+
+// SetQueue takes in a Queue, which nobody may change from now on. It reports whether it is the first: then all pods
+// that there are have to be charged.
+func (b *Board) SetQueue(q *v1alpha1.Queue) (first bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first = len(b.queues) == 0
+	b.queues[q.Name] = q
+	b.used.Store(true)
+	b.relisted()
+	return first
+}
+
+// DeleteQueue drops a Queue. With the last one, all that was charged is forgotten.
+func (b *Board) DeleteQueue(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.queues, name)
+	b.relisted()
+	if len(b.queues) == 0 {
+		b.used.Store(false)
+		clear(b.pods)
+		clear(b.accounts)
+		b.standings = nil
+	}
+}
+
+// relisted starts over with what depends on the order of the queues.
+func (b *Board) relisted() {
+	b.listed++
+	b.counted++
+	clear(b.allocated)
+	clear(b.inner)
+	for _, q := range b.queues {
+		if p := q.Spec.Parent; p != nil && *p != q.Name {
+			b.inner[*p] = true
+		}
+	}
+	for name, a := range b.accounts {
+		b.allocate(name, a.allocated, 1)
+	}
+}
+
+// allocate adds what is placed in a queue to all queues above it as well, or takes it away.
+func (b *Board) allocate(queue string, amounts Amounts, sign int64) {
+	for _, name := range b.path(queue) {
+		if b.allocated[name] == nil {
+			b.allocated[name] = make(Amounts)
+		}
+		b.allocated[name].add(amounts, sign)
+	}
+}
+
+// SetNode takes in what a node has; nil for one that is gone or takes no pods.
+func (b *Board) SetNode(name string, allocatable Amounts) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old, ok := b.nodes[name]; ok == (allocatable != nil) && sameAmounts(old, allocatable) {
+		return
+	}
+	b.capacity.add(b.nodes[name], -1)
+	delete(b.nodes, name)
+	if allocatable != nil {
+		b.nodes[name] = allocatable
+		b.capacity.add(allocatable, 1)
+	}
+	b.counted++
+}
+
+// Charge has a pod count for the queue that its work names, "" for none. One that has finished, or gone, counts for
+// nothing; see [Board.Forget].
+func (b *Board) Charge(pod *corev1.Pod, queue string) {
+	if !b.Used() {
+		return
+	}
+	c := charge{queue: queue, request: RequestOf(pod), placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil}
+	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
+		b.Forget(pod.UID)
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if before, ok := b.pods[pod.UID]; ok {
+		if before.queue == c.queue && before.placed == c.placed && before.going == c.going && sameAmounts(before.request, c.request) {
+			return
+		}
+		b.book(before, -1)
+	}
+	if len(b.queues) == 0 {
+		return
+	}
+	b.pods[pod.UID] = c
+	b.book(c, 1)
+}
+
+func sameAmounts(a, b Amounts) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, v := range a {
+		if w, ok := b[name]; !ok || v != w {
+			return false
+		}
+	}
+	return true
+}
+
+// Forget has a pod count for nothing.
+func (b *Board) Forget(uid types.UID) {
+	if !b.Used() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c, ok := b.pods[uid]; ok {
+		b.book(c, -1)
+		delete(b.pods, uid)
+	}
+}
+
+// book adds a charge to its account, or takes it away.
+func (b *Board) book(c charge, sign int) {
+	b.counted++
+	a := b.accounts[c.queue]
+	if a == nil {
+		a = &account{allocated: make(Amounts), requested: make(Amounts), staying: make(Amounts)}
+		b.accounts[c.queue] = a
+	}
+	if !c.going {
+		a.requested.add(c.request, int64(sign))
+	}
+	if c.placed {
+		a.allocated.add(c.request, int64(sign))
+		if !c.going {
+			a.staying.add(c.request, int64(sign))
+		}
+		b.allocate(c.queue, c.request, int64(sign))
+	}
+	if a.pods += sign; a.pods == 0 {
+		delete(b.accounts, c.queue)
+	}
+}
+
+// Standing is how the queues stand at one moment. Nobody changes it, so any goroutine may use it.
+type Standing struct {
+	// Names are the resources of every vector.
+	Names []string
+	Tree  *core.Tree
+	// Faults says what is wrong with queues.
+	Faults []core.QueueFault
+	// Shares, Allocated and Requested are by index in the tree, with everything below a queue counted.
+	Shares, Allocated, Requested []core.Amounts
+	// Orphaned is what runs and names a queue that is not in the tree, by that name.
+	Orphaned map[string]core.Amounts
+
+	listed, counted uint64
+}
+
+// Standing works out how the queues stand, in some resources; nil where there are no queues. It does so again only
+// after something has changed.
+func (b *Board) Standing(names []string) *Standing {
+	if !b.Used() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queues) == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(b.standings, func(s *Standing) bool { return slices.Equal(s.Names, names) })
+	var old *Standing
+	if at >= 0 {
+		if old = b.standings[at]; old.counted == b.counted {
+			return old
+		}
+	}
+	s := b.standing(names, old)
+	switch {
+	case at >= 0:
+		b.standings[at] = s
+	case len(b.standings) < mostStandings:
+		b.standings = append(b.standings, s)
+	default:
+		b.standings = []*Standing{s}
+	}
+	return s
+}
+
+// mostStandings is how many sets of resources are remembered: those of each picture of the cluster, and of the status.
+const mostStandings = 4
+
+func (b *Board) standing(names []string, old *Standing) *Standing {
+	s := &Standing{Names: slices.Clone(names), listed: b.listed, counted: b.counted, Orphaned: make(map[string]core.Amounts)}
+	if old != nil && old.listed == b.listed {
+		s.Tree, s.Faults = old.Tree, old.Faults
+	} else {
+		s.Tree, s.Faults = core.NewTree(len(names), b.described(names))
+	}
+	demand := make([]core.Amounts, s.Tree.Len())
+	s.Allocated, s.Requested = make([]core.Amounts, s.Tree.Len()), make([]core.Amounts, s.Tree.Len())
+	for i := range demand {
+		s.Allocated[i], s.Requested[i] = make(core.Amounts, len(names)), make(core.Amounts, len(names))
+	}
+	capacity := b.capacity.clone()
+	for name, a := range b.accounts {
+		i, ok := s.Tree.Find(name)
+		if !ok || !s.Tree.Leaf(i) {
+			// What is outside the queues, and stays, is not theirs to share.
+			capacity.add(a.staying, -1)
+			if name != "" && len(a.allocated) > 0 {
+				s.Orphaned[name] = a.allocated.vector(names, 0)
+			}
+			continue
+		}
+		demand[i] = a.requested.vector(names, 0)
+		allocated := a.allocated.vector(names, 0)
+		for _, q := range s.Tree.Path(i) {
+			for r := range names {
+				s.Allocated[q][r] += allocated[r]
+				s.Requested[q][r] += demand[i][r]
+			}
+		}
+	}
+	s.Shares = s.Tree.FairShares(capacity.vector(names, 0), demand)
+	return s
+}
+
+// described are the queues as the core knows them.
+func (b *Board) described(names []string) []core.Queue {
+	out := make([]core.Queue, 0, len(b.queues))
+	for _, q := range b.queues {
+		d := core.Queue{
+			Name: q.Name, Weight: 1, Quota: AmountsOf(q.Spec.Quota).vector(names, 0), Limit: limits(q.Spec.Limit, names),
+			PreemptMinRuntime: core.Unset, ReclaimMinRuntime: core.Unset,
+		}
+		if p := q.Spec.Parent; p != nil {
+			d.Parent = *p
+		}
+		if w := q.Spec.OverQuotaWeight; w != nil {
+			d.Weight = int64(*w)
+		}
+		if p := q.Spec.Priority; p != nil {
+			d.Priority = *p
+		}
+		if r := q.Spec.PreemptMinRuntime; r != nil {
+			d.PreemptMinRuntime = nanos(r.Duration)
+		}
+		if r := q.Spec.ReclaimMinRuntime; r != nil {
+			d.ReclaimMinRuntime = nanos(r.Duration)
+		}
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(x, y core.Queue) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
+
+// nanos is a min-runtime in the core's form. The API refuses negative ones.
+func nanos(d time.Duration) int64 { return min(max(d.Nanoseconds(), 0), math.MaxInt64) }

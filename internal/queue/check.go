@@ -1,0 +1,171 @@
+package queue
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// Check says what keeps work from being in the queue that it names; the zero Verdict where nothing does. Work that
+// names none is in none, and where there are no queues at all, names mean nothing.
+func (b *Board) Check(queue string) gang.Verdict {
+	if queue == "" || !b.Used() {
+		return gang.Verdict{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queues) == 0 {
+		return gang.Verdict{}
+	}
+	if _, ok := b.queues[queue]; !ok {
+		return gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: fmt.Sprintf("Queue %q does not exist", queue)}
+	}
+	if b.inner[queue] {
+		return gang.Verdict{
+			Reason:  v1alpha1.ReasonQueueNotLeaf,
+			Message: fmt.Sprintf("Queue %q has other queues below it; work goes into one without any, such as %q", queue, b.someLeaf(queue)),
+		}
+	}
+	seen := map[string]bool{}
+	for at := b.queues[queue]; at.Spec.Parent != nil; {
+		parent, ok := b.queues[*at.Spec.Parent]
+		if !ok {
+			return unusable(queue, fmt.Sprintf("the parent %q of Queue %q does not exist", *at.Spec.Parent, at.Name))
+		}
+		if seen[parent.Name] {
+			return unusable(queue, fmt.Sprintf("Queue %q is its own ancestor", parent.Name))
+		}
+		seen[parent.Name] = true
+		at = parent
+	}
+	return gang.Verdict{}
+}
+
+func unusable(queue, why string) gang.Verdict {
+	return gang.Verdict{Reason: v1alpha1.ReasonQueueUnusable, Message: fmt.Sprintf("Queue %q cannot be used: %s", queue, why)}
+}
+
+// someLeaf finds a queue below one that has none below itself.
+func (b *Board) someLeaf(queue string) string {
+	at, seen := queue, map[string]bool{}
+	for !seen[at] {
+		seen[at] = true
+		var below []string
+		for _, q := range b.queues {
+			if q.Spec.Parent != nil && *q.Spec.Parent == at {
+				below = append(below, q.Name)
+			}
+		}
+		if len(below) == 0 {
+			return at
+		}
+		at = slices.Min(below)
+	}
+	return at
+}
+
+// Over is a limit that some work would exceed.
+type Over struct {
+	Queue    string
+	Resource corev1.ResourceName
+	// Limit, Used and Wanted are in the scheduler's units; Used leaves the work itself out.
+	Limit, Used, Wanted int64
+}
+
+// Sentence says it for people.
+func (o *Over) Sentence() string {
+	q := func(v int64) string {
+		out := quantity(o.Resource, v)
+		return out.String()
+	}
+	return fmt.Sprintf("Queue %q has a limit of %s %s: %s are in use and %s more are needed", o.Queue, q(o.Limit), o.Resource, q(o.Used), q(o.Wanted))
+}
+
+// Room says for how much of some work, given request by request, the limits of its queue and of those above it leave
+// room: for the first ones up to one that does not fit, and why that does not. Pods that are reserved, on nodes that
+// the API server has not heard of, count as if they were placed.
+func (b *Board) Room(queue string, requests []Amounts, reserved []types.UID) (int, *Over) {
+	if queue == "" || !b.Used() {
+		return len(requests), nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	levels := b.limited(queue, reserved)
+	for n, request := range requests {
+		for _, l := range levels {
+			for name, most := range l.limit {
+				if want := request[name]; want > 0 && l.used[name]+want > most {
+					return n, &Over{Queue: l.queue, Resource: name, Limit: most, Used: l.used[name], Wanted: want}
+				}
+			}
+		}
+		for _, l := range levels {
+			l.used.add(request, 1)
+		}
+	}
+	return len(requests), nil
+}
+
+// level is a queue with a limit, and what is used of it.
+type level struct {
+	queue       string
+	limit, used Amounts
+}
+
+// limited lists the queues with limits from one upwards.
+func (b *Board) limited(queue string, reserved []types.UID) []level {
+	var levels []level
+	for _, name := range b.path(queue) {
+		q := b.queues[name]
+		if len(q.Spec.Limit) == 0 {
+			continue
+		}
+		l := level{queue: name, limit: AmountsOf(q.Spec.Limit), used: b.allocated[name].clone()}
+		for _, uid := range reserved {
+			if c, ok := b.pods[uid]; ok && !c.placed && slices.Contains(b.path(c.queue), name) {
+				l.used.add(c.request, 1)
+			}
+		}
+		levels = append(levels, l)
+	}
+	return levels
+}
+
+// Unplaced adds up, by queue, what some pods ask for, those on a node left out.
+func (b *Board) Unplaced(pods []types.UID) map[string]Amounts {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := make(map[string]Amounts)
+	for _, uid := range pods {
+		c, ok := b.pods[uid]
+		if !ok || c.placed {
+			continue
+		}
+		if out[c.queue] == nil {
+			out[c.queue] = make(Amounts)
+		}
+		out[c.queue].Add(c.request)
+	}
+	return out
+}
+
+// path lists a queue and its ancestors, as far as they exist.
+func (b *Board) path(queue string) []string {
+	var path []string
+	for name := queue; ; {
+		q, ok := b.queues[name]
+		if !ok || slices.Contains(path, name) {
+			return path
+		}
+		path = append(path, name)
+		if q.Spec.Parent == nil {
+			return path
+		}
+		name = *q.Spec.Parent
+	}
+}

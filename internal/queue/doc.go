@@ -1,0 +1,8 @@
+// Package queue keeps the books of the queues: which there are, what the work in each of them has and asks for, and
+// what each is entitled to. The scheduler and its controllers read one [Board], which informers keep up to date.
+//
+// What follows from the books (fair shares, who may take from whom) is worked out in internal/core; this package
+// speaks of Kubernetes objects and turns them into plain values.
+//
+// As long as there is no Queue, nothing is kept, and every look at the Board ends at one atomic load.
+package queue

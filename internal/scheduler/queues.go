@@ -1,0 +1,204 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+)
+
+// Board is where the books of the queues are kept. Whoever follows Queues tells [Hub.QueueSet] and
+// [Hub.QueueDeleted].
+func (h *Hub) Board() *queue.Board { return h.board }
+
+// queueOf names the leaf queue of a pod: its group's, or the one in its own label. It is "" for none, and for all
+// where there are no queues.
+func (h *Hub) queueOf(pod *corev1.Pod) string {
+	if !h.board.Used() {
+		return ""
+	}
+	if g := h.group(pod); g != nil {
+		return queueOfGroup(g, h.queueLabel(pod))
+	}
+	return pod.Labels[h.queueLabel(pod)]
+}
+
+// queueLabel is the label by which a pod's profile has queues named.
+func (h *Hub) queueLabel(pod *corev1.Pod) string {
+	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
+		return *args.QueueLabelKey
+	}
+	return v1alpha1.LabelQueue
+}
+
+func queueOfGroup(g *gang.Group, label string) string {
+	if g.Queue != "" {
+		return g.Queue
+	}
+	return g.Labels[label]
+}
+
+// queueOfGroup names the leaf queue of a group, whose label is the one of its members' profile.
+func (h *Hub) queueOfGroup(g *gang.Group) string {
+	if !h.board.Used() {
+		return ""
+	}
+	if g.Queue != "" || len(g.Labels) == 0 {
+		return g.Queue
+	}
+	members := h.lister.Members(g.Key)
+	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending} {
+		for _, pod := range pods {
+			return queueOfGroup(g, h.queueLabel(pod))
+		}
+	}
+	return queueOfGroup(g, v1alpha1.LabelQueue)
+}
+
+// QueueSet takes in a Queue that has come or changed, which nobody may change from now on. Any goroutine may call it.
+func (h *Hub) QueueSet(q *v1alpha1.Queue) {
+	if h.board.SetQueue(q) && h.pods != nil {
+		all, err := h.pods.List(labels.Everything())
+		if err == nil {
+			for _, pod := range all {
+				h.charge(pod)
+			}
+		}
+		for _, m := range h.mirrors() {
+			m.renew()
+		}
+	}
+	h.queuesChanged()
+}
+
+// QueueDeleted drops a Queue. Any goroutine may call it.
+func (h *Hub) QueueDeleted(name string) {
+	h.board.DeleteQueue(name)
+	h.queuesChanged()
+}
+
+// queuesChanged lets everyone try again whom a queue kept waiting.
+func (h *Hub) queuesChanged() {
+	h.mu.Lock()
+	waiting := h.atLimit.UnsortedList()
+	h.atLimit = h.atLimit.Difference(h.atLimit)
+	h.mu.Unlock()
+	for _, o := range waiting {
+		if g, ok := h.groups.Group(o.NamespacedName); o.gang && ok && !g.IsGang() {
+			h.activate(h.lister.Members(o.NamespacedName).Pending...)
+		} else {
+			h.wake(o)
+		}
+	}
+	h.timers.fire()
+}
+
+// waitsForQueue remembers whom a queue keeps waiting.
+func (h *Hub) waitsForQueue(o owner) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.atLimit.Insert(o)
+}
+
+// charge has a pod count for its queue.
+func (h *Hub) charge(pod *corev1.Pod) {
+	if h.board.Used() {
+		h.board.Charge(pod, h.queueOf(pod))
+	}
+}
+
+// chargeGroup has the members of a group count for its queue.
+func (h *Hub) chargeGroup(key types.NamespacedName) {
+	if !h.board.Used() {
+		return
+	}
+	members := h.lister.Members(key)
+	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending, members.Terminating} {
+		for _, pod := range pods {
+			h.charge(pod)
+		}
+	}
+}
+
+// watchNodes keeps the books of what there is to share.
+func (h *Hub) watchNodes(handle framework.Framework) error {
+	set := func(obj any) {
+		if node, ok := obj.(*corev1.Node); ok {
+			h.board.SetNode(node.Name, queue.AmountsOf(node.Status.Allocatable))
+		}
+	}
+	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, obj any) { set(obj) },
+		DeleteFunc: func(obj any) {
+			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = d.Obj
+			}
+			if node, ok := obj.(*corev1.Node); ok {
+				h.board.SetNode(node.Name, nil)
+			}
+		},
+	})
+	return err
+}
+
+// checkQueue says what keeps a pod from being in the queue that it, or its group, names.
+func (h *Hub) checkQueue(pod *corev1.Pod) gang.Verdict {
+	if !h.board.Used() {
+		return gang.Verdict{}
+	}
+	return h.board.Check(h.queueOf(pod))
+}
+
+// withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for. It says what is
+// in the way where that is not enough.
+func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
+	if !h.board.Used() || pre.queue == "" {
+		return gang.Verdict{}
+	}
+	requests := make([]queue.Amounts, len(pre.pods))
+	for i, pod := range pre.pods {
+		requests[i] = queue.RequestOf(pod)
+	}
+	n, over := h.board.Room(pre.queue, requests, h.promised(pre.owns))
+	if n < pre.minCount {
+		return gang.Verdict{Reason: v1alpha1.ReasonQueueLimit, Message: over.Sentence()}
+	}
+	pre.pods = pre.pods[:n]
+	return gang.Verdict{}
+}
+
+// keptByQueue says what its queue has against a single pod: that it cannot be in it, or the limit.
+func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
+	if !h.board.Used() {
+		return gang.Verdict{}
+	}
+	o := h.ownerOf(pod)
+	v := h.checkQueue(pod)
+	if v == (gang.Verdict{}) {
+		v = h.withinLimits(&preemptor{owner: o, uid: pod.UID, queue: h.queueOf(pod), minCount: 1, pods: []*corev1.Pod{pod}})
+	}
+	if v != (gang.Verdict{}) {
+		h.waitsForQueue(o)
+	}
+	return v
+}
+
+// promised are the pods that have a place without the API server knowing: an assumed node, or a seat. Seats of some are
+// left out.
+func (h *Hub) promised(except func(*corev1.Pod) bool) []types.UID {
+	out := h.assumed.list()
+	for _, seats := range h.seats.all() {
+		for _, s := range seats {
+			if !except(s.pod.GetPod()) {
+				out = append(out, s.uid)
+			}
+		}
+	}
+	return out
+}
