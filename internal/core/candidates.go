@@ -54,7 +54,7 @@ func (c *contest) candidates() (together, beyond []candidate) {
 	sortBy(byPriority, c.takenFirst)
 	for _, u := range byPriority {
 		at := candidate{unit: u, level: max(c.s.Units[u].Priority, lowest), order: int64(c.s.Units[u].Priority)}
-		if _, ok := w.l.take(u); ok {
+		if w.l.take(u) {
 			w.together = append(w.together, at)
 		} else {
 			w.beyond = append(w.beyond, at)
@@ -156,7 +156,7 @@ func (w *walk) run() {
 			leaf = w.furthest(w.l.c.t.nodes[leaf].children)
 		}
 		at.unit = w.next(leaf)
-		if _, ok := w.l.take(at.unit); !ok {
+		if !w.l.take(at.unit) {
 			w.beyond = append(w.beyond, at)
 			continue
 		}
@@ -279,5 +279,8 @@ type relabelled struct {
 	original []int32
 }
 
-func (o relabelled) RemoveUnit(unit int)  { o.Oracle.RemoveUnit(int(o.original[unit])) }
+// RemoveUnit passes a unit on by its original number.
+func (o relabelled) RemoveUnit(unit int) { o.Oracle.RemoveUnit(int(o.original[unit])) }
+
+// RestoreUnit passes a unit on by its original number.
 func (o relabelled) RestoreUnit(unit int) { o.Oracle.RestoreUnit(int(o.original[unit])) }

@@ -76,7 +76,7 @@ func (sr *search) within(list []candidate) []candidate {
 	kept, l := make(map[int32]bool), newLedger(c)
 	for _, u := range slices.Backward(refused.victims) {
 		if at := sr.sampled.original[u]; refused.bound.holds(c, at) {
-			_, kept[at] = l.take(at)
+			kept[at] = l.take(at)
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(list), func(at candidate) bool {
@@ -122,7 +122,7 @@ func (sr *search) together(col *nodeColumn, candidates []int32) []int32 {
 	l := newLedger(sr.sampled.contest)
 	var part []int32
 	for _, pos := range candidates {
-		if _, ok := l.take(sr.sampled.original[col.units[pos]]); ok {
+		if l.take(sr.sampled.original[col.units[pos]]) {
 			part = append(part, pos)
 		}
 	}

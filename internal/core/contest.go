@@ -278,10 +278,12 @@ func useOf(u *Unit, r int) int64 {
 
 // minRuntime reports whether a unit has not run long enough for this preemptor to take it.
 func (c *contest) minRuntime(u int32) (Verdict, bool) {
-	rule, queue, runtime := RulePreemptMinRuntime, int32(-1), c.p.MinRuntime.Preempt
+	rule := RulePreemptMinRuntime
+	var queue int32
+	var runtime int64
 	leaf := c.leafOfUnit(u)
 	if c.byPriority(u) {
-		queue, runtime = c.t.resolve(leaf, runtime, func(q *Queue) int64 { return q.PreemptMinRuntime })
+		queue, runtime = c.t.resolve(leaf, c.p.MinRuntime.Preempt, func(q *Queue) int64 { return q.PreemptMinRuntime })
 	} else {
 		from := c.sideOf(leaf).top
 		if c.p.MinRuntime.Resolve == ResolveQueue {

@@ -26,26 +26,21 @@ type bound struct {
 	gang  string
 }
 
-// take adds a unit to what is taken, if it may be; otherwise it names the bound.
-func (l *ledger) take(u int32) (bound, bool) {
+// take adds a unit to what is taken, and reports whether it may be.
+func (l *ledger) take(u int32) bool {
 	c := l.c
 	unit := &c.s.Units[u]
 	reclaimed := !c.byPriority(u)
 	if reclaimed {
-		if top := c.sideOf(c.leafOfUnit(u)).top; !c.above(top, l.taken) {
-			return bound{rule: RuleFairShare, queue: top}, false
-		}
-		if q := c.belowQuota(u, l.taken); q >= 0 {
-			return bound{rule: RuleQuota, queue: q}, false
+		if top := c.sideOf(c.leafOfUnit(u)).top; !c.above(top, l.taken) || c.belowQuota(u, l.taken) >= 0 {
+			return false
 		}
 	}
-	if rule, windowed := l.windowed(u); windowed {
-		if l.gone[unit.PodGroup] >= c.surplusOf(unit) {
-			return bound{rule: rule, queue: -1, gang: unit.PodGroup}, false
-		}
+	if _, windowed := l.windowed(u); windowed && l.gone[unit.PodGroup] >= c.surplusOf(unit) {
+		return false
 	}
 	l.add(u, reclaimed)
-	return bound{}, true
+	return true
 }
 
 // windowed reports whether a unit belongs to an elastic gang inside its window.

@@ -19,8 +19,9 @@ const (
 	RuleOverShare Rule = "PreemptorOverFairShare"
 	// RuleQuota protects units without which their queue would have less than its quota.
 	RuleQuota Rule = "Quota"
-	// RulePreemptMinRuntime and RuleReclaimMinRuntime protect units that have not run long enough.
+	// RulePreemptMinRuntime protects units that have not run long enough from preemption by priority.
 	RulePreemptMinRuntime Rule = "PreemptMinRuntime"
+	// RuleReclaimMinRuntime protects units that have not run long enough from reclaim.
 	RuleReclaimMinRuntime Rule = "ReclaimMinRuntime"
 	// RuleOwnGang protects the members of the preemptor's own PodGroup.
 	RuleOwnGang Rule = "OwnGang"

@@ -3,12 +3,13 @@ package core
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 )
 
 // contention is a whole cluster under queues that is played on until nothing changes any more.
 type contention struct {
-	b      *build
 	tree   *Tree
 	shares []Amounts
 	jobs   []*job
@@ -101,6 +102,7 @@ func (c *contention) snapshot() *Snapshot {
 
 // turn lets one waiting job try, and reports whether anything has changed.
 func (c *contention) turn(t testing.TB, j *job) bool {
+	t.Helper()
 	s := c.snapshot()
 	p := gangOf(j.priority, j.members, members(j.name, j.members, 0, j.request...))
 	p.Name, p.UID, p.PodGroup, p.Queue = j.name, "uid-"+j.name, "uid-"+j.name, j.leaf
@@ -121,8 +123,10 @@ func (c *contention) turn(t testing.TB, j *job) bool {
 		}
 	}
 	for _, pl := range d.Placements {
-		var n int
-		fmt.Sscanf(pl.Node, "n%d", &n)
+		n, err := strconv.Atoi(strings.TrimPrefix(pl.Node, "n"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		j.nodes = append(j.nodes, n)
 	}
 	return true
@@ -143,6 +147,7 @@ func (c *contention) overLimit(s *Snapshot, p *Preemptor) bool {
 
 // check holds a decision to the rules of reclaim, worked out the long way.
 func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision) {
+	t.Helper()
 	dims := c.tree.dims
 	before := usedBy(s, leavesOf(s))
 	after := slices.Clone(before)
@@ -202,6 +207,7 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 
 // play lets waiting jobs try until nothing changes any more, and returns how many rounds that took.
 func (c *contention) play(t testing.TB) int {
+	t.Helper()
 	rounds := 0
 	for changed := true; changed; rounds++ {
 		if rounds > 200 {

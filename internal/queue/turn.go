@@ -11,16 +11,16 @@ import (
 // has been let through, by leaf, and has no node yet. It reports false where none of the leaves is in the tree.
 func (s *Standing) Next(waiting map[string]bool, underway map[string]Amounts) (string, bool) {
 	below := make([]bool, s.Tree.Len())
-	any := false
+	found := false
 	for name := range waiting {
 		if i, ok := s.Tree.Find(name); ok && s.Tree.Leaf(i) {
-			any = true
+			found = true
 			for _, q := range s.Tree.Path(i) {
 				below[q] = true
 			}
 		}
 	}
-	if !any {
+	if !found {
 		return "", false
 	}
 	used := s.withUnderway(underway)

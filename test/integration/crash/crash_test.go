@@ -18,6 +18,8 @@ import (
 const points = 20
 
 // TestCrash kills the scheduler in the middle of evictions, and has another go on.
+//
+//nolint:tparallel // The points are one after the other: there is one scheduler to kill.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -214,6 +216,8 @@ func (w *world) verifyUntouched(t *testing.T, pod *corev1.Pod) {
 }
 
 // TestTakeover kills the leader in the middle of evictions, and another replica takes over.
+//
+//nolint:tparallel // The points are one after the other: there is one pair of schedulers.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const takeovers = 3

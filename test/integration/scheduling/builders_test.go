@@ -182,7 +182,8 @@ func (e *env) removeGroup(name string) {
 func (e *env) letGroupGo(name string) {
 	ctx := context.WithoutCancel(e.t.Context())
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	if err := e.objects.Patch(ctx, e.emptyGroup(name), patch); client.IgnoreNotFound(err) != nil {
+	err := e.objects.Patch(ctx, e.emptyGroup(name), patch)
+	if err = client.IgnoreNotFound(err); err != nil {
 		e.t.Errorf("take the finalizers off PodGroup %s: %v", name, err)
 	}
 }
