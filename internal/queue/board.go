@@ -169,17 +169,20 @@ func sameAmounts(a, b Amounts) bool {
 	return true
 }
 
-// Forget has a pod count for nothing.
-func (b *Board) Forget(uid types.UID) {
+// Forget has a pod count for nothing. It reports whether that leaves some queue with less than it had.
+func (b *Board) Forget(uid types.UID) (eased bool) {
 	if !b.Used() {
-		return
+		return false
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c, ok := b.pods[uid]; ok {
-		b.book(c, -1)
-		delete(b.pods, uid)
+	c, ok := b.pods[uid]
+	if !ok {
+		return false
 	}
+	b.book(c, -1)
+	delete(b.pods, uid)
+	return c.placed && c.queue != ""
 }
 
 // book adds a charge to its account, or takes it away.

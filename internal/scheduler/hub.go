@@ -245,6 +245,8 @@ func (h *Hub) wakeRefused() {
 	clear(h.refused)
 	h.mu.Unlock()
 	h.activate(pods...)
+	// Room that was promised counted for a queue.
+	h.wakeLimited()
 }
 
 // wake lets a preemptor try again at once.

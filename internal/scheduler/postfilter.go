@@ -73,6 +73,8 @@ func (p *Plugin) planFailed(pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToS
 		p.hub.release(g.Key, pod, "member "+pod.Name+" no longer fits on "+node+": "+why)
 		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned anew")
 	}
+	// Whoever plans next does so in the same turn, and the others need not wait for it.
+	p.hub.turns.decided(owner{gang: true, NamespacedName: g.Key})
 	if p.hub.registry.Leader(g.Key) == pod.UID {
 		p.hub.passOn(g.Key, pod.UID)
 	}

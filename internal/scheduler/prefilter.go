@@ -83,10 +83,11 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: msg})
 		return nil, fwk.NewStatus(fwk.Unschedulable, msg)
 	}
-	if v := p.hub.withinLimits(&pre); v != (gang.Verdict{}) {
-		p.hub.waitsForQueue(pre.owner)
+	if v := p.hub.ask(pre.owner, func() gang.Verdict { return p.hub.withinLimits(&pre) }); v != (gang.Verdict{}) {
 		p.hub.turns.failed(pre.owner)
-		p.hub.registry.SetVerdict(g.Key, v)
+		if pre.minCount > 0 {
+			p.hub.registry.SetVerdict(g.Key, v)
+		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
 	}
 	made, err := p.decide(ctx, pre)

@@ -70,8 +70,9 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	members := h.lister.Members(key)
 	verdict := gang.Gate(key, g, &members)
 	if verdict == (gang.Verdict{}) && h.board.Used() && g != nil {
-		if verdict = h.board.Check(h.queueOfGroup(g)); verdict != (gang.Verdict{}) {
-			h.waitsForQueue(owner{gang: true, NamespacedName: key})
+		check := func() gang.Verdict { return h.board.Check(h.queueOfGroup(g)) }
+		if check() != (gang.Verdict{}) {
+			verdict = h.ask(owner{gang: true, NamespacedName: key}, check)
 		}
 	}
 	return g, members, verdict

@@ -82,11 +82,17 @@ func (h *Hub) QueueDeleted(name string) {
 	h.queuesChanged()
 }
 
-// queuesChanged lets everyone try again whom a queue kept waiting.
+// queuesChanged lets everyone try again for whom other queues may make a difference.
 func (h *Hub) queuesChanged() {
+	h.wakeLimited()
+	h.timers.fire()
+}
+
+// wakeLimited lets everyone try again whom a queue kept waiting.
+func (h *Hub) wakeLimited() {
 	h.mu.Lock()
 	waiting := h.atLimit.UnsortedList()
-	h.atLimit = h.atLimit.Difference(h.atLimit)
+	clear(h.atLimit)
 	h.mu.Unlock()
 	for _, o := range waiting {
 		if g, ok := h.groups.Group(o.NamespacedName); o.gang && ok && !g.IsGang() {
@@ -95,14 +101,21 @@ func (h *Hub) queuesChanged() {
 			h.wake(o)
 		}
 	}
-	h.timers.fire()
 }
 
-// waitsForQueue remembers whom a queue keeps waiting.
-func (h *Hub) waitsForQueue(o owner) {
+// ask asks what a queue has against an owner, and remembers whom it keeps waiting. It remembers before it asks, so
+// that whoever changes the answer meanwhile finds somebody to wake.
+func (h *Hub) ask(o owner, question func() gang.Verdict) gang.Verdict {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.atLimit.Insert(o)
+	h.mu.Unlock()
+	v := question()
+	if v == (gang.Verdict{}) {
+		h.mu.Lock()
+		h.atLimit.Delete(o)
+		h.mu.Unlock()
+	}
+	return v
 }
 
 // charge has a pod count for its queue.
@@ -166,7 +179,7 @@ func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
 		requests[i] = queue.RequestOf(pod)
 	}
 	n, over := h.board.Room(pre.queue, requests, h.promised(pre.owns))
-	if n < pre.minCount {
+	if n < max(pre.minCount, 1) {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueLimit, Message: over.Sentence()}
 	}
 	pre.pods = pre.pods[:n]
@@ -179,14 +192,12 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 		return gang.Verdict{}
 	}
 	o := h.ownerOf(pod)
-	v := h.checkQueue(pod)
-	if v == (gang.Verdict{}) {
-		v = h.withinLimits(&preemptor{owner: o, uid: pod.UID, queue: h.queueOf(pod), minCount: 1, pods: []*corev1.Pod{pod}})
-	}
-	if v != (gang.Verdict{}) {
-		h.waitsForQueue(o)
-	}
-	return v
+	return h.ask(o, func() gang.Verdict {
+		if v := h.checkQueue(pod); v != (gang.Verdict{}) {
+			return v
+		}
+		return h.withinLimits(&preemptor{owner: o, uid: pod.UID, queue: h.queueOf(pod), minCount: 1, pods: []*corev1.Pod{pod}})
+	})
 }
 
 // promised are the pods that have a place without the API server knowing: an assumed node, or a seat. Seats of some are

@@ -20,8 +20,9 @@ const (
 	// turnWindow is how many gangs and pods are let through and not decided on yet. The scheduler's queue has an order
 	// of its own for more than one.
 	turnWindow = 1
-	// turnPatience is how long one of them may take before another one goes.
-	turnPatience = 10 * time.Second
+	// turnPatience is how long one of them may take before another one goes: it may have failed where nobody was told,
+	// or other work of the scheduler's queue comes first.
+	turnPatience = time.Second
 	// turnLull is how long nobody has to come before anybody goes, and longestLull how long that is waited for: when
 	// room turns up, all that waited for it come at once, one by one. While there is always somebody whose turn it is,
 	// nothing is waited for.

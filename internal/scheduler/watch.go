@@ -99,7 +99,10 @@ func (h *Hub) podDeleted(obj any) {
 		return
 	}
 	h.leaving.gone(pod.UID, h.clock.Now())
-	h.board.Forget(pod.UID)
+	if h.board.Forget(pod.UID) {
+		// The scheduler's queue may have heard of it first, and tried those at the limit too early.
+		h.wakeLimited()
+	}
 	h.departed(pod.UID)
 	h.podLeft(pod)
 }

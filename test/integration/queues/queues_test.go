@@ -287,6 +287,10 @@ func TestLimit(t *testing.T) {
 	}
 	c.Runs(waiting, 1)
 	c.shows("top", "8", "8", "8")
+	// Surplus waits at the limit as well, and its gang goes on.
+	c.pod("team-9", 2, "", map[string]string{v1alpha1.LabelPodGroup: "team"})
+	c.WaitsSaying("team-9", `Queue "top" has a limit of 8 nvidia.com/gpu`)
+	c.Runs("team", 2)
 }
 
 // pending is a pod without a node.
