@@ -121,6 +121,13 @@ func TestQueuePolicy(t *testing.T) {
 			queues:  []Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),
 			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleQuota: 1},
 		},
+		"not by one either": {
+			// b has 5 of its 4: no pod of 2 can go.
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 2, inQueue("b")).pod("b2", "n", 0, 2, inQueue("b")).
+				pod("b3", "n", 90, 1, inQueue("b")).pod("x", "n", 100, 2),
+			queues: []Queue{queue("a", quota(2)), queue("b", quota(4))}, preemptor: with(podOf(0, 2), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b3"}, wantRule: RuleReclaim,
+		},
 		"what was lent comes back": {
 			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 9, 4, inQueue("b")).pod("b2", "n", 9, 4, inQueue("b"), startedAt(5)),
 			queues:  []Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),
