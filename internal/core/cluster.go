@@ -138,18 +138,6 @@ func (c *Cluster) SetQueues(tree *Tree, shares []Amounts) {
 	}
 }
 
-// Used is what runs in a queue and below it; nil for a queue that the cluster does not know.
-func (c *Cluster) Used(queue string) Amounts {
-	if c.queues == nil {
-		return nil
-	}
-	q, ok := c.queues.Tree.Find(queue)
-	if !ok {
-		return nil
-	}
-	return slices.Clone(Amounts(c.queues.used[q*c.c.dims:][:c.c.dims]))
-}
-
 // SetNode adds a node, or replaces all that is known of it. The error wraps ErrBadInput; the node is then
 // left as it was.
 func (c *Cluster) SetNode(st *NodeState) error {

@@ -180,6 +180,10 @@ func TestQueuePolicy(t *testing.T) {
 			queues:  abc, preemptor: with(podOf(4, 4), ofQueue("b")),
 			wantOutcome: Preempts, wantVictims: []string{"x"}, wantRule: RuleLowerPriority,
 		},
+		"a preemptor whose queue is gone takes nothing": {
+			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 3, 4).pod("b1", "n", 1, 4, inQueue("b")),
+			queues:  abc, preemptor: with(podOf(100, 4), ofQueue("gone")), wantOutcome: Infeasible,
+		},
 		"system-critical work goes by priority": {
 			cluster: clusterOf("gpu").node("n", 8).pod("a1", "n", 3, 4, inQueue("a")).pod("b1", "n", 2, 4, inQueue("b")),
 			queues:  abc, preemptor: with(podOf(systemCritical, 4), ofQueue("a")),

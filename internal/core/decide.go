@@ -35,7 +35,7 @@ func (sr *search) run() Decision {
 			return sr.placed(Waits, seats)
 		}
 	}
-	if sr.p.Never || sr.p.MinCount == 0 {
+	if sr.p.Never || sr.p.MinCount == 0 || sr.stray() {
 		return sr.infeasible(false)
 	}
 	if contested(sr.s, sr.p) {
@@ -47,6 +47,13 @@ func (sr *search) run() Decision {
 		return sr.infeasible(true)
 	}
 	return sr.preempting(f)
+}
+
+// stray reports whether the preemptor names a queue in which there can be no work. What it is entitled to is not known
+// then, so it takes nothing.
+func (sr *search) stray() bool {
+	q := sr.s.Queues
+	return sr.p.Queue != "" && q != nil && q.Tree != nil && q.Tree.leaf(sr.p.Queue) < 0
 }
 
 // pick finds the victims that cost least and seats the preemptor for good.

@@ -28,6 +28,13 @@
 //  8. better: the order of outcomes, by which domains, and competing searches of one domain, are compared.
 //  9. plain: the algorithm of the document to the letter, one of the competitors, so that no outcome is worse.
 //
+// # Queues and min-runtimes
+//
+// Where more than priority counts, the policy is a contest: it judges every unit by the [Tree] of queues, the fair
+// shares, the quotas and the min-runtimes, and makes a sample of those that may be taken, with levels in place of
+// priorities (candidates). The search then runs on the sample as on any snapshot (contend). What bounds sets of victims
+// rather than each of them, a share or a gang's surplus, is kept by a ledger.
+//
 // # Three ways to know whether there is room
 //
 // For a pod, a node is worked out by itself (clearing), and only nodes whose lower bound (prospect) beats

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"maps"
-	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -71,5 +70,5 @@ func (a Amounts) vector(names []string, absent int64) core.Amounts {
 
 // limits is vector for limits: what is not named has none.
 func limits(list corev1.ResourceList, names []string) core.Amounts {
-	return AmountsOf(list).vector(names, math.MaxInt64)
+	return AmountsOf(list).vector(names, core.Unlimited)
 }

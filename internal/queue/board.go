@@ -1,12 +1,10 @@
 package queue
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -185,6 +183,14 @@ func (b *Board) Forget(uid types.UID) (eased bool) {
 	return c.placed && c.queue != ""
 }
 
+// Knows reports whether a pod has been charged.
+func (b *Board) Knows(uid types.UID) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.pods[uid]
+	return ok
+}
+
 // book adds a charge to its account, or takes it away.
 func (b *Board) book(c charge, sign int) {
 	b.counted++
@@ -310,16 +316,13 @@ func (b *Board) described(names []string) []core.Queue {
 			d.Priority = *p
 		}
 		if r := q.Spec.PreemptMinRuntime; r != nil {
-			d.PreemptMinRuntime = nanos(r.Duration)
+			d.PreemptMinRuntime = max(r.Nanoseconds(), 0)
 		}
 		if r := q.Spec.ReclaimMinRuntime; r != nil {
-			d.ReclaimMinRuntime = nanos(r.Duration)
+			d.ReclaimMinRuntime = max(r.Nanoseconds(), 0)
 		}
 		out = append(out, d)
 	}
 	slices.SortFunc(out, func(x, y core.Queue) int { return strings.Compare(x.Name, y.Name) })
 	return out
 }
-
-// nanos is a min-runtime in the core's form. The API refuses negative ones.
-func nanos(d time.Duration) int64 { return min(max(d.Nanoseconds(), 0), math.MaxInt64) }

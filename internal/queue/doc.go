@@ -4,5 +4,6 @@
 // What follows from the books (fair shares, who may take from whom) is worked out in internal/core; this package
 // speaks of Kubernetes objects and turns them into plain values.
 //
-// As long as there is no Queue, nothing is kept, and every look at the Board ends at one atomic load.
+// As long as there is no Queue, only what the nodes have is kept, and looking at the Board or charging a pod ends at one
+// atomic load.
 package queue

@@ -30,8 +30,11 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	if d.Outcome == core.Infeasible {
 		p.hub.turns.failed(pre.owner)
 		p.hub.evictor.Nominate(ctx, nominations)
-		if d.RetryAt != 0 {
+		switch {
+		case d.RetryAt != 0:
 			p.hub.timers.set(pre.owner, time.Unix(0, d.RetryAt))
+		case !p.hub.isCharged(pre):
+			p.hub.timers.set(pre.owner, p.hub.clock.Now().Add(chargeDelay))
 		}
 		p.hub.awaited.forget(pre.owner)
 		if len(made.view.held) > 0 {

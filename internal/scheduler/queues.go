@@ -1,10 +1,14 @@
 package scheduler
 
 import (
+	"slices"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -64,10 +68,11 @@ func (h *Hub) queueOfGroup(g *gang.Group) string {
 func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 	if h.board.SetQueue(q) && h.pods != nil {
 		all, err := h.pods.List(labels.Everything())
-		if err == nil {
-			for _, pod := range all {
-				h.charge(pod)
-			}
+		if err != nil {
+			klog.Background().Error(err, "List pods to charge them to their queues")
+		}
+		for _, pod := range all {
+			h.charge(pod)
 		}
 		for _, m := range h.mirrors() {
 			m.renew()
@@ -125,6 +130,18 @@ func (h *Hub) charge(pod *corev1.Pod) {
 	}
 }
 
+// chargeDelay is when a preemptor is tried again that was decided on before the books knew of it.
+const chargeDelay = 200 * time.Millisecond
+
+// isCharged reports whether the books know what a preemptor asks for. Its queue has no share of that before; the
+// scheduler's queue may hear of a pod first.
+func (h *Hub) isCharged(pre *preemptor) bool {
+	if pre.queue == "" || !h.board.Used() {
+		return true
+	}
+	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return h.exists(pod) && !h.board.Knows(pod.UID) })
+}
+
 // chargeGroup has the members of a group count for its queue.
 func (h *Hub) chargeGroup(key types.NamespacedName) {
 	if !h.board.Used() {
@@ -160,14 +177,6 @@ func (h *Hub) watchNodes(handle framework.Framework) error {
 	return err
 }
 
-// checkQueue says what keeps a pod from being in the queue that it, or its group, names.
-func (h *Hub) checkQueue(pod *corev1.Pod) gang.Verdict {
-	if !h.board.Used() {
-		return gang.Verdict{}
-	}
-	return h.board.Check(h.queueOf(pod))
-}
-
 // withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for. It says what is
 // in the way where that is not enough.
 func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
@@ -192,11 +201,12 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 		return gang.Verdict{}
 	}
 	o := h.ownerOf(pod)
+	name := h.queueOf(pod)
 	return h.ask(o, func() gang.Verdict {
-		if v := h.checkQueue(pod); v != (gang.Verdict{}) {
+		if v := h.board.Check(name); v != (gang.Verdict{}) {
 			return v
 		}
-		return h.withinLimits(&preemptor{owner: o, uid: pod.UID, queue: h.queueOf(pod), minCount: 1, pods: []*corev1.Pod{pod}})
+		return h.withinLimits(&preemptor{owner: o, uid: pod.UID, queue: name, minCount: 1, pods: []*corev1.Pod{pod}})
 	})
 }
 

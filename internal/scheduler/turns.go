@@ -85,10 +85,7 @@ func (t *turns) holds(o owner) bool {
 func (t *turns) decided(o owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.underway[o]; ok {
-		delete(t.underway, o)
-		t.signal()
-	}
+	t.end(o)
 }
 
 // failed has an owner wait for another turn when it comes again.
@@ -96,10 +93,7 @@ func (t *turns) failed(o owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.through.Delete(o)
-	if _, ok := t.underway[o]; ok {
-		delete(t.underway, o)
-		t.signal()
-	}
+	t.end(o)
 }
 
 // forget drops an owner that is no more.
@@ -108,6 +102,11 @@ func (t *turns) forget(o owner) {
 	defer t.mu.Unlock()
 	delete(t.held, o)
 	t.through.Delete(o)
+	t.end(o)
+}
+
+// end has others go, if it was this owner's turn.
+func (t *turns) end(o owner) {
 	if _, ok := t.underway[o]; ok {
 		delete(t.underway, o)
 		t.signal()
@@ -258,8 +257,9 @@ func (h *Hub) describe(o owner, pod *corev1.Pod, name string) *waiter {
 	w := &waiter{owner: o, queue: name, priority: h.priorityOf(pod), since: pod.CreationTimestamp.Time, request: queue.RequestOf(pod)}
 	if g := h.gangOf(pod); o.gang && g != nil {
 		// Members that stand for each other are alike enough for an order.
+		one := queue.RequestOf(pod)
 		for range g.MinCount - 1 {
-			w.request.Add(queue.RequestOf(pod))
+			w.request.Add(one)
 		}
 	}
 	return w

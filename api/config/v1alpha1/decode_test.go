@@ -32,6 +32,17 @@ func TestDecode(t *testing.T) {
 		"a timeout that is too short":    {yaml: "gang: {permitTimeout: 1ms}", wantErr: `gang.permitTimeout: Invalid value: "1ms"`},
 		"a longest that is the shortest": {yaml: "retry: {initialBackoff: 1m}", wantErr: `retry.maxBackoff: Invalid value: "30s": must not be less than initialBackoff, 1m0s`},
 		"a number out of range":          {yaml: "search: {packingMembers: 65}", wantErr: "search.packingMembers: Invalid value: 65: must be between 0 and 64"},
+		"queues": {
+			yaml: "{queueLabelKey: team.example/queue, preemptMinRuntime: 5m, reclaimMinRuntime: 15m, reclaimResolveMethod: Queue}",
+			want: func(a *ReprieveArgs) bool {
+				return *a.QueueLabelKey == "team.example/queue" && a.PreemptMinRuntime.Duration == 5*time.Minute &&
+					a.ReclaimMinRuntime.Duration == 15*time.Minute && *a.ReclaimResolveMethod == ResolveQueue
+			},
+		},
+		"a key that is no label's":       {yaml: "queueLabelKey: 'my queue'", wantErr: `queueLabelKey: Invalid value: "my queue"`},
+		"a negative min-runtime":         {yaml: "reclaimMinRuntime: -1s", wantErr: `reclaimMinRuntime: Invalid value: "-1s"`},
+		"a min-runtime beyond a queue's": {yaml: "preemptMinRuntime: 100000h", wantErr: `preemptMinRuntime: Invalid value: "100000h0m0s"`},
+		"an unknown method":              {yaml: "reclaimResolveMethod: Leaf", wantErr: `reclaimResolveMethod: Unsupported value: "Leaf"`},
 		"a number beyond int32":          {yaml: "search: {packingSteps: 99999999999}", wantErr: "packingSteps"},
 	}
 	for name, c := range cases {
