@@ -83,7 +83,7 @@ func breakers(s *Snapshot, c *columns, sus *suspects) []int32 {
 	var units []int32
 	for u := range s.Units {
 		unit := &s.Units[u]
-		if int64(unit.Priority) < sus.below && draws(unit) && breaksAlone(s, int32(u)) {
+		if int64(s.priority(int32(u))) < sus.below && draws(unit) && breaksAlone(s, int32(u)) {
 			units = append(units, int32(u))
 		}
 	}

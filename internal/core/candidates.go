@@ -1,7 +1,7 @@
 package core
 
 import (
-	"cmp"
+	"maps"
 	"math"
 	"slices"
 )
@@ -14,79 +14,286 @@ const (
 	levelReclaim = math.MinInt32 + 1<<20
 	// distances is how many distances from the fair share are told apart, distanceSteps how many for each doubling.
 	distances, distanceSteps = 64, 4
+	// nearest is the distance of what is hardly above its fair share, or not any more when its turn comes.
+	nearest = distances - 1
 	// levelSafe is above all levels.
 	levelSafe = math.MaxInt32
 )
 
-// candidate is a unit that may be taken, with what stands for its priority in the search, and its order among others
-// of that level: lower goes first.
-type candidate struct {
-	unit, level int32
-	order       int64
+// candidates are the units that a preemptor may take where more than priority counts, each with a level that stands
+// for its priority in the search, and an order among others of that level: lower goes first.
+type candidates struct {
+	c *contest
+	// kinds says how the units of each leaf are judged, from 1 on; 0 is for units in no queue. units counts those of
+	// leaves that are not judged one by one.
+	kinds []leafKind
+	units []int
+	// levels and orders are by unit. Those in open leaves have theirs once a sample has come upon them.
+	levels []int32
+	orders []int64
+	// priorities are all that units have, ascending: the rank of a unit is its place there.
+	priorities []int32
+	// walk has what may be reclaimed and is judged one by one; byPriority is what goes by priority.
+	walk       *walk
+	byPriority []int32
+	// listed are all that are judged one by one, and may be taken.
+	listed []int32
+	room   []int64
+	// count is how many candidates there are.
+	count int
+	// bounded is true where not all of them may be taken together, as far as is known.
+	bounded bool
 }
 
-// candidates judges all units. It returns those that can be taken together, whichever of them, and those of which each
-// can be taken, but not all.
-func (c *contest) candidates() (together, beyond []candidate) {
-	w := &walk{l: newLedger(c), units: make(map[int32][]int32)}
-	var byPriority []int32
-	for i := range c.s.Units {
-		u := int32(i)
-		if len(c.s.Units[i].Pods) == 0 {
-			continue
-		}
-		v := c.judge(u)
-		if !v.Eligible {
-			c.protect(u, v)
-			continue
-		}
-		c.noteWindow(u)
-		if c.byPriority(u) {
-			byPriority = append(byPriority, u)
+// leafKind is how much the queues say of all units in a leaf at once.
+type leafKind uint8
+
+const (
+	leafUnseen leafKind = iota
+	// leafBarred: none of them may be taken.
+	leafBarred
+	// leafOpen: any of them may be reclaimed, and the leaf's side is so near its fair share that their order is by
+	// priority.
+	leafOpen
+	// leafMixed: they are judged one by one.
+	leafMixed
+)
+
+// candidates judges all units, where it can whole leaves at a time.
+func (c *contest) candidates() *candidates {
+	cs := &candidates{
+		c: c, kinds: make([]leafKind, c.queues()+1), units: make([]int, c.queues()+1),
+		levels: make([]int32, len(c.s.Units)), orders: make([]int64, len(c.s.Units)),
+		priorities: c.c.distinctPriorities(),
+		walk:       &walk{l: newLedger(c), units: make(map[int32][]int32)},
+	}
+	for i := range cs.levels {
+		cs.levels[i] = levelSafe
+	}
+	cs.markMixed()
+	for u, leaf := range c.leafOf {
+		if kind := cs.kindOf(leaf); kind == leafMixed {
+			cs.judge(int32(u))
 		} else {
-			leaf := c.leafOfUnit(u)
-			w.units[leaf] = append(w.units[leaf], u)
+			cs.units[leaf+1]++
 		}
 	}
-	w.run()
-	lowest := c.grade(w)
+	for i, n := range cs.units {
+		switch {
+		case n == 0:
+		case cs.kinds[i] == leafBarred:
+			c.protected[c.sideOf(int32(i-1)).rule] += n
+		default:
+			cs.walk.meet(int32(i - 1))
+			cs.count, cs.bounded = cs.count+n, true
+		}
+	}
+	cs.grade()
+	return cs
+}
+
+// markMixed marks the leaves that have units of which the queues do not say all.
+func (cs *candidates) markMixed() {
+	c := cs.c
+	mixed := func(u int32) { cs.kinds[c.leafOf[u]+1] = leafMixed }
+	cs.kinds[0] = leafMixed
+	for _, u := range c.c.ofPodGroup(c.s, c.p.PodGroup) {
+		mixed(u)
+	}
+	if !c.p.IgnoresTolerations {
+		for u := range c.c.tolerant {
+			mixed(u)
+		}
+	}
+	for u := range c.c.surplus {
+		mixed(u)
+	}
+}
+
+func (cs *candidates) kindOf(leaf int32) leafKind {
+	kind := &cs.kinds[leaf+1]
+	if *kind == leafUnseen {
+		*kind = cs.c.kindOf(leaf)
+	}
+	return *kind
+}
+
+// kindOf says how the units of a queue are judged.
+func (c *contest) kindOf(leaf int32) leafKind {
+	if c.leaf < 0 || leaf == c.leaf {
+		return leafMixed
+	}
+	sd := c.sideOf(leaf)
+	if sd.rule != "" {
+		return leafBarred
+	}
+	if _, runtime := c.minRuntimeOf(leaf); runtime > 0 || distanceOf(c.ratio(sd.top, nil)) < nearest {
+		return leafMixed
+	}
+	for q := leaf; ; q = c.t.nodes[q].parent {
+		for _, quota := range c.t.nodes[q].Quota {
+			if quota > 0 {
+				return leafMixed
+			}
+		}
+		if q == sd.top {
+			return leafOpen
+		}
+	}
+}
+
+// judge lists a unit if it may be taken.
+func (cs *candidates) judge(u int32) {
+	c := cs.c
+	if len(c.s.Units[u].Pods) == 0 {
+		return
+	}
+	v := c.judge(u)
+	if !v.Eligible {
+		c.protect(u, v)
+		return
+	}
+	cs.bounded = c.noteWindow(u) || cs.bounded
+	cs.count++
+	if c.byPriority(u) {
+		cs.byPriority = append(cs.byPriority, u)
+	} else {
+		cs.walk.list(c.leafOf[u], u)
+		cs.bounded = true
+	}
+}
+
+// grade gives all candidates that are listed their levels.
+func (cs *candidates) grade() {
+	c, w := cs.c, cs.walk
+	w.run(nearest)
+	for _, at := range w.found {
+		cs.reclaimed(at.unit, at.distance)
+	}
+	for _, units := range w.units {
+		for _, u := range units {
+			cs.reclaimed(u, nearest)
+		}
+	}
+	for _, u := range cs.byPriority {
+		priority := c.s.Units[u].Priority
+		cs.levels[u], cs.orders[u] = max(priority, levelReclaim+distances*cs.ranks()), int64(priority)
+	}
+	cs.listed = append(cs.listed, cs.byPriority...)
+}
+
+// reclaimed gives a unit that may be reclaimed its level. At the same distance, what gangs can do without goes first,
+// then units go by priority.
+func (cs *candidates) reclaimed(u, distance int32) {
+	unit, rank := &cs.c.s.Units[u], int32(0)
+	if !unit.Surplus {
+		at, _ := slices.BinarySearch(cs.priorities, unit.Priority)
+		rank = int32(at) + 1
+	}
+	cs.levels[u], cs.orders[u] = cs.level(distance, rank), cs.order(cs.c.leafOf[u], unit.Priority)
+	cs.listed = append(cs.listed, u)
+}
+
+// ranks is how many levels there are at each distance.
+func (cs *candidates) ranks() int32 { return int32(len(cs.priorities)) + 1 }
+
+func (cs *candidates) level(distance, rank int32) int32 {
+	return levelReclaim + distance*cs.ranks() + rank
+}
+
+func (cs *candidates) order(leaf, priority int32) int64 {
+	return cs.walk.order[cs.c.sideOf(leaf).top]<<32 + int64(priority)
+}
+
+// has reports whether a unit is a candidate.
+func (cs *candidates) has(u int32) bool {
+	switch cs.kindOf(cs.c.leafOf[u]) {
+	case leafOpen:
+		return true
+	case leafMixed:
+		return cs.levels[u] < levelSafe
+	default:
+		return false
+	}
+}
+
+// roomOn is the room that the candidates on a node make, in scratch space that the next call overwrites.
+func (cs *candidates) roomOn(n int32) []int64 {
+	c := cs.c.c
+	if len(cs.c.protected) == 0 {
+		return c.all[int(n)*c.dims:][:c.dims]
+	}
+	if cs.room == nil {
+		cs.room = make([]int64, c.dims)
+	}
+	clear(cs.room)
+	col := &c.nodes[n]
+	for i, u := range col.units {
+		if !cs.has(u) {
+			continue
+		}
+		before, after := col.sum(i, c.dims), col.sum(i+1, c.dims)
+		for r := range cs.room {
+			cs.room[r] += after[r] - before[r]
+		}
+	}
+	return cs.room
+}
+
+// showBarred offers the units of barred leaves to those that the Decision names.
+func (cs *candidates) showBarred() {
+	c := cs.c
+	if !slices.Contains(cs.kinds, leafBarred) {
+		return
+	}
+	for _, n := range c.c.byName {
+		for _, u := range c.c.nodes[n].units {
+			if cs.kindOf(c.leafOf[u]) == leafBarred && !c.shown.offer(u) {
+				break
+			}
+		}
+	}
+}
+
+// apart are candidates to do without, so that all others may be taken together, whichever of them.
+func (cs *candidates) apart() map[int32]bool {
+	c := cs.c
+	w := &walk{l: newLedger(c), units: make(map[int32][]int32)}
+	without := make(map[int32]bool)
+	byPriority := slices.Clone(cs.byPriority)
+	for u := range c.s.Units {
+		if at := int32(u); cs.has(at) {
+			without[at] = true
+			if !c.byPriority(at) {
+				w.list(c.leafOf[at], at)
+			}
+		}
+	}
+	w.run(distances)
+	for _, at := range w.found {
+		if !at.refused {
+			delete(without, at.unit)
+		}
+	}
 	// Units in a window of their gang's are bounded together, so it matters which ones are looked at first.
 	sortBy(byPriority, c.takenFirst)
 	for _, u := range byPriority {
-		at := candidate{unit: u, level: max(c.s.Units[u].Priority, lowest), order: int64(c.s.Units[u].Priority)}
 		if w.l.take(u) {
-			w.together = append(w.together, at)
-		} else {
-			w.beyond = append(w.beyond, at)
+			delete(without, u)
 		}
 	}
-	return w.together, w.beyond
+	return without
 }
 
-// grade turns the distances of what may be reclaimed into levels, and returns the lowest level above them. At the same
-// distance, what gangs can do without goes first, then units go by priority.
-func (c *contest) grade(w *walk) (above int32) {
-	var priorities []int32
-	for _, list := range [...][]candidate{w.together, w.beyond} {
-		for _, at := range list {
-			priorities = append(priorities, c.s.Units[at.unit].Priority)
-		}
-	}
-	slices.Sort(priorities)
-	priorities = slices.Compact(priorities)
-	ranks := int32(len(priorities)) + 1
-	for _, list := range [...][]candidate{w.together, w.beyond} {
-		for i := range list {
-			u, rank := &c.s.Units[list[i].unit], 0
-			if !u.Surplus {
-				rank, _ = slices.BinarySearch(priorities, u.Priority)
-				rank++
+// distinctPriorities lists the priorities of all units, ascending.
+func (c *columns) distinctPriorities() []int32 {
+	return slices.Sorted(func(yield func(int32) bool) {
+		for priority, n := range maps.All(c.perPriority) {
+			if n > 0 && !yield(priority) {
+				return
 			}
-			list[i].level = levelReclaim + list[i].level*ranks + int32(rank)
-			list[i].order = list[i].order<<32 + int64(u.Priority)
 		}
-	}
-	return levelReclaim + distances*ranks
+	})
 }
 
 // takenFirst is the order in which a queue's units are taken: what gangs can do without, then the least important.
@@ -113,174 +320,15 @@ func (c *contest) protect(u int32, v Verdict) {
 	}
 }
 
-// noteWindow takes note of an eligible unit that is bounded for a time only.
-func (c *contest) noteWindow(u int32) {
+// noteWindow takes note of an eligible unit that is bounded for a time only. It reports whether the unit is bounded by
+// its gang's window at all.
+func (c *contest) noteWindow(u int32) bool {
 	if !elastic(&c.s.Units[u]) {
-		return
+		return false
 	}
-	if v, young := c.minRuntime(u); young && v.Until != 0 {
+	v, young := c.minRuntime(u)
+	if young && v.Until != 0 {
 		c.passing = append(c.passing, timed{unit: u, verdict: v})
 	}
+	return young
 }
-
-// walk takes units from the queues for as long as their sides are above their fair share, always from the one that
-// is furthest over, to find out how far over each side is when a unit's turn comes.
-type walk struct {
-	l     *ledger
-	units map[int32][]int32
-	// left counts the units that are left in each queue and below it.
-	left  []int
-	ratio []float64
-	// sides are the queues at the top of all sides, the one furthest over first; order is the inverse.
-	sides []int32
-	order map[int32]int64
-
-	together, beyond []candidate
-}
-
-func (w *walk) run() {
-	if len(w.units) == 0 {
-		return
-	}
-	w.start()
-	open := slices.Clone(w.sides)
-	for top := w.furthest(open); top >= 0; top = w.furthest(open) {
-		if !w.l.c.above(top, w.l.taken) {
-			open = slices.DeleteFunc(open, func(q int32) bool { return q == top })
-			w.rest(top, top)
-			continue
-		}
-		at := candidate{level: distanceOf(w.ratio[top]), order: w.order[top]}
-		leaf := top
-		for len(w.l.c.t.nodes[leaf].children) > 0 {
-			leaf = w.furthest(w.l.c.t.nodes[leaf].children)
-		}
-		at.unit = w.next(leaf)
-		if !w.l.take(at.unit) {
-			w.beyond = append(w.beyond, at)
-			continue
-		}
-		w.together = append(w.together, at)
-		for q := leaf; q >= 0; q = w.l.c.t.nodes[q].parent {
-			w.weigh(q)
-		}
-	}
-}
-
-// start puts the units of each leaf in order, and weighs all queues with units.
-func (w *walk) start() {
-	c := w.l.c
-	w.left, w.ratio, w.order = make([]int, len(c.t.nodes)), make([]float64, len(c.t.nodes)), make(map[int32]int64)
-	for leaf, units := range w.units {
-		sortBy(units, c.takenFirst)
-		if top := c.sideOf(leaf).top; !slices.Contains(w.sides, top) {
-			w.sides = append(w.sides, top)
-		}
-		for q := leaf; q >= 0; q = c.t.nodes[q].parent {
-			if w.left[q] += len(units); w.left[q] == len(units) {
-				w.weigh(q)
-			}
-		}
-	}
-	slices.SortFunc(w.sides, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(w.ratio[b], w.ratio[a]), cmp.Compare(a, b))
-	})
-	for i, top := range w.sides {
-		w.order[top] = int64(i)
-	}
-}
-
-// next takes the next unit of a leaf out of the walk.
-func (w *walk) next(leaf int32) int32 {
-	u := w.units[leaf][0]
-	w.units[leaf] = w.units[leaf][1:]
-	for q := leaf; q >= 0; q = w.l.c.t.nodes[q].parent {
-		w.left[q]--
-	}
-	return u
-}
-
-// rest lists what is left in a queue of a side that has no more to spare: it may be taken in place of what has been.
-func (w *walk) rest(top, q int32) {
-	for _, u := range w.units[q] {
-		w.beyond = append(w.beyond, candidate{unit: u, level: distanceOf(1), order: w.order[top]})
-	}
-	w.units[q] = nil
-	for _, child := range w.l.c.t.nodes[q].children {
-		w.rest(top, child)
-	}
-}
-
-// furthest is the queue with units left that is furthest over its fair share; the first one of several.
-func (w *walk) furthest(queues []int32) int32 {
-	best := int32(-1)
-	for _, q := range queues {
-		if w.left[q] > 0 && (best < 0 || w.ratio[q] > w.ratio[best]) {
-			best = q
-		}
-	}
-	return best
-}
-
-// weigh works out how far over its fair share a queue is after what has been taken, by its dominant resource among
-// those that the preemptor asks for.
-func (w *walk) weigh(q int32) {
-	c := w.l.c
-	w.ratio[q] = 0
-	for _, r := range c.asks {
-		used := c.usedOf(q)[r] - w.l.taken[int(q)*c.t.dims+r]
-		if used <= 0 {
-			continue
-		}
-		w.ratio[q] = max(w.ratio[q], float64(used)/float64(c.shareOf(q, r)))
-	}
-}
-
-// distanceOf sorts a ratio to the fair share into one of the distances, the furthest over first.
-func distanceOf(ratio float64) int32 {
-	return distances - 1 - int32(min(math.Log2(max(ratio, 1))*distanceSteps, distances-1))
-}
-
-// sample is the snapshot of a search among some candidates: only they are units there, by what stands for their
-// priority. It shares everything else with the snapshot that was asked about.
-func (c *contest) sample(list []candidate) (s *Snapshot, original []int32) {
-	slices.SortFunc(list, func(a, b candidate) int { return cmp.Compare(a.unit, b.unit) })
-	whole := *c.s
-	whole.Units = make([]Unit, len(list))
-	original = make([]int32, len(list))
-	for i, at := range list {
-		u := &whole.Units[i]
-		*u = c.s.Units[at.unit]
-		u.order, u.Priority, u.Toleration = at.order, at.level, nil
-		original[i] = at.unit
-	}
-	whole.columns = c.c.among(&whole)
-	return &whole, original
-}
-
-// among makes the columns of other units on the same nodes.
-func (c *columns) among(s *Snapshot) *columns {
-	d := &columns{
-		dims: c.dims, free: c.free, later: c.later, byName: c.byName, rank: c.rank,
-		all: make([]int64, len(c.all)), top: make([]int64, len(c.top)),
-		sound: make([]bool, len(c.sound)), nodes: make([]nodeColumn, len(c.nodes)),
-		perPriority: make(map[int32]int), sites: make([]site, len(s.Units)),
-	}
-	d.fill(s)
-	for n, sound := range c.sound {
-		d.sound[n] = d.sound[n] && sound
-	}
-	return d
-}
-
-// relabelled is an oracle in front of which units have other numbers.
-type relabelled struct {
-	Oracle
-	original []int32
-}
-
-// RemoveUnit passes a unit on by its original number.
-func (o relabelled) RemoveUnit(unit int) { o.Oracle.RemoveUnit(int(o.original[unit])) }
-
-// RestoreUnit passes a unit on by its original number.
-func (o relabelled) RestoreUnit(unit int) { o.Oracle.RestoreUnit(int(o.original[unit])) }

@@ -73,10 +73,10 @@ func (t *trial) outUpTo(level int64) {
 		sortByImportance(t.s, t.pool)
 		slices.Reverse(t.pool)
 	}
-	for ; t.gone < len(t.pool) && int64(t.s.Units[t.pool[t.gone]].Priority) <= level; t.gone++ {
+	for ; t.gone < len(t.pool) && int64(t.s.priority(t.pool[t.gone])) <= level; t.gone++ {
 		t.remove(t.pool[t.gone])
 	}
-	for ; t.gone > 0 && int64(t.s.Units[t.pool[t.gone-1]].Priority) > level; t.gone-- {
+	for ; t.gone > 0 && int64(t.s.priority(t.pool[t.gone-1])) > level; t.gone-- {
 		t.restore(t.pool[t.gone-1])
 	}
 }

@@ -19,7 +19,7 @@ type market struct {
 	scratch []int32
 	base    []int64
 	// slab is where offers keep their units.
-	slab []int32
+	slab slab[int32]
 	// lastResort is set when members may also stand where other potential victims are in their way.
 	lastResort bool
 }
@@ -187,19 +187,13 @@ func (m *market) offerFor(n int32, count int, candidates []int32) (offer, bool) 
 	return o, true
 }
 
-// slabSize is how many units of offers are kept in one piece of memory.
-const slabSize = 4096
-
 // keep lists the units at some positions of a column, for as long as the market goes on.
 func (m *market) keep(col *nodeColumn, set []int32) []int32 {
-	if cap(m.slab)-len(m.slab) < len(set) {
-		m.slab = make([]int32, 0, max(slabSize, len(set)))
+	units := m.slab.take(len(set))
+	for i, pos := range set {
+		units[i] = col.units[pos]
 	}
-	from := len(m.slab)
-	for _, pos := range set {
-		m.slab = append(m.slab, col.units[pos])
-	}
-	return m.slab[from:len(m.slab):len(m.slab)]
+	return units
 }
 
 // gainHere is gain for units that stand nowhere but on one node.

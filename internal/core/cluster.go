@@ -97,7 +97,8 @@ func NewCluster(resources []string) *Cluster {
 	return &Cluster{
 		s: Snapshot{Resources: slices.Clone(resources)},
 		c: columns{
-			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32), tolerant: make(map[int32]bool),
+			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32),
+			tolerant: make(map[int32]bool), surplus: make(map[int32]bool),
 		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
 		going: make(map[int32][]Pod), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),
@@ -283,12 +284,9 @@ func (c *Cluster) newSlot(name string) int32 {
 		slot = int32(len(c.s.Nodes))
 		c.s.Nodes = append(c.s.Nodes, Node{})
 		c.onNode = append(c.onNode, nil)
-		c.c.nodes = append(c.c.nodes, nodeColumn{})
-		c.c.sound = append(c.c.sound, false)
 		c.c.free = append(c.c.free, make([]int64, c.c.dims)...)
 		c.c.later = append(c.c.later, make([]int64, c.c.dims)...)
-		c.c.all = append(c.c.all, make([]int64, c.c.dims)...)
-		c.c.top = append(c.c.top, 0)
+		c.c.grow(1)
 	}
 	c.s.Nodes[slot] = Node{Name: name}
 	c.slots[name] = slot

@@ -143,6 +143,9 @@ func (c *Cluster) tellSurplus() {
 			u := &c.s.Units[m]
 			if surplus := elastic(u) && i >= int(u.Tenure.MinCount); surplus != u.Surplus {
 				u.Surplus = surplus
+				if delete(c.c.surplus, m); surplus {
+					c.c.surplus[m] = true
+				}
 				c.disturb(u)
 			}
 		}
@@ -237,6 +240,10 @@ func (c *Cluster) dropUnit(at int32) {
 		c.uneven[u.PodGroup] = true
 	}
 	delete(c.c.tolerant, at)
+	delete(c.c.surplus, at)
+	if c.queues != nil {
+		c.c.leaves[at] = -1
+	}
 	if u.Group {
 		delete(c.whole, u.UID)
 		delete(c.undated, at)

@@ -18,6 +18,10 @@ type columns struct {
 	// from the columns, but most questions about a node end here, without a look at its column.
 	all []int64
 	top []int64
+	// widest is the most that a single unit of each node would free, by resource, and lowest are its lowest priorities,
+	// lowestKept for each node: together they bound what a node costs.
+	widest []int64
+	lowest []int32
 	// sound marks the nodes whose quantities are all within range. Others take no part.
 	sound []bool
 	nodes []nodeColumn
@@ -29,8 +33,8 @@ type columns struct {
 	perPriority map[int32]int
 	// budgeted is true where some unit draws on a budget, spanning where some unit has more than one pod.
 	budgeted, spanning bool
-	// tolerant are the units with a toleration.
-	tolerant map[int32]bool
+	// tolerant are the units with a toleration, surplus those past the minCount of their gang.
+	tolerant, surplus map[int32]bool
 	// leaves are the units' leaf queues, -1 for none; nil where nobody has kept them.
 	leaves []int32
 	// groups lists the units of each PodGroup by its UID; nil where nobody has kept such an index.
@@ -45,11 +49,12 @@ type nodeColumn struct {
 	starts []int64
 	// sums has dims values for every prefix of units, the empty one included: what the prefix would free.
 	sums []int64
-	// widest is the most that a single unit would free, by resource.
-	widest []int64
 	// alone is true where every unit has just the one pod, here. The column then says all about them.
 	alone bool
 }
+
+// lowestKept is how many of a node's lowest priorities are kept beside its column.
+const lowestKept = 4
 
 // site is a unit's place in the columns: a node, and a position in its column.
 type site struct{ node, pos int32 }
@@ -57,14 +62,23 @@ type site struct{ node, pos int32 }
 // set makes the column of a node anew. The node's room has to be up to date.
 func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 	at := int(n) * c.dims
-	c.nodes[n], c.sound[n] = b.column(entries, c.later[at:at+c.dims])
+	c.nodes[n], c.sound[n] = b.column(entries, c.later[at:at+c.dims], c.widest[at:at+c.dims])
+	c.sumUp(n)
+	c.locate(n)
+}
+
+// sumUp takes what most questions about a node are about out of its column.
+func (c *columns) sumUp(n int32) {
 	col := &c.nodes[n]
-	copy(c.all[at:at+c.dims], col.sum(len(col.units), c.dims))
+	copy(c.all[int(n)*c.dims:][:c.dims], col.sum(len(col.units), c.dims))
 	c.top[n] = math.MinInt64
 	if l := len(col.priorities); l > 0 {
 		c.top[n] = int64(col.priorities[l-1])
 	}
-	c.locate(n)
+	lowest := c.lowest[int(n)*lowestKept:][:lowestKept]
+	for i := copy(lowest, col.priorities); i < lowestKept; i++ {
+		lowest[i] = math.MaxInt32
+	}
 }
 
 // locate takes note of where the units of a node are.
@@ -112,19 +126,19 @@ func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entr
 }
 
 // column sorts the entries of a node into its column and reports whether all sums are within range of the
-// node's room.
-func (b *columnBuilder) column(entries []entry, free []int64) (nodeColumn, bool) {
+// node's room. It sets widest to the most that one of them would free.
+func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColumn, bool) {
 	n := len(entries)
 	slices.SortFunc(entries, func(x, y entry) int { return -compareUnits(b.s, x.unit, y.unit) })
 	numbers := make([]int32, 2*n)
-	amounts := make([]int64, n+(n+2)*b.dims)
+	amounts := make([]int64, n+(n+1)*b.dims)
 	starts := amounts[:n:n]
 	amounts = amounts[n:]
 	col := nodeColumn{
 		units: numbers[:n:n], priorities: numbers[n:], starts: starts,
-		sums: amounts[: (n+1)*b.dims : (n+1)*b.dims], widest: amounts[(n+1)*b.dims:],
-		alone: true,
+		sums: amounts, alone: true,
 	}
+	clear(widest)
 	for i, e := range entries {
 		u := &b.s.Units[e.unit]
 		col.alone = col.alone && len(u.Pods) == 1
@@ -133,20 +147,25 @@ func (b *columnBuilder) column(entries []entry, free []int64) (nodeColumn, bool)
 		before, after := col.sums[i*b.dims:][:b.dims], col.sums[(i+1)*b.dims:][:b.dims]
 		for r, v := range row {
 			after[r] = addSaturating(before[r], v)
-			col.widest[r] = max(col.widest[r], v)
+			widest[r] = max(widest[r], v)
 		}
 	}
 	for r, v := range col.sums[n*b.dims:] {
 		if v > maxAmount || free[r] > maxAmount || free[r] < -maxAmount {
-			return nodeColumn{sums: make([]int64, b.dims), widest: make([]int64, b.dims)}, false
+			return nodeColumn{sums: make([]int64, b.dims)}, false
 		}
 	}
 	return col, true
 }
 
-// compareUnits is moreImportant for units by index.
-func compareUnits(s *Snapshot, a, b int32) int {
-	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
+// grow makes room for the columns of more nodes.
+func (c *columns) grow(nodes int) {
+	c.nodes = append(c.nodes, make([]nodeColumn, nodes)...)
+	c.sound = append(c.sound, make([]bool, nodes)...)
+	c.all = append(c.all, make([]int64, nodes*c.dims)...)
+	c.top = append(c.top, make([]int64, nodes)...)
+	c.widest = append(c.widest, make([]int64, nodes*c.dims)...)
+	c.lowest = append(c.lowest, make([]int32, nodes*lowestKept)...)
 }
 
 // newColumns makes the columns of a Snapshot.
@@ -154,9 +173,9 @@ func newColumns(s *Snapshot) *columns {
 	dims, n := len(s.Resources), len(s.Nodes)
 	c := &columns{
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
-		all: make([]int64, n*dims), top: make([]int64, n), sound: make([]bool, n), nodes: make([]nodeColumn, n), perPriority: make(map[int32]int),
-		tolerant: make(map[int32]bool), sites: make([]site, len(s.Units)),
+		perPriority: make(map[int32]int), tolerant: make(map[int32]bool), surplus: make(map[int32]bool), sites: make([]site, len(s.Units)),
 	}
+	c.grow(n)
 	for i := range s.Nodes {
 		for r, v := range s.Nodes[i].Free {
 			c.free[i*dims+r], c.later[i*dims+r] = roomAmount(v), roomAmount(v)
@@ -182,6 +201,9 @@ func (c *columns) fill(s *Snapshot) {
 		c.spanning = c.spanning || len(unit.Pods) > 1
 		if unit.Toleration != nil {
 			c.tolerant[int32(u)] = true
+		}
+		if unit.Surplus {
+			c.surplus[int32(u)] = true
 		}
 		for i := range unit.Pods {
 			p := &unit.Pods[i]

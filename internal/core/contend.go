@@ -6,39 +6,20 @@ import (
 	"slices"
 )
 
-// sampled says where the units of a search among some candidates come from.
-type sampled struct {
-	root     *search
-	contest  *contest
-	original []int32
-	// left counts the candidates that are not in the sample.
-	left int
-	// bounded is true where not all units of the sample may go together.
-	bounded bool
-	// refused is the first outcome that went beyond a bound.
-	refused *refusal
-}
-
-// refusal is a set of victims that goes beyond a bound.
-type refusal struct {
-	victims []int32
-	bound   bound
-}
-
 // boundRounds is how often the search starts over with less to take, after its outcome went beyond a bound.
 const boundRounds = 8
 
 // contend is the search where more than priority counts, among all units that may be taken. Where what it comes to
 // goes beyond a bound, it starts over with less of what is bounded, and in the end with what may go in any case.
 func (sr *search) contend() Decision {
-	c := newContest(sr.v)
-	together, beyond := c.candidates()
-	all := slices.Concat(together, beyond)
-	list := all
+	cs := newContest(sr.v).candidates()
+	if d, ok := sr.amongFirst(cs); ok {
+		return d
+	}
 	var refused *refusal
+	without := make(map[int32]bool)
 	for range boundRounds {
-		sub := sr.sample(c, list)
-		sub.sampled.bounded, sub.sampled.left = len(beyond) > 0, len(all)-len(list)
+		sub := sr.sample(cs, everything, without)
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f)
 		}
@@ -46,42 +27,63 @@ func (sr *search) contend() Decision {
 		if sub.sampled.refused == nil || sub.sampled.refused.bound.rule == RuleOverShare {
 			break
 		}
-		list = sub.within(list)
+		sub.bar(without)
 	}
-	if sr.p.Gang && len(beyond) > 0 {
-		sub := sr.sample(c, together)
-		sub.sampled.left = len(beyond)
+	if sr.p.Gang && cs.bounded {
+		sub := sr.sample(cs, everything, cs.apart())
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f)
 		}
 	}
-	sub := sr.sample(c, all)
+	sub := sr.sample(cs, everything, nil)
 	sub.sampled.refused = refused
 	return sub.infeasible(true)
 }
 
-// sample is the same search among candidates only.
-func (sr *search) sample(c *contest, list []candidate) *search {
-	s, original := c.sample(list)
-	v := *sr.v
-	v.s, v.c, v.oracle = s, s.columns, relabelled{Oracle: sr.v.oracle, original: original}
-	v.suspect(suspects{below: levelSafe, count: len(list)})
-	return &search{s: s, p: sr.p, v: &v, sampled: &sampled{root: sr, contest: c, original: original}}
+// firstUnits is how many units a single pod is to find its place among at first, where its Limits do not say.
+const firstUnits = 256
+
+// amongFirst is the search of a single pod among the candidates of the lowest levels, which are nearly always enough.
+// Where no budget is broken, nothing of a higher level can make the outcome any better.
+func (sr *search) amongFirst(cs *candidates) (Decision, bool) {
+	upTo := cs.first(cmp.Or(sr.v.limits.firstUnits, firstUnits))
+	if sr.p.Gang || upTo == everything {
+		return Decision{}, false
+	}
+	sub := sr.sample(cs, upTo, nil)
+	f, ok := sub.pick()
+	if !ok || f.score.BrokenBudgets > 0 {
+		return Decision{}, false
+	}
+	return sub.preempting(f), true
 }
 
-// within leaves out the candidates under the bound that the last outcome went beyond, but for those of the outcome
-// that can go together.
-func (sr *search) within(list []candidate) []candidate {
-	c, refused := sr.sampled.contest, sr.sampled.refused
-	kept, l := make(map[int32]bool), newLedger(c)
-	for _, u := range slices.Backward(refused.victims) {
-		if at := sr.sampled.original[u]; refused.bound.holds(c, at) {
-			kept[at] = l.take(at)
+// first is the level up to which there are so many units of the lowest priorities, if all of them were candidates in
+// open leaves.
+func (cs *candidates) first(units int) int32 {
+	for rank, priority := range cs.priorities {
+		if units -= cs.c.c.perPriority[priority]; units <= 0 {
+			return cs.level(nearest, int32(rank)+1)
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(list), func(at candidate) bool {
-		return refused.bound.holds(c, at.unit) && !kept[at.unit]
-	})
+	return everything
+}
+
+// bar adds the candidates under the bound that the last outcome went beyond to those to do without, but for those of
+// the outcome that can go together.
+func (sr *search) bar(without map[int32]bool) {
+	c, refused := sr.sampled.contest, sr.sampled.refused
+	kept, l := make(map[int32]bool), c.ledger()
+	for _, u := range slices.Backward(refused.victims) {
+		if refused.bound.holds(c, u) {
+			kept[u] = l.take(u)
+		}
+	}
+	for i, level := range sr.s.levels {
+		if u := int32(i); level < levelSafe && !kept[u] && refused.bound.holds(c, u) {
+			without[u] = true
+		}
+	}
 }
 
 // sentence says what a bound is, for people.
@@ -104,11 +106,7 @@ func (sr *search) allowed(victims []int32) bool {
 	if from == nil {
 		return true
 	}
-	units := make([]int32, len(victims))
-	for i, u := range victims {
-		units[i] = from.original[u]
-	}
-	b, ok := newLedger(from.contest).within(units)
+	b, ok := from.contest.ledger().within(victims)
 	if !ok && from.refused == nil {
 		sortByImportance(sr.s, victims)
 		from.refused = &refusal{victims: slices.Clone(victims), bound: b}
@@ -119,10 +117,10 @@ func (sr *search) allowed(victims []int32) bool {
 // together is the part of a node's candidates (positions in its column) that may be taken together, the first ones
 // first.
 func (sr *search) together(col *nodeColumn, candidates []int32) []int32 {
-	l := newLedger(sr.sampled.contest)
+	l := sr.sampled.contest.ledger()
 	var part []int32
 	for _, pos := range candidates {
-		if l.take(sr.sampled.original[col.units[pos]]) {
+		if l.take(col.units[pos]) {
 			part = append(part, pos)
 		}
 	}
@@ -130,13 +128,12 @@ func (sr *search) together(col *nodeColumn, candidates []int32) []int32 {
 	return part
 }
 
-// unit is a unit as the caller of Decide knows it, with the verdict on it.
-func (sr *search) unit(u int32) (*Unit, Verdict) {
+// verdict is the policy's on one unit.
+func (sr *search) verdict(u int32) Verdict {
 	if from := sr.sampled; from != nil {
-		at := from.original[u]
-		return &from.root.s.Units[at], from.contest.judge(at)
+		return from.contest.judge(u)
 	}
-	return &sr.s.Units[u], Judge(sr.p, &sr.s.Units[u])
+	return Judge(sr.p, &sr.s.Units[u])
 }
 
 // score is a score in priorities, whatever stood for them in the search.
@@ -144,9 +141,5 @@ func (sr *search) score(f found) Score {
 	if sr.sampled == nil {
 		return f.score
 	}
-	units := make([]int32, len(f.victims))
-	for i, u := range f.victims {
-		units[i] = sr.sampled.original[u]
-	}
-	return scoreOf(sr.sampled.root.s, units)
+	return scoreOf(sr.sampled.root.s, f.victims)
 }

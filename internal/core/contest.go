@@ -27,6 +27,8 @@ type contest struct {
 	sides  []side
 	// surplus is how many members each gang has past its minCount, by UID.
 	surplus map[string]int
+	// scratch is a ledger for sets of units that are looked at one after the other.
+	scratch *ledger
 
 	protected map[Rule]int
 	shown     topUnits
@@ -96,11 +98,12 @@ func newContest(v *view) *contest {
 			c.asks = append(c.asks, r)
 		}
 	}
-	if q := v.s.Queues; q != nil && q.Tree != nil {
+	q := v.s.Queues
+	if c.leafOf == nil {
+		c.leafOf = leavesOf(v.s)
+	}
+	if q != nil && q.Tree != nil {
 		c.t, c.shares, c.used = q.Tree, q.Shares, q.used
-		if c.leafOf == nil {
-			c.leafOf = leavesOf(v.s)
-		}
 		if c.used == nil {
 			c.used = usedBy(v.s, c.leafOf)
 		}
@@ -108,6 +111,14 @@ func newContest(v *view) *contest {
 		c.climb()
 	}
 	return c
+}
+
+// queues is how many queues there are.
+func (c *contest) queues() int {
+	if c.t == nil {
+		return 0
+	}
+	return len(c.t.nodes)
 }
 
 // climb finds the way up from the preemptor's queue, and how far it stays within its fair share.
@@ -178,12 +189,7 @@ func (c *contest) above(q int32, taken []int64) bool {
 }
 
 // leafOfUnit is the queue of a unit; -1 where it has none, or one that is no longer there.
-func (c *contest) leafOfUnit(u int32) int32 {
-	if c.t == nil {
-		return -1
-	}
-	return c.leafOf[u]
-}
+func (c *contest) leafOfUnit(u int32) int32 { return c.leafOf[u] }
 
 // byPriority reports whether a unit goes by priority, and not by what its queue is entitled to.
 func (c *contest) byPriority(u int32) bool {
@@ -276,23 +282,26 @@ func useOf(u *Unit, r int) int64 {
 	return min(use, maxAmount)
 }
 
+// minRuntimeOf is how long units of a leaf run before this preemptor may take them, and the queue that says so; -1
+// where it is the default.
+func (c *contest) minRuntimeOf(leaf int32) (queue int32, runtime int64) {
+	if c.leaf < 0 || leaf < 0 || leaf == c.leaf {
+		return c.t.resolve(leaf, c.p.MinRuntime.Preempt, func(q *Queue) int64 { return q.PreemptMinRuntime })
+	}
+	from := c.sideOf(leaf).top
+	if c.p.MinRuntime.Resolve == ResolveQueue {
+		from = leaf
+	}
+	return c.t.resolve(from, c.p.MinRuntime.Reclaim, func(q *Queue) int64 { return q.ReclaimMinRuntime })
+}
+
 // minRuntime reports whether a unit has not run long enough for this preemptor to take it.
 func (c *contest) minRuntime(u int32) (Verdict, bool) {
-	rule := RulePreemptMinRuntime
-	var queue int32
-	var runtime int64
-	leaf := c.leafOfUnit(u)
+	queue, runtime := c.minRuntimeOf(c.leafOfUnit(u))
+	v := Verdict{Rule: RuleReclaimMinRuntime}
 	if c.byPriority(u) {
-		queue, runtime = c.t.resolve(leaf, c.p.MinRuntime.Preempt, func(q *Queue) int64 { return q.PreemptMinRuntime })
-	} else {
-		from := c.sideOf(leaf).top
-		if c.p.MinRuntime.Resolve == ResolveQueue {
-			from = leaf
-		}
-		rule = RuleReclaimMinRuntime
-		queue, runtime = c.t.resolve(from, c.p.MinRuntime.Reclaim, func(q *Queue) int64 { return q.ReclaimMinRuntime })
+		v.Rule = RulePreemptMinRuntime
 	}
-	v := Verdict{Rule: rule}
 	if queue >= 0 {
 		v.Queue = c.t.nodes[queue].Name
 	}
@@ -321,11 +330,13 @@ func (t *Tree) resolve(from int32, otherwise int64, setting func(*Queue) int64) 
 	return -1, otherwise
 }
 
-// leavesOf finds the leaf of every unit.
+// leavesOf finds the leaf of every unit, -1 for none.
 func leavesOf(s *Snapshot) []int32 {
 	leaves := make([]int32, len(s.Units))
 	for u := range s.Units {
-		leaves[u] = s.Queues.Tree.leaf(s.Units[u].queue())
+		if leaves[u] = -1; s.Queues != nil && len(s.Units[u].Pods) > 0 {
+			leaves[u] = s.Queues.Tree.leaf(s.Units[u].queue())
+		}
 	}
 	return leaves
 }

@@ -168,7 +168,7 @@ func (c *counter) apart(units []int32) (sunk, open []int32) {
 func dearestFirst(s *Snapshot, units []int32) []int32 {
 	breaking, others := splitByBudgets(s, units)
 	byWeight := func(a, b int32) int {
-		switch wa, wb := unitWeight(&s.Units[a]), unitWeight(&s.Units[b]); {
+		switch wa, wb := unitWeight(s, a), unitWeight(s, b); {
 		case wa > wb:
 			return -1
 		case wa < wb:

@@ -23,14 +23,18 @@ type search struct {
 	v *view
 	// sampled is where the units come from; nil where they are all there are.
 	sampled *sampled
+	// roomy is true where some node has room for some member without any unit gone.
+	roomy bool
 }
 
 func (sr *search) run() Decision {
+	sr.roomy = sr.anyRoom(sr.v.c.free)
 	if seats, ok := sr.withoutVictims(sr.v.c.free); ok {
 		return sr.placed(Fits, seats)
 	}
 	defer sr.removeLeaving()()
 	if len(sr.s.Leaving) > 0 {
+		sr.roomy = sr.anyRoom(sr.v.c.later)
 		if seats, ok := sr.withoutVictims(sr.v.c.later); ok {
 			return sr.placed(Waits, seats)
 		}
@@ -86,9 +90,9 @@ func (sr *search) removeLeaving() (undo func()) {
 	}
 }
 
-// withoutVictims places the preemptor, surplus included, without taking anything.
+// withoutVictims places the preemptor, surplus included, without taking anything, in room that roomy has been told of.
 func (sr *search) withoutVictims(free []int64) ([]seat, bool) {
-	if !sr.anyRoom(free) {
+	if !sr.roomy {
 		return nil, false
 	}
 	t := newTrial(sr.v, free)

@@ -131,7 +131,7 @@ func (sr *search) victimsOf(units []int32) []Victim {
 	}
 	out, pods := make([]Victim, 0, len(units)), make([]VictimPod, 0, count)
 	for _, i := range units {
-		u, verdict := sr.unit(i)
+		u, verdict := &s.Units[i], sr.verdict(i)
 		from := len(pods)
 		for j := range u.Pods {
 			pod := VictimPod{Namespace: u.Pods[j].Namespace, Name: u.Pods[j].Name, UID: u.Pods[j].UID}

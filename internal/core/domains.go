@@ -12,7 +12,7 @@ func (sr *search) bestDomain() (found, bool) {
 	if sr.p.Gang {
 		return sr.wholeCluster()
 	}
-	n := &nodeSearch{search: sr, class: sr.onlyClass(), x: newClearing(sr.v), roomy: sr.anyRoom(sr.v.c.later)}
+	n := &nodeSearch{search: sr, class: sr.onlyClass(), x: newClearing(sr.v), roomy: sr.roomy}
 	return n.run()
 }
 
@@ -113,10 +113,14 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	if !v.c.sound[node] {
 		return prospect{}, false
 	}
-	col, room, wanted := v.column(node), v.freeLater(node), v.wanted[n.class]
+	room, wanted, widest := v.freeLater(node), v.wanted[n.class], v.c.widest[int(node)*v.dims:][:v.dims]
 	if n.roomy && fits(wanted, room) {
 		return prospect{node: node, ceiling: math.MinInt32}, true
 	}
+	if v.tooFew(node, below, room, wanted, widest) {
+		return prospect{}, false
+	}
+	col := v.column(node)
 	k := col.count(min(below, v.sus.below))
 	if k == 0 || !fitsTogether(wanted, room, col.sum(k, v.dims)) {
 		return prospect{}, false
@@ -138,8 +142,8 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	}
 	pr := prospect{node: node, ceiling: col.priorities[lo-1], least: 1}
 	for r, want := range wanted {
-		if short := want - room[r]; want > 0 && short > 0 && col.widest[r] > 0 {
-			pr.least = max(pr.least, int(min((short-1)/col.widest[r]+1, int64(k))))
+		if short := want - room[r]; want > 0 && short > 0 && widest[r] > 0 {
+			pr.least = max(pr.least, int(min((short-1)/widest[r]+1, int64(k))))
 		}
 	}
 	for _, priority := range col.priorities[:pr.least-1] {
@@ -147,6 +151,27 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	}
 	pr.sum += int64(pr.ceiling) + priorityOffset
 	return pr, true
+}
+
+// tooFew reports whether a node has so few units below a priority that they cannot make the room that is missing,
+// however much each of them frees. It is what most nodes end with, and spares a look at their columns.
+func (v *view) tooFew(node int32, below int64, room, wanted, widest []int64) bool {
+	count := int64(0)
+	for _, priority := range v.c.lowest[int(node)*lowestKept:][:lowestKept] {
+		if int64(priority) >= below {
+			break
+		}
+		count++
+	}
+	if count == lowestKept {
+		return false
+	}
+	for r, want := range wanted {
+		if short := want - room[r]; want > 0 && short > 0 && short > count*widest[r] {
+			return true
+		}
+	}
+	return false
 }
 
 // tryAll works out the prospects, the most promising first.
@@ -231,12 +256,12 @@ func (n *nodeSearch) cheapest(col *nodeColumn, node int32, candidates []int32) (
 		return n.x.solve(col, room, wanted, candidates)
 	}
 	orders := 1
-	if n.sampled.bounded {
+	if n.sampled.candidates.bounded {
 		orders = 2
 	}
 	for range orders {
 		part := candidates
-		if n.sampled.bounded {
+		if n.sampled.candidates.bounded {
 			part = n.together(col, candidates)
 			slices.Reverse(candidates)
 		}

@@ -9,12 +9,9 @@ import (
 // moreImportant is the one order of units, most important first. KEP-5710 settles the first two criteria;
 // the others are our choice within the freedom it leaves. It is total: only the same unit compares equal.
 func moreImportant(a, b *Unit) int {
-	// The first two differences decide nearly always, so the rest is not worked out for them.
+	// The first difference decides nearly always, so the rest is not worked out for it.
 	if a.Priority != b.Priority {
 		return cmp.Compare(b.Priority, a.Priority)
-	}
-	if a.order != b.order {
-		return cmp.Compare(b.order, a.order)
 	}
 	if c := groupsFirst(a, b); c != 0 {
 		return c
@@ -32,6 +29,33 @@ func moreImportant(a, b *Unit) int {
 		cmp.Compare(a.Namespace, b.Namespace),
 		cmp.Compare(a.Name, b.Name),
 	)
+}
+
+// compareUnits is moreImportant for units by index. In a sample it is their levels that count, and after them the
+// order among units of a level.
+func compareUnits(s *Snapshot, a, b int32) int {
+	if s.levels != nil {
+		if c := cmp.Or(cmp.Compare(s.levels[b], s.levels[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
+}
+
+// priority is what a unit's importance goes by: its priority, or its level in a sample.
+func (s *Snapshot) priority(u int32) int32 {
+	if s.levels != nil {
+		return s.levels[u]
+	}
+	return s.Units[u].Priority
+}
+
+// order is a unit's place among others of its level; 0 outside a sample.
+func (s *Snapshot) order(u int32) int64 {
+	if s.levels != nil {
+		return s.orders[u]
+	}
+	return 0
 }
 
 // groupsFirst puts whole groups before single pods.
@@ -90,7 +114,7 @@ func sortByImportance(s *Snapshot, units []int32) {
 	for i, at := range units {
 		u := &s.Units[at]
 		keys[i] = rankedUnit{
-			unit: at, priority: u.Priority, order: u.order, group: u.Group, surplus: u.Surplus, pods: len(u.Pods), lost: u.Lost, start: startOrLast(u.Start), uid: u.UID,
+			unit: at, priority: s.priority(at), order: s.order(at), group: u.Group, surplus: u.Surplus, pods: len(u.Pods), lost: u.Lost, start: startOrLast(u.Start), uid: u.UID,
 		}
 	}
 	slices.SortFunc(keys, func(a, b rankedUnit) int {

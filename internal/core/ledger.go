@@ -8,14 +8,37 @@ type ledger struct {
 	// taken is by queue and resource; most is the most that a single unit had, for the queues at the top of a side.
 	taken, most []int64
 	gone        map[string]int
+	// leaves are those that something has been taken from.
+	leaves map[int32]bool
 }
 
 func newLedger(c *contest) *ledger {
-	l := &ledger{c: c, gone: make(map[string]int)}
+	l := &ledger{c: c, gone: make(map[string]int), leaves: make(map[int32]bool)}
 	if c.t != nil {
 		l.taken, l.most = make([]int64, len(c.used)), make([]int64, len(c.used))
 	}
 	return l
+}
+
+// ledger is an empty one, until the next call.
+func (c *contest) ledger() *ledger {
+	if c.scratch == nil {
+		c.scratch = newLedger(c)
+	}
+	c.scratch.clear()
+	return c.scratch
+}
+
+// clear has nothing taken.
+func (l *ledger) clear() {
+	for leaf := range l.leaves {
+		for q := leaf; q >= 0; q = l.c.t.nodes[q].parent {
+			clear(l.taken[int(q)*l.c.t.dims:][:l.c.t.dims])
+			clear(l.most[int(q)*l.c.t.dims:][:l.c.t.dims])
+		}
+	}
+	clear(l.leaves)
+	clear(l.gone)
 }
 
 // bound is what keeps a unit from being taken beside others: a queue, or a gang's window.
@@ -62,6 +85,7 @@ func (l *ledger) add(u int32, reclaimed bool) {
 		return
 	}
 	leaf := c.leafOfUnit(u)
+	l.leaves[leaf] = true
 	c.t.use(l.taken, leaf, unit, 1)
 	most := l.most[int(c.sideOf(leaf).top)*c.t.dims:][:c.t.dims]
 	for r := range most {

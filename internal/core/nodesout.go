@@ -14,6 +14,23 @@ func shortOf(resource string) string { return "short of " + resource }
 // for a member of any class with all potential victims gone, and those that the oracle refused when the search asked
 // about them. It asks nothing by itself: most nodes are dearer than the best, and were never worth a question.
 func (sr *search) nodesRuledOut() []ReasonCount {
+	if sr.sampled != nil {
+		return sr.root().ruledOut(sr.sampled.candidates.roomOn)
+	}
+	return sr.ruledOut(sr.v.roomBelow)
+}
+
+// roomBelow is the room that a node's potential victims make.
+func (v *view) roomBelow(n int32) []int64 {
+	if v.c.top[n] < v.sus.below && v.thinned == nil {
+		return v.c.all[int(n)*v.dims:][:v.dims]
+	}
+	// Not all of its units may go, so the column has to tell.
+	col := v.column(n)
+	return col.sum(col.count(v.sus.below), v.dims)
+}
+
+func (sr *search) ruledOut(roomOn func(n int32) []int64) []ReasonCount {
 	v, counts := sr.v, make(map[string]int)
 	short := make([]int, v.dims)
 	for _, n := range v.c.byName {
@@ -21,13 +38,7 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 			counts[outOfRange]++
 			continue
 		}
-		more := v.c.all[int(n)*v.dims:][:v.dims]
-		if v.c.top[n] >= v.sus.below || v.thinned != nil {
-			// Not all of its units may go, so the column has to tell.
-			col := v.column(n)
-			more = col.sum(col.count(v.sus.below), v.dims)
-		}
-		switch r, refusal := v.lacks(n, more); {
+		switch r, refusal := v.lacks(n, roomOn(n)); {
 		case refusal != "":
 			counts[refusal]++
 		case r >= 0:

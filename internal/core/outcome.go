@@ -21,16 +21,12 @@ func (sr *search) preempting(f found) Decision {
 	}
 	score := sr.score(f)
 	ceiling := score.HighestPriority
-	left := 0
-	if sr.sampled != nil {
-		left = sr.sampled.left
-	}
 	d := Decision{
 		Outcome:        Preempts,
 		Preemptor:      *sr.p,
 		Placements:     placementsOf(sr.v, f.seats),
 		Victims:        sr.victimsOf(f.victims),
-		Reprieved:      sr.v.sus.count + left - len(f.victims),
+		Reprieved:      sr.mayGo() - len(f.victims),
 		ReprievedUnits: sr.reprievedUnits(f),
 		Protected:      sr.protectedCounts(),
 		ProtectedUnits: sr.protectedUnits(),
@@ -42,6 +38,14 @@ func (sr *search) preempting(f found) Decision {
 	return d
 }
 
+// mayGo counts the potential victims.
+func (sr *search) mayGo() int {
+	if sr.sampled != nil {
+		return sr.sampled.candidates.count
+	}
+	return sr.v.sus.count
+}
+
 // reprievedUnits names potential victims that stay on the nodes that the preemptor gets, the most important
 // ones first.
 func (sr *search) reprievedUnits(f found) []UnitRef {
@@ -49,32 +53,44 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 	for _, u := range f.victims {
 		victims[u] = true
 	}
-	top := topUnits{s: sr.s, sign: 1}
+	root := sr.root()
+	top := topUnits{s: root.s, sign: 1}
 	seen := make(map[int32]bool)
 	for _, st := range f.seats {
 		if seen[st.node] {
 			continue
 		}
 		seen[st.node] = true
-		col := sr.v.column(st.node)
-		for _, u := range slices.Backward(col.units[:col.count(sr.v.sus.below)]) {
-			if !victims[u] && !top.offer(u) {
+		units := root.v.column(st.node).units
+		if sr.sampled == nil {
+			units = units[:root.v.column(st.node).count(sr.v.sus.below)]
+		}
+		for _, u := range slices.Backward(units) {
+			if !victims[u] && sr.mayTake(u) && !top.offer(u) {
 				break
 			}
 		}
 	}
 	refs := make([]UnitRef, 0, len(top.units))
 	for _, u := range top.units {
-		unit, _ := sr.unit(u)
-		refs = append(refs, refOf(unit))
+		refs = append(refs, refOf(&root.s.Units[u]))
 	}
 	return refs
+}
+
+// mayTake reports whether a unit is a potential victim.
+func (sr *search) mayTake(u int32) bool {
+	if sr.sampled != nil {
+		return sr.sampled.candidates.has(u)
+	}
+	return sr.v.mayTake(u)
 }
 
 // protectedUnits names units that the policy protects: those that a rule spares in spite of their priority,
 // then the ones closest to the preemptor's priority.
 func (sr *search) protectedUnits() []ProtectedUnit {
 	if from := sr.sampled; from != nil {
+		from.candidates.showBarred()
 		return from.root.protectedRefs(from.contest.shown.units, from.contest.judge)
 	}
 	v := sr.v
@@ -158,7 +174,7 @@ func (sr *search) infeasible(tried bool) Decision {
 	after := tried && sr.v.sus.count > 0
 	if tried {
 		d.RetryAt = sr.retryAt()
-		d.Reprieved = sr.v.sus.count
+		d.Reprieved = sr.mayGo()
 		d.Protected, d.ProtectedUnits = sr.protectedCounts(), sr.protectedUnits()
 		if t.anyStateful {
 			pool := t.eligible(int32(t.sus.below - 1))

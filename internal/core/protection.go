@@ -66,9 +66,7 @@ func (sr *search) at(now int64) *search {
 	p.Now, v.p = now, &p
 	then := &search{s: sr.s, p: &p, v: &v}
 	if contested(sr.s, &p) {
-		c := newContest(&v)
-		together, beyond := c.candidates()
-		return then.sample(c, slices.Concat(together, beyond))
+		return then.sample(newContest(&v).candidates(), everything, nil)
 	}
 	v.suspect(potentialVictims(sr.s, v.c, &p))
 	return then

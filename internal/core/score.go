@@ -30,9 +30,6 @@ func noVictims() Score {
 // priorityOffset makes every priority positive in a sum, so that one pod more is never better.
 const priorityOffset = int64(math.MaxInt32) + 1
 
-// with adds one unit to the score, budgets left aside.
-func (sc Score) with(u *Unit) Score { return sc.plus(u.Priority, len(u.Pods), startOrLast(u.Start)) }
-
 // plus adds a unit of so many pods to the score, budgets left aside.
 func (sc Score) plus(priority int32, pods int, start int64) Score {
 	sc.PrioritySum += weightOf(priority, pods)
@@ -61,7 +58,7 @@ func better(a, b Score) int {
 func scoreOf(s *Snapshot, victims []int32) Score {
 	sc := noVictims()
 	for _, u := range victims {
-		sc = sc.with(&s.Units[u])
+		sc = sc.plus(s.priority(u), len(s.Units[u].Pods), startOrLast(s.Units[u].Start))
 	}
 	if len(s.Budgets) > 0 && slices.ContainsFunc(victims, func(u int32) bool { return draws(&s.Units[u]) }) {
 		draw := newBudgetDraw(s)
@@ -73,7 +70,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 }
 
 // unitWeight is what one unit adds to PrioritySum.
-func unitWeight(u *Unit) int64 { return weightOf(u.Priority, len(u.Pods)) }
+func unitWeight(s *Snapshot, u int32) int64 { return weightOf(s.priority(u), len(s.Units[u].Pods)) }
 
 func weightOf(priority int32, pods int) int64 {
 	return (int64(priority) + priorityOffset) * int64(pods)

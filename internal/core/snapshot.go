@@ -22,6 +22,9 @@ type Snapshot struct {
 	// Queues are the queues that units and preemptors are in; nil where there are none.
 	Queues *Queues
 
+	// levels and orders stand for the units' priorities in a sample, and for nothing anywhere else.
+	levels []int32
+	orders []int64
 	// columns are kept by the Cluster that the snapshot belongs to; nil for a snapshot made by hand.
 	columns *columns
 }
@@ -86,8 +89,6 @@ type Unit struct {
 	Running bool
 	// Surplus marks a member past the minCount of its gang: it goes before others of the same priority.
 	Surplus bool
-	// order breaks ties of priority, in a sample whose priorities are levels: lower ones go first.
-	order int64
 	// Pods are all pods of the unit that are running, at least one.
 	Pods []Pod
 }
@@ -194,6 +195,9 @@ type Limits struct {
 	PackingMembers, PackingNodes int
 	// PackingSteps bounds one such search.
 	PackingSteps int
+
+	// firstUnits bounds the first sample of a contest, 0 for the default. Only tests set it.
+	firstUnits int
 }
 
 // DefaultLimits are good for a decision in milliseconds.

@@ -97,7 +97,7 @@ func (v *view) thin() {
 
 // without is the column without some units.
 func (col *nodeColumn) without(spared map[int32]Rule, dims int) *nodeColumn {
-	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), widest: col.widest, alone: col.alone}
+	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), alone: col.alone}
 	for i, u := range col.units {
 		if _, ok := spared[u]; ok {
 			continue
@@ -125,7 +125,7 @@ func (v *view) column(node int32) *nodeColumn {
 
 // mayTake reports whether a unit is a potential victim.
 func (v *view) mayTake(u int32) bool {
-	if int64(v.s.Units[u].Priority) >= v.sus.below || len(v.s.Units[u].Pods) == 0 {
+	if int64(v.s.priority(u)) >= v.sus.below || len(v.s.Units[u].Pods) == 0 {
 		return false
 	}
 	_, spared := v.sus.spared[u]
@@ -136,7 +136,7 @@ func (v *view) mayTake(u int32) bool {
 func (v *view) eligible(ceiling int32) []int32 {
 	var units []int32
 	for u := range v.s.Units {
-		if v.s.Units[u].Priority <= ceiling && v.mayTake(int32(u)) {
+		if v.s.priority(int32(u)) <= ceiling && v.mayTake(int32(u)) {
 			units = append(units, int32(u))
 		}
 	}

@@ -1,0 +1,118 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// reclaimCase is a random case in which the preemptor's queue has nothing, and the units are in others: two that have
+// more than their share, by a little or by more, and one that has not, and some in none.
+func reclaimCase(t *rapid.T, shape randomShape) (*Snapshot, *Preemptor, []Queue) {
+	pick := fromRapid(t)
+	s, p := randomCase(pick, shape)
+	queues := []Queue{queue("mine"), queue("others"), queue("a", under("others")), queue("b", under("others")), queue("within")}
+	names := []string{"a", "b", "within", ""}
+	used := make(map[string]Amounts)
+	for _, name := range names {
+		used[name] = make(Amounts, len(s.Resources))
+	}
+	for u := range s.Units {
+		unit, name := &s.Units[u], names[pick(len(names))]
+		unit.Since = 1
+		if name != "" {
+			unit.Tenure = &Tenure{Queue: name}
+		}
+		for i := range unit.Pods {
+			addTo(used[name], unit.Pods[i].Request)
+		}
+	}
+	used["others"] = make(Amounts, len(s.Resources))
+	addTo(used["others"], used["a"])
+	addTo(used["others"], used["b"])
+	s.Queues = queuesFor(s, queues)
+	part := int64(2 + pick(9))
+	for i := range s.Queues.Shares {
+		share := slices.Repeat(Amounts{maxAmount}, len(s.Resources))
+		for r := range share {
+			if name := s.Queues.Tree.Queue(i).Name; name == "others" || name == "a" || name == "b" {
+				share[r] = used[name][r] * part / 10
+			}
+		}
+		s.Queues.Shares[i] = share
+	}
+	p.Queue, p.Now = "mine", max(p.Now, 1000)
+	return s, p, queues
+}
+
+func queuesFor(s *Snapshot, queues []Queue) *Queues {
+	tree, _ := NewTree(len(s.Resources), queues)
+	q := &Queues{Tree: tree, Shares: make([]Amounts, tree.Len())}
+	if s.Queues != nil {
+		q.Shares = s.Queues.Shares
+	}
+	return q
+}
+
+// TestLeafByLeaf compares what is judged a leaf at a time with what is judged one by one, as it is as soon as there is
+// a min-runtime, however short.
+func TestLeafByLeaf(t *testing.T) {
+	reclaimed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		shape := rapid.SampledFrom([]randomShape{gangShape, bareShape, podShape, mixedShape}).Draw(t, "shape")
+		shape.tolerations = rapid.Bool().Draw(t, "tolerations")
+		s, p, queues := reclaimCase(t, shape)
+		got := mustDecide2(t, s, p)
+		for i := range queues {
+			queues[i].ReclaimMinRuntime = 1
+		}
+		s.Queues = queuesFor(s, queues)
+		want := mustDecide2(t, s, p)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("leaf by leaf (-one by one +leaf by leaf):\n%s", diff)
+		}
+		for _, v := range got.Victims {
+			if v.Rule == RuleReclaim {
+				reclaimed++
+			}
+		}
+	})
+	if reclaimed == 0 {
+		t.Error("nothing was reclaimed")
+	}
+}
+
+// TestFirstSample compares the outcome among the lowest levels with the one among all. They are the same where all
+// candidates may go together and there are no budgets; otherwise the search among all may end with something dearer.
+func TestFirstSample(t *testing.T) {
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		shape := podShape
+		shape.budgets = rapid.Bool().Draw(t, "budgets")
+		s, p, _ := reclaimCase(t, shape)
+		few, all := DefaultLimits(), DefaultLimits()
+		few.firstUnits, all.firstUnits = 1, 1<<30
+		p.Limits = &all
+		want := mustDecide2(t, s, p)
+		p.Limits = &few
+		got := mustDecide2(t, s, p)
+		if len(s.Budgets) > 0 || len(newContest(newView(s, p, Arithmetic{})).candidates().apart()) > 0 {
+			if want.Outcome == Preempts && (got.Outcome != Preempts || got.Score.BrokenBudgets > want.Score.BrokenBudgets) {
+				t.Fatalf("%s among the lowest levels, %s among all", got.Message, want.Message)
+			}
+			return
+		}
+		want.Preemptor.Limits, got.Preemptor.Limits = nil, nil
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("among the lowest levels (-all +lowest):\n%s", diff)
+		}
+		if want.Outcome == Preempts {
+			compared++
+		}
+	})
+	if compared == 0 {
+		t.Error("nothing was preempted")
+	}
+}

@@ -1,0 +1,141 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// walk takes units from the queues for as long as their sides are above their fair share, always from the one that
+// is furthest over, to find out how far over each side is when a unit's turn comes.
+type walk struct {
+	l *ledger
+	// units are left to be taken, by leaf.
+	units map[int32][]int32
+	// sides are the queues at the top of all sides, the one furthest over first; order is the inverse.
+	sides []int32
+	order map[int32]int64
+	// left counts the units that are left in each queue and below it.
+	left  []int
+	ratio []float64
+
+	found []step
+}
+
+// step is a unit's turn.
+type step struct {
+	unit, distance int32
+	// refused is true where the unit may not be taken beside those before it.
+	refused bool
+}
+
+// list adds a unit to those of its leaf.
+func (w *walk) list(leaf, u int32) {
+	if w.units[leaf] = append(w.units[leaf], u); len(w.units[leaf]) == 1 {
+		w.meet(leaf)
+	}
+}
+
+// meet takes note of a leaf with units, which may be among those that the walk leaves out.
+func (w *walk) meet(leaf int32) {
+	if w.order == nil {
+		w.order = make(map[int32]int64)
+	}
+	top := w.l.c.sideOf(leaf).top
+	if _, known := w.order[top]; !known {
+		w.order[top] = 0
+		w.sides = append(w.sides, top)
+	}
+}
+
+// run walks until no side is further over than a distance, or none has anything left that may be taken.
+func (w *walk) run(until int32) {
+	w.start()
+	open := slices.Clone(w.sides)
+	for top := w.furthest(open); top >= 0 && distanceOf(w.ratio[top]) < until; top = w.furthest(open) {
+		if !w.l.c.above(top, w.l.taken) {
+			open = slices.DeleteFunc(open, func(q int32) bool { return q == top })
+			continue
+		}
+		at := step{distance: distanceOf(w.ratio[top])}
+		leaf := top
+		for len(w.l.c.t.nodes[leaf].children) > 0 {
+			leaf = w.furthest(w.l.c.t.nodes[leaf].children)
+		}
+		at.unit = w.next(leaf)
+		if at.refused = !w.l.take(at.unit); !at.refused {
+			for q := leaf; q >= 0; q = w.l.c.t.nodes[q].parent {
+				w.weigh(q)
+			}
+		}
+		w.found = append(w.found, at)
+	}
+}
+
+// start puts the units of each leaf in order, and weighs all queues with units.
+func (w *walk) start() {
+	c := w.l.c
+	w.left, w.ratio = make([]int, c.queues()), make([]float64, c.queues())
+	for leaf, units := range w.units {
+		sortBy(units, c.takenFirst)
+		for q := leaf; q >= 0; q = c.t.nodes[q].parent {
+			if w.left[q] += len(units); w.left[q] == len(units) {
+				w.weigh(q)
+			}
+		}
+	}
+	for _, top := range w.sides {
+		w.weigh(top)
+	}
+	slices.SortFunc(w.sides, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(w.ratio[b], w.ratio[a]), cmp.Compare(a, b))
+	})
+	for i, top := range w.sides {
+		w.order[top] = int64(i)
+	}
+}
+
+// next takes the next unit of a leaf out of the walk.
+func (w *walk) next(leaf int32) int32 {
+	u := w.units[leaf][0]
+	w.units[leaf] = w.units[leaf][1:]
+	for q := leaf; q >= 0; q = w.l.c.t.nodes[q].parent {
+		w.left[q]--
+	}
+	return u
+}
+
+// furthest is the queue with units left that is furthest over its fair share; the first one of several.
+func (w *walk) furthest(queues []int32) int32 {
+	best := int32(-1)
+	for _, q := range queues {
+		if w.left[q] > 0 && (best < 0 || w.ratio[q] > w.ratio[best]) {
+			best = q
+		}
+	}
+	return best
+}
+
+// weigh works out how far over its fair share a queue is after what has been taken.
+func (w *walk) weigh(q int32) { w.ratio[q] = w.l.c.ratio(q, w.l.taken) }
+
+// ratio is what a queue has, less what has been taken, to its fair share: by the dominant resource among those that
+// the preemptor asks for.
+func (c *contest) ratio(q int32, taken []int64) float64 {
+	ratio := 0.0
+	for _, r := range c.asks {
+		used := c.usedOf(q)[r]
+		if taken != nil {
+			used -= taken[int(q)*c.t.dims+r]
+		}
+		if used > 0 {
+			ratio = max(ratio, float64(used)/float64(c.shareOf(q, r)))
+		}
+	}
+	return ratio
+}
+
+// distanceOf sorts a ratio to the fair share into one of the distances, the furthest over first.
+func distanceOf(ratio float64) int32 {
+	return nearest - int32(min(math.Log2(max(ratio, 1))*distanceSteps, nearest))
+}
