@@ -34,6 +34,10 @@ const (
 	// ConditionPodsNotMatchingPriority is True while a member carries a priority other than the group's.
 	// The group's is the one that counts.
 	ConditionPodsNotMatchingPriority = "PodsNotMatchingPriority"
+	// ConditionQueueOrphaned is True while members have a node and the Queue that the group names cannot have
+	// them: it is gone, has others below it, or cannot be used. The members stay, and count for no queue. Its
+	// reason is the one that pending work is given. The condition is absent otherwise.
+	ConditionQueueOrphaned = "QueueOrphaned"
 )
 
 // Reasons of ConditionPodGroupScheduled.
@@ -54,6 +58,8 @@ const (
 	ReasonUnsupported = "Unsupported"
 	// ReasonInvalidTemplate: what the PodGroup sets itself and what its template has do not go together.
 	ReasonInvalidTemplate = "InvalidTemplate"
+	// ReasonNotFilledIn: the API server does not let Reprieve fill the PodGroup in.
+	ReasonNotFilledIn = "NotFilledIn"
 	// ReasonQueueNotFound: the PodGroup names a Queue that does not exist.
 	ReasonQueueNotFound = "QueueNotFound"
 	// ReasonQueueNotLeaf: the PodGroup names a Queue that has others below it.
@@ -216,7 +222,7 @@ type GangSchedulingPolicy struct {
 
 // PodGroupStatus is what Reprieve observes and decides.
 type PodGroupStatus struct {
-	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority.
+	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority, QueueOrphaned.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -225,6 +231,13 @@ type PodGroupStatus struct {
 	// startTime is when minCount members were first running together since the group was last whole.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
+
+	// protectedUntil is when the last min-runtime ends that bears on the group: startTime plus the longest of
+	// what guards it from preemption inside its queue and from reclaim by any other. Some preemptors may take it
+	// earlier, and members past minCount have no such protection. It follows the settings of the queues, stays
+	// when it has passed, and is absent where no min-runtime applies or startTime is.
+	// +optional
+	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
 
 	// pending is the number of members that have no node yet.
 	// +optional

@@ -246,6 +246,10 @@ func (in *PodGroupStatus) DeepCopyInto(out *PodGroupStatus) {
 		in, out := &in.StartTime, &out.StartTime
 		*out = (*in).DeepCopy()
 	}
+	if in.ProtectedUntil != nil {
+		in, out := &in.ProtectedUntil, &out.ProtectedUntil
+		*out = (*in).DeepCopy()
+	}
 	if in.Disruption != nil {
 		in, out := &in.Disruption, &out.Disruption
 		*out = new(PodGroupDisruption)

@@ -31,6 +31,19 @@ type bench struct {
 	pods     []*corev1.Pod
 	known    gang.Store
 	status   *Status
+	// minRuntime and orphaned are what the queues have to say, and before what they were told.
+	minRuntime time.Duration
+	orphaned   gang.Verdict
+	before     bool
+}
+
+// MinRuntime is part of Queues.
+func (b *bench) MinRuntime(*gang.Group, *gang.Members) time.Duration { return b.minRuntime }
+
+// Orphaned is part of Queues.
+func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
+	b.before = before
+	return b.orphaned
 }
 
 // Members is the controllers' view of pods.
@@ -60,7 +73,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		clock:    clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
 		registry: gang.NewRegistry(func(types.NamespacedName) {}),
 	}
-	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.registry, b.events, b.clock)
+	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.registry, b, b.events, b.clock)
 	return b
 }
 

@@ -6,12 +6,15 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // TestGroupsTellOfWhatBearsOnScheduling and of nothing else.
@@ -62,6 +65,32 @@ func TestGroupsTellOfWhatBearsOnScheduling(t *testing.T) {
 				t.Errorf("It is still there: %t; told of %v", ok, told)
 			}
 		})
+	}
+}
+
+// TestNativeGroupsHaveTheirLabels: one of them names the queue.
+func TestNativeGroupsHaveTheirLabels(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha2", Kind: "PodGroup"}
+	var informers informertest.FakeInformers
+	var told []types.NamespacedName
+	groups, err := NewNativeGroups(t.Context(), &informers, kind, func(key types.NamespacedName) { told = append(told, key) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	informer, err := informers.FakeInformerFor(t.Context(), native.NewObject(kind))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := native.NewObject(kind)
+	before.SetNamespace("ns")
+	before.SetName("g")
+	informer.Add(before)
+	after := before.DeepCopy()
+	after.SetLabels(map[string]string{v1alpha1.LabelQueue: "research"})
+	informer.Update(before, after)
+	if g, ok := groups.Group(groupKey); !ok || g.Labels[v1alpha1.LabelQueue] != "research" || len(told) != 2 {
+		t.Errorf("Told %d times of %+v", len(told), g)
 	}
 }
 

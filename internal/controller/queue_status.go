@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
@@ -19,17 +20,26 @@ import (
 // goes, so writing at each change would keep the API server busy with nothing else.
 const queueInterval = time.Second
 
-// QueueStatus keeps the status of Queues level with their books.
+// QueueStatus keeps the status of Queues level with their books, and has that of PodGroups looked at when Queues have
+// changed.
 type QueueStatus struct {
-	client client.Client
-	board  *queue.Board
-	clock  clock.WithTicker
-	last   *queue.Standing
+	client   client.Client
+	board    *queue.Board
+	clock    clock.WithTicker
+	orphaned func(int)
+	last     *queue.Standing
+	// groups lists PodGroups of all APIs, and changed is asked to look at them. Listed counts the changes of Queues
+	// up to the last time.
+	groups  client.Reader
+	changed *Trigger
+	listed  uint64
 }
 
-// NewQueueStatus returns a QueueStatus that reads and writes Queues with c.
-func NewQueueStatus(c client.Client, board *queue.Board, clk clock.WithTicker) *QueueStatus {
-	return &QueueStatus{client: c, board: board, clock: clk}
+// NewQueueStatus returns a QueueStatus.
+func NewQueueStatus(in *Inputs) *QueueStatus {
+	return &QueueStatus{
+		client: in.Client, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, groups: in.Groups(), changed: in.Changed,
+	}
 }
 
 // Start keeps the status up to date until ctx is done.
@@ -42,6 +52,9 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 			// What has not been written is compared again.
 			s.last = nil
 		}
+		if err := s.regroup(ctx); err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Look for PodGroups that Queues bear on")
+		}
 		select {
 		case <-ctx.Done():
 			return nil
@@ -53,12 +66,14 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 // update writes the status of all Queues whose has changed.
 func (s *QueueStatus) update(ctx context.Context) error {
 	if !s.board.Used() {
+		s.orphaned(0)
 		return nil
 	}
 	standing := s.board.Standing(s.board.Resources())
 	if standing == nil || standing == s.last {
 		return nil
 	}
+	s.orphaned(standing.OrphanedPods)
 	var all v1alpha1.QueueList
 	if err := s.client.List(ctx, &all); err != nil {
 		return fmt.Errorf("list Queues: %w", err)
@@ -75,5 +90,26 @@ func (s *QueueStatus) update(ctx context.Context) error {
 		}
 	}
 	s.last = standing
+	return nil
+}
+
+// regroup has PodGroups looked at after Queues have changed: what these guarantee, and whether they are there, stands
+// in their status. Changes that come in numbers are gathered.
+func (s *QueueStatus) regroup(ctx context.Context) error {
+	listed := s.board.Listed()
+	if listed == s.listed {
+		return nil
+	}
+	var all v1alpha1.PodGroupList
+	if err := s.groups.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list PodGroups: %w", err)
+	}
+	for i := range all.Items {
+		// Those of other APIs name their queue in a label, whose key is a matter of the profile.
+		if pg := &all.Items[i]; pg.Spec.QueueName != nil || native.IsNative(pg) {
+			s.changed.Request(client.ObjectKeyFromObject(pg))
+		}
+	}
+	s.listed = listed
 	return nil
 }

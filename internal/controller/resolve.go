@@ -54,17 +54,23 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("fill in PodGroup %s: %w", req, err)
 	}
+	var again error
 	if changedPolicy(&before.Spec.PodGroupPolicy, &pg.Spec.PodGroupPolicy) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		switch err := r.client.Patch(ctx, &pg, patch); {
+		case err == nil:
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))
 		case apierrors.IsInvalid(err):
 			// What the user set and what the template has do not go together: trying again does not help.
 			lacks = gang.Verdict{
 				Reason:  v1alpha1.ReasonInvalidTemplate,
 				Message: fmt.Sprintf("PodGroup %s cannot take over the fields of its template: %v", req, err),
 			}
-		case err != nil:
-			return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))
+		default:
+			// Whoever set the group up may be the one to mend it.
+			again = fmt.Errorf("fill in PodGroup %s: %w", req, err)
+			lacks = gang.Verdict{Reason: v1alpha1.ReasonNotFilledIn, Message: fmt.Sprintf("PodGroup %s cannot be filled in: %v", req, err)}
 		}
 	}
 	if r.registry.SetUnresolved(req.NamespacedName, lacks) && lacks != (gang.Verdict{}) {
@@ -72,7 +78,7 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		before.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind("PodGroup"))
 		r.recorder.Eventf(before, nil, corev1.EventTypeWarning, lacks.Reason, actionResolving, "%s", lacks.Message)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{}, again
 }
 
 // fill fills in what there is, and says what is lacking.

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -324,28 +322,6 @@ func TestTemplateIsFilledIn(t *testing.T) {
 				t.Errorf("Told %q", told)
 			}
 		})
-	}
-}
-
-// TestTemplateThatIsRefused: the user hears of it, and nobody tries again.
-func TestTemplateThatIsRefused(t *testing.T) {
-	t.Parallel()
-	pg := gangGroup(2)
-	pg.Spec.Priority = nil
-	invalid := apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("PodGroup").GroupKind(), "g", nil)
-	cl := interceptor.NewClient(newWithWatch(t, pg), interceptor.Funcs{
-		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
-			return invalid
-		},
-	})
-	recorder := events.NewFakeRecorder(1)
-	registry := gang.NewRegistry(func(types.NamespacedName) {})
-	result, err := NewResolver(cl, classes(t), registry, recorder).Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey})
-	if err != nil || !result.IsZero() || len(recorder.Events) != 1 {
-		t.Errorf("Again: %+v, error: %v, %d events", result, err, len(recorder.Events))
-	}
-	if v := registry.Unresolved(groupKey); v.Reason != v1alpha1.ReasonInvalidTemplate {
-		t.Errorf("Lacks %+v", v)
 	}
 }
 

@@ -52,9 +52,14 @@ type Inputs struct {
 	MalformedTolerations func(int)
 	// Recorder writes events.
 	Recorder events.EventRecorder
-	Clock    clock.WithTicker
-	// Board has the books of the queues.
-	Board *queue.Board
+	// RecorderOf writes those about pods, in the name of the profile that the pods are for; nil for Recorder.
+	RecorderOf func(profile string) events.EventRecorder
+	Clock      clock.WithTicker
+	// Board has the books of the queues, Queues says what follows for a group, and OrphanedPods is told how many
+	// pods on a node name a queue that cannot have them.
+	Board        *queue.Board
+	Queues       Queues
+	OrphanedPods func(int)
 }
 
 // Run runs all controllers until ctx is done, or one of them fails.
@@ -84,7 +89,7 @@ func Run(ctx context.Context, in Inputs) error {
 	in.Informers.WaitForCacheSync(ctx.Done())
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return status.Start(ctx) })
-	g.Go(func() error { return NewQueueStatus(in.Client, in.Board, in.Clock).Start(ctx) })
+	g.Go(func() error { return NewQueueStatus(&in).Start(ctx) })
 	for _, c := range others {
 		g.Go(func() error { return c.Start(ctx) })
 	}
@@ -95,8 +100,10 @@ func Run(ctx context.Context, in Inputs) error {
 }
 
 func newStatusController(in Inputs) (controller.Controller, error) {
+	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Queues, in.Recorder, in.Clock)
+	status.RecordAs(in.RecorderOf)
 	c, err := controller.NewUnmanaged("podgroup-status", controller.Options{
-		Reconciler:              NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Recorder, in.Clock),
+		Reconciler:              status,
 		MaxConcurrentReconciles: 1,
 		// One process holds one leader; tests run several.
 		SkipNameValidation: ptr.To(true),

@@ -48,9 +48,12 @@ type Status struct {
 	source   gang.Source
 	profiles sets.Set[string]
 	registry *gang.Registry
+	queues   Queues
 	recorder events.EventRecorder
-	clock    clock.PassiveClock
-	told     map[types.NamespacedName]*told
+	// recorderOf is the recorder of a profile; nil where recorder is everybody's.
+	recorderOf func(profile string) events.EventRecorder
+	clock      clock.PassiveClock
+	told       map[types.NamespacedName]*told
 }
 
 var _ reconcile.Reconciler = (*Status)(nil)
@@ -74,12 +77,15 @@ type heard struct {
 // NewStatus returns the status reconciler, for PodGroups that it finds in source and reads and writes with c. Of
 // those of scheduling.k8s.io it leaves alone which have no members in one of the profiles. It must be run with
 // one worker: it keeps what it has told.
-func NewStatus(c client.Client, members Members, source gang.Source, profiles sets.Set[string], registry *gang.Registry, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
+func NewStatus(c client.Client, members Members, source gang.Source, profiles sets.Set[string], registry *gang.Registry, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
-		client: c, members: members, source: source, profiles: profiles, registry: registry, recorder: recorder, clock: clk,
+		client: c, members: members, source: source, profiles: profiles, registry: registry, queues: queues, recorder: recorder, clock: clk,
 		told: make(map[types.NamespacedName]*told),
 	}
 }
+
+// RecordAs has pods told in the name of the profile that they are for. Nil leaves it at one name for all.
+func (s *Status) RecordAs(of func(profile string) events.EventRecorder) { s.recorderOf = of }
 
 // Reconcile brings the status of one PodGroup up to date, or tells the members of one that does not exist.
 func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -127,9 +133,12 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		if n := len(m.Succeeded); n > 0 {
 			msg += fmt.Sprintf("; %d of them have succeeded", n)
 		}
+		if v := s.flaw(g, m); v != (gang.Verdict{}) {
+			msg += "; " + v.Message
+		}
 		return gang.Verdict{Reason: v1alpha1.ReasonScheduled, Message: msg}, true
 	}
-	if v := s.registry.Unresolved(g.Key); v != (gang.Verdict{}) && !g.IsResolved() {
+	if v := s.flaw(g, m); v != (gang.Verdict{}) {
 		return v, false
 	}
 	if v := gang.Gate(g.Key, g, m); v != (gang.Verdict{}) {
@@ -141,6 +150,18 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		return v, false
 	}
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}, false
+}
+
+// flaw says what is wrong with a group itself, however its members are.
+func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
+	switch {
+	case g.Ambiguous:
+		return gang.Gate(g.Key, g, m)
+	case !g.IsResolved():
+		return s.registry.Unresolved(g.Key)
+	default:
+		return gang.Verdict{}
+	}
 }
 
 func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, v gang.Verdict, scheduled bool) {
@@ -163,6 +184,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 		now := metav1.NewTime(s.clock.Now())
 		st.StartTime = &now
 	}
+	s.setQueueStatus(pg, g, m)
 	set := func(kind string, on bool, reason, message string) {
 		status := metav1.ConditionFalse
 		if on {

@@ -55,7 +55,11 @@ func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 // tellPod tells a pod why it is not scheduled. The reason stands for the action as well: events that differ in
 // nothing but their text are counted as one, with the text of the first.
 func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
-	s.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", v.Reason, "%s: %s", v.Reason, v.Message)
+	recorder := s.recorder
+	if s.recorderOf != nil {
+		recorder = s.recorderOf(pod.Spec.SchedulerName)
+	}
+	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", v.Reason, "%s: %s", v.Reason, v.Message)
 }
 
 // toldOf is what the members of a group have heard.

@@ -116,6 +116,13 @@ func TestNameOfTwoGroups(t *testing.T) {
 	if got == nil || got.Reason != v1alpha1.ReasonAmbiguousName {
 		t.Errorf("The condition is %+v", got)
 	}
+	// Members that run do not hide it.
+	b.pods = named("p", 2, running)
+	b.reconcile()
+	got = meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	if got == nil || got.Reason != v1alpha1.ReasonScheduled || !strings.Contains(got.Message, "delete one of the two") {
+		t.Errorf("Once they run, the condition is %+v", got)
+	}
 }
 
 // TestPodsOfTwoGroupsAreTold, once, whether or not there is a group of that name.

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -46,6 +47,41 @@ func TestScheduledCondition(t *testing.T) {
 				t.Errorf("The condition is %+v, want %s: %s", got, c.want, c.says)
 			}
 		})
+	}
+}
+
+// TestScheduledAndUnresolved: members that run do not hide what the group lacks.
+func TestScheduledAndUnresolved(t *testing.T) {
+	t.Parallel()
+	pg := gangGroup(2)
+	pg.Spec.Priority, pg.Spec.PriorityClassName = nil, ptr.To("typo")
+	b := newBench(t, pg)
+	b.pods = named("p", 2, running)
+	b.registry.SetUnresolved(groupKey, gang.Verdict{Reason: v1alpha1.ReasonPriorityClassNotFound, Message: `waits for PriorityClass "typo"`})
+	b.reconcile()
+	got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	if got == nil || got.Status != metav1.ConditionTrue || !strings.Contains(got.Message, `2 members have a node`) || !strings.Contains(got.Message, `PriorityClass "typo"`) {
+		t.Errorf("The condition is %+v", got)
+	}
+}
+
+// TestPodsHearFromTheirProfile: events are in the name of the profile that the pod is for.
+func TestPodsHearFromTheirProfile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(3))
+	batch := events.NewFakeRecorder(10)
+	b.status.RecordAs(func(profile string) events.EventRecorder {
+		if profile == "batch" {
+			return batch
+		}
+		return b.events
+	})
+	b.pods = named("p", 2, func(pod *corev1.Pod) { pod.Spec.SchedulerName = "batch" })
+	b.reconcile()
+	b.step(settleDelay)
+	b.reconcile()
+	if got := b.told(); len(got) > 0 || len(batch.Events) != 2 {
+		t.Errorf("%d events in the profile's name, want 2; others are %q", len(batch.Events), got)
 	}
 }
 

@@ -30,10 +30,11 @@
 //
 // # Queues and min-runtimes
 //
-// Where more than priority counts, the policy is a contest: it judges every unit by the [Tree] of queues, the fair
-// shares, the quotas and the min-runtimes, and makes a sample of those that may be taken, with levels in place of
-// priorities (candidates). The search then runs on the sample as on any snapshot (contend). What bounds sets of victims
-// rather than each of them, a share or a gang's surplus, is kept by a ledger.
+// Where more than priority counts, the policy is a contest: it judges units by the [Tree] of queues, the fair shares,
+// the quotas and the min-runtimes, whole leaf queues at a time where nothing of a single unit matters, and gives those
+// that may be taken levels in place of priorities (candidates, walk). The search then runs on the same snapshot with
+// columns of these units only (sample, contend); a single pod looks among the lowest levels first. What bounds sets of
+// victims rather than each of them, a share or a gang's surplus, is kept by a ledger.
 //
 // # Three ways to know whether there is room
 //

@@ -192,7 +192,7 @@ func (n *nodeSearch) tryAll() {
 			if c > 0 {
 				return
 			}
-			if c == 0 && n.latestStart(pr) < n.best.score.EarliestStart {
+			if c == 0 && !n.mayBeBetter(pr) {
 				continue
 			}
 		}
@@ -200,6 +200,15 @@ func (n *nodeSearch) tryAll() {
 			n.try(pr)
 		}
 	}
+}
+
+// mayBeBetter reports whether a node that costs as much as the best one so far in priorities may still be the better
+// one. Among equals the first by name counts.
+func (n *nodeSearch) mayBeBetter(pr prospect) bool {
+	if latest := n.latestStart(pr); latest != n.best.score.EarliestStart {
+		return latest > n.best.score.EarliestStart
+	}
+	return pr.least < n.best.score.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.seats[0].node]
 }
 
 // latestStart is the latest that the earliest start among the victims of the highest priority can be.

@@ -5,6 +5,39 @@ import (
 	"slices"
 )
 
+// ShortOf counts, by resource, the nodes that have too little of it for a single pod as they are, whatever is leaving
+// them. It reports false as soon as some node has room, and where the preemptor is no single pod. Only resources are
+// looked at.
+func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
+	if p.Gang || len(p.Classes) != 1 || validate(s, p) != nil {
+		return nil, false
+	}
+	v := newView(s, p, Arithmetic{})
+	short := make([]int, v.dims)
+	for _, n := range v.c.byName {
+		if !v.c.sound[n] {
+			return nil, false
+		}
+		room, fits := v.c.free[int(n)*v.dims:][:v.dims], true
+		for r, want := range v.wanted[0] {
+			if want > 0 && want > room[r] {
+				short[r]++
+				fits = false
+			}
+		}
+		if fits {
+			return nil, false
+		}
+	}
+	nodes = make(map[string]int)
+	for r, n := range short {
+		if n > 0 {
+			nodes[s.Resources[r]] = n
+		}
+	}
+	return nodes, true
+}
+
 // outOfRange is why an unsound node takes nothing.
 const outOfRange = "with quantities out of range"
 

@@ -69,3 +69,30 @@ func TestNodesOut(t *testing.T) {
 		})
 	}
 }
+
+func TestShortOf(t *testing.T) {
+	full := func() *build {
+		return clusterOf("gpu", "cpu").node("a", 8, 8).node("b", 8, 2).podOf("a1", "a", 1, []int64{8, 0}).podOf("b1", "b", 1, []int64{1, 1})
+	}
+	tests := map[string]struct {
+		cluster     *build
+		preemptor   *Preemptor
+		want        map[string]int
+		wantNowhere bool
+	}{
+		"no node has room":            {full(), podOf(10, 8, 4), map[string]int{"gpu": 2, "cpu": 1}, true},
+		"one node has":                {full(), podOf(10, 7, 1), nil, false},
+		"what leaves is not gone yet": {full().leaving("l", "a", 0, 8), podOf(10, 1, 8), map[string]int{"gpu": 1, "cpu": 2}, true},
+		"a gang":                      {full(), gangOf(10, 1, members("w", 1, 0, 8, 4)), nil, false},
+		"malformed":                   {full(), podOf(10, 8), nil, false},
+		"no nodes":                    {clusterOf("gpu"), podOf(10, 1), map[string]int{}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, nowhere := tt.cluster.snapshot().ShortOf(tt.preemptor)
+			if diff := cmp.Diff(tt.want, got); diff != "" || nowhere != tt.wantNowhere {
+				t.Errorf("nowhere %t, short of (-want +got):\n%s", nowhere, diff)
+			}
+		})
+	}
+}

@@ -154,7 +154,7 @@ func (c *carrying) groups() []*unit {
 // persist tells the API where a pod of the preemptor goes. Nobody is evicted for one that has gone.
 func (c *carrying) persist(ctx context.Context, cl claim) error {
 	err := c.nominate.write(ctx, cl)
-	if isGone(err) {
+	if hasGone(ctx, c.remover.pods, cl.pod.Namespace, cl.pod.Name, cl.pod.UID, err) {
 		return fmt.Errorf("%w: %w", errUnwanted, err)
 	}
 	return err
@@ -170,7 +170,7 @@ func (c *carrying) turnBack() {
 				continue
 			}
 			u.gone.Insert(pod.UID)
-			c.teller.victimPod(pod.Namespace, pod.Name, pod.UID, c.by, u.message+", before it was bound")
+			c.teller.as(c.order.Profile).victimPod(pod.Namespace, pod.Name, pod.UID, c.by, u.message+", before it was bound")
 		}
 		u.pods = bound
 	}
@@ -214,6 +214,8 @@ func (c *carrying) remove(ctx context.Context) error {
 	}
 	// Once a call has failed, nothing is begun any more.
 	var failed atomic.Bool
+	var mu sync.Mutex
+	var going []task
 	_, err := each(tasks, func(t task) error {
 		if !t.unit.begin(c.wanted) {
 			failed.Store(true)
@@ -230,22 +232,29 @@ func (c *carrying) remove(ctx context.Context) error {
 			c.ledger.note(t.unit.key, t.pod.UID, became)
 		}
 		if became == accepted {
-			c.tell(t.unit, t.pod)
+			mu.Lock()
+			going = append(going, t)
+			mu.Unlock()
 		}
 		if err != nil {
 			return fmt.Errorf("evict pod %s: %w", podKey(t.pod), err)
 		}
 		return nil
 	})
+	// Events are calls as well, and the preemptor waits for the deletions only.
+	for _, t := range going {
+		c.tell(t.unit, t.pod)
+	}
 	return err
 }
 
 // tell says to a pod, and once to its group, that it goes.
 func (c *carrying) tell(u *unit, pod *corev1.Pod) {
+	by := c.teller.as(c.order.Profile)
 	if u.victim.Group {
-		u.told.Do(func() { c.teller.victimGroup(u.victim, c.by, u.message) })
+		u.told.Do(func() { by.victimGroup(u.victim, c.by, u.message) })
 	}
-	c.teller.victimPod(pod.Namespace, pod.Name, pod.UID, c.by, u.message)
+	by.victimPod(pod.Namespace, pod.Name, pod.UID, c.by, u.message)
 }
 
 // takeBack takes back the intents of the groups that have not been touched. What it cannot reach is left to the

@@ -15,8 +15,18 @@ import (
 // teller tells both sides of a preemption, by events.
 type teller struct {
 	recorder events.EventRecorder
+	// of is the recorder of a profile; nil where recorder is everybody's.
+	of func(profile string) events.EventRecorder
 	// groups know which API a PodGroup is of; nil where there is only one.
 	groups gang.Source
+}
+
+// as is a teller who speaks for the profile that the preemptor belongs to.
+func (t *teller) as(profile string) *teller {
+	if t.of == nil || profile == "" {
+		return t
+	}
+	return &teller{recorder: t.of(profile), groups: t.groups}
 }
 
 // longestNote is what the API takes as an event's note.

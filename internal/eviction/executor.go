@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
@@ -67,6 +68,10 @@ func New(ctx context.Context, pods kubernetes.Interface, groups client.Client, r
 // Measure has evictions measured. It must be called before the first of them.
 func (e *Executor) Measure(m *metrics.Metrics) { e.metrics = m }
 
+// RecordAs has what an eviction is about told in the name of the preemptor's profile. What an earlier process has begun,
+// nobody knows the profile of. It must be called before the first eviction.
+func (e *Executor) RecordAs(of func(profile string) events.EventRecorder) { e.teller.of = of }
+
 // FindGroups has events refer to each PodGroup in the API that it is of. It must be called before the first
 // eviction.
 func (e *Executor) FindGroups(groups gang.Source) { e.teller.groups = groups }
@@ -90,7 +95,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nominat
 		defer cancel()
 		// No claim is an error, so none is left.
 		_, _ = each(claims, func(c claim) error {
-			if err := e.nominate.write(ctx, c); err != nil && !isGone(err) {
+			if err := e.nominate.write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
 				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "err", err)
 			}
 			return nil
@@ -130,14 +135,14 @@ func (e *Executor) finished(ctx context.Context, order *scheduler.EvictionOrder,
 	logger := klog.FromContext(ctx)
 	switch {
 	case err == nil:
-		e.teller.preemptor(&order.Decision)
+		e.teller.as(order.Profile).preemptor(&order.Decision)
 	case errors.Is(err, scheduler.ErrOutdated):
 		result = metrics.Abandoned
 		logger.V(2).Info("Gave a preemption up", "preemptor", order.Decision.Preemptor.Key(), "reason", err)
 	default:
 		result = metrics.Failure
 		logger.Error(err, "Preemption failed", "preemptor", order.Decision.Preemptor.Key())
-		e.teller.failure(&order.Decision, err)
+		e.teller.as(order.Profile).failure(&order.Decision, err)
 	}
 	e.metrics.Ran(metrics.Preemption, result, order.Profile, took)
 }

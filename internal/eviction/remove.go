@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
@@ -47,7 +48,7 @@ const (
 // error. Its grace period is its own. Right before the deletion, proceed may still stop it.
 func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (removal, error) {
 	if err := r.mark(ctx, pod); err != nil {
-		if isGone(err) {
+		if r.hasGone(ctx, pod, err) {
 			return absent, nil
 		}
 		return untouched, fmt.Errorf("set condition %s: %w", corev1.DisruptionTarget, err)
@@ -61,7 +62,7 @@ func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (
 	switch {
 	case err == nil:
 		return accepted, nil
-	case isGone(err):
+	case r.hasGone(ctx, pod, err):
 		return absent, nil
 	case isRefused(err):
 		return untouched, fmt.Errorf("delete: %w", err)
@@ -94,9 +95,24 @@ func patchStatus(ctx context.Context, pods kubernetes.Interface, namespace, name
 	return err
 }
 
-// isGone tells that the pod with that UID does not exist any more; one with its name may.
-func isGone(err error) bool {
-	return apierrors.IsNotFound(err) || apierrors.IsConflict(err) || isAnotherUID(err)
+func (r *remover) hasGone(ctx context.Context, pod doomed, err error) bool {
+	return hasGone(ctx, r.pods, pod.namespace, pod.name, pod.uid, err)
+}
+
+// hasGone reports whether a call failed because the pod with that UID does not exist any more; one with its name may.
+// A conflict may as well be with somebody else's write, so it takes a look.
+func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, err error) bool {
+	switch {
+	case apierrors.IsNotFound(err) || isAnotherUID(err):
+		return true
+	case !apierrors.IsConflict(err):
+		return false
+	}
+	// A list, because a scheduler has no right to get.
+	list, err := pods.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
+	})
+	return err == nil && !slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pod.UID == uid })
 }
 
 // isAnotherUID recognises what the API server says to a patch with the UID of a pod whose name another one

@@ -1,6 +1,10 @@
 package gang
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
 
 // Merge finds groups in two sources. A name stands for one group, so one that both have is ambiguous.
 func Merge(first, second Source) Source { return merged{first, second} }
@@ -13,10 +17,29 @@ func (m merged) Group(key types.NamespacedName) (*Group, bool) {
 	if !ok {
 		return m[1].Group(key)
 	}
-	if _, too := m[1].Group(key); too {
-		ambiguous := *g
-		ambiguous.Ambiguous = true
-		return &ambiguous, true
+	if other, too := m[1].Group(key); too {
+		return both(g, other), true
 	}
 	return g, true
+}
+
+// both is what counts for members of which nobody can tell to which of two groups they belong: whatever keeps them
+// from being preempted.
+func both(first, second *Group) *Group {
+	out := *first
+	out.Ambiguous = true
+	out.Whole = first.Whole || second.Whole
+	out.MinCount = max(first.MinCount, second.MinCount)
+	out.PodPriorities = first.PodPriorities && second.PodPriorities
+	if p := second.Priority; p != nil && (first.Priority == nil || *p > *first.Priority) {
+		out.Priority, out.PriorityClassName, out.PreemptionPolicy = p, second.PriorityClassName, second.PreemptionPolicy
+	}
+	if second.StartTime.After(first.StartTime) {
+		out.StartTime = second.StartTime
+	}
+	if out.Queue == "" && len(out.Labels) == 0 {
+		out.Queue, out.Labels = second.Queue, second.Labels
+	}
+	out.Disrupted = slices.Concat(first.Disrupted, second.Disrupted)
+	return &out
 }

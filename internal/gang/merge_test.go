@@ -3,9 +3,15 @@ package gang
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
 func TestGroupOf(t *testing.T) {
@@ -38,6 +44,44 @@ func TestGroupOf(t *testing.T) {
 			}
 			if c.torn && (v.Reason != ReasonTwoPodGroups || !strings.Contains(v.Message, `"a"`) || !strings.Contains(v.Message, `"b"`)) {
 				t.Errorf("It says %+v", v)
+			}
+		})
+	}
+}
+
+// TestMergeKeepsWhatProtects: of two groups of one name, each side may have what keeps the members from being taken.
+func TestMergeKeepsWhatProtects(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	later := time.Unix(9, 0)
+	low := Group{Key: key, UID: "low", Priority: ptr.To[int32](1), PriorityClassName: "low", MinCount: 2, Whole: true, StartTime: later,
+		Disrupted: []v1alpha1.DisruptedPod{{Name: "a"}}}
+	high := Group{Key: key, UID: "high", Priority: ptr.To[int32](7), PriorityClassName: "high", PreemptionPolicy: corev1.PreemptNever,
+		MinCount: 3, StartTime: time.Unix(5, 0), Queue: "q", Disrupted: []v1alpha1.DisruptedPod{{Name: "b"}}}
+	silent := Group{Key: key, UID: "silent", PodPriorities: true}
+	want := Group{Key: key, Ambiguous: true, Priority: high.Priority, PriorityClassName: "high", PreemptionPolicy: corev1.PreemptNever,
+		MinCount: 3, Whole: true, StartTime: later, Queue: "q"}
+	for name, c := range map[string]struct {
+		first, second Group
+		want          func(*Group)
+	}{
+		"the second stands higher": {low, high, func(g *Group) { g.Disrupted = []v1alpha1.DisruptedPod{{Name: "a"}, {Name: "b"}} }},
+		"the first stands higher":  {high, low, func(g *Group) { g.Disrupted = []v1alpha1.DisruptedPod{{Name: "b"}, {Name: "a"}} }},
+		"the second says nothing":  {high, silent, func(g *Group) { g.Whole, g.StartTime, g.Disrupted = false, high.StartTime, high.Disrupted }},
+		"the first says nothing":   {silent, high, func(g *Group) { g.Whole, g.StartTime, g.Disrupted = false, high.StartTime, high.Disrupted }},
+		"neither says anything":    {silent, silent, func(g *Group) { *g = Group{Key: key, Ambiguous: true, PodPriorities: true} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var first, second Store
+			first.Set(&c.first)
+			second.Set(&c.second)
+			want := want
+			c.want(&want)
+			want.UID = c.first.UID
+			got, _ := Merge(&first, &second).Group(key)
+			if diff := cmp.Diff(&want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

@@ -67,6 +67,7 @@ type Metrics struct {
 	victims            *k8smetrics.HistogramVec
 	decision           *k8smetrics.HistogramVec
 	malformed          *k8smetrics.Gauge
+	orphaned           *k8smetrics.Gauge
 }
 
 // New makes the metrics of a process.
@@ -105,17 +106,25 @@ func New() *Metrics {
 			Help:           "PriorityClasses whose preemption toleration cannot be read; they have none.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}),
+		orphaned: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
+			Namespace: namespace, Name: "queue_orphaned_pods",
+			Help:           "Pods on a node that name a Queue which is gone, has others below it, or cannot be used; they count for no queue.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}),
 	}
 }
 
 // Malformed records how many PriorityClasses have a toleration that cannot be read.
 func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
+// Orphaned records how many pods on a node name a Queue that cannot have them.
+func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
+
 // Register has all metrics recorded and shown by a registry: legacyregistry.Register in a component,
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.malformed} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.malformed, m.orphaned} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}

@@ -15,6 +15,7 @@ func record(m *Metrics) {
 	m.Attempted(Gang, Preempts, "main")
 	m.Decided(Gang, "main", 3*time.Second)
 	m.Took(7, "main")
+	m.Orphaned(4)
 }
 
 func TestMetrics(t *testing.T) {
@@ -42,7 +43,7 @@ func TestMetrics(t *testing.T) {
 					name += " " + label.GetValue()
 				}
 			}
-			sums[name] = metric.GetCounter().GetValue()
+			sums[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
 			if h := metric.GetHistogram(); h != nil {
 				sums[name] = h.GetSampleSum()
 			}
@@ -56,6 +57,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_preemption_attempts_total preempts":     1,
 		"reprieve_preemption_decision_seconds":            3,
 		"reprieve_preemption_victims":                     7,
+		"reprieve_queue_orphaned_pods":                    4,
 		"reprieve_goroutines_execution_total nothing has": 0,
 	} {
 		if got := sums[name]; got != want {

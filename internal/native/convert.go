@@ -25,7 +25,7 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	pg := &v1alpha1.PodGroup{
 		TypeMeta: metav1.TypeMeta{APIVersion: u.GetAPIVersion(), Kind: u.GetKind()},
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(),
+			Namespace: u.GetNamespace(), Name: u.GetName(), UID: u.GetUID(), Labels: u.GetLabels(),
 			ResourceVersion: u.GetResourceVersion(), Generation: u.GetGeneration(),
 			CreationTimestamp: u.GetCreationTimestamp(), DeletionTimestamp: u.GetDeletionTimestamp(),
 		},

@@ -82,6 +82,14 @@ func TestFromObject(t *testing.T) {
 	}
 }
 
+func TestLabelsOfObject(t *testing.T) {
+	u := object(t, "v1alpha2", "{}")
+	u.SetLabels(map[string]string{v1alpha1.LabelQueue: "a"})
+	if got := gang.FromPodGroup(FromObject(u)).Labels; got[v1alpha1.LabelQueue] != "a" {
+		t.Errorf("labels %v, want the queue's", got)
+	}
+}
+
 func TestUnsupported(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]string{

@@ -20,10 +20,10 @@ type Board struct {
 
 	mu     sync.Mutex
 	queues map[string]*v1alpha1.Queue
-	// inner are the names of queues with others below them.
-	inner map[string]bool
-	pods  map[types.UID]charge
-	nodes map[string]Amounts
+	// inner are the names of queues with others below them, deleted those of queues that were there once.
+	inner, deleted map[string]bool
+	pods           map[types.UID]charge
+	nodes          map[string]Amounts
 	// accounts are by the name that the work gives, whether there is such a queue or not.
 	accounts map[string]*account
 	// allocated is what is placed in each queue and below it.
@@ -47,13 +47,15 @@ type account struct {
 	allocated, requested Amounts
 	// staying is what is allocated and not on its way out.
 	staying Amounts
-	pods    int
+	// pods are all that count, placed those on a node.
+	pods, placed int
 }
 
 // NewBoard returns an empty Board.
 func NewBoard() *Board {
 	return &Board{
-		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), pods: make(map[types.UID]charge), nodes: make(map[string]Amounts),
+		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
+		pods: make(map[types.UID]charge), nodes: make(map[string]Amounts),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
 	}
 }
@@ -68,6 +70,7 @@ func (b *Board) SetQueue(q *v1alpha1.Queue) (first bool) {
 	defer b.mu.Unlock()
 	first = len(b.queues) == 0
 	b.queues[q.Name] = q
+	delete(b.deleted, q.Name)
 	b.used.Store(true)
 	b.relisted()
 	return first
@@ -77,7 +80,10 @@ func (b *Board) SetQueue(q *v1alpha1.Queue) (first bool) {
 func (b *Board) DeleteQueue(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.queues, name)
+	if _, ok := b.queues[name]; ok {
+		delete(b.queues, name)
+		b.deleted[name] = true
+	}
 	b.relisted()
 	if len(b.queues) == 0 {
 		b.used.Store(false)
@@ -85,6 +91,13 @@ func (b *Board) DeleteQueue(name string) {
 		clear(b.accounts)
 		b.standings = nil
 	}
+}
+
+// Listed counts the changes of queues: equal counts stand for equal queues.
+func (b *Board) Listed() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.listed
 }
 
 // relisted starts over with what depends on the order of the queues.
@@ -203,6 +216,7 @@ func (b *Board) book(c charge, sign int) {
 		a.requested.add(c.request, int64(sign))
 	}
 	if c.placed {
+		a.placed += sign
 		a.allocated.add(c.request, int64(sign))
 		if !c.going {
 			a.staying.add(c.request, int64(sign))
@@ -225,8 +239,14 @@ type Standing struct {
 	Shares, Allocated, Requested []core.Amounts
 	// Orphaned is what runs and names a queue that is not in the tree, by that name.
 	Orphaned map[string]core.Amounts
+	// OrphanedPods counts the pods of that.
+	OrphanedPods int
 
 	listed, counted uint64
+	// grown is, by queue, when its share last grew in any resource, and lent when some queue last came to have more
+	// beyond its share, both as values of counted.
+	grown []uint64
+	lent  uint64
 }
 
 // Standing works out how the queues stand, in some resources; nil where there are no queues. It does so again only
@@ -282,6 +302,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 			capacity.add(a.staying, -1)
 			if name != "" && len(a.allocated) > 0 {
 				s.Orphaned[name] = a.allocated.vector(names, 0)
+				s.OrphanedPods += a.placed
 			}
 			continue
 		}
@@ -295,6 +316,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 		}
 	}
 	s.Shares = s.Tree.FairShares(capacity.vector(names, 0), demand)
+	s.follow(old)
 	return s
 }
 

@@ -22,6 +22,26 @@ func (b *Board) Check(queue string) gang.Verdict {
 	if len(b.queues) == 0 {
 		return gang.Verdict{}
 	}
+	return b.check(queue)
+}
+
+// Orphaned says why work that runs is not in the queue that it names; the zero Verdict where it is, or names none.
+// Once there is no queue left, only names of queues that have been deleted mean something, and what was said of the
+// work before stands.
+func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
+	if queue == "" {
+		return gang.Verdict{}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queues) == 0 && !b.deleted[queue] && !before {
+		return gang.Verdict{}
+	}
+	return b.check(queue)
+}
+
+// check is Check for a queue that is named, where there are queues.
+func (b *Board) check(queue string) gang.Verdict {
 	if _, ok := b.queues[queue]; !ok {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: fmt.Sprintf("Queue %q does not exist", queue)}
 	}

@@ -73,26 +73,47 @@ func TestGangWithoutAPriority(t *testing.T) {
 	}
 }
 
-// TestVictimsOfAGroupThatSaysNothing: each by its own priority, and one by one, unless they go together. Then
-// nobody can tell who may take them, and nobody does.
+// TestLowestMemberMayBeReserved: a gang without a priority stands no higher than a member that has its node in the
+// scheduler's memory only.
+func TestLowestMemberMayBeReserved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "2"))
+	g := r.gangOf("g", 2, 0)
+	g.Priority, g.PodPriorities = nil, true
+	r.create(inSpec(pod("g-0", "", "1", 9), "g"), inSpec(pod("g-1", "", "1", 2), "g"))
+	r.hub.registry.Reserve(g.Key, "uid-g-1", "node-0")
+	m := r.hub.Members(g.Key)
+	if pre := r.plugin.gangPreemptor(g, &m); pre.priority != 2 || len(pre.pods) != 1 {
+		t.Errorf("%d members stand at %d, want 1 at 2", len(pre.pods), pre.priority)
+	}
+}
+
+// TestVictimsOfAGroupThatSaysNothing: each by its own priority, and one by one, unless they go together. Then the
+// highest of them counts for all.
 func TestVictimsOfAGroupThatSaysNothing(t *testing.T) {
 	t.Parallel()
+	const between, above = 5, 10
+	asOne := []string{"high", "low"}
 	cases := map[string]struct {
 		change func(*gang.Group)
+		urgent int32
 		want   []string
 	}{
-		"no priority":                  {func(g *gang.Group) { g.Priority, g.PodPriorities = nil, true }, []string{"low"}},
-		"no priority, and all as one":  {func(g *gang.Group) { g.Priority, g.PodPriorities, g.Whole = nil, true, true }, nil},
-		"a name of two groups":         {func(g *gang.Group) { g.Ambiguous, g.Whole = true, true }, []string{"low"}},
-		"a priority that is not there": {func(g *gang.Group) { g.Priority = nil }, nil},
-		"a priority":                   {func(g *gang.Group) { *g.Priority, g.Whole = 0, true }, []string{"high", "low"}},
+		"no priority":                      {func(g *gang.Group) { g.Priority, g.PodPriorities = nil, true }, between, []string{"low"}},
+		"no priority, and all as one":      {func(g *gang.Group) { g.Priority, g.PodPriorities, g.Whole = nil, true, true }, between, nil},
+		"the same, and all are lower":      {func(g *gang.Group) { g.Priority, g.PodPriorities, g.Whole = nil, true, true }, above, asOne},
+		"a name of two groups":             {func(g *gang.Group) { g.Ambiguous, g.Whole = true, true }, between, asOne},
+		"a name of two, the higher counts": {func(g *gang.Group) { g.Ambiguous, g.Whole, *g.Priority = true, true, 7 }, between, nil},
+		"a priority that is not there":     {func(g *gang.Group) { g.Priority = nil }, between, nil},
+		"the same, all as one, all lower":  {func(g *gang.Group) { g.Priority, g.Whole = nil, true }, above, asOne},
+		"a priority":                       {func(g *gang.Group) { *g.Priority, g.Whole = 0, true }, between, asOne},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, node("node-0", "2"))
 			c.change(r.gangOf("g", 2, 0))
-			r.create(inSpec(on(pod("low", "", "1", 1), "node-0"), "g"), inSpec(on(pod("high", "", "1", 9), "node-0"), "g"), pod("urgent", "", "1", 5))
+			r.create(inSpec(on(pod("low", "", "1", 1), "node-0"), "g"), inSpec(on(pod("high", "", "1", 9), "node-0"), "g"), pod("urgent", "", "1", c.urgent))
 			r.cycles()
 			if got := r.victims(); !slices.Equal(got, c.want) {
 				t.Errorf("%v go, want %v", got, c.want)

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -43,9 +43,8 @@ func newBudgetIndex() *budgetIndex {
 	return &budgetIndex{byKey: make(map[types.NamespacedName]*knownBudget), byNamespace: make(map[string][]*knownBudget)}
 }
 
-// level takes over the budgets as they are now. A budget whose selector cannot be read is an error: which pods
-// it guards is not known then.
-func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) (budgetChanges, error) {
+// level takes over the budgets as they are now.
+func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) budgetChanges {
 	changes := budgetChanges{matchers: make(map[string][]labels.Selector), counted: sets.New[types.NamespacedName]()}
 	present := 0
 	for _, pdb := range pdbs {
@@ -56,21 +55,23 @@ func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) (budgetChanges
 				continue
 			}
 		}
-		if err := b.set(known, pdb, &changes); err != nil {
-			return changes, err
-		}
+		b.set(known, pdb, &changes)
 	}
 	if present < len(b.byKey) {
 		b.dropAllBut(pdbs, &changes)
 	}
-	return changes, nil
+	return changes
 }
 
-// set adds a budget, or takes over what has changed about one that is known.
-func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget, changes *budgetChanges) error {
+// set adds a budget, or takes over what has changed about one that is known. One whose selector cannot be read may
+// guard any pod of its namespace, so it guards all of them.
+func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget, changes *budgetChanges) {
+	allowed := pdb.Status.DisruptionsAllowed
 	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
 	if err != nil {
-		return fmt.Errorf("selector of PodDisruptionBudget %s/%s: %w", pdb.Namespace, pdb.Name, err)
+		selector, allowed = labels.Everything(), 0
+		klog.Background().Error(err, "A budget's selector cannot be read; it counts for all pods of its namespace, and allows no disruption",
+			"podDisruptionBudget", klog.KObj(pdb))
 	}
 	if known == nil {
 		known = &knownBudget{selector: labels.Nothing(), pdb: &policyv1.PodDisruptionBudget{}, position: b.newPosition()}
@@ -82,8 +83,7 @@ func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget,
 	}
 	changes.count(pdb.Namespace, known.pdb.Status.DisruptedPods, pdb.Status.DisruptedPods)
 	known.pdb, known.selector = pdb, selector
-	b.list[known.position] = core.Budget{Key: pdb.Namespace + "/" + pdb.Name, Allowed: pdb.Status.DisruptionsAllowed}
-	return nil
+	b.list[known.position] = core.Budget{Key: pdb.Namespace + "/" + pdb.Name, Allowed: allowed}
 }
 
 // count notes the pods that are on one of the lists only.
@@ -132,9 +132,6 @@ func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *
 // of are the positions of the budgets that an eviction of the pod draws on. Evictions that a budget has
 // counted already draw on it no more.
 func (b *budgetIndex) of(pod *corev1.Pod) []int {
-	if len(pod.Labels) == 0 {
-		return nil
-	}
 	var out []int
 	for _, known := range b.byNamespace[pod.Namespace] {
 		if _, counted := known.pdb.Status.DisruptedPods[pod.Name]; !counted && known.selector.Matches(labels.Set(pod.Labels)) {

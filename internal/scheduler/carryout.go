@@ -3,8 +3,10 @@ package scheduler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,23 +32,13 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	if d.Outcome == core.Infeasible {
 		p.hub.turns.failed(pre.owner)
 		p.hub.evictor.Nominate(ctx, nominations)
-		switch {
-		case d.RetryAt != 0:
-			p.hub.timers.set(pre.owner, time.Unix(0, d.RetryAt))
-		case !p.hub.isCharged(pre):
-			p.hub.timers.set(pre.owner, p.hub.clock.Now().Add(chargeDelay))
-		}
+		p.tryLater(made)
 		p.hub.awaited.forget(pre.owner)
 		if len(made.view.held) > 0 {
 			p.hub.refuse(pod, made.view.freed)
 		}
-		status := fwk.NewStatus(fwk.Unschedulable)
-		if !pre.owner.gang {
-			// For a gang, PreFilter has said it.
-			status.AppendReason("preemption: " + d.Message)
-		}
 		// An empty node takes back what the pod may have been nominated to before.
-		return framework.NewPostFilterResultWithNominatedNode(""), status
+		return framework.NewPostFilterResultWithNominatedNode(""), made.status(fwk.Unschedulable)
 	}
 	p.hub.turns.decided(pre.owner)
 	if news {
@@ -63,10 +55,69 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	node := nodes[pod.UID]
 	if node != "" && p.hub.overstates(pod) {
 		// The framework would take it for more than it is. Its seat keeps the room, the evictor tells the API.
-		return nil, fwk.NewStatus(fwk.Success)
+		return nil, made.status(fwk.Success)
 	}
 	// An empty node, again, takes a nomination back.
-	return framework.NewPostFilterResultWithNominatedNode(node), fwk.NewStatus(fwk.Success)
+	return framework.NewPostFilterResultWithNominatedNode(node), made.status(fwk.Success)
+}
+
+// tryLater has a preemptor for whom there is no room tried again when that may have changed, unless events say so.
+func (p *Plugin) tryLater(made *cycleDecision) {
+	d, pre := &made.decision, &made.pre
+	switch {
+	case d.RetryAt != 0:
+		p.hub.timers.set(pre.owner, time.Unix(0, d.RetryAt))
+	case !p.hub.isCharged(pre):
+		p.hub.timers.set(pre.owner, p.hub.clock.Now().Add(chargeDelay))
+	case slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule == core.RuleToleration }):
+		p.hub.timers.hold(pre.owner)
+	default:
+		return
+	}
+	if p.hub.mirror.isOutdated() {
+		// A class may have lifted its toleration before there was anyone to wake.
+		p.hub.wake(pre.owner)
+	}
+}
+
+// status is what the pod in the cycle is told of a decision. For a gang, PreFilter has said most of it.
+func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
+	said := made.waitsFor()
+	if !made.pre.owner.gang {
+		said = "preemption: " + joined(made.decision.Message, said)
+	}
+	if said == "" {
+		return fwk.NewStatus(code)
+	}
+	return fwk.NewStatus(code, said)
+}
+
+// waitsFor names the pods that a placement waits for without taking any more; empty where it does not.
+func (made *cycleDecision) waitsFor() string {
+	const most = 3
+	if made.decision.Outcome != core.Waits {
+		return ""
+	}
+	var names []string
+	for _, pod := range made.leaving(placements(&made.decision)) {
+		names = append(names, klog.KObj(pod).String()+" on "+pod.Spec.NodeName)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	if n := len(names); n > most {
+		names = append(names[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	return "waits for " + strings.Join(names, ", ")
+}
+
+// joined are two parts of a message, of which either may be empty.
+func joined(first, second string) string {
+	if first == "" || second == "" {
+		return first + second
+	}
+	return first + "; " + second
 }
 
 // measure records what came of a search for room.
@@ -130,7 +181,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 	}
 	p.hub.leaving.take(order.Victims, p.hub.clock.Now())
 	for _, victim := range order.Victims {
-		p.hub.unsettle(victim.Spec.NodeName)
+		p.hub.mirror.unsettle(victim.Spec.NodeName)
 	}
 	p.await(pre.owner, made.leaving(nodes))
 	klog.FromContext(ctx).Info("Preempting", "preemptor", pre.owner, "victims", len(order.Victims), "decision", made.decision.Message)

@@ -2,8 +2,11 @@ package scheduler
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -122,6 +125,62 @@ func TestListedMembersCountAsGone(t *testing.T) {
 			if got := r.taken(0); !slices.Equal(got, []string{"cheap"}) {
 				t.Errorf("%v is taken", got)
 			}
+		})
+	}
+}
+
+// TestListsSpeakOfTheirOwnNamespace: a PodGroup may list the UID of whatever pod, and makes none of another namespace
+// count as gone.
+func TestListsSpeakOfTheirOwnNamespace(t *testing.T) {
+	t.Parallel()
+	var l leavingPods
+	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}})
+	if !l.has(inNamespace("ns", "x")) || l.has(inNamespace("other", "x")) {
+		t.Error("A pod of the list's namespace does not count as leaving, or one of another does")
+	}
+	l.gone(inNamespace("other", "x"), time.Now())
+	if len(l.victims) > 0 {
+		t.Error("A pod that is on no list is remembered")
+	}
+}
+
+func inNamespace(namespace string, uid types.UID) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, UID: uid}}
+}
+
+// TestWaitingForLeavingPods: who waits for them says which they are.
+func TestWaitingForLeavingPods(t *testing.T) {
+	t.Parallel()
+	const want = "once leaving pods are gone; waits for ns/l-0 on node-0, ns/l-1 on node-0, ns/l-2 on node-0, and 1 more"
+	for _, asGang := range []bool{true, false} {
+		t.Run(map[bool]string{true: "a gang", false: "a pod"}[asGang], func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "4"))
+			for i := range 4 {
+				leaving := on(pod(fmt.Sprintf("l-%d", i), "", "1", 20), "node-0")
+				leaving.Finalizers, leaving.DeletionTimestamp = []string{"x/y"}, &metav1.Time{}
+				r.create(leaving)
+			}
+			group := ""
+			if asGang {
+				r.gangOf("p", 1, 10)
+				group = "p"
+			}
+			r.create(pod("p", group, "4", 10))
+			r.cycle()
+			if asGang {
+				if v := r.hub.registry.Verdict(key("p")); !strings.HasSuffix(v.Message, want) {
+					t.Errorf("The verdict is %+v, want %q", v, want)
+				}
+			}
+			// For a gang, the pod hears it in two parts.
+			_, pods, _ := strings.Cut(want, "; ")
+			r.eventually("the pod says so", func() bool {
+				p, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "p", metav1.GetOptions{})
+				return err == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+					return c.Type == corev1.PodScheduled && strings.Contains(c.Message, "once leaving pods are gone") && strings.Contains(c.Message, pods)
+				})
+			})
 		})
 	}
 }
@@ -302,53 +361,54 @@ func TestLeavingPods(t *testing.T) {
 	now := r.hub.clock.Now()
 	victims := map[types.UID]*corev1.Pod{"a": nil, "b": nil}
 	var l leavingPods
+	has := func(uid types.UID) bool { return l.has(inNamespace("ns", uid)) }
 	l.take(victims, now)
 	l.take(victims, now)
 	l.spare("a")
-	if !l.has("a") {
+	if !has("a") {
 		t.Error("A victim of another eviction is spared")
 	}
 	l.spare("a")
-	if l.has("a") {
+	if has("a") {
 		t.Error("A victim of none is not spared")
 	}
-	l.gone("b", now)
+	l.gone(inNamespace("ns", "b"), now)
 	l.spare("b")
 	l.spare("b")
-	if !l.has("b") {
+	if !has("b") {
 		t.Error("One that has just gone is not known any more, and the snapshot may still have it")
 	}
 	l.take(nil, now.Add(2*lag))
-	if l.has("b") || len(l.victims) != 0 {
+	if has("b") || len(l.victims) != 0 {
 		t.Error("One that has long gone is remembered")
 	}
 	l.take(victims, now)
 	l.placed("a")
-	if l.has("a") || !l.has("b") {
+	if has("a") || !has("b") {
 		t.Error("One that has a place again counts as leaving, or the other does not")
 	}
-	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}, {UID: "y"}}); dropped != nil || !l.has("x") || !l.lists(key("g")) {
+	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}, {UID: "y"}}); dropped != nil || !has("x") || !l.lists(key("g")) {
 		t.Errorf("%v are dropped from a new list", dropped)
 	}
-	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || l.has("x") {
+	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || has("x") {
 		t.Errorf("%v are dropped from the list", dropped)
 	}
 	l.take(map[types.UID]*corev1.Pod{"y": nil}, now)
 	l.spare("y")
-	if l.has("y") {
+	if has("y") {
 		t.Error("One that stays counts as leaving, because a list still has it")
 	}
 	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
-	if l.has("y") {
+	if has("y") {
 		t.Error("One that stays counts as leaving, because news of the list comes late")
 	}
 	l.list(key("g"), nil)
 	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
-	if !l.has("y") || len(l.spared) > 0 {
+	if !has("y") || len(l.spared) > 0 {
 		t.Error("One that is listed anew does not count as leaving")
 	}
-	l.gone("y", now)
-	if l.list(key("g"), nil); !l.has("y") || l.lists(key("g")) {
+	l.gone(inNamespace("ns", "y"), now)
+	if l.list(key("g"), nil); !has("y") || l.lists(key("g")) {
 		t.Error("One that has just gone is not known any more")
 	}
 }

@@ -106,3 +106,6 @@ func nameSpare(s *core.Snapshot, unknown []string) {
 		s.Resources[len(s.Resources)-1] = slices.Min(unknown)
 	}
 }
+
+// spareAsked reports whether the preemptor asks for something that no node has.
+func (v *view) spareAsked() bool { return v.snapshot.Resources[len(v.snapshot.Resources)-1] != "" }

@@ -76,17 +76,16 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 func heldFrom(seats []*seat, node fwk.NodeInfo, priority int32, own func(types.UID) bool) []*seat {
 	var held []*seat
 	for _, s := range seats {
-		if s.priority >= priority && !own(s.uid) {
+		if !own(s.uid) && s.keepsFrom(node, priority) {
 			held = append(held, s)
 		}
 	}
-	kept := held[:0]
-	for _, s := range held {
-		if !slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == s.uid }) {
-			kept = append(kept, s)
-		}
-	}
-	return kept
+	return held
+}
+
+// keepsFrom reports whether a seat's room is not free for pods of a priority, and not part of the NodeInfo already.
+func (s *seat) keepsFrom(node fwk.NodeInfo, priority int32) bool {
+	return s.priority >= priority && !slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == s.uid })
 }
 
 // fitsBeside reports whether a node has room for the request beside seats. As with NodeResourcesFit, only what

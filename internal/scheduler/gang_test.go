@@ -3,6 +3,7 @@ package scheduler
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -301,5 +302,19 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	r.cycle()
 	if leader := r.hub.registry.Leader(key("g")); leader != "uid-g-0" && leader != "uid-g-1" {
 		t.Errorf("%q leads, want a member that can go", leader)
+	}
+}
+
+// TestGangThatCannotBeDecidedOn says so, in place of what was said before.
+func TestGangThatCannotBeDecidedOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "1")...)
+	r.gangOf("g", 2, 0)
+	r.hub.registry.SetVerdict(key("g"), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "there are no nodes"})
+	// The API server refuses such a request.
+	r.create(members("g", 2, "-1", 0)...)
+	r.cycle()
+	if v := r.hub.registry.Verdict(key("g")); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
+		t.Errorf("The verdict is %+v", v)
 	}
 }

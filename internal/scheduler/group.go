@@ -1,6 +1,9 @@
 package scheduler
 
 import (
+	"math"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -8,6 +11,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // group returns the group of a pod, or nil where it has none or the group does not exist.
@@ -52,6 +56,45 @@ func (h *Hub) priorityOf(pod *corev1.Pod) int32 {
 		return *g.Priority
 	}
 	return corev1helpers.PodPriority(pod)
+}
+
+// standingPriority is the priority by which a group may be preempted: its own or, as long as that is not known, the
+// highest of its placed members. Of a group that is not known to have any, nobody takes anything.
+func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
+	switch {
+	case g.Priority != nil:
+		return *g.Priority
+	case len(placed) == 0:
+		return math.MaxInt32
+	}
+	highest := corev1helpers.PodPriority(placed[0])
+	for _, pod := range placed[1:] {
+		highest = max(highest, corev1helpers.PodPriority(pod))
+	}
+	return highest
+}
+
+// lastScheduled is when the last of the pods was scheduled; zero where none is known to be.
+func lastScheduled(pods []*corev1.Pod) time.Time {
+	var last time.Time
+	for _, pod := range pods {
+		if at := preemptiontoleration.ScheduledAt(pod); at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
+// placed are the members of a group that have a node, or are assumed to.
+func (h *Hub) placed(key types.NamespacedName) []*corev1.Pod {
+	members := h.lister.Members(key)
+	out := members.Assigned
+	for _, pod := range members.Pending {
+		if h.assumed.has(pod.UID) {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // lowestPriority is the lowest of the pods' own priorities; 0 where there are none.

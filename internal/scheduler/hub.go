@@ -16,7 +16,6 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -29,10 +28,9 @@ type Hub struct {
 	evictor  Evictor
 
 	profiles profiles
-	// mirror is the core's picture of the cluster in units, podMirror the one in pods, for profiles that are not
-	// aware of workloads.
-	mirror, podMirror *mirror
-	clock             clock.PassiveClock
+	// mirror is the core's picture of the cluster.
+	mirror *mirror
+	clock  clock.PassiveClock
 	// tolerations are those of PriorityClasses; timers wake those whom protections keep out.
 	tolerations tolerations
 	timers      *timers
@@ -97,13 +95,10 @@ func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 		turns:    newTurns(),
 		atLimit:  sets.New[owner](),
 	}
-	known := facts{
-		groupOf: h.coreGroup, isLeaving: h.isLeaving, tolerates: h.tolerations.ofPod, queueOf: h.queueOf,
+	h.mirror = newMirror(facts{
+		memberOf: h.groupOf, groupOf: h.coreGroup, isLeaving: h.isLeaving, tolerates: h.tolerations.ofPod, queueOf: h.queueOf,
 		standing: func(names []string) *queue.Standing { return h.board.Standing(names) },
-	}
-	h.mirror = newMirror(known)
-	known.groupOf = func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false }
-	h.podMirror = newMirror(known)
+	})
 	h.timers = newTimers(clock.RealClock{}, h.wake)
 	return h
 }

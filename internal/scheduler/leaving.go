@@ -20,12 +20,21 @@ type leavingPods struct {
 	mu sync.RWMutex
 	// victims are those of evictions of this process.
 	victims map[types.UID]*leavingVictim
-	// listed are the members that PodGroups list, and byGroup the lists.
-	listed sets.Set[types.UID]
+	// listed are the members that PodGroups list, and byGroup the lists. A list speaks of its own namespace only:
+	// whoever writes it need not be allowed more.
+	listed sets.Set[listedPod]
 	// spared are victims that stay, and may still be listed: who takes that back may be slow, or the news of it.
 	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
 }
+
+// listedPod is a pod on the list of a PodGroup.
+type listedPod struct {
+	namespace string
+	uid       types.UID
+}
+
+func listedOf(pod *corev1.Pod) listedPod { return listedPod{pod.Namespace, pod.UID} }
 
 // leavingVictim is a pod that evictions take.
 type leavingVictim struct {
@@ -39,11 +48,11 @@ type leavingVictim struct {
 const lag = time.Minute
 
 // has reports whether a pod is going to leave.
-func (l *leavingPods) has(uid types.UID) bool {
+func (l *leavingPods) has(pod *corev1.Pod) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	_, victim := l.victims[uid]
-	return victim || l.listed.Has(uid) && !l.spared.Has(uid)
+	_, victim := l.victims[pod.UID]
+	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
 }
 
 // take records the victims of an eviction.
@@ -83,12 +92,12 @@ func (l *leavingPods) spare(uid types.UID) {
 }
 
 // gone records that a pod has been deleted.
-func (l *leavingPods) gone(uid types.UID, now time.Time) {
+func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.spared.Delete(uid)
-	if l.victims[uid] != nil || l.listed.Has(uid) {
-		l.victim(uid).gone = now
+	l.spared.Delete(pod.UID)
+	if l.victims[pod.UID] != nil || l.listed.Has(listedOf(pod)) {
+		l.victim(pod.UID).gone = now
 	}
 }
 
@@ -108,14 +117,14 @@ func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPo
 		return nil
 	}
 	if l.listed == nil {
-		l.listed = sets.New[types.UID]()
+		l.listed = sets.New[listedPod]()
 		l.byGroup = make(map[types.NamespacedName][]v1alpha1.DisruptedPod)
 	}
 	for _, p := range before {
-		l.listed.Delete(p.UID)
+		l.listed.Delete(listedPod{key.Namespace, p.UID})
 	}
 	for _, p := range pods {
-		l.listed.Insert(p.UID)
+		l.listed.Insert(listedPod{key.Namespace, p.UID})
 	}
 	if len(pods) == 0 {
 		delete(l.byGroup, key)
@@ -123,7 +132,7 @@ func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPo
 		l.byGroup[key] = pods
 	}
 	for _, p := range before {
-		if !l.listed.Has(p.UID) {
+		if !l.listed.Has(listedPod{key.Namespace, p.UID}) {
 			l.spared.Delete(p.UID)
 			dropped = append(dropped, p)
 		}
@@ -140,7 +149,7 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 
 // isLeaving tells which pods count as gone, because they are on their way out.
 func (h *Hub) isLeaving(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || h.leaving.has(pod.UID)
+	return pod.DeletionTimestamp != nil || h.leaving.has(pod)
 }
 
 // KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as gone. Any
@@ -162,7 +171,7 @@ func (h *Hub) stays(pod *corev1.Pod) {
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
 		return
 	}
-	h.unsettle(pod.Spec.NodeName)
+	h.mirror.unsettle(pod.Spec.NodeName)
 	for _, o := range h.awaited.stays(pod.UID) {
 		h.wake(o)
 	}

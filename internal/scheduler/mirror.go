@@ -52,8 +52,9 @@ type listedNode struct {
 
 // facts are what a mirror has to be told of pods and queues.
 type facts struct {
-	// groupOf finds the group that pods name, as the core knows it.
-	groupOf func(types.NamespacedName) (core.Group, bool)
+	// memberOf names the group by which a pod counts as a victim, and groupOf finds it, as the core knows it.
+	memberOf func(*corev1.Pod) (types.NamespacedName, bool)
+	groupOf  func(types.NamespacedName) (core.Group, bool)
 	// isLeaving tells which pods are on their way out.
 	isLeaving func(*corev1.Pod) bool
 	// tolerates is a pod's own toleration, and queueOf its own queue: they count where it has no group.
@@ -105,6 +106,13 @@ func (m *mirror) renew() {
 	m.outdated = true
 }
 
+// isOutdated reports whether renew has been called since the last decision.
+func (m *mirror) isOutdated() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.outdated
+}
+
 // news returns what has been noted since the last decision.
 func (m *mirror) news() (outdated bool, regrouped sets.Set[types.NamespacedName]) {
 	m.mu.Lock()
@@ -120,28 +128,25 @@ func (m *mirror) level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBu
 	if m.cluster == nil || outdated {
 		m.reset(infos)
 	}
-	changes, err := m.budgets.level(budgets)
-	if err != nil {
-		return err
-	}
-	changed := m.changed(infos)
+	changes := m.budgets.level(budgets)
+	changed, same := m.changed(infos)
 	if m.dimensions.lack(changed) {
 		m.reset(infos)
-		if changes, err = m.budgets.level(budgets); err != nil {
-			return err
-		}
-		changed = infos
+		changes = m.budgets.level(budgets)
+		changed, same = infos, false
 	} else if len(regrouped)+len(changes.matchers)+changes.counted.Len() > 0 {
 		changed = append(changed, m.concerned(infos, regrouped, &changes)...)
 	}
-	m.take(infos)
+	if len(changed) > 0 || !same {
+		m.take(infos)
+	}
 	changed = append(changed, m.settle()...)
 	m.cluster.SetBudgets(m.budgets.list)
 	groups := make(map[types.NamespacedName]*core.Group)
 	for _, info := range changed {
 		if err := m.setNode(info, groups); err != nil {
-			// The generation is forgotten, so that the node is tried again.
-			m.forget(info)
+			// What was noted is taken already, and not all of it has been taken in.
+			m.renew()
 			return fmt.Errorf("node %s: %w", info.Node().Name, err)
 		}
 	}
@@ -162,9 +167,9 @@ func (m *mirror) reset(infos []fwk.NodeInfo) {
 	clear(m.tenures)
 }
 
-// changed are the nodes that are new, or not what they were.
-func (m *mirror) changed(infos []fwk.NodeInfo) []fwk.NodeInfo {
-	var out []fwk.NodeInfo
+// changed are the nodes that are new, or not what they were; same is true where the list has the nodes that it had.
+func (m *mirror) changed(infos []fwk.NodeInfo) (out []fwk.NodeInfo, same bool) {
+	same = len(infos) == len(m.listed)
 	for i, info := range infos {
 		if i < len(m.listed) && m.listed[i].info == info {
 			if m.listed[i].generation != info.GetGeneration() {
@@ -172,11 +177,12 @@ func (m *mirror) changed(infos []fwk.NodeInfo) []fwk.NodeInfo {
 			}
 			continue
 		}
+		same = false
 		if known := m.nodes[info.Node().Name]; known.info != info || known.generation != info.GetGeneration() {
 			out = append(out, info)
 		}
 	}
-	return out
+	return out, same
 }
 
 // take records the list as it is now, and drops the nodes that are on it no more.
@@ -201,16 +207,6 @@ func (m *mirror) take(infos []fwk.NodeInfo) {
 	for name := range gone {
 		m.cluster.RemoveNode(name)
 		delete(m.nodes, name)
-	}
-}
-
-// forget has a node taken in again next time.
-func (m *mirror) forget(info fwk.NodeInfo) {
-	m.nodes[info.Node().Name] = listedNode{}
-	for i := range m.listed {
-		if m.listed[i].info == info {
-			m.listed[i] = listedNode{}
-		}
 	}
 }
 
@@ -259,7 +255,7 @@ func (m *mirror) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*cor
 // running makes a pod part of its unit.
 func (m *mirror) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	rp := core.RunningPod{Pod: cp, Priority: ownPriority(pod), Running: pod.Status.Phase == corev1.PodRunning}
-	if key, ok := gang.GroupOf(pod); ok {
+	if key, ok := m.facts.memberOf(pod); ok {
 		g, known := groups[key]
 		if !known {
 			if found, ok := m.facts.groupOf(key); ok {
@@ -292,9 +288,6 @@ func (m *mirror) tenure(t *core.Tenure) *core.Tenure {
 	return t
 }
 
-// unresolved is the priority of a group as long as its own is not known: nobody may take from it.
-const unresolved = math.MaxInt32
-
 // nodeOf is what the framework knows a node of the core's snapshot by; nil for an empty slot.
 func nodeOf(n *core.Node) fwk.NodeInfo {
 	info, _ := n.Ref.(fwk.NodeInfo)
@@ -314,10 +307,14 @@ func startOf(pod *corev1.Pod) time.Time {
 	return pod.Status.StartTime.Time
 }
 
-// nanos is the core's form of a time; zero stays zero.
+// nanos is the core's form of a time; zero stays zero. What comes later than can be counted comes never.
 func nanos(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return core.Forever
+	default:
+		return t.UnixNano()
 	}
-	return t.UnixNano()
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
@@ -48,6 +49,7 @@ func newTheatre(rt *rapid.T) *theatre {
 
 func (th *theatre) mirror() *mirror {
 	return newMirror(facts{
+		memberOf: gang.GroupOf,
 		groupOf: func(key types.NamespacedName) (core.Group, bool) {
 			g, ok := th.groups[key]
 			return g, ok
@@ -223,6 +225,7 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	metrics.Register()
 	reads := 0
 	m := newMirror(facts{
+		memberOf:  gang.GroupOf,
 		groupOf:   func(types.NamespacedName) (core.Group, bool) { return core.Group{}, false },
 		isLeaving: func(*corev1.Pod) bool { reads++; return false }, tolerates: tolerateNothing, queueOf: inNoQueue, standing: noQueues,
 	})
@@ -270,5 +273,48 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	m.regroup(key("g"))
 	if got := level(); got != 11 {
 		t.Errorf("%d pods read after their group has changed, want all 11", got)
+	}
+}
+
+// TestLevelStartsOverAfterAnError: what was noted before is not lost.
+func TestLevelStartsOverAfterAnError(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	group := core.Group{Namespace: "ns", Name: "g", UID: "uid-g", Whole: true}
+	m := newMirror(facts{
+		memberOf:  gang.GroupOf,
+		groupOf:   func(types.NamespacedName) (core.Group, bool) { return group, true },
+		isLeaving: func(*corev1.Pod) bool { return false }, tolerates: tolerateNothing, queueOf: inNoQueue, standing: noQueues,
+	})
+	cache, snapshot := internalcache.New(t.Context(), nil, false), internalcache.NewEmptySnapshot()
+	for _, name := range []string{"node-0", "node-1"} {
+		cache.AddNode(klog.Background(), node(name, "4"))
+		if err := cache.AddPod(klog.Background(), on(pod("p-"+name, "g", "1", 0), name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cache.UpdateSnapshot(klog.Background(), snapshot); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := snapshot.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.level(infos, nil); err != nil {
+		t.Fatal(err)
+	}
+	// A cluster of other dimensions takes no node.
+	m.cluster = core.NewCluster([]string{"one"})
+	group.Priority = 7
+	m.regroup(key("g"))
+	if err := m.level(infos, nil); err == nil {
+		t.Fatal("No error")
+	}
+	if err := m.level(infos, nil); err != nil {
+		t.Fatalf("After an error: %v", err)
+	}
+	s := m.cluster.Snapshot()
+	if len(s.Nodes) != 2 || len(s.Units) != 1 || s.Units[0].Priority != 7 {
+		t.Errorf("After an error there are %d nodes with %+v", len(s.Nodes), s.Units)
 	}
 }

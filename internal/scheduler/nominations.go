@@ -99,7 +99,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			p.hub.displace(ctx, o, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
-	for node := range p.hub.nominees.nodes(p.hub.seats.has).Intersection(used) {
+	for node := range p.hub.nominees.nodes(&p.hub.seats).Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
 			if p.hub.seats.has(pod.UID) || pre.owns(pod) || p.hub.priorityOf(pod) >= pre.priority {

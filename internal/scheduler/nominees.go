@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,14 +44,12 @@ func (n *nominees) forget(uid types.UID) {
 
 // nodes are the names of the nodes that pods without a seat are nominated for. To ask the framework about a node
 // copies all its nominated pods, and of pods with a seat nothing is left to be known.
-func (n *nominees) nodes(seated func(types.UID) bool) sets.Set[string] {
+func (n *nominees) nodes(seats *seatMap) sets.Set[string] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	out := sets.New[string]()
-	for uid, node := range n.byPod {
-		if !seated(uid) {
-			out.Insert(node)
-		}
+	for _, uid := range seats.without(maps.Keys(n.byPod)) {
+		out.Insert(n.byPod[uid])
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -52,9 +53,12 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 // towards minCount; those that other plugins hold back cannot be planned.
 func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	reserved := sets.New(p.hub.registry.Reserved(g.Key)...)
-	var pending []*corev1.Pod
+	var pending, through []*corev1.Pod
 	for _, pod := range members.Pending {
-		if !reserved.Has(pod.UID) && p.hub.entersQueue(pod) {
+		switch {
+		case reserved.Has(pod.UID):
+			through = append(through, pod)
+		case p.hub.entersQueue(pod):
 			pending = append(pending, pod)
 		}
 	}
@@ -71,7 +75,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	}
 	if g.PodPriorities {
 		// As one, they stand no higher than the lowest of them.
-		pre.priority = lowestPriority(slices.Concat(pending, members.Assigned)...)
+		pre.priority = lowestPriority(slices.Concat(pending, through, members.Assigned)...)
 	}
 	return pre
 }
@@ -113,6 +117,11 @@ func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, err
 	if err != nil {
 		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
 	}
+	return p.decideIn(ctx, pre, v, classes, start)
+}
+
+// decideIn asks the core about a view that was taken since start.
+func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes []class, start time.Time) (*cycleDecision, error) {
 	o, err := newOracle(ctx, p.handle, v, classes, pre.owner)
 	if err != nil {
 		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
@@ -167,7 +176,7 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []class) *core.Preemptor
 		},
 	}
 	var unknown []string
-	input.Classes, unknown = coreClasses(classes, &p.mirror.dimensions, p.ignoresResource, rank)
+	input.Classes, unknown = coreClasses(classes, &p.hub.mirror.dimensions, p.ignoresResource, rank)
 	nameSpare(v.snapshot, unknown)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)

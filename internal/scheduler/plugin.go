@@ -20,15 +20,14 @@ const Name = "Reprieve"
 
 // Plugin is Reprieve in one profile of a scheduler. The framework calls it; see the package documentation.
 type Plugin struct {
-	hub  *Hub
-	args *configv1alpha1.ReprieveArgs
-	// mirror is the picture of the cluster that this profile decides on.
-	mirror          *mirror
+	hub             *Hub
+	args            *configv1alpha1.ReprieveArgs
 	handle          framework.Framework
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
 	// ignored remembers which resources the profile's filter leaves to others. Only scheduling cycles use it.
 	ignored map[corev1.ResourceName]bool
+	misfits misfits
 }
 
 var (
@@ -62,7 +61,6 @@ func (h *Hub) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Ha
 	return &Plugin{
 		hub:             h,
 		args:            args,
-		mirror:          h.mirrorFor(args),
 		handle:          full,
 		budgets:         factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		priorityClasses: factory.Scheduling().V1().PriorityClasses().Lister(),

@@ -25,16 +25,19 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.hub.turns.failed(p.hub.ownerOf(pod))
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
 	}
-	pre := p.podPreemptor(pod)
-	made, err := p.decide(ctx, pre)
-	if err != nil {
-		p.count(&pre, metrics.Broken)
-		p.hub.turns.failed(pre.owner)
-		return nil, fwk.AsStatus(err)
+	made, foreseen := decisionOf(state)
+	if !foreseen {
+		var err error
+		pre := p.podPreemptor(pod)
+		if made, err = p.decide(ctx, pre); err != nil {
+			p.count(&pre, metrics.Broken)
+			p.hub.turns.failed(pre.owner)
+			return nil, fwk.AsStatus(err)
+		}
 	}
 	if made.decision.Outcome == core.Fits {
 		p.measure(made)
-		p.hub.turns.failed(pre.owner)
+		p.hub.turns.failed(made.pre.owner)
 		if p.hub.hush() {
 			// The framework kept room for a nomination that overstates its priority.
 			p.hub.activate(pod)
@@ -43,22 +46,29 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		// no help against that.
 		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
+	p.misfit(pod)
 	return p.carryOut(ctx, pod, made)
+}
+
+// decisionOf is the decision that PreFilter has made in this cycle.
+func decisionOf(state fwk.CycleState) (*cycleDecision, bool) {
+	data, err := state.Read(decisionKey)
+	if err != nil {
+		return nil, false
+	}
+	made, ok := data.(*cycleDecision)
+	return made, ok
 }
 
 // postFilterGang carries out the decision for a gang.
 func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	data, err := state.Read(decisionKey)
-	if err != nil {
-		return nil, p.planFailed(pod, g, statuses)
-	}
-	made, ok := data.(*cycleDecision)
+	made, ok := decisionOf(state)
 	if !ok {
 		return nil, p.planFailed(pod, g, statuses)
 	}
 	switch {
 	case made.decision.Outcome != core.Infeasible:
-		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: made.decision.Message})
+		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: joined(made.decision.Message, made.waitsFor())})
 	case made.pre.minCount > 0:
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: made.decision.Message})
 	}

@@ -24,7 +24,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	p.hub.hush()
 	key, ok := p.hub.groupOf(pod)
 	if !ok {
-		return p.preFilterSingle(state, pod)
+		return p.preFilterSingle(ctx, state, pod)
 	}
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
@@ -36,7 +36,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Unschedulable, verdict.Message)
 	}
 	if !g.IsGang() {
-		return p.preFilterSingle(state, pod)
+		return p.preFilterSingle(ctx, state, pod)
 	}
 	switch a := p.hub.registry.Admit(key, pod.UID, p.hub.canLead(&members)); a {
 	case gang.AdmitPlanned:
@@ -49,10 +49,13 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 }
 
-// preFilterSingle lets Filter look only where seats are kept at all.
-func (p *Plugin) preFilterSingle(state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+// preFilterSingle lets Filter look only where seats are kept at all, and where there may be room.
+func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
+	}
+	if status := p.foresee(ctx, state, pod); !status.IsSuccess() {
+		return nil, status
 	}
 	if p.hub.seats.empty() {
 		return nil, fwk.NewStatus(fwk.Skip)
@@ -94,6 +97,9 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	if err != nil {
 		p.count(&pre, metrics.Broken)
 		p.hub.turns.failed(pre.owner)
+		if pre.minCount > 0 {
+			p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
+		}
 		return nil, fwk.AsStatus(err)
 	}
 	d := &made.decision

@@ -34,12 +34,17 @@ func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
 	return ps.byName[name]
 }
 
-// groupOf names the PodGroup by which a pod is scheduled: none where its profile goes by pods.
+// groupOf names the PodGroup by which a pod is scheduled, and preempted: none where its profile goes by pods. Pods of
+// other schedulers have theirs.
 func (h *Hub) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	key, ok := gang.GroupOf(pod)
+	if !ok {
+		return key, false
+	}
 	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
 		return types.NamespacedName{}, false
 	}
-	return gang.GroupOf(pod)
+	return key, true
 }
 
 // settleTime is how long changes to a gang are gathered before it is planned again.
@@ -51,22 +56,4 @@ func (h *Hub) settleTime(key types.NamespacedName) time.Duration {
 		}
 	}
 	return 0
-}
-
-// mirrors are the pictures of the cluster that are kept.
-func (h *Hub) mirrors() [2]*mirror { return [...]*mirror{h.mirror, h.podMirror} }
-
-// unsettle has a node taken in again.
-func (h *Hub) unsettle(node string) {
-	for _, m := range h.mirrors() {
-		m.unsettle(node)
-	}
-}
-
-// mirrorFor is the picture that a profile decides on: in units, or in pods.
-func (h *Hub) mirrorFor(args *configv1alpha1.ReprieveArgs) *mirror {
-	if *args.WorkloadAware {
-		return h.mirror
-	}
-	return h.podMirror
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -58,6 +59,49 @@ func TestOwnPriorityWithoutWorkloads(t *testing.T) {
 			r.create(on(pod("v", "victims", "1", 0), "node-0"), p)
 			if d := r.decideFor(p); d.Outcome != c.want {
 				t.Errorf("%s: %s, want %s", d.Outcome, d.Message, c.want)
+			}
+		})
+	}
+}
+
+// TestVictimsOfAnotherProfile: what a victim is goes by its own profile, and not by the preemptor's.
+func TestVictimsOfAnotherProfile(t *testing.T) {
+	t.Parallel()
+	const byPods = `- schedulerName: by-pods
+  plugins:
+    multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}
+    preFilter: {enabled: [{name: Reprieve}]}
+  pluginConfig: [{name: Reprieve, args: {workloadAware: false}}]
+`
+	for name, c := range map[string]struct {
+		preemptor, victims string
+		wantWhole          bool
+	}{
+		"by groups, from by groups":         {preemptor: "reprieve-scheduler", victims: "reprieve-scheduler", wantWhole: true},
+		"by groups, from by pods":           {preemptor: "reprieve-scheduler", victims: "by-pods"},
+		"by groups, from another scheduler": {preemptor: "reprieve-scheduler", victims: "other", wantWhole: true},
+		"by pods, from by groups":           {preemptor: "by-pods", victims: "reprieve-scheduler", wantWhole: true},
+		"by pods, from by pods":             {preemptor: "by-pods", victims: "by-pods"},
+		"by pods, from another scheduler":   {preemptor: "by-pods", victims: "other", wantWhole: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, schedulerYAML+byPods, nil, nodes(2, "1")...)
+			r.gangOf("g", 2, 0).Whole = true
+			victims, p := members("g", 2, "1", 0), pod("p", "", "1", 10)
+			for i, victim := range victims {
+				victim.Spec.SchedulerName = c.victims
+				on(victim, fmt.Sprintf("node-%d", i))
+			}
+			p.Spec.SchedulerName = c.preemptor
+			r.create(append(victims, p)...)
+			r.cycle()
+			if n := len(r.evictor.orders); n != 1 {
+				t.Fatalf("%d evictions, want 1", n)
+			}
+			taken, want := r.evictor.orders[0].Decision.Victims, map[bool]int{true: 2, false: 1}[c.wantWhole]
+			if len(taken) != 1 || taken[0].Group != c.wantWhole || len(taken[0].Pods) != want {
+				t.Errorf("It takes %+v, want one victim of %d pods", taken, want)
 			}
 		})
 	}

@@ -96,7 +96,8 @@ func gated(why string) *fwk.Status {
 }
 
 // EventsToRegister names what may make a gang fit that did not: the events by which the in-tree filters
-// retry pods, since any of them may have been in the way of any member.
+// retry pods, since any of them may have been in the way of any member. A pod without a gang is turned away here for
+// want of room only.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	on := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -106,11 +107,11 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		on(fwk.Pod, fwk.Delete, p.hintPodDeleted),
 		on(fwk.Pod, fwk.Add|fwk.UpdatePodLabel, p.hintPodSeen),
 		on(fwk.Pod, fwk.UpdatePodScaleDown|fwk.UpdatePodToleration|fwk.UpdatePodSchedulingGatesEliminated, p.hintPodUpdated),
-		on(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, p.hintAny),
-		on(fwk.PersistentVolume, fwk.Add|fwk.Update, p.hintAny),
-		on(fwk.StorageClass, fwk.Add|fwk.Update, p.hintAny),
-		on(fwk.CSINode, fwk.Add|fwk.Update, p.hintAny),
-		on(fwk.VolumeAttachment, fwk.Delete, p.hintAny),
+		on(fwk.PersistentVolumeClaim, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.PersistentVolume, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.StorageClass, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.CSINode, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.VolumeAttachment, fwk.Delete, p.hintGang),
 	}, nil
 }
 
@@ -118,6 +119,11 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 // a gang the member that plans for all.
 func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint(p.speaks(pod)), nil
+}
+
+// hintGang retries gangs only.
+func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	return p.hint(p.hub.gangOf(pod) != nil && p.speaks(pod)), nil
 }
 
 func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
@@ -159,11 +165,8 @@ func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk
 	if before, ok := oldObj.(*corev1.Pod); ok && before.UID == pod.UID && reconciled(before, pod) {
 		return fwk.Queue, nil
 	}
-	key, ok := p.hub.groupOf(pod)
-	if ok && p.hub.gangOf(pod) != nil && !p.hub.registry.Minding(key) {
-		return fwk.QueueSkip, nil
-	}
-	return p.hint(p.speaks(pod)), nil
+	key, _ := p.hub.groupOf(pod)
+	return p.hint(p.hub.gangOf(pod) != nil && p.hub.registry.Minding(key) && p.speaks(pod)), nil
 }
 
 // hintPodUpdated has the gang planned again when one of its members has changed.

@@ -7,10 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -52,6 +54,11 @@ func (h *Hub) queueOfGroup(g *gang.Group) string {
 	if !h.board.Used() {
 		return ""
 	}
+	return h.namedQueue(g)
+}
+
+// namedQueue is queueOfGroup even where there are no queues.
+func (h *Hub) namedQueue(g *gang.Group) string {
 	if g.Queue != "" || len(g.Labels) == 0 {
 		return g.Queue
 	}
@@ -64,6 +71,34 @@ func (h *Hub) queueOfGroup(g *gang.Group) string {
 	return queueOfGroup(g, v1alpha1.LabelQueue)
 }
 
+// MinRuntime is how long a group is guarded by min-runtimes, at most, once it runs. Where no queue says anything, the
+// arguments of the profile that schedules the members count; preemptors of another profile go by their own.
+func (h *Hub) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
+	var otherwise queue.MinRuntimes
+	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
+		args := h.profiles.of(pod.Spec.SchedulerName)
+		if args == nil {
+			continue
+		}
+		if !*args.WorkloadAware {
+			// The members are guarded one by one.
+			return 0
+		}
+		otherwise = queue.MinRuntimes{
+			Preempt: args.PreemptMinRuntime.Duration, Reclaim: args.ReclaimMinRuntime.Duration,
+			FromLeaf: *args.ReclaimResolveMethod == configv1alpha1.ResolveQueue,
+		}
+		break
+	}
+	return h.board.Protection(h.queueOfGroup(g), otherwise)
+}
+
+// Orphaned says why members that run are not in the queue that their group names; the zero Verdict where they are.
+// Before is whether that was said already.
+func (h *Hub) Orphaned(g *gang.Group, before bool) gang.Verdict {
+	return h.board.Orphaned(h.namedQueue(g), before)
+}
+
 // QueueSet takes in a Queue that has come or changed, which nobody may change from now on. Any goroutine may call it.
 func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 	if h.board.SetQueue(q) && h.pods != nil {
@@ -74,11 +109,23 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 		for _, pod := range all {
 			h.charge(pod)
 		}
-		for _, m := range h.mirrors() {
-			m.renew()
-		}
+		h.mirror.renew()
+		h.wakeNamed(all)
 	}
 	h.queuesChanged()
+}
+
+// wakeNamed lets pending pods try again that name a queue: they went by priority as long as there was none.
+func (h *Hub) wakeNamed(pods []*corev1.Pod) {
+	owners := sets.New[owner]()
+	for _, pod := range pods {
+		if pod.Spec.NodeName == "" && h.queueOf(pod) != "" {
+			owners.Insert(h.ownerOf(pod))
+		}
+	}
+	for o := range owners {
+		h.wake(o)
+	}
 }
 
 // QueueDeleted drops a Queue. Any goroutine may call it.
@@ -214,12 +261,12 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 // left out.
 func (h *Hub) promised(except func(*corev1.Pod) bool) []types.UID {
 	out := h.assumed.list()
-	for _, seats := range h.seats.all() {
+	h.seats.each(func(_ string, seats []*seat) {
 		for _, s := range seats {
 			if !except(s.pod.GetPod()) {
 				out = append(out, s.uid)
 			}
 		}
-	}
+	})
 	return out
 }

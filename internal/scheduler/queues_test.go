@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,5 +54,99 @@ func TestQueueOf(t *testing.T) {
 				t.Errorf("queue %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// withoutQueues does all that the queues add to the way of a pod, where there are none.
+func withoutQueues() func() {
+	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, turns: newTurns()}
+	args := &configv1alpha1.ReprieveArgs{}
+	configv1alpha1.SetDefaults(args)
+	h.profiles.add("reprieve-scheduler", args)
+	one := pod("one", "", "1", 0)
+	one.Labels = map[string]string{v1alpha1.LabelQueue: "a"}
+	pods := []*corev1.Pod{one}
+	pre := preemptor{queue: h.queueOf(one), pods: pods, minCount: 1}
+	return func() {
+		h.charge(one)
+		h.board.Forget(one.UID)
+		if h.waitsForTurn(one) || h.keptByQueue(one) != (gang.Verdict{}) || h.withinLimits(&pre) != (gang.Verdict{}) || !h.isCharged(&pre) ||
+			h.queueOf(one) != "" || h.board.Check("a") != (gang.Verdict{}) || h.board.Standing(nil) != nil {
+			panic("queues are in the way, and there are none")
+		}
+	}
+}
+
+func TestNoQueuesAllocateNothing(t *testing.T) {
+	if n := testing.AllocsPerRun(100, withoutQueues()); n != 0 {
+		t.Errorf("%v allocations for a pod where there are no queues", n)
+	}
+}
+
+// BenchmarkNoQueues is what the queues cost a pod, from its arrival to its departure, where there are none.
+func BenchmarkNoQueues(b *testing.B) {
+	way := withoutQueues()
+	b.ReportAllocs()
+	for b.Loop() {
+		way()
+	}
+}
+
+func TestMinRuntimeOfGroup(t *testing.T) {
+	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}}
+	for name, change := range map[string]func(*configv1alpha1.ReprieveArgs){
+		"patient": func(a *configv1alpha1.ReprieveArgs) {
+			a.PreemptMinRuntime, a.ReclaimMinRuntime = &metav1.Duration{Duration: time.Minute}, &metav1.Duration{Duration: time.Hour}
+		},
+		"podwise": func(a *configv1alpha1.ReprieveArgs) {
+			a.PreemptMinRuntime, a.WorkloadAware = &metav1.Duration{Duration: time.Minute}, ptr.To(false)
+		},
+		"leafwise": func(a *configv1alpha1.ReprieveArgs) {
+			a.ReclaimResolveMethod = ptr.To(configv1alpha1.ResolveQueue)
+		},
+	} {
+		args := &configv1alpha1.ReprieveArgs{}
+		change(args)
+		configv1alpha1.SetDefaults(args)
+		h.profiles.add(name, args)
+	}
+	h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "top"}, Spec: v1alpha1.QueueSpec{ReclaimMinRuntime: &metav1.Duration{Duration: 2 * time.Hour}}})
+	h.board.SetQueue(&v1alpha1.Queue{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec:       v1alpha1.QueueSpec{Parent: ptr.To("top"), ReclaimMinRuntime: &metav1.Duration{Duration: time.Second}},
+	})
+	h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+	tests := map[string]struct {
+		profile, queue string
+		want           time.Duration
+	}{
+		"no queue":                    {profile: "patient", want: time.Minute},
+		"a queue that says nothing":   {profile: "patient", queue: "b", want: time.Hour},
+		"a queue below one that says": {profile: "patient", queue: "a", want: 2 * time.Hour},
+		"by the leaf alone":           {profile: "leafwise", queue: "a", want: time.Second},
+		"members one by one":          {profile: "podwise", queue: "a"},
+		"a profile without arguments": {profile: "other", queue: "a", want: 2 * time.Hour},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			one := &corev1.Pod{Spec: corev1.PodSpec{SchedulerName: tt.profile}}
+			if got := h.MinRuntime(&gang.Group{Queue: tt.queue}, &gang.Members{Pending: []*corev1.Pod{one}}); got != tt.want {
+				t.Errorf("%v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestClockOfAGroup has the clock of a group run whether it is in a queue or not.
+func TestClockOfAGroup(t *testing.T) {
+	r := newRig(t)
+	start := time.Unix(1000, 0)
+	for _, whole := range []bool{false, true} {
+		g := *r.gangOf("g", 2, 0)
+		g.Whole, g.StartTime = whole, start
+		r.groups.set(&g)
+		if got, ok := r.hub.coreGroup(g.Key); !ok || got.Since != start.UnixNano() {
+			t.Errorf("the clock of a group, whole %v, began at %v, want %v", whole, got.Since, start)
+		}
 	}
 }

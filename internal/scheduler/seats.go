@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -54,17 +55,28 @@ func (m *seatMap) on(node string) []*seat {
 	return nil
 }
 
-// all returns the seats by node. The caller must not change them.
-func (m *seatMap) all() map[string][]*seat {
-	out := make(map[string][]*seat)
+// each visits the nodes with seats. The visitor must not change the slices.
+func (m *seatMap) each(visit func(node string, seats []*seat)) {
 	m.byNode.Range(func(node, seats any) bool {
 		name, ok1 := node.(string)
 		kept, ok2 := seats.([]*seat)
 		if ok1 && ok2 {
-			out[name] = kept
+			visit(name, kept)
 		}
 		return true
 	})
+}
+
+// without lists those of the pods that no seat is kept for.
+func (m *seatMap) without(pods iter.Seq[types.UID]) []types.UID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []types.UID
+	for uid := range pods {
+		if _, ok := m.ownerOf[uid]; !ok {
+			out = append(out, uid)
+		}
+	}
 	return out
 }
 

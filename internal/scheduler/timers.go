@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/clock"
 )
 
@@ -18,10 +19,12 @@ type timers struct {
 
 	mu      sync.Mutex
 	pending map[owner]clock.Timer
+	// held are those for whom there is no such moment, unless somebody lifts a protection.
+	held sets.Set[owner]
 }
 
 func newTimers(clk clock.WithDelayedExecution, wake func(owner)) *timers {
-	return &timers{clock: clk, wake: wake, pending: make(map[owner]clock.Timer)}
+	return &timers{clock: clk, wake: wake, pending: make(map[owner]clock.Timer), held: sets.New[owner]()}
 }
 
 // set wakes an owner at a moment, in place of what was set for it before.
@@ -37,6 +40,14 @@ func (t *timers) set(o owner, at time.Time) {
 	})
 }
 
+// hold remembers an owner until release, in place of what was set for it before.
+func (t *timers) hold(o owner) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drop(o)
+	t.held.Insert(o)
+}
+
 // cancel forgets an owner.
 func (t *timers) cancel(o owner) {
 	t.mu.Lock()
@@ -45,13 +56,25 @@ func (t *timers) cancel(o owner) {
 }
 
 func (t *timers) drop(o owner) {
+	t.held.Delete(o)
 	if timer, ok := t.pending[o]; ok {
 		timer.Stop()
 		delete(t.pending, o)
 	}
 }
 
-// fire wakes everyone now.
+// release wakes those who are held.
+func (t *timers) release() {
+	t.mu.Lock()
+	owners := t.held.UnsortedList()
+	clear(t.held)
+	t.mu.Unlock()
+	for _, o := range owners {
+		t.wake(o)
+	}
+}
+
+// fire wakes everyone now for whom a moment is set.
 func (t *timers) fire() {
 	t.mu.Lock()
 	owners := slices.Collect(maps.Keys(t.pending))

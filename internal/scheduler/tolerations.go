@@ -56,24 +56,26 @@ func (t *tolerations) ofPod(pod *corev1.Pod) *core.Toleration {
 	return toleration(t.policy(pod.Spec.PriorityClassName), preemptiontoleration.ScheduledAt(pod))
 }
 
-// ofGroup is the toleration of all members of a group, whose clock starts when it is whole. A group without a
-// class has the global default class's, as pods have.
-func (t *tolerations) ofGroup(g *gang.Group) *core.Toleration {
+// ofGroup is the toleration of all members of a group of that priority, from a start on. A group without a class has
+// the global default class's, as pods have. Another one may be the default by now than when the group got its
+// priority: a class that gives another priority is none of the group's.
+func (t *tolerations) ofGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration {
 	name := g.PriorityClassName
 	if name == "" {
-		name = t.defaultClass()
+		class := t.defaultClass()
+		if class == nil || class.Value != priority {
+			return nil
+		}
+		name = class.Name
 	}
-	if name == "" {
-		return nil
-	}
-	return toleration(t.policy(name), g.StartTime)
+	return toleration(t.policy(name), start)
 }
 
-// defaultClass is the name of the global default class. Of several, the lowest counts, as for pods.
-func (t *tolerations) defaultClass() string {
+// defaultClass is the global default class, nil for none. Of several, the lowest counts, as for pods.
+func (t *tolerations) defaultClass() *schedulingv1.PriorityClass {
 	all, err := t.classes.List(labels.Everything())
 	if err != nil {
-		return ""
+		return nil
 	}
 	var found *schedulingv1.PriorityClass
 	for _, class := range all {
@@ -81,10 +83,7 @@ func (t *tolerations) defaultClass() string {
 			found = class
 		}
 	}
-	if found == nil {
-		return ""
-	}
-	return found.Name
+	return found
 }
 
 // toleration is a policy from a start on, in the core's form; nil for none.
@@ -92,21 +91,16 @@ func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Tole
 	if policy == nil || policy.TolerationSeconds == 0 {
 		return nil
 	}
-	until := policy.Until(start)
-	if until.Equal(preemptiontoleration.Forever()) {
-		return &core.Toleration{Below: policy.MinimumPreemptablePriority, Until: core.Forever}
-	}
-	return &core.Toleration{Below: policy.MinimumPreemptablePriority, Until: until.UnixNano()}
+	return &core.Toleration{Below: policy.MinimumPreemptablePriority, Until: nanos(policy.Until(start))}
 }
 
 // watchTolerations has the mirror taken in anew, and everyone try again whom a protection kept out, when the
 // policy of a class changes.
 func (h *Hub) watchTolerations(informer cache.SharedIndexInformer) error {
 	changed := func(any) {
-		for _, m := range h.mirrors() {
-			m.renew()
-		}
+		h.mirror.renew()
 		h.timers.fire()
+		h.timers.release()
 	}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    changed,

@@ -192,7 +192,7 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			// When the victim has a place again, it counts again.
 			r.remove(pod("other", "", "1", 5))
 			r.eventually("the victim has another place", func() bool { r.cycles(); return r.hub.assumed.has("uid-v") })
-			if r.hub.leaving.has("uid-v") {
+			if r.hub.leaving.has(inNamespace("ns", "uid-v")) {
 				t.Error("A pod that was turned back and has a place again counts as leaving")
 			}
 		})

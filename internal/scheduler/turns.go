@@ -2,12 +2,13 @@ package scheduler
 
 import (
 	"cmp"
+	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -21,21 +22,29 @@ const (
 	// of its own for more than one.
 	turnWindow = 1
 	// turnPatience is how long one of them may take before another one goes: it may have failed where nobody was told,
-	// or other work of the scheduler's queue comes first.
-	turnPatience = time.Second
+	// or other work of the scheduler's queue comes first. What it asks for counts for the order until it has taken
+	// longestTurn.
+	turnPatience, longestTurn = time.Second, 10 * time.Second
 	// turnLull is how long nobody has to come before anybody goes, and longestLull how long that is waited for: when
 	// room turns up, all that waited for it come at once, one by one. While there is always somebody whose turn it is,
 	// nothing is waited for.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
 )
 
+// mostEased is how many of a queue are woken at a time because shares have changed in their favour, the first in order.
+// The others have their turn a moment later.
+const mostEased = 20
+
 // turns holds back the work of the queues. It is safe for concurrent use.
 type turns struct {
 	mu sync.Mutex
-	// held waits for its turn; through has had it, and underway is not decided on yet.
+	// held waits for its turn, line by line of a queue; through has had it, and underway is not decided on yet.
 	held     map[owner]*waiter
-	through  sets.Set[owner]
+	lines    map[string]*line
+	through  map[owner]*waiter
 	underway map[owner]*waiter
+	// resting are those whose last turn came to nothing.
+	resting map[owner]*waiter
 	// wanted has a token while there may be somebody to let through.
 	wanted chan struct{}
 	// last is when somebody was let through last.
@@ -49,13 +58,17 @@ type waiter struct {
 	priority int32
 	since    time.Time
 	request  queue.Amounts
-	// began is when it was let through.
+	// place is where it stands in its line.
+	place int
+	// began is when it was let through, and seen how the queues stood then.
 	began time.Time
+	seen  uint64
 }
 
 func newTurns() *turns {
 	return &turns{
-		held: make(map[owner]*waiter), through: sets.New[owner](), underway: make(map[owner]*waiter), wanted: make(chan struct{}, 1),
+		held: make(map[owner]*waiter), lines: make(map[string]*line), through: make(map[owner]*waiter), underway: make(map[owner]*waiter),
+		resting: make(map[owner]*waiter), wanted: make(chan struct{}, 1),
 	}
 }
 
@@ -63,11 +76,17 @@ func newTurns() *turns {
 func (t *turns) admit(o owner, describe func() *waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.through.Has(o) {
+	if _, ok := t.through[o]; ok {
 		return true
 	}
 	if _, ok := t.held[o]; !ok {
-		t.held[o] = describe()
+		w := describe()
+		delete(t.resting, o)
+		t.held[o] = w
+		if t.lines[w.queue] == nil {
+			t.lines[w.queue] = &line{}
+		}
+		heap.Push(t.lines[w.queue], w)
 		t.signal()
 	}
 	return false
@@ -92,7 +111,10 @@ func (t *turns) decided(o owner) {
 func (t *turns) failed(o owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.through.Delete(o)
+	if w, ok := t.through[o]; ok {
+		delete(t.through, o)
+		t.resting[o] = w
+	}
 	t.end(o)
 }
 
@@ -100,9 +122,22 @@ func (t *turns) failed(o owner) {
 func (t *turns) forget(o owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.held, o)
-	t.through.Delete(o)
+	if w, ok := t.held[o]; ok {
+		t.leave(w)
+	}
+	delete(t.through, o)
+	delete(t.resting, o)
 	t.end(o)
+}
+
+// leave takes a waiter out of its line.
+func (t *turns) leave(w *waiter) {
+	delete(t.held, w.owner)
+	l := t.lines[w.queue]
+	heap.Remove(l, w.place)
+	if l.Len() == 0 {
+		delete(t.lines, w.queue)
+	}
 }
 
 // end has others go, if it was this owner's turn.
@@ -152,42 +187,47 @@ func (t *turns) settle(ctx context.Context, now time.Time) {
 func (t *turns) next(standing *queue.Standing, promised map[string]queue.Amounts, now time.Time) []owner {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	prompt := 0
 	for o, w := range t.underway {
-		if now.Sub(w.began) > turnPatience {
+		switch took := now.Sub(w.began); {
+		case took > longestTurn:
 			delete(t.underway, o)
+		case took <= turnPatience:
+			prompt++
 		}
 	}
 	var out []owner
-	for o, w := range t.held {
-		if standing != nil && !standing.HasLeaf(w.queue) {
-			// It has nothing to wait for, and is to hear what is wrong.
-			delete(t.held, o)
-			t.through.Insert(o)
-			out = append(out, o)
+	for name, l := range t.lines {
+		if standing != nil && standing.HasLeaf(name) {
+			continue
+		}
+		// They have nothing to wait for. Where the queue is not there, they are to hear it.
+		for l.Len() > 0 {
+			w := (*l)[0]
+			t.leave(w)
+			t.through[w.owner] = w
+			out = append(out, w.owner)
 		}
 	}
-	for len(t.held) > 0 && (standing == nil || len(t.underway) < turnWindow) {
+	for ; len(t.held) > 0 && prompt < turnWindow; prompt++ {
 		w := t.first(standing, promised)
-		delete(t.held, w.owner)
-		t.through.Insert(w.owner)
-		t.last = now
-		if w.began = now; standing != nil {
-			t.underway[w.owner] = w
-		}
+		t.leave(w)
+		t.through[w.owner], t.underway[w.owner] = w, w
+		t.last, w.began, w.seen = now, now, standing.At()
 		out = append(out, w.owner)
 	}
 	return out
 }
 
-// first is the next one in order: of the queue whose turn it is by priority, then age.
+// first is the next one in order, of those in a leaf: of the queue whose turn it is by priority, then age.
 func (t *turns) first(standing *queue.Standing, promised map[string]queue.Amounts) *waiter {
-	waiting, underway := make(map[string]bool), make(map[string]queue.Amounts)
+	waiting, underway := make(map[string]bool, len(t.lines)), make(map[string]queue.Amounts)
 	for name, amounts := range promised {
 		underway[name] = make(queue.Amounts)
 		underway[name].Add(amounts)
 	}
-	for _, w := range t.held {
-		waiting[w.queue] = true
+	for name := range t.lines {
+		waiting[name] = true
 	}
 	for _, w := range t.underway {
 		if underway[w.queue] == nil {
@@ -195,24 +235,77 @@ func (t *turns) first(standing *queue.Standing, promised map[string]queue.Amount
 		}
 		underway[w.queue].Add(w.request)
 	}
-	leaf := ""
-	if standing != nil {
-		leaf, _ = standing.Next(waiting, underway)
-	}
-	var best *waiter
-	for _, w := range t.held {
-		if (standing == nil || w.queue == leaf) && (best == nil || before(w, best)) {
-			best = w
-		}
-	}
-	return best
+	leaf, _ := standing.Next(waiting, underway)
+	return (*t.lines[leaf])[0]
 }
 
-func before(a, b *waiter) bool {
+// eased picks those whose last turn came to nothing and who may fare better since, because shares have changed: nothing
+// else may happen in the cluster that would have them tried again.
+func (t *turns) eased(standing *queue.Standing) []owner {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since, ready := make(map[string]uint64), make(map[string][]*waiter)
+	for _, w := range t.resting {
+		if _, ok := since[w.queue]; !ok {
+			since[w.queue] = standing.Eased(w.queue)
+		}
+		if w.seen < since[w.queue] && standing.Entitled(w.queue, w.request) {
+			ready[w.queue] = append(ready[w.queue], w)
+		}
+	}
+	var out []owner
+	for _, waiters := range ready {
+		slices.SortFunc(waiters, order)
+		for _, w := range waiters[:min(len(waiters), mostEased)] {
+			w.seen = standing.At()
+			out = append(out, w.owner)
+		}
+	}
+	return out
+}
+
+// line is the waiters of one queue, as a heap.
+type line []*waiter
+
+var _ heap.Interface = (*line)(nil)
+
+// Len is part of heap.Interface.
+func (l *line) Len() int { return len(*l) }
+
+// Less is part of heap.Interface.
+func (l *line) Less(i, j int) bool { return before((*l)[i], (*l)[j]) }
+
+// Swap is part of heap.Interface.
+func (l *line) Swap(i, j int) {
+	(*l)[i], (*l)[j] = (*l)[j], (*l)[i]
+	(*l)[i].place, (*l)[j].place = i, j
+}
+
+// Push is part of heap.Interface.
+func (l *line) Push(x any) {
+	if w, ok := x.(*waiter); ok {
+		w.place = len(*l)
+		*l = append(*l, w)
+	}
+}
+
+// Pop is part of heap.Interface.
+func (l *line) Pop() any {
+	last := len(*l) - 1
+	w := (*l)[last]
+	(*l)[last] = nil
+	*l = (*l)[:last]
+	return w
+}
+
+func before(a, b *waiter) bool { return order(a, b) < 0 }
+
+// order is that inside a queue: by priority, then age.
+func order(a, b *waiter) int {
 	return cmp.Or(
 		cmp.Compare(b.priority, a.priority), a.since.Compare(b.since),
 		cmp.Compare(a.owner.Namespace, b.owner.Namespace), cmp.Compare(a.owner.Name, b.owner.Name),
-	) < 0
+	)
 }
 
 // takeTurns lets work through until ctx is done.
@@ -220,18 +313,25 @@ func (h *Hub) takeTurns(ctx context.Context) {
 	ticker := time.NewTicker(turnPatience)
 	defer ticker.Stop()
 	for {
+		ticked := false
 		select {
 		case <-ctx.Done():
 			return
 		case <-h.turns.wanted:
 			h.turns.settle(ctx, h.clock.Now())
 		case <-ticker.C:
+			ticked = true
 		}
 		var standing *queue.Standing
 		var promised map[string]queue.Amounts
 		if h.board.Used() {
 			standing = h.board.Standing(h.board.Resources())
 			promised = h.board.Unplaced(h.promised(func(*corev1.Pod) bool { return false }))
+		}
+		if ticked && standing != nil {
+			for _, o := range h.turns.eased(standing) {
+				h.wake(o)
+			}
 		}
 		for _, o := range h.turns.next(standing, promised, h.clock.Now()) {
 			h.wake(o)
@@ -257,8 +357,8 @@ func (h *Hub) describe(o owner, pod *corev1.Pod, name string) *waiter {
 	w := &waiter{owner: o, queue: name, priority: h.priorityOf(pod), since: pod.CreationTimestamp.Time, request: queue.RequestOf(pod)}
 	if g := h.gangOf(pod); o.gang && g != nil {
 		// Members that stand for each other are alike enough for an order.
-		one := queue.RequestOf(pod)
-		for range g.MinCount - 1 {
+		one, members := queue.RequestOf(pod), h.lister.Members(g.Key)
+		for range g.MinCount - h.through(g.Key, &members) - 1 {
 			w.request.Add(one)
 		}
 	}

@@ -36,7 +36,7 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
-	m := p.mirror
+	m := p.hub.mirror
 	v := &view{freed: p.hub.seats.freed.Load()}
 	if err := m.level(infos, budgets); err != nil {
 		return nil, err
@@ -59,18 +59,18 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 // seat, and those that the framework has nominated. A seat is the last word on where a pod goes.
 func (p *Plugin) heldFor(pre *preemptor, nodes map[string]listedNode) map[string][]fwk.PodInfo {
 	held := make(map[string][]fwk.PodInfo)
-	for name, seats := range p.hub.seats.all() {
+	p.hub.seats.each(func(name string, seats []*seat) {
 		info := nodes[name].info
 		if info == nil {
-			continue
+			return
 		}
-		for _, s := range heldFrom(seats, info, pre.priority, func(types.UID) bool { return false }) {
-			if !pre.owns(s.pod.GetPod()) {
+		for _, s := range seats {
+			if s.keepsFrom(info, pre.priority) && !pre.owns(s.pod.GetPod()) {
 				held[name] = append(held[name], s.pod)
 			}
 		}
-	}
-	for name := range p.hub.nominees.nodes(p.hub.seats.has) {
+	})
+	for name := range p.hub.nominees.nodes(&p.hub.seats) {
 		if nodes[name].info == nil {
 			continue
 		}
@@ -111,26 +111,32 @@ func (v *view) leavingOn(nodes sets.Set[string]) []*corev1.Pod {
 	return out
 }
 
-// coreGroup is a PodGroup as the core knows it. Where the pods cannot be told apart, or go one by one and by
-// their own priorities, there is none.
+// coreGroup is a PodGroup as the core knows it. Where the pods go one by one and by their own priorities, there is
+// none.
 func (h *Hub) coreGroup(key types.NamespacedName) (core.Group, bool) {
 	g, ok := h.groups.Group(key)
-	if !ok || g.Ambiguous || g.PodPriorities && !g.Whole {
+	if !ok || g.PodPriorities && !g.Whole {
 		return core.Group{}, false
 	}
-	out := core.Group{
-		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID),
-		Priority: unresolved, Whole: g.Whole, Start: nanos(g.StartTime), Toleration: h.tolerations.ofGroup(g),
+	var placed []*corev1.Pod
+	if g.Priority == nil || g.StartTime.IsZero() {
+		placed = h.placed(key)
 	}
-	if g.Priority != nil {
-		out.Priority = *g.Priority
+	priority, since := standingPriority(g, placed), g.StartTime
+	if since.IsZero() {
+		// Nobody says when it was whole, and what protects it must not do so for good.
+		since = lastScheduled(placed)
+	}
+	out := core.Group{
+		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
+		Start: nanos(g.StartTime), Since: nanos(since), Toleration: h.tolerations.ofGroup(g, priority, since),
 	}
 	t := core.Tenure{Queue: h.queueOfGroup(g)}
 	if !g.Whole {
 		t.MinCount = int32(g.MinCount)
 	}
 	if t != (core.Tenure{}) {
-		out.Tenure, out.Since = &t, nanos(g.StartTime)
+		out.Tenure = &t
 	}
 	return out, true
 }

@@ -98,7 +98,7 @@ func (h *Hub) podDeleted(obj any) {
 	if !ok {
 		return
 	}
-	h.leaving.gone(pod.UID, h.clock.Now())
+	h.leaving.gone(pod, h.clock.Now())
 	if h.board.Forget(pod.UID) {
 		// The scheduler's queue may have heard of it first, and tried those at the limit too early.
 		h.wakeLimited()
@@ -142,6 +142,10 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	if members.Total() == 0 {
 		h.dropGang(key)
 		return
+	}
+	if g, ok := h.groups.Group(key); ok && g.Priority == nil {
+		// It stands by the highest of those that are left.
+		h.mirror.regroup(key)
 	}
 	if disturbed {
 		if g, ok := h.groups.Group(key); ok && h.through(key, &members)+h.registry.Planned(key) < g.MinCount {

@@ -14,12 +14,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// cluster is one generated case: nodes, running pods, budgets, nominated pods, and the pod that preempts.
+// cluster is one generated case: nodes, running pods, budgets, nominated pods, claims to volumes that one pod may have at
+// a time, and the pod that preempts.
 type cluster struct {
 	nodes     []*corev1.Node
 	running   []*corev1.Pod
 	nominated []*corev1.Pod
 	budgets   []*policyv1.PodDisruptionBudget
+	claims    []*corev1.PersistentVolumeClaim
 	preemptor *corev1.Pod
 }
 
@@ -34,6 +36,9 @@ func (c *cluster) objects() []runtime.Object {
 	}
 	for _, b := range c.budgets {
 		out = append(out, b)
+	}
+	for _, claim := range c.claims {
+		out = append(out, claim)
 	}
 	return out
 }
@@ -85,7 +90,28 @@ func generate(seed uint64) *cluster {
 	c.preemptor = generatePod(r, "preemptor")
 	c.preemptor.Spec.Priority = ptr.To(int32(20 + r.IntN(5)*10))
 	constrain(r, c.preemptor)
+	c.generateClaims(r)
 	return c
+}
+
+// generateClaims has some pods use volumes that one pod may have at a time. One at most runs with each.
+func (c *cluster) generateClaims(r *rand.Rand) {
+	for i := range r.IntN(3) {
+		name := fmt.Sprintf("claim-%d", i)
+		c.claims = append(c.claims, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+			Spec:       corev1.PersistentVolumeClaimSpec{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}},
+		})
+		use := func(pod *corev1.Pod) {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: name},
+			}})
+		}
+		use(c.running[r.IntN(len(c.running))])
+		if r.IntN(2) == 0 {
+			use(c.preemptor)
+		}
+	}
 }
 
 func app(r *rand.Rand) string { return string(rune('a' + r.IntN(4))) }
@@ -141,7 +167,26 @@ func generatePod(r *rand.Rand, name string) *corev1.Pod {
 	if r.IntN(10) == 0 {
 		pod.Spec.Affinity = antiAffinity(app(r), corev1.LabelHostname)
 	}
+	addRequests(r, pod)
 	return pod
+}
+
+// addRequests has some pods ask for more than their container does: overhead, init containers that end before it starts
+// or run beside it.
+func addRequests(r *rand.Rand, pod *corev1.Pod) {
+	some := func() corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(int64(1+r.IntN(6))*500, resource.DecimalSI)}
+	}
+	if r.IntN(8) == 0 {
+		pod.Spec.Overhead = some()
+	}
+	for i := range r.IntN(10) - 7 {
+		init := corev1.Container{Name: fmt.Sprintf("init-%d", i), Image: "i", Resources: corev1.ResourceRequirements{Requests: some()}}
+		if r.IntN(2) == 0 {
+			init.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+		}
+		pod.Spec.InitContainers = append(pod.Spec.InitContainers, init)
+	}
 }
 
 // constrain gives the preemptor some of what filters know.

@@ -76,7 +76,7 @@ func quiet(t *testing.T) context.Context {
 func filters() []string {
 	return []string{
 		names.NodeUnschedulable, names.NodeName, names.TaintToleration, names.NodeAffinity, names.NodePorts,
-		names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity,
+		names.NodeResourcesFit, names.PodTopologySpread, names.InterPodAffinity, names.VolumeRestrictions,
 	}
 }
 

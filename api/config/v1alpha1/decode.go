@@ -1,11 +1,14 @@
 package v1alpha1
 
 import (
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
@@ -49,10 +52,39 @@ func unmarshalStrict(raw []byte, args *ReprieveArgs) error {
 	}
 	strict, err := json.UnmarshalStrict(asJSON, args)
 	if err != nil {
-		return fmt.Errorf("read: %w", err)
+		return fieldError(asJSON, reflect.TypeFor[ReprieveArgs](), nil, err)
 	}
 	if len(strict) > 0 {
 		return strict[0]
 	}
 	return nil
+}
+
+// fieldError says in which field of a type a value is that could not be read. What a type reads by itself, as durations
+// do, fails without a word of where it stands.
+func fieldError(raw []byte, in reflect.Type, at *field.Path, err error) error {
+	for in.Kind() == reflect.Pointer {
+		in = in.Elem()
+	}
+	values := make(map[string]stdjson.RawMessage)
+	if in.Kind() == reflect.Struct && stdjson.Unmarshal(raw, &values) == nil {
+		for i := range in.NumField() {
+			f := in.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			value, path := raw, at
+			if name != "" {
+				value, path = values[name], at.Child(name)
+			}
+			if len(value) == 0 {
+				continue
+			}
+			if err := json.UnmarshalCaseSensitivePreserveInts(value, reflect.New(f.Type).Interface()); err != nil {
+				return fieldError(value, f.Type, path, err)
+			}
+		}
+	}
+	if at == nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	return fmt.Errorf("%s: %w", at, err)
 }

@@ -99,7 +99,7 @@ const (
 type GangArgs struct {
 	// permitTimeout is how long members that have a node wait for the rest of their gang. Members follow each
 	// other within one pass of the queue, so only a failure lets it run out; then the gang is planned anew.
-	// At least 1s.
+	// Between 1s and 24h.
 	//
 	// Default: 1m
 	//
@@ -107,7 +107,7 @@ type GangArgs struct {
 	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
 
 	// settleTime is how long changes to a gang that come in numbers, members being created above all, are gathered
-	// before it is planned again. At most 1m.
+	// before it is planned again. Between 0s and 1m.
 	//
 	// Default: 100ms
 	//
@@ -118,14 +118,14 @@ type GangArgs struct {
 // RetryArgs are the delays between preemptions whose calls fail.
 type RetryArgs struct {
 	// initialBackoff is the delay after the second failure in a row; the first is followed by another try at
-	// once. It doubles with each further failure. More than 0.
+	// once. It doubles with each further failure. Between 1ms and 1h.
 	//
 	// Default: 1s
 	//
 	// Example: 2s
 	InitialBackoff *metav1.Duration `json:"initialBackoff,omitempty"`
 
-	// maxBackoff is the longest delay. Not less than initialBackoff.
+	// maxBackoff is the longest delay. Between 1ms and 24h, and not less than initialBackoff.
 	//
 	// Default: 30s
 	//

@@ -45,6 +45,9 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 	if errs := validation.ValidateKubeSchedulerConfiguration(cfg); errs != nil {
 		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, errs)
 	}
+	if err := checkProfiles(cfg); err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
+	}
 	opts.ComponentConfig = cfg
 	return cfg, nil
 }

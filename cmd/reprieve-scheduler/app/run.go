@@ -68,6 +68,7 @@ func Run(ctx context.Context, opts *Options) error {
 	}
 	cc := c.Complete()
 	warnOfUpstreamLease(logger, &cc.ComponentConfig)
+	warnOfProfiles(logger, &cc.ComponentConfig)
 	parts, err := assemble(ctx, rest, &cc)
 	if err != nil {
 		return err
@@ -103,8 +104,10 @@ type parts struct {
 	registry *gang.Registry
 	changed  *controller.Trigger
 	recorder events.EventRecorder
-	executor *eviction.Executor
-	hub      *scheduler.Hub
+	// recorders are those of the profiles, by name.
+	recorders map[string]events.EventRecorder
+	executor  *eviction.Executor
+	hub       *scheduler.Hub
 	// native is the kind of the PodGroups of scheduling.k8s.io, or nil.
 	native *schema.GroupVersionKind
 	// source finds groups of both APIs; sources are what it is made of.
@@ -152,8 +155,13 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	}
 	p := &parts{cache: objects, client: cached, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured}
 	p.registry = gang.NewRegistry(p.changed.Request)
-	p.recorder = cc.EventBroadcaster.NewRecorder(component)
+	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
+	for i := range cc.ComponentConfig.Profiles {
+		name := cc.ComponentConfig.Profiles[i].SchedulerName
+		p.recorders[name] = cc.EventBroadcaster.NewRecorder(name)
+	}
 	p.executor = eviction.New(ctx, cc.Client, direct, p.recorder, clock.RealClock{})
+	p.executor.RecordAs(p.recorderOf)
 	p.executor.Measure(measured)
 	p.executor.OnEnd(p.evicted.Request)
 	if err := p.followGroups(ctx); err != nil {
@@ -169,6 +177,14 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		return nil, err
 	}
 	return p, nil
+}
+
+// recorderOf is the recorder of a profile, or the one of the whole for a name that is none's.
+func (p *parts) recorderOf(profile string) events.EventRecorder {
+	if r, ok := p.recorders[profile]; ok {
+		return r
+	}
+	return p.recorder
 }
 
 // followGroups makes the sources of groups.
@@ -215,8 +231,8 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	inputs := controller.Inputs{
 		Client: p.client, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
-		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, Clock: clock.RealClock{}, Evicted: p.evicted, Board: p.hub.Board(),
-		MalformedTolerations: p.metrics.Malformed,
+		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
+		Board: p.hub.Board(), Queues: p.hub, OrphanedPods: p.metrics.Orphaned, MalformedTolerations: p.metrics.Malformed,
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)
 	leading := onceItRuns(sched, func() { p.awaitIntents(ctx) })

@@ -110,6 +110,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		inputs := controller.Inputs{
 			Client: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub,
 			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
+			Queues: hub, OrphanedPods: func(int) {},
 		}
 		pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
 		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, hub)

@@ -1,0 +1,174 @@
+package controller
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+)
+
+func TestProtectedUntil(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		pods       []*corev1.Pod
+		minRuntime time.Duration
+		want       int64
+	}{
+		"it runs":                       {pods: named("r", 2, running), minRuntime: time.Minute, want: 1060},
+		"part of a second counts whole": {pods: named("r", 2, running), minRuntime: 1500 * time.Millisecond, want: 1002},
+		"it does not run":               {pods: named("a", 2, assigned), minRuntime: time.Minute},
+		"nothing protects it":           {pods: named("r", 2, running)},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, gangGroup(2))
+			b.pods, b.minRuntime = c.pods, c.minRuntime
+			b.step(300 * time.Millisecond)
+			b.reconcile()
+			b.checkProtected(c.want)
+		})
+	}
+}
+
+// checkProtected compares status.protectedUntil, in seconds; 0 stands for none.
+func (b *bench) checkProtected(want int64) {
+	b.t.Helper()
+	got := b.group().Status.ProtectedUntil
+	if (got == nil) != (want == 0) || got != nil && got.Unix() != want {
+		b.t.Errorf("Protected until %v, want %d", got, want)
+	}
+}
+
+func TestProtectedUntilFollows(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	b.pods, b.minRuntime = named("r", 2, running), time.Minute
+	b.reconcile()
+	version := b.group().ResourceVersion
+	b.step(500 * time.Millisecond)
+	b.reconcile()
+	if got := b.group().ResourceVersion; got != version {
+		t.Error("Nothing has changed, and the status was written")
+	}
+	b.step(time.Hour)
+	b.minRuntime = 2 * time.Hour
+	b.reconcile()
+	b.checkProtected(1000 + 7200)
+	b.minRuntime = 0
+	b.reconcile()
+	b.checkProtected(0)
+	b.minRuntime = time.Minute
+	b.reconcile()
+	b.pods = named("p", 2)
+	b.reconcile()
+	b.checkProtected(0)
+}
+
+func TestQueueOrphaned(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	find := func() *metav1.Condition {
+		return meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionQueueOrphaned)
+	}
+	gone := gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: `Queue "a" does not exist`}
+	b.orphaned = gone
+	b.pods = named("p", 2)
+	b.reconcile()
+	if c := find(); c != nil {
+		t.Errorf("Nothing runs, and the condition is %+v", c)
+	}
+	b.pods = slices.Concat(named("p", 1), named("r", 1, running))
+	b.reconcile()
+	if c := find(); c == nil || c.Status != metav1.ConditionTrue || c.Reason != gone.Reason || !strings.Contains(c.Message, `"a"`) {
+		t.Errorf("The condition is %+v", c)
+	}
+	if b.before {
+		t.Error("It was said before, before it was")
+	}
+	b.reconcile()
+	if !b.before {
+		t.Error("What was said before is forgotten")
+	}
+	b.orphaned = gang.Verdict{}
+	b.reconcile()
+	if c := find(); c != nil {
+		t.Errorf("The queue is back, and the condition is %+v", c)
+	}
+}
+
+// TestGroupsOfQueues has groups looked at again after queues have changed, once.
+func TestGroupsOfQueues(t *testing.T) {
+	t.Parallel()
+	inQueue := gangGroup(2)
+	inQueue.Spec.QueueName = ptr.To("a")
+	outside := gangGroup(2)
+	outside.Name = "outside"
+	requests := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer requests.ShutDown()
+	changed := &Trigger{}
+	if err := changed.Start(t.Context(), requests); err != nil {
+		t.Fatal(err)
+	}
+	orphans := -1
+	board := queue.NewBoard()
+	s := NewQueueStatus(&Inputs{
+		Client: newClient(t, inQueue, outside), Board: board, Changed: changed, OrphanedPods: func(n int) { orphans = n },
+		Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
+	})
+	looked := func() []string {
+		t.Helper()
+		if err := s.regroup(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for requests.Len() > 0 {
+			r, _ := requests.Get()
+			requests.Done(r)
+			out = append(out, r.Name)
+		}
+		return out
+	}
+	if got := looked(); len(got) != 0 {
+		t.Errorf("%v are looked at, and there are no queues", got)
+	}
+	for _, change := range []func(){
+		func() { board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}}) },
+		func() { board.DeleteQueue("b") },
+	} {
+		change()
+		if got := looked(); !slices.Equal(got, []string{"g"}) {
+			t.Errorf("%v are looked at, want g", got)
+		}
+		if got := looked(); len(got) != 0 {
+			t.Errorf("%v are looked at again", got)
+		}
+	}
+	board.SetNode("n", queue.Amounts{corev1.ResourcePods: 10})
+	board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
+	for i, name := range []string{"", "a", "a", "b"} {
+		pod := named("r", 4, running)[i]
+		pod.UID += types.UID(name)
+		board.Charge(pod, name)
+	}
+	if err := s.update(t.Context()); err != nil || orphans != 2 {
+		t.Errorf("%d orphaned pods (%v), want 2", orphans, err)
+	}
+	board.DeleteQueue("b")
+	if err := s.update(t.Context()); err != nil || orphans != 0 {
+		t.Errorf("%d orphaned pods (%v) without queues", orphans, err)
+	}
+}

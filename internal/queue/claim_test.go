@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"testing"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// TestEased has shares change in all ways, and asks who may fare better since.
+func TestEased(t *testing.T) {
+	tests := map[string]struct {
+		change func(b *Board)
+		want   []string
+	}{
+		"nothing":                                {change: func(*Board) {}},
+		"another's demand goes away":             {change: func(b *Board) { b.Forget("c-waits") }, want: []string{"a", "b"}},
+		"demand comes":                           {change: func(b *Board) { b.Charge(pod("c-more", 9, ""), "c") }},
+		"a quota is raised":                      {change: func(b *Board) { b.SetQueue(queueUnder("a", "top", quota(8))) }, want: []string{"a", "b", "c"}},
+		"the cluster grows":                      {change: func(b *Board) { b.SetNode("m", Amounts{gpu: 8}) }, want: []string{"a", "b", "c"}},
+		"a queue takes what is free":             {change: func(b *Board) { b.Charge(pod("b-more", 5, "n"), "b") }, want: []string{"a", "b", "c"}},
+		"a queue stays within its share":         {change: func(b *Board) { b.Charge(pod("a-more", 1, "n"), "a") }},
+		"what is outside the queues leaves room": {change: func(b *Board) { b.Forget("outside") }, want: []string{"a", "b", "c"}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			b := boardOf(queueUnder("top", ""), queueUnder("a", "top"), queueUnder("b", "top"), queueUnder("c", ""))
+			b.SetNode("n", Amounts{gpu: 14})
+			for _, queue := range []string{"a", "b", "c"} {
+				b.Charge(pod(queue+"-waits", 12, ""), queue)
+			}
+			b.Charge(pod("outside", 2, "n"), "")
+			before := b.Standing(gpus)
+			tt.change(b)
+			after := b.Standing(gpus)
+			eased := make(map[string]bool)
+			for _, queue := range tt.want {
+				eased[queue] = true
+			}
+			for _, queue := range []string{"a", "b", "c"} {
+				if got := after.Eased(queue) > before.At(); got != eased[queue] {
+					t.Errorf("%s is eased: %v, want %v (shares %v, then %v)", queue, got, eased[queue], values(before, before.Shares), values(after, after.Shares))
+				}
+			}
+		})
+	}
+}
+
+func TestEntitled(t *testing.T) {
+	b := boardOf(queueUnder("a", "", func(s *v1alpha1.QueueSpec) { s.Quota = list(4) }), queueUnder("b", ""))
+	b.Charge(pod("runs", 1, "n"), "a")
+	for _, queue := range []string{"a", "b"} {
+		b.Charge(pod(queue, 20, ""), queue)
+	}
+	s := b.Standing(gpus)
+	tests := map[string]struct {
+		queue string
+		gpus  int64
+		want  bool
+	}{
+		"up to its share":           {queue: "a", gpus: 5, want: true},
+		"beyond it":                 {queue: "a", gpus: 6},
+		"nothing":                   {queue: "a", want: true},
+		"a queue that is not there": {queue: "c"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := s.Entitled(tt.queue, Amounts{gpu: tt.gpus}); got != tt.want {
+				t.Errorf("%v, want %v (shares %v)", got, tt.want, values(s, s.Shares))
+			}
+		})
+	}
+}

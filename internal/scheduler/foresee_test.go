@@ -1,0 +1,119 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// refusedBy are the plugins that turned a pod away.
+func (r *rig) refusedBy(name string) []string {
+	r.t.Helper()
+	info, ok := r.sched.SchedulingQueue.GetPod(name, "ns")
+	if !ok {
+		r.t.Fatalf("The queue has no pod %s", name)
+	}
+	return sets.List(info.UnschedulablePlugins)
+}
+
+// says is what a pod's condition says of why it is not scheduled.
+func (r *rig) says(name string) string {
+	r.t.Helper()
+	var message string
+	r.eventually(name+" is told", func() bool {
+		pod, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled {
+				message = c.Message
+			}
+		}
+		return message != ""
+	})
+	return message
+}
+
+// TestForesee: where one pod found no room, the filters are not asked for the next one that asks for as much, and all
+// comes out as if they had been.
+func TestForesee(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "2")...)
+	for _, n := range []string{"0", "1", "2"} {
+		r.create(on(pod("v-"+n, "", "2", 0), "node-"+n))
+	}
+	r.create(pod("first", "", "2", 10))
+	r.cycle()
+	r.create(pod("second", "", "2", 10))
+	r.cycle()
+	if first, second := r.refusedBy("first"), r.refusedBy("second"); !slices.Equal(first, []string{"NodeResourcesFit"}) || !slices.Equal(second, []string{Name}) {
+		t.Errorf("The first is refused by %v, the second by %v", first, second)
+	}
+	if got, want := r.taken(1), []string{"v-1"}; !slices.Equal(got, want) {
+		t.Errorf("%v is taken for the second, want %v", got, want)
+	}
+	// The same words, but for the node.
+	told := func(name string) string {
+		return strings.NewReplacer("node-0", "node", "node-1", "node", "v-0", "v", "v-1", "v").Replace(r.says(name))
+	}
+	if first, second := told("first"), told("second"); first != second || !strings.HasPrefix(first, "0/3 nodes are available: 3 Insufficient cpu.") {
+		t.Errorf("The first is told %q, the second %q", first, second)
+	}
+
+	// One that cannot preempt is turned away as well, and hears of a new node.
+	r.create(pod("low", "", "2", 0))
+	r.cycle()
+	if got := r.refusedBy("low"); !slices.Equal(got, []string{Name}) {
+		t.Errorf("The low one is refused by %v", got)
+	}
+	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("more", "2"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("low is tried again", func() bool { return slices.Contains(r.active(), "low") })
+	r.cycle()
+	r.waitBound("low")
+
+	// What found no room once may fit in the meantime.
+	r.remove(on(pod("v-2", "", "2", 0), "node-2"))
+	r.create(pod("lucky", "", "2", 0))
+	r.cycles()
+	r.waitBound("lucky")
+}
+
+func TestMisfits(t *testing.T) {
+	var m misfits
+	of := func(p *corev1.Pod) ask {
+		pi, err := framework.NewPodInfo(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return askOf(pi.CalculateResource().Resource)
+	}
+	with := func(name, amount string) *corev1.Pod {
+		p := pod("p", "", "1", 0)
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceName(name)] = resource.MustParse(amount)
+		return p
+	}
+	m.add(of(with("nvidia.com/gpu", "8")))
+	for name, want := range map[string]bool{"8": true, "4": false} {
+		if got := m.asks.Has(of(with("nvidia.com/gpu", name))); got != want {
+			t.Errorf("%s GPUs are known: %t", name, got)
+		}
+	}
+	if m.asks.Has(of(pod("p", "", "1", 0))) || m.asks.Has(of(with("example.com/gpu", "8"))) {
+		t.Error("Another resource, or none, is the same")
+	}
+	for i := range 3 * mostMisfits {
+		m.add(ask{milliCPU: int64(i)})
+	}
+	if len(m.asks) > mostMisfits {
+		t.Errorf("%d are remembered", len(m.asks))
+	}
+}
