@@ -182,7 +182,7 @@ func TestUpUntilSIGTERM(t *testing.T) {
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	p := upWithoutScheduler(t, kubeconfig)
 	p.waitReady(t)
-	if want := "ready: 2 nodes, kubeconfig " + kubeconfig + "\n"; p.stdout.String() != want {
+	if want := "ready: 2 nodes, kubeconfig " + kubeconfig + ", for a scheduler " + kubeconfig + ".scheduler\n"; p.stdout.String() != want {
 		t.Errorf("standard output is %q, want %q", p.stdout, want)
 	}
 	client := newClient(t, kubeconfig)
@@ -361,6 +361,10 @@ func TestBadInputIsOneLine(t *testing.T) {
 	if err := os.WriteFile(podFile, []byte("kind: Pod\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	taken := filepath.Join(dir, "taken")
+	if err := os.WriteFile(taken+schedulerSuffix, []byte("kind: Pod\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	const missing = "no such file or directory"
 	for name, test := range map[string]struct {
 		args []string
@@ -376,6 +380,7 @@ func TestBadInputIsOneLine(t *testing.T) {
 		"missing binary":      {[]string{"up", "--kubeconfig=" + kubeconfig, "--bin-dir=" + dir}, "the binary etcd is not in " + dir + "; `make build` makes it"},
 		"no scheduler binary": {[]string{"up", "--kubeconfig=" + kubeconfig, "--bin-dir=" + controlPlane(t), "--scheduler=" + podFile}, podFile + " is not an executable file"},
 		"no kubeconfig place": {[]string{"up", "--kubeconfig=" + dir + "/none/kubeconfig"}, missing},
+		"scheduler's in use":  {[]string{"up", "--kubeconfig=" + taken, "--scheduler=none"}, taken + ".scheduler exists already"},
 		"kubeconfig in use":   {[]string{"up", "--kubeconfig=" + podFile}, podFile + " exists already"},
 		"no scheduler config": {[]string{"up", "--kubeconfig=" + kubeconfig, "--scheduler-config=" + dir + "/none"}, missing},
 		"other config":        {[]string{"up", "--kubeconfig=" + kubeconfig, "--scheduler-config=" + podFile}, `its kind is "Pod"`},

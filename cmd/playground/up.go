@@ -15,6 +15,9 @@ import (
 // errInterrupted is the result of a signal that comes before the playground is ready.
 var errInterrupted = errors.New("interrupted before it was ready")
 
+// schedulerSuffix is added to the kubeconfig's name for the one of a scheduler that is started by hand.
+const schedulerSuffix = ".scheduler"
+
 // upFlags are the flags of `playground up` as they are given.
 type upFlags struct {
 	nodes           int
@@ -54,6 +57,9 @@ When pods can be scheduled, one line that starts with "ready" goes to standard o
 The CustomResourceDefinitions and admission policies of Reprieve are installed as they are on a cluster.
 Every port is on 127.0.0.1 and is chosen freely, so several playgrounds can run side by side.
 
+With --scheduler none, a scheduler can be started by hand with the kubeconfig FILE` + schedulerSuffix + `: its user is the one
+that the admission policies let fill in priorities. The user of FILE is not, though it has all rights.
+
 A pod runs until it is deleted, and a deleted pod has its whole grace period. To let a pod end by itself, annotate it:
   ` + playground.RunForAnnotation + `: "30s"`,
 		Args: noArguments,
@@ -68,7 +74,7 @@ A pod runs until it is deleted, and a deleted pod has its whole grace period. To
 	set := up.Flags()
 	set.IntVar(&flags.nodes, "nodes", 8, "number of simulated nodes")
 	set.StringVar(&flags.nodeResources, "node-resources", "cpu=64,memory=512Gi,nvidia.com/gpu=8", "what each node has; pods=110 unless given")
-	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "file to write the admin kubeconfig to; it is removed at the end")
+	set.StringVar(&flags.kubeconfig, "kubeconfig", "", "file to write the admin kubeconfig to, FILE; it is removed at the end")
 	set.StringVar(&flags.scheduler, "scheduler", "", "scheduler binary, or \"none\" (default: reprieve-scheduler beside the other binaries)")
 	set.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file for the scheduler")
 	set.StringVar(&flags.dataDir, "data-dir", "", "directory that keeps the cluster's state from run to run (default: a temporary one)")
@@ -95,10 +101,17 @@ func (f *upFlags) options(stderr io.Writer) (playground.Options, error) {
 	if err != nil {
 		return playground.Options{}, fmt.Errorf("--node-resources: %w", err)
 	}
+	schedulerKubeconfig := ""
+	if f.scheduler == playground.NoScheduler {
+		schedulerKubeconfig = f.kubeconfig + schedulerSuffix
+	}
 	return playground.Options{
 		BinDir:     f.binDir,
 		DataDir:    f.dataDir,
 		Kubeconfig: f.kubeconfig,
+
+		SchedulerKubeconfig: schedulerKubeconfig,
+
 		NodeGroups: []playground.NodeGroup{{Count: f.nodes, Resources: resources}},
 		CRDs:       deploy.API,
 
@@ -121,7 +134,11 @@ func run(ctx context.Context, options playground.Options, stdout io.Writer) erro
 		}
 		return err
 	}
-	_, err = fmt.Fprintf(stdout, "ready: %d nodes, kubeconfig %s\n", options.NodeGroups[0].Count, p.Kubeconfig())
+	ready := fmt.Sprintf("ready: %d nodes, kubeconfig %s", options.NodeGroups[0].Count, p.Kubeconfig())
+	if options.SchedulerKubeconfig != "" {
+		ready += ", for a scheduler " + p.SchedulerKubeconfig()
+	}
+	_, err = fmt.Fprintln(stdout, ready)
 	if err != nil {
 		return errors.Join(fmt.Errorf("say that it is ready: %w", err), p.Stop())
 	}

@@ -12,6 +12,8 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 		name: APIServer,
 		path: p.paths[APIServer],
 		port: port,
+		// It waits for those who watch it, who may not know that it is about to end.
+		stopAgain: stopAgain,
 		args: slices.Concat([]string{
 			"--etcd-servers=" + p.Component(Etcd).URL(),
 			"--etcd-cafile=" + p.certs.etcdAuthority.certFile(),

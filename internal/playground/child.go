@@ -91,9 +91,22 @@ func (c *child) running() bool {
 }
 
 // stop signals the child and waits for its end. When that takes longer than patience the child is killed, and stop says so.
-func (c *child) stop(signal os.Signal, patience time.Duration) error {
+// Where again is not 0, a child that has not ended by then is signalled once more.
+func (c *child) stop(signal os.Signal, again, patience time.Duration) error {
 	if err := c.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
+	}
+	if again > 0 {
+		timer := time.NewTimer(again)
+		defer timer.Stop()
+		select {
+		case <-c.exited:
+			return nil
+		case <-timer.C:
+		}
+		if err := c.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
 	}
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -171,7 +171,37 @@ func TestComponentStartIsCanceled(t *testing.T) {
 }
 
 func TestChildThatIgnoresSIGTERM(t *testing.T) {
-	c, _ := newShellComponent(t, `trap "" TERM; echo deaf; while :; do sleep 0.05; done`)
+	for name, c := range map[string]struct {
+		trap       string
+		again      time.Duration
+		wantKilled bool
+	}{
+		"always":           {trap: `trap "" TERM`, wantKilled: true},
+		"always, of two":   {trap: `trap "" TERM`, again: 50 * time.Millisecond, wantKilled: true},
+		"the first":        {trap: `trap "trap - TERM" TERM`, wantKilled: true},
+		"the first of two": {trap: `trap "trap - TERM" TERM`, again: 200 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			patience := 200 * time.Millisecond
+			if !c.wantKilled {
+				patience = quick
+			}
+			process := startDeaf(t, c.trap)
+			err := process.stop(syscall.SIGTERM, c.again, patience)
+			if killed := err != nil && strings.Contains(err.Error(), "killed"); killed != c.wantKilled || !killed && err != nil {
+				t.Errorf("error %v, want that it had to be killed: %t", err, c.wantKilled)
+			}
+			if process.running() {
+				t.Error("it is running")
+			}
+		})
+	}
+}
+
+// startDeaf starts a child that sets a trap for signals, and goes on for ever.
+func startDeaf(t *testing.T, trap string) *child {
+	t.Helper()
+	c, _ := newShellComponent(t, trap+`; echo deaf; while :; do sleep 0.05; done`)
 	c.spec.ready = func(context.Context) error {
 		raw, err := os.ReadFile(c.LogPath())
 		if err == nil && len(raw) == 0 {
@@ -183,16 +213,9 @@ func TestChildThatIgnoresSIGTERM(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.watched = false
-	process := c.current
-	c.mu.Unlock()
-	err := process.stop(syscall.SIGTERM, 200*time.Millisecond)
-	if err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("error %v, want that it had to be killed", err)
-	}
-	if process.running() {
-		t.Error("it is running")
-	}
+	return c.current
 }
 
 func TestPortIsTriedAgain(t *testing.T) {

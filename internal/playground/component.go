@@ -19,6 +19,8 @@ const (
 	startTimeout = 2 * time.Minute
 	stopTimeout  = 15 * time.Second
 	pollInterval = 50 * time.Millisecond
+	// stopAgain is how long the API server may take to end by itself.
+	stopAgain = 2 * time.Second
 	// portAttempts is how often a component is started again on another port when its port turns out to be taken.
 	portAttempts = 5
 )
@@ -37,6 +39,8 @@ type componentSpec struct {
 	env  []string
 	// port is the TCP port it serves on; 0 if it serves none.
 	port int
+	// stopAgain is after how long it is asked once more to end, which makes it end at once; 0 for never.
+	stopAgain time.Duration
 	// logPath is the file its output is appended to.
 	logPath string
 	// prepare runs before each start. Nil is allowed.
@@ -211,7 +215,7 @@ func (c *Component) kill(signal syscall.Signal) error {
 	if process == nil {
 		return nil
 	}
-	if err := process.stop(signal, stopTimeout); err != nil {
+	if err := process.stop(signal, c.spec.stopAgain, stopTimeout); err != nil {
 		return fmt.Errorf("stop %s: %w", c.spec.name, err)
 	}
 	return nil

@@ -46,6 +46,10 @@ type Options struct {
 	// is written in the data directory only.
 	Kubeconfig string
 
+	// SchedulerKubeconfig is a file to write a kubeconfig to for a scheduler that is started by hand: with all rights,
+	// and under the user name that the admission policies of deploy/ let pass. Stop removes it. Empty writes none.
+	SchedulerKubeconfig string
+
 	// NodeGroups are the simulated nodes to create. Nodes that a kept data directory already holds are left as
 	// they are.
 	NodeGroups []NodeGroup

@@ -29,8 +29,8 @@ type Playground struct {
 	spawner *spawner
 	client  kubernetes.Interface
 	config  *rest.Config
-	// kubeconfig is the content of the file for the user, once that is written.
-	kubeconfig []byte
+	// published has the content of the files for the user that have been written, by path.
+	published map[string][]byte
 
 	// abort ends what Start still waits for.
 	abort context.CancelCauseFunc
@@ -52,7 +52,7 @@ type Playground struct {
 //
 // ctx bounds the start alone; what was started runs until Stop. When Start fails, nothing is left of it.
 func Start(ctx context.Context, options Options) (*Playground, error) {
-	p := &Playground{options: options, now: time.Now, done: make(chan struct{})}
+	p := &Playground{options: options, now: time.Now, published: map[string][]byte{}, done: make(chan struct{})}
 	if err := p.check(ctx); err != nil {
 		return nil, err
 	}
@@ -82,6 +82,15 @@ func (p *Playground) Kubeconfig() string {
 		return p.options.Kubeconfig
 	}
 	return p.adminKubeconfig()
+}
+
+// SchedulerKubeconfig is the path of the kubeconfig for a scheduler: Options.SchedulerKubeconfig if that was given,
+// else a file in the data directory.
+func (p *Playground) SchedulerKubeconfig() string {
+	if p.options.SchedulerKubeconfig != "" {
+		return p.options.SchedulerKubeconfig
+	}
+	return p.schedulerKubeconfig()
 }
 
 // DataDir is the directory with all the playground's files.
@@ -144,7 +153,7 @@ func (p *Playground) WriteKubeconfig(path, token string) error {
 	return writeFileAtomically(path, content)
 }
 
-// Stop ends all components, in the reverse of the order they were started in, and removes the files: the user's kubeconfig, and
+// Stop ends all components, in the reverse of the order they were started in, and removes the files: the user's kubeconfigs, and
 // the temporary data directory. It returns what failed: the component that had died, if one had, and whatever did not
 // end or could not be removed. Later calls wait for the first and return the same.
 func (p *Playground) Stop() error {
@@ -173,8 +182,8 @@ func (p *Playground) stop() error {
 
 func (p *Playground) closeFiles() error {
 	var errs []error
-	if p.kubeconfig != nil {
-		errs = append(errs, removeFileIfSame(p.options.Kubeconfig, p.kubeconfig))
+	for path, content := range p.published {
+		errs = append(errs, removeFileIfSame(path, content))
 	}
 	if p.dir != nil {
 		errs = append(errs, p.dir.close())

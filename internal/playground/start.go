@@ -24,15 +24,18 @@ func (p *Playground) check(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.options.Kubeconfig != "" {
-		path, err := filepath.Abs(p.options.Kubeconfig)
+	for _, target := range []*string{&p.options.SchedulerKubeconfig, &p.options.Kubeconfig} {
+		if *target == "" {
+			continue
+		}
+		path, err := filepath.Abs(*target)
 		if err != nil {
 			return fmt.Errorf("write the kubeconfig: %w", err)
 		}
 		if err := checkKubeconfigTarget(ctx, path); err != nil {
 			return err
 		}
-		p.options.Kubeconfig = path
+		*target = path
 	}
 	return p.findBinaries()
 }
@@ -109,7 +112,11 @@ func (p *Playground) bringUp(ctx context.Context) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	return p.publishKubeconfig()
+	if err := p.publishKubeconfig(p.schedulerKubeconfig(), p.options.SchedulerKubeconfig); err != nil {
+		return err
+	}
+	// Last, so that whoever waits for the file finds a playground that is ready.
+	return p.publishKubeconfig(p.adminKubeconfig(), p.options.Kubeconfig)
 }
 
 // populate starts all that needs the API server, side by side.
@@ -187,19 +194,19 @@ func (p *Playground) schedulerKubeconfig() string {
 	return filepath.Join(p.dir.path, "scheduler.kubeconfig")
 }
 
-// publishKubeconfig comes last, so that whoever waits for the file finds a playground that is ready.
-func (p *Playground) publishKubeconfig() error {
-	if p.options.Kubeconfig == "" {
+// publishKubeconfig copies a kubeconfig of the data directory to where the user asked for it; "" is nowhere.
+func (p *Playground) publishKubeconfig(from, to string) error {
+	if to == "" {
 		return nil
 	}
-	content, err := os.ReadFile(p.adminKubeconfig())
+	content, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	if err := writeFileAtomically(p.options.Kubeconfig, content); err != nil {
+	if err := writeFileAtomically(to, content); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)
 	}
-	p.kubeconfig = content
+	p.published[to] = content
 	return nil
 }
 

@@ -1,0 +1,330 @@
+// Package docs holds the pages against the code that they are about.
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// said is what users get to read: by value, where in the code it stands.
+type said map[string]string
+
+// source is the code that says things to users, file by file.
+func source(t *testing.T, dirs ...string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	for _, dir := range dirs {
+		err := filepath.WalkDir(filepath.Join("..", dir), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			files[path] = file
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// constants are the strings of all constants whose names match.
+func constants(files map[string]*ast.File, name *regexp.Regexp) said {
+	out := said{}
+	for path, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.ValueSpec)
+			if !ok {
+				return true
+			}
+			for i, id := range spec.Names {
+				if i >= len(spec.Values) || !name.MatchString(id.Name) {
+					continue
+				}
+				if value, ok := text(spec.Values[i]); ok {
+					out[value] = path + " " + id.Name
+				}
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// text is the value of a string in the code; GroupName is the one name that strings are made with.
+func text(e ast.Expr) (string, bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		value, err := strconv.Unquote(e.Value)
+		return value, err == nil && e.Kind == token.STRING
+	case *ast.SelectorExpr:
+		return "reprieve.dev", e.Sel.Name == "GroupName"
+	case *ast.BinaryExpr:
+		left, ok1 := text(e.X)
+		right, ok2 := text(e.Y)
+		return left + right, ok1 && ok2
+	default:
+		return "", false
+	}
+}
+
+// eventReasons are the reasons of events that are written out where the event is.
+func eventReasons(files map[string]*ast.File) said {
+	const reason = 3
+	out := said{}
+	for path, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) <= reason {
+				return true
+			}
+			if f, ok := call.Fun.(*ast.SelectorExpr); !ok || f.Sel.Name != "Eventf" {
+				return true
+			}
+			if value, ok := text(call.Args[reason]); ok {
+				out[value] = path + " Eventf"
+			}
+			return true
+		})
+	}
+	return out
+}
+
+// metricLabels are the metrics that are made, by name, each with its labels.
+func metricLabels(files map[string]*ast.File) map[string][]string {
+	out := map[string][]string{}
+	for _, file := range files {
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) == 0 {
+				return true
+			}
+			opts, ok := call.Args[0].(*ast.UnaryExpr)
+			if !ok {
+				return true
+			}
+			name := field(opts.X, "Name")
+			if name == "" || field(opts.X, "Help") == "" {
+				return true
+			}
+			labels := []string{}
+			if len(call.Args) > 1 {
+				if list, ok := call.Args[1].(*ast.CompositeLit); ok {
+					for _, e := range list.Elts {
+						label, _ := text(e)
+						labels = append(labels, label)
+					}
+				}
+			}
+			out["reprieve_"+name] = labels
+			return true
+		})
+	}
+	return out
+}
+
+// field is a string field of a struct that is written out.
+func field(e ast.Expr, name string) string {
+	lit, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return ""
+	}
+	for _, elt := range lit.Elts {
+		if kv, ok := elt.(*ast.KeyValueExpr); ok {
+			if id, ok := kv.Key.(*ast.Ident); ok && id.Name == name {
+				value, _ := text(kv.Value)
+				return value
+			}
+		}
+	}
+	return ""
+}
+
+// row is one row of a table: the words in its first cell that are marked as code, and all of its cells.
+type row struct {
+	heads []string
+	cells []string
+}
+
+var code = regexp.MustCompile("`([^`]+)`")
+
+// tables are the rows of all tables of a page, by the heading of the first column.
+func tables(page string) map[string][]row {
+	out := map[string][]row{}
+	heading := ""
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			heading = ""
+			continue
+		}
+		cells := strings.Split(strings.Trim(line, "|"), "|")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case heading == "":
+			heading = cells[0]
+		case strings.HasPrefix(cells[0], "---"):
+		default:
+			out[heading] = append(out[heading], row{heads: marked(cells[0]), cells: cells})
+		}
+	}
+	return out
+}
+
+// marked are the words that are marked as code.
+func marked(s string) []string {
+	var out []string
+	for _, m := range code.FindAllStringSubmatch(s, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// TestTroubleshooting: the page has all that users can be told, and tells of nothing that is not said.
+func TestTroubleshooting(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, rows := string(raw), tables(string(raw))
+	all := source(t, "api/v1alpha1", "internal")
+	reasons := constants(all, regexp.MustCompile(`^[Rr]eason[A-Z]`))
+	events := eventReasons(all)
+	for value, where := range constants(all, regexp.MustCompile(`^[Rr]eason(MalformedToleration|NotFilledIn|InvalidTemplate|TemplateNotFound|PriorityClassNotFound|Pending)$`)) {
+		events[value] = where
+	}
+	for what, c := range map[string]struct {
+		said said
+		// column is the heading of the first column of the tables; words are in any cell where that is "".
+		column string
+	}{
+		"reasons of conditions": {reasons, ""},
+		"types of conditions":   {constants(all, regexp.MustCompile(`^[Cc]ondition[A-Z]`)), "type"},
+		"events":                {events, "event"},
+		"rules":                 {constants(source(t, "internal/core"), regexp.MustCompile(`^Rule[A-Z]`)), "rule"},
+		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken)$`)), ""},
+	} {
+		if len(c.said) < 5 {
+			t.Errorf("%s: only %v are found in the code", what, c.said)
+		}
+		listed := map[string]bool{}
+		for _, r := range rows[c.column] {
+			for _, head := range r.heads {
+				listed[head] = true
+			}
+		}
+		for value, where := range c.said {
+			if c.column == "" && !strings.Contains(page, "`"+value+"`") || c.column != "" && !listed[value] {
+				t.Errorf("%s: %q (%s) is not in the page", what, value, where)
+			}
+		}
+		for value := range listed {
+			if c.said[value] == "" {
+				t.Errorf("%s: the page has %q, the code does not", what, value)
+			}
+		}
+	}
+	for _, r := range rows["reason"] {
+		for _, head := range r.heads {
+			if reasons[head] == "" {
+				t.Errorf("the page has the reason %q, the code does not", head)
+			}
+		}
+	}
+}
+
+// TestTroubleshootingMetrics: the page has all metrics, each with its labels.
+func TestTroubleshootingMetrics(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("troubleshooting.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := metricLabels(source(t, "internal/metrics"))
+	if len(made) < 7 {
+		t.Errorf("only %v are found in the code", made)
+	}
+	listed := map[string]bool{}
+	for _, r := range tables(string(raw))["metric"] {
+		name := r.heads[0]
+		labels, ok := made[name]
+		if !ok {
+			t.Errorf("the page has %s, the code does not", name)
+		}
+		listed[name] = true
+		if got := marked(r.cells[2]); strings.Join(got, " ") != strings.Join(labels, " ") {
+			t.Errorf("%s has the labels %v, the page says %v", name, labels, got)
+		}
+	}
+	for name := range made {
+		if !listed[name] {
+			t.Errorf("%s is not in the page", name)
+		}
+	}
+	for _, word := range regexp.MustCompile(`reprieve_[a-z_]+`).FindAllString(string(raw), -1) {
+		if _, ok := made[word]; !ok {
+			t.Errorf("the page speaks of %s, which there is not", word)
+		}
+	}
+}
+
+// TestLinks: what the pages link to in the repository is there, and so are the headings.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	link := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	pages, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, filepath.Join("..", "README.md"), filepath.Join("..", "deploy", "README.md"), filepath.Join("..", "CONTRIBUTING.md"))
+	for _, page := range pages {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(raw), -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			path, anchor, _ := strings.Cut(m[1], "#")
+			target := page
+			if path != "" {
+				target = filepath.Join(filepath.Dir(page), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+				continue
+			}
+			if anchor != "" && !anchors(t, target)[anchor] {
+				t.Errorf("%s links to %s, and there is no such heading", page, m[1])
+			}
+		}
+	}
+}
+
+// anchors are the names by which the headings of a page can be linked to.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(string(raw), -1) {
+		name := strings.ReplaceAll(strings.ToLower(m[1]), " ", "-")
+		out[regexp.MustCompile(`[^a-z0-9_-]`).ReplaceAllString(name, "")] = true
+	}
+	return out
+}
