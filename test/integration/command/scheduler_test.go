@@ -128,6 +128,12 @@ func TestBadInput(t *testing.T) {
 			},
 			want: []string{"profiles[1].plugins.queueSort", "must be the same for all profiles"},
 		},
+		"profile with upstream's preemption": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a}, {schedulerName: b, plugins: {multiPoint: {enabled: [{name: Reprieve}]}}}]\n")}
+			},
+			want: []string{"profile b", "profiles[1].plugins.multiPoint", "disabled: [{name: DefaultPreemption}]"},
+		},
 		"configuration and scheduler name": {
 			args: func(t *testing.T) []string {
 				return []string{"--config", writeFile(t, configHead), "--scheduler-name", "other"}
@@ -199,11 +205,13 @@ func TestBadCluster(t *testing.T) {
 		want []string
 	}{
 		"unknown argument":      {"{gang: {timeout: 1s}}", []string{"profile second", "plugin Reprieve", `unknown field "gang.timeout"`}},
+		"malformed duration":    {"{gang: {permitTimeout: soon}}", []string{"profile second", "gang.permitTimeout", `"soon"`}},
 		"argument out of range": {"{gang: {permitTimeout: 1ms}}", []string{"profile second", "gang.permitTimeout", `"1ms"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := writeFile(t, configHead+"clientConnection: {kubeconfig: "+p.Kubeconfig()+"}\n"+
-				"profiles: [{schedulerName: first}, {schedulerName: second, plugins: {multiPoint: {enabled: [{name: Reprieve}]}}, "+
+				"profiles: [{schedulerName: first}, {schedulerName: second, plugins: {multiPoint: "+
+				"{enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}}, "+
 				"pluginConfig: [{name: Reprieve, args: "+tc.args+"}]}]\n")
 			wantOneLine(t, runScheduler(t, "--config", config, "--secure-port", "0"), tc.want...)
 		})

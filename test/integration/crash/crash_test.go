@@ -131,7 +131,7 @@ func (w *world) verify(t *testing.T, p point, at *scene) {
 		}
 		slices.Sort(want)
 	}
-	w.eventually(t, "what has begun ends", func(ctx context.Context) string {
+	w.at(t).Eventually("what has begun ends", func(ctx context.Context) string {
 		now, err := w.look(ctx)
 		switch {
 		case err != nil:
@@ -151,7 +151,7 @@ func (w *world) verify(t *testing.T, p point, at *scene) {
 // verifyAll watches that nobody goes any more in any of the worlds.
 func verifyAll(t *testing.T, worlds []*world) {
 	t.Helper()
-	never(t, "nobody else goes", func(ctx context.Context) string {
+	worlds[0].For(t).Never("nobody else goes", func(ctx context.Context) string {
 		for _, w := range worlds {
 			if !w.over {
 				continue
@@ -179,7 +179,7 @@ func (w *world) recreate(t *testing.T, at *scene) (string, corev1.Pod) {
 	name := at.going[i]
 	group := name[:strings.LastIndex(name, "-")]
 	var again *corev1.Pod
-	w.eventually(t, name+" comes back", func(ctx context.Context) string {
+	w.at(t).Eventually(name+" comes back", func(ctx context.Context) string {
 		// As long as the old one is there, this fails.
 		if err := w.createPod(ctx, name, group, "low", 2, ""); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err.Error()

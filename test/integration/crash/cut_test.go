@@ -120,7 +120,7 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 	after := time.Duration(random.Int64N(int64(slowest)))
 	time.Sleep(after)
 	if p.apiServer {
-		if err := w.run.Component(playground.APIServer).Kill(syscall.SIGKILL); err != nil {
+		if err := w.Run.Component(playground.APIServer).Kill(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		// The scheduler may notice, or not.
@@ -132,18 +132,18 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 	w.proxy.Set(keepLease)
 	defer w.proxy.Clear()
 	if p.apiServer {
-		if err := w.run.Component(playground.APIServer).Start(t.Context()); err != nil {
+		if err := w.Run.Component(playground.APIServer).Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.eventually(t, "what was under way has come through or not", func(context.Context) string {
+	w.at(t).Eventually("what was under way has come through or not", func(context.Context) string {
 		if n := w.proxy.Active(); n > 0 {
 			return fmt.Sprintf("%d calls are under way", n)
 		}
 		return ""
 	})
 	var at *scene
-	w.eventually(t, "the API server answers", func(ctx context.Context) string {
+	w.at(t).Eventually("the API server answers", func(ctx context.Context) string {
 		var err error
 		if at, err = w.look(ctx); err != nil {
 			return err.Error()

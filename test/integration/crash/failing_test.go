@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/reprieve-dev/reprieve/test/integration/slowapi"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 const (
@@ -51,25 +50,25 @@ func TestFailingCalls(t *testing.T) {
 	begin := time.Now()
 	w.preempt(t)
 
-	c.eventually(t, "the preemption fails", func(ctx context.Context) string {
-		if n := c.scrape(ctx, t, scheduler).of(executions, operation, failed); n < failures {
+	c.For(t).Eventually("the preemption fails", func(ctx context.Context) string {
+		if n := ofProfile(c.For(t).Metrics(scheduler), executions, operation, failed); n < failures {
 			return fmt.Sprintf("%v failures are counted, want %d", n, failures)
 		}
 		return ""
 	})
 	w.hearOfFailure(t)
-	w.checkFailures(t, c.scrape(t.Context(), t, scheduler), time.Since(begin))
+	w.checkFailures(t, c.For(t).Metrics(scheduler), time.Since(begin))
 	if now, err := w.look(t.Context()); err != nil || len(now.going) > 0 {
 		t.Fatalf("%v go although every delete is refused (%v)", now.going, err)
 	}
 	resumed := time.Now()
 	// At once, in the pause before the next attempt: that one is to succeed as a whole.
-	c.eventually(t, "everything is taken back", func(ctx context.Context) string {
+	c.For(t).Eventually("everything is taken back", func(ctx context.Context) string {
 		left := w.leftover(ctx)
 		allowed.Store(left == "")
 		return left
 	})
-	c.eventually(t, "the preemptor is placed", func(ctx context.Context) string {
+	c.For(t).Eventually("the preemptor is placed", func(ctx context.Context) string {
 		now, err := w.look(ctx)
 		if err != nil {
 			return err.Error()
@@ -79,7 +78,7 @@ func TestFailingCalls(t *testing.T) {
 		}
 		return ""
 	})
-	w.checkSuccess(t, c.scrape(t.Context(), t, scheduler), time.Since(resumed))
+	w.checkSuccess(t, c.For(t).Metrics(scheduler), time.Since(resumed))
 	w.gone, w.over = w.needed(), true
 	verifyAll(t, []*world{w})
 }
@@ -87,23 +86,7 @@ func TestFailingCalls(t *testing.T) {
 // hearOfFailure waits until an event tells the preemptor which call failed, and what the API server said.
 func (w *world) hearOfFailure(t *testing.T) {
 	t.Helper()
-	w.eventually(t, "the preemptor hears of it", func(ctx context.Context) string {
-		events, err := w.kube.CoreV1().Events(w.ns).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		seen := ""
-		for _, e := range events.Items {
-			if e.InvolvedObject.Name != "urgent" || e.Reason != "PreemptionFailed" {
-				continue
-			}
-			if strings.Contains(e.Message, "evict pod "+w.ns+"/") && strings.Contains(e.Message, "delete: refused by the test (403)") {
-				return ""
-			}
-			seen = e.Message
-		}
-		return fmt.Sprintf("of %d events none does; it hears %q", len(events.Items), seen)
-	})
+	w.at(t).WaitEvent("urgent", "PreemptionFailed", "evict pod "+w.ns+"/", "delete: refused by the test (403)")
 }
 
 // leftover says what is left of an attempt that has failed, or is of one that is under way.
@@ -127,39 +110,44 @@ func (w *world) leftover(ctx context.Context) string {
 	return ""
 }
 
+// ofProfile is the sum over the samples of that name with these labels that are of the tests' profile.
+func ofProfile(s stage.Metrics, name string, labels ...string) float64 {
+	return s.Sum(name, append(labels, `profile="`+stage.Profile+`"`)...)
+}
+
 // checkFailures checks what is measured of attempts that failed, all within that time.
-func (w *world) checkFailures(t *testing.T, s samples, within time.Duration) {
+func (w *world) checkFailures(t *testing.T, s stage.Metrics, within time.Duration) {
 	t.Helper()
 	// Each waited for the refusal of a delete, and one came after the other.
-	n, sum := s.of(durations+"_count", operation, failed), s.of(durations+"_sum", operation, failed)
+	n, sum := ofProfile(s, durations+"_count", operation, failed), ofProfile(s, durations+"_sum", operation, failed)
 	if least := n * slowDelete.Seconds(); n < failures || sum < least || sum > within.Seconds() {
 		t.Errorf("%v failures took %v s, want at least %d, and between %v s and %v", n, sum, failures, least, within)
 	}
-	if n := s.of(executions, operation, succeeded); n != 0 {
+	if n := ofProfile(s, executions, operation, succeeded); n != 0 {
 		t.Errorf("%v successes are counted", n)
 	}
 	// What has been taken back is there to be taken again, and nobody else is taken in its place.
-	taken, attempts := s.of("reprieve_preemption_victims_sum"), s.of("reprieve_preemption_victims_count")
+	taken, attempts := ofProfile(s, "reprieve_preemption_victims_sum"), ofProfile(s, "reprieve_preemption_victims_count")
 	if want := attempts * float64(len(w.needed())); attempts < failures || taken != want {
 		t.Errorf("%v preemptions took %v pods, want at least %d that took %v", attempts, taken, failures, want)
 	}
 }
 
 // checkSuccess checks what is measured when one attempt, within that time, has come through after those that failed.
-func (w *world) checkSuccess(t *testing.T, s samples, within time.Duration) {
+func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration) {
 	t.Helper()
-	if n := s.of(executions, operation, succeeded); n != 1 {
+	if n := ofProfile(s, executions, operation, succeeded); n != 1 {
 		t.Errorf("%v successes are counted, want 1", n)
 	}
-	if sum := s.of(durations+"_sum", operation, succeeded); sum < slowDelete.Seconds() || sum > within.Seconds() {
+	if sum := ofProfile(s, durations+"_sum", operation, succeeded); sum < slowDelete.Seconds() || sum > within.Seconds() {
 		t.Errorf("The success took %v s, want between %v and %v", sum, slowDelete, within)
 	}
 	// One search for each attempt, and a gang counts as one whatever its size.
-	attempts := s.of(executions, operation)
-	if n := s.of("reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
+	attempts := ofProfile(s, executions, operation)
+	if n := ofProfile(s, "reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
 		t.Errorf("%v searches found whom to take, want %v as of the preemptions", n, attempts)
 	}
-	if n := s.of("reprieve_preemption_decision_seconds_count", `preemptor="gang"`); n < attempts {
+	if n := ofProfile(s, "reprieve_preemption_decision_seconds_count", `preemptor="gang"`); n < attempts {
 		t.Errorf("%v searches were measured, want at least %v", n, attempts)
 	}
 }

@@ -6,13 +6,13 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -25,10 +25,8 @@ import (
 )
 
 const (
-	// ownerLabel ties nodes to their world.
-	ownerLabel = "test.reprieve.dev/owner"
-	nodeCount  = 4
-	nodeCPUs   = 12
+	nodeCount = 4
+	nodeCPUs  = 12
 	// neededCPUs are those that what has to go has on each node.
 	neededCPUs = 9
 )
@@ -56,34 +54,19 @@ type world struct {
 func (c *cluster) newWorld(ctx context.Context, ns string) (*world, error) {
 	w := &world{cluster: c, ns: ns}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-	if _, err := c.kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+	if _, err := c.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return nil, err
 	}
 	// Pods are admitted only where the default service account exists.
-	err := wait.PollUntilContextTimeout(ctx, interval, stage.Patience, true, func(ctx context.Context) (bool, error) {
-		_, err := c.kube.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, stage.Patience, true, func(ctx context.Context) (bool, error) {
+		_, err := c.Kube.CoreV1().ServiceAccounts(ns).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("wait for the default service account: %w", err)
 	}
 	for i := range nodeCount {
-		room := corev1.ResourceList{
-			corev1.ResourceCPU:    *resource.NewQuantity(nodeCPUs, resource.DecimalSI),
-			corev1.ResourceMemory: resource.MustParse("64Gi"),
-			corev1.ResourcePods:   resource.MustParse("20"),
-		}
-		node := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{
-				Name:   w.node(i),
-				Labels: map[string]string{ownerLabel: ns, corev1.LabelHostname: w.node(i)},
-			},
-			Status: corev1.NodeStatus{
-				Capacity: room, Allocatable: room,
-				Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.64.0.1"}},
-			},
-		}
-		if _, err := c.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		if err := c.Objects.Create(ctx, stage.NewNode(ns, strconv.Itoa(i), nodeCPUs)); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +80,7 @@ func (w *world) populate(ctx context.Context) error {
 		if slices.Contains(sparedGroups, name) {
 			priority = "lowish"
 		}
-		if err := w.createGroup(ctx, name, priority, v1alpha1.DisruptionModePodGroup); err != nil {
+		if err := w.createGroup(ctx, name, priority, true); err != nil {
 			return err
 		}
 		for i := range nodeCount {
@@ -124,7 +107,7 @@ func isNeeded(name string) bool {
 // preempt creates the gang that needs the room.
 func (w *world) preempt(t *testing.T) {
 	t.Helper()
-	if err := w.createGroup(t.Context(), "urgent", "high", v1alpha1.DisruptionModePod); err != nil {
+	if err := w.createGroup(t.Context(), "urgent", "high", false); err != nil {
 		t.Fatal(err)
 	}
 	for i := range nodeCount {
@@ -137,57 +120,45 @@ func (w *world) preempt(t *testing.T) {
 // giveUp deletes the gang that needs the room.
 func (w *world) giveUp(t *testing.T) {
 	t.Helper()
-	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "urgent"}}
-	if err := w.groups.Delete(t.Context(), pg); err != nil {
-		t.Fatal(err)
-	}
-	err := w.kube.CoreV1().Pods(w.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)},
+	w.at(t).RemoveGroup("urgent")
+	err := w.Kube.CoreV1().Pods(w.ns).DeleteCollection(t.Context(), metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)},
 		metav1.ListOptions{LabelSelector: v1alpha1.LabelPodGroup + "=urgent"})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
+// at is the stage of a world, for a test.
+func (w *world) at(t *testing.T) *stage.Stage {
+	t.Helper()
+	s := w.For(t)
+	s.Namespace = w.ns
+	return s
+}
+
 func (w *world) node(i int) string { return fmt.Sprintf("%s-%d", w.ns, i) }
 
-func (w *world) createGroup(ctx context.Context, name, priority string, mode v1alpha1.DisruptionMode) error {
-	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name}}
-	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: nodeCount}}
-	pg.Spec.DisruptionMode = &mode
-	pg.Spec.PriorityClassName = &priority
-	return w.groups.Create(ctx, pg)
+func (w *world) createGroup(ctx context.Context, name, priority string, whole bool) error {
+	return w.Objects.Create(ctx, w.Groups.New(w.ns, stage.Group{Name: name, MinCount: nodeCount, Whole: whole, Priority: priority}))
 }
 
 func (w *world) createPod(ctx context.Context, name, group, priority string, cpus int64, node string) error {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: name},
-		Spec: corev1.PodSpec{
-			SchedulerName: profile, PriorityClassName: priority,
-			// Not 0: an API server whose caller breaks off between its two steps leaves such a pod for ever.
-			TerminationGracePeriodSeconds: ptr.To[int64](1),
-			NodeSelector:                  map[string]string{ownerLabel: w.ns},
-			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example/main:1",
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-					corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI),
-				}},
-			}},
-		},
-	}
+	pod := stage.NewPod(w.ns, name, priority, cpus)
+	// Not 0: an API server whose caller breaks off between its two steps leaves such a pod for ever.
+	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	if group != "" {
-		pod.Labels = map[string]string{v1alpha1.LabelPodGroup: group}
+		w.Groups.Join(pod, group)
 	}
 	if node != "" {
 		pod.Spec.NodeSelector[corev1.LabelHostname] = node
 	}
-	_, err := w.kube.CoreV1().Pods(w.ns).Create(ctx, pod, metav1.CreateOptions{})
-	return err
+	return w.Objects.Create(ctx, pod)
 }
 
 // waitReady waits until the world is as a preemptor is to find it.
 func (w *world) waitReady(t *testing.T) {
 	t.Helper()
-	w.eventually(t, "everything runs", func(ctx context.Context) string {
+	w.at(t).Eventually("everything runs", func(ctx context.Context) string {
 		pods, err := w.pods(ctx)
 		if err != nil {
 			return err.Error()
@@ -209,7 +180,7 @@ func (w *world) waitReady(t *testing.T) {
 }
 
 func (w *world) pods(ctx context.Context) (map[string]*corev1.Pod, error) {
-	list, err := w.kube.CoreV1().Pods(w.ns).List(ctx, metav1.ListOptions{})
+	list, err := w.Kube.CoreV1().Pods(w.ns).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +209,7 @@ func (w *world) look(ctx context.Context) (*scene, error) {
 		return nil, err
 	}
 	var groups v1alpha1.PodGroupList
-	if err := w.groups.List(ctx, &groups, client.InNamespace(w.ns)); err != nil {
+	if err := w.Objects.List(ctx, &groups, client.InNamespace(w.ns)); err != nil {
 		return nil, err
 	}
 	s := &scene{}
@@ -316,7 +287,7 @@ func (w *world) explain(t *testing.T, scheduler *playground.Component) {
 			}
 		}
 		var groups v1alpha1.PodGroupList
-		if err := w.groups.List(ctx, &groups, client.InNamespace(w.ns)); err == nil {
+		if err := w.Objects.List(ctx, &groups, client.InNamespace(w.ns)); err == nil {
 			for i := range groups.Items {
 				t.Logf("PodGroup %s: %+v", groups.Items[i].Name, groups.Items[i].Status)
 			}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,6 +25,8 @@ const (
 		`spec.priority is filled in by Reprieve; leave it out, and name a PriorityClass in spec.priorityClassName`
 	groupPolicyRefused = `podgroups.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'podgroup-priority.reprieve.dev' with binding 'podgroup-priority.reprieve.dev' denied request: ` +
 		`spec.preemptionPolicy is filled in by Reprieve; leave it out, and name a PriorityClass in spec.priorityClassName`
+	groupStatusRefused = `podgroups.reprieve.dev "filled-in" is forbidden: ValidatingAdmissionPolicy 'podgroup-status.reprieve.dev' with binding 'podgroup-status.reprieve.dev' denied request: ` +
+		`the status of a PodGroup is written by Reprieve alone`
 	templatePriorityRefused = `workloads.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'workload-priority.reprieve.dev' with binding 'workload-priority.reprieve.dev' denied request: ` +
 		`the priority of a template is filled in by Reprieve; leave it out, and name a PriorityClass in the template's priorityClassName`
 	templatePolicyRefused = `workloads.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'workload-priority.reprieve.dev' with binding 'workload-priority.reprieve.dev' denied request: ` +
@@ -55,6 +58,7 @@ func testAdmission(t *testing.T, c *cluster) {
 		})
 	}
 	t.Run("the scheduler", func(t *testing.T) { testSchedulerFillsIn(t, c) })
+	t.Run("statuses", func(t *testing.T) { testStatusPolicy(t, c) })
 	t.Run("priorities", func(t *testing.T) { testPriorityPolicies(t, c) })
 	t.Run("tolerations", func(t *testing.T) { testTolerationPolicy(t, c) })
 	t.Run("tolerations that are there", func(t *testing.T) { testTolerationUpdates(t, c) })
@@ -124,6 +128,29 @@ func testSchedulerFillsIn(t *testing.T, c *cluster) {
 		}
 		return ""
 	})
+}
+
+// testStatusPolicy: what a status says is acted upon, so whoever else may write it by RBAC may not.
+func testStatusPolicy(t *testing.T, c *cluster) {
+	pg := &v1alpha1.PodGroup{}
+	pg.Name, pg.Namespace = "filled-in", meta("it").Namespace
+	disrupt := func(by client.Client) error {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"startTime":"2026-01-01T00:00:00Z"}}`))
+		return by.Status().Patch(t.Context(), pg.DeepCopy(), patch, client.DryRunAll)
+	}
+	eventually(t, "the policy for statuses", func(context.Context) string {
+		if got := said(disrupt(c.Client)); got != groupStatusRefused {
+			return fmt.Sprintf("got %q, want %q", got, groupStatusRefused)
+		}
+		return ""
+	})
+	if err := disrupt(c.as(t, account, "system:masters")); err != nil {
+		t.Errorf("Reprieve itself is refused: %v", err)
+	}
+	// The rest of the object is another resource.
+	if err := c.Patch(t.Context(), pg.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll); err != nil {
+		t.Errorf("An update beside the status is refused: %v", err)
+	}
 }
 
 func testPriorityPolicies(t *testing.T, c *cluster) {
@@ -302,9 +329,14 @@ func testTolerationUpdates(t *testing.T, c *cluster) {
 // testTypeChecks has the controller manager compare the expressions with the schemas.
 func testTypeChecks(t *testing.T, c *cluster) {
 	policies := c.manifests.ofKind("ValidatingAdmissionPolicy")
-	if len(policies) != 3 {
-		t.Errorf("there are %d policies, the tests know of 3", len(policies))
+	if len(policies) != 4 {
+		t.Errorf("there are %d policies, the tests know of 4", len(policies))
 	}
+	requireTypesChecked(t, c, policies)
+}
+
+func requireTypesChecked(t *testing.T, c *cluster, policies manifests) {
+	t.Helper()
 	for _, object := range policies {
 		eventually(t, "the types of "+object.GetName(), func(ctx context.Context) string {
 			var policy admissionv1.ValidatingAdmissionPolicy

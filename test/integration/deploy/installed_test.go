@@ -37,6 +37,8 @@ func TestInstalled(t *testing.T) {
 			"a pod that does not fit is told again": testRetry,
 			"the endpoints":                         testEndpoints,
 			"the admission policies":                testAdmission,
+			"what users may do":                     testUserRoles,
+			"the system's classes":                  testSystemClasses,
 		} {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()

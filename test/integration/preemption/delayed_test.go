@@ -1,6 +1,7 @@
 package preemption
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -11,34 +12,49 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
 // TestNobodyGoesBeforeTheWholeGangFits: a gang takes nothing for a part of it (KEP-5710, "Delayed preemption").
 func TestNobodyGoesBeforeTheWholeGangFits(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	e.addNodes("a", 2, 4)
-	victims := []unitSpec{
-		{name: "victim-x", cpus: 4, priority: "low"},
-		{name: "victim-y", cpus: 4, priority: "low"},
-	}
-	e.createRunning(victims...)
-	urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", gang: 3}
-	e.create(urgent)
-	e.waitRefused(urgent)
-	intents := turnstile.Request{Verb: "update", Resource: "podgroups", Subresource: "status", Namespace: e.ns}
-	e.never("room for two is not made for three", func(context.Context) string {
-		if got := len(e.deleted()) + len(e.proxy.Calls(intents)); got > 0 {
-			return fmt.Sprintf("there are %d deletes and intents", got)
+	each(t, "three for two", true, func(e *env) {
+		e.addNodes("a", 2, 4)
+		victims := []unitSpec{
+			{name: "victim-x", cpus: 4, priority: "low"},
+			{name: "victim-y", cpus: 2, priority: "low", gang: 2},
 		}
-		return ""
+		e.createRunning(victims...)
+		urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", gang: 3}
+		e.create(urgent)
+		e.waitRefused(urgent)
+		e.Never("room for two is not made for three", func(context.Context) string {
+			if got := len(e.deleted()) + e.intents(); got > 0 {
+				return fmt.Sprintf("there are %d deletes and intents", got)
+			}
+			return ""
+		})
+		e.waitRunning(victims[0])
+		e.waitRunning(victims[1])
+		e.addNodes("b", 1, 4)
+		e.waitRunning(urgent)
+		e.waitDeletes(namesOf(victims...)...)
+		if e.intents() == 0 {
+			e.Error("a group has gone without an intent")
+		}
 	})
-	e.waitRunning(victims[0])
-	e.waitRunning(victims[1])
-	e.addNodes("b", 1, 4)
-	e.waitRunning(urgent)
-	e.waitDeletes(namesOf(victims...)...)
+}
+
+// intents counts the writes that say of a PodGroup that it is being preempted, or was.
+func (e *env) intents() int {
+	n := 0
+	for _, c := range e.proxy.Calls(turnstile.Request{Resource: "podgroups", Subresource: "status", Namespace: e.Namespace}) {
+		if bytes.Contains(c.Body, []byte(v1alpha1.ConditionDisruptionTarget)) {
+			n++
+		}
+	}
+	return n
 }
 
 // TestVictimsDoNotIncrease holds a victim by a finalizer while everything else goes on. What waits for it takes nobody
@@ -50,9 +66,7 @@ func TestVictimsDoNotIncrease(t *testing.T) {
 		pause  = 200 * time.Millisecond
 	)
 	for kind, gang := range map[string]int{"a pod": 0, "a gang": 2} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
+		each(t, kind, gang > 0, func(e *env) {
 			e.addNodes("a", 4, 4)
 			e.addNodes("side", 1, 8)
 			var all []unitSpec
@@ -66,7 +80,7 @@ func TestVictimsDoNotIncrease(t *testing.T) {
 			var taken []string
 			e.Eventually("the victims are on their way out", func(ctx context.Context) string {
 				taken = nil
-				for _, pod := range e.podsIn(ctx) {
+				for _, pod := range e.AllPods(ctx) {
 					if pod.DeletionTimestamp != nil {
 						taken = append(taken, pod.Name)
 					}
@@ -79,19 +93,19 @@ func TestVictimsDoNotIncrease(t *testing.T) {
 			for round := range rounds {
 				e.stir(round, 4)
 				if got := e.deleted(); !slices.Equal(got, taken) {
-					t.Fatalf("in round %d %v are taken, want no more than %v", round, got, taken)
+					e.Fatalf("in round %d %v are taken, want no more than %v", round, got, taken)
 				}
-				if got := e.standing(t.Context(), "urgent"); got != "" {
-					t.Fatalf("the preemptor is in zone %q before its victims have gone", got)
+				if got := e.standing(e.Context(), "urgent"); got != "" {
+					e.Fatalf("the preemptor is in zone %q before its victims have gone", got)
 				}
 				time.Sleep(pause)
 			}
 			for _, name := range taken {
-				e.letGo(t.Context(), name)
+				e.LetGo(name)
 			}
 			e.waitRunning(urgent)
 			if got := e.deleted(); !slices.Equal(got, taken) {
-				t.Errorf("%v were taken, want no more than %v", got, taken)
+				e.Errorf("%v were taken, want no more than %v", got, taken)
 			}
 			for _, u := range all {
 				if !slices.Contains(taken, u.name) {
@@ -138,9 +152,7 @@ func TestPlacementThatStopsHolding(t *testing.T) {
 	}
 	for kind, gang := range map[string]int{"a pod": 0, "a gang": 2} {
 		for what, breakIt := range breaks {
-			t.Run(what+", "+kind, func(t *testing.T) {
-				t.Parallel()
-				e := newEnv(t)
+			each(t, what+", "+kind, gang > 0, func(e *env) {
 				e.addNodes("a", 4, 4)
 				for i := range 4 {
 					e.createRunning(unitSpec{name: fmt.Sprintf("victim-%d", i), cpus: 4, priority: "low", held: true})
@@ -155,7 +167,7 @@ func TestPlacementThatStopsHolding(t *testing.T) {
 					return ""
 				})
 				broken := ""
-				for _, node := range e.leaving(t.Context()) {
+				for _, node := range e.leaving(e.Context()) {
 					broken = node
 				}
 				breakIt(e, broken)
@@ -165,23 +177,23 @@ func TestPlacementThatStopsHolding(t *testing.T) {
 					}
 					return ""
 				})
-				e.never("and no more than that", func(context.Context) string {
+				e.Never("and no more than that", func(context.Context) string {
 					if got := e.deleted(); len(got) != need+1 {
 						return fmt.Sprintf("%v were taken, want %d", got, need+1)
 					}
 					return ""
 				})
 				for _, name := range e.deleted() {
-					e.letGo(t.Context(), name)
+					e.LetGo(name)
 				}
 				e.waitRunning(urgent)
-				for _, pod := range e.unit(t.Context(), "urgent") {
+				for _, pod := range e.unit(e.Context(), "urgent") {
 					if pod.Spec.NodeName == broken {
-						t.Errorf("%s is on %s", pod.Name, broken)
+						e.Errorf("%s is on %s", pod.Name, broken)
 					}
 				}
 				if got := e.deleted(); len(got) != need+1 {
-					t.Errorf("%v were taken, want %d", got, need+1)
+					e.Errorf("%v were taken, want %d", got, need+1)
 				}
 			})
 		}
@@ -191,7 +203,7 @@ func TestPlacementThatStopsHolding(t *testing.T) {
 // leaving are the nodes of pods on their way out, by name.
 func (e *env) leaving(ctx context.Context) map[string]string {
 	out := map[string]string{}
-	for _, pod := range e.podsIn(ctx) {
+	for _, pod := range e.AllPods(ctx) {
 		if pod.DeletionTimestamp != nil {
 			out[pod.Name] = pod.Spec.NodeName
 		}

@@ -15,21 +15,29 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
+// failureCase is a preemption of which deletes fail.
+type failureCase struct {
+	victims []unitSpec
+	// failing is the pod that cannot be deleted, "" for all.
+	failing string
+	status  int
+	gang    int
+	// wantTries is how often the preemption is tried while it fails.
+	wantTries int
+	// wantTaken are those of whom a delete came through meanwhile.
+	wantTaken []string
+}
+
+// groups reports whether there is a PodGroup in it.
+func (c failureCase) groups() bool {
+	return c.gang > 0 || slices.ContainsFunc(c.victims, func(u unitSpec) bool { return u.gang > 0 })
+}
+
 // TestFailureOfACall: what was promised is taken back, the preemptor says what is wrong and is tried again, later and
 // later, and nobody goes in place of the one that cannot be deleted.
 func TestFailureOfACall(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		victims []unitSpec
-		// failing is the pod that cannot be deleted, "" for all.
-		failing string
-		status  int
-		gang    int
-		// wantTries is how often the preemption is tried while it fails.
-		wantTries int
-		// wantTaken are those of whom a delete came through meanwhile.
-		wantTaken []string
-	}{
+	cases := map[string]failureCase{
 		"one of two pods, refused": {
 			victims: []unitSpec{{name: "victim-x", cpus: 2}, {name: "victim-y", cpus: 2}},
 			failing: "victim-y", status: http.StatusForbidden, wantTries: 4, wantTaken: []string{"victim-x"},
@@ -56,61 +64,61 @@ func TestFailureOfACall(t *testing.T) {
 		},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			e.addNodes("a", 1, 4)
-			e.addNodes("b", 1, 4)
-			bystander := unitSpec{name: "bystander", cpus: 4, priority: "below", zone: "b"}
-			e.createRunning(bystander)
-			for i := range c.victims {
-				c.victims[i].priority, c.victims[i].zone = "low", "a"
-				e.createRunning(c.victims[i])
-			}
-			// Those that go have gone before the failure shows.
-			hold := e.proxy.Hold(e.deletes(c.failing))
-			t.Cleanup(hold.End)
-			fails := e.proxy.Fail(e.deletes(c.failing), c.status)
-			t.Cleanup(fails.End)
-			urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", gang: c.gang}
-			if c.gang > 0 {
-				urgent.cpus = 4 / int64(c.gang)
-			}
-			seen := e.watchNominations(urgent.names()[0])
-			e.create(urgent)
-			e.Eventually("the others go", func(context.Context) string {
-				if got := e.succeeded(); !slices.Equal(got, c.wantTaken) {
-					return fmt.Sprintf("deleted so far: %v, want %v", got, c.wantTaken)
-				}
-				return ""
-			})
-			hold.End()
-			e.waitEvent("urgent", "PreemptionFailed", "", "evict pod "+e.ns+"/"+c.failing, "the test has delete of pods")
-			e.Eventually("it is tried again", func(context.Context) string {
-				if n := len(e.tries()); n < c.wantTries {
-					return fmt.Sprintf("%d tries, want %d", n, c.wantTries)
-				}
-				return ""
-			})
-			if c.wantTries > 1 {
-				e.backedOff(e.tries())
-			}
-			if got := e.succeeded(); !slices.Equal(got, c.wantTaken) {
-				t.Errorf("deleted so far: %v, want %v", got, c.wantTaken)
-			}
-			fails.End()
-			e.waitRunning(urgent)
-			e.never("nobody else goes", func(context.Context) string {
-				if got, want := e.deleted(), namesOf(c.victims...); !slices.Equal(got, want) {
-					return fmt.Sprintf("%v were taken, want %v", got, want)
-				}
-				return ""
-			})
-			e.waitRunning(bystander)
-			if got := seen(); c.wantTries > 1 && !takenBack(got) {
-				t.Errorf("the nominations were %q, want one that is taken back", got)
-			}
-		})
+		each(t, name, c.groups(), c.run)
+	}
+}
+
+func (c failureCase) run(e *env) {
+	e.addNodes("a", 1, 4)
+	e.addNodes("b", 1, 4)
+	bystander := unitSpec{name: "bystander", cpus: 4, priority: "below", zone: "b"}
+	e.createRunning(bystander)
+	for _, victim := range c.victims {
+		victim.priority, victim.zone = "low", "a"
+		e.createRunning(victim)
+	}
+	// Those that go have gone before the failure shows.
+	hold := e.proxy.Hold(e.deletes(c.failing))
+	e.Cleanup(hold.End)
+	fails := e.proxy.Fail(e.deletes(c.failing), c.status)
+	e.Cleanup(fails.End)
+	urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", gang: c.gang}
+	if c.gang > 0 {
+		urgent.cpus = 4 / int64(c.gang)
+	}
+	seen := e.watchNominations(urgent.names()[0])
+	e.create(urgent)
+	e.Eventually("the others go", func(context.Context) string {
+		if got := e.succeeded(); !slices.Equal(got, c.wantTaken) {
+			return fmt.Sprintf("deleted so far: %v, want %v", got, c.wantTaken)
+		}
+		return ""
+	})
+	hold.End()
+	e.waitEvent("urgent", "PreemptionFailed", "", "evict pod "+e.Namespace+"/"+c.failing, "the test has delete of pods")
+	e.Eventually("it is tried again", func(context.Context) string {
+		if n := len(e.tries()); n < c.wantTries {
+			return fmt.Sprintf("%d tries, want %d", n, c.wantTries)
+		}
+		return ""
+	})
+	if c.wantTries > 1 {
+		e.backedOff(e.tries())
+	}
+	if got := e.succeeded(); !slices.Equal(got, c.wantTaken) {
+		e.Errorf("deleted so far: %v, want %v", got, c.wantTaken)
+	}
+	fails.End()
+	e.waitRunning(urgent)
+	e.Never("nobody else goes", func(context.Context) string {
+		if got, want := e.deleted(), namesOf(c.victims...); !slices.Equal(got, want) {
+			return fmt.Sprintf("%v were taken, want %v", got, want)
+		}
+		return ""
+	})
+	e.waitRunning(bystander)
+	if got := seen(); c.wantTries > 1 && !takenBack(got) {
+		e.Errorf("the nominations were %q, want one that is taken back", got)
 	}
 }
 
@@ -157,7 +165,7 @@ func (e *env) succeeded() []string {
 // watchNominations follows where the API says that a pod is expected, each change once.
 func (e *env) watchNominations(pod string) func() []string {
 	e.Helper()
-	w, err := e.Kube.CoreV1().Pods(e.ns).Watch(e.Context(), metav1.ListOptions{
+	w, err := e.Kube.CoreV1().Pods(e.Namespace).Watch(e.Context(), metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector("metadata.name", pod).String(),
 	})
 	if err != nil {

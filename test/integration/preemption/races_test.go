@@ -111,10 +111,7 @@ func TestRaces(t *testing.T) {
 	for name, r := range races() {
 		for class, want := range r.want {
 			for kind, gang := range kinds {
-				t.Run(fmt.Sprintf("%s/%s, %s", name, kind, class), func(t *testing.T) {
-					t.Parallel()
-					r.run(newEnv(t), gang, class, want)
-				})
+				each(t, fmt.Sprintf("%s/%s, %s", name, kind, class), gang > 0, func(e *env) { r.run(e, gang, class, want) })
 			}
 		}
 	}
@@ -173,5 +170,5 @@ func (r race) run(e *env, gang int, class string, want raceEnd) {
 		return ""
 	}
 	e.Eventually("the race ends", end)
-	e.never("it stays that way", end)
+	e.Never("it stays that way", end)
 }

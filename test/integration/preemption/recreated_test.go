@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
@@ -24,26 +23,22 @@ func TestRecreatedUnderTheSameName(t *testing.T) {
 		"a member of a group, at the delete": {gang: 1, held: turnstile.Request{Verb: "delete", Resource: "pods"}},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
+		each(t, name, c.gang > 0, func(e *env) {
 			e.addNodes("a", 1, 4)
 			e.addNodes("b", 1, 4)
 			victim := unitSpec{name: "victim", cpus: 4, priority: "low", zone: "a", gang: c.gang}
 			podName := victim.names()[0]
-			if c.gang > 0 && c.held.Name != "" {
-				c.held.Name = podName
-			}
 			e.createRunning(victim)
-			before := e.pod(t.Context(), podName)
-			c.held.Namespace = e.ns
-			known := len(e.proxy.Calls(c.held))
-			hold := e.proxy.Hold(c.held)
-			t.Cleanup(hold.End)
+			before := e.Find(e.Context(), podName)
+			held := c.held
+			held.Namespace = e.Namespace
+			known := len(e.proxy.Calls(held))
+			hold := e.proxy.Hold(held)
+			e.Cleanup(hold.End)
 			urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid", zone: "a"}
 			e.create(urgent)
 			e.Eventually("the call is on its way", func(context.Context) string {
-				if len(e.proxy.Calls(c.held)) == known {
+				if len(e.proxy.Calls(held)) == known {
 					return "it has not come"
 				}
 				return ""
@@ -54,23 +49,23 @@ func TestRecreatedUnderTheSameName(t *testing.T) {
 			again.zone, again.gang = "b", 0
 			again.name = podName
 			if c.gang > 0 {
-				again.change = func(pod *corev1.Pod) { pod.Labels[v1alpha1.LabelPodGroup] = victim.name }
+				again.change = func(pod *corev1.Pod) { e.Groups.Join(pod, victim.name) }
 			}
 			e.createRunning(again)
-			after := e.pod(t.Context(), podName)
+			after := e.Find(e.Context(), podName)
 			if before.UID == after.UID {
-				t.Fatal("It is the same pod")
+				e.Fatal("It is the same pod")
 			}
 			hold.End()
 			e.waitRunning(urgent)
-			e.never("the other one is left alone", func(ctx context.Context) string {
-				now := e.pod(ctx, podName)
+			e.Never("the other one is left alone", func(ctx context.Context) string {
+				now := e.Find(ctx, podName)
 				switch {
 				case now == nil || now.UID != after.UID || now.DeletionTimestamp != nil:
 					return "it has been deleted"
 				case slices.ContainsFunc(now.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.DisruptionTarget }):
 					return "it is a disruption target"
-				case len(e.eventsOf(ctx, "urgent", "PreemptionFailed")) > 0:
+				case len(e.EventsOf(ctx, "urgent", "PreemptionFailed")) > 0:
 					return "the preemptor is told of a failure"
 				}
 				return ""

@@ -24,9 +24,7 @@ func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 		"one victim, which is a gang, for another one": {victims: 1, size: 20, gang: 1},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
+		each(t, name, c.gang > 0, func(e *env) {
 			e.addNodes("a", 1, 20)
 			e.addNodes("b", 1, unrelated)
 			for i := range c.victims {
@@ -36,7 +34,7 @@ func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 				e.waitRunning(unitSpec{name: fmt.Sprintf("victim-%d", i)})
 			}
 			hold := e.proxy.Hold(e.deletes(""))
-			t.Cleanup(hold.End)
+			e.Cleanup(hold.End)
 			urgent := unitSpec{name: "urgent", cpus: 20 / int64(max(c.gang, 1)), priority: "mid", zone: "a", gang: c.gang}
 			e.create(urgent)
 			e.Eventually("the preemption is under way", func(context.Context) string {
@@ -48,10 +46,10 @@ func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 			for i := range unrelated {
 				e.create(unitSpec{name: fmt.Sprintf("unrelated-%d", i), cpus: 1, priority: "low", zone: "b"})
 			}
-			bindings := turnstile.Request{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: e.ns}
+			bindings := turnstile.Request{Verb: "create", Resource: "pods", Subresource: "binding", Namespace: e.Namespace}
 			e.Eventually("all unrelated pods are bound", func(ctx context.Context) string {
 				bound := 0
-				for _, pod := range e.podsIn(ctx) {
+				for _, pod := range e.AllPods(ctx) {
 					if e.zoneOf(pod.Spec.NodeName) == "b" {
 						bound++
 					}
@@ -77,10 +75,10 @@ func TestUnrelatedPodsBindDuringAPreemption(t *testing.T) {
 				}
 			}
 			if want := unrelated + c.victims; before != want {
-				t.Errorf("%d bindings were over when the first delete was, want %d", before, want)
+				e.Errorf("%d bindings were over when the first delete was, want %d", before, want)
 			}
 			if got := len(e.deleted()); got != c.victims {
-				t.Errorf("%v were deleted, want all %d victims", e.deleted(), c.victims)
+				e.Errorf("%v were deleted, want all %d victims", e.deleted(), c.victims)
 			}
 		})
 	}
@@ -91,9 +89,7 @@ func TestManyPreemptorsAtOnce(t *testing.T) {
 	t.Parallel()
 	const nodes = 6
 	for kind, gang := range map[string]int{"pods": 0, "gangs": 2} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
+		each(t, kind, gang > 0, func(e *env) {
 			e.addNodes("a", nodes, 4)
 			var preemptors []unitSpec
 			for i := range nodes {
@@ -105,7 +101,7 @@ func TestManyPreemptorsAtOnce(t *testing.T) {
 				e.waitRunning(unitSpec{name: fmt.Sprintf("other-%d", i)})
 			}
 			hold := e.proxy.Hold(e.deletes(""))
-			t.Cleanup(hold.End)
+			e.Cleanup(hold.End)
 			for i := range nodes / max(gang, 1) {
 				u := unitSpec{name: fmt.Sprintf("urgent-%d", i), cpus: 2, priority: []string{"below", "mid", "above"}[i%3], gang: gang}
 				e.create(u)
@@ -124,7 +120,7 @@ func TestManyPreemptorsAtOnce(t *testing.T) {
 				}
 				return ""
 			}
-			e.never("a victim for each", exact)
+			e.Never("a victim for each", exact)
 		})
 	}
 }

@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // TestVictimsAreToldAndHaveTheirTime: a victim's grace period is its own, and both sides say who, whom, and by what
@@ -30,9 +30,7 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 		"a gang of three pods": {victim: 3, preemptor: 3},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
+		each(t, name, c.victim+c.preemptor > 0, func(e *env) {
 			e.addNodes("a", 1, 12)
 			victim := unitSpec{name: "victim", cpus: 12 / int64(max(c.victim, 1)), priority: "low", gang: c.victim, held: true, grace: grace}
 			urgent := unitSpec{name: "urgent", cpus: 12 / int64(max(c.preemptor, 1)), priority: "mid", gang: c.preemptor}
@@ -40,25 +38,22 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 			e.create(urgent)
 			kind := map[bool]string{true: "PodGroup", false: "Pod"}
 			phrases := []string{
-				"preempted by " + kind[c.preemptor > 0] + " " + e.ns + "/urgent (priority 500)", "LowerPriority", "priority is 100",
+				"preempted by " + kind[c.preemptor > 0] + " " + e.Namespace + "/urgent (priority 500)", "LowerPriority", "priority is 100",
 			}
+			ends := e.waitTold(victim, grace, phrases)
 			for _, pod := range victim.names() {
-				e.Eventually(pod+" is on its way out and is told why", func(ctx context.Context) string {
-					return e.toldAndLeaving(ctx, pod, grace, phrases)
-				})
 				e.waitEvent(pod, "Preempted", "urgent", phrases...)
 			}
 			if c.victim > 0 {
-				e.Eventually("the group is told", func(ctx context.Context) string { return e.groupTold(ctx, "victim", phrases) })
 				e.waitEvent("victim", "Preempted", "urgent", phrases...)
 			}
-			e.waitEvent("urgent", "Preempting", "", e.ns+"/victim")
+			e.waitEvent("urgent", "Preempting", "", e.Namespace+"/victim")
 			// Its time is up when nothing of it runs any more.
 			e.Eventually("the victims have had their time", func(ctx context.Context) string {
-				pods := e.podsIn(ctx)
-				running, placed := hadTime(t, pods)
+				pods := e.AllPods(ctx)
+				running, placed := e.hadTime(pods, ends)
 				if running > 0 && placed > 0 {
-					t.Fatalf("%d pods of the preemptor have a node while %d victims run", placed, running)
+					e.Fatalf("%d pods of the preemptor have a node while %d victims run", placed, running)
 				}
 				if running > 0 {
 					return fmt.Sprintf("%d run", running)
@@ -66,16 +61,47 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 				return ""
 			})
 			for _, name := range victim.names() {
-				e.letGo(t.Context(), name)
+				e.LetGo(name)
 			}
 			e.waitRunning(urgent)
 		})
 	}
 }
 
+// waitTold waits until the victims are on their way out and are told why, all of them, and returns when the time is up
+// that each of them has. It looks at all at once: what is said of them stands as long as they have time left, and the
+// API server forgets when that was once their node has let go of them.
+func (e *env) waitTold(victim unitSpec, grace int64, phrases []string) map[string]time.Time {
+	e.Helper()
+	ends := map[string]time.Time{}
+	groupTold := victim.gang == 0
+	e.Eventually("the victims are on their way out and are told why", func(ctx context.Context) string {
+		left := ""
+		for _, name := range victim.names() {
+			if _, told := ends[name]; told {
+				continue
+			}
+			pod := e.Find(ctx, name)
+			if wrong := toldAndLeaving(pod, grace, phrases); wrong != "" {
+				left = name + ": " + wrong
+				continue
+			}
+			ends[name] = pod.DeletionTimestamp.Time
+		}
+		if !groupTold {
+			wrong := e.groupTold(ctx, victim.name, phrases)
+			if groupTold = wrong == ""; !groupTold {
+				left = "the group: " + wrong
+			}
+		}
+		return left
+	})
+	return ends
+}
+
 // hadTime counts the victims that run and the pods of the preemptor that have a node. Nobody is to end early.
-func hadTime(t *testing.T, pods []corev1.Pod) (running, placed int) {
-	t.Helper()
+func (e *env) hadTime(pods []corev1.Pod, ends map[string]time.Time) (running, placed int) {
+	e.Helper()
 	for _, pod := range pods {
 		switch {
 		case pod.Labels["unit"] == "urgent" && pod.Spec.NodeName != "":
@@ -85,17 +111,16 @@ func hadTime(t *testing.T, pods []corev1.Pod) (running, placed int) {
 			running++
 		default:
 			ended := pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt
-			if ended.Time.Before(pod.DeletionTimestamp.Time) {
-				t.Fatalf("%s ended at %v, before %v", pod.Name, ended, pod.DeletionTimestamp)
+			if ended.Time.Before(ends[pod.Name]) {
+				e.Fatalf("%s ended at %v, before %v", pod.Name, ended, ends[pod.Name])
 			}
 		}
 	}
 	return running, placed
 }
 
-// toldAndLeaving looks at a victim.
-func (e *env) toldAndLeaving(ctx context.Context, name string, grace int64, phrases []string) string {
-	pod := e.pod(ctx, name)
+// toldAndLeaving says what is wrong with a victim.
+func toldAndLeaving(pod *corev1.Pod, grace int64, phrases []string) string {
 	if pod == nil || pod.DeletionTimestamp == nil {
 		return "it is not on its way out"
 	}
@@ -104,7 +129,7 @@ func (e *env) toldAndLeaving(ctx context.Context, name string, grace int64, phra
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget {
-			if c.Status != corev1.ConditionTrue || c.Reason != corev1.PodReasonPreemptionByScheduler || !mentions(c.Message, phrases) {
+			if c.Status != corev1.ConditionTrue || c.Reason != corev1.PodReasonPreemptionByScheduler || !stage.Mentions(c.Message, phrases) {
 				return fmt.Sprintf("its condition is %s, %s: %s", c.Status, c.Reason, c.Message)
 			}
 			return ""
@@ -113,17 +138,13 @@ func (e *env) toldAndLeaving(ctx context.Context, name string, grace int64, phra
 	return "it has no such condition"
 }
 
-// groupTold looks at the group of victims.
+// groupTold says what is wrong with the group of victims.
 func (e *env) groupTold(ctx context.Context, name string, phrases []string) string {
-	var pg v1alpha1.PodGroup
-	if err := e.objects.Get(ctx, client.ObjectKey{Namespace: e.ns, Name: name}, &pg); err != nil {
-		return err.Error()
-	}
-	c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget)
+	c := e.Condition(ctx, name, v1alpha1.ConditionDisruptionTarget)
 	switch {
 	case c == nil:
 		return "it has no such condition"
-	case c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonPreemptionByScheduler || !mentions(c.Message, phrases):
+	case c.Status != metav1.ConditionTrue || c.Reason != v1alpha1.ReasonPreemptionByScheduler || !stage.Mentions(c.Message, phrases):
 		return strings.Join([]string{"its condition is", string(c.Status), c.Reason, c.Message}, " ")
 	}
 	return ""

@@ -6,21 +6,21 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
@@ -43,9 +43,7 @@ func TestVictimsInPreBind(t *testing.T) {
 		"one of a gang, one is bound": {gang: 2, waiting: []string{"victim-0"}, wantDeleted: []string{"victim-1"}},
 	}
 	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
+		each(t, name, c.gang > 0, func(e *env) {
 			size := int64(max(c.gang, 1))
 			e.addNodes("a", 1, 2*size)
 			e.addStorageClass()
@@ -61,7 +59,7 @@ func TestVictimsInPreBind(t *testing.T) {
 			e.waitPreBind(c.waiting...)
 			for _, pod := range c.wantDeleted {
 				e.Eventually(pod+" runs", func(ctx context.Context) string {
-					if phase := e.pod(ctx, pod).Status.Phase; phase != corev1.PodRunning {
+					if phase := e.Find(ctx, pod).Status.Phase; phase != corev1.PodRunning {
 						return "it is " + string(phase)
 					}
 					return ""
@@ -76,12 +74,12 @@ func TestVictimsInPreBind(t *testing.T) {
 			for _, pod := range c.waiting {
 				e.waitEvent(pod, "Preempted", "urgent", turnedBack)
 			}
-			e.never("who waited is not deleted", func(ctx context.Context) string {
+			e.Never("who waited is not deleted", func(ctx context.Context) string {
 				if got := e.deleted(); !slices.Equal(got, c.wantDeleted) {
 					return fmt.Sprintf("%v were, want %v", got, c.wantDeleted)
 				}
 				for _, name := range c.waiting {
-					if pod := e.pod(ctx, name); pod == nil || pod.UID != uids[name] || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+					if pod := e.Find(ctx, name); pod == nil || pod.UID != uids[name] || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 						return name + " is not what it was"
 					}
 				}
@@ -103,37 +101,28 @@ func TestVictimsInPreBind(t *testing.T) {
 // addStorageClass makes a class whose volumes nobody provides but the test.
 func (e *env) addStorageClass() {
 	e.Helper()
-	classes := e.Kube.StorageV1().StorageClasses()
 	class := &storagev1.StorageClass{
-		ObjectMeta:        metav1.ObjectMeta{Name: e.ns},
+		ObjectMeta:        metav1.ObjectMeta{Name: e.Namespace},
 		Provisioner:       "test.reprieve.dev/nobody",
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 	}
-	if _, err := classes.Create(e.Context(), class, metav1.CreateOptions{}); err != nil {
-		e.Fatal(err)
-	}
-	e.Cleanup(func() {
-		if err := classes.Delete(context.WithoutCancel(e.Context()), e.ns, metav1.DeleteOptions{}); err != nil {
-			e.Error(err)
-		}
-	})
+	e.Create(class)
+	e.deleteInTheEnd(class)
 }
 
 func (e *env) createClaim(name string) {
 	e.Helper()
 	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: name},
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: ptr.To(e.ns),
+			StorageClassName: ptr.To(e.Namespace),
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceStorage: resource.MustParse("1Gi"),
 			}},
 		},
 	}
-	if _, err := e.Kube.CoreV1().PersistentVolumeClaims(e.ns).Create(e.Context(), claim, metav1.CreateOptions{}); err != nil {
-		e.Fatal(err)
-	}
+	e.Create(claim)
 }
 
 // useClaim gives a pod the claim of its own name.
@@ -148,7 +137,7 @@ func (e *env) waitPreBind(claims ...string) {
 	e.Helper()
 	for _, name := range claims {
 		e.Eventually("a volume is asked for "+name, func(ctx context.Context) string {
-			claim, err := e.Kube.CoreV1().PersistentVolumeClaims(e.ns).Get(ctx, name, metav1.GetOptions{})
+			claim, err := e.Kube.CoreV1().PersistentVolumeClaims(e.Namespace).Get(ctx, name, metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
 			}
@@ -163,24 +152,25 @@ func (e *env) waitPreBind(claims ...string) {
 // provide makes the volume for a claim.
 func (e *env) provide(claim string) {
 	e.Helper()
-	volumes := e.Kube.CoreV1().PersistentVolumes()
-	name := e.ns + "-" + claim
 	volume := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: e.Namespace + "-" + claim},
 		Spec: corev1.PersistentVolumeSpec{
-			StorageClassName:              e.ns,
+			StorageClassName:              e.Namespace,
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			ClaimRef:                      &corev1.ObjectReference{Namespace: e.ns, Name: claim},
+			ClaimRef:                      &corev1.ObjectReference{Namespace: e.Namespace, Name: claim},
 			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		},
 	}
-	if _, err := volumes.Create(e.Context(), volume, metav1.CreateOptions{}); err != nil {
-		e.Fatal(err)
-	}
+	e.Create(volume)
+	e.deleteInTheEnd(volume)
+}
+
+// deleteInTheEnd is for what is in no namespace.
+func (e *env) deleteInTheEnd(o client.Object) {
 	e.Cleanup(func() {
-		if err := volumes.Delete(context.WithoutCancel(e.Context()), name, metav1.DeleteOptions{}); err != nil {
+		if err := e.Objects.Delete(context.WithoutCancel(e.Context()), o); err != nil {
 			e.Error(err)
 		}
 	})
@@ -199,9 +189,13 @@ const heldResource = "test.reprieve.dev/held"
 
 // gate is an extender that lets every pod have every node, when the test says so.
 type gate struct {
-	once         sync.Once
-	asked, leave chan struct{}
+	askedOnce, leaveOnce sync.Once
+	asked, leave         chan struct{}
 }
+
+func newGate() *gate { return &gate{asked: make(chan struct{}), leave: make(chan struct{})} }
+
+func (g *gate) open() { g.leaveOnce.Do(func() { close(g.leave) }) }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var args extenderv1.ExtenderArgs
@@ -209,35 +203,48 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	g.once.Do(func() { close(g.asked) })
+	g.askedOnce.Do(func() { close(g.asked) })
 	<-g.leave
 	_ = json.NewEncoder(w).Encode(extenderv1.ExtenderFilterResult{NodeNames: args.NodeNames, Nodes: args.Nodes})
 }
 
 // TestVictimsAtPermit: a gang whose first member waits there for the second is turned back whole, and none of it is
 // deleted. An extender keeps the first one in its cycle until the preemptor is next in the queue.
+//
+//nolint:tparallel // There is one extender, and one scheduler that asks it.
 func TestVictimsAtPermit(t *testing.T) {
 	t.Parallel()
-	g := &gate{asked: make(chan struct{}), leave: make(chan struct{})}
-	server := httptest.NewServer(g)
+	var now atomic.Pointer[gate]
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { now.Load().ServeHTTP(w, r) }))
 	t.Cleanup(server.Close)
-	leave := sync.OnceFunc(func() { close(g.leave) })
-	t.Cleanup(leave)
-	config := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(config, []byte(schedulerConfig(`extenders:
-- urlPrefix: `+server.URL+`
+	config, err := schedulerConfig(`extenders:
+- urlPrefix: ` + server.URL + `
   filterVerb: filter
   nodeCacheCapable: true
   httpTimeout: 2m
-  managedResources: [{name: `+heldResource+`, ignoredByScheduler: true}]
-`)), 0o600); err != nil {
+  managedResources: [{name: ` + heldResource + `, ignoredByScheduler: true}]
+`).Write(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
-	s := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Config: config, Args: schedulerArgs()}})
-	if err := createPriorityClasses(t.Context(), s.Run.RESTConfig()); err != nil {
-		t.Fatal(err)
+	s := stage.New(t, playground.Options{
+		Scheduler: playground.SchedulerOptions{Config: config, Args: stage.SchedulerArgs()}, NativeWorkloadAPI: true,
+	})
+	s.CreateClasses(priorityClasses)
+	for _, api := range stage.GroupAPIs() {
+		g := newGate()
+		now.Store(g)
+		t.Run(api.Name, func(t *testing.T) {
+			e := &env{Stage: s.In(t)}
+			e.Groups = api
+			t.Cleanup(g.open)
+			e.turnBackAtPermit(g)
+		})
 	}
-	e := newEnvOn(s)
+}
+
+func (e *env) turnBackAtPermit(g *gate) {
+	e.Helper()
 	e.addNodes("a", 1, 4)
 	victim := unitSpec{name: "victim", cpus: 2, priority: "low", gang: 2, change: func(pod *corev1.Pod) {
 		pod.Spec.Containers[0].Resources.Requests[heldResource] = resource.MustParse("1")
@@ -246,8 +253,8 @@ func TestVictimsAtPermit(t *testing.T) {
 	e.create(victim)
 	select {
 	case <-g.asked:
-	case <-t.Context().Done():
-		t.Fatal("The extender is not asked")
+	case <-time.After(stage.Patience):
+		e.Fatal("The extender is not asked")
 	}
 	uids := e.uids("victim")
 	urgent := unitSpec{name: "urgent", cpus: 4, priority: "mid"}
@@ -255,15 +262,15 @@ func TestVictimsAtPermit(t *testing.T) {
 	e.create(urgent)
 	e.Eventually("the preemptor is in the queue", func(context.Context) string {
 		if now := e.activePods(); now != active+1 {
-			return fmt.Sprintf("%d pods are, %d were", now, active)
+			return fmt.Sprintf("%v pods are, %v were", now, active)
 		}
 		return ""
 	})
-	leave()
+	g.open()
 	e.waitRunning(urgent)
 	e.Eventually("one of them is told", func(ctx context.Context) string {
 		for _, name := range victim.names() {
-			for _, ev := range e.eventsOf(ctx, name, "Preempted") {
+			for _, ev := range e.EventsOf(ctx, name, "Preempted") {
 				if strings.Contains(ev.Message, turnedBack) {
 					return ""
 				}
@@ -271,9 +278,9 @@ func TestVictimsAtPermit(t *testing.T) {
 		}
 		return "none is"
 	})
-	e.never("both are pending", func(ctx context.Context) string {
+	e.Never("both are pending", func(ctx context.Context) string {
 		for _, name := range victim.names() {
-			if pod := e.pod(ctx, name); pod == nil || pod.UID != uids[name] || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+			if pod := e.Find(ctx, name); pod == nil || pod.UID != uids[name] || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 				return name + " is not what it was"
 			}
 		}
@@ -284,27 +291,7 @@ func TestVictimsAtPermit(t *testing.T) {
 }
 
 // activePods reads how many pods the scheduler has in its active queue.
-func (e *env) activePods() int {
+func (e *env) activePods() float64 {
 	e.Helper()
-	config := e.Run.RESTConfig()
-	config.Host = e.Run.Component(playground.Scheduler).URL()
-	scheduler, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		e.Fatal(err)
-	}
-	raw, err := scheduler.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(e.Context())
-	if err != nil {
-		e.Fatalf("read the scheduler's metrics: %v", err)
-	}
-	for line := range strings.Lines(string(raw)) {
-		if rest, ok := strings.CutPrefix(line, `scheduler_pending_pods{queue="active"} `); ok {
-			var n int
-			if _, err := fmt.Sscan(rest, &n); err != nil {
-				e.Fatalf("metric %q: %v", line, err)
-			}
-			return n
-		}
-	}
-	e.Fatal("The scheduler does not say how many pods are in its active queue")
-	return 0
+	return e.Metrics(e.Run.Component(playground.Scheduler)).Sum("scheduler_pending_pods", `queue="active"`)
 }

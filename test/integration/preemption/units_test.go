@@ -7,14 +7,11 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // unitSpec is a pod, or a gang of pods that are alike.
@@ -58,21 +55,9 @@ func namesOf(units ...unitSpec) []string {
 }
 
 func (e *env) build(u unitSpec, i int) *corev1.Pod {
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: u.names()[i], Labels: map[string]string{"unit": u.name}},
-		Spec: corev1.PodSpec{
-			SchedulerName:                 profile,
-			PriorityClassName:             u.priority,
-			TerminationGracePeriodSeconds: ptr.To(u.grace),
-			NodeSelector:                  map[string]string{ownerLabel: e.ns},
-			Containers: []corev1.Container{{
-				Name: "main", Image: "registry.example/main:1",
-				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-					corev1.ResourceCPU: *resource.NewQuantity(u.cpus, resource.DecimalSI),
-				}},
-			}},
-		},
-	}
+	pod := stage.NewPod(e.Namespace, u.names()[i], u.priority, u.cpus)
+	pod.Labels["unit"] = u.name
+	pod.Spec.TerminationGracePeriodSeconds = &u.grace
 	if u.zone != "" {
 		pod.Spec.NodeSelector[zoneLabel] = u.zone
 	}
@@ -80,10 +65,10 @@ func (e *env) build(u unitSpec, i int) *corev1.Pod {
 		pod.Spec.NodeSelector[corev1.LabelHostname] = e.nodeName(u.zone, i)
 	}
 	if u.gang > 0 {
-		pod.Labels[v1alpha1.LabelPodGroup] = u.name
+		e.Groups.Join(pod, u.name)
 	}
 	if u.held {
-		pod.Finalizers = []string{finalizer}
+		stage.Hold(pod)
 	}
 	if u.change != nil {
 		u.change(pod)
@@ -96,18 +81,10 @@ func (e *env) create(units ...unitSpec) {
 	e.Helper()
 	for _, u := range units {
 		if u.gang > 0 {
-			pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: u.name}}
-			pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(u.gang - u.surplus)}}
-			pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup)
-			pg.Spec.PriorityClassName = &u.priority
-			if err := e.objects.Create(e.Context(), pg); err != nil {
-				e.Fatalf("create PodGroup %s: %v", u.name, err)
-			}
+			e.CreateGroup(stage.Group{Name: u.name, MinCount: int32(u.gang - u.surplus), Whole: true, Priority: u.priority})
 		}
-		for i, name := range u.names() {
-			if _, err := e.Kube.CoreV1().Pods(e.ns).Create(e.Context(), e.build(u, i), metav1.CreateOptions{}); err != nil {
-				e.Fatalf("create pod %s: %v", name, err)
-			}
+		for i := range u.names() {
+			e.Create(e.build(u, i))
 		}
 	}
 }
@@ -163,7 +140,7 @@ func (e *env) deleted() []string {
 
 // deletes are the scheduler's requests to delete pods, or one of them.
 func (e *env) deletes(pod string) turnstile.Request {
-	return turnstile.Request{Verb: "delete", Resource: "pods", Namespace: e.ns, Name: pod}
+	return turnstile.Request{Verb: "delete", Resource: "pods", Namespace: e.Namespace, Name: pod}
 }
 
 // waitDeletes waits until the scheduler has asked to delete exactly these pods.
@@ -193,22 +170,12 @@ func (e *env) waitRefused(u unitSpec) {
 	})
 }
 
-// letGo takes the finalizers off a pod.
-func (e *env) letGo(ctx context.Context, name string) {
-	e.Helper()
-	_, err := e.Kube.CoreV1().Pods(e.ns).Patch(ctx, name, types.MergePatchType,
-		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		e.Errorf("take the finalizers off pod %s: %v", name, err)
-	}
-}
-
 // remove deletes the pods of a unit at once.
 func (e *env) remove(u unitSpec) {
 	e.Helper()
 	for _, name := range u.names() {
 		now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
-		if err := e.Kube.CoreV1().Pods(e.ns).Delete(e.Context(), name, now); err != nil {
+		if err := e.Kube.CoreV1().Pods(e.Namespace).Delete(e.Context(), name, now); err != nil {
 			e.Fatalf("delete pod %s: %v", name, err)
 		}
 	}

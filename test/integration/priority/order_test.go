@@ -6,12 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // testQueueOrder has pods that preempt nobody come to the queue all at once, so that who gets the one place is
 // whose turn is first.
 func testQueueOrder(e *env) {
-	e.create(class("order-low", 10, never), class("order-mid", 50, never), class("order-high", 100, never))
+	e.Create(stage.NewClass("order-low", 10, stage.Never), stage.NewClass("order-mid", 50, stage.Never), stage.NewClass("order-high", 100, stage.Never))
 	cases := []struct {
 		node string
 		// first and second compete for the node. The second has been there for longer.
@@ -23,29 +24,29 @@ func testQueueOrder(e *env) {
 		{"gang-below-its-pods", e.pod("d-first", "mid", "order-low", ""), e.pod("d-second", "low-gang", "order-high", "")},
 		{"pods-alone", e.pod("e-first", "", "order-high", ""), e.pod("e-second", "", "order-mid", "")},
 	}
-	e.create(e.group("high", basic("order-high")), e.group("mid", basic("order-mid")), e.group("low", basic("order-low")),
+	e.Create(e.group("high", basic("order-high")), e.group("mid", basic("order-mid")), e.group("low", basic("order-low")),
 		e.group("high-gang", gangOf(1, "order-high")), e.group("low-gang", gangOf(1, "order-low")))
 	e.waitResolved("high", 100, corev1.PreemptNever)
 	e.waitResolved("mid", 50, corev1.PreemptNever)
 	e.waitResolved("low", 10, corev1.PreemptNever)
 	e.waitResolved("high-gang", 100, corev1.PreemptNever)
 	e.waitResolved("low-gang", 10, corev1.PreemptNever)
-	scheduler := e.run.Component(playground.Scheduler)
+	scheduler := e.Run.Component(playground.Scheduler)
 	if err := scheduler.Kill(syscall.SIGTERM); err != nil {
-		e.t.Fatal(err)
+		e.Fatal(err)
 	}
 	var winners, losers []string
 	for _, c := range cases {
-		e.addNode(c.node, 1)
+		e.AddNodes(1, c.node)
 		for _, pod := range []*corev1.Pod{c.second, c.first} {
-			pod.Spec.NodeSelector[corev1.LabelHostname] = c.node
-			e.create(pod)
+			pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(c.node)
+			e.Create(pod)
 		}
 		winners, losers = append(winners, c.first.Name), append(losers, c.second.Name)
 	}
 	// It has all of them in its queue before it takes the first out.
-	if err := scheduler.Start(e.t.Context()); err != nil {
-		e.t.Fatal(err)
+	if err := scheduler.Start(e.Context()); err != nil {
+		e.Fatal(err)
 	}
 	e.waitBound(winners...)
 	e.stayUnbound(losers...)

@@ -9,12 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // TestPriorities runs all that need one cluster. Each has a namespace, nodes and classes of its own.
 func TestPriorities(t *testing.T) {
-	e := start(t)
-	e.create(class("low", 10), class("mid", 50), class("high", 100), class("patient", 100, never))
+	e := &env{stage.New(t, playground.Options{})}
+	e.Create(stage.NewClass("low", 10), stage.NewClass("mid", 50), stage.NewClass("high", 100), stage.NewClass("patient", 100, stage.Never))
 	t.Run("side by side", func(t *testing.T) {
 		for name, test := range map[string]func(*env){
 			"named-class":     testNamedClass,
@@ -28,19 +30,19 @@ func TestPriorities(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				test(e.in(t, name))
+				test(e.in(t))
 			})
 		}
 	})
 	// It changes what all groups without a class get.
-	t.Run("global default", func(t *testing.T) { testGlobalDefault(e.in(t, "global-default")) })
+	t.Run("global default", func(t *testing.T) { testGlobalDefault(e.in(t)) })
 
 	// It kills the scheduler.
-	t.Run("queue order", func(t *testing.T) { testQueueOrder(e.in(t, "queue-order")) })
+	t.Run("queue order", func(t *testing.T) { testQueueOrder(e.in(t)) })
 }
 
 func testNamedClass(e *env) {
-	e.create(
+	e.Create(
 		e.group("of-a-class", gangOf(1, "high")),
 		e.group("patient", basic("patient")),
 		e.group("node-critical", gangOf(1, "system-node-critical")),
@@ -58,34 +60,34 @@ func testNamedClass(e *env) {
 }
 
 func testClassThatComesLate(e *env) {
-	e.addNode("late-class", 4)
-	e.create(
+	e.AddNodes(4, "late-class")
+	e.Create(
 		e.group("g", gangOf(2, "late")), e.pod("g-0", "g", "low", "late-class"), e.pod("g-1", "g", "low", "late-class"),
 		e.workload(map[string]v1alpha1.PodGroupPolicy{"here": basic("low"), "late": gangOf(1, "late")}),
 		e.made("m", "late", v1alpha1.PodGroupPolicy{}), e.pod("m-0", "m", "low", "late-class"),
 	)
 	for _, name := range []string{"g", "m"} {
-		e.waitCondition(name, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
-		e.waitEvent("PodGroup", name, v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
-		e.waitEvent("Pod", name+"-0", "FailedScheduling", v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
+		e.WaitCondition(name, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
+		e.WaitEvent("PodGroup/"+name, v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
+		e.WaitEvent("Pod/"+name+"-0", "FailedScheduling", v1alpha1.ReasonPriorityClassNotFound, `PriorityClass "late"`)
 	}
-	e.waitEvent("Workload", "w", v1alpha1.ReasonPriorityClassNotFound, "template late", `PriorityClass "late"`)
+	e.WaitEvent("Workload/w", v1alpha1.ReasonPriorityClassNotFound, "template late", `PriorityClass "late"`)
 	// One class that is missing is no reason to leave the other templates.
 	e.waitTemplate("here", 10, corev1.PreemptLowerPriority)
 	e.stayUnbound("g-0", "g-1", "m-0")
-	e.create(class("late", 42))
+	e.Create(stage.NewClass("late", 42))
 	e.waitBound("g-0", "g-1", "m-0")
 	e.waitResolved("g", 42, corev1.PreemptLowerPriority)
 	e.waitResolved("m", 42, corev1.PreemptLowerPriority)
 	e.waitTemplate("late", 42, corev1.PreemptLowerPriority)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
 // testClassThatGoes has a class replaced by another of the same name, which is what changing its value takes.
 func testClassThatGoes(e *env) {
-	e.addNode("class-that-goes", 2)
-	was := class("passing", 60, never)
-	e.create(was,
+	e.AddNodes(2, "class-that-goes")
+	was := stage.NewClass("passing", 60, stage.Never)
+	e.Create(was,
 		e.group("g", gangOf(2, "passing")),
 		e.workload(map[string]v1alpha1.PodGroupPolicy{"t": gangOf(2, "passing")}),
 		e.pod("victim-0", "", "mid", "class-that-goes"), e.pod("victim-1", "", "mid", "class-that-goes"),
@@ -94,9 +96,9 @@ func testClassThatGoes(e *env) {
 	e.waitResolved("g", 60, corev1.PreemptNever)
 	e.waitTemplate("t", 60, corev1.PreemptNever)
 	check := func(what string) {
-		e.never(what, func(ctx context.Context) string {
+		e.Never(what, func(ctx context.Context) string {
 			var pg v1alpha1.PodGroup
-			if err := e.Get(ctx, client.ObjectKey{Namespace: e.ns, Name: "g"}, &pg); err != nil {
+			if err := e.Objects.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: "g"}, &pg); err != nil {
 				return err.Error()
 			}
 			return resolved(&pg.Spec.PodGroupPolicy, 60, corev1.PreemptNever)
@@ -104,65 +106,65 @@ func testClassThatGoes(e *env) {
 	}
 	e.remove(was)
 	// One that preempts nobody does not begin to because its class is gone.
-	e.create(e.pod("g-0", "g", "high", "class-that-goes"), e.pod("g-1", "g", "high", "class-that-goes"))
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "Never")
+	e.Create(e.pod("g-0", "g", "high", "class-that-goes"), e.pod("g-1", "g", "high", "class-that-goes"))
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "Never")
 	check("a deleted class changes nothing")
 	// Nor does a group that is made from the template only now.
-	e.create(e.made("late", "t", v1alpha1.PodGroupPolicy{}))
+	e.Create(e.made("late", "t", v1alpha1.PodGroupPolicy{}))
 	e.waitResolved("late", 60, corev1.PreemptNever)
-	e.create(class("passing", 1000))
+	e.Create(stage.NewClass("passing", 1000))
 	check("nor does another class of its name")
-	e.create(e.made("later", "t", v1alpha1.PodGroupPolicy{}))
+	e.Create(e.made("later", "t", v1alpha1.PodGroupPolicy{}))
 	e.waitResolved("later", 60, corev1.PreemptNever)
 	e.waitTemplate("t", 60, corev1.PreemptNever)
 	e.waitBound("victim-0", "victim-1")
 	// Priorities are none the worse for it: a group of that name takes what is there now.
-	e.create(e.group("new", gangOf(2, "passing")))
+	e.Create(e.group("new", gangOf(2, "passing")))
 	e.waitResolved("new", 1000, corev1.PreemptLowerPriority)
 }
 
 // testNever has a patient group wait, while one of the same priority that is not takes the room. The pods' own
 // policy is the other way about, and counts for nothing.
 func testNever(e *env) {
-	e.addNode("never-a", 1)
-	e.addNode("never-b", 1)
-	e.create(e.pod("victim-a", "", "low", "never-a"), e.pod("victim-b", "", "low", "never-b"))
+	e.AddNodes(1, "never-a")
+	e.AddNodes(1, "never-b")
+	e.Create(e.pod("victim-a", "", "low", "never-a"), e.pod("victim-b", "", "low", "never-b"))
 	e.waitBound("victim-a", "victim-b")
-	e.create(
+	e.Create(
 		e.group("patient", gangOf(1, "patient")), e.pod("patient-0", "patient", "high", "never-a"),
 		e.group("eager", gangOf(1, "high")), e.pod("eager-0", "eager", "patient", "never-b"),
 	)
 	e.waitBound("eager-0")
-	e.waitCondition("patient", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "Never")
+	e.WaitCondition("patient", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, "Never")
 	e.stayUnbound("patient-0")
-	if e.nodeOf(e.t.Context(), "victim-a") == "" {
-		e.t.Error("The victim of the patient group is gone")
+	if e.nodeOf(e.Context(), "victim-a") == "" {
+		e.Error("The victim of the patient group is gone")
 	}
 }
 
 func testMismatch(e *env) {
-	e.addNode("mismatch", 4)
-	e.create(e.group("g", gangOf(1, "high")), e.pod("alike", "g", "high", "mismatch"), e.pod("odd", "g", "low", "mismatch"), e.pod("other", "g", "mid", "mismatch"))
+	e.AddNodes(4, "mismatch")
+	e.Create(e.group("g", gangOf(1, "high")), e.pod("alike", "g", "high", "mismatch"), e.pod("odd", "g", "low", "mismatch"), e.pod("other", "g", "mid", "mismatch"))
 	e.waitBound("alike", "odd", "other")
-	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue, v1alpha1.ReasonPodsNotMatchingPriority, "pod odd", "100")
+	e.WaitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue, v1alpha1.ReasonPodsNotMatchingPriority, "pod odd", "100")
 	e.remove(e.pod("odd", "", "", ""))
-	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue, v1alpha1.ReasonPodsNotMatchingPriority, "pod other", "100")
+	e.WaitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue, v1alpha1.ReasonPodsNotMatchingPriority, "pod other", "100")
 	e.remove(e.pod("other", "", "", ""))
-	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionFalse, v1alpha1.ReasonPodsMatchingPriority)
+	e.WaitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionFalse, v1alpha1.ReasonPodsMatchingPriority)
 }
 
 func testGlobalDefault(e *env) {
-	e.addNode("global-default", 1)
-	e.create(e.group("before", gangOf(1, "")))
+	e.AddNodes(1, "global-default")
+	e.Create(e.group("before", gangOf(1, "")))
 	e.waitResolved("before", 0, corev1.PreemptLowerPriority)
-	e.create(class("default", 33, byDefault, never))
+	e.Create(stage.NewClass("default", 33, byDefault, stage.Never))
 	// Reprieve follows classes by a watch.
-	e.eventually("the default is known", func(context.Context) string {
+	e.Eventually("the default is known", func(context.Context) string {
 		pg := e.group("", gangOf(1, ""))
 		pg.GenerateName = "probe-"
-		e.create(pg)
-		e.eventually("the probe is filled in", func(ctx context.Context) string {
-			if err := e.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
+		e.Create(pg)
+		e.Eventually("the probe is filled in", func(ctx context.Context) string {
+			if err := e.Objects.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
 				return err.Error()
 			}
 			if pg.Spec.Priority == nil {
@@ -172,7 +174,7 @@ func testGlobalDefault(e *env) {
 		})
 		return resolved(&pg.Spec.PodGroupPolicy, 33, corev1.PreemptNever)
 	})
-	e.create(e.workload(map[string]v1alpha1.PodGroupPolicy{"t": gangOf(1, "")}), e.made("made", "t", v1alpha1.PodGroupPolicy{}))
+	e.Create(e.workload(map[string]v1alpha1.PodGroupPolicy{"t": gangOf(1, "")}), e.made("made", "t", v1alpha1.PodGroupPolicy{}))
 	e.waitTemplate("t", 33, corev1.PreemptNever)
 	e.waitResolved("made", 33, corev1.PreemptNever)
 	e.waitResolved("before", 0, corev1.PreemptLowerPriority)

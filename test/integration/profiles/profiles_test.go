@@ -3,8 +3,6 @@ package profiles
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -12,8 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
@@ -21,32 +17,15 @@ import (
 
 // profileOf is one profile of a configuration, with arguments of Reprieve and of NodeResourcesFit.
 func profileOf(name, args, fit string) string {
-	return fmt.Sprintf(`- schedulerName: %s
-  plugins:
-    multiPoint:
-      enabled: [{name: Reprieve}]
-      disabled: [{name: DefaultPreemption}]
-    queueSort:
-      enabled: [{name: ReprievePrioritySort}]
-      disabled: [{name: PrioritySort}]
-    preFilter:
-      enabled: [{name: Reprieve}]
-  pluginConfig:
-  - {name: Reprieve, args: %s}
-  - {name: NodeResourcesFit, args: {scoringStrategy: {type: %s}}}
-`, name, args, fit)
+	return stage.ProfileConfig(name, "{name: Reprieve, args: "+args+"}",
+		"{name: NodeResourcesFit, args: {scoringStrategy: {type: "+fit+"}}}")
 }
 
 // configOf writes a configuration of profiles.
 func configOf(t *testing.T, profiles ...string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "scheduler.yaml")
-	text := `apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: false}
-profiles:
-` + strings.Join(profiles, "")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	file, err := stage.Config{Profiles: profiles}.Write(t.TempDir())
+	if err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -62,16 +41,7 @@ func start(t *testing.T, config string, nodes int) *stage.Stage {
 		}}},
 		Scheduler: playground.SchedulerOptions{Config: config},
 	})
-	s.ApplyText(`apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: low}
-value: 100
----
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: high}
-value: 1000
-`)
+	s.CreateClasses(map[string]int32{"low": 100, "high": 1000})
 	return s
 }
 
@@ -142,25 +112,30 @@ func TestProfilesShareTheCluster(t *testing.T) {
 	s.ApplyText(podOf("urgent", "pack", "high", "", 8) + podOf("nameless", "", "high", "", 8))
 	s.Runs("urgent", 1)
 	s.Runs("nameless", 1)
+	profile := map[string]string{"urgent": "pack", "nameless": "default-scheduler"}
 	takers := map[string]bool{}
 	for _, e := range events(s, "Preempted") {
-		if e.Regarding.Namespace == "default" {
-			takers[e.Related.Name] = true
+		if e.Related == nil {
+			continue
+		}
+		takers[e.Related.Name] = true
+		if got, want := e.ReportingController, profile[e.Related.Name]; got != want {
+			t.Errorf("%s, preempted by %s, is reported under %q, want the preemptor's profile, %q", e.InvolvedObject.Name, e.Related.Name, got, want)
 		}
 	}
 	if !takers["urgent"] || !takers["nameless"] {
 		t.Errorf("preempted by %v, want both preemptors", takers)
 	}
 	for _, e := range events(s, "Scheduled") {
-		want := map[byte]string{'p': "pack", 's': "spread", 'u': "pack", 'n': "default-scheduler"}[e.Regarding.Name[0]]
+		want := map[byte]string{'p': "pack", 's': "spread", 'u': "pack", 'n': "default-scheduler"}[e.InvolvedObject.Name[0]]
 		if got := e.ReportingController; got != want {
-			t.Errorf("%s is reported under %q, want its profile, %q", e.Regarding.Name, got, want)
+			t.Errorf("%s is reported under %q, want its profile, %q", e.InvolvedObject.Name, got, want)
 		}
 	}
-	metrics := scrape(s)
+	metrics := s.Metrics(s.Run.Component(playground.Scheduler))
 	for _, profile := range []string{"pack", "default-scheduler"} {
-		if want := `reprieve_preemption_attempts_total{preemptor="pod",profile="` + profile + `",result="preempts"}`; !strings.Contains(metrics, want) {
-			t.Errorf("/metrics lacks %s", want)
+		if metrics.Sum("reprieve_preemption_attempts_total", `preemptor="pod"`, `profile="`+profile+`"`, `result="preempts"`) == 0 {
+			t.Errorf("/metrics has no preemptions of profile %s", profile)
 		}
 	}
 }
@@ -176,52 +151,17 @@ func bound(pods []corev1.Pod) int {
 	return n
 }
 
-// event is what the tests read of an event.
-type event struct {
-	Regarding, Related  corev1.ObjectReference
-	ReportingController string
-}
-
-func events(s *stage.Stage, reason string) []event {
+// events waits until there are events of a reason, and returns them.
+func events(s *stage.Stage, reason string) []corev1.Event {
 	s.Helper()
-	var out []event
+	var out []corev1.Event
 	s.Eventually("there are events "+reason, func(ctx context.Context) string {
-		list, err := s.Kube.EventsV1().Events("default").List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		out = nil
-		for i := range list.Items {
-			if e := &list.Items[i]; e.Reason == reason {
-				found := event{Regarding: e.Regarding, ReportingController: e.ReportingController}
-				if e.Related != nil {
-					found.Related = *e.Related
-				}
-				out = append(out, found)
-			}
-		}
-		if len(out) == 0 {
+		if out = s.EventsOf(ctx, "", reason); len(out) == 0 {
 			return "none"
 		}
 		return ""
 	})
 	return out
-}
-
-// scrape reads the scheduler's metrics.
-func scrape(s *stage.Stage) string {
-	s.Helper()
-	config := s.Run.RESTConfig()
-	config.Host = s.Run.Component(playground.Scheduler).URL()
-	scheduler, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		s.Fatal(err)
-	}
-	raw, err := scheduler.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
-	if err != nil {
-		s.Fatalf("read the scheduler's metrics: %v", err)
-	}
-	return string(raw)
 }
 
 // replace ends one scheduler and runs another one, with another configuration.
@@ -275,7 +215,7 @@ func TestSwitchingBackAndForth(t *testing.T) {
 	}
 	whole := false
 	for _, e := range events(s, "Preempted") {
-		whole = whole || e.Regarding.Kind == "PodGroup" && e.Regarding.Name == "training"
+		whole = whole || e.InvolvedObject.Kind == "PodGroup" && e.InvolvedObject.Name == "training"
 	}
 	if !whole {
 		t.Error("no event says that training was preempted as a PodGroup")

@@ -11,20 +11,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 func TestSurplusIsPlacedWhenRoomAppears(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*env){
-		"a node is added": func(e *env) { e.addNodes(4, "b") },
+		"a node is added": func(e *env) { e.AddNodes(4, "b") },
 		"a pod finishes":  func(e *env) { e.remove("filler") },
 	}
 	each(t, cases, func(e *env, makeRoom func(*env)) {
-		e.addNodes(6, "a")
+		e.AddNodes(6, "a")
 		e.createRunning(podSpec{name: "filler", cpus: 2, priority: "low"})
-		e.gang(groupSpec{name: "g", minCount: 2}, 3, podSpec{cpus: 2})
+		e.gang(stage.Group{Name: "g", MinCount: 2}, 3, podSpec{cpus: 2})
 		e.waitBound("g", 2)
-		e.never("the surplus waits", func(ctx context.Context) string {
+		e.Never("the surplus waits", func(ctx context.Context) string {
 			if n := e.bound(ctx, "g"); n != 2 {
 				return fmt.Sprintf("%d are bound", n)
 			}
@@ -46,39 +47,39 @@ func TestTwoGangsThatFitOnlyOneAtATime(t *testing.T) {
 	}
 	each(t, cases, func(e *env, c struct{ members, cpus int64 }) {
 		// Room for one gang and half of another.
-		e.addNodes(c.cpus, nodeNames(int(c.members+c.members/2))...)
+		e.AddNodes(c.cpus, nodeNames(int(c.members+c.members/2))...)
 		var pods sync.WaitGroup
 		for _, g := range []string{"x", "y"} {
-			e.createGroup(groupSpec{name: g, minCount: int32(c.members)})
+			e.CreateGroup(stage.Group{Name: g, MinCount: int32(c.members)})
 		}
 		for _, g := range []string{"x", "y"} {
 			for _, s := range (podSpec{name: g, group: g, cpus: c.cpus}).times(int(c.members)) {
 				pods.Go(func() {
-					if _, err := e.kube.CoreV1().Pods(e.ns).Create(e.t.Context(), s.build(e), metav1.CreateOptions{}); err != nil {
-						e.t.Errorf("create pod %s: %v", s.name, err)
+					if _, err := e.Kube.CoreV1().Pods(e.Namespace).Create(e.Context(), s.build(e), metav1.CreateOptions{}); err != nil {
+						e.Errorf("create pod %s: %v", s.name, err)
 					}
 				})
 			}
 		}
 		pods.Wait()
 		whole := func(ctx context.Context) (x, y int) { return e.bound(ctx, "x"), e.bound(ctx, "y") }
-		e.eventually("one gang is whole", func(ctx context.Context) string {
+		e.Eventually("one gang is whole", func(ctx context.Context) string {
 			if x, y := whole(ctx); max(x, y) != int(c.members) {
 				return fmt.Sprintf("%d and %d are bound", x, y)
 			}
 			return ""
 		})
-		e.never("the other has nothing", func(ctx context.Context) string {
+		e.Never("the other has nothing", func(ctx context.Context) string {
 			if x, y := whole(ctx); min(x, y) != 0 {
 				return fmt.Sprintf("%d and %d are bound", x, y)
 			}
 			return ""
 		})
 		winner, loser := "x", "y"
-		if x, _ := whole(e.t.Context()); x == 0 {
+		if x, _ := whole(e.Context()); x == 0 {
 			winner, loser = loser, winner
 		}
-		e.waitCondition(loser, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+		e.WaitCondition(loser, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 		for i := range c.members {
 			e.remove(fmt.Sprintf("%s-%d", winner, i))
 		}
@@ -101,12 +102,12 @@ func TestMemberIsDeletedWhileTheGangWaits(t *testing.T) {
 }
 
 func testMemberIsDeletedWhileTheGangWaits(e *env) {
-	e.addNodes(4, "a")
-	e.gang(groupSpec{name: "g", minCount: 2}, 3, podSpec{cpus: 3})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.AddNodes(4, "a")
+	e.gang(stage.Group{Name: "g", MinCount: 2}, 3, podSpec{cpus: 3})
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	// One of the three was the one that plans; whichever it is, the gang must not wait for it.
 	e.remove("g-0")
-	e.addNodes(4, "b")
+	e.AddNodes(4, "b")
 	e.waitBound("g", 2)
 	e.remove("g-1")
 	e.create(podSpec{name: "g-3", group: "g", cpus: 3})
@@ -119,17 +120,14 @@ func TestLeaderWithAFinalizerIsDeleted(t *testing.T) {
 }
 
 func testLeaderWithAFinalizerIsDeleted(e *env) {
-	t := e.t
-	e.addNodes(4, "a")
-	e.createGroup(groupSpec{name: "g", minCount: 2})
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
-	e.create(podSpec{name: "g", group: "g", cpus: 3, change: held}.times(3)...)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-	t.Cleanup(func() { e.dropFinalizers("g-0", "g-1", "g-2") })
+	e.AddNodes(4, "a")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 2})
+	e.create(podSpec{name: "g", group: "g", cpus: 3, change: stage.Hold}.times(3)...)
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	// Only the one that planned has heard from the framework itself.
 	leader := ""
-	e.eventually("the one that planned has heard of it", func(ctx context.Context) string {
-		for _, ev := range e.events(ctx) {
+	e.Eventually("the one that planned has heard of it", func(ctx context.Context) string {
+		for _, ev := range e.EventsOf(ctx, "", "") {
 			if strings.Contains(ev.Message, "nodes are available") {
 				leader = ev.InvolvedObject.Name
 				return ""
@@ -138,16 +136,8 @@ func testLeaderWithAFinalizerIsDeleted(e *env) {
 		return "nobody has"
 	})
 	e.remove(leader)
-	e.addNodes(4, "b")
+	e.AddNodes(4, "b")
 	e.waitBound("g", 2)
-}
-
-// dropFinalizers lets go of pods that a test has held.
-func (e *env) dropFinalizers(names ...string) {
-	ctx := context.WithoutCancel(e.t.Context())
-	for _, name := range names {
-		e.letGo(ctx, name)
-	}
 }
 
 func TestRecreatedMemberJoinsTheRunningGang(t *testing.T) {
@@ -156,11 +146,11 @@ func TestRecreatedMemberJoinsTheRunningGang(t *testing.T) {
 }
 
 func testRecreatedMemberJoinsTheRunningGang(e *env) {
-	e.addNodes(2, "a", "b", "c")
-	e.runningGang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 2})
+	e.AddNodes(2, "a", "b", "c")
+	e.runningGang(stage.Group{Name: "g", MinCount: 3}, 3, podSpec{cpus: 2})
 	e.remove("g-1")
-	e.eventually("the member has gone", func(ctx context.Context) string {
-		if e.pod(ctx, "g-1") != nil {
+	e.Eventually("the member has gone", func(ctx context.Context) string {
+		if e.Find(ctx, "g-1") != nil {
 			return "it is still there"
 		}
 		return ""
@@ -175,15 +165,15 @@ func TestFinishedMembersDoNotHoldUpTheOthers(t *testing.T) {
 }
 
 func testFinishedMembersDoNotHoldUpTheOthers(e *env) {
-	e.addNodes(4, "a")
-	e.createGroup(groupSpec{name: "g", minCount: 3})
+	e.AddNodes(4, "a")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 3})
 	short := func(pod *corev1.Pod) {
 		pod.Annotations = map[string]string{"playground.reprieve.dev/run-for": "1s"}
 		pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	}
 	e.create(podSpec{name: "done", group: "g", cpus: 1, change: short}.times(2)...)
 	e.create(podSpec{name: "long", group: "g", cpus: 1})
-	e.eventually("two members succeed", func(ctx context.Context) string {
+	e.Eventually("two members succeed", func(ctx context.Context) string {
 		n := 0
 		for _, pod := range e.pods(ctx, "g") {
 			if pod.Status.Phase == corev1.PodSucceeded {
@@ -206,17 +196,16 @@ func TestGangOfTwoClasses(t *testing.T) {
 }
 
 func testGangOfTwoClasses(e *env) {
-	t := e.t
-	e.addNodes(8, "big")
-	e.addNodes(2, "s1", "s2")
-	e.createGroup(groupSpec{name: "g", minCount: 4})
+	e.AddNodes(8, "big")
+	e.AddNodes(2, "s1", "s2")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 4})
 	e.create(podSpec{name: "worker", group: "g", cpus: 2}.times(3)...)
 	e.staysUnbound("g")
 	// The leader fits only where three workers would leave it no room.
 	e.create(podSpec{name: "leader", group: "g", cpus: 6})
 	e.waitBound("g", 4)
 	if got := e.nodeOf("leader"); got != "big" {
-		t.Errorf("The leader is on %s, want big", got)
+		e.Errorf("The leader is on %s, want big", got)
 	}
 }
 
@@ -226,13 +215,13 @@ func TestNodeVanishesWhileTheGangWaits(t *testing.T) {
 }
 
 func testNodeVanishesWhileTheGangWaits(e *env) {
-	e.addNodes(4, "a", "b")
-	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 3})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.AddNodes(4, "a", "b")
+	e.gang(stage.Group{Name: "g", MinCount: 3}, 3, podSpec{cpus: 3})
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	e.removeNode("b")
-	e.addNodes(4, "c")
+	e.AddNodes(4, "c")
 	e.staysUnbound("g")
-	e.addNodes(4, "d")
+	e.AddNodes(4, "d")
 	e.waitBound("g", 3)
 }
 
@@ -243,19 +232,18 @@ func TestOnePlanningPass(t *testing.T) {
 }
 
 func testOnePlanningPass(e *env) {
-	t := e.t
-	e.addNodes(4, "a")
+	e.AddNodes(4, "a")
 	const members = 12
 	before := e.attempts(countedProfile, "unschedulable")
-	e.gang(groupSpec{name: "g", minCount: members}, members, podSpec{cpus: 1, scheduler: countedProfile})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.gang(stage.Group{Name: "g", MinCount: members}, members, podSpec{cpus: 1, scheduler: countedProfile})
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	e.staysUnbound("g")
 	if n := e.attempts(countedProfile, "unschedulable") - before; n < 1 || n > 2 {
-		t.Errorf("%d attempts for a gang of %d that does not fit, want one (or two, if something changed)\n%s", n, members, e.dump())
+		e.Errorf("%d attempts for a gang of %d that does not fit, want one (or two, if something changed)", n, members)
 	}
-	e.addNodes(4, "b", "c")
+	e.AddNodes(4, "b", "c")
 	e.waitBound("g", members)
 	if n := e.attempts(countedProfile, "unschedulable") - before; n >= members {
-		t.Errorf("%d failed attempts by the time a gang of %d is placed", n, members)
+		e.Errorf("%d failed attempts by the time a gang of %d is placed", n, members)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 func TestGangIsPlacedWhole(t *testing.T) {
@@ -30,12 +31,12 @@ func TestGangIsPlacedWhole(t *testing.T) {
 		wantBound      int
 	}) {
 		for i := range c.nodes {
-			e.addNodes(4, fmt.Sprint(i))
+			e.AddNodes(4, fmt.Sprint(i))
 		}
-		e.gang(groupSpec{name: "g", minCount: c.minCount}, c.members, podSpec{cpus: 2})
+		e.gang(stage.Group{Name: "g", MinCount: c.minCount}, c.members, podSpec{cpus: 2})
 		e.waitBound("g", c.wantBound)
-		e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
-		e.never("no more than that are bound", func(ctx context.Context) string {
+		e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+		e.Never("no more than that are bound", func(ctx context.Context) string {
 			if n := e.bound(ctx, "g"); n != c.wantBound {
 				return fmt.Sprintf("%d are", n)
 			}
@@ -50,13 +51,13 @@ func TestGangThatDoesNotFitWaitsWhole(t *testing.T) {
 }
 
 func testGangThatDoesNotFitWaitsWhole(e *env) {
-	e.addNodes(4, "a", "b")
-	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 3})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.AddNodes(4, "a", "b")
+	e.gang(stage.Group{Name: "g", MinCount: 3}, 3, podSpec{cpus: 3})
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
 	for i := range 3 {
-		e.waitEvent(fmt.Sprintf("g-%d", i), "FailedScheduling", "3 cpu")
+		e.WaitEvent(fmt.Sprintf("g-%d", i), "FailedScheduling", "3 cpu")
 	}
 	e.staysUnbound("g")
-	e.addNodes(4, "c")
+	e.AddNodes(4, "c")
 	e.waitBound("g", 3)
 }

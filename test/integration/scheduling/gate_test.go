@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 func TestMembersWaitForTheirPodGroup(t *testing.T) {
@@ -19,12 +20,12 @@ func TestMembersWaitForTheirPodGroup(t *testing.T) {
 }
 
 func testMembersWaitForTheirPodGroup(e *env) {
-	e.addNodes(4, "a")
+	e.AddNodes(4, "a")
 	e.create(podSpec{name: "m", group: "late", cpus: 1}.times(2)...)
-	e.waitEvent("m-0", "FailedScheduling", "PodGroup "+e.ns+"/late does not exist")
-	e.waitEvent("m-1", "FailedScheduling", "PodGroup "+e.ns+"/late does not exist")
+	e.WaitEvent("m-0", "FailedScheduling", "PodGroup "+e.Namespace+"/late does not exist")
+	e.WaitEvent("m-1", "FailedScheduling", "PodGroup "+e.Namespace+"/late does not exist")
 	e.staysUnbound("late")
-	e.createGroup(groupSpec{name: "late", minCount: 2})
+	e.CreateGroup(stage.Group{Name: "late", MinCount: 2})
 	e.waitBound("late", 2)
 }
 
@@ -34,15 +35,15 @@ func TestTooFewMembers(t *testing.T) {
 }
 
 func testTooFewMembers(e *env) {
-	e.addNodes(8, "a")
-	e.gang(groupSpec{name: "g", minCount: 3}, 2, podSpec{cpus: 1})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+	e.AddNodes(8, "a")
+	e.gang(stage.Group{Name: "g", MinCount: 3}, 2, podSpec{cpus: 1})
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
-	e.waitEvent("g-0", "FailedScheduling", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
+	e.WaitEvent("g-0", "FailedScheduling", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
 	e.staysUnbound("g")
 	e.create(podSpec{name: "g-2", group: "g", cpus: 1})
 	e.waitBound("g", 3)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
 func TestMixedSchedulerNames(t *testing.T) {
@@ -52,18 +53,18 @@ func TestMixedSchedulerNames(t *testing.T) {
 		"another profile of the same scheduler": secondProfile,
 	}
 	each(t, cases, func(e *env, other string) {
-		e.addNodes(8, "a")
-		e.createGroup(groupSpec{name: "g", minCount: 2})
+		e.AddNodes(8, "a")
+		e.CreateGroup(stage.Group{Name: "g", MinCount: 2})
 		e.create(
 			podSpec{name: "one", group: "g", cpus: 1},
 			podSpec{name: "two", group: "g", cpus: 1, scheduler: other},
 			podSpec{name: "three", group: "g", cpus: 1},
 		)
-		phrases := []string{mainProfile, "pod one", other, "pod two"}
-		e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+		phrases := []string{stage.Profile, "pod one", other, "pod two"}
+		e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 			v1alpha1.ReasonMixedSchedulerNames, phrases...)
-		e.waitEvent("one", "FailedScheduling", phrases...)
-		e.waitEvent("two", "FailedScheduling", phrases...)
+		e.WaitEvent("one", "FailedScheduling", phrases...)
+		e.WaitEvent("two", "FailedScheduling", phrases...)
 		e.staysUnbound("g")
 		e.remove("two")
 		e.waitBound("g", 2)
@@ -76,8 +77,8 @@ func TestGangUnderTheSecondProfile(t *testing.T) {
 }
 
 func testGangUnderTheSecondProfile(e *env) {
-	e.addNodes(4, "a")
-	e.gang(groupSpec{name: "g", minCount: 3}, 3, podSpec{cpus: 1, scheduler: secondProfile})
+	e.AddNodes(4, "a")
+	e.gang(stage.Group{Name: "g", MinCount: 3}, 3, podSpec{cpus: 1, scheduler: secondProfile})
 	e.waitBound("g", 3)
 }
 
@@ -85,16 +86,16 @@ func testGangUnderTheSecondProfile(e *env) {
 // scheduling.k8s.io whose class does not exist.
 func TestPriorityClassThatComesLate(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, reprieveAPI())
-	e.addNodes(4, "a")
-	class := "late-" + e.ns
-	e.createGroup(groupSpec{name: "g", minCount: 2, priority: class})
+	e := newEnv(t, stage.ReprieveGroups())
+	e.AddNodes(4, "a")
+	class := "late-" + e.Namespace
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 2, Priority: class})
 	e.create(podSpec{name: "m", group: "g", cpus: 1}.times(2)...)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonPriorityClassNotFound, class)
-	e.waitEvent("m-0", "FailedScheduling", class)
+	e.WaitEvent("m-0", "FailedScheduling", class)
 	e.staysUnbound("g")
-	classes := e.kube.SchedulingV1().PriorityClasses()
+	classes := e.Kube.SchedulingV1().PriorityClasses()
 	_, err := classes.Create(t.Context(), &schedulingv1.PriorityClass{
 		ObjectMeta: metav1.ObjectMeta{Name: class}, Value: 42,
 	}, metav1.CreateOptions{})
@@ -107,7 +108,7 @@ func TestPriorityClassThatComesLate(t *testing.T) {
 		}
 	})
 	e.waitBound("g", 2)
-	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue,
+	e.WaitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue,
 		v1alpha1.ReasonPodsNotMatchingPriority, "m-0", "42")
 }
 
@@ -115,17 +116,17 @@ func TestPriorityClassThatComesLate(t *testing.T) {
 // and the API server admits none whose template does not exist.
 func TestTemplateThatComesLate(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, reprieveAPI())
-	e.addNodes(4, "a")
+	e := newEnv(t, stage.ReprieveGroups())
+	e.AddNodes(4, "a")
 	ref := &v1alpha1.PodGroupTemplateReference{WorkloadName: "w", PodGroupTemplateName: "workers"}
-	e.gang(groupSpec{name: "g", template: ref}, 2, podSpec{cpus: 1})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonTemplateNotFound, "template workers of Workload w")
+	e.gang(stage.Group{Name: "g", Template: ref}, 2, podSpec{cpus: 1})
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonTemplateNotFound, "template workers of Workload w")
 	e.staysUnbound("g")
-	w := &v1alpha1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: e.ns, Name: "w"}}
+	w := &v1alpha1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "w"}}
 	w.Spec.PodGroupTemplates = []v1alpha1.PodGroupTemplate{{Name: "workers", PodGroupPolicy: v1alpha1.PodGroupPolicy{
 		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 2}},
 	}}}
-	if err := e.objects.Create(t.Context(), w); err != nil {
+	if err := e.Objects.Create(t.Context(), w); err != nil {
 		t.Fatal(err)
 	}
 	e.waitBound("g", 2)
@@ -137,21 +138,20 @@ func TestSchedulingGatesHoldTheGang(t *testing.T) {
 }
 
 func testSchedulingGatesHoldTheGang(e *env) {
-	t := e.t
-	e.addNodes(4, "a")
-	e.createGroup(groupSpec{name: "g", minCount: 3})
+	e.AddNodes(4, "a")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 3})
 	gated := func(pod *corev1.Pod) {
 		pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test.reprieve.dev/wait"}}
 	}
 	e.create(podSpec{name: "gated", group: "g", cpus: 1, change: gated})
 	e.create(podSpec{name: "m", group: "g", cpus: 1}.times(2)...)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonNotEnoughMembers, "has 2", "1 more wait for a scheduling gate")
 	e.staysUnbound("g")
 	patch := []byte(`{"spec":{"schedulingGates":null}}`)
-	_, err := e.kube.CoreV1().Pods(e.ns).Patch(t.Context(), "gated", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	_, err := e.Kube.CoreV1().Pods(e.Namespace).Patch(e.Context(), "gated", types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
-		t.Fatal(err)
+		e.Fatal(err)
 	}
 	e.waitBound("g", 3)
 }
@@ -162,11 +162,11 @@ func TestBasicGroupIsPlacedOneByOne(t *testing.T) {
 }
 
 func testBasicGroupIsPlacedOneByOne(e *env) {
-	e.addNodes(4, "a")
-	e.gang(groupSpec{name: "g"}, 3, podSpec{cpus: 2})
+	e.AddNodes(4, "a")
+	e.gang(stage.Group{Name: "g"}, 3, podSpec{cpus: 2})
 	e.waitBound("g", 2)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
-	e.never("the third stays pending", func(ctx context.Context) string {
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	e.Never("the third stays pending", func(ctx context.Context) string {
 		if n := e.bound(ctx, "g"); n != 2 {
 			return fmt.Sprintf("%d are bound", n)
 		}
@@ -180,17 +180,17 @@ func TestPodGroupThatGoesWhileItsMembersWait(t *testing.T) {
 }
 
 func testPodGroupThatGoesWhileItsMembersWait(e *env) {
-	e.addNodes(4, "a")
-	e.gang(groupSpec{name: "g", minCount: 2}, 2, podSpec{cpus: 3})
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-	e.removeGroup("g")
+	e.AddNodes(4, "a")
+	e.gang(stage.Group{Name: "g", MinCount: 2}, 2, podSpec{cpus: 3})
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.RemoveGroup("g")
 	// The API server keeps a PodGroup of scheduling.k8s.io while it has members, unless somebody insists.
-	e.letGroupGo("g")
-	e.waitEvent("g-0", "FailedScheduling", "does not exist")
-	e.waitEvent("g-1", "FailedScheduling", "does not exist")
-	e.addNodes(4, "b")
+	e.LetGroupGo("g")
+	e.WaitEvent("g-0", "FailedScheduling", "does not exist")
+	e.WaitEvent("g-1", "FailedScheduling", "does not exist")
+	e.AddNodes(4, "b")
 	e.staysUnbound("g")
-	e.createGroup(groupSpec{name: "g", minCount: 2})
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 2})
 	e.waitBound("g", 2)
 }
 
@@ -201,14 +201,14 @@ func TestPodGroupThatIsHeldStillCounts(t *testing.T) {
 }
 
 func testPodGroupThatIsHeldStillCounts(e *env) {
-	e.addNodes(4, "a")
-	e.createGroup(groupSpec{name: "g", minCount: 2, finalizers: []string{finalizer}})
-	e.t.Cleanup(func() { e.letGroupGo("g") })
+	e.AddNodes(4, "a")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 2, Finalizers: []string{stage.Finalizer}})
+	e.Cleanup(func() { e.LetGroupGo("g") })
 	e.create(podSpec{name: "g", group: "g", cpus: 3}.times(2)...)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-	e.removeGroup("g")
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+	e.RemoveGroup("g")
 	e.staysUnbound("g")
-	e.addNodes(4, "b")
+	e.AddNodes(4, "b")
 	e.waitBound("g", 2)
-	e.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	e.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }

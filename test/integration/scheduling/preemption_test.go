@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // TestWhoIsTaken is the test plan of KEP-5710: gang or pod takes from groups in mode Pod or PodGroup.
@@ -33,26 +34,26 @@ func TestWhoIsTaken(t *testing.T) {
 		"mode Pod, by a big pod":   {cpus: 4, wantGone: 2},
 	}
 	each(t, cases, func(e *env, c testCase) {
-		e.addNodes(4, "a", "b")
-		e.runningGang(groupSpec{name: "victims", minCount: 4, whole: c.whole, priority: "low"}, 4, podSpec{cpus: 2})
+		e.AddNodes(4, "a", "b")
+		e.runningGang(stage.Group{Name: "victims", MinCount: 4, Whole: c.whole, Priority: "low"}, 4, podSpec{cpus: 2})
 		preemptor := "urgent"
 		if c.byGang > 0 {
-			e.gang(groupSpec{name: preemptor, minCount: int32(c.byGang), priority: "high"}, c.byGang, podSpec{cpus: c.cpus})
+			e.gang(stage.Group{Name: preemptor, MinCount: int32(c.byGang), Priority: "high"}, c.byGang, podSpec{cpus: c.cpus})
 			e.waitBound(preemptor, c.byGang)
 		} else {
 			e.create(podSpec{name: preemptor, cpus: c.cpus, priority: "high"})
 			e.waitRunning(preemptor)
 		}
-		e.never("no more than those are taken", func(ctx context.Context) string {
+		e.Never("no more than those are taken", func(ctx context.Context) string {
 			if gone := 4 - e.bound(ctx, "victims"); gone != c.wantGone {
 				return fmt.Sprintf("%d are gone, want %d", gone, c.wantGone)
 			}
 			return ""
 		})
 		if c.whole {
-			e.waitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
-		} else if got := e.condition(t.Context(), "victims", v1alpha1.ConditionDisruptionTarget); got != nil {
-			t.Errorf("A group in mode Pod has the condition %v", got)
+			e.WaitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
+		} else if got := e.Condition(e.Context(), "victims", v1alpha1.ConditionDisruptionTarget); got != nil {
+			e.Errorf("A group in mode Pod has the condition %v", got)
 		}
 	})
 }
@@ -64,38 +65,35 @@ func TestVictimsAreTold(t *testing.T) {
 }
 
 func testVictimsAreTold(e *env) {
-	t := e.t
-	e.addNodes(4, "a")
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
-	e.runningGang(groupSpec{name: "victims", minCount: 2, whole: true, priority: "low"}, 2, podSpec{cpus: 2, change: held})
-	t.Cleanup(func() { e.dropFinalizers("victims-0", "victims-1") })
-	e.gang(groupSpec{name: "urgent", minCount: 2, priority: "high"}, 2, podSpec{cpus: 1})
+	e.AddNodes(4, "a")
+	e.runningGang(stage.Group{Name: "victims", MinCount: 2, Whole: true, Priority: "low"}, 2, podSpec{cpus: 2, change: stage.Hold})
+	e.gang(stage.Group{Name: "urgent", MinCount: 2, Priority: "high"}, 2, podSpec{cpus: 1})
 
-	told := []string{"PodGroup " + e.ns + "/urgent", "priority 1000", "LowerPriority", "100"}
-	e.waitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionTrue, v1alpha1.ReasonPreemptionByScheduler, told...)
+	told := []string{"PodGroup " + e.Namespace + "/urgent", "priority 1000", "LowerPriority", "100"}
+	e.WaitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionTrue, v1alpha1.ReasonPreemptionByScheduler, told...)
 	for _, name := range []string{"victims-0", "victims-1"} {
-		e.eventually(name+" is told why it goes", func(ctx context.Context) string {
-			pod := e.pod(ctx, name)
+		e.Eventually(name+" is told why it goes", func(ctx context.Context) string {
+			pod := e.Find(ctx, name)
 			if pod == nil || pod.DeletionTimestamp == nil {
 				return "it is not going"
 			}
 			for _, c := range pod.Status.Conditions {
 				if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue &&
-					c.Reason == corev1.PodReasonPreemptionByScheduler && mentions(c.Message, told) {
+					c.Reason == corev1.PodReasonPreemptionByScheduler && stage.Mentions(c.Message, told) {
 					return ""
 				}
 			}
 			return fmt.Sprintf("its conditions are %v", pod.Status.Conditions)
 		})
-		e.waitEvent(name, "Preempted", told...)
+		e.WaitEvent(name, "Preempted", told...)
 	}
-	e.waitEvent("victims", "Preempted", told...)
-	e.waitEvent("urgent", "Preempting", e.ns+"/victims")
-	e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
+	e.WaitEvent("victims", "Preempted", told...)
+	e.WaitEvent("urgent", "Preempting", e.Namespace+"/victims")
+	e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
 	e.staysUnbound("urgent")
-	e.dropFinalizers("victims-0", "victims-1")
+	e.LetGo("victims-0", "victims-1")
 	e.waitBound("urgent", 2)
-	e.waitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
+	e.WaitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
 }
 
 // TestPodsThatAreLeavingCountAsGone: while victims hang, nobody else is taken for the same preemptor.
@@ -103,41 +101,39 @@ func TestPodsThatAreLeavingCountAsGone(t *testing.T) {
 	t.Parallel()
 	cases := map[string]func(*env){
 		"for a gang": func(e *env) {
-			e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
+			e.gang(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"}, 1, podSpec{cpus: 2})
 		},
 		"for a pod": func(e *env) { e.create(podSpec{name: "urgent-0", cpus: 2, priority: "high"}) },
 	}
 	each(t, cases, func(e *env, arrive func(*env)) {
-		e.addNodes(2, "a", "b")
-		held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
-		e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: held}.times(2)...)
-		e.t.Cleanup(func() { e.dropFinalizers("victim-0", "victim-1") })
+		e.AddNodes(2, "a", "b")
+		e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", change: stage.Hold}.times(2)...)
 		arrive(e)
 		leaving := func(ctx context.Context) []string {
 			var names []string
 			for _, name := range []string{"victim-0", "victim-1"} {
-				if pod := e.pod(ctx, name); pod != nil && pod.DeletionTimestamp != nil {
+				if pod := e.Find(ctx, name); pod != nil && pod.DeletionTimestamp != nil {
 					names = append(names, name)
 				}
 			}
 			return names
 		}
-		e.eventually("one victim is leaving", func(ctx context.Context) string {
+		e.Eventually("one victim is leaving", func(ctx context.Context) string {
 			if len(leaving(ctx)) == 0 {
 				return "none is"
 			}
 			return ""
 		})
 		// Anything that happens makes the scheduler think again.
-		e.addNodes(1, "c")
+		e.AddNodes(1, "c")
 		e.create(podSpec{name: "passer-by", cpus: 1, on: "c"})
-		e.never("no second victim is taken", func(ctx context.Context) string {
+		e.Never("no second victim is taken", func(ctx context.Context) string {
 			if names := leaving(ctx); len(names) != 1 {
 				return fmt.Sprintf("%v are leaving", names)
 			}
 			return ""
 		})
-		e.dropFinalizers(leaving(e.t.Context())...)
+		e.LetGo(leaving(e.Context())...)
 		e.waitRunning("urgent-0")
 	})
 }
@@ -149,21 +145,18 @@ func TestWaitsForPodsThatLeaveAnyway(t *testing.T) {
 }
 
 func testWaitsForPodsThatLeaveAnyway(e *env) {
-	t := e.t
-	e.addNodes(2, "a", "b")
-	held := func(pod *corev1.Pod) { pod.Finalizers = []string{finalizer} }
-	e.createRunning(podSpec{name: "leaving", cpus: 2, on: "a", change: held}, podSpec{name: "staying", cpus: 2, priority: "low", on: "b"})
-	t.Cleanup(func() { e.dropFinalizers("leaving") })
+	e.AddNodes(2, "a", "b")
+	e.createRunning(podSpec{name: "leaving", cpus: 2, on: "a", change: stage.Hold}, podSpec{name: "staying", cpus: 2, priority: "low", on: "b"})
 	e.remove("leaving")
-	e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
-	e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
-	e.never("nobody is taken", func(ctx context.Context) string {
-		if pod := e.pod(ctx, "staying"); pod == nil || pod.DeletionTimestamp != nil {
+	e.gang(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"}, 1, podSpec{cpus: 2})
+	e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonPreempting)
+	e.Never("nobody is taken", func(ctx context.Context) string {
+		if pod := e.Find(ctx, "staying"); pod == nil || pod.DeletionTimestamp != nil {
 			return "the staying pod goes"
 		}
 		return ""
 	})
-	e.dropFinalizers("leaving")
+	e.LetGo("leaving")
 	e.waitBound("urgent", 1)
 }
 
@@ -173,11 +166,11 @@ func TestGracePeriodIsHonoured(t *testing.T) {
 }
 
 func testGracePeriodIsHonoured(e *env) {
-	e.addNodes(2, "a")
+	e.AddNodes(2, "a")
 	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", grace: 3})
-	e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
-	e.eventually("the victim is leaving with its own grace period", func(ctx context.Context) string {
-		pod := e.pod(ctx, "victim")
+	e.gang(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"}, 1, podSpec{cpus: 2})
+	e.Eventually("the victim is leaving with its own grace period", func(ctx context.Context) string {
+		pod := e.Find(ctx, "victim")
 		if pod == nil {
 			return "it is gone already"
 		}
@@ -186,9 +179,9 @@ func testGracePeriodIsHonoured(e *env) {
 		}
 		return ""
 	})
-	e.never("nobody is bound while the victim runs", func(ctx context.Context) string {
+	e.Never("nobody is bound while the victim runs", func(ctx context.Context) string {
 		n := e.bound(ctx, "urgent")
-		if n > 0 && e.pod(ctx, "victim") != nil {
+		if n > 0 && e.Find(ctx, "victim") != nil {
 			return "the preemptor is bound"
 		}
 		return ""
@@ -213,11 +206,11 @@ func TestNobodyIsTaken(t *testing.T) {
 		"too big for any node":   {victim: "low", preemptor: "high", cpus: 9, members: 1},
 	}
 	each(t, cases, func(e *env, c testCase) {
-		e.addNodes(4, "a", "b")
-		e.runningGang(groupSpec{name: "victims", minCount: 4, priority: c.victim}, 4, podSpec{cpus: 2})
-		e.gang(groupSpec{name: "urgent", minCount: int32(c.members), priority: c.preemptor}, c.members, podSpec{cpus: c.cpus})
-		e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, c.reason...)
-		e.never("nobody is taken", func(ctx context.Context) string {
+		e.AddNodes(4, "a", "b")
+		e.runningGang(stage.Group{Name: "victims", MinCount: 4, Priority: c.victim}, 4, podSpec{cpus: 2})
+		e.gang(stage.Group{Name: "urgent", MinCount: int32(c.members), Priority: c.preemptor}, c.members, podSpec{cpus: c.cpus})
+		e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable, c.reason...)
+		e.Never("nobody is taken", func(ctx context.Context) string {
 			if n := e.bound(ctx, "victims"); n != 4 {
 				return fmt.Sprintf("%d of 4 victims are left", n)
 			}
@@ -234,17 +227,17 @@ func TestOwnGangIsNeverAVictim(t *testing.T) {
 }
 
 func testOwnGangIsNeverAVictim(e *env) {
-	e.addNodes(2, "a", "b")
-	e.createGroup(groupSpec{name: "g", minCount: 2, priority: "mid"})
+	e.AddNodes(2, "a", "b")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 2, Priority: "mid"})
 	e.createRunning(
 		podSpec{name: "m-0", group: "g", cpus: 2, priority: "low"},
 		podSpec{name: "m-1", group: "g", cpus: 2, priority: "low"},
 	)
 	e.create(podSpec{name: "m-2", group: "g", cpus: 2, priority: "higher"})
-	e.waitEvent("m-2", "FailedScheduling")
-	e.never("no member is taken", func(ctx context.Context) string {
+	e.WaitEvent("m-2", "FailedScheduling")
+	e.Never("no member is taken", func(ctx context.Context) string {
 		for _, name := range []string{"m-0", "m-1"} {
-			if pod := e.pod(ctx, name); pod == nil || pod.DeletionTimestamp != nil {
+			if pod := e.Find(ctx, name); pod == nil || pod.DeletionTimestamp != nil {
 				return name + " goes"
 			}
 		}
@@ -271,17 +264,17 @@ func TestPodGroupPriorityCounts(t *testing.T) {
 		"and groups of equal priority leave one another": {"mid", "low", "mid", "high", true, false},
 	}
 	each(t, cases, func(e *env, c testCase) {
-		e.addNodes(4, "a")
-		e.runningGang(groupSpec{name: "victims", minCount: 2, whole: c.whole, priority: c.victimGroup}, 2,
+		e.AddNodes(4, "a")
+		e.runningGang(stage.Group{Name: "victims", MinCount: 2, Whole: c.whole, Priority: c.victimGroup}, 2,
 			podSpec{cpus: 2, priority: c.victimPods})
-		e.gang(groupSpec{name: "urgent", minCount: 2, priority: c.preemptorGroup}, 2, podSpec{cpus: 2, priority: c.preemptorPods})
+		e.gang(stage.Group{Name: "urgent", MinCount: 2, Priority: c.preemptorGroup}, 2, podSpec{cpus: 2, priority: c.preemptorPods})
 		if c.wantTaken {
 			e.waitBound("urgent", 2)
-			e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+			e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 			return
 		}
-		e.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
-		e.never("nobody is taken", func(ctx context.Context) string {
+		e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonUnschedulable)
+		e.Never("nobody is taken", func(ctx context.Context) string {
 			if n := e.bound(ctx, "victims"); n != 2 {
 				return fmt.Sprintf("%d of 2 are left", n)
 			}
@@ -294,8 +287,8 @@ func TestPodGroupPriorityCounts(t *testing.T) {
 // PodGroup in it, so it needs no other API.
 func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, reprieveAPI())
-	e.addNodes(4, "a", "b")
+	e := newEnv(t, stage.ReprieveGroups())
+	e.AddNodes(4, "a", "b")
 	e.createRunning(
 		podSpec{name: "a-mid", cpus: 4, priority: "mid", on: "a"},
 		podSpec{name: "b-low", cpus: 2, priority: "low", on: "b"},
@@ -304,10 +297,10 @@ func TestSinglePodsPreemptAsWithKubeScheduler(t *testing.T) {
 	e.create(podSpec{name: "urgent", cpus: 2, priority: "high"})
 	e.waitRunning("urgent")
 	if got := e.nodeOf("urgent"); got != "b" {
-		t.Errorf("The preemptor is on %s, want b\n%s", got, e.dump())
+		t.Errorf("The preemptor is on %s, want b", got)
 	}
 	e.waitRunning("a-mid", "b-mid")
-	if e.pod(t.Context(), "b-low") != nil {
+	if e.Find(t.Context(), "b-low") != nil {
 		t.Error("The pod of the lowest priority is still there")
 	}
 }
@@ -326,7 +319,7 @@ func TestDisruptionBudgets(t *testing.T) {
 		guarded []string
 		want    []string
 	}) {
-		e.addNodes(2, "a", "b")
+		e.AddNodes(2, "a", "b")
 		for i, name := range []string{"victim-0", "victim-1"} {
 			s := podSpec{name: name, cpus: 2, priority: "low", on: []string{"a", "b"}[i], labels: map[string]string{}}
 			if slices.Contains(c.guarded, name) {
@@ -341,11 +334,11 @@ func TestDisruptionBudgets(t *testing.T) {
 				Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}},
 			},
 		}
-		if _, err := e.kube.PolicyV1().PodDisruptionBudgets(e.ns).Create(e.t.Context(), pdb, metav1.CreateOptions{}); err != nil {
-			e.t.Fatal(err)
+		if _, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Create(e.Context(), pdb, metav1.CreateOptions{}); err != nil {
+			e.Fatal(err)
 		}
-		e.eventually("the budget is counted", func(ctx context.Context) string {
-			got, err := e.kube.PolicyV1().PodDisruptionBudgets(e.ns).Get(ctx, "guard", metav1.GetOptions{})
+		e.Eventually("the budget is counted", func(ctx context.Context) string {
+			got, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Get(ctx, "guard", metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
 			}
@@ -354,16 +347,16 @@ func TestDisruptionBudgets(t *testing.T) {
 			}
 			return ""
 		})
-		e.gang(groupSpec{name: "urgent", minCount: 1, priority: "high"}, 1, podSpec{cpus: 2})
+		e.gang(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"}, 1, podSpec{cpus: 2})
 		e.waitBound("urgent", 1)
 		var gone []string
 		for _, name := range []string{"victim-0", "victim-1"} {
-			if pod := e.pod(e.t.Context(), name); pod == nil || pod.DeletionTimestamp != nil {
+			if pod := e.Find(e.Context(), name); pod == nil || pod.DeletionTimestamp != nil {
 				gone = append(gone, name)
 			}
 		}
 		if len(gone) != 1 || !slices.Contains(c.want, gone[0]) {
-			e.t.Errorf("%v went, want one of %v\n%s", gone, c.want, e.dump())
+			e.Errorf("%v went, want one of %v", gone, c.want)
 		}
 	})
 }

@@ -7,15 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // onBothSides runs a test that PodGroups of the two APIs have different parts in, with the parts either way.
 func onBothSides(t *testing.T, test func(one, other *env)) {
 	t.Helper()
 	onBothAPIs(t, func(one *env) {
-		api := reprieveAPI()
-		if one.api.name == api.name {
-			api = nativeAPI()
+		api := stage.ReprieveGroups()
+		if one.Groups.Name == api.Name {
+			api = stage.NativeGroups()
 		}
 		test(one, one.with(api))
 	})
@@ -28,15 +29,15 @@ func TestOneAPITakesFromTheOther(t *testing.T) {
 }
 
 func testOneAPITakesFromTheOther(taker, victim *env) {
-	taker.addNodes(4, "a", "b")
-	victim.runningGang(groupSpec{name: "victims", minCount: 4, whole: true, priority: "low"}, 4, podSpec{cpus: 2})
-	taker.gang(groupSpec{name: "urgent", minCount: 2, priority: "high"}, 2, podSpec{cpus: 2})
+	taker.AddNodes(4, "a", "b")
+	victim.runningGang(stage.Group{Name: "victims", MinCount: 4, Whole: true, Priority: "low"}, 4, podSpec{cpus: 2})
+	taker.gang(stage.Group{Name: "urgent", MinCount: 2, Priority: "high"}, 2, podSpec{cpus: 2})
 	taker.waitBound("urgent", 2)
 	victim.waitBound("victims", 0)
-	taker.waitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
-	taker.waitEvent("urgent", "Preempting", taker.ns+"/victims")
-	victim.waitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
-	victim.waitEvent("victims", "Preempted", "PodGroup "+taker.ns+"/urgent")
+	taker.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	taker.WaitEvent("urgent", "Preempting", taker.Namespace+"/victims")
+	victim.WaitCondition("victims", v1alpha1.ConditionDisruptionTarget, metav1.ConditionFalse, v1alpha1.ReasonPreemptionByScheduler)
+	victim.WaitEvent("victims", "Preempted", "PodGroup "+taker.Namespace+"/urgent")
 }
 
 // TestNameOfTwoPodGroups: a name that PodGroups of both APIs have stands for neither, until one has gone.
@@ -46,18 +47,36 @@ func TestNameOfTwoPodGroups(t *testing.T) {
 }
 
 func testNameOfTwoPodGroups(stays, goes *env) {
-	stays.addNodes(4, "a")
-	goes.createGroup(groupSpec{name: "g", minCount: 1})
-	stays.gang(groupSpec{name: "g", minCount: 2}, 2, podSpec{cpus: 1})
+	stays.AddNodes(4, "a")
+	goes.CreateGroup(stage.Group{Name: "g", MinCount: 1})
+	stays.gang(stage.Group{Name: "g", MinCount: 2}, 2, podSpec{cpus: 1})
 	// The one of reprieve.dev says so for both.
-	stays.with(reprieveAPI()).waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
+	stays.with(stage.ReprieveGroups()).WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonAmbiguousName, "delete one of the two")
-	stays.waitEvent("g-0", "FailedScheduling", "delete one of the two")
+	stays.WaitEvent("g-0", "FailedScheduling", "delete one of the two")
 	stays.staysUnbound("g")
-	goes.removeGroup("g")
-	goes.letGroupGo("g")
+	goes.RemoveGroup("g")
+	goes.LetGroupGo("g")
 	stays.waitBound("g", 2)
-	stays.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	stays.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+}
+
+// TestSharedNameOfARunningGang: a gang that runs stays whole when the other API has a PodGroup of its name as well.
+func TestSharedNameOfARunningGang(t *testing.T) {
+	t.Parallel()
+	onBothSides(t, testSharedNameOfARunningGang)
+}
+
+func testSharedNameOfARunningGang(runs, comes *env) {
+	runs.AddNodes(2, "a", "b")
+	runs.runningGang(stage.Group{Name: "g", MinCount: 2, Whole: true, Priority: "low"}, 2, podSpec{cpus: 2})
+	comes.CreateGroup(stage.Group{Name: "g", MinCount: 1, Priority: "mid"})
+	runs.create(podSpec{name: "g-x", group: "g", cpus: 1})
+	runs.with(stage.ReprieveGroups()).WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue,
+		v1alpha1.ReasonScheduled, "delete one of the two")
+	runs.create(podSpec{name: "urgent", cpus: 2, priority: "high"})
+	runs.waitRunning("urgent")
+	runs.waitBound("g", 0)
 }
 
 // TestEitherWayToJoin: pods join a group by label or in their spec, whichever API it is of.
@@ -67,13 +86,13 @@ func TestEitherWayToJoin(t *testing.T) {
 }
 
 func testEitherWayToJoin(one, other *env) {
-	one.addNodes(4, "a")
-	one.createGroup(groupSpec{name: "g", minCount: 2})
+	one.AddNodes(4, "a")
+	one.CreateGroup(stage.Group{Name: "g", MinCount: 2})
 	one.create(podSpec{name: "one", group: "g", cpus: 1})
 	one.staysUnbound("g")
 	other.create(podSpec{name: "other", group: "g", cpus: 1})
 	one.waitRunning("one", "other")
-	one.waitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "2 members")
+	one.WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, "2 members")
 }
 
 // TestPodOfTwoPodGroups: a pod that names one group by label and another in its spec belongs to neither.
@@ -83,20 +102,20 @@ func TestPodOfTwoPodGroups(t *testing.T) {
 }
 
 func testPodOfTwoPodGroups(e *env) {
-	e.addNodes(4, "a")
-	byLabel, bySpec := reprieveAPI(), nativeAPI()
-	e.createGroup(groupSpec{name: "x", minCount: 1})
-	e.createGroup(groupSpec{name: "y", minCount: 1})
+	e.AddNodes(4, "a")
+	byLabel, bySpec := stage.ReprieveGroups(), stage.NativeGroups()
+	e.CreateGroup(stage.Group{Name: "x", MinCount: 1})
+	e.CreateGroup(stage.Group{Name: "y", MinCount: 1})
 	e.create(podSpec{name: "torn", cpus: 1, change: func(pod *corev1.Pod) {
-		byLabel.join(pod, "x")
-		bySpec.join(pod, "y")
+		byLabel.Join(pod, "x")
+		bySpec.Join(pod, "y")
 	}})
-	e.waitEvent("torn", "FailedScheduling", `"x"`, `"y"`)
+	e.WaitEvent("torn", "FailedScheduling", `"x"`, `"y"`)
 	e.with(byLabel).staysUnbound("x")
 	// The groups themselves are as any.
 	e.create(podSpec{name: "x", group: "x", cpus: 1}, podSpec{name: "y", group: "y", cpus: 1})
 	e.waitRunning("x", "y")
 	if got := e.nodeOf("torn"); got != "" {
-		e.t.Errorf("The pod of two PodGroups is on %s\n%s", got, e.dump())
+		e.Errorf("The pod of two PodGroups is on %s", got)
 	}
 }

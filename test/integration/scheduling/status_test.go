@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // TestStartTime: a group starts when minCount members run together, and starts anew once they have all gone.
@@ -16,14 +17,14 @@ func TestStartTime(t *testing.T) {
 }
 
 func testStartTime(e *env) {
-	start := func(ctx context.Context) *metav1.Time { return startOf(e.podGroup(ctx, "g")) }
-	e.addNodes(4, "a")
-	e.createGroup(groupSpec{name: "g", minCount: 2})
+	start := func(ctx context.Context) *metav1.Time { return startOf(e.PodGroup(ctx, "g")) }
+	e.AddNodes(4, "a")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 2})
 	e.create(podSpec{name: "g-0", group: "g", cpus: 2})
 	e.waitNoStart("g")
 	e.create(podSpec{name: "g-1", group: "g", cpus: 2})
 	e.waitRunning("g-0", "g-1")
-	e.eventually("the group has started", func(ctx context.Context) string {
+	e.Eventually("the group has started", func(ctx context.Context) string {
 		if start(ctx) == nil {
 			return "it has not"
 		}
@@ -32,7 +33,7 @@ func testStartTime(e *env) {
 	// A member that goes takes nothing from that.
 	e.remove("g-0")
 	e.waitBound("g", 1)
-	e.never("the start stays", func(ctx context.Context) string {
+	e.Never("the start stays", func(ctx context.Context) string {
 		if start(ctx) == nil {
 			return "it has gone"
 		}
@@ -44,10 +45,10 @@ func testStartTime(e *env) {
 
 // waitNoStart waits until a PodGroup has conditions, and no start.
 func (e *env) waitNoStart(group string) {
-	e.t.Helper()
-	e.eventually("PodGroup "+group+" has not started", func(ctx context.Context) string {
-		pg := e.podGroup(ctx, group)
-		if len(conditionsOf(pg)) == 0 {
+	e.Helper()
+	e.Eventually("PodGroup "+group+" has not started", func(ctx context.Context) string {
+		pg := e.PodGroup(ctx, group)
+		if len(stage.ConditionsOf(pg)) == 0 {
 			return "it has no status"
 		}
 		if at := startOf(pg); at != nil {
@@ -63,14 +64,14 @@ func TestPodsOfAnotherPriority(t *testing.T) {
 }
 
 func testPodsOfAnotherPriority(e *env) {
-	e.addNodes(4, "a")
-	e.createGroup(groupSpec{name: "g", minCount: 1, priority: "mid"})
+	e.AddNodes(4, "a")
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 1, Priority: "mid"})
 	e.createRunning(
 		podSpec{name: "same", group: "g", cpus: 1, priority: "mid"},
 		podSpec{name: "odd", group: "g", cpus: 1, priority: "low"},
 	)
-	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue,
+	e.WaitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionTrue,
 		v1alpha1.ReasonPodsNotMatchingPriority, "odd", "500")
 	e.remove("odd")
-	e.waitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionFalse, v1alpha1.ReasonPodsMatchingPriority)
+	e.WaitCondition("g", v1alpha1.ConditionPodsNotMatchingPriority, metav1.ConditionFalse, v1alpha1.ReasonPodsMatchingPriority)
 }

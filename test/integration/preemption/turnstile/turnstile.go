@@ -3,6 +3,7 @@
 package turnstile
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"log"
@@ -46,6 +47,8 @@ type Call struct {
 	At time.Time
 	// Status is that of the answer.
 	Status int
+	// Body is what was sent.
+	Body []byte
 }
 
 // Proxy is a running proxy. It is safe for concurrent use.
@@ -166,7 +169,13 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	r := Request{Verb: info.Verb, Resource: info.Resource, Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name}
-	call := p.came(r)
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	req.Body = io.NopCloser(bytes.NewReader(body))
+	call := p.came(r, body)
 	answer := &recorder{ResponseWriter: w, answered: func(status int) { p.answered(call, status) }}
 	for _, rule := range p.ruling(r) {
 		if rule.status != 0 {
@@ -183,11 +192,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	p.forward.ServeHTTP(answer, req)
 }
 
-func (p *Proxy) came(r Request) *Call {
+func (p *Proxy) came(r Request, body []byte) *Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.clock++
-	c := &Call{Request: r, Came: p.clock, At: time.Now()}
+	c := &Call{Request: r, Came: p.clock, At: time.Now(), Body: body}
 	p.calls = append(p.calls, c)
 	return c
 }

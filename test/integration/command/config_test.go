@@ -1,0 +1,81 @@
+package command
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/reprieve-dev/reprieve/deploy"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+)
+
+// TestDocumentedConfiguration runs the scheduler with the configuration that docs/configuration.md begins with: both of
+// its profiles place pods.
+func TestDocumentedConfiguration(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "configuration.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	config, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("the page has no configuration")
+	}
+	p := playgroundtest.Start(t, playground.Options{
+		NodeGroups: []playground.NodeGroup{{Count: 1}},
+		CRDs:       deploy.API,
+		Scheduler:  playground.SchedulerOptions{Path: playground.NoScheduler},
+	})
+	client, err := kubernetes.NewForConfig(p.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The lease is in the namespace of deploy/.
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "reprieve-system"}}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.StartScheduler(t.Context(), "documented", playground.SchedulerOptions{
+		Path:   filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary),
+		Config: writeFile(t, config),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, profile := range []string{"reprieve-scheduler", "reprieve-batch"} {
+		waitScheduled(t, client, profile)
+	}
+}
+
+// waitScheduled creates a pod for a scheduler, and waits until it has a node.
+func waitScheduled(t *testing.T, client kubernetes.Interface, scheduler string) {
+	t.Helper()
+	pods := client.CoreV1().Pods(metav1.NamespaceDefault)
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "for-" + scheduler},
+		Spec: corev1.PodSpec{
+			SchedulerName: scheduler,
+			Containers:    []corev1.Container{{Name: "main", Image: "example.com/main:1"}},
+		},
+	}
+	if _, err := pods.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
+		current, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		return err == nil && current.Spec.NodeName != "", err
+	})
+	if err != nil {
+		t.Errorf("the pod of %s has no node: %v", scheduler, err)
+	}
+}

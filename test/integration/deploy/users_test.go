@@ -1,0 +1,236 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// userRoles are the ClusterRoles for users, each with the verbs that it grants on its resources.
+func userRoles() map[string]map[string][]string {
+	read := []string{"get", "list", "watch"}
+	write := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	return map[string]map[string][]string{
+		"reprieve-edit":        {"podgroups": write, "workloads": write},
+		"reprieve-view":        {"podgroups": read, "workloads": read},
+		"reprieve-view-queues": {"queues": read},
+	}
+}
+
+func TestUserRoles(t *testing.T) {
+	m := render(t, deployPath(t))
+	for role, want := range userRoles() {
+		got := map[string][]string{}
+		for _, rule := range typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", role)).Rules {
+			for _, resource := range rule.Resources {
+				got[resource] = slices.Sorted(slices.Values(rule.Verbs))
+			}
+			if !slices.Equal(rule.APIGroups, []string{v1alpha1.GroupName}) {
+				t.Errorf("%s is about %v", role, rule.APIGroups)
+			}
+		}
+		if !maps.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%s grants %v, want %v", role, got, want)
+		}
+	}
+}
+
+// bindUsers binds the built-in roles to users in a namespace, and the one for Queues in the whole cluster.
+func (c *cluster) bindUsers(t *testing.T) {
+	t.Helper()
+	for _, role := range []string{"view", "edit", "admin"} {
+		c.create(t, &rbacv1.RoleBinding{
+			ObjectMeta: meta("user-" + role),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "user-" + role}},
+		})
+	}
+	c.create(t, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "user-queues"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reprieve-view-queues"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "user-queues"}},
+	})
+	// The built-in roles are aggregated by a controller, and the authorizer follows by watches.
+	for user, sign := range map[string]authorizationv1.ResourceAttributes{
+		"user-view":   {Verb: "list", Resource: "podgroups", Namespace: metav1.NamespaceDefault},
+		"user-edit":   {Verb: "create", Resource: "podgroups", Namespace: metav1.NamespaceDefault},
+		"user-admin":  {Verb: "create", Resource: "podgroups", Namespace: metav1.NamespaceDefault},
+		"user-queues": {Verb: "list", Resource: "queues"},
+	} {
+		sign.Group = v1alpha1.GroupName
+		eventually(t, "the rights of "+user, func(ctx context.Context) string {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &sign}}
+			if err := c.Create(ctx, review); err != nil {
+				return err.Error()
+			}
+			if !review.Status.Allowed {
+				return "not yet"
+			}
+			return ""
+		})
+	}
+}
+
+// testUserRoles looks at what users can do who have the built-in roles in a namespace.
+func testUserRoles(t *testing.T, c *cluster) {
+	c.bindUsers(t)
+	create := func(o client.Object) func(context.Context, client.Client) error {
+		return func(ctx context.Context, as client.Client) error { return as.Create(ctx, o, client.DryRunAll) }
+	}
+	list := func(l client.ObjectList, opts ...client.ListOption) func(context.Context, client.Client) error {
+		return func(ctx context.Context, as client.Client) error { return as.List(ctx, l, opts...) }
+	}
+	here := client.InNamespace(metav1.NamespaceDefault)
+	group := groupOf(gangOfTwo(low))
+	elsewhere := groupOf(gangOfTwo(low))
+	elsewhere.Namespace = namespace
+	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "it"}}
+	for name, tc := range map[string]struct {
+		user string
+		do   func(context.Context, client.Client) error
+		want bool
+	}{
+		"view lists PodGroups":              {"view", list(&v1alpha1.PodGroupList{}, here), true},
+		"view creates a PodGroup":           {"view", create(group.DeepCopy()), false},
+		"edit creates a PodGroup":           {"edit", create(group.DeepCopy()), true},
+		"edit creates a Workload":           {"edit", create(workloadOf(gangOfTwo(low))), true},
+		"edit lists PodGroups":              {"edit", list(&v1alpha1.PodGroupList{}, here), true},
+		"edit creates a PodGroup elsewhere": {"edit", create(elsewhere), false},
+		"edit creates a Queue":              {"edit", create(queue.DeepCopy()), false},
+		"edit lists Queues":                 {"edit", list(&v1alpha1.QueueList{}), false},
+		"edit writes a status": {"edit", func(ctx context.Context, as client.Client) error {
+			return as.Status().Patch(ctx, group.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(`{"status":{"running":1}}`)), client.DryRunAll)
+		}, false},
+		"admin creates a PodGroup": {"admin", create(group.DeepCopy()), true},
+		"admin creates a Queue":    {"admin", create(queue.DeepCopy()), false},
+		"queues lists Queues":      {"queues", list(&v1alpha1.QueueList{}), true},
+		"queues creates a Queue":   {"queues", create(queue.DeepCopy()), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := tc.do(t.Context(), c.as(t, "user-"+tc.user))
+			if tc.want && err != nil || !tc.want && !apierrors.IsForbidden(err) {
+				t.Errorf("%v, want it allowed: %t", err, tc.want)
+			}
+		})
+	}
+}
+
+// systemClassesComponent is what a user's kustomization adds to confine the system's classes.
+const systemClassesComponent = "components: [$BASE/components/system-classes]\n"
+
+const (
+	groupClassRefused = `podgroups.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'podgroup-system-classes.reprieve.dev' with binding 'podgroup-system-classes.reprieve.dev' denied request: ` +
+		`PriorityClasses whose names begin with system- are for PodGroups in kube-system`
+	templateClassRefused = `workloads.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'workload-system-classes.reprieve.dev' with binding 'workload-system-classes.reprieve.dev' denied request: ` +
+		`PriorityClasses whose names begin with system- are for templates in kube-system`
+	critical = "system-node-critical"
+)
+
+// testSystemClasses adds the optional component, and tries what it refuses.
+func testSystemClasses(t *testing.T, c *cluster) {
+	var policies manifests
+	for _, object := range overlay(t, systemClassesComponent) {
+		isThere := func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == object.GetKind() && o.GetName() == object.GetName()
+		}
+		if slices.ContainsFunc(c.manifests, isThere) {
+			continue
+		}
+		c.create(t, object)
+		policies = append(policies, object)
+	}
+	inSystem := func(o client.Object) client.Object {
+		o.SetNamespace(metav1.NamespaceSystem)
+		return o
+	}
+	for kind, tc := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"PodGroup": {groupOf(gangOfTwo(critical)), groupClassRefused},
+		"Workload": {workloadOf(gangOfTwo(critical)), templateClassRefused},
+	} {
+		// The API server follows policies by watches.
+		eventually(t, "the policy for "+kind, func(ctx context.Context) string {
+			if got := said(c.Create(ctx, tc.object, client.DryRunAll)); got != tc.want {
+				return fmt.Sprintf("got %q, want %q", got, tc.want)
+			}
+			return ""
+		})
+	}
+	for name, tc := range map[string]struct {
+		object client.Object
+		want   string
+	}{
+		"a group with a class of one's own": {object: groupOf(gangOfTwo(low))},
+		"a group with no class":             {object: groupOf(gangWithout())},
+		"a group with the other class":      {groupOf(gangOfTwo("system-cluster-critical")), groupClassRefused},
+		"a group in kube-system":            {object: inSystem(groupOf(gangOfTwo(critical)))},
+		"a Workload with one such template": {workloadOf(gangOfTwo(low), gangOfTwo(critical)), templateClassRefused},
+		"a Workload without":                {object: workloadOf(gangOfTwo(low), gangWithout())},
+		"a Workload in kube-system":         {object: inSystem(workloadOf(gangOfTwo(critical)))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := said(c.Create(t.Context(), tc.object, client.DryRunAll)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+	t.Run("updates", func(t *testing.T) { testSystemClassUpdates(t, c) })
+	t.Run("no warning", func(t *testing.T) { requireTypesChecked(t, c, policies.ofKind("ValidatingAdmissionPolicy")) })
+}
+
+// testSystemClassUpdates: what is there stays, and what an update adds is looked at.
+func testSystemClassUpdates(t *testing.T, c *cluster) {
+	open := groupOf(v1alpha1.PodGroupPolicy{})
+	open.Name = "made-from-a-template"
+	open.Spec.PodGroupTemplateRef = &v1alpha1.PodGroupTemplateReference{WorkloadName: "missing", PodGroupTemplateName: "t0"}
+	old := groupOf(gangOfTwo(critical))
+	old.Name = "old"
+	c.create(t, open)
+	// Before the component was installed, anybody could; the scheduler's account still can.
+	if err := c.as(t, account, "system:masters").Create(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		before *v1alpha1.PodGroup
+		change func(*v1alpha1.PodGroup)
+		want   bool
+	}{
+		"another field": {old, func(pg *v1alpha1.PodGroup) { pg.Labels = map[string]string{"changed": "yes"} }, true},
+		"the class":     {open, func(pg *v1alpha1.PodGroup) { pg.Spec.PriorityClassName = ptr.To(critical) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := tc.before.DeepCopy()
+			tc.change(after)
+			err := c.Patch(t.Context(), after, client.MergeFrom(tc.before), client.DryRunAll)
+			if tc.want && err != nil || !tc.want && !apierrors.IsForbidden(err) {
+				t.Errorf("%v, want it allowed: %t", err, tc.want)
+			}
+		})
+	}
+	for _, pg := range []*v1alpha1.PodGroup{open, old} {
+		if err := c.Delete(t.Context(), pg); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// gangWithout is a gang that names no class.
+func gangWithout() v1alpha1.PodGroupPolicy {
+	policy := gangOfTwo(low)
+	policy.PriorityClassName = nil
+	return policy
+}

@@ -1,0 +1,83 @@
+package queues
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// by has a pod scheduled by a profile.
+func by(profile string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) { pod.Spec.SchedulerName = profile }
+}
+
+// withArguments is a cluster whose scheduler has four profiles, each with min-runtimes of its own.
+func withArguments(t *testing.T) *cluster {
+	t.Helper()
+	profile := func(name, args string) string {
+		return stage.ProfileConfig(name, "{name: Reprieve, args: "+args+"}")
+	}
+	return newCluster(t, 1,
+		profile("hasty", "{}"), profile("brief", "{preemptMinRuntime: 8s}"),
+		profile("patient", "{preemptMinRuntime: 1h, reclaimMinRuntime: 1h}"), profile("leafwise", "{reclaimResolveMethod: Queue}"))
+}
+
+// TestPreemptMinRuntimeOfProfile has work of no queue preempted by the arguments of the preemptor's profile.
+func TestPreemptMinRuntimeOfProfile(t *testing.T) {
+	t.Parallel()
+	c := withArguments(t)
+	c.classes()
+	c.ApplyText(`apiVersion: reprieve.dev/v1alpha1
+kind: PodGroup
+metadata: {name: whole, namespace: default}
+spec:
+  schedulingPolicy: {gang: {minCount: 2}}
+  disruptionMode: PodGroup
+`)
+	for _, name := range []string{"whole-0", "whole-1"} {
+		c.pod(name, 4, "", map[string]string{v1alpha1.LabelPodGroup: "whole"}, by("brief"))
+	}
+	c.Runs("whole", 2)
+	const guaranteed = 8 * time.Second
+	c.protected("whole", guaranteed)
+	began := c.group(t.Context(), "whole").Status.StartTime.Time
+	c.pod("second", 8, "low", nil, by("brief"))
+	c.WaitsSaying("second", "waits until", "default/whole (PreemptMinRuntime)")
+	c.Runs("second", 1)
+	if ran := scheduledAt(c.Pod("second")).Sub(began); ran < guaranteed-time.Second || ran > guaranteed+5*time.Second {
+		t.Errorf("the first had %v, want %v", ran, guaranteed)
+	}
+	c.Runs("whole", 0)
+	c.pod("kept-out", 8, "high", nil, by("patient"))
+	c.WaitsSaying("kept-out", "waits until", "default/second (PreemptMinRuntime)")
+	c.delete("kept-out")
+	c.pod("third", 8, "high", nil, by("hasty"))
+	c.Runs("third", 1)
+	c.Gone("second")
+}
+
+// TestReclaimMinRuntimeOfProfile has queues reclaim by the arguments of the reclaimer's profile.
+func TestReclaimMinRuntimeOfProfile(t *testing.T) {
+	t.Parallel()
+	c := withArguments(t)
+	c.queue("top")
+	c.queue("guarded", "parent: top", "reclaimMinRuntime: 2h")
+	c.queue("lender")
+	in := func(queue string) map[string]string { return map[string]string{v1alpha1.LabelQueue: queue} }
+	c.pod("borrowed", 8, "", in("guarded"), by("hasty"))
+	c.Runs("borrowed", 1)
+	c.pod("claim", 4, "", in("lender"), by("patient"))
+	// The setting bears on siblings of its queue, and this is none.
+	c.WaitsSaying("claim", "waits until", "default/borrowed (ReclaimMinRuntime) is")
+	c.delete("claim")
+	c.pod("claim", 4, "", in("lender"), by("leafwise"))
+	c.WaitsSaying("claim", "waits until", "default/borrowed (ReclaimMinRuntime of queue guarded)")
+	c.delete("claim")
+	c.pod("claim", 4, "", in("lender"), by("hasty"))
+	c.Runs("claim", 1)
+	c.Gone("borrowed")
+}

@@ -1,0 +1,339 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const gpu corev1.ResourceName = "nvidia.com/gpu"
+
+// cluster is a stage with a client for queues and groups.
+type cluster struct {
+	*stage.Stage
+	client client.Client
+}
+
+// oneNode is a playground with 8 GPUs in one place.
+func oneNode(t *testing.T) *cluster {
+	t.Helper()
+	return newCluster(t, 1)
+}
+
+// newCluster is a playground of nodes with 8 GPUs each. The scheduler may have profiles of its own.
+func newCluster(t *testing.T, nodes int, profiles ...string) *cluster {
+	t.Helper()
+	options := playground.Options{
+		NodeGroups: []playground.NodeGroup{{Count: nodes, Resources: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("64"),
+			corev1.ResourceMemory: resource.MustParse("512Gi"),
+			gpu:                   resource.MustParse("8"),
+		}}},
+	}
+	if len(profiles) > 0 {
+		var err error
+		if options.Scheduler.Config, err = (stage.Config{Profiles: profiles}).Write(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := stage.New(t, options)
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	config := s.Run.RESTConfig()
+	config.QPS = -1
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &cluster{Stage: s, client: c}
+	t.Cleanup(out.dump)
+	return out
+}
+
+// dump shows what there is when a test has failed.
+func (c *cluster) dump() {
+	if !c.Failed() {
+		return
+	}
+	ctx := context.WithoutCancel(c.Context())
+	var queues v1alpha1.QueueList
+	if err := c.client.List(ctx, &queues); err != nil {
+		c.Log(err)
+	}
+	for i := range queues.Items {
+		st := &queues.Items[i].Status
+		c.Logf("queue %s: allocated %v, requested %v, fair share %v", queues.Items[i].Name, st.Allocated, st.Requested, st.FairShare)
+	}
+	var groups v1alpha1.PodGroupList
+	if err := c.client.List(ctx, &groups); err != nil {
+		c.Log(err)
+	}
+	for i := range groups.Items {
+		c.Logf("PodGroup %s: %+v", groups.Items[i].Name, groups.Items[i].Status)
+	}
+	for _, pod := range c.Pods(ctx, "") {
+		why := ""
+		for _, cond := range pod.Status.Conditions {
+			if cond.Type == corev1.PodScheduled {
+				why = cond.Message
+			}
+		}
+		c.Logf("pod %s on %q, %s: %s", pod.Name, pod.Spec.NodeName, pod.Status.Phase, why)
+	}
+}
+
+// queue applies a Queue with lines of its spec.
+func (c *cluster) queue(name string, spec ...string) {
+	c.Helper()
+	body := " {}"
+	if len(spec) > 0 {
+		body = "\n  " + strings.Join(spec, "\n  ")
+	}
+	c.ApplyText(fmt.Sprintf("apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata:\n  name: %s\nspec:%s\n", name, body))
+}
+
+// pods creates single pods of a queue, from prefix-0 on.
+func (c *cluster) pods(prefix, queue string, count, gpus int, priorityClass string) {
+	c.Helper()
+	for i := range count {
+		c.pod(fmt.Sprintf("%s-%d", prefix, i), gpus, priorityClass, map[string]string{v1alpha1.LabelQueue: queue})
+	}
+}
+
+func (c *cluster) pod(name string, gpus int, priorityClass string, labels map[string]string, change ...func(*corev1.Pod)) {
+	c.Helper()
+	q := corev1.ResourceList{gpu: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
+		Spec: corev1.PodSpec{
+			SchedulerName: "reprieve-scheduler", PriorityClassName: priorityClass, TerminationGracePeriodSeconds: ptr.To(int64(1)),
+			Containers: []corev1.Container{{
+				Name: "main", Image: "example.com/work", Resources: corev1.ResourceRequirements{Requests: q, Limits: q},
+			}},
+		},
+	}
+	for _, f := range change {
+		f(pod)
+	}
+	if _, err := c.Kube.CoreV1().Pods("default").Create(c.Context(), pod, metav1.CreateOptions{}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// delete deletes pods, and waits until they have gone.
+func (c *cluster) delete(names ...string) {
+	c.Helper()
+	for _, name := range names {
+		if err := c.Kube.CoreV1().Pods("default").Delete(c.Context(), name, metav1.DeleteOptions{}); err != nil {
+			c.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		c.Gone(name)
+	}
+}
+
+// deleteQueue deletes a Queue.
+func (c *cluster) deleteQueue(name string) {
+	c.Helper()
+	if err := c.client.Delete(c.Context(), &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// group is a PodGroup.
+func (c *cluster) group(ctx context.Context, name string) *v1alpha1.PodGroup {
+	var pg v1alpha1.PodGroup
+	if err := c.client.Get(ctx, types.NamespacedName{Namespace: "default", Name: name}, &pg); err != nil {
+		c.Fatal(err)
+	}
+	return &pg
+}
+
+// protected waits until a PodGroup says that it is protected for so long from its start; 0 stands for not at all.
+func (c *cluster) protected(name string, want time.Duration) {
+	c.Helper()
+	c.Eventually("PodGroup "+name+" says until when it is protected", func(ctx context.Context) string {
+		st := c.group(ctx, name).Status
+		switch {
+		case st.StartTime == nil:
+			return "it does not run"
+		case want == 0 && st.ProtectedUntil == nil:
+			return ""
+		case want == 0 || st.ProtectedUntil == nil || !st.ProtectedUntil.Equal(ptr.To(metav1.NewTime(st.StartTime.Add(want)))):
+			return fmt.Sprintf("until %v, want %v from %v", st.ProtectedUntil, want, st.StartTime)
+		}
+		return ""
+	})
+}
+
+// gang creates a PodGroup of a queue with its members.
+func (c *cluster) gang(name, queue string, members, minCount, gpus int) {
+	c.Helper()
+	c.ApplyText(fmt.Sprintf(`apiVersion: reprieve.dev/v1alpha1
+kind: PodGroup
+metadata:
+  name: %s
+  namespace: default
+spec:
+  queueName: %s
+  schedulingPolicy:
+    gang:
+      minCount: %d
+`, name, queue, minCount))
+	for i := range members {
+		c.pod(fmt.Sprintf("%s-%d", name, i), gpus, "", map[string]string{v1alpha1.LabelPodGroup: name})
+	}
+}
+
+// classes applies two PriorityClasses.
+func (c *cluster) classes() {
+	c.Helper()
+	c.ApplyText(`apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: low}
+value: 10
+`)
+}
+
+func (c *cluster) getQueue(ctx context.Context, name string) *v1alpha1.Queue {
+	var q v1alpha1.Queue
+	if err := c.client.Get(ctx, types.NamespacedName{Name: name}, &q); err != nil {
+		c.Log(err)
+		return nil
+	}
+	return &q
+}
+
+// shows waits until a queue's status has these GPUs, within 2 seconds of the first look.
+func (c *cluster) shows(name, allocated, requested, fairShare string) {
+	c.Helper()
+	c.Eventually("the status of "+name, func(ctx context.Context) string {
+		q := c.getQueue(ctx, name)
+		if q == nil {
+			return "it is not there"
+		}
+		got := func(list corev1.ResourceList) string {
+			v := list[gpu]
+			return v.String()
+		}
+		have := []string{got(q.Status.Allocated), got(q.Status.Requested), got(q.Status.FairShare)}
+		if want := []string{allocated, requested, fairShare}; strings.Join(have, " ") != strings.Join(want, " ") {
+			return fmt.Sprintf("allocated, requested and fair share are %v, want %v", have, want)
+		}
+		return ""
+	})
+}
+
+func (c *cluster) queueCondition(name, kind string, want metav1.ConditionStatus, words ...string) {
+	c.Helper()
+	c.Eventually("the condition "+kind+" of "+name, func(ctx context.Context) string {
+		q := c.getQueue(ctx, name)
+		if q == nil {
+			return "the queue is not there"
+		}
+		cond := apimeta.FindStatusCondition(q.Status.Conditions, kind)
+		if cond == nil || cond.Status != want {
+			return fmt.Sprintf("%+v, want %s", cond, want)
+		}
+		for _, word := range words {
+			if !strings.Contains(cond.Message, word) {
+				return fmt.Sprintf("message %q, want it to say %q", cond.Message, word)
+			}
+		}
+		return ""
+	})
+}
+
+// groupSays waits until the PodGroup is not scheduled for a reason.
+func (c *cluster) groupSays(name, reason string, words ...string) {
+	c.Helper()
+	c.Eventually("PodGroup "+name+" says why", func(ctx context.Context) string {
+		var pg v1alpha1.PodGroup
+		if err := c.client.Get(ctx, types.NamespacedName{Namespace: "default", Name: name}, &pg); err != nil {
+			return err.Error()
+		}
+		cond := apimeta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+		if cond == nil || cond.Status != metav1.ConditionFalse || cond.Reason != reason {
+			return fmt.Sprintf("%+v, want reason %s", cond, reason)
+		}
+		for _, word := range words {
+			if !strings.Contains(cond.Message, word) {
+				return fmt.Sprintf("message %q, want it to say %q", cond.Message, word)
+			}
+		}
+		return ""
+	})
+}
+
+// pending is a pod without a node.
+func (c *cluster) pending(prefix string) string {
+	c.Helper()
+	name := ""
+	c.Eventually("a pod waits", func(ctx context.Context) string {
+		for _, pod := range c.Pods(ctx, prefix) {
+			if pod.Spec.NodeName == "" {
+				name = pod.Name
+				return ""
+			}
+		}
+		return "all have a node"
+	})
+	return name
+}
+
+func (c *cluster) placed(prefix string) int {
+	n := 0
+	for _, pod := range c.Pods(c.Context(), prefix) {
+		if pod.Spec.NodeName != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func scheduledAt(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// rested waits until nobody backs off any more: pods that have failed may only be tried again after up to 10 seconds.
+func (c *cluster) rested(prefixes ...string) {
+	c.Helper()
+	c.Eventually("nobody backs off", func(ctx context.Context) string {
+		for _, prefix := range prefixes {
+			for _, pod := range c.Pods(ctx, prefix) {
+				if ago := time.Since(scheduledAt(&pod)); ago < 11*time.Second {
+					return fmt.Sprintf("%s failed %v ago", pod.Name, ago)
+				}
+			}
+		}
+		return ""
+	})
+}

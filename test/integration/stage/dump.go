@@ -1,0 +1,80 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// manyEvents bounds how many events are shown.
+const manyEvents = 25
+
+// clear removes what would be in the way of other tests. The namespace goes in its own time.
+func (s *Stage) clear() {
+	s.explain()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), Patience)
+	defer cancel()
+	for _, pod := range s.AllPods(ctx) {
+		if len(pod.Finalizers) > 0 {
+			s.LetGo(pod.Name)
+		}
+	}
+	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	mine := metav1.ListOptions{LabelSelector: OwnerLabel + "=" + s.Namespace}
+	if err := errors.Join(
+		s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
+		s.Kube.CoreV1().Nodes().DeleteCollection(ctx, now, mine),
+		s.Kube.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}),
+	); err != nil {
+		s.Errorf("clear the namespace: %v", err)
+	}
+}
+
+// explain shows how things stand when the test has failed, unless that has been shown.
+func (s *Stage) explain() {
+	if s.Failed() && !s.explained {
+		s.Log(s.Dump())
+	}
+}
+
+// Dump says how things stand in the namespace, for failures.
+func (s *Stage) Dump() string {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), 5*time.Second)
+	defer cancel()
+	var b strings.Builder
+	fmt.Fprintf(&b, "namespace %s:\n", s.Namespace)
+	if list, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for i := range list.Items {
+			dumpPod(&b, &list.Items[i])
+		}
+	}
+	for _, pg := range s.allGroups(ctx) {
+		for _, c := range ConditionsOf(pg) {
+			fmt.Fprintf(&b, "  PodGroup %s: %s=%s %s: %s\n", pg.GetName(), c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	if list, err := s.Kube.CoreV1().Events(s.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
+		for _, ev := range list.Items[max(0, len(list.Items)-manyEvents):] {
+			fmt.Fprintf(&b, "  event %s on %s: %s\n", ev.Reason, ev.InvolvedObject.Name, ev.Message)
+		}
+	}
+	if s.Explain != nil {
+		b.WriteString(s.Explain())
+	}
+	return b.String()
+}
+
+func dumpPod(b *strings.Builder, pod *corev1.Pod) {
+	fmt.Fprintf(b, "  pod %s: %s on %q, nominated %q, deleting %v", pod.Name, pod.Status.Phase, pod.Spec.NodeName,
+		pod.Status.NominatedNodeName, pod.DeletionTimestamp != nil)
+	if c := scheduledCondition(pod); c != nil && c.Status == corev1.ConditionFalse {
+		b.WriteString(": " + c.Message)
+	}
+	b.WriteString("\n")
+}

@@ -1,0 +1,207 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// Group describes a PodGroup.
+type Group struct {
+	Name string
+	// MinCount is 0 for the basic policy.
+	MinCount int32
+	// Whole has it disrupted whole.
+	Whole    bool
+	Priority string
+	// Finalizers keep it from going at once when it is deleted.
+	Finalizers []string
+	// Template is for PodGroups of reprieve.dev only.
+	Template *v1alpha1.PodGroupTemplateReference
+}
+
+// GroupAPI is one of the two APIs that have PodGroups.
+type GroupAPI struct {
+	// Name is that of the API group.
+	Name string
+	// Join has a pod name a PodGroup, and MemberOf is the one that a pod names, or "".
+	Join     func(pod *corev1.Pod, group string)
+	MemberOf func(pod *corev1.Pod) string
+
+	build func(Group) client.Object
+}
+
+// ReprieveGroups has the PodGroups of reprieve.dev.
+func ReprieveGroups() GroupAPI {
+	return GroupAPI{
+		Name: v1alpha1.GroupName,
+		Join: func(pod *corev1.Pod, group string) {
+			metav1.SetMetaDataLabel(&pod.ObjectMeta, v1alpha1.LabelPodGroup, group)
+		},
+		MemberOf: func(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelPodGroup] },
+		build:    func(g Group) client.Object { return g.reprieve() },
+	}
+}
+
+// NativeGroups has the PodGroups of scheduling.k8s.io.
+func NativeGroups() GroupAPI {
+	return GroupAPI{
+		Name: schedulingv1alpha2.GroupName,
+		Join: func(pod *corev1.Pod, group string) {
+			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+		},
+		MemberOf: func(pod *corev1.Pod) string {
+			if pod.Spec.SchedulingGroup == nil {
+				return ""
+			}
+			return ptr.Deref(pod.Spec.SchedulingGroup.PodGroupName, "")
+		},
+		build: func(g Group) client.Object { return g.native() },
+	}
+}
+
+// GroupAPIs are both. The second one is there only where the playground serves it.
+func GroupAPIs() []GroupAPI { return []GroupAPI{ReprieveGroups(), NativeGroups()} }
+
+// New makes a PodGroup.
+func (api GroupAPI) New(namespace string, g Group) client.Object {
+	pg := api.build(g)
+	pg.SetNamespace(namespace)
+	pg.SetName(g.Name)
+	pg.SetFinalizers(g.Finalizers)
+	return pg
+}
+
+func (g Group) reprieve() *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{}
+	pg.Spec.PodGroupTemplateRef = g.Template
+	switch {
+	case g.Template != nil:
+	case g.MinCount > 0:
+		pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: g.MinCount}}
+	default:
+		pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Basic: &v1alpha1.BasicSchedulingPolicy{}}
+	}
+	if g.Whole {
+		pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup)
+	}
+	if g.Priority != "" {
+		pg.Spec.PriorityClassName = &g.Priority
+	}
+	return pg
+}
+
+func (g Group) native() *schedulingv1alpha2.PodGroup {
+	pg := &schedulingv1alpha2.PodGroup{}
+	pg.Spec.PriorityClassName = g.Priority
+	if g.MinCount > 0 {
+		pg.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: g.MinCount}
+	} else {
+		pg.Spec.SchedulingPolicy.Basic = &schedulingv1alpha2.BasicSchedulingPolicy{}
+	}
+	if g.Whole {
+		pg.Spec.DisruptionMode = ptr.To(schedulingv1alpha2.DisruptionModePodGroup)
+	}
+	return pg
+}
+
+// ConditionsOf reads the conditions of a PodGroup of either API.
+func ConditionsOf(obj client.Object) []metav1.Condition {
+	switch pg := obj.(type) {
+	case *v1alpha1.PodGroup:
+		return pg.Status.Conditions
+	case *schedulingv1alpha2.PodGroup:
+		return pg.Status.Conditions
+	}
+	return nil
+}
+
+// NewGroup makes a PodGroup of the test.
+func (s *Stage) NewGroup(g Group) client.Object { return s.Groups.New(s.Namespace, g) }
+
+// CreateGroup creates a PodGroup.
+func (s *Stage) CreateGroup(g Group) {
+	s.Helper()
+	s.Create(s.NewGroup(g))
+}
+
+// PodGroup reads a PodGroup, or returns nil if there is none.
+func (s *Stage) PodGroup(ctx context.Context, name string) client.Object {
+	s.Helper()
+	pg := s.NewGroup(Group{Name: name})
+	err := s.Objects.Get(ctx, client.ObjectKeyFromObject(pg), pg)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		s.Fatalf("get PodGroup %s: %v", name, err)
+	}
+	return pg
+}
+
+// allGroups are the PodGroups of the test, of both APIs as far as they are there.
+func (s *Stage) allGroups(ctx context.Context) []client.Object {
+	var out []client.Object
+	var own v1alpha1.PodGroupList
+	if err := s.Objects.List(ctx, &own, client.InNamespace(s.Namespace)); err == nil {
+		for i := range own.Items {
+			out = append(out, &own.Items[i])
+		}
+	}
+	var theirs schedulingv1alpha2.PodGroupList
+	if err := s.Objects.List(ctx, &theirs, client.InNamespace(s.Namespace)); err == nil {
+		for i := range theirs.Items {
+			out = append(out, &theirs.Items[i])
+		}
+	}
+	return out
+}
+
+// RemoveGroup deletes a PodGroup, which is gone once it has no finalizers.
+func (s *Stage) RemoveGroup(name string) {
+	s.Helper()
+	if err := s.Objects.Delete(s.Context(), s.NewGroup(Group{Name: name})); err != nil {
+		s.Fatalf("delete PodGroup %s: %v", name, err)
+	}
+}
+
+// LetGroupGo takes all finalizers off a PodGroup, if it is still there.
+func (s *Stage) LetGroupGo(name string) {
+	s.Helper()
+	ctx := context.WithoutCancel(s.Context())
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := client.IgnoreNotFound(s.Objects.Patch(ctx, s.NewGroup(Group{Name: name}), patch)); err != nil {
+		s.Errorf("take the finalizers off PodGroup %s: %v", name, err)
+	}
+}
+
+// Condition reads a condition of a PodGroup, or returns nil.
+func (s *Stage) Condition(ctx context.Context, group, kind string) *metav1.Condition {
+	s.Helper()
+	return meta.FindStatusCondition(ConditionsOf(s.PodGroup(ctx, group)), kind)
+}
+
+// WaitCondition waits until a condition of a PodGroup has that reason and mentions all of the phrases.
+func (s *Stage) WaitCondition(group, kind string, status metav1.ConditionStatus, reason string, phrases ...string) {
+	s.Helper()
+	s.Eventually(fmt.Sprintf("PodGroup %s has condition %s=%s, %s", group, kind, status, reason), func(ctx context.Context) string {
+		c := s.Condition(ctx, group, kind)
+		switch {
+		case c == nil:
+			return "it has no such condition"
+		case c.Status != status || c.Reason != reason || !Mentions(c.Message, phrases):
+			return fmt.Sprintf("it is %s, %s: %s (wanted %q)", c.Status, c.Reason, c.Message, phrases)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,98 @@
+package stage
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// OwnerLabel ties nodes to the namespace that they are for.
+const OwnerLabel = "test.reprieve.dev/owner"
+
+// Create creates objects.
+func (s *Stage) Create(objects ...client.Object) {
+	s.Helper()
+	for _, o := range objects {
+		if err := s.Objects.Create(s.Context(), o); err != nil {
+			s.Fatalf("create %T %s: %v", o, o.GetName(), err)
+		}
+	}
+}
+
+// NewClass is a PriorityClass.
+func NewClass(name string, value int32, change ...func(*schedulingv1.PriorityClass)) *schedulingv1.PriorityClass {
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
+	for _, f := range change {
+		f(class)
+	}
+	return class
+}
+
+// Never has the pods of a class preempt nobody.
+func Never(class *schedulingv1.PriorityClass) {
+	policy := corev1.PreemptNever
+	class.PreemptionPolicy = &policy
+}
+
+// CreateClasses creates PriorityClasses of these values.
+func (s *Stage) CreateClasses(values map[string]int32) {
+	s.Helper()
+	for name, value := range values {
+		s.Create(NewClass(name, value))
+	}
+}
+
+// NewNode is a node for the pods of a namespace, with a short name that is its own there.
+func NewNode(namespace, short string, cpus int64) *corev1.Node {
+	name := nodeName(namespace, short)
+	room := corev1.ResourceList{
+		corev1.ResourceCPU:    *resource.NewQuantity(cpus, resource.DecimalSI),
+		corev1.ResourceMemory: resource.MustParse("64Gi"),
+		corev1.ResourcePods:   resource.MustParse("60"),
+	}
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Labels: map[string]string{OwnerLabel: namespace, corev1.LabelHostname: name},
+		},
+		Status: corev1.NodeStatus{
+			Capacity: room, Allocatable: room,
+			// Simulated pods take their host's address from here.
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.64.0.1"}},
+		},
+	}
+}
+
+func nodeName(namespace, short string) string { return namespace + "-" + short }
+
+// NodeName is the name of the node that the test knows by a short one.
+func (s *Stage) NodeName(short string) string { return nodeName(s.Namespace, short) }
+
+// AddNodes creates nodes with that many CPUs, and waits until pods can be placed on them.
+func (s *Stage) AddNodes(cpus int64, shorts ...string) {
+	s.Helper()
+	for _, short := range shorts {
+		s.Create(NewNode(s.Namespace, short, cpus))
+	}
+	s.WaitReady(shorts...)
+}
+
+// WaitReady waits until pods can be placed on nodes.
+func (s *Stage) WaitReady(shorts ...string) {
+	s.Helper()
+	s.Eventually("the nodes are ready", func(ctx context.Context) string {
+		for _, short := range shorts {
+			node, err := s.Kube.CoreV1().Nodes().Get(ctx, s.NodeName(short), metav1.GetOptions{})
+			switch {
+			case err != nil:
+				return err.Error()
+			case len(node.Spec.Taints) > 0:
+				return "node " + short + " has the taint " + node.Spec.Taints[0].Key
+			}
+		}
+		return ""
+	})
+}

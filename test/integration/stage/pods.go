@@ -1,0 +1,94 @@
+package stage
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+)
+
+// Finalizer keeps a pod that is being deleted, until the test lets it go.
+const Finalizer = "test.reprieve.dev/hold"
+
+// NewPod is a pod that ends at once when it is deleted, for the nodes of a namespace.
+func NewPod(namespace, name, priority string, cpus int64) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{}},
+		Spec: corev1.PodSpec{
+			SchedulerName:                 Profile,
+			PriorityClassName:             priority,
+			TerminationGracePeriodSeconds: ptr.To[int64](0),
+			NodeSelector:                  map[string]string{OwnerLabel: namespace},
+			Containers: []corev1.Container{{
+				Name: "main", Image: "registry.example/main:1",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI),
+				}},
+			}},
+		},
+	}
+}
+
+// AllPods are the pods of the test.
+func (s *Stage) AllPods(ctx context.Context) []corev1.Pod {
+	s.Helper()
+	list, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		s.Fatalf("list pods: %v", err)
+	}
+	return list.Items
+}
+
+// Pods are the pods of the test whose names start so, terminating ones left out.
+func (s *Stage) Pods(ctx context.Context, prefix string) []corev1.Pod {
+	s.Helper()
+	return slices.DeleteFunc(s.AllPods(ctx), func(pod corev1.Pod) bool {
+		return !strings.HasPrefix(pod.Name, prefix) || pod.DeletionTimestamp != nil
+	})
+}
+
+// Find is one pod of the test, or nil if there is none.
+func (s *Stage) Find(ctx context.Context, name string) *corev1.Pod {
+	s.Helper()
+	pod, err := s.Kube.CoreV1().Pods(s.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		s.Fatalf("get pod %s: %v", name, err)
+	}
+	return pod
+}
+
+// Pod is one pod of the test.
+func (s *Stage) Pod(name string) *corev1.Pod {
+	s.Helper()
+	pod := s.Find(s.Context(), name)
+	if pod == nil {
+		s.fail("pod " + name + " does not exist")
+	}
+	return pod
+}
+
+// Hold keeps a pod by a finalizer when it is deleted.
+func Hold(pod *corev1.Pod) { pod.Finalizers = []string{Finalizer} }
+
+// LetGo takes all finalizers off pods.
+func (s *Stage) LetGo(names ...string) {
+	s.Helper()
+	// Tests may have ended who let go what they have held.
+	ctx := context.WithoutCancel(s.Context())
+	for _, name := range names {
+		_, err := s.Kube.CoreV1().Pods(s.Namespace).Patch(ctx, name, types.MergePatchType,
+			[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			s.Errorf("take the finalizers off pod %s: %v", name, err)
+		}
+	}
+}
