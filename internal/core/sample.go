@@ -186,6 +186,7 @@ func (b *sampler) gather(n int32, col *nodeColumn) {
 			if col.alone || cs.c.s.Units[u].firstNode() == n {
 				b.open[rank+1]++
 			}
+		case leafBarred, leafUnseen:
 		}
 	}
 }

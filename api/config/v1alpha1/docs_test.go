@@ -114,7 +114,8 @@ func TestDocumentedBounds(t *testing.T) {
 		}
 		checked++
 		for i, beyond := range []time.Duration{-1, 1} {
-			inside, outside := b[1+i], ""
+			inside := b[1+i]
+			var outside string
 			if number.MatchString(inside) {
 				outside = map[time.Duration]string{-1: "-1", 1: inside + "0"}[beyond]
 			} else {

@@ -50,7 +50,7 @@ func TestFailingCalls(t *testing.T) {
 	begin := time.Now()
 	w.preempt(t)
 
-	c.For(t).Eventually("the preemption fails", func(ctx context.Context) string {
+	c.For(t).Eventually("the preemption fails", func(context.Context) string {
 		if n := ofProfile(c.For(t).Metrics(scheduler), executions, operation, failed); n < failures {
 			return fmt.Sprintf("%v failures are counted, want %d", n, failures)
 		}
