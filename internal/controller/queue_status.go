@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -78,6 +79,7 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	if err := s.client.List(ctx, &all); err != nil {
 		return fmt.Errorf("list Queues: %w", err)
 	}
+	var failed []error
 	for i := range all.Items {
 		before := &all.Items[i]
 		after := before.DeepCopy()
@@ -86,11 +88,11 @@ func (s *QueueStatus) update(ctx context.Context) error {
 			continue
 		}
 		if err := s.client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			return fmt.Errorf("write the status of Queue %s: %w", before.Name, err)
+			failed = append(failed, fmt.Errorf("write the status of Queue %s: %w", before.Name, err))
 		}
 	}
 	s.last = standing
-	return nil
+	return errors.Join(failed...)
 }
 
 // regroup has PodGroups looked at after Queues have changed: what these guarantee, and whether they are there, stands

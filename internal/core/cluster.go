@@ -85,6 +85,7 @@ type Group struct {
 // Hold is room on a node that is not free for one preemptor, because pods that it has to respect have been
 // promised it.
 type Hold struct {
+	// Node is where the room is; empty for what counts for the queue only.
 	Node    string
 	Request Amounts
 	// Queue is the leaf queue in whose use the room counts already; empty for none.

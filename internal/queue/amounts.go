@@ -33,8 +33,15 @@ func RequestOf(pod *corev1.Pod) Amounts {
 		UseStatusResources: true,
 	}))
 	out[corev1.ResourcePods] = 1
+	for name, v := range out {
+		out[name] = min(max(v, 0), mostRequested)
+	}
 	return out
 }
+
+// mostRequested is the most that a pod counts with, far more than any node has: sums of it stay within range. What one
+// pod asks for in vain is not to make what its queue asks for look like nothing.
+const mostRequested = int64(1) << 46
 
 // Add adds other.
 func (a Amounts) Add(other Amounts) { a.add(other, 1) }

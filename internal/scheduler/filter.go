@@ -18,9 +18,8 @@ const seekerKey fwk.StateKey = Name + "/seeker"
 type seeker struct {
 	// confined is the node that the plan has for the pod, or "".
 	confined string
-	// priority is the one that counts for the pod.
-	priority int32
-	request  fwk.Resource
+	rank
+	request fwk.Resource
 	// ignored are the resources of the request that the profile's filter leaves to others.
 	ignored sets.Set[corev1.ResourceName]
 }
@@ -41,7 +40,7 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *f
 			ignored.Insert(name)
 		}
 	}
-	state.Write(seekerKey, &seeker{confined: confined, priority: p.hub.priorityOf(pod), request: request, ignored: ignored})
+	state.Write(seekerKey, &seeker{confined: confined, rank: p.hub.rankOf(pod), request: request, ignored: ignored})
 	return nil
 }
 
@@ -64,28 +63,28 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if len(seats) == 0 {
 		return nil
 	}
-	held := heldFrom(seats, node, s.priority, func(uid types.UID) bool { return uid == pod.UID })
+	held := heldFrom(seats, node, s.rank, func(uid types.UID) bool { return uid == pod.UID })
 	if len(held) > 0 && !s.fitsBeside(node, held) {
-		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of the same or a higher priority")
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of another queue, or of the same or a higher priority")
 	}
 	return nil
 }
 
-// heldFrom are the seats on a node that a pod of that priority has to respect. Seats of its own, and of pods
+// heldFrom are the seats on a node that a pod of that rank has to respect. Seats of its own, and of pods
 // that the NodeInfo counts already, are left out.
-func heldFrom(seats []*seat, node fwk.NodeInfo, priority int32, own func(types.UID) bool) []*seat {
+func heldFrom(seats []*seat, node fwk.NodeInfo, from rank, own func(types.UID) bool) []*seat {
 	var held []*seat
 	for _, s := range seats {
-		if !own(s.uid) && s.keepsFrom(node, priority) {
+		if !own(s.uid) && s.keepsFrom(from) && !s.takenOn(node) {
 			held = append(held, s)
 		}
 	}
 	return held
 }
 
-// keepsFrom reports whether a seat's room is not free for pods of a priority, and not part of the NodeInfo already.
-func (s *seat) keepsFrom(node fwk.NodeInfo, priority int32) bool {
-	return s.priority >= priority && !slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == s.uid })
+// takenOn reports whether a seat's pod is part of the NodeInfo already.
+func (s *seat) takenOn(node fwk.NodeInfo) bool {
+	return slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == s.uid })
 }
 
 // fitsBeside reports whether a node has room for the request beside seats. As with NodeResourcesFit, only what

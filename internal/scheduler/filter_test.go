@@ -63,7 +63,7 @@ func TestFilterKeepsSeats(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			hub.seats.replace(owner{}, []*seat{{pod: pi, uid: c.seated.UID, node: "n", priority: c.priority}})
+			hub.seats.replace(owner{}, []*seat{{pod: pi, uid: c.seated.UID, node: "n", rank: rank{priority: c.priority}}})
 			if c.node == nil {
 				c.node = node("n", "4")
 			}

@@ -246,6 +246,7 @@ func (h *Hub) wakeRefused() {
 
 // wake lets a preemptor try again at once.
 func (h *Hub) wake(o owner) {
+	h.turns.rouse(o)
 	if o.gang {
 		h.wakeGang(o.NamespacedName)
 		return

@@ -87,14 +87,14 @@ func (h *Hub) seeNomination(pod *corev1.Pod) {
 	h.overstated.see(pod.UID, node)
 }
 
-// displace takes back what has been promised on the preemptor's nodes to those below it, so that they look for
+// displace takes back what has been promised on the preemptor's nodes to those who do not keep it from it, so that they look for
 // another place at once. Those whose own calls are under way do when these are over.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {
 		used.Insert(node)
 	}
-	for _, o := range p.hub.seats.below(used, pre.priority) {
+	for _, o := range p.hub.seats.yielding(used, pre.rank()) {
 		if o != pre.owner && !p.hub.isEvicting(o) {
 			p.hub.displace(ctx, o, "a preemptor of a higher priority takes a node of its plan")
 		}
@@ -102,7 +102,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	for node := range p.hub.nominees.nodes(&p.hub.seats).Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
-			if p.hub.seats.has(pod.UID) || pre.owns(pod) || p.hub.priorityOf(pod) >= pre.priority {
+			if p.hub.seats.has(pod.UID) || pre.owns(pod) || p.hub.rankOf(pod).keepsFrom(pre.rank()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)

@@ -97,6 +97,14 @@ func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	})
 }
 
+// rank is how the preemptor stands.
+func (pre *preemptor) rank() rank { return rank{priority: pre.priority, queue: pre.queue} }
+
+// rankOf is how a pod stands.
+func (h *Hub) rankOf(pod *corev1.Pod) rank {
+	return rank{priority: h.priorityOf(pod), queue: h.queueOf(pod)}
+}
+
 // owns reports whether a pod is one of those that the decision is for.
 func (pre *preemptor) owns(pod *corev1.Pod) bool {
 	if !pre.owner.gang {
@@ -208,7 +216,7 @@ func (p *Plugin) nominate(ctx context.Context, pre *preemptor, nodes map[types.U
 			logger.Error(err, "Nominate pod", "pod", klog.KObj(pod), "node", node)
 			continue
 		}
-		seats = append(seats, &seat{pod: pi, uid: pod.UID, node: node, priority: pre.priority})
+		seats = append(seats, &seat{pod: pi, uid: pod.UID, node: node, rank: pre.rank()})
 		if !p.hub.overstates(pod) {
 			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		} else {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/apis/scheduling"
 )
 
 // seat is room that is kept for a pod which has not been assumed there yet.
@@ -17,8 +18,24 @@ type seat struct {
 	pod  fwk.PodInfo
 	uid  types.UID
 	node string
-	// priority is the one that counts for the pod: its group's, where it has one.
+	rank
+}
+
+// rank is how somebody stands who has been promised room, or wants some.
+type rank struct {
+	// priority is the one that counts: the group's, where there is one.
 	priority int32
+	// queue is the name of the leaf queue, "" for none.
+	queue string
+}
+
+// keepsFrom reports whether what one has been promised is not free for another. Between queues priority does not
+// count: what one has reclaimed would go to the other that it was taken from, and so on in turns.
+func (r rank) keepsFrom(other rank) bool {
+	if r.queue != "" && other.queue != "" && r.queue != other.queue && other.priority < scheduling.SystemCriticalPriority {
+		return true
+	}
+	return r.priority >= other.priority
 }
 
 // seatMap keeps the seats of all plans and nominations, because the framework's own nominations do not keep
@@ -118,14 +135,14 @@ func (m *seatMap) of(o owner) []*seat {
 	return slices.Collect(maps.Values(m.byOwner[o]))
 }
 
-// below returns the owners of lower priority that have a seat on one of the nodes.
-func (m *seatMap) below(nodes sets.Set[string], priority int32) []owner {
+// yielding returns the owners that have a seat on one of the nodes and do not keep it from somebody.
+func (m *seatMap) yielding(nodes sets.Set[string], to rank) []owner {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	found := sets.New[owner]()
 	for node := range nodes {
 		for _, s := range m.on(node) {
-			if s.priority < priority {
+			if !s.keepsFrom(to) {
 				found.Insert(m.ownerOf[s.uid])
 			}
 		}

@@ -17,7 +17,7 @@ func seatOf(t interface{ Fatal(...any) }, uid types.UID, node string, priority i
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &seat{pod: pi, uid: uid, node: node, priority: priority}
+	return &seat{pod: pi, uid: uid, node: node, rank: rank{priority: priority}}
 }
 
 // TestSeatMap compares the map with the plainest model of it, over anything that can happen in any order.
@@ -122,5 +122,29 @@ func TestSeatMapIsSafeForConcurrentUse(t *testing.T) {
 	all.Wait()
 	if !m.empty() || len(m.on("n")) != 0 {
 		t.Errorf("%d seats are left", len(m.on("n")))
+	}
+}
+
+func TestKeepsFrom(t *testing.T) {
+	tests := map[string]struct {
+		promised, other rank
+		want            bool
+	}{
+		"the same priority":            {rank{priority: 5}, rank{priority: 5}, true},
+		"a higher one":                 {rank{priority: 5}, rank{priority: 6}, false},
+		"a lower one":                  {rank{priority: 5}, rank{priority: 4}, true},
+		"a higher one of its queue":    {rank{5, "a"}, rank{6, "a"}, false},
+		"a higher one of another":      {rank{5, "a"}, rank{1000, "b"}, true},
+		"a lower one of another":       {rank{5, "a"}, rank{1, "b"}, true},
+		"a higher one of no queue":     {rank{5, "a"}, rank{6, ""}, false},
+		"a higher one, none of itself": {rank{5, ""}, rank{6, "b"}, false},
+		"critical to the system":       {rank{5, "a"}, rank{2_000_000_000, "b"}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.promised.keepsFrom(tt.other); got != tt.want {
+				t.Errorf("%+v keeps its room from %+v: %t", tt.promised, tt.other, got)
+			}
+		})
 	}
 }

@@ -29,6 +29,8 @@ const (
 	// room turns up, all that waited for it come at once, one by one. While there is always somebody whose turn it is,
 	// nothing is waited for.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
+	// firstRest and longestRest are how long work whose turn came to nothing lets others go first, doubled each time.
+	firstRest, longestRest = time.Second, 10 * time.Second
 )
 
 // mostEased is how many of a queue are woken at a time because shares have changed in their favour, the first in order.
@@ -63,6 +65,9 @@ type waiter struct {
 	// began is when it was let through, and seen how the queues stood then.
 	began time.Time
 	seen  uint64
+	// failures counts the turns in a row that came to nothing; until rested, others go first.
+	failures int
+	rested   time.Time
 }
 
 func newTurns() *turns {
@@ -81,6 +86,9 @@ func (t *turns) admit(o owner, describe func() *waiter) bool {
 	}
 	if _, ok := t.held[o]; !ok {
 		w := describe()
+		if last := t.resting[o]; last != nil {
+			w.failures, w.rested = last.failures, last.rested
+		}
 		delete(t.resting, o)
 		t.held[o] = w
 		if t.lines[w.queue] == nil {
@@ -114,8 +122,21 @@ func (t *turns) failed(o owner) {
 	if w, ok := t.through[o]; ok {
 		delete(t.through, o)
 		t.resting[o] = w
+		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
+		w.failures++
 	}
 	t.end(o)
+}
+
+// rouse ends the rest of an owner for whom something has changed.
+func (t *turns) rouse(o owner) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range [...]*waiter{t.held[o], t.resting[o]} {
+		if w != nil {
+			w.failures, w.rested = 0, time.Time{}
+		}
+	}
 }
 
 // forget drops an owner that is no more.
@@ -210,7 +231,7 @@ func (t *turns) next(standing *queue.Standing, promised map[string]queue.Amounts
 		}
 	}
 	for ; len(t.held) > 0 && prompt < turnWindow; prompt++ {
-		w := t.first(standing, promised)
+		w := t.first(standing, promised, now)
 		t.leave(w)
 		t.through[w.owner], t.underway[w.owner] = w, w
 		t.last, w.began, w.seen = now, now, standing.At()
@@ -219,15 +240,23 @@ func (t *turns) next(standing *queue.Standing, promised map[string]queue.Amounts
 	return out
 }
 
-// first is the next one in order, of those in a leaf: of the queue whose turn it is by priority, then age.
-func (t *turns) first(standing *queue.Standing, promised map[string]queue.Amounts) *waiter {
+// first is the next one in order, of those in a leaf: of the queue whose turn it is by priority, then age. A queue whose
+// first one has just failed lets others go before it: it would stand in their way each time that something changes.
+func (t *turns) first(standing *queue.Standing, promised map[string]queue.Amounts, now time.Time) *waiter {
 	waiting, underway := make(map[string]bool, len(t.lines)), make(map[string]queue.Amounts)
 	for name, amounts := range promised {
 		underway[name] = make(queue.Amounts)
 		underway[name].Add(amounts)
 	}
-	for name := range t.lines {
-		waiting[name] = true
+	for name, l := range t.lines {
+		if !(*l)[0].rested.After(now) {
+			waiting[name] = true
+		}
+	}
+	if len(waiting) == 0 {
+		for name := range t.lines {
+			waiting[name] = true
+		}
 	}
 	for _, w := range t.underway {
 		if underway[w.queue] == nil {

@@ -249,3 +249,51 @@ func TestEasedTurns(t *testing.T) {
 		}
 	}
 }
+
+// TestTurnsThatFail: a queue whose work fails does not go first each time that something changes, and has its rest end
+// when something has changed for it.
+func TestTurnsThatFail(t *testing.T) {
+	now := time.Unix(1000, 0)
+	standing := turnsBoard().Standing([]string{"gpu"})
+	turns := newTurns()
+	wait := func(name, queueName string) owner {
+		o := owner{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
+		turns.admit(o, func() *waiter { return &waiter{owner: o, queue: queueName, request: queue.Amounts{"gpu": 1}} })
+		return o
+	}
+	turn := func(want owner) {
+		t.Helper()
+		if got := turns.next(standing, nil, now); len(got) != 1 || got[0] != want {
+			t.Fatalf("%v has a turn, want %v", got, want)
+		}
+		turns.failed(want)
+	}
+	first, second, other := wait("a-1", "a"), wait("a-2", "a"), wait("b-1", "b")
+	turn(first)
+	turn(second)
+	turn(other)
+	// A pod goes, and all are tried again, the first queue first.
+	now = now.Add(firstRest)
+	wait("a-1", "a")
+	wait("a-2", "a")
+	wait("b-1", "b")
+	turn(first)
+	// Another one goes: the first has just failed, and the other has not.
+	wait("a-1", "a")
+	turn(other)
+	// With nobody else about, nobody waits for the end of a rest.
+	turn(first)
+	turn(second)
+	wait("a-1", "a")
+	wait("b-1", "b")
+	now = now.Add(firstRest)
+	turn(first)
+	wait("a-1", "a")
+	now = now.Add(2 * longestRest)
+	turn(first)
+	wait("a-1", "a")
+	turn(other)
+	wait("b-1", "b")
+	turns.rouse(first)
+	turn(first)
+}

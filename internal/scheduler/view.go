@@ -42,8 +42,8 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 		return nil, err
 	}
 	v.byName = m.nodes
-	v.held = p.heldFor(pre, m.nodes)
 	var holds []core.Hold
+	v.held, holds = p.heldFor(pre, m.nodes)
 	for name, pods := range v.held {
 		for _, pi := range pods {
 			holds = append(holds, core.Hold{
@@ -56,17 +56,23 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 }
 
 // heldFor are the pods that are not on a node yet and that the preemptor has to leave room for: those with a
-// seat, and those that the framework has nominated. A seat is the last word on where a pod goes.
-func (p *Plugin) heldFor(pre *preemptor, nodes map[string]listedNode) map[string][]fwk.PodInfo {
-	held := make(map[string][]fwk.PodInfo)
+// seat, and those that the framework has nominated. A seat is the last word on where a pod goes. Of those to whom it
+// has to leave none, their queues still have what they were promised: these are holds of no node.
+func (p *Plugin) heldFor(pre *preemptor, nodes map[string]listedNode) (held map[string][]fwk.PodInfo, promised []core.Hold) {
+	held = make(map[string][]fwk.PodInfo)
 	p.hub.seats.each(func(name string, seats []*seat) {
 		info := nodes[name].info
 		if info == nil {
 			return
 		}
 		for _, s := range seats {
-			if s.keepsFrom(info, pre.priority) && !pre.owns(s.pod.GetPod()) {
+			switch {
+			case pre.owns(s.pod.GetPod()) || s.takenOn(info):
+			case s.keepsFrom(pre.rank()):
 				held[name] = append(held[name], s.pod)
+			case s.queue != "":
+				amounts := p.hub.mirror.dimensions.amounts(s.pod.CalculateResource().Resource, 1)
+				promised = append(promised, core.Hold{Request: amounts, Queue: s.queue})
 			}
 		}
 	})
@@ -76,12 +82,12 @@ func (p *Plugin) heldFor(pre *preemptor, nodes map[string]listedNode) map[string
 		}
 		for _, nominated := range p.handle.NominatedPodsForNode(name) {
 			pod := nominated.GetPod()
-			if !p.hub.seats.has(pod.UID) && !pre.owns(pod) && p.hub.priorityOf(pod) >= pre.priority {
+			if !p.hub.seats.has(pod.UID) && !pre.owns(pod) && p.hub.rankOf(pod).keepsFrom(pre.rank()) {
 				held[name] = append(held[name], nominated)
 			}
 		}
 	}
-	return held
+	return held, promised
 }
 
 // podsByUID finds pods of a node.

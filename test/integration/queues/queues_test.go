@@ -40,6 +40,57 @@ func TestReclaim(t *testing.T) {
 }
 
 // TestLimit has work wait at the limit of its queue, gangs as a whole, although the cluster has room.
+// TestReclaimedRoomIsKept has the victims come back at once, with a priority above that of those who took their room:
+// until these have it, it is kept from them, so that nobody is evicted a second time.
+func TestReclaimedRoomIsKept(t *testing.T) {
+	t.Parallel()
+	c := oneNode(t)
+	c.classes()
+	c.queue("lender")
+	c.queue("borrower")
+	c.ApplyText(fmt.Sprintf(`apiVersion: apps/v1
+kind: ReplicaSet
+metadata:
+  name: work
+  namespace: default
+spec:
+  replicas: 4
+  selector:
+    matchLabels: {app: work}
+  template:
+    metadata:
+      labels: {app: work, %s: borrower}
+    spec:
+      schedulerName: reprieve-scheduler
+      priorityClassName: high
+      terminationGracePeriodSeconds: 3
+      containers:
+      - name: main
+        image: example.com/work
+        resources:
+          requests: {nvidia.com/gpu: "2"}
+          limits: {nvidia.com/gpu: "2"}
+`, v1alpha1.LabelQueue))
+	c.Runs("work", 4)
+	c.pods("claim", "lender", 2, 2, "low")
+	c.Runs("claim", 2)
+	c.Runs("work", 2)
+	c.rested("claim", "work")
+	events, err := c.Kube.EventsV1().Events("default").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	evicted := 0
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Reason == "Preempted" && e.Regarding.Kind == "Pod" {
+			evicted++
+		}
+	}
+	if evicted != 2 {
+		t.Errorf("%d pods were evicted, want 2", evicted)
+	}
+}
+
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
