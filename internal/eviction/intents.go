@@ -28,8 +28,13 @@ type intents struct {
 
 // why says who takes a victim, and by what rule.
 func why(d *core.Decision, v *core.Victim) string {
-	return fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d",
+	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d",
 		preemptorOf(d).Kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
+	if v.Rule == core.RuleReclaim {
+		// Priority has no say in it.
+		said += fmt.Sprintf("; queue %s takes back what queue %s has beyond its fair share", d.Preemptor.Queue, v.Queue)
+	}
+	return said
 }
 
 func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {

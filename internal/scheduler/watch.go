@@ -125,6 +125,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.timers.cancel(own)
 	h.turns.forget(own)
 	h.mu.Lock()
+	h.atLimit.Delete(own)
 	delete(h.failures, own)
 	h.mu.Unlock()
 	if h.seats.giveUp(pod.UID) {
@@ -168,6 +169,7 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	h.turns.forget(o)
 	h.keep(o, nil)
 	h.mu.Lock()
+	h.atLimit.Delete(o)
 	delete(h.failures, o)
 	h.mu.Unlock()
 }

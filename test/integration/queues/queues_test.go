@@ -84,6 +84,9 @@ spec:
 	for i := range events.Items {
 		if e := &events.Items[i]; e.Reason == "Preempted" && e.Regarding.Kind == "Pod" {
 			evicted++
+			if want := "queue lender takes back what queue borrower has"; !strings.Contains(e.Note, want) {
+				t.Errorf("%s is told %q, which does not say %q", e.Regarding.Name, e.Note, want)
+			}
 		}
 	}
 	if evicted != 2 {

@@ -37,8 +37,8 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 	m.stage.Helper()
 	sum := 0.0
 	for line := range strings.Lines(m.text) {
-		rest, ok := strings.CutPrefix(line, name+"{")
-		if !ok || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) }) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != '{' && rest[0] != ' ' || slices.ContainsFunc(labels, func(l string) bool { return !strings.Contains(rest, l) }) {
 			continue
 		}
 		value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndex(line, " ")+1:]), 64)

@@ -1,13 +1,18 @@
 package toleration
 
 import (
+	"context"
+	"fmt"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
@@ -73,4 +78,42 @@ func TestGuaranteedMinutes(t *testing.T) {
 			t.Errorf("training had %v, want %v", ran, guaranteed)
 		}
 	}
+	pg, ok := s.PodGroup(t.Context(), "training").(*v1alpha1.PodGroup)
+	if !ok || pg.Status.StartTime == nil {
+		t.Fatal("training does not say when it began")
+	}
+	s.WaitEvent("urgent", "Preempting")
+	for _, ev := range s.EventsOf(t.Context(), "urgent", "Preempting") {
+		// Nothing else happens in the cluster that would have it tried again.
+		if late := ev.EventTime.Sub(pg.Status.StartTime.Add(guaranteed)); late > 2*time.Second {
+			t.Errorf("it preempts %v after the end of the guarantee", late)
+		}
+	}
+}
+
+// TestMalformedToleration has a class that no policy has refused: it is told of, and tolerates nothing.
+func TestMalformedToleration(t *testing.T) {
+	t.Parallel()
+	s := twoNodes(t)
+	malformed := stage.NewClass("malformed", 10, func(class *schedulingv1.PriorityClass) {
+		class.Annotations = map[string]string{preemptiontoleration.AnnotationMinimumPreemptablePriority: "very high"}
+	})
+	s.Create(malformed)
+	s.CreateClasses(map[string]int32{"above": 20})
+	s.WaitEvent("PriorityClass/malformed", "MalformedPreemptionToleration", "very high", "no preemption toleration")
+	s.Eventually("the metric counts it", func(context.Context) string {
+		if n := s.Metrics(s.Run.Component(playground.Scheduler)).Sum("reprieve_malformed_preemption_tolerations"); n != 1 {
+			return fmt.Sprintf("it is %v", n)
+		}
+		return ""
+	})
+	s.AddNodes(64, "only")
+	s.WaitReady("only")
+	for _, name := range []string{"low-0", "low-1"} {
+		s.Create(stage.NewPod(s.Namespace, name, "malformed", 30))
+	}
+	s.Runs("low", 2)
+	s.Create(stage.NewPod(s.Namespace, "high", "above", 30))
+	s.Runs("high", 1)
+	s.Runs("low", 1)
 }
