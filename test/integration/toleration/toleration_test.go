@@ -60,6 +60,10 @@ func TestGuaranteedMinutes(t *testing.T) {
 	s.Runs("training", 2)
 	s.ApplyExample("guaranteed-minutes/03-urgent.yaml")
 	s.WaitsSaying("urgent", "waits until", "default/training (PreemptionToleration)")
+	pg, ok := s.PodGroup(t.Context(), "training").(*v1alpha1.PodGroup)
+	if !ok || pg.Status.StartTime == nil {
+		t.Fatal("training does not say when it began")
+	}
 	var latest time.Time
 	for _, pod := range s.Pods(t.Context(), "training") {
 		if pod.Status.StartTime != nil && pod.Status.StartTime.After(latest) {
@@ -77,10 +81,6 @@ func TestGuaranteedMinutes(t *testing.T) {
 		if ran := c.LastTransitionTime.Sub(latest); ran < guaranteed-time.Second {
 			t.Errorf("training had %v, want %v", ran, guaranteed)
 		}
-	}
-	pg, ok := s.PodGroup(t.Context(), "training").(*v1alpha1.PodGroup)
-	if !ok || pg.Status.StartTime == nil {
-		t.Fatal("training does not say when it began")
 	}
 	s.WaitEvent("urgent", "Preempting")
 	for _, ev := range s.EventsOf(t.Context(), "urgent", "Preempting") {
