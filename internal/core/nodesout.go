@@ -63,6 +63,7 @@ func (v *view) roomBelow(n int32) []int64 {
 	return col.sum(col.count(v.sus.below), v.dims)
 }
 
+// ruledOut is nodesRuledOut, given the room that potential victims make on a node.
 func (sr *search) ruledOut(roomOn func(n int32) []int64) []ReasonCount {
 	v, counts := sr.v, make(map[string]int)
 	short := make([]int, v.dims)

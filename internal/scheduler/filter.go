@@ -63,19 +63,19 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if len(seats) == 0 {
 		return nil
 	}
-	held := heldFrom(seats, node, s.rank, func(uid types.UID) bool { return uid == pod.UID })
+	held := heldFrom(seats, node, s.rank, pod.UID)
 	if len(held) > 0 && !s.fitsBeside(node, held) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of another queue, or of the same or a higher priority")
 	}
 	return nil
 }
 
-// heldFrom are the seats on a node that a pod of that rank has to respect. Seats of its own, and of pods
+// heldFrom are the seats on a node that a pod of that rank has to respect. Its own seat, and those of pods
 // that the NodeInfo counts already, are left out.
-func heldFrom(seats []*seat, node fwk.NodeInfo, from rank, own func(types.UID) bool) []*seat {
+func heldFrom(seats []*seat, node fwk.NodeInfo, from rank, own types.UID) []*seat {
 	var held []*seat
 	for _, s := range seats {
-		if !own(s.uid) && s.keepsFrom(from) && !s.takenOn(node) {
+		if s.uid != own && s.keepsFrom(from) && !s.takenOn(node) {
 			held = append(held, s)
 		}
 	}
