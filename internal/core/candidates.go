@@ -23,11 +23,10 @@ const (
 // candidates are the units that a preemptor may take where more than priority counts, each with a level that stands
 // for its priority in the search, and an order among others of that level: lower goes first.
 type candidates struct {
-	c *contest
-	// kinds says how the units of each leaf are judged, from 1 on; 0 is for units in no queue. units counts those of
-	// leaves that are not judged one by one.
+	c   *contest
+	mem *scratch
+	// kinds says how the units of each leaf are judged, from 1 on; 0 is for units in no queue.
 	kinds []leafKind
-	units []int
 	// levels and orders are by unit. Those in open leaves have theirs once a sample has come upon them.
 	levels []int32
 	orders []int64
@@ -60,30 +59,27 @@ const (
 )
 
 // candidates judges all units, where it can whole leaves at a time.
-func (c *contest) candidates() *candidates {
+func (c *contest) candidates(mem *scratch) *candidates {
 	cs := &candidates{
-		c: c, kinds: make([]leafKind, c.queues()+1), units: make([]int, c.queues()+1),
-		levels: make([]int32, len(c.s.Units)), orders: make([]int64, len(c.s.Units)),
-		priorities: c.c.distinctPriorities(),
-		walk:       &walk{l: newLedger(c), units: make(map[int32][]int32)},
+		c: c, mem: mem, kinds: make([]leafKind, c.queues()+1), priorities: c.c.distinctPriorities(),
+		walk: &walk{l: newLedger(c), units: make(map[int32][]int32)},
 	}
-	for i := range cs.levels {
-		cs.levels[i] = levelSafe
-	}
+	cs.levels, cs.orders = mem.grades(len(c.s.Units))
 	cs.markMixed()
-	for u, leaf := range c.leafOf {
-		if kind := cs.kindOf(leaf); kind == leafMixed {
-			cs.judge(int32(u))
-		} else {
-			cs.units[leaf+1]++
+	for i := range c.roster.lists {
+		units := c.roster.lists[i].units
+		n := len(units)
+		if n == 0 {
+			continue
 		}
-	}
-	for i, n := range cs.units {
-		switch {
-		case n == 0:
-		case cs.kinds[i] == leafBarred:
+		switch cs.kindOf(int32(i - 1)) {
+		case leafMixed:
+			for _, u := range units {
+				cs.judge(u)
+			}
+		case leafBarred:
 			c.protected[c.sideOf(int32(i-1)).rule] += n
-		default:
+		case leafOpen, leafUnseen:
 			cs.walk.meet(int32(i - 1))
 			cs.count, cs.bounded = cs.count+n, true
 		}
@@ -127,19 +123,16 @@ func (c *contest) kindOf(leaf int32) leafKind {
 	if sd.rule != "" {
 		return leafBarred
 	}
-	if _, runtime := c.minRuntimeOf(leaf); runtime > 0 || distanceOf(c.ratio(sd.top, nil)) < nearest {
+	list := &c.roster.lists[leaf+1]
+	if _, runtime := c.minRuntimeOf(leaf); !sd.near || runtime > 0 && !list.allRan(runtime, c.p.Now) {
 		return leafMixed
 	}
-	for q := leaf; ; q = c.t.nodes[q].parent {
-		for _, quota := range c.t.nodes[q].Quota {
-			if quota > 0 {
-				return leafMixed
-			}
-		}
-		if q == sd.top {
-			return leafOpen
+	for r, most := range list.most {
+		if most > c.spareOf(leaf)[r] {
+			return leafMixed
 		}
 	}
+	return leafOpen
 }
 
 // judge lists a unit if it may be taken.
@@ -202,7 +195,7 @@ func (cs *candidates) level(distance, rank int32) int32 {
 }
 
 func (cs *candidates) order(leaf, priority int32) int64 {
-	return cs.walk.order[cs.c.sideOf(leaf).top]<<32 + int64(priority)
+	return cs.walk.order[cs.c.sides[leaf].top]<<32 + int64(priority)
 }
 
 // has reports whether a unit is a candidate.

@@ -129,13 +129,13 @@ func (c *Cluster) padBudgets(n int) {
 func (c *Cluster) SetQueues(tree *Tree, shares []Amounts) {
 	switch {
 	case tree == nil:
-		c.queues, c.c.leaves = nil, nil
+		c.queues, c.c.roster = nil, nil
 	case c.queues != nil && c.queues.Tree == tree:
 		c.queues.Shares = shares
 	default:
 		c.s.Queues = &Queues{Tree: tree}
-		c.c.leaves = leavesOf(&c.s)
-		c.queues = &Queues{Tree: tree, Shares: shares, used: usedBy(&c.s, c.c.leaves)}
+		c.c.roster = newRoster(&c.s)
+		c.queues = &Queues{Tree: tree, Shares: shares, used: usedBy(&c.s, c.c.roster.leaves)}
 		c.s.Queues = nil
 	}
 }

@@ -63,6 +63,9 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	}
 	u.Pods = append(u.Pods, pod)
 	c.count(at, pod.Request, 1)
+	if c.queues != nil {
+		c.c.roster.widen(&c.s, at)
+	}
 	if len(u.Pods) == 2 {
 		c.spanning++
 	}
@@ -81,10 +84,11 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		c.uncount(u.Priority)
 		c.c.perPriority[g.Priority]++
 	}
-	u.Namespace, u.Name, u.Priority, u.Start, u.Since = g.Namespace, g.Name, g.Priority, g.Start, g.Since
-	if u.Tenure != g.Tenure {
+	u.Namespace, u.Name, u.Priority, u.Start = g.Namespace, g.Name, g.Priority, g.Start
+	if u.Tenure != g.Tenure || u.Since != g.Since {
 		c.countAll(at, -1)
-		u.Tenure = g.Tenure
+		c.leaveLeaf(at)
+		u.Tenure, u.Since = g.Tenure, g.Since
 		c.findLeaf(at)
 		c.countAll(at, 1)
 	}
@@ -106,14 +110,20 @@ func (c *Cluster) findLeaf(at int32) {
 	if c.queues == nil {
 		return
 	}
-	c.c.leaves = append(c.c.leaves, make([]int32, max(0, len(c.s.Units)-len(c.c.leaves)))...)
-	c.c.leaves[at] = c.queues.Tree.leaf(c.s.Units[at].queue())
+	c.c.roster.put(&c.s, at, c.queues.Tree.leaf(c.s.Units[at].queue()))
+}
+
+// leaveLeaf takes a unit out of its leaf queue.
+func (c *Cluster) leaveLeaf(at int32) {
+	if c.queues != nil {
+		c.c.roster.drop(&c.s, at)
+	}
 }
 
 // count adds a pod of a unit to what its queue uses, or takes it away.
 func (c *Cluster) count(at int32, request Amounts, sign int64) {
 	if c.queues != nil {
-		c.queues.Tree.useAmounts(c.queues.used, c.c.leaves[at], request, sign)
+		c.queues.Tree.useAmounts(c.queues.used, c.c.roster.leaves[at], request, sign)
 	}
 }
 
@@ -241,9 +251,7 @@ func (c *Cluster) dropUnit(at int32) {
 	}
 	delete(c.c.tolerant, at)
 	delete(c.c.surplus, at)
-	if c.queues != nil {
-		c.c.leaves[at] = -1
-	}
+	c.leaveLeaf(at)
 	if u.Group {
 		delete(c.whole, u.UID)
 		delete(c.undated, at)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // columns are what a search reads of a Snapshot: flat vectors of room by node, and for every node its units
@@ -35,10 +36,12 @@ type columns struct {
 	budgeted, spanning bool
 	// tolerant are the units with a toleration, surplus those past the minCount of their gang.
 	tolerant, surplus map[int32]bool
-	// leaves are the units' leaf queues, -1 for none; nil where nobody has kept them.
-	leaves []int32
+	// roster has the units' leaf queues; nil where nobody has kept it.
+	roster *roster
 	// groups lists the units of each PodGroup by its UID; nil where nobody has kept such an index.
 	groups map[string][]int32
+	// lent is memory for searches among candidates.
+	lent sync.Pool
 }
 
 // nodeColumn holds the units with pods on one node, least important first.

@@ -12,7 +12,9 @@ const boundRounds = 8
 // contend is the search where more than priority counts, among all units that may be taken. Where what it comes to
 // goes beyond a bound, it starts over with less of what is bounded, and in the end with what may go in any case.
 func (sr *search) contend() Decision {
-	cs := newContest(sr.v).candidates()
+	mem := sr.v.c.borrow()
+	defer sr.v.c.handBack(mem)
+	cs := newContest(sr.v).candidates(mem)
 	if d, ok := sr.amongFirst(cs); ok {
 		return d
 	}

@@ -1,6 +1,9 @@
 package core
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // systemCritical is the lowest priority of preemptors that go by priority whatever the queues say.
 const systemCritical = 2_000_000_000
@@ -23,6 +26,7 @@ type contest struct {
 	path   []int
 	onPath []int32
 	within int
+	roster *roster
 	leafOf []int32
 	sides  []side
 	// surplus is how many members each gang has past its minCount, by UID.
@@ -41,6 +45,10 @@ type side struct {
 	judged bool
 	// rule protects the leaf's units; empty where they may be reclaimed.
 	rule Rule
+	// near is true where the side is at the nearest distance from its fair share.
+	near bool
+	// spare is what the leaf has beyond all quotas on its side; nil where nobody has asked.
+	spare []int64
 	// top is the queue one step below the lowest common ancestor, on the leaf's side.
 	top int32
 }
@@ -82,7 +90,7 @@ func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 
 func newContest(v *view) *contest {
 	c := &contest{
-		s: v.s, p: v.p, c: v.c, leaf: leafOfPreemptor(v.s, v.p), leafOf: v.c.leaves, request: make([]int64, v.dims),
+		s: v.s, p: v.p, c: v.c, leaf: leafOfPreemptor(v.s, v.p), roster: v.c.roster, request: make([]int64, v.dims),
 		surplus: make(map[string]int), protected: make(map[Rule]int),
 	}
 	c.shown = topUnits{s: v.s, sign: -1}
@@ -99,9 +107,10 @@ func newContest(v *view) *contest {
 		}
 	}
 	q := v.s.Queues
-	if c.leafOf == nil {
-		c.leafOf = leavesOf(v.s)
+	if c.roster == nil {
+		c.roster = newRoster(v.s)
 	}
+	c.leafOf = c.roster.leaves
 	if q != nil && q.Tree != nil {
 		c.t, c.shares, c.used = q.Tree, q.Shares, q.used
 		if c.used == nil {
@@ -159,6 +168,11 @@ func (c *contest) sideOf(leaf int32) *side {
 	for parent >= 0 && c.onPath[parent] == 0 {
 		sd.top, parent = parent, c.t.nodes[parent].parent
 	}
+	if sd.top != leaf {
+		// All leaves of a side are judged by the queue at its top.
+		*sd = *c.sideOf(sd.top)
+		return sd
+	}
 	// steps is how many queues the preemptor has below the lowest common ancestor.
 	steps := len(c.path)
 	if parent >= 0 {
@@ -169,6 +183,8 @@ func (c *contest) sideOf(leaf int32) *side {
 		sd.rule = RuleOverShare
 	case !c.above(sd.top, nil):
 		sd.rule = RuleFairShare
+	default:
+		sd.near = distanceOf(c.ratio(sd.top, nil)) == nearest
 	}
 	return sd
 }
@@ -213,8 +229,8 @@ func (c *contest) judge(u int32) Verdict {
 		if sd.rule != "" {
 			return Verdict{Rule: sd.rule}
 		}
-		if q := c.belowQuota(u, nil); q >= 0 {
-			return Verdict{Rule: RuleQuota, Queue: c.t.nodes[q].Name}
+		if c.isQuota(u) {
+			return Verdict{Rule: RuleQuota, Queue: c.t.nodes[c.belowQuota(u, nil)].Name}
 		}
 		v.Rule = RuleReclaim
 	}
@@ -245,6 +261,37 @@ func (c *contest) surplusOf(u *Unit) int {
 		c.surplus[u.PodGroup] = n
 	}
 	return n
+}
+
+// spareOf is what a single unit of a leaf may have without leaving any queue on its side with less than its quota.
+func (c *contest) spareOf(leaf int32) []int64 {
+	sd := c.sideOf(leaf)
+	if sd.spare != nil {
+		return sd.spare
+	}
+	spare := slices.Repeat([]int64{math.MaxInt64}, c.t.dims)
+	for q := leaf; ; q = c.t.nodes[q].parent {
+		for r, quota := range c.t.nodes[q].Quota {
+			if quota > 0 {
+				spare[r] = min(spare[r], max(c.usedOf(q)[r]-quota, 0))
+			}
+		}
+		if q == sd.top {
+			break
+		}
+	}
+	sd.spare = spare
+	return spare
+}
+
+// isQuota reports whether some queue on the victim's side would be left with less than its quota without a unit.
+func (c *contest) isQuota(u int32) bool {
+	for r, spare := range c.spareOf(c.leafOfUnit(u)) {
+		if spare < math.MaxInt64 && useOf(&c.s.Units[u], r) > spare {
+			return true
+		}
+	}
+	return false
 }
 
 // belowQuota finds a queue on the victim's side that would be left with less than its quota of something that the
@@ -328,17 +375,6 @@ func (t *Tree) resolve(from int32, otherwise int64, setting func(*Queue) int64) 
 		}
 	}
 	return -1, otherwise
-}
-
-// leavesOf finds the leaf of every unit, -1 for none.
-func leavesOf(s *Snapshot) []int32 {
-	leaves := make([]int32, len(s.Units))
-	for u := range s.Units {
-		if leaves[u] = -1; s.Queues != nil && len(s.Units[u].Pods) > 0 {
-			leaves[u] = s.Queues.Tree.leaf(s.Units[u].queue())
-		}
-	}
-	return leaves
 }
 
 // usedBy adds up what runs in every queue and below it.

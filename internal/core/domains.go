@@ -61,6 +61,10 @@ const quickRounds = 3
 
 func (n *nodeSearch) run() (found, bool) {
 	left := n.v.c.byName
+	if n.sampled != nil && !n.roomy {
+		// Nothing can be taken anywhere else.
+		left = n.sampled.candidates.mem.used
+	}
 	for range quickRounds {
 		var ceiling int32
 		ceiling, left = n.lowestCeiling(left)

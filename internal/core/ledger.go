@@ -5,7 +5,8 @@ package core
 // bounds sets of units, where a verdict is about each unit alone. Any part of a set within bounds is within bounds.
 type ledger struct {
 	c *contest
-	// taken is by queue and resource; most is the most that a single unit had, for the queues at the top of a side.
+	// taken is by queue and resource; most is the most that a single unit had, for the queues at the top of a side. Both
+	// are nil as long as nothing has been.
 	taken, most []int64
 	gone        map[string]int
 	// leaves are those that something has been taken from.
@@ -13,11 +14,7 @@ type ledger struct {
 }
 
 func newLedger(c *contest) *ledger {
-	l := &ledger{c: c, gone: make(map[string]int), leaves: make(map[int32]bool)}
-	if c.t != nil {
-		l.taken, l.most = make([]int64, len(c.used)), make([]int64, len(c.used))
-	}
-	return l
+	return &ledger{c: c, gone: make(map[string]int), leaves: make(map[int32]bool)}
 }
 
 // ledger is an empty one, until the next call.
@@ -83,6 +80,9 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	}
 	if !reclaimed {
 		return
+	}
+	if l.taken == nil {
+		l.taken, l.most = make([]int64, len(c.used)), make([]int64, len(c.used))
 	}
 	leaf := c.leafOfUnit(u)
 	l.leaves[leaf] = true

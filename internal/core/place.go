@@ -20,11 +20,15 @@ func emptiestFirst(t *trial, class int) []int32 { return byRoom(t, class, -1) }
 // roomToCount is as far as room is told apart: nodes with room for more are all the same.
 const roomToCount = 1 << 20
 
+// byRoom counts room alone: the oracle is asked only about the nodes whose turn comes.
 func byRoom(t *trial, class, sign int) []int32 {
 	room := make([]int32, len(t.s.Nodes))
 	var order []int32
 	for _, n := range t.c.byName {
-		if r := t.roomFor(class, n, roomToCount); r > 0 {
+		if !t.c.sound[n] {
+			continue
+		}
+		if r := howMany(t.wanted[class], t.freeOf(n), roomToCount); r > 0 {
 			room[n] = int32(sign * r)
 			order = append(order, n)
 		}

@@ -53,7 +53,9 @@ func (sr *search) root() *search {
 
 // feasibleAfter reports whether the preemptor would have room if every protection that ends by then had ended.
 func (sr *search) feasibleAfter(end int64) bool {
-	then := sr.root().at(end + 1)
+	mem := sr.v.c.borrow()
+	defer sr.v.c.handBack(mem)
+	then := sr.root().at(end+1, mem)
 	t := newTrial(then.v, then.v.c.later)
 	defer t.allBack()
 	_, ok := then.insist(t)
@@ -61,12 +63,12 @@ func (sr *search) feasibleAfter(end int64) bool {
 }
 
 // at is the search among all that may be taken at another time.
-func (sr *search) at(now int64) *search {
+func (sr *search) at(now int64, mem *scratch) *search {
 	p, v := *sr.p, *sr.v
 	p.Now, v.p = now, &p
 	then := &search{s: sr.s, p: &p, v: &v}
 	if contested(sr.s, &p) {
-		return then.sample(newContest(&v).candidates(), everything, nil)
+		return then.sample(newContest(&v).candidates(mem), everything, nil)
 	}
 	v.suspect(potentialVictims(sr.s, v.c, &p))
 	return then

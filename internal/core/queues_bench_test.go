@@ -35,10 +35,20 @@ func thousandQueues() ([]Queue, []string) {
 }
 
 // BenchmarkReclaim is a decision among 40,000 pods on 5,000 nodes, by priority and with all of them in queues: the
-// preemptor's top-level queue has nothing, and all others have more than their share, so that any pod may be taken.
+// preemptor's top-level queue has nothing, and all others have more than their share, so that any pod may be taken. In
+// guarded queues every leaf has a quota and a min-runtime, so that each pod is looked at.
 func BenchmarkReclaim(b *testing.B) {
+	for _, queues := range []string{"none", "plain", "guarded"} {
+		benchReclaim(b, queues)
+	}
+}
+
+func benchReclaim(b *testing.B, kind string) {
 	const nodes = 5000
 	queues, leaves := thousandQueues()
+	if kind == "guarded" {
+		guard(queues)
+	}
 	var tenures []*Tenure
 	for _, leaf := range leaves {
 		if !strings.HasPrefix(leaf, "c0-") {
@@ -47,13 +57,14 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 	tree, faults := NewTree(len(gpuResources), queues)
 	if len(faults) > 0 {
-		b.Fatal(faults)
+		b.Fatal(faults[0])
 	}
-	build := func(b *testing.B, queued bool) *Snapshot {
+	queued := kind != "none"
+	build := func(b *testing.B) *Snapshot {
 		c := benchCluster(b, gpuResources, nodes, Amounts{64000, 512 << 30, 8, 110}, func(n int) []RunningPod {
 			pods := make([]RunningPod, 8)
 			for i := range pods {
-				pods[i] = RunningPod{Pod: benchPod(n, i, Amounts{1000, 4 << 30, 1, 1}), Priority: int32(10 + (n*13+i*7)%50)}
+				pods[i] = RunningPod{Pod: benchPod(n, i, Amounts{1000, 4 << 30, 1, 1}), Priority: int32(10 + (n*13+i*7)%50), Since: 1}
 				if queued {
 					pods[i].Tenure = tenures[(n*8+i)*7%len(tenures)]
 				}
@@ -79,19 +90,32 @@ func BenchmarkReclaim(b *testing.B) {
 		"gang": gangOf(100, 4, members("w", 4, 0, 1000, 4<<30, 8, 1)),
 	}
 	for name, p := range preemptors {
-		for _, queued := range []bool{false, true} {
-			label := fmt.Sprintf("%s/queues=%d", name, 0)
+		b.Run(fmt.Sprintf("%s/queues=%s", name, kind), func(b *testing.B) {
+			p := *p
+			p.Now = 1000
 			if queued {
-				label = fmt.Sprintf("%s/queues=%d", name, tree.Len())
+				p.Queue = leaves[0]
 			}
-			b.Run(label, func(b *testing.B) {
-				p := *p
-				if queued {
-					p.Queue = leaves[0]
-				}
-				s := build(b, queued)
-				measure(b, Preempts, func() Decision { return decideBench(b, s, &p, nil) })
-			})
+			s := build(b)
+			measure(b, Preempts, func() Decision { return decideBench(b, s, &p, nil) })
+		})
+	}
+}
+
+// guard gives every leaf a quota of one pod and a min-runtime, and those above it what that comes to.
+func guard(queues []Queue) {
+	at := make(map[string]*Queue)
+	for i := range queues {
+		at[queues[i].Name] = &queues[i]
+		queues[i].Quota = make(Amounts, len(gpuResources))
+	}
+	for i := range queues {
+		if strings.Count(queues[i].Name, "-") < 3 {
+			continue
+		}
+		queues[i].ReclaimMinRuntime = 1
+		for q := &queues[i]; q != nil; q = at[q.Parent] {
+			addTo(q.Quota, Amounts{1000, 4 << 30, 1, 1})
 		}
 	}
 }

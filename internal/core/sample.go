@@ -35,7 +35,7 @@ func (sr *search) sample(cs *candidates, upTo int32, without map[int32]bool) *se
 			s.levels[u] = levelSafe
 		}
 	}
-	b := &sampler{cs: cs, c: cs.c.c, levels: s.levels, upTo: upTo, without: without}
+	b := &sampler{cs: cs, c: cs.c.c, mem: cs.mem, levels: s.levels, upTo: upTo, without: without}
 	s.columns = b.columns(len(s.Units))
 	v.s, v.c = &s, s.columns
 	v.suspect(suspects{below: levelSafe, count: b.count})
@@ -48,6 +48,7 @@ func (sr *search) sample(cs *candidates, upTo int32, without map[int32]bool) *se
 type sampler struct {
 	cs      *candidates
 	c       *columns
+	mem     *scratch
 	levels  []int32
 	upTo    int32
 	without map[int32]bool
@@ -55,9 +56,7 @@ type sampler struct {
 	count int
 	open  []int
 
-	picked  []pick
-	numbers slab[int32]
-	amounts slab[int64]
+	picked []pick
 }
 
 // pick is a unit of the sample on one node.
@@ -68,19 +67,7 @@ type pick struct {
 
 func (b *sampler) columns(units int) *columns {
 	c := b.c
-	d := &columns{
-		dims: c.dims, free: c.free, later: c.later, byName: c.byName, rank: c.rank, budgeted: c.budgeted, spanning: c.spanning,
-		perPriority: make(map[int32]int), sites: make([]site, units),
-	}
-	d.grow(len(c.nodes))
-	d.sound = c.sound
-	nothing := make([]int64, c.dims)
-	for n := range d.nodes {
-		d.nodes[n].sums, d.top[n] = nothing, math.MinInt64
-	}
-	for i := range d.lowest {
-		d.lowest[i] = math.MaxInt32
-	}
+	d := b.mem.blank(c, units)
 	b.open = make([]int, b.cs.ranks())
 	here, highest := b.listed(d), b.highestOpen()
 	for _, n := range c.byName {
@@ -140,9 +127,14 @@ func (b *sampler) node(d *columns, n int32) {
 		slices.SortStableFunc(b.picked, byLevel)
 	}
 	count, dims := len(b.picked), d.dims
+	b.mem.used = append(b.mem.used, n)
+	if count == len(col.units) && slices.IsSortedFunc(b.picked, func(x, y pick) int { return cmp.Compare(x.pos, y.pos) }) {
+		b.whole(d, n)
+		return
+	}
 	out := nodeColumn{
-		units: b.numbers.take(count), priorities: b.numbers.take(count),
-		starts: b.amounts.take(count), sums: b.amounts.take((count + 1) * dims), alone: true,
+		units: b.mem.numbers.take(count), priorities: b.mem.numbers.take(count),
+		starts: b.mem.amounts.take(count), sums: b.mem.amounts.take((count + 1) * dims), alone: true,
 	}
 	widest := d.widest[int(n)*dims:][:dims]
 	clear(out.sums[:dims])
@@ -157,6 +149,19 @@ func (b *sampler) node(d *columns, n int32) {
 		}
 		d.sites[at.unit] = site{node: n, pos: int32(i)}
 	}
+	d.nodes[n] = out
+	d.sumUp(n)
+}
+
+// whole makes the column of a node that has all of its units in the sample, in the same order as ever.
+func (b *sampler) whole(d *columns, n int32) {
+	dims, out := d.dims, b.c.nodes[n]
+	out.priorities = b.mem.numbers.take(len(b.picked))
+	for i, at := range b.picked {
+		out.priorities[i] = at.level
+		d.sites[at.unit] = site{node: n, pos: int32(i)}
+	}
+	copy(d.widest[int(n)*dims:][:dims], b.c.widest[int(n)*dims:])
 	d.nodes[n] = out
 	d.sumUp(n)
 }
@@ -199,20 +204,4 @@ func (u *Unit) firstNode() int32 {
 		}
 	}
 	return -1
-}
-
-// slab hands out pieces of memory, many at a time.
-type slab[T any] struct{ left []T }
-
-// slabSize is how much a slab asks for at once.
-const slabSize = 1 << 14
-
-// take returns a piece that nobody else has, with room for nothing more.
-func (s *slab[T]) take(n int) []T {
-	if len(s.left) < n {
-		s.left = make([]T, max(n, slabSize))
-	}
-	out := s.left[:n:n]
-	s.left = s.left[n:]
-	return out
 }

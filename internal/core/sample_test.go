@@ -56,20 +56,44 @@ func queuesFor(s *Snapshot, queues []Queue) *Queues {
 	return q
 }
 
-// TestLeafByLeaf compares what is judged a leaf at a time with what is judged one by one, as it is as soon as there is
-// a min-runtime, however short.
+// guardCase gives some of the queues a quota, or a min-runtime that some of their units are past.
+func guardCase(t *rapid.T, s *Snapshot, queues []Queue) {
+	pick := fromRapid(t)
+	for u := range s.Units {
+		s.Units[u].Since = int64(pick(12)) * 100
+	}
+	for i := range queues {
+		if pick(2) == 0 {
+			queues[i].ReclaimMinRuntime = int64(pick(4)) * 300
+		}
+		if pick(3) > 0 {
+			queues[i].Quota = make(Amounts, len(s.Resources))
+			for r := range queues[i].Quota {
+				queues[i].Quota[r] = int64(pick(9))
+			}
+		}
+	}
+	s.Queues = queuesFor(s, queues)
+}
+
+// TestLeafByLeaf compares what is judged a leaf at a time, as far as that can be, with what is judged one by one, as it
+// is where nothing is known of a leaf's units as a whole.
 func TestLeafByLeaf(t *testing.T) {
-	reclaimed := 0
+	reclaimed, protected := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		shape := rapid.SampledFrom([]randomShape{gangShape, bareShape, podShape, mixedShape}).Draw(t, "shape")
 		shape.tolerations = rapid.Bool().Draw(t, "tolerations")
 		s, p, queues := reclaimCase(t, shape)
+		guardCase(t, s, queues)
 		got := mustDecide2(t, s, p)
-		for i := range queues {
-			queues[i].ReclaimMinRuntime = 1
+		one := *s
+		one.columns = newColumns(&one)
+		one.columns.roster = newRoster(&one)
+		for i := range one.columns.roster.lists {
+			list := &one.columns.roster.lists[i]
+			list.latest, list.most = Forever, slices.Repeat([]int64{Forever}, len(s.Resources))
 		}
-		s.Queues = queuesFor(s, queues)
-		want := mustDecide2(t, s, p)
+		want := mustDecide2(t, &one, p)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("leaf by leaf (-one by one +leaf by leaf):\n%s", diff)
 		}
@@ -78,9 +102,14 @@ func TestLeafByLeaf(t *testing.T) {
 				reclaimed++
 			}
 		}
+		for _, c := range got.Protected {
+			if c.Rule == RuleQuota || c.Rule == RuleReclaimMinRuntime {
+				protected += c.Units
+			}
+		}
 	})
-	if reclaimed == 0 {
-		t.Error("nothing was reclaimed")
+	if reclaimed == 0 || protected == 0 {
+		t.Errorf("%d units were reclaimed and %d protected by quota or min-runtime, want some of both", reclaimed, protected)
 	}
 }
 
@@ -98,7 +127,7 @@ func TestFirstSample(t *testing.T) {
 		want := mustDecide2(t, s, p)
 		p.Limits = &few
 		got := mustDecide2(t, s, p)
-		if len(s.Budgets) > 0 || len(newContest(newView(s, p, Arithmetic{})).candidates().apart()) > 0 {
+		if len(s.Budgets) > 0 || len(newContest(newView(s, p, Arithmetic{})).candidates(&scratch{}).apart()) > 0 {
 			if want.Outcome == Preempts && (got.Outcome != Preempts || got.Score.BrokenBudgets > want.Score.BrokenBudgets) {
 				t.Fatalf("%s among the lowest levels, %s among all", got.Message, want.Message)
 			}

@@ -133,7 +133,7 @@ func (c *contention) turn(t testing.TB, j *job) bool {
 }
 
 func (c *contention) overLimit(s *Snapshot, p *Preemptor) bool {
-	used := usedBy(s, leavesOf(s))
+	used := usedBy(s, newRoster(s).leaves)
 	for q := c.tree.leaf(p.Queue); q >= 0; q = c.tree.nodes[q].parent {
 		for r, v := range p.Classes[0].Request {
 			limit := c.tree.nodes[q].Limit[r]
@@ -149,7 +149,7 @@ func (c *contention) overLimit(s *Snapshot, p *Preemptor) bool {
 func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision) {
 	t.Helper()
 	dims := c.tree.dims
-	before := usedBy(s, leavesOf(s))
+	before := usedBy(s, newRoster(s).leaves)
 	after := slices.Clone(before)
 	mine := c.tree.Path(int(c.tree.leaf(p.Queue)))
 	for i := range d.Victims {

@@ -10,11 +10,14 @@ import (
 // is furthest over, to find out how far over each side is when a unit's turn comes.
 type walk struct {
 	l *ledger
-	// units are left to be taken, by leaf.
-	units map[int32][]int32
+	// units are left to be taken, by leaf; those of leaves that are sorted are in order.
+	units  map[int32][]int32
+	sorted []bool
 	// sides are the queues at the top of all sides, the one furthest over first; order is the inverse.
 	sides []int32
-	order map[int32]int64
+	order []int64
+	// met marks those that are among the sides.
+	met []bool
 	// left counts the units that are left in each queue and below it.
 	left  []int
 	ratio []float64
@@ -39,11 +42,10 @@ func (w *walk) list(leaf, u int32) {
 // meet takes note of a leaf with units, which may be among those that the walk leaves out.
 func (w *walk) meet(leaf int32) {
 	if w.order == nil {
-		w.order = make(map[int32]int64)
+		w.order, w.met = make([]int64, w.l.c.queues()), make([]bool, w.l.c.queues())
 	}
-	top := w.l.c.sideOf(leaf).top
-	if _, known := w.order[top]; !known {
-		w.order[top] = 0
+	if top := w.l.c.sideOf(leaf).top; !w.met[top] {
+		w.met[top] = true
 		w.sides = append(w.sides, top)
 	}
 }
@@ -72,12 +74,11 @@ func (w *walk) run(until int32) {
 	}
 }
 
-// start puts the units of each leaf in order, and weighs all queues with units.
+// start weighs all queues with units.
 func (w *walk) start() {
 	c := w.l.c
-	w.left, w.ratio = make([]int, c.queues()), make([]float64, c.queues())
+	w.left, w.ratio, w.sorted = make([]int, c.queues()), make([]float64, c.queues()), make([]bool, c.queues())
 	for leaf, units := range w.units {
-		sortBy(units, c.takenFirst)
 		for q := leaf; q >= 0; q = c.t.nodes[q].parent {
 			if w.left[q] += len(units); w.left[q] == len(units) {
 				w.weigh(q)
@@ -97,6 +98,10 @@ func (w *walk) start() {
 
 // next takes the next unit of a leaf out of the walk.
 func (w *walk) next(leaf int32) int32 {
+	if !w.sorted[leaf] {
+		w.sorted[leaf] = true
+		sortBy(w.units[leaf], w.l.c.takenFirst)
+	}
 	u := w.units[leaf][0]
 	w.units[leaf] = w.units[leaf][1:]
 	for q := leaf; q >= 0; q = w.l.c.t.nodes[q].parent {
