@@ -68,6 +68,7 @@ type Metrics struct {
 	decision           *k8smetrics.HistogramVec
 	malformed          *k8smetrics.Gauge
 	orphaned           *k8smetrics.Gauge
+	waiting            *k8smetrics.Gauge
 }
 
 // New makes the metrics of a process.
@@ -111,6 +112,11 @@ func New() *Metrics {
 			Help:           "Pods on a node that name a Queue which is gone, has others below it, or cannot be used; they count for no queue.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}),
+		waiting: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
+			Namespace: namespace, Name: "queue_waiting",
+			Help:           "Gangs and single pods of all queues that wait for their turn.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}),
 	}
 }
 
@@ -120,11 +126,14 @@ func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 // Orphaned records how many pods on a node name a Queue that cannot have them.
 func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
 
+// Waiting records how many gangs and single pods wait for the turn of their queue.
+func (m *Metrics) Waiting(owners int) { m.waiting.Set(float64(owners)) }
+
 // Register has all metrics recorded and shown by a registry: legacyregistry.Register in a component,
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.malformed, m.orphaned} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.malformed, m.orphaned, m.waiting} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}

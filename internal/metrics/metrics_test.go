@@ -16,6 +16,7 @@ func record(m *Metrics) {
 	m.Decided(Gang, "main", 3*time.Second)
 	m.Took(7, "main")
 	m.Orphaned(4)
+	m.Waiting(5)
 }
 
 func TestMetrics(t *testing.T) {
@@ -58,6 +59,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_preemption_decision_seconds":            3,
 		"reprieve_preemption_victims":                     7,
 		"reprieve_queue_orphaned_pods":                    4,
+		"reprieve_queue_waiting":                          5,
 		"reprieve_goroutines_execution_total nothing has": 0,
 	} {
 		if got := sums[name]; got != want {

@@ -23,7 +23,7 @@ type Board struct {
 	// inner are the names of queues with others below them, deleted those of queues that were there once.
 	inner, deleted map[string]bool
 	pods           map[types.UID]charge
-	nodes          map[string]Amounts
+	nodes          map[string]*ground
 	// accounts are by the name that the work gives, whether there is such a queue or not.
 	accounts map[string]*account
 	// allocated is what is placed in each queue and below it.
@@ -36,8 +36,8 @@ type Board struct {
 
 // charge is what one pod counts for.
 type charge struct {
-	queue   string
-	request Amounts
+	queue, node string
+	request     Amounts
 	// placed is true on a node, going while it is terminating: it asks for nothing any more then.
 	placed, going bool
 }
@@ -55,7 +55,7 @@ type account struct {
 func NewBoard() *Board {
 	return &Board{
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
-		pods: make(map[types.UID]charge), nodes: make(map[string]Amounts),
+		pods: make(map[types.UID]charge), nodes: make(map[string]*ground),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
 	}
 }
@@ -89,6 +89,7 @@ func (b *Board) DeleteQueue(name string) {
 		b.used.Store(false)
 		clear(b.pods)
 		clear(b.accounts)
+		b.vacate()
 		b.standings = nil
 	}
 }
@@ -126,29 +127,16 @@ func (b *Board) allocate(queue string, amounts Amounts, sign int64) {
 	}
 }
 
-// SetNode takes in what a node has; nil for one that is gone or takes no pods.
-func (b *Board) SetNode(name string, allocatable Amounts) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if old, ok := b.nodes[name]; ok == (allocatable != nil) && sameAmounts(old, allocatable) {
-		return
-	}
-	b.capacity.add(b.nodes[name], -1)
-	delete(b.nodes, name)
-	if allocatable != nil {
-		b.nodes[name] = allocatable
-		b.capacity.add(allocatable, 1)
-	}
-	b.counted++
-}
-
 // Charge has a pod count for the queue that its work names, "" for none. One that has finished, or gone, counts for
 // nothing; see [Board.Forget].
 func (b *Board) Charge(pod *corev1.Pod, queue string) {
 	if !b.Used() {
 		return
 	}
-	c := charge{queue: queue, request: RequestOf(pod), placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil}
+	c := charge{
+		queue: queue, node: pod.Spec.NodeName, request: RequestOf(pod),
+		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil,
+	}
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
 		b.Forget(pod.UID)
 		return
@@ -156,7 +144,7 @@ func (b *Board) Charge(pod *corev1.Pod, queue string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if before, ok := b.pods[pod.UID]; ok {
-		if before.queue == c.queue && before.placed == c.placed && before.going == c.going && sameAmounts(before.request, c.request) {
+		if before.queue == c.queue && before.node == c.node && before.going == c.going && sameAmounts(before.request, c.request) {
 			return
 		}
 		b.book(before, -1)
@@ -220,6 +208,7 @@ func (b *Board) book(c charge, sign int) {
 		a.allocated.add(c.request, int64(sign))
 		if !c.going {
 			a.staying.add(c.request, int64(sign))
+			b.occupy(c, int64(sign))
 		}
 		b.allocate(c.queue, c.request, int64(sign))
 	}

@@ -44,6 +44,33 @@ func (s *Standing) HasLeaf(name string) bool {
 	return ok && s.Tree.Leaf(i)
 }
 
+// Within is for how many of some pods of a leaf, the first ones, its fair share and those of the queues above it have
+// room. Underway is what counts as allocated beside what is, by leaf.
+func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]Amounts) int {
+	at, ok := s.Tree.Find(leaf)
+	if !ok {
+		return len(requests)
+	}
+	sum, used := make(core.Amounts, len(s.Names)), s.withUnderway(underway)
+	for n, request := range requests {
+		for r, v := range request.vector(s.Names, 0) {
+			if sum[r] += v; v == 0 {
+				continue
+			}
+			for _, q := range s.Tree.Path(at) {
+				have, ok := used[q]
+				if !ok {
+					have = s.Allocated[q]
+				}
+				if have[r]+sum[r] > s.Shares[q][r] {
+					return n
+				}
+			}
+		}
+	}
+	return len(requests)
+}
+
 // withUnderway is what is allocated, with what is under way.
 func (s *Standing) withUnderway(underway map[string]Amounts) map[int]core.Amounts {
 	used := make(map[int]core.Amounts)

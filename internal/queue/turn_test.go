@@ -48,3 +48,38 @@ func TestNext(t *testing.T) {
 		})
 	}
 }
+
+// TestWithin has x1 want more than its part of 8 GPUs: 4 for x, and 2 of them for x1.
+func TestWithin(t *testing.T) {
+	for name, tt := range map[string]struct {
+		placed, underway int64
+		leaf             string
+		pods             []int64
+		want             int
+	}{
+		"one after the other":         {leaf: "x1", pods: []int64{1, 1, 1}, want: 2},
+		"what is placed counts":       {placed: 1, leaf: "x1", pods: []int64{1, 1, 1}, want: 1},
+		"what is under way counts":    {placed: 1, underway: 1, leaf: "x1", pods: []int64{1, 1, 1}, want: 0},
+		"the first one is too large":  {leaf: "x1", pods: []int64{3, 1}, want: 0},
+		"those that ask for nothing":  {placed: 2, leaf: "x1", pods: []int64{0, 0}, want: 2},
+		"a queue that is not there":   {leaf: "nowhere", pods: []int64{9, 9}, want: 2},
+		"the parent's share is short": {leaf: "x2", placed: 3, pods: []int64{1, 1}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := boardOf(queueUnder("x", ""), queueUnder("x1", "x"), queueUnder("x2", "x"), queueUnder("y", ""))
+			for _, queue := range []string{"x1", "x2", "y"} {
+				b.Charge(pod("waiting-"+queue, 8, ""), queue)
+			}
+			if tt.placed > 0 {
+				b.Charge(pod("placed", tt.placed, "n"), "x1")
+			}
+			var requests []Amounts
+			for _, v := range tt.pods {
+				requests = append(requests, Amounts{gpu: v})
+			}
+			if got := b.Standing(gpus).Within(tt.leaf, requests, map[string]Amounts{"x1": {gpu: tt.underway}}); got != tt.want {
+				t.Errorf("there is room for %d, want %d", got, tt.want)
+			}
+		})
+	}
+}

@@ -21,7 +21,8 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 		return nil
 	}
 	if complete := p.hub.registry.Reserve(g.Key, pod.UID, node); complete {
-		// What the plan had no room for waits for another leader now.
+		// What the plan had no room for waits for another turn, and another leader, now.
+		p.hub.turns.over(owner{gang: true, NamespacedName: g.Key})
 		p.hub.wakeGang(g.Key)
 	}
 	return nil

@@ -56,7 +56,7 @@ func (h *Hub) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Ha
 	if err := h.attach(ctx, full); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
-	h.profiles.add(full.ProfileName(), args)
+	h.profiles.add(full.ProfileName(), args, full.EventRecorder())
 	factory := handle.SharedInformerFactory()
 	return &Plugin{
 		hub:             h,

@@ -93,6 +93,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		}
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
 	}
+	p.hub.leaveToOthers(&pre)
 	made, err := p.decide(ctx, pre)
 	if err != nil {
 		p.count(&pre, metrics.Broken)

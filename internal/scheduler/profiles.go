@@ -6,32 +6,46 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// profiles knows the arguments of every profile that has the plugin, by scheduler name. The zero value is ready
+// profiles knows every profile that has the plugin, by scheduler name. The zero value is ready
 // to use, and safe for concurrent use.
 type profiles struct {
 	mu     sync.RWMutex
-	byName map[string]*configv1alpha1.ReprieveArgs
+	byName map[string]profileFacts
 }
 
-func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs) {
+// profileFacts is what is known of a profile.
+type profileFacts struct {
+	args     *configv1alpha1.ReprieveArgs
+	recorder events.EventRecorder
+}
+
+func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder events.EventRecorder) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	if ps.byName == nil {
-		ps.byName = make(map[string]*configv1alpha1.ReprieveArgs)
+		ps.byName = make(map[string]profileFacts)
 	}
-	ps.byName[name] = args
+	ps.byName[name] = profileFacts{args: args, recorder: recorder}
 }
 
 // of returns the arguments of a profile; nil for one that lacks the plugin. Nobody changes them.
 func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
-	return ps.byName[name]
+	return ps.byName[name].args
+}
+
+// recorder is what records events under the name of a profile; nil for one that lacks the plugin.
+func (ps *profiles) recorder(name string) events.EventRecorder {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	return ps.byName[name].recorder
 }
 
 // groupOf names the PodGroup by which a pod is scheduled, and preempted: none where its profile goes by pods. Pods of

@@ -205,7 +205,12 @@ func (h *Hub) chargeGroup(key types.NamespacedName) {
 // watchNodes keeps the books of what there is to share.
 func (h *Hub) watchNodes(handle framework.Framework) error {
 	set := func(obj any) {
-		if node, ok := obj.(*corev1.Node); ok {
+		node, ok := obj.(*corev1.Node)
+		switch {
+		case !ok:
+		case isClosed(node):
+			h.board.SetClosedNode(node.Name, queue.AmountsOf(node.Status.Allocatable))
+		default:
 			h.board.SetNode(node.Name, queue.AmountsOf(node.Status.Allocatable))
 		}
 	}
@@ -224,6 +229,13 @@ func (h *Hub) watchNodes(handle framework.Framework) error {
 	return err
 }
 
+// isClosed reports whether a node takes no pods for now: it is cordoned, or not ready.
+func isClosed(node *corev1.Node) bool {
+	return node.Spec.Unschedulable || slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
+	})
+}
+
 // withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for. It says what is
 // in the way where that is not enough.
 func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
@@ -240,6 +252,25 @@ func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
 	}
 	pre.pods = pre.pods[:n]
 	return gang.Verdict{}
+}
+
+// leaveToOthers cuts the surplus of a gang down to what the fair share of its queue has room for, as long as work of other
+// queues waits for its turn: what goes beyond would be reclaimed by them.
+func (h *Hub) leaveToOthers(pre *preemptor) {
+	least := max(pre.minCount, 1)
+	if pre.queue == "" || len(pre.pods) <= least || !h.board.Used() || !h.turns.othersWait(pre.queue, h.clock.Now()) {
+		return
+	}
+	standing := h.board.Standing(h.board.Resources())
+	if standing == nil {
+		return
+	}
+	requests := make([]queue.Amounts, len(pre.pods))
+	for i, pod := range pre.pods {
+		requests[i] = queue.RequestOf(pod)
+	}
+	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promised(pre.owns)))
+	pre.pods = pre.pods[:max(n, least)]
 }
 
 // keptByQueue says what its queue has against a single pod: that it cannot be in it, or the limit.

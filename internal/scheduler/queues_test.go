@@ -26,7 +26,7 @@ func TestQueueOf(t *testing.T) {
 	h := &Hub{board: queue.NewBoard(), groups: groups}
 	args := &configv1alpha1.ReprieveArgs{QueueLabelKey: ptr.To("team/queue")}
 	configv1alpha1.SetDefaults(args)
-	h.profiles.add("keyed", args)
+	h.profiles.add("keyed", args, nil)
 	tests := map[string]struct {
 		scheduler string
 		labels    map[string]string
@@ -62,7 +62,7 @@ func withoutQueues() func() {
 	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, turns: newTurns()}
 	args := &configv1alpha1.ReprieveArgs{}
 	configv1alpha1.SetDefaults(args)
-	h.profiles.add("reprieve-scheduler", args)
+	h.profiles.add("reprieve-scheduler", args, nil)
 	one := pod("one", "", "1", 0)
 	one.Labels = map[string]string{v1alpha1.LabelQueue: "a"}
 	pods := []*corev1.Pod{one}
@@ -108,7 +108,7 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 		args := &configv1alpha1.ReprieveArgs{}
 		change(args)
 		configv1alpha1.SetDefaults(args)
-		h.profiles.add(name, args)
+		h.profiles.add(name, args, nil)
 	}
 	h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "top"}, Spec: v1alpha1.QueueSpec{ReclaimMinRuntime: &metav1.Duration{Duration: 2 * time.Hour}}})
 	h.board.SetQueue(&v1alpha1.Queue{

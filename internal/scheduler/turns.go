@@ -68,6 +68,9 @@ type waiter struct {
 	// failures counts the turns in a row that came to nothing; until rested, others go first.
 	failures int
 	rested   time.Time
+	// came is when it began to wait, and told whether anybody has been told of it.
+	came time.Time
+	told bool
 }
 
 func newTurns() *turns {
@@ -77,12 +80,19 @@ func newTurns() *turns {
 	}
 }
 
-// admit reports whether an owner has had its turn. It waits for it from now on otherwise.
-func (t *turns) admit(o owner, describe func() *waiter) bool {
+// admit reports whether an owner has had its turn in a queue. It waits for it from now on otherwise.
+func (t *turns) admit(o owner, queue string, describe func() *waiter) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, ok := t.through[o]; ok {
-		return true
+	if w, ok := t.through[o]; ok {
+		if w.queue == queue {
+			return true
+		}
+		delete(t.through, o)
+		t.end(o)
+	}
+	if w, ok := t.held[o]; ok && w.queue != queue {
+		t.leave(w)
 	}
 	if _, ok := t.held[o]; !ok {
 		w := describe()
@@ -125,6 +135,14 @@ func (t *turns) failed(o owner) {
 		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
 		w.failures++
 	}
+	t.end(o)
+}
+
+// over has an owner wait for another turn if more of it comes: all of it that was to be placed has its place.
+func (t *turns) over(o owner) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.through, o)
 	t.end(o)
 }
 
@@ -268,6 +286,18 @@ func (t *turns) first(standing *queue.Standing, promised map[string]queue.Amount
 	return (*t.lines[leaf])[0]
 }
 
+// othersWait reports whether work waits for the turn of another queue, that which has just failed left out.
+func (t *turns) othersWait(queue string, now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, l := range t.lines {
+		if name != queue && !(*l)[0].rested.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
 // eased picks those whose last turn came to nothing and who may fare better since, because shares have changed: nothing
 // else may happen in the cluster that would have them tried again.
 func (t *turns) eased(standing *queue.Standing) []owner {
@@ -361,6 +391,7 @@ func (h *Hub) takeTurns(ctx context.Context) {
 			for _, o := range h.turns.eased(standing) {
 				h.wake(o)
 			}
+			h.tellOfTurns()
 		}
 		for _, o := range h.turns.next(standing, promised, h.clock.Now()) {
 			h.wake(o)
@@ -378,12 +409,15 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		return false
 	}
 	o := h.ownerOf(pod)
-	return !h.turns.admit(o, func() *waiter { return h.describe(o, pod, name) })
+	return !h.turns.admit(o, name, func() *waiter { return h.describe(o, pod, name) })
 }
 
 // describe is what counts for the turn of a pod, or of the gang that it belongs to.
 func (h *Hub) describe(o owner, pod *corev1.Pod, name string) *waiter {
-	w := &waiter{owner: o, queue: name, priority: h.priorityOf(pod), since: pod.CreationTimestamp.Time, request: queue.RequestOf(pod)}
+	w := &waiter{
+		owner: o, queue: name, priority: h.priorityOf(pod), since: pod.CreationTimestamp.Time, came: h.clock.Now(),
+		request: queue.RequestOf(pod),
+	}
 	if g := h.gangOf(pod); o.gang && g != nil {
 		// Members that stand for each other are alike enough for an order.
 		one, members := queue.RequestOf(pod), h.lister.Members(g.Key)

@@ -43,7 +43,7 @@ func TestTurns(t *testing.T) {
 	turns := newTurns()
 	wait := func(name, queueName string, priority int32, age int) owner {
 		o := owner{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
-		turns.admit(o, func() *waiter {
+		turns.admit(o, queueName, func() *waiter {
 			return &waiter{owner: o, queue: queueName, priority: priority, since: start.Add(-time.Duration(age) * time.Second), request: queue.Amounts{"gpu": 1}}
 		})
 		return o
@@ -75,7 +75,7 @@ func TestTurns(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("let through are\n%v, want\n%v", got, want)
 	}
-	if !turns.admit(owner{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "a00"}}, nil) {
+	if !turns.admit(owner{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "a00"}}, "a", nil) {
 		t.Error("one that has had its turn is held back")
 	}
 	// The one that takes its time counts still, so it is b's turn: by priority, then age.
@@ -120,12 +120,12 @@ func crowdOfGangs(count int) (t *turns, lone owner) {
 	t = newTurns()
 	for i := range count {
 		o := owner{gang: true, NamespacedName: types.NamespacedName{Namespace: "ns", Name: fmt.Sprintf("a%05d", i)}}
-		t.admit(o, func() *waiter {
+		t.admit(o, "a", func() *waiter {
 			return &waiter{owner: o, queue: "a", priority: int32(i % 7), since: time.Unix(int64(i%101), 0), request: queue.Amounts{"gpu": 1}}
 		})
 	}
 	lone = owner{gang: true, NamespacedName: types.NamespacedName{Namespace: "ns", Name: "b"}}
-	t.admit(lone, func() *waiter { return &waiter{owner: lone, queue: "b", request: queue.Amounts{"gpu": 1}} })
+	t.admit(lone, "b", func() *waiter { return &waiter{owner: lone, queue: "b", request: queue.Amounts{"gpu": 1}} })
 	return t, lone
 }
 
@@ -176,7 +176,7 @@ func BenchmarkTurn(b *testing.B) {
 				o := turns.next(standing, nil, start)[0]
 				w := turns.through[o]
 				turns.failed(o)
-				turns.admit(o, func() *waiter { return w })
+				turns.admit(o, w.queue, func() *waiter { return w })
 			}
 		})
 	}
@@ -195,7 +195,7 @@ func TestEasedTurns(t *testing.T) {
 	var all []owner
 	wait := func(name, queueName string, gpus int64) owner {
 		o := owner{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
-		turns.admit(o, func() *waiter { return &waiter{owner: o, queue: queueName, request: queue.Amounts{"gpu": gpus}} })
+		turns.admit(o, queueName, func() *waiter { return &waiter{owner: o, queue: queueName, request: queue.Amounts{"gpu": gpus}} })
 		return o
 	}
 	// Of 8, each queue has a share of 4.
@@ -258,7 +258,7 @@ func TestTurnsThatFail(t *testing.T) {
 	turns := newTurns()
 	wait := func(name, queueName string) owner {
 		o := owner{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}
-		turns.admit(o, func() *waiter { return &waiter{owner: o, queue: queueName, request: queue.Amounts{"gpu": 1}} })
+		turns.admit(o, queueName, func() *waiter { return &waiter{owner: o, queue: queueName, request: queue.Amounts{"gpu": 1}} })
 		return o
 	}
 	turn := func(want owner) {
@@ -296,4 +296,66 @@ func TestTurnsThatFail(t *testing.T) {
 	wait("b-1", "b")
 	turns.rouse(first)
 	turn(first)
+}
+
+// TestTurnInAnotherQueue moves work to another queue, before its turn and after it.
+func TestTurnInAnotherQueue(t *testing.T) {
+	start := time.Unix(1000, 0)
+	standing := turnsBoard().Standing([]string{"gpu"})
+	turns := newTurns()
+	o := owner{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "o"}}
+	admit := func(queueName string) bool {
+		return turns.admit(o, queueName, func() *waiter {
+			return &waiter{owner: o, queue: queueName, request: queue.Amounts{"gpu": 1}}
+		})
+	}
+	for _, name := range []string{"a", "b"} {
+		if admit(name) {
+			t.Fatalf("it goes at once in queue %s", name)
+		}
+		if len(turns.lines) != 1 || turns.lines[name] == nil {
+			t.Errorf("it stands in the lines %v, want that of %s only", turns.lines, name)
+		}
+	}
+	if got := turns.next(standing, nil, start); len(got) != 1 || !admit("b") {
+		t.Errorf("%v go, want the only one", got)
+	}
+	if admit("a") {
+		t.Error("the turn in one queue is one in another")
+	}
+	turns.next(standing, nil, start)
+	turns.over(o)
+	if admit("a") || len(turns.underway) > 0 {
+		t.Error("more of it comes without another turn")
+	}
+}
+
+// TestUntold has many wait for their first turn: all are told of it, once each, and some at a time.
+func TestUntold(t *testing.T) {
+	crowd, lone := crowdOfGangs(2*mostTold + 5)
+	start := time.Unix(1000, 0)
+	for _, w := range crowd.held {
+		w.came = start
+	}
+	crowd.held[lone].failures = 1
+	if early, _ := crowd.untold(start.Add(untoldTime - 1)); len(early) > 0 {
+		t.Errorf("%d are told early", len(early))
+	}
+	seen := make(map[owner]int)
+	var waiting map[string]int
+	for _, want := range []int{mostTold, mostTold, 5, 0} {
+		var picked []*waiter
+		if picked, waiting = crowd.untold(start.Add(untoldTime)); len(picked) != want {
+			t.Errorf("%d are told, want %d", len(picked), want)
+		}
+		for _, w := range picked {
+			seen[w.owner]++
+		}
+	}
+	if seen[lone] > 0 || len(seen) != 2*mostTold+5 {
+		t.Errorf("%d have been told, the one that had its turn %d times", len(seen), seen[lone])
+	}
+	if waiting["a"] != 2*mostTold+5 || waiting["b"] != 1 {
+		t.Errorf("waiting are %v", waiting)
+	}
 }

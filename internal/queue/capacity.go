@@ -1,0 +1,81 @@
+package queue
+
+// ground is one node, as far as it counts for what there is to share.
+type ground struct {
+	allocatable Amounts
+	// closed is true where nothing new can go: only what runs there counts then.
+	closed bool
+	// staying is what runs there and is not on its way out.
+	staying Amounts
+	// counted is what it adds to the capacity.
+	counted Amounts
+}
+
+// SetNode takes in what a node has; nil for one that is gone.
+func (b *Board) SetNode(name string, allocatable Amounts) { b.setNode(name, ground{allocatable: allocatable}) }
+
+// SetClosedNode takes in what a node has that takes no more pods. It counts with what runs there: the rest is of use
+// to no queue, and what runs is still had by one.
+func (b *Board) SetClosedNode(name string, allocatable Amounts) { b.setNode(name, ground{allocatable: allocatable, closed: true}) }
+
+func (b *Board) setNode(name string, now ground) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	g := b.ground(name)
+	if g.closed != now.closed || (g.allocatable == nil) != (now.allocatable == nil) || !sameAmounts(g.allocatable, now.allocatable) {
+		g.allocatable, g.closed = now.allocatable, now.closed
+		b.recount(g)
+	}
+	b.prune(name)
+}
+
+// occupy adds a charge to what stays on its node, or takes it away.
+func (b *Board) occupy(c charge, sign int64) {
+	g := b.ground(c.node)
+	g.staying.add(c.request, sign)
+	if g.closed {
+		b.recount(g)
+	}
+	b.prune(c.node)
+}
+
+// vacate has nothing run anywhere.
+func (b *Board) vacate() {
+	for name, g := range b.nodes {
+		clear(g.staying)
+		b.recount(g)
+		b.prune(name)
+	}
+}
+
+func (b *Board) ground(name string) *ground {
+	g := b.nodes[name]
+	if g == nil {
+		g = &ground{staying: make(Amounts)}
+		b.nodes[name] = g
+	}
+	return g
+}
+
+// prune drops a node that is gone, once nothing runs there.
+func (b *Board) prune(name string) {
+	if g := b.nodes[name]; g.allocatable == nil && len(g.staying) == 0 {
+		delete(b.nodes, name)
+	}
+}
+
+// recount has a node add to the capacity what it has now.
+func (b *Board) recount(g *ground) {
+	b.counted++
+	b.capacity.add(g.counted, -1)
+	g.counted = g.allocatable
+	if g.closed {
+		g.counted = make(Amounts, len(g.staying))
+		for name, v := range g.staying {
+			if most := min(v, g.allocatable[name]); most > 0 {
+				g.counted[name] = most
+			}
+		}
+	}
+	b.capacity.add(g.counted, 1)
+}
