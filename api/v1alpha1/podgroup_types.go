@@ -228,7 +228,7 @@ type PodGroupStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// startTime is when minCount members were first running together since the group was last whole.
+	// startTime is since when minCount members have been running together. After fewer were, it begins anew.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 

@@ -177,13 +177,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	st.Running = int32(running)
 	st.Terminating = int32(len(m.Terminating))
 	st.Finished = int32(len(m.Succeeded) + len(m.Finished))
-	switch {
-	case len(m.Assigned) == 0 && len(m.Terminating) == 0:
-		st.StartTime = nil
-	case st.StartTime == nil && running >= max(g.MinCount, 1):
-		now := metav1.NewTime(s.clock.Now())
-		st.StartTime = &now
-	}
+	st.StartTime = s.startTime(st.StartTime, g, m, running)
 	s.setQueueStatus(pg, g, m)
 	set := func(kind string, on bool, reason, message string) {
 		status := metav1.ConditionFalse
@@ -204,6 +198,23 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	case meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionPodsNotMatchingPriority):
 		set(v1alpha1.ConditionPodsNotMatchingPriority, false, v1alpha1.ReasonPodsMatchingPriority, "all members have the PodGroup's priority")
 	}
+}
+
+// startTime is since when a group has been whole: from when minCount members ran together, and for as long as they run, or
+// have succeeded. Where the change was missed, because all of them were replaced meanwhile, their age tells.
+func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, running int) *metav1.Time {
+	if running == 0 || running+len(m.Succeeded) < g.MinCount {
+		return nil
+	}
+	since := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(before.Time) }
+	switch {
+	case before != nil && slices.ContainsFunc(m.Assigned, since):
+		return before
+	case running < g.MinCount:
+		return nil
+	}
+	now := metav1.NewTime(s.clock.Now())
+	return &now
 }
 
 // tell lets every pending member know, once, what keeps it pending, when that has stood for a while.

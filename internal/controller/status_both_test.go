@@ -68,8 +68,13 @@ func TestNativeGroup(t *testing.T) {
 	b.step(time.Hour)
 	b.pods = slices.Concat(named("r", 1, running), named("t", 1, running, terminating))
 	b.reconcile()
-	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000 {
+	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
 		t.Errorf("After it lost a member it has %+v", b.nativeConditions())
+	}
+	b.pods = named("r", 2, running)
+	b.reconcile()
+	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000+3600 {
+		t.Errorf("When it is whole again it has %+v", b.nativeConditions())
 	}
 	// Nobody is left who would say that it is ours but this.
 	b.pods = nil

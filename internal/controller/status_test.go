@@ -98,21 +98,45 @@ func TestCountsAndStartTime(t *testing.T) {
 	if st.StartTime != nil {
 		t.Errorf("Started at %v with one member running", st.StartTime)
 	}
-	b.pods = named("r", 2, running)
-	b.reconcile()
-	if got := b.group().Status.StartTime; got == nil || got.Unix() != 1000 {
-		t.Errorf("Started at %v, want the time of the second member", got)
-	}
-	b.step(time.Hour)
-	b.pods = slices.Concat(named("r", 1, running), named("t", 1, running, terminating))
-	b.reconcile()
-	if got := b.group().Status.StartTime; got == nil || got.Unix() != 1000 {
-		t.Errorf("Started at %v after it lost a member", got)
-	}
-	b.pods = named("p", 2)
-	b.reconcile()
-	if got := b.group().Status.StartTime; got != nil {
-		t.Errorf("Started at %v with nothing running", got)
+}
+
+// TestStartTime follows the clock of a gang of two through what becomes of its members, an hour at a time from 1000 s on.
+func TestStartTime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	old := func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.Unix(1000, 0) }
+	late := func(pod *corev1.Pod) { pod.CreationTimestamp = metav1.Unix(5*3600, 0) }
+	for hour, step := range []struct {
+		are  string
+		pods []*corev1.Pod
+		want int64
+	}{
+		{are: "one runs", pods: slices.Concat(named("r", 1, running, old), named("a", 1, assigned, old))},
+		{are: "both run", pods: named("r", 2, running, old), want: 1000 + 3600},
+		{are: "both still run", pods: named("r", 2, running, old), want: 1000 + 3600},
+		{are: "one has succeeded", pods: slices.Concat(named("r", 1, running, old), named("s", 1, succeeded)), want: 1000 + 3600},
+		{are: "one goes", pods: slices.Concat(named("r", 1, running, old), named("t", 1, running, terminating))},
+		{are: "another has come", pods: slices.Concat(named("r", 1, running, old), named("n", 1, running, late)), want: 1000 + 5*3600},
+		{are: "all have been replaced, unseen", pods: named("m", 2, running, func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.Unix(1000+5*3600+1, 0)
+		}), want: 1000 + 6*3600},
+		{are: "those before are still going", pods: slices.Concat(named("t", 2, running, terminating), named("o", 2, running, func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.Unix(1000+6*3600+1, 0)
+		})), want: 1000 + 7*3600},
+		{are: "all have succeeded", pods: named("s", 2, succeeded)},
+		{are: "all wait", pods: named("p", 2)},
+	} {
+		if hour > 0 {
+			b.step(time.Hour)
+		}
+		b.pods = step.pods
+		b.reconcile()
+		switch got := b.group().Status.StartTime; {
+		case got == nil && step.want != 0:
+			t.Errorf("%s: not started, want %d", step.are, step.want)
+		case got != nil && got.Unix() != step.want:
+			t.Errorf("%s: started at %d, want %d", step.are, got.Unix(), step.want)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ type Group struct {
 	PriorityClassName string
 	// PreemptionPolicy is the resolved policy; "" where the API keeps none, or it is not resolved.
 	PreemptionPolicy corev1.PreemptionPolicy
-	// StartTime is when minCount members were first running together; zero if they have not been.
+	// StartTime is since when minCount members have been running together; zero if they are not.
 	StartTime time.Time
 	// Queue is the leaf queue that the group names in its spec, or "". Labels are those of a group whose API has no
 	// queues: they may name one.
