@@ -104,6 +104,31 @@ func TestClusterDecidesLikeASnapshot(t *testing.T) {
 	})
 }
 
+// TestPodsOfAGroupDrawInOrder: which node came first does not matter to what the eviction of a group breaks.
+func TestPodsOfAGroupDrawInOrder(t *testing.T) {
+	group := &Group{Namespace: "ns", Name: "g", UID: "uid-g", Whole: true}
+	member := func(name string, budgets ...int) RunningPod {
+		return RunningPod{Pod: Pod{Namespace: "ns", Name: name, UID: name, Request: Amounts{4}, Budgets: budgets}, Group: group}
+	}
+	nodes := []NodeState{
+		{Node: Node{Name: "n0", Free: Amounts{0}, Allocatable: Amounts{4}}, Pods: []RunningPod{member("a", 0)}},
+		{Node: Node{Name: "n1", Free: Amounts{0}, Allocatable: Amounts{4}}, Pods: []RunningPod{member("b", 0, 1)}},
+	}
+	for _, order := range [][]int{{0, 1}, {1, 0}} {
+		c := NewCluster([]string{"cpu"})
+		c.SetBudgets([]Budget{{Key: "ns/one", Allowed: 1}, {Key: "ns/none"}})
+		for _, n := range order {
+			if err := c.SetNode(&nodes[n]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := mustDecide(t, c.Snapshot(), podOf(10, 4), nil)
+		if d.Score == nil || d.Score.BrokenBudgets != 1 {
+			t.Errorf("in the order %v: %s, want 1 budget broken", order, d.Message)
+		}
+	}
+}
+
 // queued puts a case under queues, with members of gangs that can do without some among the single pods.
 func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	tree := randomTree(pick, len(s.Resources))

@@ -3,6 +3,7 @@ package core
 import (
 	"encoding/binary"
 	"slices"
+	"strings"
 )
 
 // mostKnown bounds the vectors that are remembered for sharing; past it, remembering starts over.
@@ -61,7 +62,9 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if !slices.Contains(c.onNode[slot], at) {
 		c.onNode[slot] = append(c.onNode[slot], at)
 	}
-	u.Pods = append(u.Pods, pod)
+	// Pods draw on budgets one after the other, and the order in which they came is not to matter.
+	i, _ := slices.BinarySearchFunc(u.Pods, pod.UID, func(p Pod, uid string) int { return strings.Compare(p.UID, uid) })
+	u.Pods = slices.Insert(u.Pods, i, pod)
 	c.count(at, pod.Request, 1)
 	if c.queues != nil {
 		c.c.roster.widen(&c.s, at)

@@ -59,8 +59,9 @@ func queuesFor(s *Snapshot, queues []Queue) *Queues {
 // guardCase gives some of the queues a quota, or a min-runtime that some of their units are past.
 func guardCase(t *rapid.T, s *Snapshot, queues []Queue) {
 	pick := fromRapid(t)
+	first, most := pick(2), 1+pick(10)
 	for u := range s.Units {
-		s.Units[u].Since = int64(pick(12)) * 100
+		s.Units[u].Since = int64(first+pick(most)) * 100
 	}
 	for i := range queues {
 		if pick(2) == 0 {
