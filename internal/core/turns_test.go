@@ -13,6 +13,8 @@ type contention struct {
 	tree   *Tree
 	shares []Amounts
 	jobs   []*job
+	// demand is what all jobs of each queue ask for.
+	demand []Amounts
 	// size is how much of each resource every node has.
 	size  Amounts
 	nodes int
@@ -22,6 +24,7 @@ type contention struct {
 
 // job is a workload: members of one size that run together or not at all.
 type job struct {
+	// leaf is "" for a job outside all queues.
 	name, leaf string
 	priority   int32
 	request    Amounts
@@ -50,21 +53,38 @@ func randomContention(pick chooser) *contention {
 		}
 		c.jobs = append(c.jobs, j)
 	}
-	demand, capacity := make([]Amounts, c.tree.Len()), make(Amounts, dims)
-	for i := range demand {
-		demand[i] = make(Amounts, dims)
+	c.demand = make([]Amounts, c.tree.Len())
+	for i := range c.demand {
+		c.demand[i] = make(Amounts, dims)
 	}
 	for _, j := range c.jobs {
 		leaf, _ := c.tree.Find(j.leaf)
 		for range j.members {
-			addTo(demand[leaf], j.request)
+			addTo(c.demand[leaf], j.request)
 		}
 	}
+	return c
+}
+
+// share divides what the jobs outside all queues leave.
+func (c *contention) share() []Amounts {
+	if c.demand == nil {
+		return c.shares
+	}
+	capacity := make(Amounts, len(c.size))
 	for range c.nodes {
 		addTo(capacity, c.size)
 	}
-	c.shares = c.tree.FairShares(capacity, demand)
-	return c
+	for _, j := range c.jobs {
+		if j.leaf == "" {
+			for range j.nodes {
+				for r, v := range j.request {
+					capacity[r] -= v
+				}
+			}
+		}
+	}
+	return c.tree.FairShares(capacity, c.demand)
 }
 
 // snapshot is the cluster with the jobs that run.
@@ -96,6 +116,7 @@ func (c *contention) snapshot() *Snapshot {
 		}
 	}
 	s := b.snapshot()
+	c.shares = c.share()
 	s.Queues = &Queues{Tree: c.tree, Shares: c.shares}
 	return s
 }
@@ -151,11 +172,14 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 	dims := c.tree.dims
 	before := usedBy(s, newRoster(s).leaves)
 	after := slices.Clone(before)
-	mine := c.tree.Path(int(c.tree.leaf(p.Queue)))
+	var mine []int
+	if leaf := c.tree.leaf(p.Queue); leaf >= 0 {
+		mine = c.tree.Path(int(leaf))
+	}
 	for i := range d.Victims {
 		v := &d.Victims[i]
 		if v.Rule != RuleReclaim {
-			if v.Queue != p.Queue || v.Priority >= p.Priority {
+			if v.Queue != p.Queue && v.Queue != "" && p.Queue != "" || v.Priority >= p.Priority {
 				t.Fatalf("%s of %s goes to %s of %s by %s", v.Name, v.Queue, p.Name, p.Queue, v.Rule)
 			}
 			continue
@@ -238,6 +262,39 @@ func TestNoTakingInTurns(t *testing.T) {
 	}
 	t.Logf("%d reclaimed, at most %d rounds", reclaims, longest)
 	if reclaims == 0 {
+		t.Error("nothing was ever reclaimed")
+	}
+}
+
+// TestNoTakingInTurnsBesideOthers has jobs outside all queues as well, all of them more important than those in queues,
+// or all of them less. In between it may go round: the queues' work takes room by priority then that the fair shares
+// have given to others.
+func TestNoTakingInTurnsBesideOthers(t *testing.T) {
+	taken := 0
+	for seed := range 5 * uint64(*optimalityCases) {
+		pick := fromRand(seed)
+		c := randomContention(pick)
+		priority := int32(10)
+		if pick(2) == 0 {
+			priority = -10
+		}
+		for i := range 1 + pick(6) {
+			j := &job{
+				name: fmt.Sprintf("k%d", i), priority: priority + int32(pick(3)),
+				members: 1 + pick(3), whole: pick(2) == 0, request: make(Amounts, len(c.size)),
+			}
+			for r := range j.request {
+				j.request[r] = int64(pick(7))
+			}
+			c.jobs = append(c.jobs, j)
+		}
+		c.play(t)
+		taken += c.reclaims
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if taken == 0 {
 		t.Error("nothing was ever reclaimed")
 	}
 }
