@@ -90,7 +90,7 @@ type QueueSpec struct {
 	Limit corev1.ResourceList `json:"limit,omitempty"`
 
 	// overQuotaWeight is the queue's part, relative to its siblings of equal priority, of what is left when
-	// every quota is served. 0 leaves the queue out of that; 1 if unset.
+	// every quota is served. 0 leaves the queue out of that, unless there is enough for all; 1 if unset.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0

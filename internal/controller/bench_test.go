@@ -63,7 +63,7 @@ func newWithWatch(t *testing.T, objects ...client.Object) client.WithWatch {
 		t.Fatal(err)
 	}
 	return fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.PodGroup{}).Build()
+		WithStatusSubresource(&v1alpha1.PodGroup{}, &v1alpha1.Queue{}).Build()
 }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {

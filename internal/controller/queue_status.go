@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -21,6 +23,13 @@ import (
 // goes, so writing at each change would keep the API server busy with nothing else.
 const queueInterval = time.Second
 
+// queueLag is how long what has been written may take to be read back. What is compared before then may be old.
+const queueLag = 5 * time.Second
+
+// queueWrites bounds how many calls are under way at a time: hundreds of queues may change at once, and each call takes
+// some milliseconds.
+const queueWrites = 16
+
 // QueueStatus keeps the status of Queues level with their books, and has that of PodGroups looked at when Queues have
 // changed.
 type QueueStatus struct {
@@ -29,6 +38,8 @@ type QueueStatus struct {
 	clock    clock.WithTicker
 	orphaned func(int)
 	last     *queue.Standing
+	// written is when the status of any Queue was written last.
+	written time.Time
 	// groups lists PodGroups of all APIs, and changed is asked to look at them. Listed counts the changes of Queues
 	// up to the last time.
 	groups  client.Reader
@@ -39,7 +50,7 @@ type QueueStatus struct {
 // NewQueueStatus returns a QueueStatus.
 func NewQueueStatus(in *Inputs) *QueueStatus {
 	return &QueueStatus{
-		client: in.Client, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, groups: in.Groups(), changed: in.Changed,
+		client: in.QueueClient, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, groups: in.Groups(), changed: in.Changed,
 	}
 }
 
@@ -71,7 +82,7 @@ func (s *QueueStatus) update(ctx context.Context) error {
 		return nil
 	}
 	standing := s.board.Standing(s.board.Resources())
-	if standing == nil || standing == s.last {
+	if standing == nil || standing == s.last && s.clock.Since(s.written) > queueLag {
 		return nil
 	}
 	s.orphaned(standing.OrphanedPods)
@@ -79,20 +90,36 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	if err := s.client.List(ctx, &all); err != nil {
 		return fmt.Errorf("list Queues: %w", err)
 	}
-	var failed []error
+	var g errgroup.Group
+	g.SetLimit(queueWrites)
+	failed, wrote := make([]error, len(all.Items)), make([]bool, len(all.Items))
 	for i := range all.Items {
-		before := &all.Items[i]
-		after := before.DeepCopy()
-		standing.SetStatus(after)
-		if apiequality.Semantic.DeepEqual(before.Status, after.Status) {
-			continue
-		}
-		if err := s.client.Status().Patch(ctx, after, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-			failed = append(failed, fmt.Errorf("write the status of Queue %s: %w", before.Name, err))
-		}
+		g.Go(func() error {
+			wrote[i], failed[i] = s.write(ctx, &all.Items[i], standing)
+			return nil
+		})
 	}
+	// Each says for itself what went wrong.
+	_ = g.Wait()
 	s.last = standing
+	if slices.Contains(wrote, true) {
+		s.written = s.clock.Now()
+	}
 	return errors.Join(failed...)
+}
+
+// write brings the status of one Queue level with a standing, and reports whether there was anything to write.
+func (s *QueueStatus) write(ctx context.Context, before *v1alpha1.Queue, standing *queue.Standing) (bool, error) {
+	after := before.DeepCopy()
+	standing.SetStatus(after)
+	if apiequality.Semantic.DeepEqual(before.Status, after.Status) {
+		return false, nil
+	}
+	err := s.client.Status().Patch(ctx, after, client.MergeFrom(before))
+	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
+		return true, fmt.Errorf("write the status of Queue %s: %w", before.Name, err)
+	}
+	return true, nil
 }
 
 // regroup has PodGroups looked at after Queues have changed: what these guarantee, and whether they are there, stands

@@ -29,6 +29,8 @@ import (
 type Inputs struct {
 	// Client reads the types of reprieve.dev from Cache and writes to the API server.
 	Client client.Client
+	// QueueClient does the same for the status of Queues, of which hundreds may change within a second.
+	QueueClient client.Client
 	// Native is the kind of the PodGroups of scheduling.k8s.io; nil where they are left alone. Their status is
 	// kept for those whose members name one of Profiles.
 	Native   *schema.GroupVersionKind

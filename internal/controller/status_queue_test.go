@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -125,8 +128,9 @@ func TestGroupsOfQueues(t *testing.T) {
 	}
 	orphans := -1
 	board := queue.NewBoard()
+	objects := newClient(t, inQueue, outside)
 	s := NewQueueStatus(&Inputs{
-		Client: newClient(t, inQueue, outside), Board: board, Changed: changed, OrphanedPods: func(n int) { orphans = n },
+		Client: objects, QueueClient: objects, Board: board, Changed: changed, OrphanedPods: func(n int) { orphans = n },
 		Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
 	})
 	looked := func() []string {
@@ -170,5 +174,58 @@ func TestGroupsOfQueues(t *testing.T) {
 	board.DeleteQueue("b")
 	if err := s.update(t.Context()); err != nil || orphans != 0 {
 		t.Errorf("%d orphaned pods (%v) without queues", orphans, err)
+	}
+}
+
+// TestQueueStatusThatIsReadLate: what has been written is read back late, and what is to be written by then is the same
+// as before.
+func TestQueueStatusThatIsReadLate(t *testing.T) {
+	t.Parallel()
+	var frozen *v1alpha1.QueueList
+	server := newWithWatch(t, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
+	late := interceptor.NewClient(server, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if out, ok := list.(*v1alpha1.QueueList); ok && frozen != nil {
+				frozen.DeepCopyInto(out)
+				return nil
+			}
+			return c.List(ctx, list, opts...)
+		},
+	})
+	board := queue.NewBoard()
+	board.SetNode("n", queue.Amounts{corev1.ResourcePods: 10})
+	board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
+	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	s := NewQueueStatus(&Inputs{Client: late, QueueClient: late, Board: board, OrphanedPods: func(int) {}, Clock: clk})
+	pods := func() int64 {
+		t.Helper()
+		clk.Step(queueInterval)
+		if err := s.update(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var q v1alpha1.Queue
+		if err := server.Get(t.Context(), types.NamespacedName{Name: "q"}, &q); err != nil {
+			t.Fatal(err)
+		}
+		return q.Status.Allocated.Pods().Value()
+	}
+	one := named("r", 1, running)[0]
+	if got := pods(); got != 0 {
+		t.Fatalf("%d pods, and there are none", got)
+	}
+	var now v1alpha1.QueueList
+	if err := server.List(t.Context(), &now); err != nil {
+		t.Fatal(err)
+	}
+	frozen = &now
+	board.Charge(one, "q")
+	if got := pods(); got != 1 {
+		t.Errorf("%d pods, want the one that has come", got)
+	}
+	board.Forget(one.UID)
+	pods()
+	frozen = nil
+	if got := pods(); got != 0 {
+		t.Errorf("%d pods, and the one has gone", got)
 	}
 }

@@ -1,6 +1,9 @@
 package eviction
 
 import (
+	"fmt"
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,6 +35,14 @@ func (t *teller) as(profile string) *teller {
 // longestNote is what the API takes as an event's note.
 const longestNote = 1024
 
+// noteOf is a text, cut down to what the API takes.
+func noteOf(text string) string {
+	if len(text) <= longestNote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longestNote-4], "") + " ..."
+}
+
 // victimPod tells a pod that it goes.
 func (t *teller) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
 	pod := &corev1.Pod{
@@ -56,16 +67,13 @@ func (t *teller) preemptor(d *core.Decision) {
 		names[i] = d.Victims[i].Namespace + "/" + d.Victims[i].Name
 	}
 	t.recorder.Eventf(t.reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
-		"%s: %v", d.Message, sortedNames(names))
+		"%s", noteOf(fmt.Sprintf("%s: %v", d.Message, sortedNames(names))))
 }
 
 // failure tells a preemptor what went wrong.
 func (t *teller) failure(d *core.Decision, err error) {
-	note := "room could not be made: " + err.Error()
-	if len(note) > longestNote {
-		note = note[:longestNote-4] + " ..."
-	}
-	t.recorder.Eventf(t.reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting", "%s", note)
+	t.recorder.Eventf(t.reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting",
+		"%s", noteOf("room could not be made: "+err.Error()))
 }
 
 // reference refers to an object in events.

@@ -1,10 +1,35 @@
 package eviction
 
 import (
+	"errors"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"k8s.io/client-go/tools/events"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
 )
+
+// TestNotesAreNotTooLong: the API would refuse the event. Names may have 253 characters each.
+func TestNotesAreNotTooLong(t *testing.T) {
+	t.Parallel()
+	d := &core.Decision{Message: "gang of 2 fits", Preemptor: core.Preemptor{Namespace: "ns", Name: "urgent"}}
+	for range 5 {
+		d.Victims = append(d.Victims, core.Victim{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("v", 253)})
+	}
+	recorder := events.NewFakeRecorder(10)
+	told := &teller{recorder: recorder}
+	told.preemptor(d)
+	told.failure(d, errors.New(strings.Repeat("é", longestNote)))
+	for range 2 {
+		// After type and reason.
+		note := strings.SplitN(<-recorder.Events, " ", 3)[2]
+		if len(note) > longestNote || !strings.HasSuffix(note, " ...") || !utf8.ValidString(note) {
+			t.Errorf("A note has %d bytes, want %d at most, and that it shows: %q", len(note), longestNote, note)
+		}
+	}
+}
 
 // TestEvictionIsToldByTheProfile: what there is to say is said in the name of the preemptor's profile.
 func TestEvictionIsToldByTheProfile(t *testing.T) {

@@ -12,11 +12,15 @@ type ground struct {
 }
 
 // SetNode takes in what a node has; nil for one that is gone.
-func (b *Board) SetNode(name string, allocatable Amounts) { b.setNode(name, ground{allocatable: allocatable}) }
+func (b *Board) SetNode(name string, allocatable Amounts) {
+	b.setNode(name, ground{allocatable: allocatable})
+}
 
 // SetClosedNode takes in what a node has that takes no more pods. It counts with what runs there: the rest is of use
 // to no queue, and what runs is still had by one.
-func (b *Board) SetClosedNode(name string, allocatable Amounts) { b.setNode(name, ground{allocatable: allocatable, closed: true}) }
+func (b *Board) SetClosedNode(name string, allocatable Amounts) {
+	b.setNode(name, ground{allocatable: allocatable, closed: true})
+}
 
 func (b *Board) setNode(name string, now ground) {
 	b.mu.Lock()

@@ -160,6 +160,7 @@ func (p *Plugin) await(o owner, pods []*corev1.Pod) {
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
 		case err != nil || now.UID != pod.UID:
+			p.hub.leaving.gone(pod, p.hub.clock.Now())
 			p.hub.departed(pod.UID)
 		case !p.hub.isLeaving(now):
 			p.hub.stays(pod)
@@ -177,7 +178,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		Nominations: nominations,
 		Profile:     p.handle.ProfileName(),
 		TurnBack:    p.turnBack,
-		Wanted:      func() bool { return p.hub.seats.keeps(nodes) },
+		Wanted:      func() bool { return p.hub.seats.keeps(nodes) && !p.hub.isBarred(pre.owner) },
 	}
 	p.hub.leaving.take(order.Victims, p.hub.clock.Now())
 	for _, victim := range order.Victims {
@@ -197,10 +198,11 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order EvictionOrd
 	done := make(chan error, 1)
 	p.hub.evictor.Evict(ctx, order, func(err error) { done <- err })
 	err := <-done
+	unwanted := order.unwanted(err)
 	if err != nil {
 		p.evictionFailed(context.WithoutCancel(ctx), pre, order.Victims, err)
 	}
-	if delay := p.hub.retryDelay(pre.owner, err, p.args.Retry); err != nil {
+	if delay := p.hub.retryDelay(pre, err, unwanted, p.args.Retry); err != nil {
 		// At the earliest when this cycle is over.
 		p.hub.timers.set(pre.owner, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
@@ -209,9 +211,10 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order EvictionOrd
 
 // evictSoon returns at once, long before the last call.
 func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order EvictionOrder) {
-	p.hub.startEviction(pre.owner, pre.uid)
+	end := p.hub.startEviction(pre.owner, pre.uid)
 	// The cycle's context ends with the cycle.
 	p.hub.evictor.Evict(context.WithoutCancel(ctx), order, func(err error) {
+		unwanted := order.unwanted(err)
 		if err != nil {
 			// The framework nominates the pod that was in the cycle at its end.
 			if over := ctx.Done(); over != nil {
@@ -220,10 +223,14 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order EvictionOrd
 			p.evictionFailed(context.WithoutCancel(ctx), &pre, order.Victims, err)
 		}
 		over := func() {
-			p.hub.endEviction(pre.owner, pre.uid)
+			end()
+			if p.hub.isBarred(pre.owner) {
+				p.hub.displace(context.WithoutCancel(ctx), pre.owner, "its queue has changed")
+				return
+			}
 			p.hub.wake(pre.owner)
 		}
-		if delay := p.hub.retryDelay(pre.owner, err, p.args.Retry); delay > 0 {
+		if delay := p.hub.retryDelay(&pre, err, unwanted, p.args.Retry); delay > 0 {
 			time.AfterFunc(delay, over)
 			return
 		}
@@ -239,8 +246,18 @@ func (p *Plugin) evictionFailed(ctx context.Context, pre *preemptor, victims map
 	if errors.As(err, &failed) {
 		begun = failed.Begun
 	}
-	p.hub.awaited.forget(pre.owner)
-	p.nominate(ctx, pre, nil)
+	if p.hub.remains(pre) {
+		p.hub.awaited.forget(pre.owner)
+	}
+	gaveUp := false
+	// By the pods' UIDs: what the next one of the preemptor's name has been promised is its own.
+	for _, pod := range pre.pods {
+		p.handle.DeleteNominatedPodIfExists(pod)
+		gaveUp = p.hub.seats.giveUp(pod.UID) || gaveUp
+	}
+	if gaveUp {
+		p.hub.wakeRefused()
+	}
 	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
 	for uid := range victims {
 		if !begun.Has(uid) {

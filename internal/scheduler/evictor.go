@@ -39,6 +39,12 @@ type EvictionOrder struct {
 	Wanted func() bool
 }
 
+// unwanted reports whether an error is that the preemptor, not a victim, is not what it was. Where that is so shows until
+// what it was promised is taken back.
+func (order *EvictionOrder) unwanted(err error) bool {
+	return errors.Is(err, ErrOutdated) && !order.Wanted()
+}
+
 // Nomination says on which node a pending pod is expected.
 type Nomination struct {
 	// Pod is the pod as the scheduler knows it.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,8 @@ type Hub struct {
 	// schedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well.
 	schedulingGroups bool
 
+	// told report whether the hub has heard of all pods, and of all nodes, that there were at the start.
+	told []cache.InformerSynced
 	// lister, pods and handle are set when the first profile is built. Waiting pods, nominations and the queue
 	// are the same for the handles of all profiles.
 	lister *gang.Lister
@@ -65,8 +68,10 @@ type Hub struct {
 	rejected sets.Set[types.UID]
 
 	mu sync.Mutex
-	// evicting holds the single pods for which room is being made.
-	evicting sets.Set[types.UID]
+	// evicting holds the single pods for which room is being made, and evictions the last eviction of every gang for
+	// which it is.
+	evicting  sets.Set[types.UID]
+	evictions map[types.NamespacedName]*eviction
 	// refused are pods that found no room while seats were kept for others.
 	refused map[types.UID]*corev1.Pod
 	// failures counts evictions that have failed in a row, by preemptor.
@@ -94,6 +99,8 @@ func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
 		board:    queue.NewBoard(),
 		turns:    newTurns(),
 		atLimit:  sets.New[owner](),
+
+		evictions: make(map[types.NamespacedName]*eviction),
 	}
 	h.mirror = newMirror(facts{
 		memberOf: h.groupOf, groupOf: h.coreGroup, isLeaving: h.isLeaving, tolerates: h.tolerations.ofPod, queueOf: h.queueOf,
@@ -124,11 +131,12 @@ func (h *Hub) attach(ctx context.Context, handle framework.Framework) error {
 	if err := gang.AddIndex(pods.Informer()); err != nil {
 		return err
 	}
-	if _, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	told, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.podAdded,
 		UpdateFunc: h.podUpdated,
 		DeleteFunc: h.podDeleted,
-	}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	finished, err := h.watchFinished(ctx, handle)
@@ -140,14 +148,22 @@ func (h *Hub) attach(ctx context.Context, handle framework.Framework) error {
 	if err := h.watchTolerations(classes.Informer()); err != nil {
 		return err
 	}
-	if err := h.watchNodes(handle); err != nil {
+	toldOfNodes, err := h.watchNodes(handle)
+	if err != nil {
 		return err
 	}
+	h.told = []cache.InformerSynced{told.HasSynced, toldOfNodes.HasSynced}
 	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
 	h.pods = pods.Lister()
 	h.handle = handle
 	go h.takeTurns(ctx)
 	return nil
+}
+
+// WaitForSync waits until the hub has heard of all that there was when it began: before that, the books of the queues say
+// that less runs than does. It reports false when ctx ends first. It must be called once the informers have been started.
+func (h *Hub) WaitForSync(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), h.told...)
 }
 
 // Members lists the members of a group. It must not be called before the profiles are built; where none of
@@ -159,25 +175,33 @@ func (h *Hub) Members(key types.NamespacedName) gang.Members {
 	return h.lister.Members(key)
 }
 
-// startEviction gates a preemptor while room is made for it.
-func (h *Hub) startEviction(o owner, uid types.UID) {
-	if o.gang {
-		h.registry.StartEviction(o.NamespacedName)
-		return
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.evicting.Insert(uid)
-}
+// eviction is one that is under way; its address tells it from others.
+type eviction struct{ of types.UID }
 
-func (h *Hub) endEviction(o owner, uid types.UID) {
-	if o.gang {
-		h.registry.EndEviction(o.NamespacedName)
-		return
-	}
+// startEviction gates a preemptor while room is made for it, until the function that it returns is called.
+func (h *Hub) startEviction(o owner, uid types.UID) (end func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.evicting.Delete(uid)
+	if !o.gang {
+		h.evicting.Insert(uid)
+		return func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.evicting.Delete(uid)
+		}
+	}
+	e := &eviction{of: uid}
+	h.evictions[o.NamespacedName] = e
+	h.registry.StartEviction(o.NamespacedName)
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		// All members may have gone since, and others have come, for which another one is under way.
+		if h.evictions[o.NamespacedName] == e {
+			delete(h.evictions, o.NamespacedName)
+			h.registry.EndEviction(o.NamespacedName)
+		}
+	}
 }
 
 // isEvicting reports whether calls that make room for an owner are under way.
@@ -196,12 +220,17 @@ func (h *Hub) isEvictingFor(uid types.UID) bool {
 }
 
 // retryDelay says when to try again after an eviction: at once the first time that it fails, later and later
-// if it keeps failing (missing permissions, say).
-func (h *Hub) retryDelay(o owner, err error, retry configv1alpha1.RetryArgs) time.Duration {
+// if it keeps failing (missing permissions, say). One that was not wanted any more has not failed.
+func (h *Hub) retryDelay(pre *preemptor, err error, unwanted bool, retry configv1alpha1.RetryArgs) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err == nil {
+	o := pre.owner
+	switch {
+	case err == nil:
 		delete(h.failures, o)
+		return 0
+	case unwanted || !h.remains(pre):
+		// Of one that has left, nothing would be forgotten any more.
 		return 0
 	}
 	h.failures[o]++
@@ -210,6 +239,16 @@ func (h *Hub) retryDelay(o owner, err error, retry configv1alpha1.RetryArgs) tim
 	}
 	// Doubling stops short of overflow; the longest delay is a day at most.
 	return min(retry.InitialBackoff.Duration<<min(h.failures[o]-2, 20), retry.MaxBackoff.Duration)
+}
+
+// remains reports whether a preemptor, or a part of it, still waits for a place. Another one may have its name by now.
+func (h *Hub) remains(pre *preemptor) bool { return slices.ContainsFunc(pre.pods, h.awaitsPlace) }
+
+// awaitsPlace reports whether a pod is there and has no node, as far as the informer knows: whoever says no has been, or
+// is being, forgotten.
+func (h *Hub) awaitsPlace(pod *corev1.Pod) bool {
+	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
 }
 
 // keep keeps exactly these seats for an owner, and wakes those whom the ones that it gives up were kept from.

@@ -224,4 +224,5 @@ func (p *Plugin) nominate(ctx context.Context, pre *preemptor, nodes map[types.U
 		}
 	}
 	p.hub.keep(pre.owner, seats)
+	p.hub.emptySeats(seats)
 }

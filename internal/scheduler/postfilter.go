@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -23,7 +24,11 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	}
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		p.hub.turns.failed(p.hub.ownerOf(pod))
-		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+		// What it was promised before goes to others.
+		pre := p.podPreemptor(pod)
+		p.nominate(ctx, &pre, nil)
+		p.hub.awaited.forget(pre.owner)
+		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
 	}
 	made, foreseen := decisionOf(state)
 	if !foreseen {
@@ -72,7 +77,9 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	case made.pre.minCount > 0:
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: made.decision.Message})
 	}
-	return p.carryOut(ctx, pod, made)
+	result, status := p.carryOut(ctx, pod, made)
+	p.hub.forgetLeft(g.Key, made.pre.pods)
+	return result, status
 }
 
 // planFailed takes the plan of a gang back after one of its members could not confirm its node, or has

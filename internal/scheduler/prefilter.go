@@ -116,6 +116,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	if pre.minCount > 0 {
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
+	p.hub.forgetLeft(g.Key, pre.pods)
 	p.letThrough(pre.pods, nodes, leader.UID)
 	node, ok := nodes[leader.UID]
 	if !ok {

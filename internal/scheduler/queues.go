@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -136,8 +137,46 @@ func (h *Hub) QueueDeleted(name string) {
 
 // queuesChanged lets everyone try again for whom other queues may make a difference.
 func (h *Hub) queuesChanged() {
+	h.unseat()
 	h.wakeLimited()
 	h.timers.fire()
+}
+
+// unseat takes back what has been promised to work that its queue does not let have it any more: others would wait for
+// that room as long as the work does.
+func (h *Hub) unseat() {
+	for _, o := range h.seats.owners() {
+		// While calls are under way for an owner, it is looked at when they are over.
+		if !h.isEvicting(o) && h.isBarred(o) {
+			h.displace(context.Background(), o, "its queue has changed")
+		}
+	}
+}
+
+// isBarred reports whether an owner has been promised room that its queue does not let it have: the work is in another
+// queue now, the queue cannot be used, or a limit has become too low.
+func (h *Hub) isBarred(o owner) bool {
+	seats := h.seats.of(o)
+	if len(seats) == 0 || seats[0].queue == "" || !h.board.Used() {
+		return false
+	}
+	name := seats[0].queue
+	requests := make([]queue.Amounts, 0, len(seats))
+	own := sets.New[types.UID]()
+	for _, s := range seats {
+		pod := s.pod.GetPod()
+		// Newer than what the seat was made with.
+		if now, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && now.UID == s.uid && h.queueOf(now) != name {
+			return true
+		}
+		requests = append(requests, queue.RequestOf(pod))
+		own.Insert(s.uid)
+	}
+	if h.board.Check(name) != (gang.Verdict{}) {
+		return true
+	}
+	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }))
+	return n < len(requests)
 }
 
 // wakeLimited lets everyone try again whom a queue kept waiting.
@@ -203,7 +242,7 @@ func (h *Hub) chargeGroup(key types.NamespacedName) {
 }
 
 // watchNodes keeps the books of what there is to share.
-func (h *Hub) watchNodes(handle framework.Framework) error {
+func (h *Hub) watchNodes(handle framework.Framework) (cache.ResourceEventHandlerRegistration, error) {
 	set := func(obj any) {
 		node, ok := obj.(*corev1.Node)
 		switch {
@@ -214,7 +253,7 @@ func (h *Hub) watchNodes(handle framework.Framework) error {
 			h.board.SetNode(node.Name, queue.AmountsOf(node.Status.Allocatable))
 		}
 	}
-	_, err := handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	return handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    set,
 		UpdateFunc: func(_, obj any) { set(obj) },
 		DeleteFunc: func(obj any) {
@@ -226,7 +265,6 @@ func (h *Hub) watchNodes(handle framework.Framework) error {
 			}
 		},
 	})
-	return err
 }
 
 // isClosed reports whether a node takes no pods for now: it is cordoned, or not ready.

@@ -5,8 +5,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
@@ -149,4 +153,59 @@ func TestClockOfAGroup(t *testing.T) {
 			t.Errorf("the clock of a group, whole %v, began at %v, want %v", whole, got.Since, start)
 		}
 	}
+}
+
+// TestBarred: what work has been promised is its own as long as its queue lets it have it.
+func TestBarred(t *testing.T) {
+	limited := func(name string, gpus string) *v1alpha1.Queue {
+		return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Limit: corev1.ResourceList{"gpu": resource.MustParse(gpus)}}}
+	}
+	for name, tt := range map[string]struct {
+		change func(h *Hub, pods cache.Indexer, waits *corev1.Pod)
+		want   bool
+	}{
+		"nothing has changed":   {change: func(*Hub, cache.Indexer, *corev1.Pod) {}},
+		"the queue is gone":     {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.DeleteQueue("a") }, want: true},
+		"it has others below":   {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(below("c", "a")) }, want: true},
+		"the limit still holds": {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(limited("a", "9")) }},
+		"the limit is too low":  {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(limited("a", "8")) }, want: true},
+		"it is in another queue": {change: func(h *Hub, pods cache.Indexer, waits *corev1.Pod) {
+			waits.Labels = map[string]string{v1alpha1.LabelQueue: "b"}
+			if err := pods.Update(waits); err != nil {
+				t.Fatal(err)
+			}
+		}, want: true},
+		"there are no queues any more": {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) {
+			h.board.DeleteQueue("a")
+			h.board.DeleteQueue("b")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+			h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, pods: corelisters.NewPodLister(indexer)}
+			for _, name := range []string{"a", "b"} {
+				h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			}
+			h.board.Charge(placed("runs"), "a")
+			waits := turnsPod("waits")
+			waits.Namespace, waits.Name, waits.Labels = "ns", "waits", map[string]string{v1alpha1.LabelQueue: "a"}
+			if err := indexer.Add(waits); err != nil {
+				t.Fatal(err)
+			}
+			pi, err := framework.NewPodInfo(waits.DeepCopy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := h.ownerOf(waits)
+			h.seats.replace(o, []*seat{{pod: pi, uid: waits.UID, node: "n", rank: rank{queue: "a"}}})
+			tt.change(h, indexer, waits.DeepCopy())
+			if got := h.isBarred(o); got != tt.want {
+				t.Errorf("barred is %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func below(name, parent string) *v1alpha1.Queue {
+	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: &parent}}
 }

@@ -135,6 +135,13 @@ func (m *seatMap) of(o owner) []*seat {
 	return slices.Collect(maps.Values(m.byOwner[o]))
 }
 
+// owners returns all who have seats.
+func (m *seatMap) owners() []owner {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Keys(m.byOwner))
+}
+
 // yielding returns the owners that have a seat on one of the nodes and do not keep it from somebody.
 func (m *seatMap) yielding(nodes sets.Set[string], to rank) []owner {
 	m.mu.Lock()

@@ -46,7 +46,11 @@ func (a *assumedPods) list() []types.UID {
 // nothing has to be deleted. It reports false for one that is bound, or is being bound.
 func (p *Plugin) turnBack(victim *corev1.Pod) bool {
 	const why = "preempted before it was bound"
-	if now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name); err != nil || now.UID != victim.UID || now.Spec.NodeName != "" {
+	isUnbound := func() bool {
+		now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name)
+		return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
+	}
+	if !isUnbound() {
 		return false
 	}
 	if p.hub.turnBackWaiting(victim.UID, why) {
@@ -55,8 +59,8 @@ func (p *Plugin) turnBack(victim *corev1.Pod) bool {
 	if b := p.handle.GetPodInPreBind(victim.UID); b != nil && b.CancelPod(why) {
 		return true
 	}
-	// What is not assumed any more has been turned back already, by whomever.
-	return !p.hub.assumed.has(victim.UID)
+	// What is not assumed any more has been turned back already, by whomever, or bound a moment ago.
+	return !p.hub.assumed.has(victim.UID) && isUnbound()
 }
 
 // turnBackWaiting rejects a pod that waits at Permit. It reports false for one that does not wait.

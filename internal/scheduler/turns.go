@@ -409,7 +409,26 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		return false
 	}
 	o := h.ownerOf(pod)
-	return !h.turns.admit(o, name, func() *waiter { return h.describe(o, pod, name) })
+	held := false
+	admitted := h.turns.admit(o, name, func() *waiter {
+		held = true
+		return h.describe(o, pod, name)
+	})
+	if held && h.hasLeft(o) {
+		// It has been forgotten already, and would not be again.
+		h.turns.forget(o)
+	}
+	return !admitted
+}
+
+// hasLeft reports whether there is nobody of that name, as far as the informer knows.
+func (h *Hub) hasLeft(o owner) bool {
+	if o.gang {
+		members := h.lister.Members(o.NamespacedName)
+		return members.Total() == 0
+	}
+	_, err := h.pods.Pods(o.Namespace).Get(o.Name)
+	return err != nil
 }
 
 // describe is what counts for the turn of a pod, or of the gang that it belongs to.

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +66,18 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	}
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
+	if after.Spec.NodeName == "" && h.queueOf(before) != h.queueOf(after) {
+		h.changedQueue(h.ownerOf(after))
+	}
+}
+
+// changedQueue has work start over that is in another queue now.
+func (h *Hub) changedQueue(o owner) {
+	if h.isBarred(o) && !h.isEvicting(o) {
+		h.displace(context.Background(), o, "it is in another queue")
+		return
+	}
+	h.wake(o)
 }
 
 // podChanged follows members onto their nodes. One that has just come forward may be what its gang lacked.
@@ -131,8 +144,34 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	if h.seats.giveUp(pod.UID) {
 		h.wakeRefused()
 	}
+	if now, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && now.UID != pod.UID {
+		// What has just been forgotten by name was the next one's, if the scheduler's queue has heard of that first.
+		h.activate(now)
+	}
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
+	}
+}
+
+// emptySeats takes seats back that are kept for pods which have left since they were looked at: they had none to give up.
+func (h *Hub) emptySeats(seats []*seat) {
+	gaveUp := false
+	for _, s := range seats {
+		if !h.awaitsPlace(s.pod.GetPod()) {
+			gaveUp = h.seats.giveUp(s.uid) || gaveUp
+		}
+	}
+	if gaveUp {
+		h.wakeRefused()
+	}
+}
+
+// forgetLeft repairs a gang that has been decided on with members which have left since they were looked at.
+func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
+	for _, pod := range members {
+		if !h.awaitsPlace(pod) {
+			h.memberLeft(key, pod)
+		}
 	}
 }
 

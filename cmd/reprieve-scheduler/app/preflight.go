@@ -2,18 +2,22 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	configv1 "k8s.io/kube-scheduler/config/v1"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/validation"
@@ -39,6 +43,10 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 		return nil, fmt.Errorf("--scheduler-name renames the default profile; with --config, name the profile in %s", opts.ConfigFile)
 	}
 	cfg, err := options.LoadConfigFromFile(klog.FromContext(ctx), opts.ConfigFile)
+	if runtime.IsNotRegisteredError(err) {
+		// The error itself names a line of a source file.
+		return nil, fmt.Errorf("configuration %s: it is not a KubeSchedulerConfiguration of %s", opts.ConfigFile, configv1.SchemeGroupVersion)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 	}
@@ -54,6 +62,9 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 
 // preflight finds out, before anything is started, whether the API server can be reached and has the CRDs.
 func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, master string) (*restclient.Config, error) {
+	if err := needKubeconfig(cfg.ClientConnection.Kubeconfig, master); err != nil {
+		return nil, err
+	}
 	rest, err := clientcmd.BuildConfigFromFlags(master, cfg.ClientConnection.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
@@ -81,6 +92,18 @@ func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, mast
 			strings.Join(missing, ", "))
 	}
 	return rest, nil
+}
+
+// needKubeconfig says what to do where nothing tells how to reach an API server. The library's own words
+// are about variables of the environment.
+func needKubeconfig(kubeconfig, master string) error {
+	if kubeconfig != "" || master != "" || os.Getenv("KUBERNETES_MASTER") != "" {
+		return nil
+	}
+	if _, err := restclient.InClusterConfig(); errors.Is(err, restclient.ErrNotInCluster) {
+		return errors.New("no kubeconfig: outside a Pod the scheduler needs --kubeconfig, or clientConnection.kubeconfig in the file of --config")
+	}
+	return nil
 }
 
 // missingCRDs names the CustomResourceDefinitions that the API server does not serve.

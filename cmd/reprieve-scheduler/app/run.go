@@ -55,12 +55,12 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
+	if errs := opts.Validate(); len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
 	rest, err := preflight(ctx, effective, opts.Master)
 	if err != nil {
 		return err
-	}
-	if errs := opts.Validate(); len(errs) > 0 {
-		return utilerrors.NewAggregate(errs)
 	}
 	c, err := opts.Config(ctx)
 	if err != nil {
@@ -99,11 +99,12 @@ func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfigurat
 
 // parts are what Reprieve adds to a kube-scheduler.
 type parts struct {
-	cache    cache.Cache
-	client   client.Client
-	registry *gang.Registry
-	changed  *controller.Trigger
-	recorder events.EventRecorder
+	cache       cache.Cache
+	client      client.Client
+	registry    *gang.Registry
+	queueClient client.Client
+	changed     *controller.Trigger
+	recorder    events.EventRecorder
 	// recorders are those of the profiles, by name.
 	recorders map[string]events.EventRecorder
 	executor  *eviction.Executor
@@ -133,9 +134,14 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of %s: %w", v1alpha1.GroupName, err)
 	}
-	cached, err := client.New(rest, client.Options{Scheme: scheme, Cache: &client.CacheOptions{Reader: objects, Unstructured: true}})
+	reading := &client.CacheOptions{Reader: objects, Unstructured: true}
+	cached, err := client.New(rest, client.Options{Scheme: scheme, Cache: reading})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
+	}
+	queueClient, err := client.New(swift(rest), client.Options{Scheme: scheme, Cache: reading})
+	if err != nil {
+		return nil, fmt.Errorf("make the client of Queues: %w", err)
 	}
 	// Evictions read what they are about to change from the API server, so that a conflict can be resolved.
 	direct, err := client.New(rest, client.Options{Scheme: scheme})
@@ -153,7 +159,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err := measured.Register(legacyregistry.Register); err != nil {
 		return nil, err
 	}
-	p := &parts{cache: objects, client: cached, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured}
+	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured}
 	p.registry = gang.NewRegistry(p.changed.Request)
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
@@ -177,6 +183,20 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		return nil, err
 	}
 	return p, nil
+}
+
+// queueQPS is how many calls a second may be made about the status of Queues, and queueBurst how many at once. They are
+// about as many as there are Queues, and those of a large cluster would take many seconds at the usual rate. The API
+// server's own limits hold in any case.
+const queueQPS, queueBurst = 500, 1000
+
+// swift is for a client with a rate of its own that is no lower than queueQPS.
+func swift(rest *restclient.Config) *restclient.Config {
+	rest = restclient.CopyConfig(rest)
+	if rest.QPS >= 0 {
+		rest.QPS, rest.Burst = max(rest.QPS, queueQPS), max(rest.Burst, queueBurst)
+	}
+	return rest
 }
 
 // recorderOf is the recorder of a profile, or the one of the whole for a name that is none's.
@@ -229,13 +249,16 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
 	inputs := controller.Inputs{
-		Client: p.client, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
+		Client: p.client, QueueClient: p.queueClient, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: p.hub.Board(), Queues: p.hub, OrphanedPods: p.metrics.Orphaned, MalformedTolerations: p.metrics.Malformed,
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)
-	leading := onceItRuns(sched, func() { p.awaitIntents(ctx) })
+	leading := onceItRuns(sched, func() {
+		p.awaitIntents(ctx)
+		p.hub.WaitForSync(ctx)
+	})
 	go func() {
 		select {
 		case <-ctx.Done():

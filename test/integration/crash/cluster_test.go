@@ -20,6 +20,8 @@ type cluster struct {
 	proxy *slowapi.Proxy
 	// kubeconfig leads to the proxy.
 	kubeconfig string
+	// queued has every world be one of queues, in which room is taken back and not taken by priority.
+	queued bool
 }
 
 func newCluster(t *testing.T) *cluster {

@@ -66,9 +66,16 @@ func (c *cluster) newWorld(ctx context.Context, ns string) (*world, error) {
 		return nil, fmt.Errorf("wait for the default service account: %w", err)
 	}
 	for i := range nodeCount {
-		if err := c.Objects.Create(ctx, stage.NewNode(ns, strconv.Itoa(i), nodeCPUs)); err != nil {
+		node := stage.NewNode(ns, strconv.Itoa(i), nodeCPUs)
+		if w.queued {
+			addShared(node, w.shared())
+		}
+		if err := c.Objects.Create(ctx, node); err != nil {
 			return nil, err
 		}
+	}
+	if w.queued {
+		return w, w.createQueues(ctx)
 	}
 	return w, nil
 }
@@ -107,11 +114,16 @@ func isNeeded(name string) bool {
 // preempt creates the gang that needs the room.
 func (w *world) preempt(t *testing.T) {
 	t.Helper()
-	if err := w.createGroup(t.Context(), "urgent", "high", false); err != nil {
+	priority := "high"
+	if w.queued {
+		// That of the others has no say in it.
+		priority = "low"
+	}
+	if err := w.createGroup(t.Context(), "urgent", priority, false); err != nil {
 		t.Fatal(err)
 	}
 	for i := range nodeCount {
-		if err := w.createPod(t.Context(), fmt.Sprintf("urgent-%d", i), "urgent", "high", neededCPUs, ""); err != nil {
+		if err := w.createPod(t.Context(), fmt.Sprintf("urgent-%d", i), "urgent", priority, neededCPUs, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -139,7 +151,11 @@ func (w *world) at(t *testing.T) *stage.Stage {
 func (w *world) node(i int) string { return fmt.Sprintf("%s-%d", w.ns, i) }
 
 func (w *world) createGroup(ctx context.Context, name, priority string, whole bool) error {
-	return w.Objects.Create(ctx, w.Groups.New(w.ns, stage.Group{Name: name, MinCount: nodeCount, Whole: whole, Priority: priority}))
+	pg := w.Groups.New(w.ns, stage.Group{Name: name, MinCount: nodeCount, Whole: whole, Priority: priority})
+	if w.queued {
+		w.enqueue(pg, name)
+	}
+	return w.Objects.Create(ctx, pg)
 }
 
 func (w *world) createPod(ctx context.Context, name, group, priority string, cpus int64, node string) error {
@@ -148,6 +164,10 @@ func (w *world) createPod(ctx context.Context, name, group, priority string, cpu
 	pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	if group != "" {
 		w.Groups.Join(pod, group)
+	}
+	if w.queued {
+		w.enqueue(pod, name)
+		askShared(pod, w.shared(), cpus)
 	}
 	if node != "" {
 		pod.Spec.NodeSelector[corev1.LabelHostname] = node

@@ -32,6 +32,9 @@ func TestWhoIsTaken(t *testing.T) {
 		"mode PodGroup, by a pod":  {whole: true, cpus: 2, wantGone: 4},
 		"mode PodGroup, by a gang": {whole: true, byGang: 2, cpus: 2, wantGone: 4},
 		"mode Pod, by a big pod":   {cpus: 4, wantGone: 2},
+		// The room of a single victim would be enough.
+		"mode Pod, by a small gang":      {byGang: 2, cpus: 1, wantGone: 1},
+		"mode PodGroup, by a small gang": {whole: true, byGang: 2, cpus: 1, wantGone: 4},
 	}
 	each(t, cases, func(e *env, c testCase) {
 		e.AddNodes(4, "a", "b")

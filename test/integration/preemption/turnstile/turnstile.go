@@ -4,6 +4,7 @@ package turnstile
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"log"
@@ -117,13 +118,32 @@ type Rule struct {
 	request Request
 	// status is what they are answered with instead of being forwarded; 0 holds them up.
 	status int
-	once   sync.Once
-	done   chan struct{}
+	// late is how long each of them is held up at most; 0 for as long as the rule goes.
+	late time.Duration
+	once sync.Once
+	done chan struct{}
 }
 
 // End has the proxy treat these requests as all others again, and lets go those that are held up. It may be called
 // more than once.
 func (r *Rule) End() { r.once.Do(func() { close(r.done) }) }
+
+// wait holds a request up. It reports false where its sender gives up.
+func (r *Rule) wait(sender context.Context) bool {
+	var late <-chan time.Time
+	if r.late > 0 {
+		timer := time.NewTimer(r.late)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case <-r.done:
+	case <-late:
+	case <-sender.Done():
+		return false
+	}
+	return true
+}
 
 func (r *Rule) ended() bool {
 	select {
@@ -135,13 +155,16 @@ func (r *Rule) ended() bool {
 }
 
 // Hold keeps requests from the API server until the rule ends. Those whose sender gives up never get there.
-func (p *Proxy) Hold(r Request) *Rule { return p.add(r, 0) }
+func (p *Proxy) Hold(r Request) *Rule { return p.add(&Rule{request: r}) }
+
+// Delay has each request take that much longer to the API server.
+func (p *Proxy) Delay(r Request, by time.Duration) *Rule { return p.add(&Rule{request: r, late: by}) }
 
 // Fail answers requests with an error of that HTTP status, in place of the API server, which does not see them.
-func (p *Proxy) Fail(r Request, status int) *Rule { return p.add(r, status) }
+func (p *Proxy) Fail(r Request, status int) *Rule { return p.add(&Rule{request: r, status: status}) }
 
-func (p *Proxy) add(r Request, status int) *Rule {
-	rule := &Rule{request: r, status: status, done: make(chan struct{})}
+func (p *Proxy) add(rule *Rule) *Rule {
+	rule.done = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, rule)
@@ -182,9 +205,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			refuse(answer, rule.status, r)
 			return
 		}
-		select {
-		case <-rule.done:
-		case <-req.Context().Done():
+		if !rule.wait(req.Context()) {
 			answer.WriteHeader(http.StatusGatewayTimeout)
 			return
 		}

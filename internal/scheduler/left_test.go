@@ -1,0 +1,317 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// again is a pod that has come back under the name of another one.
+func again(p *corev1.Pod) *corev1.Pod {
+	p.UID += "-again"
+	return p
+}
+
+// countFailures is of how many preemptors failures are remembered.
+func (r *rig) countFailures() int {
+	r.hub.mu.Lock()
+	defer r.hub.mu.Unlock()
+	return len(r.hub.failures)
+}
+
+// eachKind runs a test for a preemptor that is a pod, and for one that is a gang of one. The function makes it.
+func eachKind(t *testing.T, run func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod)) {
+	t.Helper()
+	for kind, group := range map[string]string{"a pod": "", "a gang": "p"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			run(t, func(r *rig) *corev1.Pod {
+				if group != "" {
+					r.gangOf(group, 1, 10)
+				}
+				return pod("p-0", group, "1", 10)
+			})
+		})
+	}
+}
+
+// TestFailuresOfThoseWhoHaveLeft are not remembered: the next one of that name would be made to wait for them.
+func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		r.create(on(pod("v", "", "1", 0), "node-0"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		r.remove(p)
+		r.eventually("it is not wanted any more", func() bool { return !r.evictor.orders[0].Wanted() })
+		r.evictor.done[0](errRefused)
+		if n := r.countFailures(); n != 0 {
+			t.Errorf("Failures of %d preemptors are remembered, and there is none", n)
+		}
+	})
+}
+
+// TestUnwantedIsNoFailure: who has been displaced is tried again at once, however often that is.
+func TestUnwantedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		r.create(on(pod("v", "", "1", 0), "node-0"))
+		p := newPreemptor(r)
+		r.create(p)
+		o := r.hub.ownerOf(p)
+		for i := range 3 {
+			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
+			r.cycle()
+			if len(r.evictor.orders) != i+1 {
+				t.Fatalf("%d evictions, want %d", len(r.evictor.orders), i+1)
+			}
+			r.hub.keep(o, nil)
+			r.evictor.done[i](fmt.Errorf("%w: it is not wanted", ErrOutdated))
+			if r.hub.isEvicting(o) {
+				t.Fatalf("It is held back after it has been displaced %d times", i+1)
+			}
+		}
+		// What is wrong on the victims' side may be so for a while, where news of it comes late.
+		for i := 3; i < 5; i++ {
+			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
+			r.cycle()
+			r.evictor.done[i](ErrOutdated)
+			if held, want := r.hub.isEvicting(o), i > 3; held != want {
+				t.Errorf("Held back: %v, want %v, when victims have changed %d times", held, want, i-2)
+			}
+		}
+	})
+}
+
+// TestNothingIsPromisedToThoseWhoHaveLeft: who goes while it is decided on has no room kept, and nobody goes for it.
+func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		r.create(on(pod("v", "", "1", 0), "node-0"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.snapshot()
+		pre := r.plugin.podPreemptor(p)
+		if g := r.hub.gangOf(p); g != nil {
+			m := r.hub.Members(g.Key)
+			pre = r.plugin.gangPreemptor(g, &m)
+		}
+		made, err := r.plugin.decide(t.Context(), pre)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.remove(p)
+		// That is when the informer's word of it has been dealt with.
+		r.create(on(pod("w", "", "1", 0), "elsewhere"))
+		r.plugin.carryOut(t.Context(), p, made)
+		if !r.hub.seats.empty() {
+			t.Error("Room is kept for a pod that has gone")
+		}
+		for _, order := range r.evictor.orders {
+			if order.Wanted() {
+				t.Errorf("%d pods are to go for a pod that has gone", len(order.Victims))
+			}
+		}
+	})
+}
+
+// TestPlanForThoseWhoHaveLeft: who goes while its gang is planned has no part in the plan. Others would wait for it.
+func TestPlanForThoseWhoHaveLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	g := r.gangOf("g", 1, 10)
+	all := members("g", 2, "1", 10)
+	r.create(all...)
+	r.snapshot()
+	known := r.hub.Members(g.Key)
+	r.remove(all[1])
+	r.create(on(pod("w", "", "1", 0), "elsewhere"))
+	if _, status := r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if node, ok := r.hub.registry.PlannedNode(g.Key, all[1].UID); ok || r.hub.seats.has(all[1].UID) {
+		t.Errorf("A member that has gone is planned for %s, or has a seat", node)
+	}
+	if !r.hub.seats.has(all[0].UID) || r.hub.registry.Planned(g.Key) != 1 {
+		t.Error("The other one is not planned")
+	}
+}
+
+// TestPromiseToANamesake: when the calls for a preemptor that has gone fail, what the next one of its name has been
+// promised stays.
+func TestPromiseToANamesake(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, nodes(2, "1")...)
+		r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 1), "node-1"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		if got := r.taken(0); !slices.Equal(got, []string{"v-0"}) {
+			t.Fatalf("%v is taken", got)
+		}
+		r.remove(p)
+		r.eventually("it is not wanted any more", func() bool { return !r.evictor.orders[0].Wanted() })
+		// It has no use for what has been begun.
+		next := again(newPreemptor(r))
+		next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
+		r.create(next)
+		r.cycle()
+		if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
+			t.Fatalf("%v is taken for the namesake", got)
+		}
+		r.evictor.done[0](fmt.Errorf("%w: it is not wanted", ErrOutdated))
+		if !r.evictor.orders[1].Wanted() {
+			t.Error("The namesake has lost what it was promised")
+		}
+		if !r.hub.isEvicting(r.hub.ownerOf(next)) {
+			t.Error("The namesake is let through while room is being made for it")
+		}
+		r.evictor.done[1](nil)
+		if r.hub.isEvicting(r.hub.ownerOf(next)) {
+			t.Error("The namesake is held back when its own calls are done")
+		}
+	})
+}
+
+// TestVictimsThatHaveGoneAreNotRemembered: nobody tells of them a second time.
+func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"))
+	v := on(pod("v", "", "1", 0), "node-0")
+	r.create(v)
+	p := pod("p", "", "1", 10)
+	r.create(p)
+	r.snapshot()
+	made, err := r.plugin.decide(t.Context(), r.plugin.podPreemptor(p))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.remove(v)
+	r.create(on(pod("w", "", "1", 0), "elsewhere"))
+	r.plugin.carryOut(t.Context(), p, made)
+	r.hub.leaving.take(nil, r.hub.clock.Now().Add(2*lag))
+	r.hub.leaving.mu.Lock()
+	defer r.hub.leaving.mu.Unlock()
+	if n := len(r.hub.leaving.victims); n != 0 {
+		t.Errorf("%d victims are remembered, and have long gone", n)
+	}
+}
+
+// TestGangThatLeavesWhileItIsPlanned: nothing is remembered of it.
+func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "1")...)
+	g := r.gangOf("g", 1, 10)
+	all := members("g", 1, "1", 10)
+	r.create(all...)
+	r.snapshot()
+	known := r.hub.Members(g.Key)
+	r.remove(all[0])
+	r.create(on(pod("w", "", "1", 0), "elsewhere"))
+	r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known)
+	if n := r.hub.registry.Len(); n != 0 {
+		t.Errorf("%d gangs are remembered, with the verdict %+v", n, r.hub.registry.Verdict(g.Key))
+	}
+}
+
+// ofQueue puts a pod without a group into a queue.
+func ofQueue(queue string, p *corev1.Pod) *corev1.Pod {
+	p.Labels = map[string]string{v1alpha1.LabelQueue: queue}
+	return p
+}
+
+// TestTurnOfAPodThatHasLeft: the scheduler's queue may ask for one that the hub knows to have gone. It gets none.
+func TestTurnOfAPodThatHasLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "1")...)
+	r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	p := ofQueue("a", pod("p", "", "1", 10))
+	r.create(p)
+	r.cycle()
+	r.waitBound("p")
+	r.remove(p)
+	r.create(on(pod("w", "", "1", 0), "elsewhere"))
+	r.plugin.PreEnqueue(t.Context(), p)
+	r.hub.turns.mu.Lock()
+	defer r.hub.turns.mu.Unlock()
+	if n := len(r.hub.turns.held) + len(r.hub.turns.through) + len(r.hub.turns.underway); n != 0 {
+		t.Errorf("%d entries are left of it", n)
+	}
+}
+
+// TestTurnOfANamesake: word of a pod that has gone may come to the hub after the next one of its name has come to the
+// scheduler's queue. That one still gets its turn.
+func TestTurnOfANamesake(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "2")...)
+	r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	r.create(ofQueue("a", pod("first", "", "1", 10)))
+	r.eventually("it is the other one's turn", func() bool { return len(r.active()) == 1 })
+	r.create(ofQueue("a", again(pod("p", "", "1", 10))))
+	r.hub.podDeleted(ofQueue("a", pod("p", "", "1", 10)))
+	r.eventually("it is its turn", func() bool { return slices.Contains(r.active(), "p") })
+	r.cycles()
+	r.waitBound("p")
+}
+
+// boundMeanwhile is a lister that has a pod without a node the first time it is asked, and with one from then on; by
+// then the hub has heard of it.
+type boundMeanwhile struct {
+	corelisters.PodNamespaceLister
+
+	hub  *Hub
+	pod  *corev1.Pod
+	once bool
+}
+
+// oneNamespace is a lister of a single namespace.
+type oneNamespace struct {
+	corelisters.PodLister
+
+	pods corelisters.PodNamespaceLister
+}
+
+func (l oneNamespace) Pods(string) corelisters.PodNamespaceLister { return l.pods }
+
+func (l *boundMeanwhile) Get(string) (*corev1.Pod, error) {
+	if !l.once {
+		l.once = true
+		before := l.pod
+		l.pod = on(l.pod.DeepCopy(), "node-0")
+		l.hub.assumed.remove(l.pod.UID)
+		return before, nil
+	}
+	return l.pod, nil
+}
+
+// nobodyWaits is a framework in which no pod waits to be bound.
+type nobodyWaits struct{ framework.Framework }
+
+func (nobodyWaits) GetWaitingPod(types.UID) fwk.WaitingPod     { return nil }
+func (nobodyWaits) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
+
+// TestVictimThatIsBoundMeanwhile has to be deleted: as one that was turned back, it would be waited for in vain.
+func TestVictimThatIsBoundMeanwhile(t *testing.T) {
+	t.Parallel()
+	h := &Hub{handle: nobodyWaits{}}
+	v := pod("v", "", "1", 0)
+	h.assumed.insert(v.UID)
+	h.pods = oneNamespace{pods: &boundMeanwhile{hub: h, pod: v}}
+	if p := (&Plugin{hub: h, handle: nobodyWaits{}}); p.turnBack(v) {
+		t.Error("A pod that is bound is turned back")
+	}
+}

@@ -1,0 +1,197 @@
+package preemption
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+const (
+	// slowDelete is how long the API server takes for every delete.
+	slowDelete = 5 * time.Second
+	// boundWithin is how long a pod that fits takes to be bound at most, on a machine that has time.
+	boundWithin = time.Second
+	// slowness is how much longer it may take for each second that a pod takes which the test binds itself meanwhile:
+	// both come by way of a busy machine, and the scheduler has more to do there.
+	slowness = 2
+)
+
+// TestUnrelatedPodsBindWithinASecond: pods that fit keep coming while the API server takes 5 s for each delete of a
+// preemption, and each is bound in under a second.
+//
+// Time is the client's: from before the request that creates the pod to the event of a watch that has it on a node.
+// Beside each there is one that the test binds itself, as soon as the watch tells of it, which takes as long as the
+// machine does; that is granted on top. The other tests of the package wait, because they share the scheduler.
+//
+//nolint:tparallel // See above.
+func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
+	cases := map[string]struct{ victims, gang int }{
+		"a pod with one victim": {victims: 1},
+		// More than are deleted at a time.
+		"a gang with many victims": {victims: 20, gang: 4},
+	}
+	for name, c := range cases {
+		each(t, name, c.gang > 0, func(e *env) {
+			const fewest, most = 5, 40
+			e.addNodes("a", 1, 20)
+			e.addNodes("b", 1, most)
+			e.addNodes("c", 1, most)
+			for i := range c.victims {
+				e.create(unitSpec{name: fmt.Sprintf("victim-%d", i), cpus: 20 / int64(c.victims), priority: "low", zone: "a"})
+			}
+			for i := range c.victims {
+				e.waitRunning(unitSpec{name: fmt.Sprintf("victim-%d", i)})
+			}
+			delay := e.proxy.Delay(e.deletes(""), slowDelete)
+			e.Cleanup(delay.End)
+			urgent := unitSpec{name: "urgent", cpus: 20 / int64(max(c.gang, 1)), priority: "mid", zone: "a", gang: c.gang}
+			e.create(urgent)
+			e.Eventually("the preemption is under way", func(context.Context) string {
+				if len(e.deleted()) == 0 {
+					return "nobody is to be deleted"
+				}
+				return ""
+			})
+			came := e.keepComing(most, func() bool { return len(e.succeeded()) < c.victims })
+			if len(came) < fewest {
+				e.Errorf("%d pods came while the deletes were under way, want %d at least", len(came), fewest)
+			}
+			e.checkBindings(came)
+			e.waitRunning(urgent)
+			if got := len(e.deleted()); got != c.victims {
+				e.Errorf("%v were deleted, want all %d victims", e.deleted(), c.victims)
+			}
+		})
+	}
+}
+
+// binding is from when to when it took to bind a pod.
+type binding struct{ created, bound time.Time }
+
+func (b binding) took() time.Duration { return b.bound.Sub(b.created) }
+
+// pair is of a pod that the scheduler binds, and the one beside it.
+type pair struct{ scheduled, own binding }
+
+// keepComing creates pods that fit, one after the other, until there are so many or they are to come no more. They come
+// whether those before them are bound or not.
+func (e *env) keepComing(most int, more func() bool) []pair {
+	e.Helper()
+	const pace = 250 * time.Millisecond
+	seen := e.watchBindings()
+	ticker := time.NewTicker(pace)
+	defer ticker.Stop()
+	var out []pair
+	name := func(prefix string) string { return fmt.Sprintf("%s-%d", prefix, len(out)) }
+	for len(out) < most && more() {
+		var p pair
+		p.scheduled.created = time.Now()
+		e.create(unitSpec{name: name("unrelated"), cpus: 1, priority: "low", zone: "b"})
+		p.own.created = time.Now()
+		e.create(unitSpec{name: name("own"), cpus: 1, priority: "low", zone: "c", change: func(pod *corev1.Pod) {
+			pod.Spec.SchedulerName = byTest
+		}})
+		out = append(out, p)
+		<-ticker.C
+	}
+	e.Eventually("all of them are bound", func(context.Context) string {
+		for i := range out {
+			for prefix, b := range map[string]*binding{"unrelated": &out[i].scheduled, "own": &out[i].own} {
+				name, ok := fmt.Sprintf("%s-%d", prefix, i), false
+				if b.bound, ok = seen.at(name); !ok {
+					return name + " is not"
+				}
+			}
+		}
+		return ""
+	})
+	return out
+}
+
+// checkBindings checks that each pod was bound in time.
+func (e *env) checkBindings(came []pair) {
+	e.Helper()
+	var slowest, busiest time.Duration
+	for i, p := range came {
+		machine := time.Duration(0)
+		for _, other := range came {
+			if other.own.created.Before(p.scheduled.bound) && other.own.bound.After(p.scheduled.created) {
+				machine = max(machine, other.own.took())
+			}
+		}
+		if limit := boundWithin + slowness*machine; p.scheduled.took() >= limit {
+			e.Errorf("unrelated-%d was bound after %v, want less than %v", i, p.scheduled.took(), limit)
+		}
+		slowest, busiest = max(slowest, p.scheduled.took()), max(busiest, machine)
+	}
+	e.Logf("%d pods, each bound within %v; those that the test bound within %v", len(came), slowest, busiest)
+}
+
+// byTest is the schedulerName of pods that the test binds.
+const byTest = "test"
+
+// bindings are the times at which a watch has said for the first time that a pod has a node.
+type bindings struct {
+	mu    sync.Mutex
+	times map[string]time.Time
+}
+
+func (b *bindings) at(pod string) (time.Time, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at, ok := b.times[pod]
+	return at, ok
+}
+
+func (b *bindings) see(pod string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, known := b.times[pod]; !known {
+		b.times[pod] = time.Now()
+	}
+}
+
+// watchBindings follows the pods onto their nodes, and binds those that are the test's.
+func (e *env) watchBindings() *bindings {
+	e.Helper()
+	w, err := e.Kube.CoreV1().Pods(e.Namespace).Watch(e.Context(), metav1.ListOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	out := &bindings{times: map[string]time.Time{}}
+	var working sync.WaitGroup
+	working.Go(func() {
+		for event := range w.ResultChan() {
+			pod, ok := event.Object.(*corev1.Pod)
+			switch {
+			case !ok:
+			case pod.Spec.NodeName != "":
+				out.see(pod.Name)
+			case event.Type == watch.Added && pod.Spec.SchedulerName == byTest:
+				working.Go(func() { e.bind(pod) })
+			}
+		}
+	})
+	e.Cleanup(func() {
+		w.Stop()
+		working.Wait()
+	})
+	return out
+}
+
+func (e *env) bind(pod *corev1.Pod) {
+	e.Helper()
+	err := e.Kube.CoreV1().Pods(e.Namespace).Bind(e.Context(), &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: pod.Name, UID: pod.UID},
+		Target:     corev1.ObjectReference{Kind: "Node", Name: e.nodeName("c", 0)},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		e.Errorf("bind pod %s: %v", pod.Name, err)
+	}
+}
