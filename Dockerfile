@@ -12,6 +12,7 @@ COPY Makefile ./
 COPY api api
 COPY cmd cmd
 COPY internal internal
+COPY pkg pkg
 # Without a version it is the one that the Makefile has where there is no git.
 ARG VERSION
 RUN make reprieve-scheduler ${VERSION:+VERSION=${VERSION}}

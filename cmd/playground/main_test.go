@@ -405,6 +405,32 @@ func TestBadInputIsOneLine(t *testing.T) {
 	}
 }
 
+// TestBadSchedulerConfig has a mistake that only the scheduler finds: what it says of it is the last line.
+func TestBadSchedulerConfig(t *testing.T) {
+	t.Parallel()
+	binDir := playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "scheduler.yaml")
+	content := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofile: x\n"
+	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	p := startCommand(t, "up", "--nodes=0", "--kubeconfig="+kubeconfig, "--bin-dir="+binDir, "--scheduler-config="+config)
+	if code := p.waitExit(t); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	_, message, found := strings.Cut(p.stderr.String(), "\nplayground: ")
+	if !found || strings.Count(message, "\n") != 1 || !strings.Contains(message, "reprieve-scheduler: configuration "+config+": ") || !strings.Contains(message, `unknown field "profile"`) {
+		t.Errorf("standard error:\n%s\nwant one line of the playground's that has the scheduler's", p.stderr)
+	}
+	if got := p.stdout.String(); got != "" {
+		t.Errorf("standard output is %q", got)
+	}
+	requireEmpty(t, p.temporary)
+	requireAbsent(t, kubeconfig)
+}
+
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{}, {"--help"}, {"up", "--help"}} {

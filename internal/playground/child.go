@@ -21,11 +21,17 @@ type ExitError struct {
 	Status string
 	// LogTail holds the last lines of its log.
 	LogTail []string
+	// Words are what it had to say itself when it refused to start, such as "reprieve-scheduler: unknown flag: --x".
+	// Empty if it said nothing, or had started already.
+	Words string
 }
 
-// Error is one line, followed by the end of the log where there is one.
+// Error is one line, followed by the end of the log where there is one and the line does not say it all.
 func (e *ExitError) Error() string {
 	message := fmt.Sprintf("%s died: %s", e.Component, e.Status)
+	if e.Words != "" {
+		return message + "; it says: " + e.Words
+	}
 	if len(e.LogTail) == 0 {
 		return message
 	}

@@ -39,6 +39,8 @@ type componentSpec struct {
 	env  []string
 	// port is the TCP port it serves on; 0 if it serves none.
 	port int
+	// files names the user's own files in what the component says, where it was given copies. Nil is allowed.
+	files *strings.Replacer
 	// stopAgain is after how long it is asked once more to end, which makes it end at once; 0 for never.
 	stopAgain time.Duration
 	// logPath is the file its output is appended to.
@@ -232,6 +234,10 @@ func (c *Component) exitError(process *child) *ExitError {
 // startFailure tells a port that was taken in the meantime from every other reason for a process to end at its start.
 func (c *Component) startFailure(process *child) error {
 	failure := c.exitError(process)
+	failure.Words = lastWords(failure.LogTail, filepath.Base(c.spec.path))
+	if c.spec.files != nil {
+		failure.Words = c.spec.files.Replace(failure.Words)
+	}
 	if c.spec.port == 0 {
 		return failure
 	}
@@ -241,4 +247,13 @@ func (c *Component) startFailure(process *child) error {
 		}
 	}
 	return failure
+}
+
+// lastWords is the last line of a log, if it is the program's own, which begins with its name: all before is of
+// libraries, and of no use to those who have made a mistake in a configuration.
+func lastWords(log []string, program string) string {
+	if len(log) == 0 || !strings.HasPrefix(log[len(log)-1], program+": ") {
+		return ""
+	}
+	return log[len(log)-1]
 }

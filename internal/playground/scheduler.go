@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +87,7 @@ func (p *Playground) schedulerArgs(name string, options SchedulerOptions, port i
 		return nil, nil, err
 	}
 	if config.ClientConnection.Kubeconfig == "" {
-		path = filepath.Join(p.dir.path, name+"-config.yaml")
+		path = p.configCopy(name)
 		if raw, err = withKubeconfig(raw, kubeconfig); err != nil {
 			return nil, nil, err
 		}
@@ -96,6 +97,11 @@ func (p *Playground) schedulerArgs(name string, options SchedulerOptions, port i
 	}
 	args = append(args, "--config="+path)
 	return append(args, options.Args...), config.lease(), nil
+}
+
+// configCopy is where the configuration of a scheduler stands once it is filled in.
+func (p *Playground) configCopy(name string) string {
+	return filepath.Join(p.dir.path, name+"-config.yaml")
 }
 
 // lease is the lock that a scheduler with this configuration takes, with the defaults that the scheduler has. It is nil when it takes none.
@@ -126,6 +132,8 @@ func (p *Playground) schedulerSpec(name, path string, options SchedulerOptions, 
 		path: path,
 		args: args,
 		port: port,
+		// The copy goes with the data directory.
+		files: strings.NewReplacer(p.configCopy(name), options.Config),
 		prepare: func(context.Context) error {
 			started = p.now()
 			return nil

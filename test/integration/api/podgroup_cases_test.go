@@ -1,5 +1,11 @@
 package api
 
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
+
 // policyCases holds the rules that PodGroups and templates share, on creation. wrap makes a spec of the fields of
 // a policy, and at is where they stand in it.
 func policyCases(at string, wrap func(policy string) string) map[string]validationCase {
@@ -47,15 +53,50 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 			create: wrap(`{schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: Node}`),
 			want:   incomplete(at + `.disruptionMode: Unsupported value: "Node": supported values: "Pod", "PodGroup"`),
 		},
-		"priorityClassName empty": {
-			create: wrap(`{schedulingPolicy: {basic: {}}, priorityClassName: ""}`),
-			want:   at + `.priorityClassName: Invalid value: "": ` + at + `.priorityClassName in body should be at least 1 chars long`,
+		"priorityClassName empty":          {create: wrap(basicWith(`priorityClassName: ""`)), want: tooShort(at + ".priorityClassName")},
+		"priorityClassName of one letter":  {create: wrap(basicWith(`priorityClassName: a`))},
+		"priorityClassName as long as any": {create: wrap(basicWith(`priorityClassName: ` + letters(253)))},
+		"priorityClassName too long":       {create: wrap(basicWith(`priorityClassName: ` + letters(254))), want: tooLong(at+".priorityClassName", 253)},
+		"queueName empty":                  {create: wrap(basicWith(`queueName: ""`)), want: tooShort(at + ".queueName")},
+		"queueName of one letter":          {create: wrap(basicWith(`queueName: a`))},
+		"queueName as long as any":         {create: wrap(basicWith(`queueName: ` + letters(253)))},
+		"queueName too long":               {create: wrap(basicWith(`queueName: ` + letters(254))), want: tooLong(at+".queueName", 253)},
+		"preemptionPolicy Never":           {create: wrap(basicWith(`preemptionPolicy: Never`))},
+		"preemptionPolicy PreemptLowerPriority": {
+			create: wrap(basicWith(`preemptionPolicy: PreemptLowerPriority`)),
 		},
-		"queueName empty": {
-			create: wrap(`{schedulingPolicy: {basic: {}}, queueName: ""}`),
-			want:   at + `.queueName: Invalid value: "": ` + at + `.queueName in body should be at least 1 chars long`,
+		"preemptionPolicy unknown": {
+			create: wrap(basicWith(`preemptionPolicy: Sometimes`)),
+			want:   incomplete(at + `.preemptionPolicy: Unsupported value: "Sometimes": supported values: "Never", "PreemptLowerPriority"`),
+		},
+		"priority as high as any": {create: wrap(basicWith(`priority: 2147483647`))},
+		"priority too high":       {create: wrap(basicWith(`priority: 2147483648`)), want: notInt32(at + ".priority")},
+		"minCount as high as any": {create: wrap(`{schedulingPolicy: {gang: {minCount: 2147483647}}}`)},
+		"minCount too high": {
+			create: wrap(`{schedulingPolicy: {gang: {minCount: 2147483648}}}`),
+			want:   notInt32(at + ".schedulingPolicy.gang.minCount"),
 		},
 	}
+}
+
+// basicWith is a policy with one field more.
+func basicWith(field string) string { return `{schedulingPolicy: {basic: {}}, ` + field + `}` }
+
+// letters is a name of that length.
+func letters(n int) string { return strings.Repeat("a", n) }
+
+// The messages for values out of bounds.
+
+func tooShort(at string) string {
+	return fmt.Sprintf(`%[1]s: Invalid value: "": %[1]s in body should be at least 1 chars long`, at)
+}
+
+func tooLong(at string, most int) string {
+	return incomplete(fmt.Sprintf("%s: Too long: may not be more than %d bytes", at, most))
+}
+
+func notInt32(at string) string {
+	return `<nil>: Invalid value: "": Checked value must be of type integer with format int32 in ` + at
 }
 
 func podGroupCases() map[string]validationCase {
@@ -76,9 +117,35 @@ func podGroupCases() map[string]validationCase {
 			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, disruptionMode: PodGroup, schedulingPolicy: {basic: {}}}`,
 			want:   `spec.disruptionMode: Invalid value: PodGroup takes the gang scheduling policy; members that are placed one by one (basic) are disrupted one by one (Pod)`,
 		},
+		"no spec": {
+			want: incomplete(`spec: Required value`),
+		},
 		"template without a Workload": {
 			create: `{podGroupTemplateRef: {podGroupTemplateName: t}}`,
 			want:   incomplete(`spec.podGroupTemplateRef.workloadName: Required value`),
+		},
+		"Workload without a template": {
+			create: `{podGroupTemplateRef: {workloadName: w}}`,
+			want:   incomplete(`spec.podGroupTemplateRef.podGroupTemplateName: Required value`),
+		},
+		"workloadName empty": {
+			create: `{podGroupTemplateRef: {workloadName: "", podGroupTemplateName: t}}`,
+			want:   tooShort("spec.podGroupTemplateRef.workloadName"),
+		},
+		"podGroupTemplateName empty": {
+			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: ""}}`,
+			want:   tooShort("spec.podGroupTemplateRef.podGroupTemplateName"),
+		},
+		"names of the template as long as any": {
+			create: `{podGroupTemplateRef: {workloadName: ` + letters(253) + `, podGroupTemplateName: ` + letters(63) + `}}`,
+		},
+		"workloadName too long": {
+			create: `{podGroupTemplateRef: {workloadName: ` + letters(254) + `, podGroupTemplateName: t}}`,
+			want:   tooLong("spec.podGroupTemplateRef.workloadName", 253),
+		},
+		"podGroupTemplateName too long": {
+			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: ` + letters(64) + `}}`,
+			want:   tooLong("spec.podGroupTemplateRef.podGroupTemplateName", 63),
 		},
 
 		"nothing changed": {
@@ -164,10 +231,6 @@ func podGroupCases() map[string]validationCase {
 			want:   `spec.priority: Forbidden: field is immutable once it is filled in`,
 		},
 
-		"preemptionPolicy unknown": {
-			create: `{schedulingPolicy: {basic: {}}, preemptionPolicy: Sometimes}`,
-			want:   incomplete(`spec.preemptionPolicy: Unsupported value: "Sometimes": supported values: "Never", "PreemptLowerPriority"`),
-		},
 		"preemptionPolicy filled in": {
 			create: `{schedulingPolicy: {basic: {}}, priority: 0}`,
 			update: `{schedulingPolicy: {basic: {}}, priority: 0, preemptionPolicy: Never}`,
@@ -215,5 +278,6 @@ func podGroupCases() map[string]validationCase {
 	} {
 		cases[title] = tc
 	}
+	maps.Copy(cases, disruptionCases())
 	return cases
 }

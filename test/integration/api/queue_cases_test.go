@@ -32,6 +32,23 @@ func queueCases() map[string]validationCase {
 			want:   `spec.parent: Invalid value: "": spec.parent in body should be at least 1 chars long`,
 		},
 
+		"parent of one letter":  {create: `{parent: a}`},
+		"parent as long as any": {create: `{parent: ` + letters(253) + `}`},
+		"parent too long":       {create: `{parent: ` + letters(254) + `}`, want: tooLong("spec.parent", 253)},
+		"priority as low as any": {
+			create: `{priority: -2147483648}`,
+		},
+		"priority too high": {
+			create: `{priority: 2147483648}`,
+			want:   notInt32("spec.priority"),
+		},
+		"overQuotaWeight as high as any": {
+			create: `{overQuotaWeight: 2147483647}`,
+		},
+		"overQuotaWeight too high": {
+			create: `{overQuotaWeight: 2147483648}`,
+			want:   notInt32("spec.overQuotaWeight"),
+		},
 		"overQuotaWeight 0": {
 			create: `{overQuotaWeight: 0}`,
 		},
@@ -92,6 +109,9 @@ func queueCases() map[string]validationCase {
 				create: fmt.Sprintf(`{%s: {cpu: 1e1.5}}`, field),
 				want:   at + `: Invalid value: must hold quantities such as 1500m, 8 or 64Gi`,
 			},
+			"as long as any quantity": {
+				create: fmt.Sprintf(`{%s: {cpu: "%032d"}}`, field, 1),
+			},
 			"longer than any quantity": {
 				create: fmt.Sprintf(`{%s: {cpu: "%033d"}}`, field, 1),
 				want:   incomplete(at + `.cpu: Too long: may not be more than 32 bytes`),
@@ -128,6 +148,11 @@ func queueCases() map[string]validationCase {
 		cases[field+" empty"] = validationCase{
 			create: fmt.Sprintf(`{%s: ""}`, field),
 			want:   fmt.Sprintf(`spec.%[1]s: Invalid value: "": spec.%[1]s in body should be at least 1 chars long`, field),
+		}
+		cases[field+" as long as any"] = validationCase{create: fmt.Sprintf(`{%s: 1.%061dh}`, field, 0)}
+		cases[field+" too long"] = validationCase{
+			create: fmt.Sprintf(`{%s: 1.%062dh}`, field, 0),
+			want:   tooLong("spec."+field, 64),
 		}
 		cases[field+" an integer"] = validationCase{
 			create: fmt.Sprintf(`{%s: 90}`, field),

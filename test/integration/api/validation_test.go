@@ -13,26 +13,32 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// A validationCase creates an object with the spec in create. If update is set, the object is updated to it; the
-// create has to pass then. The last of these requests has to be answered with want, which is what follows the
-// object's name in the API server's message; empty if the request has to pass.
+// A validationCase creates an object with the spec in create. If update is set, the object is updated to it, and if
+// status is, its status is; what comes before has to pass then. The last of these requests has to be answered with
+// want, which is what follows the object's name in the API server's message; empty if the request has to pass.
 type validationCase struct {
 	create string
 	update string
+	status string
 	want   string
 }
 
 const name = "it"
 
+// allCases are the cases of each kind, by title.
+func allCases() map[string]map[string]validationCase {
+	return map[string]map[string]validationCase{
+		"PodGroup": podGroupCases(),
+		"Workload": workloadCases(),
+		"Queue":    queueCases(),
+	}
+}
+
 // TestValidation tries each validation rule of the API with objects that keep it and objects that break it.
 func TestValidation(t *testing.T) {
 	c := startAPIServer(t)
 
-	for kind, cases := range map[string]map[string]validationCase{
-		"PodGroup": podGroupCases(),
-		"Workload": workloadCases(),
-		"Queue":    queueCases(),
-	} {
+	for kind, cases := range allCases() {
 		t.Run(kind, func(t *testing.T) {
 			for title, tc := range cases {
 				t.Run(title, func(t *testing.T) {
@@ -58,8 +64,15 @@ func (tc validationCase) run(t *testing.T, c client.Client, kind string) {
 		if err != nil {
 			t.Fatalf("Create: %v", err)
 		}
-		obj.Object["spec"] = spec(t, tc.update)
+		obj.Object["spec"] = fields(t, tc.update)
 		err = c.Update(t.Context(), obj)
+	}
+	if tc.status != "" {
+		if err != nil {
+			t.Fatalf("Before the status: %v", err)
+		}
+		obj.Object["status"] = fields(t, tc.status)
+		err = c.Status().Update(t.Context(), obj)
 	}
 
 	if got := message(t, err, kind); got != tc.want {
@@ -116,7 +129,10 @@ func incomplete(message string) string {
 
 func object(t *testing.T, kind, specYAML string) *unstructured.Unstructured {
 	t.Helper()
-	obj := &unstructured.Unstructured{Object: map[string]any{"spec": spec(t, specYAML)}}
+	obj := &unstructured.Unstructured{Object: map[string]any{}}
+	if specYAML != "" {
+		obj.Object["spec"] = fields(t, specYAML)
+	}
 	obj.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
 	obj.SetName(name)
 	if kind != "Queue" {
@@ -125,7 +141,7 @@ func object(t *testing.T, kind, specYAML string) *unstructured.Unstructured {
 	return obj
 }
 
-func spec(t *testing.T, text string) map[string]any {
+func fields(t *testing.T, text string) map[string]any {
 	t.Helper()
 	var out map[string]any
 	if err := yaml.UnmarshalStrict([]byte(text), &out); err != nil {

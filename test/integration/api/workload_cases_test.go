@@ -41,6 +41,53 @@ func workloadCases() map[string]validationCase {
 			create: `{podGroupTemplates: [{name: A_b, schedulingPolicy: {basic: {}}}]}`,
 			want:   `spec.podGroupTemplates[0].name: Invalid value: "A_b": spec.podGroupTemplates[0].name in body should match '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$'`,
 		},
+		"no spec": {
+			want: incomplete(`spec: Required value`),
+		},
+		"name empty": {
+			create: `{podGroupTemplates: [{name: "", schedulingPolicy: {basic: {}}}]}`,
+			want:   tooShort("spec.podGroupTemplates[0].name"),
+		},
+		"name as long as any": {
+			create: `{podGroupTemplates: [{name: ` + letters(63) + `, schedulingPolicy: {basic: {}}}]}`,
+		},
+		"name too long": {
+			create: `{podGroupTemplates: [{name: ` + letters(64) + `, schedulingPolicy: {basic: {}}}]}`,
+			want:   tooLong("spec.podGroupTemplates[0].name", 63),
+		},
+		"controllerRef without a kind": {
+			create: controlledBy(`{name: j}`),
+			want:   incomplete(`spec.controllerRef.kind: Required value`),
+		},
+		"controllerRef of one letter each": {
+			create: controlledBy(`{apiGroup: a, kind: J, name: j}`),
+		},
+		"controllerRef of the core group": {
+			create: controlledBy(`{apiGroup: "", kind: ReplicationController, name: j}`),
+		},
+		"controllerRef as long as any": {
+			create: controlledBy(`{apiGroup: ` + letters(253) + `, kind: ` + letters(63) + `, name: ` + letters(253) + `}`),
+		},
+		"controllerRef with an empty kind": {
+			create: controlledBy(`{kind: "", name: j}`),
+			want:   tooShort("spec.controllerRef.kind"),
+		},
+		"controllerRef with an empty name": {
+			create: controlledBy(`{kind: Job, name: ""}`),
+			want:   tooShort("spec.controllerRef.name"),
+		},
+		"controllerRef, apiGroup too long": {
+			create: controlledBy(`{apiGroup: ` + letters(254) + `, kind: Job, name: j}`),
+			want:   tooLong("spec.controllerRef.apiGroup", 253),
+		},
+		"controllerRef, kind too long": {
+			create: controlledBy(`{kind: ` + letters(64) + `, name: j}`),
+			want:   tooLong("spec.controllerRef.kind", 63),
+		},
+		"controllerRef, name too long": {
+			create: controlledBy(`{kind: Job, name: ` + letters(254) + `}`),
+			want:   tooLong("spec.controllerRef.name", 253),
+		},
 		"controllerRef without a name": {
 			create: `{controllerRef: {apiGroup: batch, kind: Job}, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
 			want:   incomplete(`spec.controllerRef.name: Required value`),
@@ -85,6 +132,12 @@ func workloadCases() map[string]validationCase {
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}, {name: b, schedulingPolicy: {gang: {minCount: 3}}}]}`,
 			want:   `spec.podGroupTemplates[1].schedulingPolicy: Forbidden: field is immutable after creation`,
 		},
+		"schedulingPolicy removed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{podGroupTemplates: [{name: a}]}`,
+			want: `[spec.podGroupTemplates[0].schedulingPolicy: Required value: a template needs one, ` +
+				`spec.podGroupTemplates[0].schedulingPolicy: Forbidden: field is immutable after creation]`,
+		},
 		"disruptionMode changed": {
 			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: Pod}]}`,
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: PodGroup}]}`,
@@ -109,6 +162,16 @@ func workloadCases() map[string]validationCase {
 			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low}]}`,
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
 			want:   `spec.podGroupTemplates[0].priorityClassName: Forbidden: field is immutable after creation`,
+		},
+		"priorityClassName set later": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low}]}`,
+			want:   `spec.podGroupTemplates[0].priorityClassName: Forbidden: field is immutable after creation`,
+		},
+		"queueName removed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, queueName: q}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.podGroupTemplates[0].queueName: Forbidden: field is immutable after creation`,
 		},
 		"queueName set later": {
 			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
@@ -138,6 +201,11 @@ func workloadCases() map[string]validationCase {
 			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 0}]}`,
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 0, preemptionPolicy: Never}]}`,
 		},
+		"preemptionPolicy removed": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, preemptionPolicy: Never}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			want:   `spec.podGroupTemplates[0].preemptionPolicy: Forbidden: field is immutable once it is filled in`,
+		},
 		"preemptionPolicy changed": {
 			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, preemptionPolicy: Never}]}`,
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, preemptionPolicy: PreemptLowerPriority}]}`,
@@ -147,6 +215,11 @@ func workloadCases() map[string]validationCase {
 		cases[title] = tc
 	}
 	return cases
+}
+
+// controlledBy is a Workload's spec with a controllerRef.
+func controlledBy(ref string) string {
+	return `{controllerRef: ` + ref + `, podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`
 }
 
 // templates is a Workload's spec with n templates.

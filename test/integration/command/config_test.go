@@ -6,12 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/deploy"
 	"github.com/reprieve-dev/reprieve/internal/playground"
@@ -19,20 +21,16 @@ import (
 )
 
 // TestDocumentedConfiguration runs the scheduler with the configuration that docs/configuration.md begins with: both of
-// its profiles place pods.
+// its profiles place pods, and the gang of the README runs as it stands there.
 func TestDocumentedConfiguration(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "configuration.md"))
+	config := firstYAML(t, "docs", "configuration.md")
+	resources, err := playground.ParseNodeResources("cpu=64,memory=512Gi,nvidia.com/gpu=8")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(page), "```yaml\n")
-	config, _, ended := strings.Cut(rest, "```")
-	if !found || !ended {
-		t.Fatal("the page has no configuration")
-	}
 	p := playgroundtest.Start(t, playground.Options{
-		NodeGroups: []playground.NodeGroup{{Count: 1}},
+		NodeGroups: []playground.NodeGroup{{Count: 6, Resources: resources}},
 		CRDs:       deploy.API,
 		Scheduler:  playground.SchedulerOptions{Path: playground.NoScheduler},
 	})
@@ -55,6 +53,31 @@ func TestDocumentedConfiguration(t *testing.T) {
 	for _, profile := range []string{"reprieve-scheduler", "reprieve-batch"} {
 		waitScheduled(t, client, profile)
 	}
+	if err := p.Apply(t.Context(), fstest.MapFS{"gang.yaml": {Data: []byte(firstYAML(t, "README.md"))}}); err != nil {
+		t.Fatal(err)
+	}
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
+		job, err := client.BatchV1().Jobs(metav1.NamespaceDefault).Get(ctx, "training", metav1.GetOptions{})
+		return err == nil && ptr.Deref(job.Status.Ready, 0) == 6, err
+	})
+	if err != nil {
+		t.Errorf("the README's gang of 6 does not run: %v", err)
+	}
+}
+
+// firstYAML is the first block of YAML on a page.
+func firstYAML(t *testing.T, path ...string) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(append([]string{playgroundtest.ModuleRoot(t)}, path...)...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(page), "```yaml\n")
+	block, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatalf("%v has no YAML", path)
+	}
+	return block
 }
 
 // waitScheduled creates a pod for a scheduler, and waits until it has a node.

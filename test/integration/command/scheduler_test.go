@@ -82,6 +82,14 @@ func writeFile(t *testing.T, content string) string {
 	return path
 }
 
+// kubeconfigFor is a kubeconfig for whoever listens on an address.
+func kubeconfigFor(t *testing.T, address string) string {
+	t.Helper()
+	return writeFile(t, `{apiVersion: v1, kind: Config, current-context: a,
+  clusters: [{name: a, cluster: {server: "https://`+address+`"}}], users: [{name: a, user: {}}],
+  contexts: [{name: a, context: {cluster: a, user: a}}]}`)
+}
+
 const configHead = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 // TestBadInput has the mistakes that need no API server to be found.
@@ -146,15 +154,44 @@ func TestBadInput(t *testing.T) {
 		},
 		"kubeconfig that points nowhere": {
 			args: func(t *testing.T) []string {
-				return []string{"--kubeconfig", writeFile(t, `{apiVersion: v1, kind: Config, current-context: a,
-  clusters: [{name: a, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: a, user: {}}],
-  contexts: [{name: a, context: {cluster: a, user: a}}]}`)}
+				return []string{"--kubeconfig", kubeconfigFor(t, "127.0.0.1:1")}
 			},
 			want: []string{"cannot reach the API server at https://127.0.0.1:1", "connection refused"},
 		},
+		"API server that does not answer": {
+			args: func(t *testing.T) []string {
+				listener, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = listener.Close() })
+				return []string{"--kubeconfig", kubeconfigFor(t, listener.Addr().String())}
+			},
+			want: []string{"cannot reach the API server at https://127.0.0.1:", "imeout"},
+		},
+		"flag out of range": {
+			args: func(t *testing.T) []string {
+				return []string{"--kubeconfig", kubeconfigFor(t, "127.0.0.1:1"), "--secure-port", "99999"}
+			},
+			want: []string{"secure-port 99999", "65535"},
+		},
+		"kubeconfig that is none": {
+			args: func(t *testing.T) []string { return []string{"--kubeconfig", writeFile(t, "a: [")} },
+			want: []string{"kubeconfig", "file.yaml", "yaml: line 1"},
+		},
+		"configuration of another kind": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, "apiVersion: v1\nkind: Pod\n")}
+			},
+			want: []string{"configuration ", "it is not a KubeSchedulerConfiguration of kubescheduler.config.k8s.io/v1"},
+		},
+		"configuration that is a folder": {
+			args: func(t *testing.T) []string { return []string{"--config", t.TempDir()} },
+			want: []string{"configuration ", "is a directory"},
+		},
 		"no kubeconfig outside a cluster": {
 			args: func(*testing.T) []string { return nil },
-			want: []string{"kubeconfig"},
+			want: []string{"no kubeconfig", "--kubeconfig", "clientConnection.kubeconfig"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -34,6 +34,8 @@ func TestInstalled(t *testing.T) {
 			"volumes are bound":                     testVolumes,
 			"devices are allocated":                 testDevices,
 			"queues have a status":                  testQueues,
+			"a queue takes back what is its own":    testReclaim,
+			"a class is left alone for a time":      testToleration,
 			"a pod that does not fit is told again": testRetry,
 			"the endpoints":                         testEndpoints,
 			"the admission policies":                testAdmission,
@@ -47,6 +49,7 @@ func TestInstalled(t *testing.T) {
 		}
 	})
 	t.Run("the standby is ready", func(t *testing.T) { c.startScheduler(t, name+"-1") })
+	t.Run("the standby takes over", func(t *testing.T) { testTakeover(t, c) })
 	t.Run("no permission is unused", func(t *testing.T) { testUnused(t, c) })
 	t.Run("no permission is missing", func(t *testing.T) { testMissing(t, c) })
 }
@@ -75,11 +78,7 @@ func testPodsAdmitted(t *testing.T, c *cluster) {
 }
 
 func testLeads(t *testing.T, c *cluster) {
-	var lease coordinationv1.Lease
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &lease); err != nil {
-		t.Fatal(err)
-	}
-	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" {
+	if c.leader(t) == "" {
 		t.Error("nobody holds the lease")
 	}
 	eventually(t, "event of the election", func(ctx context.Context) string {
@@ -94,6 +93,16 @@ func testLeads(t *testing.T, c *cluster) {
 		}
 		return "there is none"
 	})
+}
+
+// leader is who holds the lease, or empty.
+func (c *cluster) leader(t *testing.T) string {
+	t.Helper()
+	var lease coordinationv1.Lease
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &lease); err != nil {
+		t.Fatal(err)
+	}
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
 // testEndpoints asks as a kubelet does, without credentials, and as a scraper of metrics with and without rights.

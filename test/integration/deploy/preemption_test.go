@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // gangOfTwo is the policy of the gangs here.
@@ -131,6 +133,37 @@ func testPorts(t *testing.T, c *cluster) {
 	c.create(t, newPod("port-high", "ports", high, port))
 	c.waitRunning(t, "port-high")
 	c.waitGone(t, "port-low")
+}
+
+// testToleration has a class that is left alone for some seconds, by a priority that may take from it then.
+func testToleration(t *testing.T, c *cluster) {
+	class := priorityClass("guaranteed", lowValue)
+	class.Annotations = map[string]string{
+		preemptiontoleration.AnnotationMinimumPreemptablePriority: fmt.Sprint(highValue + 1),
+		preemptiontoleration.AnnotationTolerationSeconds:          "5",
+	}
+	c.create(t, class, newPod("tolerating", "tolerations", class.Name, asks("nvidia.com/gpu", "4")))
+	c.waitRunning(t, "tolerating")
+	c.create(t, newPod("patient", "tolerations", high, asks("nvidia.com/gpu", "4")))
+	c.waitEvent(t, "Pod", "patient", "FailedScheduling")
+	c.waitRunning(t, "patient")
+	c.waitGone(t, "tolerating")
+}
+
+// testTakeover ends the leader: the other one leads with the same rights, and preempts.
+func testTakeover(t *testing.T, c *cluster) {
+	c.create(t, newPod("before", "takeover", low, asks("nvidia.com/gpu", "4")))
+	c.waitRunning(t, "before")
+	was := c.leader(t)
+	if err := c.schedulers[0].Kill(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	c.create(t, newPod("after", "takeover", high, asks("nvidia.com/gpu", "4")))
+	c.waitRunning(t, "after")
+	c.waitGone(t, "before")
+	if is := c.leader(t); is == was || is == "" {
+		t.Errorf("%q leads, as before the other has ended", is)
+	}
 }
 
 // testRetry has a pod fail again and again for the same reason, which is one event with a count.

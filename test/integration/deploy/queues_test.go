@@ -4,8 +4,11 @@ import (
 	"context"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -24,4 +27,24 @@ func testQueues(t *testing.T, c *cluster) {
 		}
 		return ""
 	})
+}
+
+// testReclaim has a queue take back its quota from one that has none, whatever the priorities.
+func testReclaim(t *testing.T, c *cluster) {
+	lender := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "lender"}}
+	lender.Spec.Quota = corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("4")}
+	borrower := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "borrower"}}
+	borrower.Spec.OverQuotaWeight = ptr.To[int32](0)
+	c.create(t, lender, borrower)
+	inQueue := func(queue string) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) { pod.Labels = map[string]string{v1alpha1.LabelQueue: queue} }
+	}
+	c.create(t, newPod("borrowed", "queues", high, inQueue("borrower"), asks("nvidia.com/gpu", "4")))
+	c.waitRunning(t, "borrowed")
+	// Shares count for something only where queues ask for more than there is.
+	c.create(t, newPod("greedy", "queues", high, inQueue("borrower"), asks("nvidia.com/gpu", "1000")))
+	c.create(t, newPod("claim", "queues", low, inQueue("lender"), asks("nvidia.com/gpu", "4")))
+	c.waitRunning(t, "claim")
+	c.waitGone(t, "borrowed")
+	c.waitEvent(t, "Pod", "borrowed", "Preempted")
 }

@@ -1,0 +1,84 @@
+package command
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/reprieve-dev/reprieve/deploy"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+)
+
+// TestFlagsAlone runs the scheduler with flags and no configuration: its one profile has the name that is asked for,
+// and it leads before it works, although nothing says so.
+func TestFlagsAlone(t *testing.T) {
+	t.Parallel()
+	p := playgroundtest.Start(t, playground.Options{
+		NodeGroups: []playground.NodeGroup{{Count: 1}},
+		CRDs:       deploy.API,
+		Scheduler:  playground.SchedulerOptions{Path: playground.NoScheduler},
+	})
+	client, err := kubernetes.NewForConfig(p.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := startScheduler(t, "--kubeconfig="+p.SchedulerKubeconfig(), "--secure-port=0", "--scheduler-name=renamed")
+	waitScheduled(t, client, "renamed")
+	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), schedulerBinary, metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
+		t.Errorf("nobody leads: %v, %v", lease, err)
+	}
+	// It gives the lease back, so that the next one does not have to wait until it runs out.
+	end()
+	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
+		lease, err = client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, schedulerBinary, metav1.GetOptions{})
+		return err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == ""), err
+	})
+	if err != nil {
+		t.Errorf("the lease is not given back: %v", err)
+	}
+}
+
+// startScheduler runs the scheduler until end is called, which asks it to and waits. It is killed when the test ends.
+func startScheduler(t *testing.T, args ...string) (end func()) {
+	t.Helper()
+	cmd := exec.Command(filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary), args...) //nolint:noctx // it ends by signals
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var once sync.Once
+	stop := func(signal syscall.Signal) {
+		once.Do(func() {
+			if err := cmd.Process.Signal(signal); err != nil {
+				t.Errorf("it has ended already: %v", err)
+			}
+			// Its exit code says that it has lost the lease, as kube-scheduler's does.
+			_ = cmd.Wait()
+			if t.Failed() {
+				t.Logf("the scheduler says:\n%s", log.String())
+			}
+		})
+	}
+	t.Cleanup(func() { stop(syscall.SIGKILL) })
+	return func() {
+		t.Helper()
+		killed := time.AfterFunc(startLimit, func() { _ = cmd.Process.Kill() })
+		stop(syscall.SIGTERM)
+		if !killed.Stop() {
+			t.Errorf("it did not end within %s", startLimit)
+		}
+	}
+}
