@@ -21,7 +21,7 @@ import (
 
 // queueInterval is how often the status of Queues is brought up to date. Shares change with every pod that comes or
 // goes, so writing at each change would keep the API server busy with nothing else.
-const queueInterval = time.Second
+const queueInterval = 500 * time.Millisecond
 
 // queueLag is how long what has been written may take to be read back. What is compared before then may be old.
 const queueLag = 5 * time.Second

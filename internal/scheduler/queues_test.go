@@ -169,7 +169,7 @@ func TestBarred(t *testing.T) {
 		"it has others below":   {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(below("c", "a")) }, want: true},
 		"the limit still holds": {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(limited("a", "9")) }},
 		"the limit is too low":  {change: func(h *Hub, _ cache.Indexer, _ *corev1.Pod) { h.board.SetQueue(limited("a", "8")) }, want: true},
-		"it is in another queue": {change: func(h *Hub, pods cache.Indexer, waits *corev1.Pod) {
+		"it is in another queue": {change: func(_ *Hub, pods cache.Indexer, waits *corev1.Pod) {
 			waits.Labels = map[string]string{v1alpha1.LabelQueue: "b"}
 			if err := pods.Update(waits); err != nil {
 				t.Fatal(err)

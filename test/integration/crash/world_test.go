@@ -75,7 +75,9 @@ func (c *cluster) newWorld(ctx context.Context, ns string) (*world, error) {
 		}
 	}
 	if w.queued {
-		return w, w.createQueues(ctx)
+		if err := w.createQueues(ctx); err != nil {
+			return nil, err
+		}
 	}
 	return w, nil
 }

@@ -103,10 +103,12 @@ func (e *env) keepComing(most int, more func() bool) []pair {
 	e.Eventually("all of them are bound", func(context.Context) string {
 		for i := range out {
 			for prefix, b := range map[string]*binding{"unrelated": &out[i].scheduled, "own": &out[i].own} {
-				name, ok := fmt.Sprintf("%s-%d", prefix, i), false
-				if b.bound, ok = seen.at(name); !ok {
+				name := fmt.Sprintf("%s-%d", prefix, i)
+				bound, ok := seen.at(name)
+				if !ok {
 					return name + " is not"
 				}
+				b.bound = bound
 			}
 		}
 		return ""

@@ -38,20 +38,30 @@ func oneNode(t *testing.T) *cluster {
 // newCluster is a playground of nodes with 8 GPUs each. The scheduler may have profiles of its own.
 func newCluster(t *testing.T, nodes int, profiles ...string) *cluster {
 	t.Helper()
-	options := playground.Options{
-		NodeGroups: []playground.NodeGroup{{Count: nodes, Resources: corev1.ResourceList{
-			corev1.ResourceCPU:    resource.MustParse("64"),
-			corev1.ResourceMemory: resource.MustParse("512Gi"),
-			gpu:                   resource.MustParse("8"),
-		}}},
-	}
+	options := nodesOf(nodes)
 	if len(profiles) > 0 {
 		var err error
 		if options.Scheduler.Config, err = (stage.Config{Profiles: profiles}).Write(t.TempDir()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	s := stage.New(t, options)
+	return clusterOn(t, stage.New(t, options))
+}
+
+// nodesOf are the options of a playground with that many nodes.
+func nodesOf(count int) playground.Options {
+	return playground.Options{
+		NodeGroups: []playground.NodeGroup{{Count: count, Resources: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("64"),
+			corev1.ResourceMemory: resource.MustParse("512Gi"),
+			gpu:                   resource.MustParse("8"),
+		}}},
+	}
+}
+
+// clusterOn makes the client for a stage.
+func clusterOn(t *testing.T, s *stage.Stage) *cluster {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
