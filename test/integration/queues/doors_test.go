@@ -1,0 +1,90 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
+)
+
+// TestNoSecondDoor has evictions begin that are not over when a queue comes to protect its work: what has begun to go
+// goes, and everything else has the protection. See TestWindowThatEnds for the ways to begin one.
+func TestNoSecondDoor(t *testing.T) {
+	t.Parallel()
+	c := behindProxy(t)
+	guarded := func(p *proxied) { p.queue("borrower", "reclaimMinRuntime: 1h", "preemptMinRuntime: 1h") }
+	claim := func(p *proxied) { p.pod("claim", 4, "", map[string]string{v1alpha1.LabelQueue: "lender"}) }
+	c.play("a decision after one that failed", func(p *proxied) {
+		p.queue("lender")
+		p.queue("borrower")
+		p.pods("borrowed", "borrower", 4, 2, "")
+		p.Runs("borrowed", 4)
+		fails := p.proxy.Fail(deletes(), http.StatusForbidden)
+		p.Cleanup(fails.End)
+		claim(p)
+		p.WaitEvent("claim", "PreemptionFailed", "the test has delete of pods")
+		guarded(p)
+		p.WaitsSaying("claim", "waits until", "(ReclaimMinRuntime of queue borrower)")
+		tried := p.deleted()
+		fails.End()
+		p.staysAt(tried)
+		p.Runs("borrowed", 4)
+	})
+	c.play("a decision after one on a whole group that failed", func(p *proxied) {
+		p.queue("lender")
+		p.queue("borrower")
+		p.team(team{name: "borrowed", queue: "borrower", members: 2, minCount: 2, gpus: 4, whole: true})
+		fails := p.proxy.Fail(deletes(), http.StatusForbidden)
+		p.Cleanup(fails.End)
+		claim(p)
+		p.WaitEvent("claim", "PreemptionFailed", "the test has delete of pods")
+		guarded(p)
+		p.WaitsSaying("claim", "waits until", "(ReclaimMinRuntime of queue borrower)")
+		p.Eventually("the group is taken off its list", func(ctx context.Context) string {
+			if d := p.group(ctx, "borrowed").Status.Disruption; d != nil {
+				return fmt.Sprintf("it lists %v", d.Pods)
+			}
+			return ""
+		})
+		tried := p.deleted()
+		fails.End()
+		p.staysAt(tried)
+		p.Runs("borrowed", 2)
+	})
+	c.play("what is completed after a restart", func(p *proxied) {
+		p.queue("lender")
+		p.queue("borrower")
+		leaf := team{
+			name: "borrowed", queue: "borrower", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger},
+		}
+		p.team(leaf)
+		held := p.hold(turnstile.Request{Verb: "delete", Resource: "pods", Name: "borrowed-1"})
+		claim(p)
+		p.waitDeletes(2)
+		p.Eventually("one member goes", func(ctx context.Context) string {
+			if p.Find(ctx, "borrowed-0").DeletionTimestamp == nil {
+				return "it stays"
+			}
+			return ""
+		})
+		p.restart(func() {
+			guarded(p)
+			leaf.gpus = 0
+			p.member(leaf, 2)
+			held.End()
+		})
+		// Half of a group is of no use to anybody; who has come since is not on the list.
+		p.Eventually("the other one goes as well", func(ctx context.Context) string {
+			if p.Find(ctx, "borrowed-1").DeletionTimestamp == nil {
+				return "it stays"
+			}
+			return ""
+		})
+		p.staysAt([]string{"borrowed-0", "borrowed-1"})
+	})
+}

@@ -1,0 +1,119 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestStatusOfManyQueues has pods come and go in some hundred queues: all that the status of the queues says is right
+// within 2 seconds of the last change.
+func TestStatusOfManyQueues(t *testing.T) {
+	const count, refreshed = 300, 2 * time.Second
+	c := clusterOn(t, stage.New(t, nodesOf(8)))
+	// What counts here is the resource pods: 110 on each node.
+	b := c.follow(nil)
+	c.each(count, func(_ context.Context, i int) error {
+		c.queue(fmt.Sprintf("q%03d", i))
+		return nil
+	})
+	create := func(ctx context.Context, queue int, name string) error {
+		_, err := c.Kube.CoreV1().Pods("default").Create(ctx, &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("q%03d-%s", queue, name), Labels: map[string]string{v1alpha1.LabelQueue: fmt.Sprintf("q%03d", queue), "part": name},
+			},
+			Spec: corev1.PodSpec{SchedulerName: "reprieve-scheduler", Containers: []corev1.Container{{Name: "main", Image: "example.com/work"}}},
+		}, metav1.CreateOptions{})
+		return err
+	}
+	began := time.Now()
+	c.each(count, func(ctx context.Context, i int) error { return create(ctx, i, "first") })
+	t.Logf("created in %v", time.Since(began).Round(time.Millisecond))
+	c.right(b, "one has come in each", refreshed)
+	// Half of them come again and again.
+	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	c.each(count, func(ctx context.Context, i int) error {
+		if err := create(ctx, rand.IntN(count), fmt.Sprintf("more-%d", i)); err != nil || i%2 == 0 {
+			return err
+		}
+		return c.Kube.CoreV1().Pods("default").Delete(ctx, fmt.Sprintf("q%03d-first", i), now)
+	})
+	c.right(b, "some have come, some have gone", refreshed)
+	if err := c.Kube.CoreV1().Pods("default").DeleteCollection(t.Context(), now, metav1.ListOptions{LabelSelector: "part=first"}); err != nil {
+		t.Fatal(err)
+	}
+	c.right(b, "half have gone at once", refreshed)
+}
+
+// each does something for 0, 1 and so on, several at a time.
+func (c *cluster) each(count int, do func(ctx context.Context, i int) error) {
+	c.Helper()
+	g, ctx := errgroup.WithContext(c.Context())
+	g.SetLimit(8)
+	for i := range count {
+		g.Go(func() error { return do(ctx, i) })
+	}
+	if err := g.Wait(); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// right waits until nothing changes any more, and checks how long it takes from then on until all queues say what they
+// have.
+func (c *cluster) right(b *books, what string, bound time.Duration) {
+	c.Helper()
+	c.Eventually(what+", and nothing changes any more", func(context.Context) string {
+		if !b.settled() {
+			return "not yet"
+		}
+		return ""
+	})
+	for {
+		var want map[string]account
+		var last time.Time
+		b.at(func() { want, last = b.accounts(func(*corev1.Pod) int64 { return 1 }), b.last })
+		wrong := c.wrong(want)
+		late := time.Since(last)
+		switch {
+		case wrong == 0 && late <= bound:
+			c.Logf("%s: right after %v", what, late.Round(time.Millisecond))
+			return
+		case wrong == 0:
+			c.Errorf("%s: right after %v, want at most %v", what, late, bound)
+			return
+		case late > 10*bound:
+			c.Fatalf("%s: %d queues are wrong after %v", what, wrong, late)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// wrong counts the queues whose status says something else. There is room for all, so the fair share is what is asked
+// for.
+func (c *cluster) wrong(want map[string]account) int {
+	c.Helper()
+	var all v1alpha1.QueueList
+	if err := c.client.List(c.Context(), &all); err != nil {
+		c.Fatal(err)
+	}
+	wrong := 0
+	for i := range all.Items {
+		st := &all.Items[i].Status
+		allocated, requested, share := st.Allocated[corev1.ResourcePods], st.Requested[corev1.ResourcePods], st.FairShare[corev1.ResourcePods]
+		w := want[all.Items[i].Name]
+		if allocated.Value() != w.allocated || requested.Value() != w.requested || share.Value() != w.requested {
+			wrong++
+		}
+	}
+	return wrong
+}

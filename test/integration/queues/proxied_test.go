@@ -1,0 +1,109 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// proxied is a cluster whose scheduler goes through a proxy, which holds calls up or has them fail.
+type proxied struct {
+	*cluster
+	proxy *turnstile.Proxy
+	// before is how many deletes there have been in earlier scenes.
+	before int
+}
+
+// behindProxy is a playground with 8 GPUs in one place.
+func behindProxy(t *testing.T) *proxied {
+	t.Helper()
+	options := nodesOf(1)
+	options.Scheduler.Path = playground.NoScheduler
+	var proxy *turnstile.Proxy
+	// It ends after those who go through it.
+	t.Cleanup(func() {
+		if proxy != nil {
+			proxy.Close()
+		}
+	})
+	s := stage.New(t, options)
+	direct := s.Run.RESTConfig()
+	direct.QPS = -1
+	var err error
+	if proxy, err = turnstile.Start(direct); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := proxy.WriteKubeconfig(kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	config, err := (stage.Config{}).Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Run.StartScheduler(t.Context(), playground.Scheduler, playground.SchedulerOptions{
+		Config: config, Kubeconfig: kubeconfig, Args: stage.SchedulerArgs(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	c := &proxied{cluster: clusterOn(t, s), proxy: proxy}
+	c.classes()
+	return c
+}
+
+// play is scene for those who need the proxy.
+func (p *proxied) play(name string, play func(p *proxied)) {
+	p.Helper()
+	p.scene(name, func(c *cluster) {
+		play(&proxied{cluster: c, proxy: p.proxy, before: len(p.proxy.Calls(deletes()))})
+	})
+}
+
+// deletes are the scheduler's requests to delete pods.
+func deletes() turnstile.Request { return turnstile.Request{Verb: "delete", Resource: "pods"} }
+
+// deleted are the names of the pods that the scheduler has asked to delete in this scene, each once, sorted.
+func (p *proxied) deleted() []string {
+	var out []string
+	for _, call := range p.proxy.Calls(deletes())[p.before:] {
+		out = append(out, call.Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// hold holds requests up until the scene ends, or the caller lets them go.
+func (p *proxied) hold(r turnstile.Request) *turnstile.Rule {
+	rule := p.proxy.Hold(r)
+	p.Cleanup(rule.End)
+	return rule
+}
+
+// waitDeletes waits until the scheduler has asked to delete so many pods, and returns their names.
+func (p *proxied) waitDeletes(count int) []string {
+	p.Helper()
+	p.Eventually(fmt.Sprintf("%d pods are to be deleted", count), func(context.Context) string {
+		if got := p.deleted(); len(got) != count {
+			return fmt.Sprintf("%v are", got)
+		}
+		return ""
+	})
+	return p.deleted()
+}
+
+// staysAt watches for a while that nobody but these is deleted.
+func (p *proxied) staysAt(names []string) {
+	p.Helper()
+	p.Never("nobody else is deleted", func(context.Context) string {
+		if got := p.deleted(); !slices.Equal(got, names) {
+			return fmt.Sprintf("%v are, want %v", got, names)
+		}
+		return ""
+	})
+}

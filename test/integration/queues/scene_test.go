@@ -1,0 +1,138 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// scene plays a subtest on the cluster, which is as empty afterwards as it was before.
+func (c *cluster) scene(name string, play func(c *cluster)) {
+	c.Helper()
+	c.T.Run(name, func(t *testing.T) {
+		out := &cluster{Stage: c.For(t), client: c.client}
+		t.Cleanup(out.clear)
+		t.Cleanup(out.dump)
+		play(out)
+	})
+}
+
+// clear removes all work and all queues, and waits until they have gone.
+func (c *cluster) clear() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
+	defer cancel()
+	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	if err := c.Kube.CoreV1().Pods("default").DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+		c.Error(err)
+	}
+	for _, obj := range []client.Object{&v1alpha1.PodGroup{}, &v1alpha1.Queue{}} {
+		if err := c.client.DeleteAllOf(ctx, obj, client.InNamespace(inNamespace(obj))); err != nil {
+			c.Error(err)
+		}
+	}
+	for ctx.Err() == nil && len(c.AllPods(ctx)) > 0 {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := ctx.Err(); err != nil {
+		c.Errorf("clear the cluster: %v", err)
+	}
+}
+
+// inNamespace is where objects of a kind are; queues are in none.
+func inNamespace(obj client.Object) string {
+	if _, ok := obj.(*v1alpha1.Queue); ok {
+		return ""
+	}
+	return "default"
+}
+
+// team is a gang of a queue.
+type team struct {
+	name, queue, class      string
+	members, minCount, gpus int
+	// whole has it disrupted whole.
+	whole  bool
+	change []func(*corev1.Pod)
+}
+
+// team creates a gang, and waits until it runs and has a start.
+func (c *cluster) team(t team) {
+	c.Helper()
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: t.name}}
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(t.minCount)}}
+	if t.queue != "" {
+		pg.Spec.QueueName = &t.queue
+	}
+	if t.class != "" {
+		pg.Spec.PriorityClassName = &t.class
+	}
+	if t.whole {
+		pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup)
+	}
+	if err := c.client.Create(c.Context(), pg); err != nil {
+		c.Fatal(err)
+	}
+	for i := range t.members {
+		c.member(t, i)
+	}
+	c.Runs(t.name+"-", t.members)
+	c.started(t.name)
+}
+
+// member creates one member of a team.
+func (c *cluster) member(t team, i int) {
+	c.Helper()
+	c.pod(fmt.Sprintf("%s-%d", t.name, i), t.gpus, t.class, map[string]string{v1alpha1.LabelPodGroup: t.name}, t.change...)
+}
+
+// started waits until a PodGroup has a start, and returns it.
+func (c *cluster) started(name string) time.Time {
+	c.Helper()
+	var at time.Time
+	c.Eventually("PodGroup "+name+" has a start", func(ctx context.Context) string {
+		start := c.group(ctx, name).Status.StartTime
+		if start == nil {
+			return "it has none"
+		}
+		at = start.Time
+		return ""
+	})
+	return at
+}
+
+// linger has a pod take its time when it is deleted, so that it can be looked at.
+func linger(pod *corev1.Pod) { pod.Spec.TerminationGracePeriodSeconds = ptr.To[int64](600) }
+
+// evicted are the pods that have been told that they are preempted, each once, in order of their names.
+func (c *cluster) evicted(ctx context.Context, since time.Time) []string {
+	c.Helper()
+	var out []string
+	for _, ev := range c.EventsOf(ctx, "", "Preempted") {
+		// Those of scenes before are still there.
+		if ev.InvolvedObject.Kind == "Pod" && !ev.EventTime.Time.Before(since) {
+			out = append(out, ev.InvolvedObject.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// nobodyGoes watches for a while that nobody but these is evicted.
+func (c *cluster) nobodyGoes(since time.Time, but ...string) {
+	c.Helper()
+	c.Never("nobody else is evicted", func(ctx context.Context) string {
+		if got := c.evicted(ctx, since); !slices.Equal(got, but) {
+			return fmt.Sprintf("%v are, want %v", got, but)
+		}
+		return ""
+	})
+}

@@ -1,0 +1,85 @@
+package queues
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// windowEnd is a preemptor that only a min-runtime keeps from a victim.
+type windowEnd struct {
+	// queue is the preemptor's, and class its PriorityClass.
+	queue, class string
+	// rule and by say what protects the victim: the rule, and the queue whose setting it is.
+	rule, by string
+	// single has the victim be a pod outside any group.
+	single bool
+}
+
+// TestWindowThatEnds has victims evicted within 2 seconds of the end of their window, and not before. Until then both
+// sides say how long it takes, and by whose setting.
+func TestWindowThatEnds(t *testing.T) {
+	c := oneNode(t)
+	c.classes()
+	cases := map[string]windowEnd{
+		"reclaim":                  {queue: "lender", rule: "ReclaimMinRuntime", by: "top"},
+		"reclaim from a pod":       {queue: "lender", rule: "ReclaimMinRuntime", by: "top", single: true},
+		"preempt":                  {queue: "borrower", class: "high", rule: "PreemptMinRuntime", by: "borrower"},
+		"preempt from no queue":    {class: "high", rule: "PreemptMinRuntime", by: "borrower"},
+		"a system-critical one":    {queue: "lender", class: "system-cluster-critical", rule: "PreemptMinRuntime", by: "borrower"},
+		"preempt a pod in a queue": {queue: "borrower", class: "high", rule: "PreemptMinRuntime", by: "borrower", single: true},
+	}
+	for name, tt := range cases {
+		c.scene(name, func(c *cluster) { c.windowEnds(tt) })
+	}
+}
+
+func (c *cluster) windowEnds(tt windowEnd) {
+	const guaranteed, prompt = 8 * time.Second, 2 * time.Second
+	c.queue("top", "reclaimMinRuntime: 8s")
+	c.queue("borrower", "parent: top", "preemptMinRuntime: 8s")
+	c.queue("lender")
+	var began time.Time
+	if tt.single {
+		c.pod("victim", 8, "", map[string]string{v1alpha1.LabelQueue: "borrower"}, linger)
+		c.Runs("victim", 1)
+		began = scheduledAt(c.Pod("victim"))
+	} else {
+		c.team(team{name: "victim", queue: "borrower", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger}})
+		began = c.started("victim")
+		c.protected("victim", guaranteed)
+	}
+	end := began.Add(guaranteed)
+	// Others that wait, and have their turn in between.
+	c.pods("other", "lender", 20, 8, "")
+	c.pod("claim", 4, tt.class, map[string]string{v1alpha1.LabelQueue: tt.queue})
+	words := []string{
+		"waits until " + end.UTC().Format(time.RFC3339), "default/victim (" + tt.rule + " of queue " + tt.by + ") is protected no longer",
+	}
+	c.WaitsSaying("claim", words...)
+	c.WaitEvent("claim", "FailedScheduling", words...)
+	var victims []corev1.Pod
+	c.Eventually("the victim goes", func(ctx context.Context) string {
+		victims = c.AllPods(ctx)
+		victims = slices.DeleteFunc(victims, func(pod corev1.Pod) bool { return !strings.HasPrefix(pod.Name, "victim") })
+		for _, pod := range victims {
+			if pod.DeletionTimestamp == nil {
+				return pod.Name + " stays"
+			}
+		}
+		return ""
+	})
+	for _, pod := range victims {
+		// It is in whole seconds, rounded down: what shows as one second after the end was less than two.
+		at := pod.DeletionTimestamp.Add(-time.Duration(*pod.DeletionGracePeriodSeconds) * time.Second)
+		if at.Before(end) || at.After(end.Add(prompt-time.Second)) {
+			c.Errorf("%s was evicted %v after the end of its window, want less than %v", pod.Name, at.Sub(end), prompt)
+		}
+	}
+}
