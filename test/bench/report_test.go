@@ -14,6 +14,7 @@ import (
 type report struct {
 	races   []race
 	limits  []limit
+	queues  []queued
 	growths []growth
 	spaces  []space
 }
@@ -68,6 +69,10 @@ func (r *report) missed() []string {
 		x := &r.limits[i]
 		add(x.whole.percentile(50) < x.aim, "%s, %s: %s", x.name, x.shape, duration(x.whole.percentile(50)))
 	}
+	for i := range r.queues {
+		x := &r.queues[i]
+		add(x.ratio() < x.aim, "%s under %s queues: %.2f times", x.name, x.kind, x.ratio())
+	}
 	for i := range r.growths {
 		x := &r.growths[i]
 		add(exponent(x.small, x.large, x.nodes) <= x.aim, "growth of %s, %s: %.2f", x.name, x.where, exponent(x.small, x.large, x.nodes))
@@ -104,6 +109,15 @@ func (r *report) markdown(kubernetes string) string {
 			duration(x.planned.percentile(50)), duration(x.planned.percentile(99)),
 			duration(x.whole.percentile(50)), duration(x.whole.percentile(99)), thousands(len(x.whole)),
 			"< "+duration(x.aim)+mark(x.whole.percentile(50) < x.aim))
+	}
+	b.WriteString("\n### Reclaim under 1,000 queues\n\n")
+	row(&b, "Benchmark", "Queues", "p50", "p99", "Without queues p50", "p99", "n", "Ratio of p50", "Aim")
+	rule(&b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
+	for i := range r.queues {
+		x := &r.queues[i]
+		row(&b, x.name+": "+x.shape, string(x.kind), duration(x.with.percentile(50)), duration(x.with.percentile(99)),
+			duration(x.without.percentile(50)), duration(x.without.percentile(99)), thousands(len(x.with)),
+			fmt.Sprintf("%.2f×", x.ratio()), fmt.Sprintf("< %.0f×%s", x.aim, mark(x.ratio() < x.aim)))
 	}
 	b.WriteString("\n### Growth\n\n")
 	row(&b, "Benchmark", "Where", "Nodes", "p50", "Nodes", "p50", "n", "Grows with nodes to the power of", "Aim")

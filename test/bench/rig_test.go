@@ -362,7 +362,12 @@ func onlyCore(tb testing.TB, s shape) trial {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p, o := s.preemptor(), s.oracle()
+	return decides(tb, c, s.preemptor(), s.oracle())
+}
+
+// decides is a decision by the core alone, which has to take somebody.
+func decides(tb testing.TB, c *core.Cluster, p *core.Preemptor, o core.Oracle) trial {
+	tb.Helper()
 	return func(watch stopwatch) {
 		watch.StartTimer()
 		d, err := core.Decide(c.Snapshot(), p, o)

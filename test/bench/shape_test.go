@@ -41,6 +41,8 @@ type shape struct {
 	priority func(n, i int) int32
 	// group numbers the PodGroup of disruption mode PodGroup that the pod i of node n belongs to; nil for none.
 	group func(n, i int) int
+	// tenure is what the pod i of node n has of its queue; nil where there are none.
+	tenure func(n, i int) *core.Tenure
 	// gang is how many members the preemptor has; 0 for a single pod.
 	gang   int
 	member amounts
@@ -238,6 +240,9 @@ func (s *shape) cluster() (*core.Cluster, error) {
 			rp := core.RunningPod{Priority: s.priority(n, i), Pod: core.Pod{
 				Namespace: namespace, Name: name, UID: uidOf(name), Request: s.running.vector(1), Start: started(n, i).UnixNano(),
 			}}
+			if s.tenure != nil {
+				rp.Tenure, rp.Since = s.tenure(n, i), started(n, i).UnixNano()
+			}
 			if s.group != nil {
 				g := s.group(n, i)
 				if known[g] == nil {

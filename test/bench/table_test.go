@@ -17,6 +17,7 @@ type sizes struct {
 	pod, constrained, contest int
 	gangs                     []int
 	groups, groupMembers      int
+	queues                    int
 	growth                    [2]int
 	// rounds are how many turns a side has, laps how many runs in each, and growthRounds how many pairs of runs
 	// there are on a small and a large cluster.
@@ -27,13 +28,13 @@ var (
 	// documented takes some minutes.
 	documented = sizes{
 		pod: 5000, constrained: 1000, contest: 100, gangs: []int{100, 500, 1000, 5000},
-		groups: 5000, groupMembers: 512, growth: [2]int{1000, 10_000},
+		groups: 5000, groupMembers: 512, queues: 5000, growth: [2]int{1000, 10_000},
 		rounds: 10, laps: 20, upstreamRounds: 3, growthRounds: 300,
 	}
 	// quick takes seconds. Its figures say nothing.
 	quick = sizes{
 		pod: 40, constrained: 20, contest: 3, gangs: []int{10, 20},
-		groups: 32, groupMembers: 8, growth: [2]int{10, 100},
+		groups: 32, groupMembers: 8, queues: 1000, growth: [2]int{10, 100},
 		rounds: 1, laps: 2, upstreamRounds: 1, growthRounds: 2,
 	}
 )
@@ -65,6 +66,7 @@ func TestTable(t *testing.T) {
 	t.Run("constrained", func(t *testing.T) {
 		s.measureGang(t, &r, "constrained", constrainedShape(s.constrained), 200*time.Millisecond)
 	})
+	t.Run("queues", func(t *testing.T) { s.measureQueues(t, &r) })
 	t.Run("growth/pod", func(t *testing.T) { s.measureGrowth(t, &r, "pod", podShape, func(r *rig) trial { return r.pod(0) }) })
 	t.Run("growth/gang", func(t *testing.T) {
 		s.measureGrowth(t, &r, "gang", gangShape, func(r *rig) trial { return r.plan() })

@@ -1,0 +1,161 @@
+package bench
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// queueing is what queues a cluster is under.
+type queueing string
+
+const (
+	noQueues queueing = "none"
+	// plainQueues say nothing but how they hang together.
+	plainQueues queueing = "plain"
+	// guardedQueues have a quota in every leaf, and a min-runtime that all pods are past.
+	guardedQueues queueing = "guarded"
+)
+
+// reclaimShape is a cluster full of pods of one GPU, for a single pod or for a gang of four that takes whole nodes.
+func reclaimShape(nodes, gang int) shape {
+	s := gangShape(nodes)
+	s.priority = func(n, i int) int32 { return int32(10 + (n*13+i*7)%50) }
+	if s.gang = gang; gang == 0 {
+		s.member = s.running
+	}
+	return s
+}
+
+// thousandQueues are about 1,000 queues in 4 levels: 5 with 4 each, with 5 each, with 9 leaves each.
+func thousandQueues(kind queueing) (queues []core.Queue, leaves []string) {
+	one := amounts{1000, 4, 1}.vector(1)
+	add := func(name, parent string, leavesBelow int64) {
+		q := core.Queue{Name: name, Parent: parent, Weight: 1, PreemptMinRuntime: core.Unset, ReclaimMinRuntime: core.Unset}
+		if kind == guardedQueues {
+			q.Quota = make(core.Amounts, len(one))
+			for r, v := range one {
+				q.Quota[r] = leavesBelow * v
+			}
+			if leavesBelow == 1 {
+				q.ReclaimMinRuntime = 1
+			}
+		}
+		queues = append(queues, q)
+	}
+	for a := range 5 {
+		top := fmt.Sprintf("a%d", a)
+		add(top, "", 4*5*9)
+		for b := range 4 {
+			department := fmt.Sprintf("%s-%d", top, b)
+			add(department, top, 5*9)
+			for c := range 5 {
+				team := fmt.Sprintf("%s-%d", department, c)
+				add(team, department, 9)
+				for d := range 9 {
+					leaf := fmt.Sprintf("%s-%d", team, d)
+					add(leaf, team, 1)
+					leaves = append(leaves, leaf)
+				}
+			}
+		}
+	}
+	return queues, leaves
+}
+
+// reclaimer decides on a shape under queues: the preemptor is in a queue of a branch that has nothing, and all other
+// branches have more than their share, so that any pod may be taken.
+func reclaimer(tb testing.TB, s shape, kind queueing) trial {
+	tb.Helper()
+	if kind == noQueues {
+		return onlyCore(tb, s)
+	}
+	queues, leaves := thousandQueues(kind)
+	others := make([]*core.Tenure, 0, len(leaves))
+	for _, leaf := range leaves {
+		if !strings.HasPrefix(leaf, "a0-") {
+			others = append(others, &core.Tenure{Queue: leaf})
+		}
+	}
+	s.tenure = func(n, i int) *core.Tenure { return others[(n*s.perNode+i)*7%len(others)] }
+	c, err := s.cluster()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	capacity := s.node.vector(110)
+	for r := range capacity {
+		capacity[r] *= int64(s.nodes)
+	}
+	tree, faults := core.NewTree(len(capacity), queues)
+	if len(faults) > 0 {
+		tb.Fatal(faults[0])
+	}
+	demand := make([]core.Amounts, tree.Len())
+	for i := range demand {
+		switch name := tree.Queue(i).Name; {
+		case name == leaves[0]:
+			demand[i] = amounts{1_000_000, 4096, 1000}.vector(1000)
+		case tree.Leaf(i) && !strings.HasPrefix(name, "a0-"):
+			demand[i] = amounts{1_000_000, 4096, 100}.vector(100)
+		}
+	}
+	c.SetQueues(tree, tree.FairShares(capacity, demand))
+	p := s.preemptor()
+	p.Queue, p.Now = leaves[0], started(0, 0).AddDate(1, 0, 0).UnixNano()
+	return decides(tb, c, p, nil)
+}
+
+// queued is a decision under queues beside the same one without.
+type queued struct {
+	name, shape   string
+	kind          queueing
+	with, without samples
+	aim           float64
+}
+
+func (q *queued) ratio() float64 {
+	return float64(q.with.percentile(50)) / float64(q.without.percentile(50))
+}
+
+func (s *sizes) measureQueues(t *testing.T, r *report) {
+	for _, gang := range []int{0, 4} {
+		shape, name := reclaimShape(s.queues, gang), "pod"
+		if gang > 0 {
+			name = "gang"
+		}
+		got := interleave(s.rounds, side{reclaimer(t, shape, noQueues), 2 * s.laps},
+			side{reclaimer(t, shape, plainQueues), 2 * s.laps}, side{reclaimer(t, shape, guardedQueues), 2 * s.laps})
+		for i, kind := range []queueing{plainQueues, guardedQueues} {
+			r.queues = append(r.queues, queued{
+				name: name, kind: kind, without: got[0], with: got[i+1], aim: 2,
+				shape: fmt.Sprintf("%s nodes, %s pods", thousands(shape.nodes), thousands(shape.pods())),
+			})
+		}
+	}
+}
+
+func BenchmarkReclaim(b *testing.B) {
+	for name, gang := range map[string]int{"pod": 0, "gang": 4} {
+		for _, kind := range []queueing{noQueues, plainQueues, guardedQueues} {
+			b.Run(fmt.Sprintf("%s/queues=%s", name, kind), func(b *testing.B) { measure(b, reclaimer(b, reclaimShape(5000, gang), kind)) })
+		}
+	}
+}
+
+// BenchmarkFairShares is what a change of any demand costs.
+func BenchmarkFairShares(b *testing.B) {
+	queues, _ := thousandQueues(guardedQueues)
+	tree, _ := core.NewTree(4, queues)
+	demand := make([]core.Amounts, tree.Len())
+	for i := range demand {
+		if tree.Leaf(i) {
+			demand[i] = amounts{int64(i) * 1000, int64(i), int64(i)}.vector(int64(i))
+		}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		tree.FairShares(amounts{640_000, 5120, 80}.vector(1100), demand)
+	}
+}
