@@ -31,6 +31,9 @@ func (sr *search) contend() Decision {
 		}
 		sub.bar(without)
 	}
+	if d, ok := sr.inPlace(cs, refused); ok {
+		return d
+	}
 	if sr.p.Gang && cs.bounded {
 		sub := sr.sample(cs, everything, cs.apart())
 		if f, ok := sub.pick(); ok {
@@ -44,6 +47,35 @@ func (sr *search) contend() Decision {
 
 // firstUnits is how many units a single pod is to find its place among at first, where its Limits do not say.
 const firstUnits = 256
+
+// inPlace is the search of a single pod that would carry a queue beyond its fair share: it may still take the place of
+// work below that queue. On any node, no more room counts then than what the queue has left of its share.
+func (sr *search) inPlace(cs *candidates, refused *refusal) (Decision, bool) {
+	if sr.p.Gang || refused == nil || refused.bound.rule != RuleOverShare {
+		return Decision{}, false
+	}
+	c := cs.c
+	for step, q := range c.path {
+		without := make(map[int32]bool)
+		for u := range c.s.Units {
+			if at := int32(u); cs.has(at) && !c.offsets(at, step) {
+				without[at] = true
+			}
+		}
+		sub := sr.sample(cs, everything, without)
+		sub.v.c.later = slices.Clone(sub.v.c.later)
+		for n := range c.s.Nodes {
+			room := sub.v.freeLater(int32(n))
+			for _, r := range c.asks {
+				room[r] = min(room[r], max(c.shareOf(int32(q), r)-c.usedOf(int32(q))[r], 0))
+			}
+		}
+		if f, ok := sub.pick(); ok {
+			return sub.preempting(f), true
+		}
+	}
+	return Decision{}, false
+}
 
 // amongFirst is the search of a single pod among the candidates of the lowest levels, which are nearly always enough.
 // Where no budget is broken, nothing of a higher level can make the outcome any better.
