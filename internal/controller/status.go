@@ -65,7 +65,9 @@ type told struct {
 	refused sets.Set[types.UID]
 	// since and reasonSince are when the verdict, and its reason, came up.
 	since, reasonSince time.Time
-	pods               map[types.UID]heard
+	// shortSince is since when fewer members run than are needed; zero while there are enough.
+	shortSince time.Time
+	pods       map[types.UID]heard
 }
 
 // heard is what one member has heard last.
@@ -119,7 +121,11 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if scheduled {
 		verdict = gang.Verdict{}
 	}
-	return s.tell(req.NamespacedName, &m, verdict), nil
+	result := s.tell(req.NamespacedName, &m, verdict)
+	if soon := s.soonShort(&pg); soon > 0 && (result.RequeueAfter == 0 || soon < result.RequeueAfter) {
+		result.RequeueAfter = soon
+	}
+	return result, nil
 }
 
 // verdict says whether the group is scheduled, and if not, why.
@@ -200,21 +206,49 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	}
 }
 
+// shortTime is how long a group has fewer members running than it needs before that counts: one that has succeeded is
+// heard of a moment after it runs no more.
+const shortTime = time.Second
+
 // startTime is since when a group has been whole: from when minCount members ran together, and for as long as they run, or
-// have succeeded. Where the change was missed, because all of them were replaced meanwhile, their age tells.
+// have succeeded. Where all were replaced meanwhile, their age tells.
 func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, running int) *metav1.Time {
+	t, now := s.toldOf(g.Key), s.clock.Now()
 	if running == 0 || running+len(m.Succeeded) < g.MinCount {
+		if t.shortSince.IsZero() {
+			t.shortSince = now
+		}
+		if now.Sub(t.shortSince) < shortTime && m.Total() > 0 {
+			return before
+		}
 		return nil
 	}
+	t.shortSince = time.Time{}
 	since := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(before.Time) }
 	switch {
-	case before != nil && slices.ContainsFunc(m.Assigned, since):
+	case before != nil && slices.ContainsFunc(slices.Concat(m.Assigned, m.Succeeded), since):
 		return before
 	case running < g.MinCount:
 		return nil
 	}
-	now := metav1.NewTime(s.clock.Now())
-	return &now
+	// By the clock of the API server, the first of them may have come later than that.
+	if len(m.Assigned) > 0 {
+		first := slices.MinFunc(m.Assigned, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+		if at := first.CreationTimestamp.Time; at.After(now) {
+			now = at
+		}
+	}
+	at := metav1.NewTime(now)
+	return &at
+}
+
+// soonShort is when a group is to be looked at again because it has fewer members running than it needs; 0 for not at all.
+func (s *Status) soonShort(pg *v1alpha1.PodGroup) time.Duration {
+	t := s.toldOf(client.ObjectKeyFromObject(pg))
+	if pg.Status.StartTime == nil || t.shortSince.IsZero() {
+		return 0
+	}
+	return max(shortTime-s.clock.Now().Sub(t.shortSince), time.Millisecond)
 }
 
 // tell lets every pending member know, once, what keeps it pending, when that has stood for a while.

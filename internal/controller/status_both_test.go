@@ -68,16 +68,20 @@ func TestNativeGroup(t *testing.T) {
 	b.step(time.Hour)
 	b.pods = slices.Concat(named("r", 1, running), named("t", 1, running, terminating))
 	b.reconcile()
+	b.step(shortTime)
+	b.reconcile()
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
 		t.Errorf("After it lost a member it has %+v", b.nativeConditions())
 	}
 	b.pods = named("r", 2, running)
 	b.reconcile()
-	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000+3600 {
+	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c == nil || c.LastTransitionTime.Unix() != 1000+3601 {
 		t.Errorf("When it is whole again it has %+v", b.nativeConditions())
 	}
 	// Nobody is left who would say that it is ours but this.
 	b.pods = nil
+	b.reconcile()
+	b.step(shortTime)
 	b.reconcile()
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
 		t.Errorf("With nothing running it has %+v", c)

@@ -78,6 +78,8 @@ func TestProtectedUntilFollows(t *testing.T) {
 	b.reconcile()
 	b.pods = named("p", 2)
 	b.reconcile()
+	b.step(shortTime)
+	b.reconcile()
 	b.checkProtected(0)
 }
 

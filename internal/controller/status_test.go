@@ -127,9 +127,11 @@ func TestStartTime(t *testing.T) {
 		{are: "all wait", pods: named("p", 2)},
 	} {
 		if hour > 0 {
-			b.step(time.Hour)
+			b.step(time.Hour - shortTime)
 		}
 		b.pods = step.pods
+		b.reconcile()
+		b.step(shortTime)
 		b.reconcile()
 		switch got := b.group().Status.StartTime; {
 		case got == nil && step.want != 0:
@@ -137,6 +139,37 @@ func TestStartTime(t *testing.T) {
 		case got != nil && got.Unix() != step.want:
 			t.Errorf("%s: started at %d, want %d", step.are, got.Unix(), step.want)
 		}
+	}
+}
+
+// TestStartTimeOutlivesAMoment: one that has succeeded is heard of a moment after it runs no more.
+func TestStartTimeOutlivesAMoment(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	for _, step := range []struct {
+		are  string
+		pods []*corev1.Pod
+		want int64
+	}{
+		{are: "both run", pods: named("r", 2, running), want: 1000},
+		{are: "one runs no more", pods: named("r", 1, running), want: 1000},
+		{are: "it has succeeded", pods: slices.Concat(named("r", 1, running), named("s", 1, succeeded)), want: 1000},
+		{are: "another one beyond that runs on", pods: slices.Concat(named("late", 1, running, func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.Unix(2000, 0)
+		}), named("s", 2, succeeded)), want: 1000},
+		{are: "all are ahead of the clock", pods: named("f", 2, running, func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.Unix(5000, 0)
+		}), want: 5000},
+		{are: "and still are", pods: named("f", 2, running, func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.Unix(5000, 0)
+		}), want: 5000},
+	} {
+		b.pods = step.pods
+		b.reconcile()
+		if got := b.group().Status.StartTime; got == nil || got.Unix() != step.want {
+			t.Errorf("%s: started at %v, want %d", step.are, got, step.want)
+		}
+		b.step(shortTime / 2)
 	}
 }
 

@@ -18,20 +18,20 @@ func (sr *search) contend() Decision {
 	if d, ok := sr.amongFirst(cs); ok {
 		return d
 	}
-	var refused *refusal
+	var last, refused *refusal
 	without := make(map[int32]bool)
 	for range boundRounds {
 		sub := sr.sample(cs, everything, without)
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f)
 		}
-		refused = cmp.Or(refused, sub.sampled.refused)
+		last, refused = sub.sampled.refused, cmp.Or(refused, sub.sampled.refused)
 		if sub.sampled.refused == nil || sub.sampled.refused.bound.rule == RuleOverShare {
 			break
 		}
 		sub.bar(without)
 	}
-	if d, ok := sr.inPlace(cs, refused); ok {
+	if d, ok := sr.inPlace(cs, last); ok {
 		return d
 	}
 	if sr.p.Gang && cs.bounded {

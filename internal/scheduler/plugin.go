@@ -82,6 +82,14 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 // decisionKey is where a cycle keeps its decision between PreFilter and PostFilter.
 const decisionKey fwk.StateKey = Name + "/decision"
 
+// turnedDownKey is where a cycle keeps that the queue of a gang leaves it no room. No other member would fare better.
+const turnedDownKey fwk.StateKey = Name + "/turned-down"
+
+type turnedDown struct{}
+
+// Clone is part of StateData.
+func (t turnedDown) Clone() fwk.StateData { return t }
+
 // cycleDecision is a decision that PreFilter made and PostFilter carries out.
 type cycleDecision struct {
 	decision core.Decision

@@ -67,6 +67,9 @@ func decisionOf(state fwk.CycleState) (*cycleDecision, bool) {
 
 // postFilterGang carries out the decision for a gang.
 func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	if _, err := state.Read(turnedDownKey); err == nil {
+		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+	}
 	made, ok := decisionOf(state)
 	if !ok {
 		return nil, p.planFailed(pod, g, statuses)

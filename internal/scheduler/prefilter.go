@@ -87,13 +87,9 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, msg)
 	}
 	if v := p.hub.ask(pre.owner, func() gang.Verdict { return p.hub.withinLimits(&pre) }); v != (gang.Verdict{}) {
-		p.hub.turns.failed(pre.owner)
-		if pre.minCount > 0 {
-			p.hub.registry.SetVerdict(g.Key, v)
-		}
+		p.turnDown(ctx, state, &pre, v)
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
 	}
-	p.hub.leaveToOthers(&pre)
 	made, err := p.decide(ctx, pre)
 	if err != nil {
 		p.count(&pre, metrics.Broken)
@@ -109,6 +105,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, d.Message)
 	}
 	nodes := placements(d)
+	p.hub.leaveToOthers(&pre, nodes)
 	p.nominate(ctx, &pre, nodes)
 	p.hub.awaited.forget(pre.owner)
 	p.hub.turns.decided(pre.owner)
@@ -117,6 +114,9 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
 	p.hub.forgetLeft(g.Key, pre.pods)
+	if _, planned := p.hub.registry.PlannedNode(g.Key, leader.UID); nodes[leader.UID] != "" && !planned {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned anew")
+	}
 	p.letThrough(pre.pods, nodes, leader.UID)
 	node, ok := nodes[leader.UID]
 	if !ok {
@@ -124,6 +124,18 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
 	return p.confine(state, leader, node)
+}
+
+// turnDown has a gang wait that its queue leaves no room for. What it was promised before goes to others.
+func (p *Plugin) turnDown(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
+	p.hub.turns.failed(pre.owner)
+	if pre.minCount > 0 {
+		p.hub.registry.SetVerdict(pre.owner.NamespacedName, v)
+	}
+	p.nominate(ctx, pre, nil)
+	p.hub.awaited.forget(pre.owner)
+	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
+	state.Write(turnedDownKey, turnedDown{})
 }
 
 // letThrough activates the members that the plan has a node for, the one that is in the cycle left out.

@@ -28,6 +28,8 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	g, members, verdict := p.hub.gate(key)
 	if verdict != (gang.Verdict{}) {
 		p.hub.registry.SetVerdict(key, verdict)
+		// Others need not wait for one that cannot come.
+		p.hub.turns.forget(owner{gang: true, NamespacedName: key})
 		return gated(verdict.Message)
 	}
 	if !g.IsGang() {

@@ -108,7 +108,7 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 			klog.Background().Error(err, "List pods to charge them to their queues")
 		}
 		for _, pod := range all {
-			h.charge(pod)
+			h.chargeAgain(pod)
 		}
 		h.mirror.renew()
 		h.wakeNamed(all)
@@ -236,7 +236,23 @@ func (h *Hub) chargeGroup(key types.NamespacedName) {
 	members := h.lister.Members(key)
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending, members.Terminating} {
 		for _, pod := range pods {
-			h.charge(pod)
+			h.chargeAgain(pod)
+		}
+	}
+}
+
+// chargeAgain has a pod count for its queue as it is now, on a goroutine that is not told of pods: it may have changed or
+// gone since it was listed, and whoever is told of it may have been here before.
+func (h *Hub) chargeAgain(pod *corev1.Pod) {
+	for h.board.Used() {
+		now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+		if err != nil || now.UID != pod.UID {
+			h.board.Forget(pod.UID)
+			return
+		}
+		h.charge(now)
+		if after, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {
+			return
 		}
 	}
 }
@@ -292,23 +308,28 @@ func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// leaveToOthers cuts the surplus of a gang down to what the fair share of its queue has room for, as long as work of other
-// queues waits for its turn: what goes beyond would be reclaimed by them.
-func (h *Hub) leaveToOthers(pre *preemptor) {
+// leaveToOthers takes the surplus of a gang out of where its members are to go that its queue's fair share has no room
+// for, as long as work of other queues waits for its turn: they would reclaim it.
+func (h *Hub) leaveToOthers(pre *preemptor, nodes map[types.UID]string) {
 	least := max(pre.minCount, 1)
-	if pre.queue == "" || len(pre.pods) <= least || !h.board.Used() || !h.turns.othersWait(pre.queue, h.clock.Now()) {
+	if pre.queue == "" || len(nodes) <= least || !h.board.Used() || !h.turns.othersWait(pre.queue, h.clock.Now()) {
 		return
 	}
 	standing := h.board.Standing(h.board.Resources())
 	if standing == nil {
 		return
 	}
-	requests := make([]queue.Amounts, len(pre.pods))
-	for i, pod := range pre.pods {
-		requests[i] = queue.RequestOf(pod)
+	var placed []*corev1.Pod
+	var requests []queue.Amounts
+	for _, pod := range pre.pods {
+		if nodes[pod.UID] != "" {
+			placed, requests = append(placed, pod), append(requests, queue.RequestOf(pod))
+		}
 	}
 	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promised(pre.owns)))
-	pre.pods = pre.pods[:max(n, least)]
+	for _, pod := range placed[max(n, least):] {
+		delete(nodes, pod.UID)
+	}
 }
 
 // keptByQueue says what its queue has against a single pod: that it cannot be in it, or the limit.

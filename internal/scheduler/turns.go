@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -409,6 +410,10 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		return false
 	}
 	o := h.ownerOf(pod)
+	if o.gang && h.isPartlyThrough(o.NamespacedName) {
+		// It has room already, of which nobody makes use before it is whole again.
+		return false
+	}
 	held := false
 	admitted := h.turns.admit(o, name, func() *waiter {
 		held = true
@@ -419,6 +424,17 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		h.turns.forget(o)
 	}
 	return !admitted
+}
+
+// isPartlyThrough reports whether a gang has members on nodes, and fewer than it needs.
+func (h *Hub) isPartlyThrough(key types.NamespacedName) bool {
+	g, ok := h.groups.Group(key)
+	if !ok {
+		return false
+	}
+	members := h.lister.Members(key)
+	through := h.through(key, &members)
+	return through > 0 && through < g.MinCount
 }
 
 // hasLeft reports whether there is nobody of that name, as far as the informer knows.
