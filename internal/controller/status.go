@@ -67,7 +67,9 @@ type told struct {
 	since, reasonSince time.Time
 	// shortSince is since when fewer members run than are needed; zero while there are enough.
 	shortSince time.Time
-	pods       map[types.UID]heard
+	// whole are the members that ran, or had succeeded, when there were enough last.
+	whole sets.Set[types.UID]
+	pods  map[types.UID]heard
 }
 
 // heard is what one member has heard last.
@@ -223,7 +225,9 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 		}
 		return nil
 	}
-	t.shortSince = time.Time{}
+	if t.replaced(m, g.MinCount) {
+		before = nil
+	}
 	since := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(before.Time) }
 	switch {
 	case before != nil && slices.ContainsFunc(slices.Concat(m.Assigned, m.Succeeded), since):
@@ -240,6 +244,19 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 	}
 	at := metav1.NewTime(now)
 	return &at
+}
+
+// replaced takes note of the members of a group that is whole, and reports whether it was short of some since the last
+// time, and is whole by others.
+func (t *told) replaced(m *gang.Members, minCount int) bool {
+	before, short := t.whole, !t.shortSince.IsZero()
+	t.whole, t.shortSince = sets.New[types.UID](), time.Time{}
+	for _, pod := range slices.Concat(m.Assigned, m.Succeeded) {
+		if pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded {
+			t.whole.Insert(pod.UID)
+		}
+	}
+	return short && before.Len() > 0 && before.Intersection(t.whole).Len() < minCount
 }
 
 // soonShort is when a group is to be looked at again because it has fewer members running than it needs; 0 for not at all.

@@ -153,10 +153,13 @@ func TestStartTimeOutlivesAMoment(t *testing.T) {
 	}{
 		{are: "both run", pods: named("r", 2, running), want: 1000},
 		{are: "one runs no more", pods: named("r", 1, running), want: 1000},
-		{are: "it has succeeded", pods: slices.Concat(named("r", 1, running), named("s", 1, succeeded)), want: 1000},
+		{are: "it has succeeded", pods: slices.Concat(named("r", 1, running), named("r", 2, succeeded)[1:]), want: 1000},
 		{are: "another one beyond that runs on", pods: slices.Concat(named("late", 1, running, func(pod *corev1.Pod) {
 			pod.CreationTimestamp = metav1.Unix(2000, 0)
-		}), named("s", 2, succeeded)), want: 1000},
+		}), named("r", 2, succeeded)), want: 1000},
+		{are: "two others run on", pods: named("q", 2, running), want: 1000},
+		{are: "one of them goes", pods: named("q", 1, running), want: 1000},
+		{are: "and is replaced at once", pods: slices.Concat(named("q", 1, running), named("new", 1, running)), want: 1003},
 		{are: "all are ahead of the clock", pods: named("f", 2, running, func(pod *corev1.Pod) {
 			pod.CreationTimestamp = metav1.Unix(5000, 0)
 		}), want: 5000},
