@@ -145,9 +145,11 @@ $(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
 	@touch $@
 
 # The go command knows best what is out of date in this module. Its own stamp of the commit is off: the version
-# has it, and it fails in a checkout that belongs to another user.
+# has it, and it fails in a checkout that belongs to another user. A command that is the same as before is left as it
+# is, or the results of the tests that run it would not be cached.
 .PHONY: $(COMMANDS)
 $(COMMANDS):
 	@echo "$(STEP) $@"
 	@CGO_ENABLED=0 go build -trimpath -buildvcs=false \
-		-ldflags "$(call KUBE_LDFLAGS,+reprieve.$(subst +,.,$(VERSION)))" -o $(BIN)/$@ ./cmd/$@
+		-ldflags "$(call KUBE_LDFLAGS,+reprieve.$(subst +,.,$(VERSION)))" -o $(BIN)/$@.new ./cmd/$@
+	@if cmp -s $(BIN)/$@.new $(BIN)/$@; then rm $(BIN)/$@.new; else mv $(BIN)/$@.new $(BIN)/$@; fi
