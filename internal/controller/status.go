@@ -120,6 +120,9 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return retryConflict(fmt.Errorf("write status of PodGroup %s: %w", req, err))
 		}
 	}
+	if pg.Status.StartTime != nil && pg.Status.Running > 0 {
+		s.toldOf(g.Key).sawWhole(&m, g.MinCount)
+	}
 	if scheduled {
 		verdict = gang.Verdict{}
 	}
@@ -225,7 +228,7 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 		}
 		return nil
 	}
-	if t.replaced(m, g.MinCount) {
+	if t.isReplaced(m, g.MinCount) {
 		before = nil
 	}
 	since := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(before.Time) }
@@ -246,17 +249,28 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 	return &at
 }
 
-// replaced takes note of the members of a group that is whole, and reports whether it was short of some since the last
-// time, and is whole by others.
-func (t *told) replaced(m *gang.Members, minCount int) bool {
-	before, short := t.whole, !t.shortSince.IsZero()
-	t.whole, t.shortSince = sets.New[types.UID](), time.Time{}
+// isReplaced reports whether a group that is whole was short of members since the last time, and is whole by others.
+func (t *told) isReplaced(m *gang.Members, minCount int) bool {
+	return !t.shortSince.IsZero() && t.whole.Len() > 0 && t.whole.Intersection(ranOf(m)).Len() < minCount
+}
+
+// sawWhole takes note of the members of a group whose status says since when it is whole. What has not been written is
+// worked out again.
+func (t *told) sawWhole(m *gang.Members, minCount int) {
+	if ran := ranOf(m); ran.Len() >= max(minCount, 1) {
+		t.whole, t.shortSince = ran, time.Time{}
+	}
+}
+
+// ranOf are the members that run, or have succeeded.
+func ranOf(m *gang.Members) sets.Set[types.UID] {
+	out := sets.New[types.UID]()
 	for _, pod := range slices.Concat(m.Assigned, m.Succeeded) {
 		if pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded {
-			t.whole.Insert(pod.UID)
+			out.Insert(pod.UID)
 		}
 	}
-	return short && before.Len() > 0 && before.Intersection(t.whole).Len() < minCount
+	return out
 }
 
 // soonShort is when a group is to be looked at again because it has fewer members running than it needs; 0 for not at all.
