@@ -32,6 +32,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -40,6 +41,7 @@ import (
 type bench struct {
 	t        *testing.T
 	executor *Executor
+	statuses *podstatus.Writer
 	pods     *fake.Clientset
 	groups   client.Client
 	events   *events.FakeRecorder
@@ -80,7 +82,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b.groups = builder.WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: b.updateGroup}).Build()
 	b.pods = fake.NewClientset(pods...)
 	b.pods.PrependReactor("*", "pods", b.podCall)
-	b.executor = New(t.Context(), b.pods, b.groups, b.events, b.clock)
+	b.statuses = podstatus.New(t.Context(), b.pods, b.pods, b.clock)
+	b.executor = New(t.Context(), b.pods, b.groups, b.statuses, b.events, b.clock)
 	b.executor.OnEnd(func(key types.NamespacedName) {
 		b.mu.Lock()
 		defer b.mu.Unlock()

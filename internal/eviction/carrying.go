@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -22,7 +23,7 @@ type carrying struct {
 	*Executor
 	order  *scheduler.EvictionOrder
 	by     v1alpha1.DisruptionPreemptor
-	claims []claim
+	claims []podstatus.Claim
 	units  []*unit
 }
 
@@ -78,7 +79,7 @@ func (u *unit) settle(became removal, uid types.UID) {
 	}
 }
 
-func newCarrying(e *Executor, order *scheduler.EvictionOrder, claims []claim) *carrying {
+func newCarrying(e *Executor, order *scheduler.EvictionOrder, claims []podstatus.Claim) *carrying {
 	c := &carrying{Executor: e, order: order, by: preemptorOf(&order.Decision), claims: claims}
 	for i := range order.Decision.Victims {
 		v := &order.Decision.Victims[i]
@@ -120,8 +121,8 @@ func (c *carrying) run(ctx context.Context) error {
 }
 
 func (c *carrying) steps(ctx context.Context) error {
-	left, err := each(c.claims, func(cl claim) error { return c.persist(ctx, cl) })
-	c.nominate.drop(left)
+	left, err := each(c.claims, func(cl podstatus.Claim) error { return c.persist(ctx, cl) })
+	c.statuses.Drop(left)
 	if err != nil {
 		return err
 	}
@@ -152,9 +153,9 @@ func (c *carrying) groups() []*unit {
 }
 
 // persist tells the API where a pod of the preemptor goes. Nobody is evicted for one that has gone.
-func (c *carrying) persist(ctx context.Context, cl claim) error {
-	err := c.nominate.write(ctx, cl)
-	if hasGone(ctx, c.remover.pods, cl.pod.Namespace, cl.pod.Name, cl.pod.UID, err) {
+func (c *carrying) persist(ctx context.Context, cl podstatus.Claim) error {
+	err := c.statuses.Write(ctx, cl)
+	if hasGone(ctx, c.remover.pods, cl.Pod.Namespace, cl.Pod.Name, cl.Pod.UID, err) {
 		return fmt.Errorf("%w: %w", errUnwanted, err)
 	}
 	return err
@@ -241,10 +242,14 @@ func (c *carrying) remove(ctx context.Context) error {
 		}
 		return nil
 	})
-	// Events are calls as well, and the preemptor waits for the deletions only.
-	for _, t := range going {
-		c.tell(t.unit, t.pod)
-	}
+	// Events are calls as well. The preemptor does not wait for them, and they are not to be in the way of its binding.
+	c.running.Go(func() {
+		for _, t := range going {
+			// At the end of the process, the rest goes at once.
+			_ = c.pace.Wait(c.ctx)
+			c.tell(t.unit, t.pod)
+		}
+	})
 	return err
 }
 

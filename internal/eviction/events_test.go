@@ -2,11 +2,15 @@ package eviction
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
@@ -58,4 +62,33 @@ func TestEvictionIsToldByTheProfile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEventsArePaced: many victims are not all told at once, and the preemptor does not wait for it.
+func TestEventsArePaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const victims = eventBurst + 2*eventRate
+		var objects []client.Object
+		var going []core.Victim
+		for i := range victims {
+			name := fmt.Sprint("v-", i)
+			objects, going = append(objects, pod(name)), append(going, victim(name))
+		}
+		b := newBench(t, append(objects, pod("urgent-0"))...)
+		start, done := time.Now(), make(chan error, 1)
+		b.executor.Evict(t.Context(), order(going...), func(err error) { done <- err })
+		if err := <-done; err != nil || time.Since(start) != 0 {
+			t.Errorf("Done after %v: %v", time.Since(start), err)
+		}
+		synctest.Wait()
+		// The preemptor is told at once.
+		if got := len(b.recorded()); got != eventBurst+1 {
+			t.Errorf("%d events at first", got)
+		}
+		b.executor.Wait()
+		if got, took := len(b.recorded()), time.Since(start); got != victims-eventBurst || took.Round(time.Second) != 2*time.Second {
+			t.Errorf("%d events in the %v after", got, took)
+		}
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,15 +22,19 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 const (
 	// maxParallel bounds how many calls of one eviction are under way at the same time.
-	maxParallel = 16
+	maxParallel = 32
 	// takeBackTimeout bounds how long a preemptor waits for what is taken back after a failure. The Finisher
 	// goes on with what is left.
 	takeBackTimeout = 5 * time.Second
+	// eventRate is how many victims a second are told that they go, once the first eventBurst have been. The events of
+	// a large gang's victims would otherwise all be written while its members are being bound.
+	eventRate, eventBurst = 100, 50
 )
 
 // Executor removes victims. Its goroutines end when their eviction is over or the context of New is done;
@@ -38,9 +43,10 @@ type Executor struct {
 	ctx      context.Context
 	intents  intents
 	remover  remover
-	nominate nominator
+	statuses *podstatus.Writer
 	ledger   *ledger
 	teller   teller
+	pace     *rate.Limiter
 	clock    clock.PassiveClock
 	metrics  *metrics.Metrics
 	over     func(types.NamespacedName)
@@ -50,15 +56,16 @@ type Executor struct {
 var _ scheduler.Evictor = (*Executor)(nil)
 
 // New returns an Executor that deletes pods with pods, marks PodGroups with groups, which must read from the
-// API server, and tells both sides with recorder. No call is made after ctx is done.
-func New(ctx context.Context, pods kubernetes.Interface, groups client.Client, recorder events.EventRecorder, clk clock.PassiveClock) *Executor {
+// API server, nominates with statuses, and tells both sides with recorder. No call is made after ctx is done.
+func New(ctx context.Context, pods kubernetes.Interface, groups client.Client, statuses *podstatus.Writer, recorder events.EventRecorder, clk clock.PassiveClock) *Executor {
 	return &Executor{
 		ctx:      ctx,
 		intents:  intents{client: groups, clock: clk},
 		remover:  remover{pods: pods, clock: clk},
-		nominate: nominator{pods: pods, clock: clk},
+		statuses: statuses,
 		ledger:   &ledger{clock: clk},
 		teller:   teller{recorder: recorder},
+		pace:     rate.NewLimiter(eventRate, eventBurst),
 		clock:    clk,
 		metrics:  metrics.New(),
 		over:     func(types.NamespacedName) {},
@@ -86,7 +93,7 @@ func (e *Executor) Wait() { e.running.Wait() }
 // Nominate writes nominations, off the caller's goroutine. A write that fails is left to the next one about
 // the same pod.
 func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nomination) {
-	claims := e.nominate.announce(nominations)
+	claims := e.statuses.Nominate(nominations)
 	if len(claims) == 0 {
 		return
 	}
@@ -94,8 +101,8 @@ func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nominat
 		ctx, cancel := e.bind(ctx)
 		defer cancel()
 		// No claim is an error, so none is left.
-		_, _ = each(claims, func(c claim) error {
-			if err := e.nominate.write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
+		_, _ = each(claims, func(c podstatus.Claim) error {
+			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
 				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "err", err)
 			}
 			return nil
@@ -106,7 +113,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nominat
 // Evict removes the victims of a decision, off the caller's goroutine. It calls done once.
 func (e *Executor) Evict(ctx context.Context, order scheduler.EvictionOrder, done func(error)) {
 	// From the caller's goroutine, so that what is said of the same pods later wins.
-	claims := e.nominate.announce(order.Nominations)
+	claims := e.statuses.Nominate(order.Nominations)
 	e.running.Go(func() {
 		ctx, cancel := e.bind(ctx)
 		defer cancel()

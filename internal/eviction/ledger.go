@@ -9,6 +9,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
+// memory is how long what this process has done itself counts for more than what its caches say, which lag behind.
+const memory = time.Minute
+
 // ledger is what this process knows of disrupted groups beyond what the API says: which are being worked on,
 // what has come of the calls about their pods, and what is to be taken back. It is safe for concurrent use.
 type ledger struct {

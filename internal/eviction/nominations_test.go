@@ -1,11 +1,12 @@
 package eviction
 
 import (
+	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
@@ -51,67 +52,18 @@ func TestNominate(t *testing.T) {
 	}
 }
 
-// TestNominationsThatFollowEachOther: what the scheduler knows of a pod lags behind what was written.
-func TestNominationsThatFollowEachOther(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, pod("p"))
-	stale := pod("p")
-	b.nominate(scheduler.Nomination{Pod: stale, Node: "n"})
-	b.nominate(scheduler.Nomination{Pod: stale})
-	if got := b.pod("p").Status.NominatedNodeName; got != "" {
-		t.Errorf("The API still says %q", got)
-	}
-	// The framework has written since, as the scheduler's last word.
-	b.nominate(scheduler.Nomination{Pod: stale, Node: "m", ByFramework: true})
-	b.nominate(scheduler.Nomination{Pod: stale})
-	if got := b.made("nominate"); len(got) != 3 {
-		t.Errorf("Calls are %q, want one to take back what the framework wrote", got)
-	}
-	// What is long past is not remembered.
-	b.clock.Step(2 * memory)
-	b.nominate(scheduler.Nomination{Pod: stale})
-	if got := b.made("nominate"); len(got) != 3 || len(b.executor.nominate.slots) != 0 {
-		t.Errorf("Calls are %q, %d pods are remembered", got, len(b.executor.nominate.slots))
-	}
-}
-
-// TestLastNominationWins, although an earlier one is under way when it is made.
-func TestLastNominationWins(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, pod("p"))
-	first, release := make(chan struct{}), make(chan struct{})
-	started := false
-	b.executor.nominate.pods = gated{b.pods, func(string) {
-		if !started {
-			started = true
-			close(first)
-			<-release
-		}
-	}}
-	b.executor.Nominate(t.Context(), []scheduler.Nomination{{Pod: pod("p"), Node: "n"}})
-	<-first
-	b.executor.Nominate(t.Context(), []scheduler.Nomination{{Pod: pod("p"), Node: "m"}})
-	b.executor.Nominate(t.Context(), []scheduler.Nomination{{Pod: pod("p"), Node: "o"}})
-	close(release)
-	b.executor.Wait()
-	if got := b.pod("p").Status.NominatedNodeName; got != "o" {
-		t.Errorf("The API says %q", got)
-	}
-	if got := b.made("nominate"); len(got) != 2 {
-		t.Errorf("Calls are %q, want none for what is out of date", got)
-	}
-}
-
 // TestNominationsAreGivenBack: those that were not written because another one failed can be made again.
 func TestNominationsAreGivenBack(t *testing.T) {
 	t.Parallel()
 	o := order(victim("single"))
-	b := newBench(t, pod("single"))
+	objects := []client.Object{pod("single")}
 	o.Nominations = nil
 	for i := range 100 {
-		p := pod("urgent-" + string(rune('A'+i)))
+		p := pod(fmt.Sprint("urgent-", i))
+		objects = append(objects, p)
 		o.Nominations = append(o.Nominations, scheduler.Nomination{Pod: p, Node: "n"})
 	}
+	b := newBench(t, objects...)
 	b.failing(errForbidden, "nominate")
 	if err := b.evict(o); err == nil {
 		t.Fatal("It does not fail")
@@ -119,17 +71,14 @@ func TestNominationsAreGivenBack(t *testing.T) {
 	if got := len(b.made("nominate")); got == 0 || got > 2*maxParallel {
 		t.Errorf("%d calls are made, although the first has failed", got)
 	}
-	for uid, s := range b.executor.nominate.slots {
-		if s.users != 0 {
-			t.Errorf("%s has %d users", uid, s.users)
-		}
-	}
 	if slices.Contains(b.calls, "delete single") {
 		t.Error("A victim goes for a preemptor that is not nominated")
 	}
-	b.clock.Step(memory + time.Second)
-	b.nominate()
-	if n := len(b.executor.nominate.slots); n != 0 {
-		t.Errorf("%d pods are remembered", n)
+	b.failing(nil)
+	if err := b.evict(o); err != nil {
+		t.Errorf("Once the API server takes nominations: %v", err)
+	}
+	if got := b.pod("urgent-99").Status.NominatedNodeName; got != "n" {
+		t.Errorf("The last member is nominated for %q", got)
 	}
 }

@@ -2,7 +2,6 @@ package eviction
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/clock"
+
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
 // remover deletes pods, and says on each why.
@@ -74,7 +75,7 @@ func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (
 // mark sets the pod's DisruptionTarget condition. The UID in the patch keeps it from a pod that has taken the
 // name since.
 func (r *remover) mark(ctx context.Context, pod doomed) error {
-	return patchStatus(ctx, r.pods, pod.namespace, pod.name, pod.uid, map[string]any{
+	return podstatus.Patch(ctx, r.pods, pod.namespace, pod.name, pod.uid, map[string]any{
 		"conditions": []corev1.PodCondition{{
 			Type:               corev1.DisruptionTarget,
 			Status:             corev1.ConditionTrue,
@@ -85,16 +86,6 @@ func (r *remover) mark(ctx context.Context, pod doomed) error {
 	})
 }
 
-// patchStatus changes the status of the pod with that UID only.
-func patchStatus(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, status map[string]any) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": status})
-	if err != nil {
-		return fmt.Errorf("encode patch: %w", err)
-	}
-	_, err = pods.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	return err
-}
-
 func (r *remover) hasGone(ctx context.Context, pod doomed, err error) bool {
 	return hasGone(ctx, r.pods, pod.namespace, pod.name, pod.uid, err)
 }
@@ -103,7 +94,7 @@ func (r *remover) hasGone(ctx context.Context, pod doomed, err error) bool {
 // A conflict may as well be with somebody else's write, so it takes a look.
 func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, err error) bool {
 	switch {
-	case apierrors.IsNotFound(err) || isAnotherUID(err):
+	case apierrors.IsNotFound(err) || podstatus.IsAnotherPod(err):
 		return true
 	case !apierrors.IsConflict(err):
 		return false
@@ -113,18 +104,6 @@ func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name str
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 	})
 	return err == nil && !slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pod.UID == uid })
-}
-
-// isAnotherUID recognises what the API server says to a patch with the UID of a pod whose name another one
-// has now: that it will not change the UID.
-func isAnotherUID(err error) bool {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
-		return c.Field == "metadata.uid"
-	})
 }
 
 // isRefused tells that the API server has answered, and done nothing. What is lost on the way, or fails inside

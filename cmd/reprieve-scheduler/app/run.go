@@ -13,6 +13,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -37,6 +38,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/native"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -107,6 +109,7 @@ type parts struct {
 	recorder    events.EventRecorder
 	// recorders are those of the profiles, by name.
 	recorders map[string]events.EventRecorder
+	statuses  *podstatus.Writer
 	executor  *eviction.Executor
 	hub       *scheduler.Hub
 	// native is the kind of the PodGroups of scheduling.k8s.io, or nil.
@@ -166,7 +169,10 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		name := cc.ComponentConfig.Profiles[i].SchedulerName
 		p.recorders[name] = cc.EventBroadcaster.NewRecorder(name)
 	}
-	p.executor = eviction.New(ctx, cc.Client, direct, p.recorder, clock.RealClock{})
+	if p.statuses, err = newStatuses(ctx, rest, cc.Client); err != nil {
+		return nil, err
+	}
+	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{})
 	p.executor.RecordAs(p.recorderOf)
 	p.executor.Measure(measured)
 	p.executor.OnEnd(p.evicted.Request)
@@ -183,6 +189,16 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		return nil, err
 	}
 	return p, nil
+}
+
+// newStatuses makes the writer of pods' statuses. It has a rate of its own, as high as that of the client with which pods
+// are bound.
+func newStatuses(ctx context.Context, rest *restclient.Config, bindings kubernetes.Interface) (*podstatus.Writer, error) {
+	pods, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		return nil, fmt.Errorf("make the client of pods' statuses: %w", err)
+	}
+	return podstatus.New(ctx, pods, bindings, clock.RealClock{}), nil
 }
 
 // queueQPS is how many calls a second may be made about the status of Queues, and queueBurst how many at once. They are
@@ -255,6 +271,10 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		Board: p.hub.Board(), Queues: p.hub, OrphanedPods: p.metrics.Orphaned, MalformedTolerations: p.metrics.Malformed,
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)
+	for _, profile := range sched.Profiles {
+		profile.SetAPICacher(p.statuses)
+	}
+	go p.statuses.Run()
 	leading := onceItRuns(sched, func() {
 		p.awaitIntents(ctx)
 		p.hub.WaitForSync(ctx)

@@ -25,6 +25,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -103,7 +104,8 @@ func TestEviction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	executor := eviction.New(t.Context(), kube, groups, events.NewFakeRecorder(100), clock.RealClock{})
+	statuses := podstatus.New(t.Context(), kube, kube, clock.RealClock{})
+	executor := eviction.New(t.Context(), kube, groups, statuses, events.NewFakeRecorder(100), clock.RealClock{})
 	pods := kube.CoreV1().Pods("default")
 	kill := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 

@@ -10,11 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/reprieve-dev/reprieve/test/integration/preemption/turnstile"
 )
 
 const (
-	// slowDelete is how long the API server takes for every delete.
-	slowDelete = 5 * time.Second
+	// slowCall is how long the API server takes for every call of the kind that a case is about.
+	slowCall = 5 * time.Second
 	// boundWithin is how long a pod that fits takes to be bound at most, on a machine that has time.
 	boundWithin = time.Second
 	// slowness is how much longer it may take for each second that a pod takes which the test binds itself meanwhile:
@@ -23,7 +25,7 @@ const (
 )
 
 // TestUnrelatedPodsBindWithinASecond: pods that fit keep coming while the API server takes 5 s for each delete of a
-// preemption, and each is bound in under a second.
+// preemption, or for each status that is written for it, and each is bound in under a second.
 //
 // Time is the client's: from before the request that creates the pod to the event of a watch that has it on a node.
 // Beside each there is one that the test binds itself, as soon as the watch tells of it, which takes as long as the
@@ -31,36 +33,42 @@ const (
 //
 //nolint:tparallel // See above.
 func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
-	cases := map[string]struct{ victims, gang int }{
-		"a pod with one victim": {victims: 1},
+	cases := map[string]struct {
+		victims, gang int
+		slow          func(*env) turnstile.Request
+	}{
+		"a pod with one victim": {victims: 1, slow: anyDelete},
 		// More than are deleted at a time.
-		"a gang with many victims": {victims: 20, gang: 4},
+		"a gang with many victims": {victims: 40, gang: 4, slow: anyDelete},
+		// That of the pod itself as well, which the framework would wait for in its cycle.
+		"a pod whose status takes long":  {victims: 1, slow: (*env).statuses},
+		"a gang whose status takes long": {victims: 4, gang: 4, slow: (*env).statuses},
 	}
 	for name, c := range cases {
 		each(t, name, c.gang > 0, func(e *env) {
-			const fewest, most = 5, 40
-			e.addNodes("a", 1, 20)
+			const fewest, most, cpus = 5, 40, 40
+			e.addNodes("a", 1, cpus)
 			e.addNodes("b", 1, most)
 			e.addNodes("c", 1, most)
 			for i := range c.victims {
-				e.create(unitSpec{name: fmt.Sprintf("victim-%d", i), cpus: 20 / int64(c.victims), priority: "low", zone: "a"})
+				e.create(unitSpec{name: fmt.Sprintf("victim-%d", i), cpus: cpus / int64(c.victims), priority: "low", zone: "a"})
 			}
 			for i := range c.victims {
 				e.waitRunning(unitSpec{name: fmt.Sprintf("victim-%d", i)})
 			}
-			delay := e.proxy.Delay(e.deletes(""), slowDelete)
+			delay := e.proxy.Delay(c.slow(e), slowCall)
 			e.Cleanup(delay.End)
-			urgent := unitSpec{name: "urgent", cpus: 20 / int64(max(c.gang, 1)), priority: "mid", zone: "a", gang: c.gang}
+			urgent := unitSpec{name: "urgent", cpus: cpus / int64(max(c.gang, 1)), priority: "mid", zone: "a", gang: c.gang}
 			e.create(urgent)
 			e.Eventually("the preemption is under way", func(context.Context) string {
-				if len(e.deleted()) == 0 {
-					return "nobody is to be deleted"
+				if len(e.proxy.Calls(c.slow(e))) == 0 {
+					return "there is no call for it"
 				}
 				return ""
 			})
 			came := e.keepComing(most, func() bool { return len(e.succeeded()) < c.victims })
 			if len(came) < fewest {
-				e.Errorf("%d pods came while the deletes were under way, want %d at least", len(came), fewest)
+				e.Errorf("%d pods came while the calls were under way, want %d at least", len(came), fewest)
 			}
 			e.checkBindings(came)
 			e.waitRunning(urgent)
@@ -69,6 +77,14 @@ func TestUnrelatedPodsBindWithinASecond(t *testing.T) {
 			}
 		})
 	}
+}
+
+// anyDelete are the scheduler's requests to delete pods.
+func anyDelete(e *env) turnstile.Request { return e.deletes("") }
+
+// statuses are the scheduler's requests to write the status of pods.
+func (e *env) statuses() turnstile.Request {
+	return turnstile.Request{Verb: "patch", Resource: "pods", Subresource: "status", Namespace: e.Namespace}
 }
 
 // binding is from when to when it took to bind a pod.

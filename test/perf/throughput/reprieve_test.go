@@ -16,6 +16,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -28,6 +29,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -91,7 +93,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	changed, evicted := &controller.Trigger{}, &controller.Trigger{}
 	registry := gang.NewRegistry(changed.Request)
 	recorder := handle.EventRecorder()
-	executor := eviction.New(ctx, handle.ClientSet(), direct, recorder, clock.RealClock{})
+	statuses := podstatus.New(ctx, handle.ClientSet(), handle.ClientSet(), clock.RealClock{})
+	executor := eviction.New(ctx, handle.ClientSet(), direct, statuses, recorder, clock.RealClock{})
 	executor.Measure(a.metrics)
 	executor.OnEnd(evicted.Request)
 	var hub *scheduler.Hub
@@ -106,7 +109,14 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
 	a.hub = hub
+	framework, ok := handle.(framework.Framework)
+	if !ok {
+		return fmt.Errorf("the handle %T is no framework", handle)
+	}
 	a.controllers = func() {
+		// No pod is there yet.
+		framework.SetAPICacher(statuses)
+		go statuses.Run()
 		inputs := controller.Inputs{
 			Client: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub,
 			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),

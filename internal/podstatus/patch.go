@@ -1,0 +1,37 @@
+package podstatus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Patch changes the status of the pod with that UID only; see [IsAnotherPod]. Conditions are merged by their type, a nil
+// value takes a field away.
+func Patch(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, status map[string]any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": status})
+	if err != nil {
+		return fmt.Errorf("encode patch: %w", err)
+	}
+	_, err = pods.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	return err
+}
+
+// IsAnotherPod recognises what the API server says to a Patch with the UID of a pod whose name another one has now: that
+// it will not change the UID.
+func IsAnotherPod(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Field == "metadata.uid"
+	})
+}

@@ -1,0 +1,478 @@
+package podstatus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// bench is a Writer on a client whose calls take as long, and fail, as a test wants. That a real API server merges the
+// conditions and looks at the UID is shown in test/integration.
+type bench struct {
+	t      *testing.T
+	writer *Writer
+	pods   *fake.Clientset
+
+	mu sync.Mutex
+	// calls are those that the API server has answered, such as "p: node n", "p: no room", "bind p".
+	calls []string
+	// answer is asked before every call is carried out.
+	answer func(call string) error
+}
+
+// in runs a test with time of its own.
+func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var objects []runtime.Object
+		for _, pod := range pods {
+			objects = append(objects, pod.DeepCopy())
+		}
+		b := &bench{t: t, pods: fake.NewClientset(objects...), answer: func(string) error { return nil }}
+		ctx, cancel := context.WithCancel(t.Context())
+		client := slow{b.pods, b}
+		b.writer = New(ctx, client, client, clock.RealClock{})
+		var running sync.WaitGroup
+		running.Go(b.writer.Run)
+		defer running.Wait()
+		defer cancel()
+		do(b)
+	})
+}
+
+// call answers a call, which do carries out, as the test wants.
+func (b *bench) call(name string, do func() error) error {
+	b.mu.Lock()
+	answer := b.answer
+	b.mu.Unlock()
+	err := answer(name)
+	b.mu.Lock()
+	b.calls = append(b.calls, name)
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return do()
+}
+
+// slow is a client whose calls go by way of the bench: the fake one makes one after the other.
+type slow struct {
+	kubernetes.Interface
+	b *bench
+}
+
+type slowCore struct {
+	typedcorev1.CoreV1Interface
+	b *bench
+}
+
+type slowPods struct {
+	typedcorev1.PodInterface
+	b *bench
+}
+
+func (s slow) CoreV1() typedcorev1.CoreV1Interface { return slowCore{s.Interface.CoreV1(), s.b} }
+
+func (s slowCore) Pods(namespace string) typedcorev1.PodInterface {
+	return slowPods{s.CoreV1Interface.Pods(namespace), s.b}
+}
+
+func (s slowPods) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subs ...string) (pod *corev1.Pod, err error) {
+	err = s.b.call(describe(s.b.t, name, data), func() error {
+		pod, err = s.PodInterface.Patch(ctx, name, pt, data, opts, subs...)
+		return err
+	})
+	return pod, err
+}
+
+func (s slowPods) Bind(_ context.Context, binding *corev1.Binding, _ metav1.CreateOptions) error {
+	return s.b.call("bind "+binding.Name, func() error { return nil })
+}
+
+func describe(t *testing.T, pod string, raw []byte) string {
+	var patch struct {
+		Status map[string]json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(raw, &patch); err != nil {
+		t.Errorf("A patch is %s: %v", raw, err)
+	}
+	out := pod + ":"
+	if raw, ok := patch.Status[nominatedNodeName]; ok {
+		var node *string
+		if err := json.Unmarshal(raw, &node); err != nil {
+			t.Error(err)
+		}
+		if node == nil {
+			out += " no node"
+		} else {
+			out += " node " + *node
+		}
+	}
+	if raw, ok := patch.Status[conditions]; ok {
+		var list []corev1.PodCondition
+		if err := json.Unmarshal(raw, &list); err != nil || len(list) != 1 {
+			t.Errorf("The conditions are %s: %v", raw, err)
+			return out
+		}
+		out += " " + list[0].Message
+	}
+	return out
+}
+
+func (b *bench) answering(answer func(call string) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answer = answer
+}
+
+// expect waits until nothing happens any more, and looks at the calls since it did last.
+func (b *bench) expect(want ...string) {
+	b.t.Helper()
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Equal(b.calls, want) {
+		b.t.Errorf("Calls are %q, want %q", b.calls, want)
+	}
+	b.calls = nil
+}
+
+// says has the framework say why a pod is not scheduled and, where it nominates, where it goes.
+func (b *bench) says(pod *corev1.Pod, message string, nominating *fwk.NominatingInfo) {
+	b.t.Helper()
+	var condition *corev1.PodCondition
+	if message != "" {
+		condition = &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}
+	}
+	done, err := b.writer.PatchPodStatus(pod, condition, nominating)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.writer.WaitOnFinish(b.t.Context(), done); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// bind binds a pod as the framework's binder does.
+func (b *bench) bind(pod *corev1.Pod) error {
+	done, err := b.writer.BindPod(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}})
+	if err != nil {
+		return err
+	}
+	return b.writer.WaitOnFinish(b.t.Context(), done)
+}
+
+// nominate has the evictor nominate a pod.
+func (b *bench) nominate(nominations ...scheduler.Nomination) {
+	b.t.Helper()
+	for _, claim := range b.writer.Nominate(nominations) {
+		if err := b.writer.Write(b.t.Context(), claim); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+func to(node string) *fwk.NominatingInfo {
+	return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
+}
+
+func newPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
+}
+
+func nominated(name, node string) *corev1.Pod {
+	p := newPod(name)
+	p.Status.NominatedNodeName = node
+	return p
+}
+
+func TestNominate(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		pod       *corev1.Pod
+		node      string
+		framework bool
+		want      []string
+	}{
+		"a node":                              {pod: newPod("p"), node: "n", want: []string{"p: node n"}},
+		"another node":                        {pod: nominated("p", "old"), node: "n", want: []string{"p: node n"}},
+		"none any more":                       {pod: nominated("p", "old"), want: []string{"p: no node"}},
+		"what the API says already":           {pod: nominated("p", "n"), node: "n"},
+		"what the framework says by itself":   {pod: newPod("p"), node: "n", framework: true},
+		"none, which the framework will say":  {pod: nominated("p", "old"), framework: true},
+		"none for one that never had a place": {pod: newPod("p")},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(b *bench) {
+				b.nominate(scheduler.Nomination{Pod: c.pod, Node: c.node, ByFramework: c.framework})
+				b.expect(c.want...)
+			}, c.pod)
+		})
+	}
+}
+
+// TestWhatIsSaidIsRemembered: what the scheduler knows of a pod lags behind what was written.
+func TestWhatIsSaidIsRemembered(t *testing.T) {
+	stale := newPod("p")
+	in(t, func(b *bench) {
+		b.nominate(scheduler.Nomination{Pod: stale, Node: "n"})
+		b.nominate(scheduler.Nomination{Pod: stale})
+		b.expect("p: node n", "p: no node")
+		b.nominate(scheduler.Nomination{Pod: stale, Node: "m", ByFramework: true})
+		b.says(stale, "no room", to("m"))
+		b.expect("p: node m no room")
+		b.says(stale, "no room", to("m"))
+		b.says(stale, "no room", nil)
+		b.expect()
+		b.nominate(scheduler.Nomination{Pod: stale})
+		b.expect("p: no node")
+		// What is long past is not remembered.
+		time.Sleep(2 * memory)
+		b.nominate(scheduler.Nomination{Pod: stale})
+		b.expect()
+		if n := len(b.writer.slots); n != 0 {
+			t.Errorf("%d pods are remembered", n)
+		}
+	}, stale)
+}
+
+// TestConditionThatHolds keeps the time since when it does, and is said again when it says something else.
+func TestConditionThatHolds(t *testing.T) {
+	pod := newPod("p")
+	since := metav1.NewTime(time.Unix(1000, 0))
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room",
+		LastTransitionTime: since,
+	}}
+	in(t, func(b *bench) {
+		b.says(pod, "no room", nil)
+		b.expect()
+		b.says(pod, "no room at all", nil)
+		b.expect("p: no room at all")
+		got, err := b.pods.CoreV1().Pods("ns").Get(b.t.Context(), "p", metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := got.Status.Conditions; len(c) != 1 || !c[0].LastTransitionTime.Equal(&since) {
+			t.Errorf("The conditions are %+v", c)
+		}
+	}, pod)
+}
+
+// TestLastWordWins, although an earlier one is under way when it is said.
+func TestLastWordWins(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.answering(func(string) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		})
+		b.says(pod, "first", to("n"))
+		synctest.Wait()
+		b.says(pod, "second", to("m"))
+		b.says(pod, "third", to("o"))
+		if n := len(b.writer.Nominate([]scheduler.Nomination{{Pod: pod, ByFramework: true}})); n != 0 {
+			t.Errorf("%d claims for what the framework says", n)
+		}
+		b.says(pod, "fourth", to(""))
+		time.Sleep(time.Minute / 2)
+		b.expect("p: node n first", "p: no node fourth")
+	}, pod)
+}
+
+// TestNoCallOnTheCycle: what the framework says is taken note of at once, whatever the API server does, and one pod does
+// not wait for another.
+func TestNoCallOnTheCycle(t *testing.T) {
+	slow, quick := newPod("slow"), newPod("quick")
+	in(t, func(b *bench) {
+		b.answering(func(call string) error {
+			if call == "slow: no room" {
+				time.Sleep(5 * time.Second)
+			}
+			return nil
+		})
+		start := time.Now()
+		b.says(slow, "no room", nil)
+		b.says(quick, "no room", nil)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("It took %v", took)
+		}
+		b.expect("quick: no room")
+		if err := b.bind(quick); err != nil || time.Since(start) != 0 {
+			t.Errorf("Bound after %v: %v", time.Since(start), err)
+		}
+		time.Sleep(6 * time.Second)
+		b.expect("bind quick", "slow: no room")
+	}, slow, quick)
+}
+
+// TestBoundBeforeItsTurn: a pod that waits for others at Permit only costs a call if it waits long.
+func TestBoundBeforeItsTurn(t *testing.T) {
+	soon, late := newPod("soon"), newPod("late")
+	in(t, func(b *bench) {
+		b.says(soon, "", to("n"))
+		b.says(late, "", to("n"))
+		time.Sleep(holdDelay / 2)
+		b.expect()
+		if err := b.bind(soon); err != nil {
+			t.Error(err)
+		}
+		b.expect("bind soon")
+		time.Sleep(holdDelay)
+		b.expect("late: node n")
+		if n := len(b.writer.slots); n != 1 {
+			t.Errorf("%d pods are remembered", n)
+		}
+	}, soon, late)
+}
+
+// TestBindingComesLast: what was said of a pod before must not come after it is bound.
+func TestBindingComesLast(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.answering(func(string) error {
+			time.Sleep(5 * time.Second)
+			return nil
+		})
+		b.says(pod, "no room", nil)
+		synctest.Wait()
+		b.says(pod, "still no room", nil)
+		claims := b.writer.Nominate([]scheduler.Nomination{{Pod: pod, Node: "n"}})
+		if err := b.bind(pod); err != nil {
+			t.Error(err)
+		}
+		for _, claim := range claims {
+			if err := b.writer.Write(b.t.Context(), claim); err != nil {
+				t.Error(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		b.expect("p: no room", "bind p")
+	}, pod)
+}
+
+// TestBindingThatFails is told to the framework, which says why the pod is not scheduled after all.
+func TestBindingThatFails(t *testing.T) {
+	pod := newPod("p")
+	refused := errors.New("refused")
+	in(t, func(b *bench) {
+		b.says(pod, "no room", to("n"))
+		b.expect("p: node n no room")
+		b.answering(func(call string) error {
+			if call == "bind p" {
+				return refused
+			}
+			return nil
+		})
+		if err := b.bind(pod); !errors.Is(err, refused) {
+			t.Errorf("Failed with %v", err)
+		}
+		b.says(pod, "refused", to(""))
+		b.expect("bind p", "p: no node refused")
+	}, pod)
+}
+
+// TestCallThatFails is made again where that may help, and the next one says what it should have said.
+func TestCallThatFails(t *testing.T) {
+	t.Parallel()
+	pod := newPod("p")
+	cases := map[string]struct {
+		err   error
+		times int
+		want  int
+	}{
+		"inside the server":        {err: apierrors.NewInternalError(errors.New("x")), times: 2, want: 3},
+		"for want of rights":       {err: apierrors.NewForbidden(corev1.Resource("pods"), "p", errors.New("x")), times: 1, want: 1},
+		"as the server is away":    {err: apierrors.NewServiceUnavailable("x"), times: 100, want: 4},
+		"because the pod has gone": {err: apierrors.NewNotFound(corev1.Resource("pods"), "p"), times: 1, want: 1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(b *bench) {
+				times := c.times
+				b.answering(func(string) error {
+					if times--; times >= 0 {
+						return c.err
+					}
+					return nil
+				})
+				b.says(pod, "no room", to("n"))
+				time.Sleep(10 * time.Second)
+				b.expect(slices.Repeat([]string{"p: node n no room"}, c.want)...)
+				_, remembered := b.writer.slots[pod.UID]
+				if gone := apierrors.IsNotFound(c.err); remembered == gone {
+					t.Errorf("Remembered: %v", remembered)
+				}
+				times = 0
+				b.says(pod, "still no room", nil)
+				if c.want > c.times {
+					b.expect("p: still no room")
+				} else if remembered {
+					b.expect("p: node n still no room")
+				}
+			}, pod)
+		})
+	}
+}
+
+// TestManyPods are written about at the same time, but not all of them.
+func TestManyPods(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 100 {
+		pods = append(pods, newPod(fmt.Sprint("p-", i)))
+	}
+	in(t, func(b *bench) {
+		var mu sync.Mutex
+		now, most := 0, 0
+		b.answering(func(string) error {
+			mu.Lock()
+			now++
+			most = max(most, now)
+			mu.Unlock()
+			time.Sleep(time.Second)
+			mu.Lock()
+			now--
+			mu.Unlock()
+			return nil
+		})
+		for _, pod := range pods {
+			b.says(pod, "no room", nil)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if most != workers || len(b.calls) != len(pods) {
+			t.Errorf("%d calls, %d at a time", len(b.calls), most)
+		}
+	}, pods...)
+}
+
+// TestWaitOnFinish ends with its context.
+func TestWaitOnFinish(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := (&Writer{}).WaitOnFinish(ctx, make(chan error)); !errors.Is(err, context.Canceled) {
+		t.Errorf("Ended with %v", err)
+	}
+}
