@@ -76,6 +76,14 @@ perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (an hour; 
 		-doc $(abspath docs)/performance.md -workloads "$(WORKLOADS)" -size $(SIZE) -count $(COUNT) -sides $(SIDES) \
 		$(if $(PROFILE),-profile)
 
+.PHONY: perf-calls
+perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls alone of a gang that preempts.
+	@mkdir -p $(BIN)/perf
+	@PATH="$(abspath $(BIN)):$$PATH" TEST_SRCDIR="$$(go env GOMODCACHE)" TEST_WORKSPACE=. ARTIFACTS=$(abspath $(BIN))/perf \
+		$(STATIC) go -C test/perf test ./throughput -run '^$$' -bench '^BenchmarkCalls$$' -benchtime 1x -count $(COUNT) \
+		> $(BIN)/perf/calls.txt 2>&1 || { tail $(BIN)/perf/calls.txt; exit 1; }
+	@grep -o 'BenchmarkCalls/.*s/gang' $(BIN)/perf/calls.txt
+
 .PHONY: bench
 bench: ## Measure decisions beside upstream's for some minutes, and write docs/benchmarks.md.
 	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/benchmarks.md

@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	k8smetrics "k8s.io/component-base/metrics"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -82,7 +83,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b.groups = builder.WithInterceptorFuncs(interceptor.Funcs{SubResourceUpdate: b.updateGroup}).Build()
 	b.pods = fake.NewClientset(pods...)
 	b.pods.PrependReactor("*", "pods", b.podCall)
-	b.statuses = podstatus.New(t.Context(), b.pods, b.pods, b.clock)
+	b.statuses = podstatus.New(t.Context(), b.pods, b.pods, flowcontrol.NewFakeAlwaysRateLimiter(), b.clock)
 	b.executor = New(t.Context(), b.pods, b.groups, b.statuses, b.events, b.clock)
 	b.executor.OnEnd(func(key types.NamespacedName) {
 		b.mu.Lock()

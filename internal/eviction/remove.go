@@ -2,9 +2,7 @@ package eviction
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,7 +63,7 @@ func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (
 		return accepted, nil
 	case r.hasGone(ctx, pod, err):
 		return absent, nil
-	case isRefused(err):
+	case podstatus.IsRefused(err):
 		return untouched, fmt.Errorf("delete: %w", err)
 	default:
 		return uncertain, fmt.Errorf("delete: %w", err)
@@ -104,15 +102,4 @@ func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name str
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 	})
 	return err == nil && !slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pod.UID == uid })
-}
-
-// isRefused tells that the API server has answered, and done nothing. What is lost on the way, or fails inside
-// the server, may have been done all the same.
-func isRefused(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	code := status.Status().Code
-	return code >= http.StatusBadRequest && code < http.StatusInternalServerError && code != http.StatusRequestTimeout
 }

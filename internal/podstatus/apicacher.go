@@ -13,34 +13,29 @@ var _ fwk.APICacher = (*Writer)(nil)
 // PatchPodStatus takes note of what the framework has to say of a pod: that it found no room, or where a pod goes that
 // waits for others. The channel says that it has been noted; nobody waits for the call.
 func (w *Writer) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
-	if w.note(pod, condition, nominating) {
-		if condition == nil && nominating.NominatedNodeName != "" {
-			w.queue.AddAfter(pod.UID, holdDelay)
-		} else {
-			w.queue.Add(pod.UID)
-		}
-	}
-	return finished(nil), nil
-}
-
-// note reports whether there is something to write.
-func (w *Writer) note(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sweep()
-	s, ok := w.slots[pod.UID]
-	if !ok {
-		s = w.add(pod)
-	}
-	s.used = w.clock.Now()
+	s := w.slotOf(pod)
 	if nominating.Mode() == fwk.ModeOverride {
-		s.wanted = nominating.NominatedNodeName
+		s.node = nominating.NominatedNodeName
 	}
 	if condition != nil {
-		s.say(condition)
+		s.condition = condition.DeepCopy()
 	}
-	status, _, _ := s.missing()
-	return len(status) > 0
+	switch {
+	case len(s.missing()) == 0:
+	case condition == nil && s.node != "":
+		s.queued = true
+		w.nominations.AddAfter(pod.UID, holdDelay)
+	case s.node != s.writtenNode:
+		s.queued = true
+		w.nominations.Add(pod.UID)
+	default:
+		s.queued = true
+		w.conditions.Add(pod.UID)
+	}
+	return finished(nil), nil
 }
 
 // BindPod binds a pod, and returns when that is done. Nothing that was said of it before comes after it.
@@ -61,7 +56,7 @@ func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	if s != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		// What it waited for is said again by whoever fails with it.
+		// Whoever fails with it says why.
 		s.condition = nil
 		if s.bound = err == nil; s.bound {
 			delete(w.slots, binding.UID)

@@ -20,17 +20,33 @@ type slot struct {
 
 	// The rest is guarded by the Writer's lock.
 
-	// wanted is the node that was said last.
-	wanted string
-	// written is what the API says, as far as this process has had a hand in it.
-	written string
-	// condition is what the API should say and does not; nil for nothing. said is what it says.
-	condition, said *corev1.PodCondition
+	// node and condition are what was said last: where the pod is expected, "" for nowhere, and why it is not scheduled,
+	// nil for nothing.
+	node      string
+	condition *corev1.PodCondition
+	// writtenNode and writtenCondition are what the API says, as far as this process has had a hand in it.
+	writtenNode      string
+	writtenCondition *corev1.PodCondition
+	// unsure is set while a call is under way, and after one that may have come through although it failed.
+	unsure bool
+	// written is when it was known last what the API says.
+	written time.Time
+	// queued is set where a worker is going to look at it.
+	queued bool
 	// bound is set once the pod is being bound: nothing is written about it any more.
 	bound bool
-	// users are the claims that have not been written; used is when the last was.
+	// users are the claims that have not been written; used is when there was something to say last.
 	users int
 	used  time.Time
+}
+
+// isIdle reports whether nobody has anything to do with the pod.
+func (s *slot) isIdle() bool { return s.users == 0 && !s.queued && !s.unsure && !s.bound }
+
+// see takes over what the API says of a pod of which this process has not written anything for long.
+func (s *slot) see(pod *corev1.Pod, now time.Time) {
+	s.writtenNode, s.writtenCondition, s.written = pod.Status.NominatedNodeName, scheduledCondition(&pod.Status), now
+	s.node, s.condition = s.writtenNode, nil
 }
 
 // lock waits for the call that is under way about the pod, and unlock lets the next one be made.
@@ -45,48 +61,38 @@ func (s *slot) lock(ctx context.Context) error {
 
 func (s *slot) unlock() { <-s.writing }
 
-// missing is the part of the status that the API does not have, and what it says.
-func (s *slot) missing() (status map[string]any, node string, condition *corev1.PodCondition) {
+// missing is the part of the status that the API does not have, or may not have.
+func (s *slot) missing() map[string]any {
 	if s.bound {
-		return nil, "", nil
+		return nil
 	}
-	status = make(map[string]any)
-	if s.wanted != s.written {
+	status := make(map[string]any)
+	if s.unsure || s.node != s.writtenNode {
 		// Null takes the field away.
 		status[nominatedNodeName] = nil
-		if s.wanted != "" {
-			status[nominatedNodeName] = s.wanted
+		if s.node != "" {
+			status[nominatedNodeName] = s.node
 		}
 	}
-	if s.condition != nil {
-		status[conditions] = []corev1.PodCondition{*s.condition}
+	if c := s.next(); c != nil {
+		status[conditions] = []corev1.PodCondition{*c}
 	}
-	return status, s.wanted, s.condition
+	return status
 }
 
-// wrote takes note of a call that has come through.
-func (s *slot) wrote(node string, condition *corev1.PodCondition) {
-	s.written = node
-	if condition == nil {
-		return
+// next is the condition that the API should have and does not; nil for none. It keeps since when a condition holds.
+func (s *slot) next() *corev1.PodCondition {
+	if s.condition == nil {
+		return nil
 	}
-	s.said = condition
-	if s.condition == condition {
-		s.condition = nil
+	next, before := s.condition.DeepCopy(), corev1.PodStatus{}
+	if s.writtenCondition != nil {
+		before.Conditions = []corev1.PodCondition{*s.writtenCondition}
 	}
-}
-
-// say takes over a condition, unless the API says so already.
-func (s *slot) say(condition *corev1.PodCondition) {
-	next, before := condition.DeepCopy(), corev1.PodStatus{}
-	if s.said != nil {
-		before.Conditions = []corev1.PodCondition{*s.said}
+	if changed := podutil.UpdatePodCondition(&before, next); !changed && !s.unsure {
+		return nil
 	}
-	s.condition = nil
-	// It knows when a condition is another one, and since when it holds.
-	if podutil.UpdatePodCondition(&before, next) {
-		s.condition = next
-	}
+	return next
 }
 
 // The fields of a pod's status that are written here.

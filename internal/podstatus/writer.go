@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -21,8 +22,8 @@ import (
 )
 
 const (
-	// workers bounds how many of the framework's calls are under way at the same time.
-	workers = 16
+	// workers bounds how many of the framework's calls are under way at the same time, for each queue.
+	workers = 8
 	// memory is how long the Writer trusts what it wrote itself over what the scheduler knows of a pod, which
 	// lags behind.
 	memory = time.Minute
@@ -40,61 +41,73 @@ type Writer struct {
 	ctx      context.Context
 	pods     kubernetes.Interface
 	bindings kubernetes.Interface
+	limiter  flowcontrol.RateLimiter
 	clock    clock.WithTicker
-	// queue has the pods that the framework has said something of.
-	queue workqueue.TypedDelayingInterface[types.UID]
+	// nominations and conditions have the pods that the framework has said something of. Where a pod goes must not wait for
+	// what is said of many others for which there is no room.
+	nominations, conditions workqueue.TypedDelayingInterface[types.UID]
 
 	mu    sync.Mutex
 	slots map[types.UID]*slot
 	swept time.Time
 }
 
-// New returns a Writer that changes pods with pods and binds them with bindings. They should not share a limit of
-// calls: statuses of many pods for which there is no room must not keep the others from being bound. No call of the
-// framework's is made after ctx is done, and none of its patches before Run.
-func New(ctx context.Context, pods, bindings kubernetes.Interface, clk clock.WithTicker) *Writer {
-	w := &Writer{
-		ctx: ctx, pods: pods, bindings: bindings, clock: clk, slots: make(map[types.UID]*slot),
-		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: clk}),
+// New returns a Writer that changes pods with pods and binds them with bindings. The limiter is for the changes: pods should
+// have no limit of its own, which a binding could come to wait for, nor share one with bindings. No call of the framework's
+// is made after ctx is done, and none of its patches before Run.
+func New(ctx context.Context, pods, bindings kubernetes.Interface, limiter flowcontrol.RateLimiter, clk clock.WithTicker) *Writer {
+	queue := func() workqueue.TypedDelayingInterface[types.UID] {
+		q := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{Clock: clk})
+		context.AfterFunc(ctx, q.ShutDown)
+		return q
 	}
-	context.AfterFunc(ctx, w.queue.ShutDown)
-	return w
+	return &Writer{
+		ctx: ctx, pods: pods, bindings: bindings, limiter: limiter, clock: clk, slots: make(map[types.UID]*slot),
+		nominations: queue(), conditions: queue(),
+	}
 }
 
 // Run writes what the framework says until the Writer's context is done. What has not been written by then is left to
 // the next leader.
 func (w *Writer) Run() {
 	var running sync.WaitGroup
-	for range workers {
-		running.Go(func() {
-			for w.next() {
-			}
-		})
+	for _, queue := range []workqueue.TypedInterface[types.UID]{w.nominations, w.conditions} {
+		for range workers {
+			running.Go(func() {
+				for w.work(queue) {
+				}
+			})
+		}
 	}
 	running.Wait()
 }
 
-// next writes about one pod; false means that there will be none any more.
-func (w *Writer) next() bool {
-	ctx := w.ctx
-	uid, shutdown := w.queue.Get()
+// work writes about one pod; false means that there will be none any more.
+func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
+	uid, shutdown := queue.Get()
 	if shutdown {
 		return false
 	}
-	defer w.queue.Done(uid)
+	defer queue.Done(uid)
 	w.mu.Lock()
 	s := w.slots[uid]
+	if s != nil {
+		s.queued = false
+		// It is not forgotten meanwhile.
+		s.users++
+	}
 	w.mu.Unlock()
-	if s == nil || ctx.Err() != nil {
+	if s == nil {
 		return true
 	}
-	err := retry.OnError(retry.DefaultBackoff, schedulerutil.Retriable, func() error { return w.write(ctx, s) })
+	defer w.release(s)
+	err := retry.OnError(retry.DefaultBackoff, schedulerutil.Retriable, func() error { return w.write(w.ctx, s) })
 	switch {
-	case err == nil || ctx.Err() != nil:
+	case err == nil || w.ctx.Err() != nil:
 	case apierrors.IsNotFound(err) || IsAnotherPod(err):
 		w.forget(uid)
 	default:
-		klog.FromContext(ctx).Error(err, "Left the status of a pod as it is in the API")
+		klog.FromContext(w.ctx).Error(err, "Left the status of a pod as it is in the API")
 	}
 	return true
 }
@@ -114,18 +127,12 @@ func (w *Writer) Nominate(nominations []scheduler.Nomination) []Claim {
 	w.sweep()
 	var claims []Claim
 	for _, n := range nominations {
-		s, ok := w.slots[n.Pod.UID]
-		if !ok {
-			if n.Pod.Status.NominatedNodeName == n.Node {
-				continue
-			}
-			s = w.add(n.Pod)
-		}
-		s.wanted, s.used = n.Node, w.clock.Now()
-		if n.ByFramework {
+		if _, ok := w.slots[n.Pod.UID]; !ok && n.Pod.Status.NominatedNodeName == n.Node {
 			continue
 		}
-		if s.written != s.wanted || s.users > 0 {
+		s := w.slotOf(n.Pod)
+		s.node = n.Node
+		if !n.ByFramework && (s.node != s.writtenNode || !s.isIdle()) {
 			s.users++
 			claims = append(claims, Claim{Pod: n.Pod, slot: s})
 		}
@@ -135,31 +142,36 @@ func (w *Writer) Nominate(nominations []scheduler.Nomination) []Claim {
 
 // Write makes the API say what was said last of a pod.
 func (w *Writer) Write(ctx context.Context, c Claim) error {
-	defer w.release(c)
+	defer w.release(c.slot)
 	return w.write(ctx, c.slot)
 }
 
 // Drop gives claims back that are not going to be written.
 func (w *Writer) Drop(claims []Claim) {
 	for _, c := range claims {
-		w.release(c)
+		w.release(c.slot)
 	}
 }
 
-func (w *Writer) release(c Claim) {
+func (w *Writer) release(s *slot) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	c.slot.users--
-	c.slot.used = w.clock.Now()
+	s.users--
+	s.used = w.clock.Now()
 }
 
-// add makes the slot of a pod. The lock is held.
-func (w *Writer) add(pod *corev1.Pod) *slot {
-	s := &slot{
-		namespace: pod.Namespace, name: pod.Name, uid: pod.UID, writing: make(chan struct{}, 1),
-		wanted: pod.Status.NominatedNodeName, written: pod.Status.NominatedNodeName, said: scheduledCondition(&pod.Status),
+// slotOf is the slot of a pod, of which there is something to say. The lock is held.
+func (w *Writer) slotOf(pod *corev1.Pod) *slot {
+	now := w.clock.Now()
+	s, ok := w.slots[pod.UID]
+	if !ok {
+		s = &slot{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, writing: make(chan struct{}, 1)}
+		w.slots[pod.UID] = s
 	}
-	w.slots[pod.UID] = s
+	if s.isIdle() && now.Sub(s.written) > memory {
+		s.see(pod, now)
+	}
+	s.used = now
 	return s
 }
 
@@ -169,33 +181,64 @@ func (w *Writer) forget(uid types.UID) {
 	delete(w.slots, uid)
 }
 
-// sweep forgets what is too old to be of use. The lock is held.
+// sweep forgets what is too old to be of use. What nobody is going to write any more counts as well, after a call that
+// failed: the next word is compared with what the API is seen to say. The lock is held.
 func (w *Writer) sweep() {
 	now := w.clock.Now()
 	if now.Sub(w.swept) < sweepInterval {
 		return
 	}
 	w.swept = now
-	maps.DeleteFunc(w.slots, func(_ types.UID, s *slot) bool { return s.users == 0 && now.Sub(s.used) > memory })
+	maps.DeleteFunc(w.slots, func(_ types.UID, s *slot) bool {
+		return s.users == 0 && !s.queued && !s.bound && now.Sub(s.used) > memory
+	})
 }
 
-// write makes the API say what was said last of a pod, if it does not.
+// write makes the API say what was said last of a pod, and what is said while it does so. The caller is one of the slot's
+// users.
 func (w *Writer) write(ctx context.Context, s *slot) error {
+	for {
+		w.mu.Lock()
+		done := len(s.missing()) == 0
+		w.mu.Unlock()
+		if done {
+			return nil
+		}
+		// Before it is the pod's turn, or its binding would have to wait as well.
+		if err := w.limiter.Wait(ctx); err != nil {
+			return err
+		}
+		if err := w.call(ctx, s); err != nil {
+			return err
+		}
+	}
+}
+
+// call makes one call, if there still is something to say.
+func (w *Writer) call(ctx context.Context, s *slot) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.unlock()
 	w.mu.Lock()
-	status, node, condition := s.missing()
+	status, node, condition := s.missing(), s.node, s.next()
+	sure := !s.unsure
+	s.unsure = s.unsure || len(status) > 0
 	w.mu.Unlock()
 	if len(status) == 0 {
 		return nil
 	}
-	if err := Patch(ctx, w.pods, s.namespace, s.name, s.uid, status); err != nil {
-		return fmt.Errorf("%s: %w", s.describe(status), err)
-	}
+	err := Patch(ctx, w.pods, s.namespace, s.name, s.uid, status)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s.wrote(node, condition)
+	if err != nil {
+		// What the API server has refused is as it was.
+		s.unsure = !sure || !IsRefused(err)
+		return fmt.Errorf("%s: %w", s.describe(status), err)
+	}
+	s.unsure, s.writtenNode, s.written = false, node, w.clock.Now()
+	if condition != nil {
+		s.writtenCondition = condition
+	}
 	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
 
@@ -31,6 +32,8 @@ type bench struct {
 	t      *testing.T
 	writer *Writer
 	pods   *fake.Clientset
+	// limiter is what changes wait for.
+	limiter flowcontrol.RateLimiter
 
 	mu sync.Mutex
 	// calls are those that the API server has answered, such as "p: node n", "p: no room", "bind p".
@@ -51,7 +54,8 @@ func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
 		b := &bench{t: t, pods: fake.NewClientset(objects...), answer: func(string) error { return nil }}
 		ctx, cancel := context.WithCancel(t.Context())
 		client := slow{b.pods, b}
-		b.writer = New(ctx, client, client, clock.RealClock{})
+		b.limiter = flowcontrol.NewFakeAlwaysRateLimiter()
+		b.writer = New(ctx, client, client, limited{b}, clock.RealClock{})
 		var running sync.WaitGroup
 		running.Go(b.writer.Run)
 		defer running.Wait()
@@ -59,6 +63,15 @@ func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
 		do(b)
 	})
 }
+
+// limited has the Writer wait for whatever the bench does.
+type limited struct{ b *bench }
+
+func (l limited) TryAccept() bool                { return l.b.limiter.TryAccept() }
+func (l limited) Accept()                        { l.b.limiter.Accept() }
+func (l limited) Stop()                          {}
+func (l limited) QPS() float32                   { return l.b.limiter.QPS() }
+func (l limited) Wait(ctx context.Context) error { return l.b.limiter.Wait(ctx) }
 
 // call answers a call, which do carries out, as the test wants.
 func (b *bench) call(name string, do func() error) error {
@@ -465,6 +478,129 @@ func TestManyPods(t *testing.T) {
 			t.Errorf("%d calls, %d at a time", len(b.calls), most)
 		}
 	}, pods...)
+}
+
+// TestManyWaitForLong: what could not be written within the time that is remembered is written all the same.
+func TestManyWaitForLong(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 200 {
+		pods = append(pods, newPod(fmt.Sprint("p-", i)))
+	}
+	in(t, func(b *bench) {
+		b.limiter = flowcontrol.NewTokenBucketRateLimiter(1, 1)
+		for _, pod := range pods {
+			b.says(pod, "no room", nil)
+		}
+		for range 10 {
+			time.Sleep(memory)
+			b.says(newPod("other"), "", nil)
+		}
+		synctest.Wait()
+		if len(b.calls) != len(pods) {
+			t.Errorf("%d calls", len(b.calls))
+		}
+	}, pods...)
+}
+
+// TestNominationsOvertake what is said of pods for which there is no room.
+func TestNominationsOvertake(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 200 {
+		pods = append(pods, newPod(fmt.Sprint("p-", i)))
+	}
+	in(t, func(b *bench) {
+		b.limiter = flowcontrol.NewTokenBucketRateLimiter(1, 1)
+		for _, pod := range pods[1:] {
+			b.says(pod, "no room", nil)
+		}
+		synctest.Wait()
+		b.says(pods[0], "no room", to("n"))
+		time.Sleep(2 * workers * time.Second)
+		synctest.Wait()
+		if !slices.Contains(b.calls, "p-0: node n no room") {
+			t.Errorf("It is not among %q", b.calls)
+		}
+	}, pods...)
+}
+
+// TestBindingWaitsForNoLimit that its pod's status waits for.
+func TestBindingWaitsForNoLimit(t *testing.T) {
+	pods := []*corev1.Pod{newPod("first"), newPod("p")}
+	in(t, func(b *bench) {
+		b.limiter = flowcontrol.NewTokenBucketRateLimiter(0.01, 1)
+		b.says(pods[0], "no room", nil)
+		synctest.Wait()
+		b.says(pods[1], "no room", nil)
+		synctest.Wait()
+		start := time.Now()
+		if err := b.bind(pods[1]); err != nil || time.Since(start) != 0 {
+			t.Errorf("Bound after %v: %v", time.Since(start), err)
+		}
+		time.Sleep(10 * memory)
+		b.expect("first: no room", "bind p")
+	}, pods...)
+}
+
+// TestBackToWhatWas: the last word is what the API said before the call that is under way when it comes.
+func TestBackToWhatWas(t *testing.T) {
+	t.Parallel()
+	pod := nominated("p", "n")
+	pod.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room",
+	}}
+	cases := map[string]struct {
+		then func(b *bench)
+		want string
+	}{
+		"by the framework": {func(b *bench) { b.says(pod, "no room", to("n")) }, "p: node n no room"},
+		"by the evictor":   {func(b *bench) { b.nominate(scheduler.Nomination{Pod: pod, Node: "n"}) }, "p: node n"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(b *bench) {
+				b.answering(func(string) error {
+					time.Sleep(5 * time.Second)
+					return nil
+				})
+				b.says(pod, "other reasons", to("m"))
+				synctest.Wait()
+				c.then(b)
+				time.Sleep(memory / 2)
+				b.expect("p: node m other reasons", c.want)
+			}, pod)
+		})
+	}
+}
+
+// TestAnswerThatIsLost: a call that failed may have come through, so the next word is written whatever it is.
+func TestAnswerThatIsLost(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		lost := errors.New("connection reset by peer")
+		b.answering(func(string) error { return lost })
+		b.says(pod, "no room", to("n"))
+		b.expect("p: node n no room")
+		b.answering(func(string) error { return nil })
+		b.nominate(scheduler.Nomination{Pod: pod})
+		b.expect("p: no node no room")
+		b.says(pod, "no room", to(""))
+		b.expect()
+	}, pod)
+}
+
+// TestSomebodyElseWrites: after a while, what the API is seen to say counts.
+func TestSomebodyElseWrites(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.says(pod, "no room", to("n"))
+		b.expect("p: node n no room")
+		for range 5 {
+			time.Sleep(memory / 4)
+			b.says(pod, "no room", to("n"))
+		}
+		// The pod that is passed has neither.
+		b.expect("p: node n no room")
+	}, pod)
 }
 
 // TestWaitOnFinish ends with its context.

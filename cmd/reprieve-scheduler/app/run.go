@@ -17,6 +17,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
@@ -169,7 +170,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		name := cc.ComponentConfig.Profiles[i].SchedulerName
 		p.recorders[name] = cc.EventBroadcaster.NewRecorder(name)
 	}
-	if p.statuses, err = newStatuses(ctx, rest, cc.Client); err != nil {
+	if p.statuses, err = newStatuses(ctx, cc); err != nil {
 		return nil, err
 	}
 	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{})
@@ -193,12 +194,19 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 
 // newStatuses makes the writer of pods' statuses. It has a rate of its own, as high as that of the client with which pods
 // are bound.
-func newStatuses(ctx context.Context, rest *restclient.Config, bindings kubernetes.Interface) (*podstatus.Writer, error) {
-	pods, err := kubernetes.NewForConfig(rest)
+func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*podstatus.Writer, error) {
+	limiter := flowcontrol.NewFakeAlwaysRateLimiter()
+	rest := restclient.CopyConfig(cc.KubeConfig)
+	if rest.QPS > 0 {
+		limiter = flowcontrol.NewTokenBucketRateLimiter(rest.QPS, rest.Burst)
+	}
+	// The writer waits by itself.
+	rest.QPS = -1
+	pods, err := kubernetes.NewForConfig(restclient.AddUserAgent(rest, component))
 	if err != nil {
 		return nil, fmt.Errorf("make the client of pods' statuses: %w", err)
 	}
-	return podstatus.New(ctx, pods, bindings, clock.RealClock{}), nil
+	return podstatus.New(ctx, pods, cc.Client, limiter, clock.RealClock{}), nil
 }
 
 // queueQPS is how many calls a second may be made about the status of Queues, and queueBurst how many at once. They are

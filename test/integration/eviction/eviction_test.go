@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -104,7 +105,7 @@ func TestEviction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	statuses := podstatus.New(t.Context(), kube, kube, clock.RealClock{})
+	statuses := podstatus.New(t.Context(), kube, kube, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
 	executor := eviction.New(t.Context(), kube, groups, statuses, events.NewFakeRecorder(100), clock.RealClock{})
 	pods := kube.CoreV1().Pods("default")
 	kill := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}

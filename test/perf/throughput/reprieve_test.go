@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -93,7 +94,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	changed, evicted := &controller.Trigger{}, &controller.Trigger{}
 	registry := gang.NewRegistry(changed.Request)
 	recorder := handle.EventRecorder()
-	statuses := podstatus.New(ctx, handle.ClientSet(), handle.ClientSet(), clock.RealClock{})
+	// scheduler_perf's client has no limit to speak of.
+	statuses := podstatus.New(ctx, handle.ClientSet(), handle.ClientSet(), flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
 	executor := eviction.New(ctx, handle.ClientSet(), direct, statuses, recorder, clock.RealClock{})
 	executor.Measure(a.metrics)
 	executor.OnEnd(evicted.Request)
