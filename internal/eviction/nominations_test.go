@@ -22,33 +22,16 @@ func (b *bench) nominate(nominations ...scheduler.Nomination) {
 	b.executor.Wait()
 }
 
+// TestNominate writes what is new. What that is, the tests of podstatus show.
 func TestNominate(t *testing.T) {
 	t.Parallel()
-	cases := map[string]struct {
-		pod       *corev1.Pod
-		node      string
-		framework bool
-		wantCalls int
-		want      string
-	}{
-		"a node":                              {pod: pod("p"), node: "n", wantCalls: 1, want: "n"},
-		"another node":                        {pod: nominated("p", "old"), node: "n", wantCalls: 1, want: "n"},
-		"none any more":                       {pod: nominated("p", "old"), wantCalls: 1},
-		"what the API says already":           {pod: nominated("p", "n"), node: "n", want: "n"},
-		"what the framework writes by itself": {pod: pod("p"), node: "n", framework: true},
+	b := newBench(t, pod("p"), nominated("q", "n"))
+	b.nominate(scheduler.Nomination{Pod: pod("p"), Node: "n"}, scheduler.Nomination{Pod: nominated("q", "n"), Node: "n"})
+	if got := b.pod("p").Status.NominatedNodeName; got != "n" {
+		t.Errorf("The API says %q", got)
 	}
-	for name, c := range cases {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, c.pod.DeepCopy())
-			b.nominate(scheduler.Nomination{Pod: c.pod, Node: c.node, ByFramework: c.framework})
-			if got := b.pod("p").Status.NominatedNodeName; got != c.want {
-				t.Errorf("The API says %q, want %q", got, c.want)
-			}
-			if got := b.made("nominate"); len(got) != c.wantCalls {
-				t.Errorf("Calls are %q", got)
-			}
-		})
+	if got := b.made("nominate"); len(got) != 1 {
+		t.Errorf("Calls are %q", got)
 	}
 }
 

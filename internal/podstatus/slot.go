@@ -35,7 +35,7 @@ type slot struct {
 	queued bool
 	// bound is set once the pod is being bound: nothing is written about it any more.
 	bound bool
-	// users are the claims that have not been written; used is when there was something to say last.
+	// users are the claims that have not been written, and the workers at it; used is when there was something to say last.
 	users int
 	used  time.Time
 }

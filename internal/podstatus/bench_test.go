@@ -1,0 +1,216 @@
+package podstatus
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// bench is a Writer on a client whose calls take as long, and fail, as a test wants. That a real API server merges the
+// conditions and looks at the UID is shown in test/integration.
+type bench struct {
+	t      *testing.T
+	writer *Writer
+	pods   *fake.Clientset
+	// limiter is what changes wait for.
+	limiter flowcontrol.RateLimiter
+
+	mu sync.Mutex
+	// calls are those that the API server has answered, such as "p: node n", "p: no room", "bind p".
+	calls []string
+	// answer is asked before every call is carried out.
+	answer func(call string) error
+}
+
+// in runs a test with time of its own.
+func in(t *testing.T, do func(b *bench), pods ...*corev1.Pod) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var objects []runtime.Object
+		for _, pod := range pods {
+			objects = append(objects, pod.DeepCopy())
+		}
+		b := &bench{t: t, pods: fake.NewClientset(objects...), answer: func(string) error { return nil }}
+		ctx, cancel := context.WithCancel(t.Context())
+		client := slow{b.pods, b}
+		b.limiter = flowcontrol.NewFakeAlwaysRateLimiter()
+		b.writer = New(ctx, client, client, limited{b}, clock.RealClock{})
+		var running sync.WaitGroup
+		running.Go(b.writer.Run)
+		defer running.Wait()
+		defer cancel()
+		do(b)
+	})
+}
+
+// limited has the Writer wait for whatever the bench does.
+type limited struct{ b *bench }
+
+func (l limited) TryAccept() bool                { return l.b.limiter.TryAccept() }
+func (l limited) Accept()                        { l.b.limiter.Accept() }
+func (l limited) Stop()                          {}
+func (l limited) QPS() float32                   { return l.b.limiter.QPS() }
+func (l limited) Wait(ctx context.Context) error { return l.b.limiter.Wait(ctx) }
+
+// call answers a call, which do carries out, as the test wants.
+func (b *bench) call(name string, do func() error) error {
+	b.mu.Lock()
+	answer := b.answer
+	b.mu.Unlock()
+	err := answer(name)
+	b.mu.Lock()
+	b.calls = append(b.calls, name)
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return do()
+}
+
+// slow is a client whose calls go by way of the bench: the fake one makes one after the other.
+type slow struct {
+	kubernetes.Interface
+	b *bench
+}
+
+type slowCore struct {
+	typedcorev1.CoreV1Interface
+	b *bench
+}
+
+type slowPods struct {
+	typedcorev1.PodInterface
+	b *bench
+}
+
+func (s slow) CoreV1() typedcorev1.CoreV1Interface { return slowCore{s.Interface.CoreV1(), s.b} }
+
+func (s slowCore) Pods(namespace string) typedcorev1.PodInterface {
+	return slowPods{s.CoreV1Interface.Pods(namespace), s.b}
+}
+
+func (s slowPods) Patch(ctx context.Context, name string, pt types.PatchType, data []byte, opts metav1.PatchOptions, subs ...string) (pod *corev1.Pod, err error) {
+	err = s.b.call(describe(s.b.t, name, data), func() error {
+		pod, err = s.PodInterface.Patch(ctx, name, pt, data, opts, subs...)
+		return err
+	})
+	return pod, err
+}
+
+func (s slowPods) Bind(_ context.Context, binding *corev1.Binding, _ metav1.CreateOptions) error {
+	return s.b.call("bind "+binding.Name, func() error { return nil })
+}
+
+func describe(t *testing.T, pod string, raw []byte) string {
+	var patch struct {
+		Status map[string]json.RawMessage `json:"status"`
+	}
+	if err := json.Unmarshal(raw, &patch); err != nil {
+		t.Errorf("A patch is %s: %v", raw, err)
+	}
+	out := pod + ":"
+	if raw, ok := patch.Status[nominatedNodeName]; ok {
+		var node *string
+		if err := json.Unmarshal(raw, &node); err != nil {
+			t.Error(err)
+		}
+		if node == nil {
+			out += " no node"
+		} else {
+			out += " node " + *node
+		}
+	}
+	if raw, ok := patch.Status[conditions]; ok {
+		var list []corev1.PodCondition
+		if err := json.Unmarshal(raw, &list); err != nil || len(list) != 1 {
+			t.Errorf("The conditions are %s: %v", raw, err)
+			return out
+		}
+		out += " " + list[0].Message
+	}
+	return out
+}
+
+func (b *bench) answering(answer func(call string) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answer = answer
+}
+
+// expect waits until nothing happens any more, and looks at the calls since it did last.
+func (b *bench) expect(want ...string) {
+	b.t.Helper()
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !slices.Equal(b.calls, want) {
+		b.t.Errorf("Calls are %q, want %q", b.calls, want)
+	}
+	b.calls = nil
+}
+
+// says has the framework say why a pod is not scheduled and, where it nominates, where it goes.
+func (b *bench) says(pod *corev1.Pod, message string, nominating *fwk.NominatingInfo) {
+	b.t.Helper()
+	var condition *corev1.PodCondition
+	if message != "" {
+		condition = &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}
+	}
+	done, err := b.writer.PatchPodStatus(pod, condition, nominating)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.writer.WaitOnFinish(b.t.Context(), done); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// bind binds a pod as the framework's binder does.
+func (b *bench) bind(pod *corev1.Pod) error {
+	done, err := b.writer.BindPod(&corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}})
+	if err != nil {
+		return err
+	}
+	return b.writer.WaitOnFinish(b.t.Context(), done)
+}
+
+// nominate has the evictor nominate a pod.
+func (b *bench) nominate(nominations ...scheduler.Nomination) {
+	b.t.Helper()
+	for _, claim := range b.writer.Nominate(nominations) {
+		if err := b.writer.Write(b.t.Context(), claim); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
+func to(node string) *fwk.NominatingInfo {
+	return &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node}
+}
+
+func newPod(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)}}
+}
+
+func nominated(name, node string) *corev1.Pod {
+	p := newPod(name)
+	p.Status.NominatedNodeName = node
+	return p
+}
