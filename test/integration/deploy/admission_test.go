@@ -154,6 +154,9 @@ func testStatusPolicy(t *testing.T, c *cluster) {
 }
 
 func testPriorityPolicies(t *testing.T, c *cluster) {
+	// Other tests try the same names at the same time, and these are created indeed.
+	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "priorities"}}
+	c.create(t, own)
 	// A class that does not exist keeps the scheduler, which is at work, from filling anything in.
 	open := gangOfTwo("missing")
 	done := with(open, 7, corev1.PreemptNever)
@@ -189,12 +192,14 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 		"one template has it, and all are left": {before: workloadOf(done, open), after: labelled(workloadOf(done, open))},
 	} {
 		t.Run(name, func(t *testing.T) {
+			tc.after.SetNamespace(own.Name)
 			if tc.before == nil {
 				if got := said(c.Create(t.Context(), tc.after, client.DryRunAll)); got != tc.want {
 					t.Errorf("got %q, want %q", got, tc.want)
 				}
 				return
 			}
+			tc.before.SetNamespace(own.Name)
 			// Only Reprieve may make it, and its ServiceAccount may not create anything: an administrator does, in its name.
 			inName := c.as(t, account, "system:masters")
 			if err := inName.Create(t.Context(), tc.before); err != nil {

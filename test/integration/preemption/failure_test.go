@@ -10,8 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
 )
 
@@ -165,31 +163,17 @@ func (e *env) succeeded() []string {
 // watchNominations follows where the API says that a pod is expected, each change once.
 func (e *env) watchNominations(pod string) func() []string {
 	e.Helper()
-	w, err := e.Kube.CoreV1().Pods(e.Namespace).Watch(e.Context(), metav1.ListOptions{
-		FieldSelector: fields.OneTermEqualSelector("metadata.name", pod).String(),
-	})
-	if err != nil {
-		e.Fatal(err)
-	}
 	var mu sync.Mutex
 	var seen []string
-	var watcher sync.WaitGroup
-	watcher.Go(func() {
-		for event := range w.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			if !ok || event.Type == watch.Deleted {
-				continue
-			}
-			mu.Lock()
-			if n := len(seen); n == 0 || seen[n-1] != pod.Status.NominatedNodeName {
-				seen = append(seen, pod.Status.NominatedNodeName)
-			}
-			mu.Unlock()
+	e.FollowPods(pod, func(change watch.EventType, pod *corev1.Pod) {
+		if change == watch.Deleted {
+			return
 		}
-	})
-	e.Cleanup(func() {
-		w.Stop()
-		watcher.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if n := len(seen); n == 0 || seen[n-1] != pod.Status.NominatedNodeName {
+			seen = append(seen, pod.Status.NominatedNodeName)
+		}
 	})
 	return func() []string {
 		mu.Lock()

@@ -178,27 +178,17 @@ func (b *bindings) see(pod string) {
 // watchBindings follows the pods onto their nodes, and binds those that are the test's.
 func (e *env) watchBindings() *bindings {
 	e.Helper()
-	w, err := e.Kube.CoreV1().Pods(e.Namespace).Watch(e.Context(), metav1.ListOptions{})
-	if err != nil {
-		e.Fatal(err)
-	}
 	out := &bindings{times: map[string]time.Time{}}
-	var working sync.WaitGroup
-	working.Go(func() {
-		for event := range w.ResultChan() {
-			pod, ok := event.Object.(*corev1.Pod)
-			switch {
-			case !ok:
-			case pod.Spec.NodeName != "":
-				out.see(pod.Name)
-			case event.Type == watch.Added && pod.Spec.SchedulerName == byTest:
-				working.Go(func() { e.bind(pod) })
-			}
+	var binding sync.WaitGroup
+	// Runs after it is followed no more.
+	e.Cleanup(binding.Wait)
+	e.FollowPods("", func(change watch.EventType, pod *corev1.Pod) {
+		switch {
+		case pod.Spec.NodeName != "":
+			out.see(pod.Name)
+		case change == watch.Added && pod.Spec.SchedulerName == byTest:
+			binding.Go(func() { e.bind(pod) })
 		}
-	})
-	e.Cleanup(func() {
-		w.Stop()
-		working.Wait()
 	})
 	return out
 }

@@ -1,17 +1,13 @@
 package queues
 
 import (
-	"context"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 )
 
 // books follow all pods as the API server has them, one change after the other, so that no state in between is missed.
@@ -29,48 +25,15 @@ type books struct {
 func (c *cluster) follow(seen func(*books)) *books {
 	c.Helper()
 	b := &books{pods: make(map[types.UID]*corev1.Pod), seen: seen}
-	all := c.Kube.CoreV1().Pods("default")
-	now, err := all.List(c.Context(), metav1.ListOptions{})
-	if err != nil {
-		c.Fatal(err)
-	}
-	for i := range now.Items {
-		b.take(watch.Event{Type: watch.Added, Object: &now.Items[i]})
-	}
-	// The API server cuts off who is too slow for it; then the watch goes on where it was.
-	w, err := watchtools.NewRetryWatcherWithContext(c.Context(), now.ResourceVersion, &cache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return all.Watch(ctx, options)
-		},
-	})
-	if err != nil {
-		c.Fatal(err)
-	}
-	var following sync.WaitGroup
-	following.Go(func() {
-		for event := range w.ResultChan() {
-			if event.Type == watch.Error {
-				c.Errorf("watch pods: %v", event.Object)
-			}
-			b.take(event)
-		}
-	})
-	c.Cleanup(func() {
-		w.Stop()
-		following.Wait()
-	})
+	c.FollowPods("", b.take)
 	return b
 }
 
-func (b *books) take(event watch.Event) {
-	pod, ok := event.Object.(*corev1.Pod)
-	if !ok {
-		return
-	}
+func (b *books) take(change watch.EventType, pod *corev1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.pods[pod.UID]
-	if event.Type == watch.Deleted || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	if change == watch.Deleted || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		delete(b.pods, pod.UID)
 	} else {
 		b.pods[pod.UID] = pod
