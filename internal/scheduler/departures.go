@@ -40,6 +40,13 @@ func (d *departures) expect(o owner, pods []types.UID) {
 	}
 }
 
+// waits reports whether there is somebody left who has to go first.
+func (d *departures) waits(o owner) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting[o] != nil
+}
+
 // forget drops whoever waits no more.
 func (d *departures) forget(o owner) {
 	d.mu.Lock()

@@ -54,7 +54,9 @@ func (m *misfits) add(a ask) {
 // foresee decides for a pod before the filters are asked, where no node has room for it as things are. It returns nil
 // where there may be room.
 func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	if len(p.misfits.asks) == 0 || p.hub.seats.has(pod.UID) || pod.Status.NominatedNodeName != "" || !p.filtersResources() {
+	// One that has been promised room is as good as placed once those have gone who are in the way.
+	promised := p.hub.seats.has(pod.UID) || pod.Status.NominatedNodeName != ""
+	if len(p.misfits.asks) == 0 || promised && !p.hub.awaited.waits(p.hub.ownerOf(pod)) || !p.filtersResources() {
 		return nil
 	}
 	a, err := askFor(pod)
@@ -72,8 +74,10 @@ func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.
 	}
 	short, nowhere := v.snapshot.ShortOf(p.input(&pre, v, classes))
 	if !nowhere || v.spareAsked() {
-		// What no node has may come from elsewhere, as a device class: the filters know.
-		p.misfits.asks.Delete(a)
+		if !promised {
+			// What no node has may come from elsewhere, as a device class: the filters know.
+			p.misfits.asks.Delete(a)
+		}
 		return nil
 	}
 	made, err := p.decideIn(ctx, pre, v, classes, start)

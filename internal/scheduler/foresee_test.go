@@ -87,6 +87,35 @@ func TestForesee(t *testing.T) {
 	r.waitBound("lucky")
 }
 
+// TestForeseeAgain: one that has been promised room is tried again while its victim is still there, and the filters are
+// not asked in vain; once the victim has gone, they are.
+func TestForeseeAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "2")...)
+	for _, n := range []string{"0", "1", "2"} {
+		r.create(on(pod("v-"+n, "", "2", 0), "node-"+n))
+	}
+	r.create(pod("first", "", "2", 10))
+	r.cycle()
+	if got := r.refusedBy("first"); !slices.Equal(got, []string{"NodeResourcesFit"}) {
+		t.Fatalf("It is refused by %v", got)
+	}
+	victims := r.taken(0)
+	r.evictor.done[0](nil)
+	r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "first") })
+	r.cycle()
+	if got := r.refusedBy("first"); !slices.Equal(got, []string{Name}) {
+		t.Errorf("The second time it is refused by %v", got)
+	}
+	if len(r.evictor.orders) > 1 {
+		t.Errorf("%v is taken as well", r.taken(1))
+	}
+	r.remove(on(pod(victims[0], "", "2", 0), "node-0"))
+	r.eventually("it is tried at last", func() bool { return slices.Contains(r.active(), "first") })
+	r.cycle()
+	r.waitBound("first")
+}
+
 func TestMisfits(t *testing.T) {
 	var m misfits
 	of := func(p *corev1.Pod) ask {
