@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -316,5 +317,61 @@ func TestGangThatCannotBeDecidedOn(t *testing.T) {
 	r.cycle()
 	if v := r.hub.registry.Verdict(key("g")); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "asks for -") {
 		t.Errorf("The verdict is %+v", v)
+	}
+}
+
+// TestNobodyIsPlacedBesideThoseWhoGo: a member that has come back while the others of its gang are on their way out is
+// not placed as if they stayed; it would be alone soon, and in the way of whoever they go for.
+func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
+	t.Parallel()
+	begin := map[string]func(r *rig, g *gang.Group, going []*corev1.Pod) (end func()){
+		"listed by the PodGroup": func(r *rig, g *gang.Group, going []*corev1.Pod) func() {
+			listed := *g
+			for _, pod := range going {
+				listed.Disrupted = append(listed.Disrupted, v1alpha1.DisruptedPod{Name: pod.Name, UID: pod.UID})
+			}
+			r.groups.set(&listed)
+			r.hub.GroupChanged(g.Key)
+			return func() {
+				r.groups.set(g)
+				r.hub.GroupChanged(g.Key)
+			}
+		},
+		"victims of an eviction": func(r *rig, _ *gang.Group, going []*corev1.Pod) func() {
+			victims := make(map[types.UID]*corev1.Pod)
+			for _, pod := range going {
+				victims[pod.UID] = pod
+			}
+			r.hub.leaving.take(victims, r.hub.clock.Now())
+			return func() {
+				for _, pod := range going {
+					r.hub.leaving.spare(pod.UID)
+					r.hub.stays(pod)
+				}
+			}
+		},
+	}
+	for name, begin := range begin {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(3, "1")...)
+			g := r.gangOf("g", 3, 10)
+			all := members("g", 3, "1", 10)
+			r.create(on(all[0], "node-0"), on(all[1], "node-1"))
+			end := begin(r, g, all[:2])
+			r.create(all[2])
+			if got := r.active(); len(got) > 0 {
+				r.cycles()
+				t.Errorf("%v is tried, and placed on %q", got, r.nodeOf("g-2"))
+			}
+			if v := r.hub.registry.Verdict(g.Key); v.Reason != v1alpha1.ReasonNotEnoughMembers {
+				t.Errorf("The gang is told %+v", v)
+			}
+			// They stay after all.
+			end()
+			r.eventually("it is tried", func() bool { return slices.Contains(r.active(), "g-2") })
+			r.cycle()
+			r.waitBound("g-2")
+		})
 	}
 }

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // leavingPods are the pods that are going to leave although nothing about the pods themselves says so yet: the
@@ -51,8 +53,30 @@ const lag = time.Minute
 func (l *leavingPods) has(pod *corev1.Pod) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
+	return l.knows(pod)
+}
+
+// knows is has for those who hold the lock.
+func (l *leavingPods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
+}
+
+// part moves the pods that are going to leave from one list to the other.
+func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.Pod) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if len(l.victims)+len(l.listed) == 0 {
+		return pods, leaving
+	}
+	stay = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		if !l.knows(pod) {
+			return false
+		}
+		leaving = append(leaving, pod)
+		return true
+	})
+	return stay, leaving
 }
 
 // take records the victims of an eviction.
@@ -147,6 +171,14 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 	return len(l.byGroup[key]) > 0
 }
 
+// members lists those of a group as planning counts them: whoever is going to leave is terminating, and no member that
+// others can be placed beside.
+func (h *Hub) members(key types.NamespacedName) gang.Members {
+	m := h.lister.Members(key)
+	m.Assigned, m.Terminating = h.leaving.part(m.Assigned, m.Terminating)
+	return m
+}
+
 // isLeaving tells which pods count as gone, because they are on their way out.
 func (h *Hub) isLeaving(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil || h.leaving.has(pod)
@@ -174,5 +206,9 @@ func (h *Hub) stays(pod *corev1.Pod) {
 	h.mirror.unsettle(pod.Spec.NodeName)
 	for _, o := range h.awaited.stays(pod.UID) {
 		h.wake(o)
+	}
+	if g := h.gangOf(now); g != nil {
+		// Those can be placed beside it who could not be beside one that goes.
+		h.wakeGang(g.Key)
 	}
 }

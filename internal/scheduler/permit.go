@@ -54,7 +54,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	case !g.IsGang():
 		return nil, 0
 	}
-	members := p.hub.lister.Members(key)
+	members := p.hub.members(key)
 	if through := p.hub.through(key, &members); through < g.MinCount {
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
 	}

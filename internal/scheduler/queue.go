@@ -69,7 +69,7 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	if !ok {
 		g = nil
 	}
-	members := h.lister.Members(key)
+	members := h.members(key)
 	verdict := gang.Gate(key, g, &members)
 	if verdict == (gang.Verdict{}) && h.board.Used() && g != nil {
 		check := func() gang.Verdict { return h.board.Check(h.queueOfGroup(g)) }

@@ -93,7 +93,7 @@ func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
 	if !ok || !g.IsGang() {
 		return
 	}
-	members := h.lister.Members(key)
+	members := h.members(key)
 	if h.through(key, &members) >= g.MinCount {
 		return
 	}

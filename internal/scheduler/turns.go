@@ -432,7 +432,7 @@ func (h *Hub) isPartlyThrough(key types.NamespacedName) bool {
 	if !ok {
 		return false
 	}
-	members := h.lister.Members(key)
+	members := h.members(key)
 	through := h.through(key, &members)
 	return through > 0 && through < g.MinCount
 }
@@ -455,7 +455,7 @@ func (h *Hub) describe(o owner, pod *corev1.Pod, name string) *waiter {
 	}
 	if g := h.gangOf(pod); o.gang && g != nil {
 		// Members that stand for each other are alike enough for an order.
-		one, members := queue.RequestOf(pod), h.lister.Members(g.Key)
+		one, members := queue.RequestOf(pod), h.members(g.Key)
 		for range g.MinCount - h.through(g.Key, &members) - 1 {
 			w.request.Add(one)
 		}
