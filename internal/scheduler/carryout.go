@@ -50,7 +50,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		}
 	} else {
 		p.hub.evictor.Nominate(ctx, nominations)
-		p.await(pre.owner, made.leaving(nodes))
+		p.await(pre.owner, made.leaving(nodes), nil)
 	}
 	node := nodes[pod.UID]
 	if node != "" && p.hub.overstates(pod) {
@@ -148,13 +148,14 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// await has a preemptor woken when the last of the pods has gone that its placement counts as gone.
-func (p *Plugin) await(o owner, pods []*corev1.Pod) {
+// await has a preemptor woken when the last of the pods has gone that its placement counts as gone, and before that when
+// the last has of those that are in its way.
+func (p *Plugin) await(o owner, pods []*corev1.Pod, inTheWay sets.Set[types.UID]) {
 	uids := make([]types.UID, len(pods))
 	for i, pod := range pods {
 		uids[i] = pod.UID
 	}
-	p.hub.awaited.expect(o, uids)
+	p.hub.awaited.expect(o, uids, inTheWay)
 	// What has become of them since the snapshot was taken will not be heard of again.
 	for _, pod := range pods {
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -184,7 +185,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 	for _, victim := range order.Victims {
 		p.hub.mirror.unsettle(victim.Spec.NodeName)
 	}
-	p.await(pre.owner, made.leaving(nodes))
+	p.await(pre.owner, made.leaving(nodes), made.inTheWay(nodes))
 	klog.FromContext(ctx).Info("Preempting", "preemptor", pre.owner, "victims", len(order.Victims), "decision", made.decision.Message)
 	if !*p.args.Asynchronous {
 		return p.evictNow(ctx, &pre, order)
@@ -299,4 +300,17 @@ func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 		pods = append(pods, pod)
 	}
 	return append(pods, made.view.leavingOn(sets.New(slices.Collect(maps.Values(nodes))...))...)
+}
+
+// inTheWay are the victims without whom there is no room on the nodes of a placement. Of a unit that goes whole, members
+// elsewhere go as well.
+func (made *cycleDecision) inTheWay(nodes map[types.UID]string) sets.Set[types.UID] {
+	on := sets.New(slices.Collect(maps.Values(nodes))...)
+	out := sets.New[types.UID]()
+	for uid, pod := range made.victimPods() {
+		if on.Has(pod.Spec.NodeName) {
+			out.Insert(uid)
+		}
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 )
 
 // refusedBy are the plugins that turned a pod away.
@@ -114,6 +115,36 @@ func TestForeseeAgain(t *testing.T) {
 	r.eventually("it is tried at last", func() bool { return slices.Contains(r.active(), "first") })
 	r.cycle()
 	r.waitBound("first")
+}
+
+// TestForeseeNotTooMuch: one that waits for its victim is placed as soon as that has gone, although another pod goes on
+// to leave the same node, which is not in the way.
+func TestForeseeNotTooMuch(t *testing.T) {
+	t.Parallel()
+	for name, group := range map[string]string{"a pod": "", "a gang": "p"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "4")...)
+			slow, victim := on(pod("slow", "", "1", 0), "node-0"), on(pod("victim", "", "3", 0), "node-0")
+			slow.DeletionTimestamp, slow.Finalizers = ptr.To(metav1.Now()), []string{"example.com/slow"}
+			r.create(slow, victim)
+			if group != "" {
+				r.gangOf(group, 1, 10)
+			}
+			r.create(pod("p", group, "3", 10))
+			r.cycle()
+			if got, want := r.taken(0), []string{"victim"}; !slices.Equal(got, want) {
+				t.Fatalf("%v is taken, want %v", got, want)
+			}
+			r.evictor.done[0](nil)
+			r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "p") })
+			r.cycle()
+			r.remove(victim)
+			r.eventually("it is tried when its victim has gone", func() bool { return slices.Contains(r.active(), "p") })
+			r.cycle()
+			r.waitBound("p")
+		})
+	}
 }
 
 func TestMisfits(t *testing.T) {

@@ -295,9 +295,13 @@ func (h *Hub) wake(o owner) {
 	}
 }
 
-// wakeGang lets one member come forward to plan for the gang: its leader, or the oldest that can lead.
+// wakeGang lets one member come forward to plan for the gang: its leader, or the oldest that can lead. Where enough are
+// through, because fewer are needed or some stay after all, those go on who wait at Permit.
 func (h *Hub) wakeGang(key types.NamespacedName) {
-	members := h.lister.Members(key)
+	members := h.members(key)
+	if g, ok := h.groups.Group(key); ok && g.IsGang() && len(h.registry.Reserved(key)) > 0 && h.through(key, &members) >= g.MinCount {
+		h.allow(key)
+	}
 	if pod := h.spokesman(key, &members); pod != nil {
 		h.activate(pod)
 	}

@@ -62,6 +62,13 @@ func (l *leavingPods) knows(pod *corev1.Pod) bool {
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
 }
 
+// takes reports whether a pod is the victim of an eviction of this process.
+func (l *leavingPods) takes(uid types.UID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.victims[uid] != nil
+}
+
 // part moves the pods that are going to leave from one list to the other.
 func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.Pod) {
 	l.mu.RLock()
@@ -208,7 +215,7 @@ func (h *Hub) stays(pod *corev1.Pod) {
 		h.wake(o)
 	}
 	if g := h.gangOf(now); g != nil {
-		// Those can be placed beside it who could not be beside one that goes.
-		h.wakeGang(g.Key)
+		// Those can be placed beside it, or bound, who could not be beside one that goes.
+		h.wakeSoon(g.Key)
 	}
 }

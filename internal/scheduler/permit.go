@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -58,10 +59,15 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	if through := p.hub.through(key, &members); through < g.MinCount {
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
 	}
-	p.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
-		if k, ok := p.hub.groupOf(w.GetPod()); ok && k == key {
+	p.hub.allow(key)
+	return nil, 0
+}
+
+// allow lets the members through that wait at Permit.
+func (h *Hub) allow(key types.NamespacedName) {
+	h.handle.IterateOverWaitingPods(func(w fwk.WaitingPod) {
+		if k, ok := h.groupOf(w.GetPod()); ok && k == key {
 			w.Allow(Name)
 		}
 	})
-	return nil, 0
 }

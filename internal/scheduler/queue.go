@@ -148,15 +148,15 @@ func (p *Plugin) speaks(pod *corev1.Pod) bool {
 	return leader == "" || leader == pod.UID
 }
 
-// hintPodDeleted leaves out the departures that are awaited, all but the last. Of pods that are turned back in
-// memory, this is all that is heard: no informer tells of them.
+// hintPodDeleted leaves out the departures that are awaited, as long as others have to follow. Of pods that are turned
+// back in memory, this is all that is heard: no informer tells of them.
 func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	if !p.speaks(pod) {
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
-		if awaited, last := p.hub.awaited.goneFor(p.hub.ownerOf(pod), gone.UID); awaited {
-			return p.hint(last), nil
+		if awaited, worthIt := p.hub.awaited.goneFor(p.hub.ownerOf(pod), gone.UID); awaited {
+			return p.hint(worthIt), nil
 		}
 	}
 	return fwk.Queue, nil

@@ -121,6 +121,48 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 	}
 }
 
+// TestNobodyGetsThroughWithVictims: members that wait at Permit and are about to be turned back do not let another one
+// through, which would be alone with them gone. Where they stay after all, they go on together.
+func TestNobodyGetsThroughWithVictims(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"turned back": nil, "staying": errRefused} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(3, "1")...)
+			g := r.gangOf("g", 3, 0)
+			g.Whole = true
+			r.create(members("g", 3, "1", 0)...)
+			r.cycle()
+			r.cycle()
+			r.eventually("two wait", func() bool { return r.waiting() == 2 })
+			p := pod("p", "", "1", 10)
+			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: r.placeOf(g.Key)}
+			r.create(p)
+			// It goes before the third member.
+			r.cycle()
+			if len(r.evictor.orders) != 1 {
+				t.Fatalf("%d preemptions", len(r.evictor.orders))
+			}
+			r.cycle()
+			r.eventually("all three wait", func() bool { return r.waiting() == 3 })
+			order := r.evictor.orders[0]
+			if err == nil {
+				for _, v := range order.Victims {
+					if !order.TurnBack(v) {
+						t.Errorf("%s has to be deleted", v.Name)
+					}
+				}
+				r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
+				r.evictor.done[0](nil)
+				r.eventually("the pod is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
+				return
+			}
+			r.evictor.done[0](err)
+			r.waitBound("g-0", "g-1", "g-2")
+		})
+	}
+}
+
 // placeOf is the node of a member that is not bound yet.
 func (r *rig) placeOf(group types.NamespacedName) string {
 	r.t.Helper()

@@ -223,15 +223,21 @@ func (h *Hub) settled(uid types.UID) {
 	h.rejected.Delete(uid)
 }
 
-// through counts the members that have had a node or are assumed to have one.
+// through counts the members that have had a node or are assumed to have one, and keep it.
 func (h *Hub) through(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed()
-	assigned := make(map[types.UID]bool, len(members.Assigned))
-	for _, pod := range members.Assigned {
-		assigned[pod.UID] = true
+	reserved := h.registry.Reserved(key)
+	if len(reserved) == 0 {
+		return count
 	}
-	for _, uid := range h.registry.Reserved(key) {
-		if !assigned[uid] {
+	counted := make(map[types.UID]bool, len(members.Assigned))
+	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Terminating} {
+		for _, pod := range pods {
+			counted[pod.UID] = true
+		}
+	}
+	for _, uid := range reserved {
+		if !counted[uid] && !h.leaving.takes(uid) {
 			count++
 		}
 	}
