@@ -30,7 +30,7 @@ const (
 	// asPlayground in the environment makes the test binary behave as the playground binary.
 	asPlayground = "PLAYGROUND_TEST_RUN_MAIN"
 
-	patience = time.Minute
+	patience = 3 * time.Minute
 	interval = 25 * time.Millisecond
 )
 

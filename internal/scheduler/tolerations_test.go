@@ -87,7 +87,7 @@ func TestTolerations(t *testing.T) {
 // TestRetriedWhenTolerationEnds: nothing else happens meanwhile.
 func TestRetriedWhenTolerationEnds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", "3")}, nodes(1, "1")...)...)
+	r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", "10")}, nodes(1, "1")...)...)
 	p := pod("p", "", "1", 10)
 	r.create(on(classed(pod("v", "", "1", 0), "c", time.Now()), "node-0"), p)
 	r.cycle()

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
@@ -20,8 +21,11 @@ func startAPIServer(t *testing.T) client.Client {
 	t.Helper()
 
 	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(moduleRoot, "deploy", "crds")},
-		ErrorIfCRDPathMissing: true,
+		ControlPlaneStartTimeout: 2 * time.Minute,
+		ControlPlaneStopTimeout:  time.Minute,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: time.Minute},
+		CRDDirectoryPaths:        []string{filepath.Join(moduleRoot, "deploy", "crds")},
+		ErrorIfCRDPathMissing:    true,
 		// A cluster that the environment variables of envtest happen to name is not ours to write to.
 		UseExistingCluster: ptr.To(false),
 	}

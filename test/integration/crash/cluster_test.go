@@ -35,7 +35,7 @@ func newCluster(t *testing.T) *cluster {
 const (
 	alone = "{leaderElect: false}"
 	// oneOfTwo has a lease that changes hands within a few seconds.
-	oneOfTwo = "{leaderElect: true, leaseDuration: 8s, renewDeadline: 6s, retryPeriod: 1s, resourceNamespace: kube-system, resourceName: reprieve-scheduler}"
+	oneOfTwo = "{leaderElect: true, leaseDuration: 15s, renewDeadline: 12s, retryPeriod: 1s, resourceNamespace: kube-system, resourceName: reprieve-scheduler}"
 )
 
 // startScheduler runs a scheduler that talks through the proxy.

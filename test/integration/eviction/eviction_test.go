@@ -6,6 +6,7 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -34,9 +35,12 @@ func startAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
 	bin := playgroundtest.BinDir(t, playground.APIServer, playground.Etcd)
 	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds")},
-		ErrorIfCRDPathMissing: true,
-		UseExistingCluster:    ptr.To(false),
+		ControlPlaneStartTimeout: 2 * time.Minute,
+		ControlPlaneStopTimeout:  time.Minute,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: time.Minute},
+		CRDDirectoryPaths:        []string{filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds")},
+		ErrorIfCRDPathMissing:    true,
+		UseExistingCluster:       ptr.To(false),
 	}
 	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, playground.APIServer)
 	// There is no controller that would make one.

@@ -20,7 +20,7 @@ import (
 func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 	t.Parallel()
 	// The finalizer keeps them for a look at what is said of them; the grace period has begun by then.
-	const grace = 4
+	const grace = 10
 	cases := map[string]struct{ victim, preemptor int }{
 		"a pod for a pod":      {},
 		"a pod for a gang":     {preemptor: 2},

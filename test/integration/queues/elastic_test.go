@@ -1,6 +1,7 @@
 package queues
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -48,7 +49,13 @@ func TestElasticGangs(t *testing.T) {
 			c.pods("claim", from, 2, 1, class)
 			c.Runs("claim", 2)
 			c.Runs("elastic", 6)
-			taken := c.evicted(c.Context(), began)
+			var taken []string
+			c.Eventually("events say who was taken", func(ctx context.Context) string {
+				if taken = c.evicted(ctx, began); len(taken) < 2 {
+					return fmt.Sprintf("%v", taken)
+				}
+				return ""
+			})
 			c.pod("late", 1, class, in(from))
 			c.WaitsSaying("late", "waits until", fmt.Sprintf("(%s of queue borrower)", rule), "and 5 more units are")
 			c.nobodyGoes(began, taken...)

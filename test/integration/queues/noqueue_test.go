@@ -53,11 +53,16 @@ func TestWorkOfNoQueue(t *testing.T) {
 		c.Runs("outside", 1)
 		// Each of them has its turn, in vain, whenever something changes.
 		c.pods("crowd", "team", 40, 2, "")
+		// A machine with other things to do may hold up one or another, turns would all of them.
+		fastest := soon
 		for i := range 5 {
 			name := fmt.Sprintf("passer-%d", i)
 			c.pod(name, 1, "", nil)
-			c.within(2*time.Second, func() { c.Runs(name, 1) })
+			fastest = min(fastest, c.within(soon, func() { c.Runs(name, 1) }))
 			c.delete(name)
+		}
+		if most := 2 * time.Second; fastest > most {
+			c.Errorf("the fastest of them took %v, want at most %v", fastest, most)
 		}
 		c.Eventually("the crowd has had its turns", func(ctx context.Context) string {
 			for _, pod := range c.Pods(ctx, "crowd") {

@@ -12,15 +12,16 @@ import (
 const soon = 20 * time.Second
 
 // within fails the test where what takes longer than that.
-func (c *cluster) within(bound time.Duration, what func()) {
+func (c *cluster) within(bound time.Duration, what func()) (took time.Duration) {
 	c.Helper()
 	began := time.Now()
 	what()
-	took := time.Since(began)
+	took = time.Since(began)
 	c.Logf("took %v", took.Round(10*time.Millisecond))
 	if took > bound {
 		c.Errorf("took %v, want at most %v", took, bound)
 	}
+	return took
 }
 
 // TestShareThatGrows has reclaimers tried again when nothing has changed but what their queue is entitled to. No pod

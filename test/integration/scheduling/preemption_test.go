@@ -170,14 +170,14 @@ func TestGracePeriodIsHonoured(t *testing.T) {
 
 func testGracePeriodIsHonoured(e *env) {
 	e.AddNodes(2, "a")
-	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", grace: 3})
+	e.createRunning(podSpec{name: "victim", cpus: 2, priority: "low", grace: 10})
 	e.gang(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"}, 1, podSpec{cpus: 2})
 	e.Eventually("the victim is leaving with its own grace period", func(ctx context.Context) string {
 		pod := e.Find(ctx, "victim")
 		if pod == nil {
 			return "it is gone already"
 		}
-		if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 0) != 3 {
+		if pod.DeletionTimestamp == nil || ptr.Deref(pod.DeletionGracePeriodSeconds, 0) != 10 {
 			return "it is not"
 		}
 		return ""

@@ -1,6 +1,7 @@
 package scheduling
 
 import (
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,10 +50,13 @@ func TestNameOfTwoPodGroups(t *testing.T) {
 func testNameOfTwoPodGroups(stays, goes *env) {
 	stays.AddNodes(4, "a")
 	goes.CreateGroup(stage.Group{Name: "g", MinCount: 1})
-	stays.gang(stage.Group{Name: "g", MinCount: 2}, 2, podSpec{cpus: 1})
+	stays.CreateGroup(stage.Group{Name: "g", MinCount: 2})
 	// The one of reprieve.dev says so for both.
 	stays.with(stage.ReprieveGroups()).WaitCondition("g", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse,
 		v1alpha1.ReasonAmbiguousName, "delete one of the two")
+	for i := range 2 {
+		stays.create(podSpec{name: fmt.Sprintf("g-%d", i), group: "g", cpus: 1})
+	}
 	stays.WaitEvent("g-0", "FailedScheduling", "delete one of the two")
 	stays.staysUnbound("g")
 	goes.RemoveGroup("g")
