@@ -41,6 +41,10 @@ func rows() []row {
 			sizes: all, aim: aim{ratio: 0.98},
 		},
 		{
+			name: "scheduling-occupied", title: "5,000 nodes, 20,000 low pods, 5,000 pods that fit, no preemption",
+			sizes: all, aim: aim{ratio: 0.98},
+		},
+		{
 			name: "preemption-async", title: "5,000 nodes, 20,000 low pods, a preemptor every 200 ms, 5,000 pods that fit",
 			sizes: all, aim: aim{ratio: 1.5},
 		},
