@@ -9,6 +9,7 @@ COPY go.mod go.sum ./
 COPY hack/tools/go.mod hack/tools/go.sum hack/tools/
 RUN go mod download
 COPY Makefile ./
+COPY hack/build hack/build
 COPY api api
 COPY cmd cmd
 COPY internal internal

@@ -23,6 +23,9 @@ TEST_FLAGS ?=
 # linters share one set of compiled dependencies.
 STATIC := CGO_ENABLED=0 GOFLAGS=-trimpath
 
+# go build, which shows how far it is.
+BUILD := CGO_ENABLED=0 go run -trimpath ./hack/build
+
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
 MODULES := . test/perf hack/tools hack/tools/generate hack/tools/lint
 
@@ -58,8 +61,12 @@ clean: ## Remove what was built.
 
 ##@ Work
 
+.PHONY: unit
+unit: ## Run the unit tests: no control plane, no race detector.
+	REPRIEVE_BIN=none $(STATIC) go test $(TEST_FLAGS) $(TEST)
+
 .PHONY: test
-test: build ## Run all tests: unit tests, and integration tests against the control plane in bin/.
+test: build ## Run all tests with the race detector, against the control plane in bin/ where they need one.
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
 
 # What to compare: names of workloads (all if empty), small, medium or full, how many runs, one side or both; with
@@ -68,6 +75,8 @@ WORKLOADS ?=
 SIZE ?= full
 COUNT ?= 1
 SIDES ?= upstream,reprieve
+# How often make perf-installed measures each thing.
+RUNS ?= 5
 PROFILE ?=
 
 .PHONY: perf
@@ -84,8 +93,12 @@ perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls a
 		> $(BIN)/perf/calls.txt 2>&1 || { tail $(BIN)/perf/calls.txt; exit 1; }
 	@grep -o 'BenchmarkCalls/.*s/gang' $(BIN)/perf/calls.txt
 
+.PHONY: perf-installed
+perf-installed: build ## Measure preemptions from outside, as installed, and write docs/installed.md (20 minutes).
+	@$(STATIC) go run ./hack/installed -runs $(RUNS) -doc docs/installed.md
+
 .PHONY: bench
-bench: ## Measure decisions beside upstream's for some minutes, and write docs/benchmarks.md.
+bench: ## Compare victims and times of decisions with upstream's for some minutes, and write docs/benchmarks.md.
 	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/benchmarks.md
 
 .PHONY: verify
@@ -148,8 +161,8 @@ playground: STEP := [6/$(STEPS)]
 $(BIN)/kubectl: PACKAGE := k8s.io/kubernetes/cmd/kubectl
 
 $(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
-	@echo "$(strip $(STEP) $(@F)) (minutes on the first run)"
-	@CGO_ENABLED=0 go -C hack/tools build -trimpath -ldflags "$(KUBE_LDFLAGS)" -o $(abspath $@) $(PACKAGE)
+	@echo "$(strip $(STEP) $(@F))"
+	@$(BUILD) "$(strip $(STEP) $(@F))" -C hack/tools -trimpath -ldflags "$(KUBE_LDFLAGS)" -o $(abspath $@) $(PACKAGE)
 	@touch $@
 
 # The go command knows best what is out of date in this module. Its own stamp of the commit is off: the version
@@ -158,6 +171,6 @@ $(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
 .PHONY: $(COMMANDS)
 $(COMMANDS):
 	@echo "$(STEP) $@"
-	@CGO_ENABLED=0 go build -trimpath -buildvcs=false \
+	@$(BUILD) "$(STEP) $@" -trimpath -buildvcs=false \
 		-ldflags "$(call KUBE_LDFLAGS,+reprieve.$(subst +,.,$(VERSION)))" -o $(BIN)/$@.new ./cmd/$@
 	@if cmp -s $(BIN)/$@.new $(BIN)/$@; then rm $(BIN)/$@.new; else mv $(BIN)/$@.new $(BIN)/$@; fi

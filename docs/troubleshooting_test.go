@@ -288,7 +288,14 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = append(pages, filepath.Join("..", "README.md"), filepath.Join("..", "deploy", "README.md"), filepath.Join("..", "CONTRIBUTING.md"))
+	notes, err := filepath.Glob("design/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages = append(pages, notes...)
+	for _, page := range []string{"README.md", "deploy/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"} {
+		pages = append(pages, filepath.Join("..", filepath.FromSlash(page)))
+	}
 	for _, page := range pages {
 		raw, err := os.ReadFile(page)
 		if err != nil {

@@ -48,6 +48,8 @@ const (
 	ReasonNotEnoughMembers = "NotEnoughMembers"
 	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place the gang.
 	ReasonMixedSchedulerNames = "MixedSchedulerNames"
+	// ReasonSchedulerNotServed: members name a scheduler that is no profile of Reprieve's.
+	ReasonSchedulerNotServed = "SchedulerNotServed"
 	// ReasonPriorityClassNotFound: the PodGroup names a PriorityClass that does not exist.
 	ReasonPriorityClassNotFound = "PriorityClassNotFound"
 	// ReasonTemplateNotFound: podGroupTemplateRef names a Workload, or a template in it, that does not exist.
@@ -97,21 +99,31 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Namespaced,categories=reprieve
-// +kubebuilder:printcolumn:name="Min",type=integer,JSONPath=`.spec.schedulingPolicy.gang.minCount`
+// +kubebuilder:resource:scope=Namespaced,categories=reprieve,shortName=pg
+// +kubebuilder:selectablefield:JSONPath=`.spec.queueName`
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.schedulingPolicy) || !has(self.spec.schedulingPolicy.gang) || !has(oldSelf.spec.schedulingPolicy) || !has(oldSelf.spec.schedulingPolicy.gang) || self.spec.schedulingPolicy.gang.minCount <= oldSelf.spec.schedulingPolicy.gang.minCount || !has(oldSelf.status) || !has(oldSelf.status.scheduled) || oldSelf.status.scheduled == 0",message="cannot be raised while members have a node; it may be lowered at any time",reason=FieldValueForbidden,fieldPath=".spec.schedulingPolicy.gang.minCount"
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Running",type=integer,JSONPath=`.status.running`
-// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
-// +kubebuilder:printcolumn:name="Scheduled",type=string,JSONPath=`.status.conditions[?(@.type=="PodGroupScheduled")].status`
+// +kubebuilder:printcolumn:name="Needed",type=integer,JSONPath=`.spec.schedulingPolicy.gang.minCount`
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queueName`
+// +kubebuilder:printcolumn:name="Protected-Until",type=string,JSONPath=`.status.protectedUntil`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="PodGroupScheduled")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Priority",type=integer,priority=1,JSONPath=`.spec.priority`
+// +kubebuilder:printcolumn:name="Mode",type=string,priority=1,JSONPath=`.spec.disruptionMode`
+// +kubebuilder:printcolumn:name="Pending",type=integer,priority=1,JSONPath=`.status.pending`
+// +kubebuilder:printcolumn:name="Terminating",type=integer,priority=1,JSONPath=`.status.terminating`
+// +kubebuilder:printcolumn:name="Finished",type=integer,priority=1,JSONPath=`.status.finished`
+// +kubebuilder:printcolumn:name="Disruptions",type=integer,priority=1,JSONPath=`.status.lastDisruption.count`
+// +kubebuilder:printcolumn:name="Last-Preemptor",type=string,priority=1,JSONPath=`.status.lastDisruption.preemptor.name`
 type PodGroup struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user asks for. It cannot be changed after creation, except that Reprieve fills in
-	// what it resolves.
+	// spec is what the user asks for. It cannot be changed after creation, except for minCount, and that Reprieve
+	// fills in what it resolves.
 	// +required
 	Spec PodGroupSpec `json:"spec"`
 	// status is what Reprieve observes and decides. It is written by Reprieve only.
@@ -123,7 +135,7 @@ type PodGroup struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="set it here, or name a template that has it in podGroupTemplateRef",reason=FieldValueRequired,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".podGroupTemplateRef"
-// +kubebuilder:validation:XValidation:rule="has(oldSelf.schedulingPolicy) ? has(self.schedulingPolicy) && self.schedulingPolicy == oldSelf.schedulingPolicy : !has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.schedulingPolicy) ? has(self.schedulingPolicy) && has(self.schedulingPolicy.gang) == has(oldSelf.schedulingPolicy.gang) : !has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.disruptionMode) ? has(self.disruptionMode) && self.disruptionMode == oldSelf.disruptionMode : !has(self.disruptionMode) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.queueName) ? has(self.queueName) && self.queueName == oldSelf.queueName : !has(self.queueName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
@@ -214,14 +226,37 @@ type BasicSchedulingPolicy struct{}
 // GangSchedulingPolicy places members together.
 type GangSchedulingPolicy struct {
 	// minCount is the number of members that must be able to run at the same time for the group to be
-	// placed at all; at least 1. Members past it are placed where they fit.
+	// placed at all; at least 1. Members past it are placed where they fit. In a PodGroup it may be
+	// lowered at any time, and raised while no member has a node.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	MinCount int32 `json:"minCount"`
 }
 
+// PodGroupPhase says in one word where a PodGroup stands. Its conditions say why.
+//
+// +kubebuilder:validation:Enum=Pending;Scheduled;Running;Disrupted;Succeeded
+type PodGroupPhase string
+
+const (
+	// PodGroupPending: fewer than minCount members (than one, under the basic policy) have a node.
+	PodGroupPending PodGroupPhase = "Pending"
+	// PodGroupScheduled: as many as that have a node, and fewer run.
+	PodGroupScheduled PodGroupPhase = "Scheduled"
+	// PodGroupRunning: as many as that run, or have succeeded.
+	PodGroupRunning PodGroupPhase = "Running"
+	// PodGroupDisrupted: the whole group is being preempted.
+	PodGroupDisrupted PodGroupPhase = "Disrupted"
+	// PodGroupSucceeded: as many as that have succeeded, and no member has a node or waits for one.
+	PodGroupSucceeded PodGroupPhase = "Succeeded"
+)
+
 // PodGroupStatus is what Reprieve observes and decides.
 type PodGroupStatus struct {
+	// phase says in one word where the group stands; the conditions say why.
+	// +optional
+	Phase PodGroupPhase `json:"phase,omitempty"`
+
 	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority, QueueOrphaned.
 	// +optional
 	// +listType=map
@@ -241,18 +276,23 @@ type PodGroupStatus struct {
 
 	// pending is the number of members that have no node yet.
 	// +optional
+	// +kubebuilder:default=0
 	Pending int32 `json:"pending,omitempty"`
 	// scheduled is the number of members that have a node and have not finished, terminating ones excluded.
 	// +optional
+	// +kubebuilder:default=0
 	Scheduled int32 `json:"scheduled,omitempty"`
 	// running is the number of members in phase Running, terminating ones excluded.
 	// +optional
+	// +kubebuilder:default=0
 	Running int32 `json:"running,omitempty"`
 	// terminating is the number of members that are being deleted.
 	// +optional
+	// +kubebuilder:default=0
 	Terminating int32 `json:"terminating,omitempty"`
 	// finished is the number of members in phase Succeeded or Failed.
 	// +optional
+	// +kubebuilder:default=0
 	Finished int32 `json:"finished,omitempty"`
 
 	// disruption is the preemption of the whole group that has begun and is not over. It is written before
@@ -260,6 +300,30 @@ type PodGroupStatus struct {
 	// last of its pods is gone.
 	// +optional
 	Disruption *PodGroupDisruption `json:"disruption,omitempty"`
+
+	// lastDisruption is the last time that members were preempted, all together or one of them. It stays when the
+	// group has come back.
+	// +optional
+	LastDisruption *LastDisruption `json:"lastDisruption,omitempty"`
+}
+
+// LastDisruption is a preemption that has taken place, and how many there have been.
+type LastDisruption struct {
+	// preemptor is what the group made room for.
+	// +required
+	Preemptor DisruptionPreemptor `json:"preemptor"`
+	// rule is the rule that allowed it, such as LowerPriority.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	Rule string `json:"rule,omitempty"`
+	// time is when it began.
+	// +required
+	Time metav1.Time `json:"time"`
+	// count is how many preemptions there have been of the group, this one included. Several members that are taken
+	// one by one for the same preemptor at a time are one.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	Count int32 `json:"count"`
 }
 
 // PodGroupDisruption is a preemption of a whole group: who takes it, why, and which of its pods go.

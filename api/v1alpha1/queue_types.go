@@ -13,7 +13,8 @@ const LabelQueue = "reprieve.dev/queue"
 const (
 	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the top of the tree.
 	ConditionQueueReady = "Ready"
-	// ConditionQuotaServed is False while the queue's quota is cut down, because it is above its parent's.
+	// ConditionQuotaServed is False while the queue's quota is cut down, because it is above its parent's, and while the queue
+	// cannot have all of it back.
 	ConditionQuotaServed = "QuotaServed"
 	// ConditionOrphans is True while work runs that names the queue, and the queue cannot have any.
 	ConditionOrphans = "Orphans"
@@ -29,6 +30,9 @@ const (
 	ReasonParentCycle = "ParentCycle"
 	// ReasonQuotaServed: the quota is within the parent's.
 	ReasonQuotaServed = "QuotaServed"
+	// ReasonQuotaHeld: whole PodGroups of other queues are larger than what those have beyond their quota, so that some of the
+	// quota cannot be given back.
+	ReasonQuotaHeld = "QuotaHeld"
 	// ReasonQuotaAboveParent: the quota is above the parent's, which counts instead.
 	ReasonQuotaAboveParent = "QuotaAboveParent"
 	// ReasonHasWork: work runs that names a queue with others below it, or one that cannot be used.
@@ -41,12 +45,20 @@ const (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,categories=reprieve
+// +kubebuilder:resource:scope=Cluster,categories=reprieve,shortName=q
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",message="a queue cannot be its own parent",fieldPath=".spec.parent"
 // +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parent`
-// +kubebuilder:printcolumn:name="Weight",type=integer,JSONPath=`.spec.overQuotaWeight`
-// +kubebuilder:printcolumn:name="Priority",type=integer,JSONPath=`.spec.priority`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.allocated`
+// +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.fairShare`
+// +kubebuilder:printcolumn:name="Quota",type=string,JSONPath=`.spec.quota`
+// +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Limit",type=string,priority=1,JSONPath=`.spec.limit`
+// +kubebuilder:printcolumn:name="Requested",type=string,priority=1,JSONPath=`.status.requested`
+// +kubebuilder:printcolumn:name="Weight",type=integer,priority=1,JSONPath=`.spec.overQuotaWeight`
+// +kubebuilder:printcolumn:name="Priority",type=integer,priority=1,JSONPath=`.spec.priority`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 type Queue struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
@@ -136,6 +148,10 @@ type QueueStatus struct {
 	// fairShare is what the queue is entitled to at present.
 	// +optional
 	FairShare corev1.ResourceList `json:"fairShare,omitempty"`
+	// waiting is the number of the queue's Pods that have no node, those of the queues below it included.
+	// +optional
+	// +kubebuilder:default=0
+	Waiting int32 `json:"waiting,omitempty"`
 }
 
 // QueueList is a list of Queues.

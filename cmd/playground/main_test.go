@@ -14,7 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -218,7 +218,9 @@ func TestUpSchedules(t *testing.T) {
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	// Neither a kubeconfig nor leader election is set: the first is filled in, the second is on and waited for.
 	config := filepath.Join(dir, "scheduler.yaml")
-	content := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: of-the-file\n"
+	content := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: of-the-file\n" +
+		"  plugins: {multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}, preFilter: {enabled: [{name: Reprieve}]},\n" +
+		"    queueSort: {enabled: [{name: ReprievePrioritySort}], disabled: [{name: PrioritySort}]}}\n"
 	if err := os.WriteFile(config, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -288,10 +290,10 @@ func TestUpWithNativeWorkloadAPI(t *testing.T) {
 	p := startCommand(t, "up", "--native-workload-api", "--nodes=0", "--scheduler=none", "--kubeconfig="+kubeconfig, "--bin-dir="+controlPlane(t))
 	p.waitReady(t)
 	client := newClient(t, kubeconfig)
-	groups := client.SchedulingV1alpha2().PodGroups(metav1.NamespaceDefault)
-	group := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "group"}}
-	group.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 2}
-	group.Spec.DisruptionMode = ptr.To(schedulingv1alpha2.DisruptionModePodGroup)
+	groups := client.SchedulingV1beta1().PodGroups(metav1.NamespaceDefault)
+	group := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Name: "group"}}
+	group.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
+	group.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	created, err := groups.Create(t.Context(), group, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)

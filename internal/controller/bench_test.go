@@ -40,6 +40,9 @@ type bench struct {
 // MinRuntime is part of Queues.
 func (b *bench) MinRuntime(*gang.Group, *gang.Members) time.Duration { return b.minRuntime }
 
+// QueueLabel is part of Queues.
+func (b *bench) QueueLabel(*corev1.Pod) string { return v1alpha1.LabelQueue }
+
 // Orphaned is part of Queues.
 func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
 	b.before = before

@@ -92,10 +92,11 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	}
 	var g errgroup.Group
 	g.SetLimit(queueWrites)
+	lumps := s.board.Lumps(standing)
 	failed, wrote := make([]error, len(all.Items)), make([]bool, len(all.Items))
 	for i := range all.Items {
 		g.Go(func() error {
-			wrote[i], failed[i] = s.write(ctx, &all.Items[i], standing)
+			wrote[i], failed[i] = s.write(ctx, &all.Items[i], standing, lumps)
 			return nil
 		})
 	}
@@ -109,9 +110,9 @@ func (s *QueueStatus) update(ctx context.Context) error {
 }
 
 // write brings the status of one Queue level with a standing, and reports whether there was anything to write.
-func (s *QueueStatus) write(ctx context.Context, before *v1alpha1.Queue, standing *queue.Standing) (bool, error) {
+func (s *QueueStatus) write(ctx context.Context, before *v1alpha1.Queue, standing *queue.Standing, lumps queue.Lumps) (bool, error) {
 	after := before.DeepCopy()
-	standing.SetStatus(after)
+	standing.SetStatus(after, lumps)
 	if apiequality.Semantic.DeepEqual(before.Status, after.Status) {
 		return false, nil
 	}

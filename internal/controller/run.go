@@ -50,7 +50,7 @@ type Inputs struct {
 	// Evicted is told of every group that an eviction has done with.
 	Finisher reconcile.Reconciler
 	Evicted  *Trigger
-	// MalformedTolerations is told how many PriorityClasses have a toleration that cannot be read.
+	// MalformedTolerations is told how many PriorityClasses have a toleration that cannot be read, or are missing.
 	MalformedTolerations func(int)
 	// Recorder writes events.
 	Recorder events.EventRecorder
@@ -78,7 +78,11 @@ func Run(ctx context.Context, in Inputs) error {
 	if err != nil {
 		return err
 	}
-	others = append(others, tolerations)
+	labels, err := newLabelController(in)
+	if err != nil {
+		return err
+	}
+	others = append(others, tolerations, labels)
 	if in.Finisher != nil {
 		finish, err := newFinishController(in)
 		if err != nil {

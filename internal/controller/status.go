@@ -70,6 +70,9 @@ type told struct {
 	// whole are the members that ran, or had succeeded, when there were enough last.
 	whole sets.Set[types.UID]
 	pods  map[types.UID]heard
+	// emptySince is since when the group has had no pods, and emptyTold whether that has been said.
+	emptySince time.Time
+	emptyTold  bool
 }
 
 // heard is what one member has heard last.
@@ -127,8 +130,10 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		verdict = gang.Verdict{}
 	}
 	result := s.tell(req.NamespacedName, &m, verdict)
-	if soon := s.soonShort(&pg); soon > 0 && (result.RequeueAfter == 0 || soon < result.RequeueAfter) {
-		result.RequeueAfter = soon
+	for _, soon := range []time.Duration{s.soonShort(&pg), s.tellEmpty(before, &m)} {
+		if soon > 0 && (result.RequeueAfter == 0 || soon < result.RequeueAfter) {
+			result.RequeueAfter = soon
+		}
 	}
 	return result, nil
 }
@@ -153,6 +158,9 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		return v, false
 	}
 	if v := gang.Gate(g.Key, g, m); v != (gang.Verdict{}) {
+		return v, false
+	}
+	if v := s.unserved(m); v != (gang.Verdict{}) {
 		return v, false
 	}
 	switch v := s.registry.Verdict(g.Key); v.Reason {
@@ -200,6 +208,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 		})
 	}
 	set(v1alpha1.ConditionPodGroupScheduled, scheduled, v.Reason, v.Message)
+	st.Phase = phaseOf(st, g, m, scheduled)
 	pods := slices.Concat(m.Pending, m.Gated, m.Assigned)
 	odd := mismatch(pods, g.Priority)
 	switch {
@@ -208,6 +217,23 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 			fmt.Sprintf("pod %s has another priority than its PodGroup; the PodGroup's (%d) counts", odd.Name, *g.Priority))
 	case meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionPodsNotMatchingPriority):
 		set(v1alpha1.ConditionPodsNotMatchingPriority, false, v1alpha1.ReasonPodsMatchingPriority, "all members have the PodGroup's priority")
+	}
+}
+
+// phaseOf sums a status up.
+func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, scheduled bool) v1alpha1.PodGroupPhase {
+	need := max(g.MinCount, 1)
+	switch {
+	case st.Disruption != nil:
+		return v1alpha1.PodGroupDisrupted
+	case len(m.Succeeded) >= need && st.Scheduled+st.Pending == 0:
+		return v1alpha1.PodGroupSucceeded
+	case scheduled && int(st.Running)+len(m.Succeeded) >= need:
+		return v1alpha1.PodGroupRunning
+	case scheduled:
+		return v1alpha1.PodGroupScheduled
+	default:
+		return v1alpha1.PodGroupPending
 	}
 }
 

@@ -1,9 +1,15 @@
 package controller
 
 import (
+	"fmt"
+	"slices"
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -60,6 +66,47 @@ func (s *Status) tellPod(pod *corev1.Pod, v gang.Verdict) {
 		recorder = s.recorderOf(pod.Spec.SchedulerName)
 	}
 	recorder.Eventf(pod, nil, corev1.EventTypeWarning, "FailedScheduling", v.Reason, "%s: %s", v.Reason, v.Message)
+}
+
+// unserved says of members none of which is for a profile that runs here that they wait for nothing.
+func (s *Status) unserved(m *gang.Members) gang.Verdict {
+	waiting := slices.Concat(m.Pending, m.Gated)
+	if len(waiting) == 0 || slices.ContainsFunc(waiting, func(pod *corev1.Pod) bool { return s.profiles.Has(pod.Spec.SchedulerName) }) {
+		return gang.Verdict{}
+	}
+	return gang.Verdict{
+		Reason: v1alpha1.ReasonSchedulerNotServed,
+		Message: fmt.Sprintf("the members name the scheduler %q, which does not run here; name one that does, in schedulerName: %q",
+			waiting[0].Spec.SchedulerName, sets.List(s.profiles)),
+	}
+}
+
+// emptyTime is how long a group has no pods before that is told: those that make them come after it, as a rule.
+const emptyTime = time.Minute
+
+// tellEmpty tells, once, of a group that has had no pods for emptyTime, and returns when to look again; 0 for never. What was
+// long so when this process saw it first, an earlier one has told.
+func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.Duration) {
+	t, now := s.toldOf(client.ObjectKeyFromObject(pg)), s.clock.Now()
+	if m.Total() > 0 {
+		t.emptySince, t.emptyTold = time.Time{}, false
+		return 0
+	}
+	if t.emptySince.IsZero() {
+		t.emptySince = now
+		last := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+		t.emptyTold = last != nil && pg.Status.Pending+pg.Status.Scheduled+pg.Status.Terminating+pg.Status.Finished == 0 &&
+			now.Sub(last.LastTransitionTime.Time) > emptyTime
+	}
+	if left := emptyTime - now.Sub(t.emptySince); left > 0 {
+		return left
+	}
+	if !t.emptyTold {
+		t.emptyTold = true
+		s.recorder.Eventf(pg, nil, corev1.EventTypeWarning, "NoMembers", "Counting",
+			"no pod has joined for %s; pods join by the label %s: %s in the same namespace", emptyTime, v1alpha1.LabelPodGroup, pg.Name)
+	}
+	return 0
 }
 
 // toldOf is what the members of a group have heard.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,24 +24,24 @@ import (
 func nativeBench(t *testing.T) *bench {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, schedulingv1alpha2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, schedulingv1beta1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	pg := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: groupKey.Namespace, Name: groupKey.Name}}
-	pg.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 2}
+	pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: groupKey.Namespace, Name: groupKey.Name}}
+	pg.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
 	pg.Spec.Priority = ptr.To[int32](5)
 	b := newBench(t)
 	b.client = fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(pg).
-		WithStatusSubresource(&schedulingv1alpha2.PodGroup{}).Build()
-	b.status.client = native.NewClient(b.client, schedulingv1alpha2.SchemeGroupVersion.WithKind("PodGroup"))
+		WithStatusSubresource(&schedulingv1beta1.PodGroup{}).Build()
+	b.status.client = native.NewClient(b.client, schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"))
 	return b
 }
 
 func (b *bench) nativeConditions() []metav1.Condition {
 	b.t.Helper()
-	var pg schedulingv1alpha2.PodGroup
+	var pg schedulingv1beta1.PodGroup
 	if err := b.client.Get(b.t.Context(), groupKey, &pg); err != nil {
 		b.t.Fatal(err)
 	}

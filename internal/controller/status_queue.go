@@ -3,6 +3,7 @@ package controller
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,6 +18,8 @@ type Queues interface {
 	// Orphaned says why members that run are not in the queue that the group names; the zero Verdict where they
 	// are. Before is whether that was said already.
 	Orphaned(g *gang.Group, before bool) gang.Verdict
+	// QueueLabel is the label by which a pod that has no group names its queue.
+	QueueLabel(pod *corev1.Pod) string
 }
 
 // setQueueStatus brings what depends on queues level: until when the group is protected, and whether its queue has gone.

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -163,7 +164,9 @@ func TestGroupsOfQueues(t *testing.T) {
 			t.Errorf("%v are looked at again", got)
 		}
 	}
-	board.SetNode("n", queue.Amounts{corev1.ResourcePods: 10})
+	board.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
+	}})
 	board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}})
 	for i, name := range []string{"", "a", "a", "b"} {
 		pod := named("r", 4, running)[i]
@@ -195,7 +198,9 @@ func TestQueueStatusThatIsReadLate(t *testing.T) {
 		},
 	})
 	board := queue.NewBoard()
-	board.SetNode("n", queue.Amounts{corev1.ResourcePods: 10})
+	board.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("10")},
+	}})
 	board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}})
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	s := NewQueueStatus(&Inputs{Client: late, QueueClient: late, Board: board, OrphanedPods: func(int) {}, Clock: clk})

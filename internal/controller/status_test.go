@@ -31,6 +31,7 @@ func TestScheduledCondition(t *testing.T) {
 		"failed ones count for nobody": {pods: slices.Concat(named("p", 1), named("f", 5, failed)), want: v1alpha1.ReasonNotEnoughMembers},
 		"no room":                      {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonUnschedulable), want: v1alpha1.ReasonUnschedulable, says: "because"},
 		"room is being made":           {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonPreempting), want: v1alpha1.ReasonPreempting, says: "because"},
+		"no such scheduler":            {pods: named("p", 2, func(p *corev1.Pod) { p.Spec.SchedulerName = "reprieve" }), want: v1alpha1.ReasonSchedulerNotServed, says: `"reprieve", which does not run here; name one that does, in schedulerName: ["reprieve-scheduler"]`},
 		"nothing is known yet":         {pods: named("p", 2), want: v1alpha1.ReasonPending},
 		"the verdict is out of date":   {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonNotEnoughMembers), want: v1alpha1.ReasonPending},
 	}
@@ -97,6 +98,76 @@ func TestCountsAndStartTime(t *testing.T) {
 	}
 	if st.StartTime != nil {
 		t.Errorf("Started at %v with one member running", st.StartTime)
+	}
+}
+
+// TestNoMembers has a group without pods for a minute told of, once until it has had some.
+func TestNoMembers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	for i, step := range []struct {
+		pods  int
+		after time.Duration
+		want  bool
+	}{
+		{0, 0, false}, {0, 59 * time.Second, false}, {0, time.Second, true}, {0, time.Hour, false},
+		{1, 0, false}, {0, time.Hour, false}, {0, 30 * time.Second, false}, {0, 31 * time.Second, true},
+	} {
+		b.step(step.after)
+		b.pods = named("p", step.pods)
+		again := b.reconcile()
+		told := strings.Join(b.told(), "; ")
+		if got := strings.Contains(told, "Warning NoMembers"); got != step.want || step.want && !strings.Contains(told, "reprieve.dev/pod-group: ") {
+			t.Errorf("step %d: told %q, want it: %v", i, told, step.want)
+		}
+		if i == 1 && again != time.Second {
+			t.Errorf("it is looked at again after %s, want a second", again)
+		}
+	}
+	// The next leader knows from the status that it is so for long.
+	pg := b.group()
+	meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled).LastTransitionTime = metav1.NewTime(b.clock.Now())
+	again := newBench(t, pg)
+	again.clock.SetTime(b.clock.Now().Add(time.Hour))
+	again.reconcile()
+	again.step(time.Hour)
+	again.reconcile()
+	if got := again.told(); len(got) > 0 {
+		t.Errorf("told again: %q", got)
+	}
+}
+
+// TestPhase has where a gang of two stands, in one word.
+func TestPhase(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		pods      []*corev1.Pod
+		disrupted bool
+		want      v1alpha1.PodGroupPhase
+	}{
+		"without members":        {want: v1alpha1.PodGroupPending},
+		"waiting":                {pods: named("p", 2), want: v1alpha1.PodGroupPending},
+		"placed":                 {pods: slices.Concat(named("a", 1, assigned), named("r", 1, running)), want: v1alpha1.PodGroupScheduled},
+		"running":                {pods: slices.Concat(named("r", 2, running), named("p", 1)), want: v1alpha1.PodGroupRunning},
+		"running, one done":      {pods: slices.Concat(named("r", 1, running), named("s", 1, succeeded)), want: v1alpha1.PodGroupRunning},
+		"short of one":           {pods: named("r", 1, running), want: v1alpha1.PodGroupPending},
+		"done":                   {pods: named("s", 2, succeeded), want: v1alpha1.PodGroupSucceeded},
+		"done, and surplus runs": {pods: slices.Concat(named("s", 2, succeeded), named("r", 1, running)), want: v1alpha1.PodGroupRunning},
+		"being preempted":        {pods: named("r", 2, running), disrupted: true, want: v1alpha1.PodGroupDisrupted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := gangGroup(2)
+			if c.disrupted {
+				pg.Status.Disruption = &v1alpha1.PodGroupDisruption{}
+			}
+			b := newBench(t, pg)
+			b.pods = c.pods
+			b.reconcile()
+			if got := b.group().Status.Phase; got != c.want {
+				t.Errorf("phase %s, want %s", got, c.want)
+			}
+		})
 	}
 }
 

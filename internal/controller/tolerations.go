@@ -4,73 +4,141 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // reasonMalformedToleration is the reason of the events on PriorityClasses whose toleration cannot be read.
 const reasonMalformedToleration = "MalformedPreemptionToleration"
 
-// Tolerations tells of PriorityClasses whose preemption toleration is malformed, once for each change. Such a
-// class has no toleration until it is mended.
+// Tolerations tells of PriorityClasses whose preemption toleration is malformed, once for each change, and of those that
+// do not exist although work runs that names them. The former have no toleration until they are mended; of the latter,
+// nothing is taken by a preemptor below system-critical.
 type Tolerations struct {
 	classes  schedulinglisters.PriorityClassLister
+	pods     corelisters.PodLister
+	groups   gang.Source
 	recorder events.EventRecorder
 	count    func(malformed int)
-	// told has what was malformed last, by class.
+	// told has what was wrong last, by class.
 	told map[string]string
 }
 
 var _ reconcile.Reconciler = (*Tolerations)(nil)
 
-// NewTolerations returns a Tolerations that reports with recorder, and with count how many classes are malformed
+// NewTolerations returns a Tolerations that reports with recorder, and with count how many classes are malformed or missing
 // whenever that changes. It must be run with one worker: it keeps what it has told.
-func NewTolerations(classes schedulinglisters.PriorityClassLister, recorder events.EventRecorder, count func(int)) *Tolerations {
-	return &Tolerations{classes: classes, recorder: recorder, count: count, told: make(map[string]string)}
+func NewTolerations(classes schedulinglisters.PriorityClassLister, pods corelisters.PodLister, groups gang.Source, recorder events.EventRecorder, count func(int)) *Tolerations {
+	return &Tolerations{classes: classes, pods: pods, groups: groups, recorder: recorder, count: count, told: make(map[string]string)}
 }
 
 // Reconcile looks at one PriorityClass.
 func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
-	before := maps.Clone(r.told)
+	before := len(r.told)
 	class, err := r.classes.Get(req.Name)
 	switch {
 	case apierrors.IsNotFound(err):
-		delete(r.told, req.Name)
+		pods, err := r.pods.List(labels.Everything())
+		if err != nil {
+			return reconcile.Result{}, fmt.Errorf("list pods of PriorityClass %s: %w", req.Name, err)
+		}
+		wrong := ""
+		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && r.classOf(pod) == req.Name }) {
+			wrong = fmt.Sprintf("PriorityClass %s does not exist, and pods run that name it: nothing with a priority below %d preempts them; create the class again",
+				req.Name, preemptiontoleration.SystemCriticalPriority)
+		}
+		missing := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: req.Name}}
+		r.tell(missing, v1alpha1.ReasonPriorityClassNotFound, wrong)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get PriorityClass %s: %w", req.Name, err)
 	default:
 		_, err := preemptiontoleration.FromPriorityClass(class)
 		var malformed *preemptiontoleration.MalformedError
-		if !errors.As(err, &malformed) {
-			delete(r.told, req.Name)
-			break
+		wrong := ""
+		if errors.As(err, &malformed) {
+			wrong = malformed.Error() + "; the class has no preemption toleration"
 		}
-		if r.told[req.Name] != malformed.Error() {
-			r.told[req.Name] = malformed.Error()
-			r.recorder.Eventf(class, nil, corev1.EventTypeWarning, reasonMalformedToleration, "Reading",
-				"%v; the class has no preemption toleration", malformed)
-		}
+		r.tell(class, reasonMalformedToleration, wrong)
 	}
-	if len(before) != len(r.told) {
+	if before != len(r.told) {
 		r.count(len(r.told))
 	}
 	return reconcile.Result{}, nil
 }
 
+// tell says what is wrong with a class, unless it has said so; "" for nothing.
+func (r *Tolerations) tell(class *schedulingv1.PriorityClass, reason, wrong string) {
+	switch wrong {
+	case "":
+		delete(r.told, class.Name)
+	case r.told[class.Name]:
+	default:
+		r.told[class.Name] = wrong
+		r.recorder.Eventf(class, nil, corev1.EventTypeWarning, reason, "Reading", "%s", wrong)
+	}
+}
+
+// classOf is the class that counts for a pod: its PodGroup's where it has one.
+func (r *Tolerations) classOf(pod *corev1.Pod) string {
+	if key, ok := gang.GroupOf(pod); ok {
+		if g, ok := r.groups.Group(key); ok && !g.PodPriorities {
+			return g.PriorityClassName
+		}
+	}
+	return pod.Spec.PriorityClassName
+}
+
+// podOfMissingClass looks at a class that does not exist, because of a pod that has come to run, or has gone.
+func (r *Tolerations) podOfMissingClass(_ context.Context, obj client.Object) []reconcile.Request {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return nil
+	}
+	name := r.classOf(pod)
+	if name == "" {
+		return nil
+	}
+	if _, err := r.classes.Get(name); !apierrors.IsNotFound(err) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: name}}}
+}
+
 func newTolerationController(in Inputs) (controller.Controller, error) {
-	classes := in.Informers.Scheduling().V1().PriorityClasses()
-	return newResolveController("priorityclass-toleration",
-		NewTolerations(classes.Lister(), in.Recorder, in.MalformedTolerations),
+	classes, pods := in.Informers.Scheduling().V1().PriorityClasses(), in.Informers.Core().V1().Pods()
+	tolerations := NewTolerations(classes.Lister(), pods.Lister(), in.Source, in.Recorder, in.MalformedTolerations)
+	return newResolveController("priorityclass-toleration", tolerations,
 		&source.Informer{Informer: classes.Informer(), Handler: &handler.EnqueueRequestForObject{}},
+		&source.Informer{
+			Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(tolerations.podOfMissingClass),
+			Predicates: []predicate.Predicate{predicate.Funcs{UpdateFunc: hasComeToANode}},
+		},
 	)
+}
+
+// hasComeToANode leaves out all other changes of pods.
+func hasComeToANode(e event.UpdateEvent) bool {
+	before, ok1 := e.ObjectOld.(*corev1.Pod)
+	after, ok2 := e.ObjectNew.(*corev1.Pod)
+	return ok1 && ok2 && before.Spec.NodeName == "" && after.Spec.NodeName != ""
 }

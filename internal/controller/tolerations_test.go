@@ -4,14 +4,18 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
@@ -21,7 +25,8 @@ func TestTolerations(t *testing.T) {
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	recorder := events.NewFakeRecorder(10)
 	count := -1
-	r := NewTolerations(schedulinglisters.NewPriorityClassLister(store), recorder, func(n int) { count = n })
+	pods := corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
+	r := NewTolerations(schedulinglisters.NewPriorityClassLister(store), pods, &gang.Store{}, recorder, func(n int) { count = n })
 	look := func(seconds string) []string {
 		t.Helper()
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
@@ -59,6 +64,66 @@ func TestTolerations(t *testing.T) {
 		}
 		if count != step.wantCount {
 			t.Errorf("after %q: %d malformed, want %d", step.seconds, count, step.wantCount)
+		}
+	}
+}
+
+// TestMissingClass: a class that does not exist is told once, and counts, as long as work runs that names it.
+func TestMissingClass(t *testing.T) {
+	t.Parallel()
+	classes, pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	recorder, groups, count := events.NewFakeRecorder(10), &gang.Store{}, -1
+	r := NewTolerations(schedulinglisters.NewPriorityClassLister(classes), corelisters.NewPodLister(pods), groups, recorder, func(n int) { count = n })
+	pod := func(name, node, class, group string) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{NodeName: node, PriorityClassName: class}}
+		if group != "" {
+			p.Labels = map[string]string{v1alpha1.LabelPodGroup: group}
+		}
+		return p
+	}
+	groups.Set(&gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: "g"}, PriorityClassName: "gone"})
+	groups.Set(&gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: "plain"}})
+	for _, step := range []struct {
+		what      string
+		change    func() error
+		of        *corev1.Pod
+		wantAsked bool
+		wantTold  int
+		wantCount int
+	}{
+		{what: "none runs", change: func() error { return nil }, wantCount: -1},
+		{what: "one is pending", change: func() error { return pods.Add(pod("p", "", "gone", "")) }, of: pod("p", "", "gone", ""), wantCount: -1},
+		{what: "one of a group without a class", change: func() error { return pods.Add(pod("q", "n", "gone", "plain")) }, of: pod("q", "n", "gone", "plain"), wantCount: -1},
+		{what: "one runs", change: func() error { return pods.Update(pod("p", "n", "gone", "")) }, of: pod("p", "n", "gone", ""), wantAsked: true, wantTold: 1, wantCount: 1},
+		{what: "another runs", change: func() error { return pods.Add(pod("p2", "n", "gone", "")) }, of: pod("p2", "n", "gone", ""), wantAsked: true, wantCount: 1},
+		{what: "the class is back", change: func() error {
+			return classes.Add(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "gone"}})
+		}, of: pod("p2", "n", "gone", ""), wantCount: 0},
+		{what: "and gone", change: func() error {
+			return classes.Delete(&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "gone"}})
+		}, wantTold: 1, wantCount: 1},
+		{what: "those of the class have gone", change: func() error { return pods.Replace(nil, "") }, wantCount: 0},
+		{what: "a member of a group of the class", change: func() error { return pods.Add(pod("m", "n", "", "g")) }, of: pod("m", "n", "", "g"), wantAsked: true, wantTold: 1, wantCount: 1},
+	} {
+		if err := step.change(); err != nil {
+			t.Fatal(err)
+		}
+		if step.of != nil {
+			if asked := len(r.podOfMissingClass(t.Context(), step.of)) > 0; asked != step.wantAsked {
+				t.Errorf("%s: looked at %v, want %v", step.what, asked, step.wantAsked)
+			}
+		}
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "gone"}}); err != nil {
+			t.Fatal(err)
+		}
+		told := 0
+		for ; len(recorder.Events) > 0; told++ {
+			if said := <-recorder.Events; !strings.Contains(said, "Warning PriorityClassNotFound PriorityClass gone does not exist") {
+				t.Errorf("%s: said %q", step.what, said)
+			}
+		}
+		if told != step.wantTold || count != step.wantCount {
+			t.Errorf("%s: told %d times and counted %d, want %d and %d", step.what, told, count, step.wantTold, step.wantCount)
 		}
 	}
 }

@@ -3,10 +3,14 @@ package core
 import (
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // benchCluster feeds a Cluster with nodes of pods made by a function.
@@ -137,10 +141,92 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
+// BenchmarkUnequal has pods of one priority of which no two have the same size: what nodes cost is nearly the same, and
+// takes a search on each.
+func BenchmarkUnequal(b *testing.B) {
+	allocatable := Amounts{100_000, 400_000, 8000}
+	for _, count := range []int{10, 1000} {
+		b.Run(fmt.Sprintf("nodes=5000/gang=%d", count), func(b *testing.B) {
+			r := rand.New(rand.NewPCG(1, 2))
+			s := benchCluster(b, traceResources, 5000, allocatable, func(n int) []RunningPod {
+				left, pods := slices.Clone(allocatable), []RunningPod(nil)
+				for i := range 20 {
+					request := make(Amounts, len(allocatable))
+					for k, v := range allocatable {
+						request[k] = v/40 + r.Int64N(v/20)
+					}
+					if !fits(request, left) {
+						continue
+					}
+					for k, v := range request {
+						left[k] -= v
+					}
+					pods = append(pods, RunningPod{Pod: benchPod(n, i, request)})
+				}
+				return pods
+			}).Snapshot()
+			p := gangOf(1000, count, members("w", count, 0, 20000, 80000, 1800))
+			measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+		})
+	}
+}
+
 func BenchmarkLeaderAndWorkers(b *testing.B) {
 	s := gangCluster(b, 1000, 1).Snapshot()
 	p := gangOf(1000, 101, members("leader", 1, 0, 16000, 64<<30, 0, 1), members("w", 100, 1, 8000, 32<<30, 8, 1))
 	measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+}
+
+// reclaimCluster is the shape of the benchmark "reclaim": nodes of 8 GPUs, each taken by a pod of its own, in 800 queues
+// that all have a little more than their share, beside one that has nothing.
+func reclaimCluster(b *testing.B, nodes int) *Cluster {
+	b.Helper()
+	var queues []fairshare.Queue
+	var memberships []*QueueMembership
+	for q := range 1000 {
+		top, leaf := fmt.Sprintf("top-%d", q%5), fmt.Sprintf("leaf-%d-%03d", q%5, q)
+		if q < 5 {
+			queues = append(queues, queue(top))
+		}
+		if queues = append(queues, queue(leaf, under(top))); q%5 > 0 {
+			memberships = append(memberships, &QueueMembership{Queue: leaf})
+		}
+	}
+	allocatable := Amounts{64000, 512 << 30, 8, 110}
+	c := benchCluster(b, gpuResources, nodes, allocatable, func(n int) []RunningPod {
+		pods := make([]RunningPod, 8)
+		for i := range pods {
+			pods[i] = RunningPod{
+				Pod: benchPod(n, i, Amounts{1000, 4 << 30, 1, 1}), Priority: int32(10 + (n*13+i*7)%50),
+				Membership: memberships[(n*8+i)*7%len(memberships)], Since: 1,
+			}
+		}
+		return pods
+	})
+	tree, _ := fairshare.NewTree(len(gpuResources), queues)
+	capacity, demand := make(Amounts, len(gpuResources)), make([]Amounts, tree.Len())
+	for r := range capacity {
+		capacity[r] = allocatable[r] * int64(nodes)
+	}
+	for q := range demand {
+		if name := tree.Queue(int32(q)).Name; tree.Leaf(int32(q)) && (name == "leaf-0-000" || !strings.HasPrefix(name, "leaf-0")) {
+			demand[q] = Amounts{1_000_000, 4 << 40, 1000, 1000}
+		}
+	}
+	c.SetQueues(tree, tree.FairShares(capacity, demand))
+	return c
+}
+
+func BenchmarkReclaim(b *testing.B) {
+	for name, p := range map[string]*Preemptor{
+		"pod": podOf(1, 8000, 32<<30, 8, 1), "gang": gangOf(1, 4, members("w", 4, 0, 8000, 32<<30, 8, 1)),
+	} {
+		b.Run(name+"/nodes=5000", func(b *testing.B) {
+			s := reclaimCluster(b, 5000).Snapshot()
+			p.Queue, p.Now = "leaf-0-000", 1<<60
+			measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+		})
+	}
 }
 
 // hostSpread is an oracle of members that stay off each other's hosts, on every other node.

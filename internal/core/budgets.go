@@ -76,14 +76,14 @@ func breaksAlone(s *Snapshot, unit int32) bool {
 }
 
 // breakers are the units that breaksAlone holds for, among those of lower priority.
-func breakers(s *Snapshot, c *columns, sus *suspects) []int32 {
+func breakers(s *Snapshot, c *columns, victims *potentialVictims) []int32 {
 	if !c.budgeted {
 		return nil
 	}
 	var units []int32
 	for u := range s.Units {
 		unit := &s.Units[u]
-		if int64(s.priority(int32(u))) < sus.below && draws(unit) && breaksAlone(s, int32(u)) {
+		if int64(s.priority(int32(u))) < victims.below && draws(unit) && breaksAlone(s, int32(u)) {
 			units = append(units, int32(u))
 		}
 	}

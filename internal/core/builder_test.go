@@ -146,6 +146,8 @@ type randomShape struct {
 	gang, groups, budgets, leaving bool
 	// tolerations has some units tolerate low priorities, some until now and some for longer.
 	tolerations bool
+	// static has some of the pods be static ones.
+	static bool
 	// full makes as many units as there may be, on small nodes, with a preemptor above most of them.
 	full bool
 }
@@ -236,5 +238,6 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 	if sh.tolerations && pick(3) == 0 {
 		u.Toleration = &Toleration{Below: int32(pick(12)), Until: []int64{someNow - 1, someNow, someNow + 1, someNow + 2, Forever}[pick(5)]}
 	}
+	u.Static = sh.static && !u.Group && pick(6) == 0
 	b.s.Units = append(b.s.Units, u)
 }

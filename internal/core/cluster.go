@@ -5,6 +5,9 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // Cluster keeps the columns that a search reads from one decision to the next, so that a decision costs
@@ -55,13 +58,15 @@ type RunningPod struct {
 	Pod
 	// Priority is the pod's own; it counts only where there is no group.
 	Priority int32
-	// Toleration, Tenure and Since are the pod's own; like the priority, they count only where there is no group.
+	// Toleration, QueueMembership and Since are the pod's own; like the priority, they count only where there is no group.
 	Toleration *Toleration
-	Tenure     *Tenure
+	Membership *QueueMembership
 	// Since is when the pod was scheduled, in nanoseconds since 1970; 0 if it has not been.
 	Since int64
 	// Running is true where the pod's containers have been started.
 	Running bool
+	// Static is true for a pod that the kubelet of its node runs by itself; such a pod has no group.
+	Static bool
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
 }
@@ -75,9 +80,9 @@ type Group struct {
 	Whole bool
 	// Start is when the group was first whole, in nanoseconds since 1970; 0 to go by the earliest member.
 	Start int64
-	// Toleration and Tenure are those of all members.
+	// Toleration and QueueMembership are those of all members.
 	Toleration *Toleration
-	Tenure     *Tenure
+	Membership *QueueMembership
 	// Since is when the group was first whole since it last was not, in nanoseconds since 1970; 0 if it is not.
 	Since int64
 }
@@ -98,8 +103,9 @@ func NewCluster(resources []string) *Cluster {
 	return &Cluster{
 		s: Snapshot{Resources: slices.Clone(resources)},
 		c: columns{
+			lent: &sync.Pool{},
 			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32),
-			tolerant: make(map[int32]bool), surplus: make(map[int32]bool),
+			tolerant: make(map[int32]bool), static: make(map[int32]bool), surplus: make(map[int32]bool),
 		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
 		going: make(map[int32][]Pod), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),
@@ -117,7 +123,7 @@ func (c *Cluster) SetBudgets(budgets []Budget) {
 	c.padBudgets(n)
 }
 
-// padBudgets makes room for budgets that pods refer to and nobody has described: they allow everything.
+// padBudgets makes room for budgets that pods refer to before they are described: they allow everything.
 func (c *Cluster) padBudgets(n int) {
 	for len(c.s.Budgets) < n {
 		c.s.Budgets = append(c.s.Budgets, Budget{Allowed: math.MaxInt32})
@@ -126,7 +132,7 @@ func (c *Cluster) padBudgets(n int) {
 
 // SetQueues replaces the queues, which have to be of the cluster's dimensions, and their fair shares. A nil tree is
 // one without queues. It costs next to nothing where only the shares are new.
-func (c *Cluster) SetQueues(tree *Tree, shares []Amounts) {
+func (c *Cluster) SetQueues(tree *fairshare.Tree, shares []Amounts) {
 	switch {
 	case tree == nil:
 		c.queues, c.c.roster = nil, nil
@@ -206,14 +212,14 @@ func (c *Cluster) queuesWith(held []Hold) *Queues {
 	q := *c.queues
 	cloned := false
 	for _, h := range held {
-		leaf := q.Tree.leaf(h.Queue)
+		leaf := q.Tree.LeafOf(h.Queue)
 		if leaf < 0 || len(h.Request) != c.c.dims {
 			continue
 		}
 		if !cloned {
 			q.used, cloned = slices.Clone(q.used), true
 		}
-		q.Tree.useAmounts(q.used, leaf, h.Request, 1)
+		q.Tree.Use(q.used, leaf, h.Request, 1)
 	}
 	return &q
 }
@@ -229,8 +235,8 @@ func (c *Cluster) hold(slot int32, request Amounts) {
 	free, later := c.room(slot)
 	c.held = append(c.held, room{slot: slot, free: slices.Clone(free), later: slices.Clone(later)})
 	for r, v := range request {
-		free[r] = roomAmount(addSaturating(free[r], -usedAmount(v)))
-		later[r] = roomAmount(addSaturating(later[r], -usedAmount(v)))
+		free[r] = roomAmount(fairshare.Add(free[r], -fairshare.Used(v)))
+		later[r] = roomAmount(fairshare.Add(later[r], -fairshare.Used(v)))
 	}
 }
 

@@ -20,14 +20,14 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 				continue
 			}
 			rp := RunningPod{
-				Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration, Tenure: unit.Tenure,
-				Since: unit.Since, Running: unit.Running,
+				Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration, Membership: unit.Membership,
+				Since: unit.Since, Running: unit.Running, Static: unit.Static,
 			}
 			if unit.Group || unit.PodGroup != "" {
 				rp.Group = &Group{
 					Namespace: unit.Namespace, Name: unit.Name, UID: unit.PodGroup,
 					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start, Toleration: unit.Toleration,
-					Tenure: unit.Tenure, Since: unit.Since,
+					Membership: unit.Membership, Since: unit.Since,
 				}
 			}
 			st.Pods = append(st.Pods, rp)
@@ -132,7 +132,7 @@ func TestPodsOfAGroupDrawInOrder(t *testing.T) {
 // queued puts a case under queues, with members of gangs that can do without some among the single pods.
 func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	tree := randomTree(pick, len(s.Resources))
-	leaf := func() string { return tree.Queue(pick(tree.Len())).Name }
+	leaf := func() string { return tree.Queue(int32(pick(tree.Len()))).Name }
 	demand, capacity := make([]Amounts, tree.Len()), make(Amounts, len(s.Resources))
 	for i := range demand {
 		demand[i] = make(Amounts, len(s.Resources))
@@ -144,18 +144,18 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 		addTo(capacity, s.Nodes[i].Allocatable)
 	}
 	s.Queues = &Queues{Tree: tree, Shares: tree.FairShares(capacity, demand)}
-	gang := &Tenure{Queue: leaf(), MinCount: int32(1 + pick(3))}
+	gang := &QueueMembership{Queue: leaf(), MinCount: int32(1 + pick(3))}
 	var members []*Unit
 	for u := range s.Units {
 		unit := &s.Units[u]
 		unit.Since = int64(pick(someNow))
 		if unit.Group || pick(2) == 0 {
-			unit.Tenure = &Tenure{Queue: leaf()}
+			unit.Membership = &QueueMembership{Queue: leaf()}
 			continue
 		}
 		// Members of equal rank but for their UID.
-		unit.PodGroup, unit.Tenure, unit.Running, unit.Since = "uid-gang", gang, true, 2
-		unit.Priority, unit.Start, unit.Pods[0].Start, unit.Toleration = 1, 0, 0, nil
+		unit.PodGroup, unit.Membership, unit.Running, unit.Since = "uid-gang", gang, true, 2
+		unit.Priority, unit.Start, unit.Pods[0].Start, unit.Toleration, unit.Static = 1, 0, 0, nil, false
 		members = append(members, unit)
 	}
 	slices.SortFunc(members, func(a, b *Unit) int { return strings.Compare(a.Pods[0].UID, b.Pods[0].UID) })

@@ -38,11 +38,11 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if g == nil || !g.Whole {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Tenure: rp.Tenure, Since: rp.Since,
-			Running: rp.Running, Pods: []Pod{pod},
+			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Membership: rp.Membership, Since: rp.Since,
+			Running: rp.Running, Static: rp.Static, Pods: []Pod{pod},
 		}
 		if g != nil {
-			u.PodGroup, u.Priority, u.Toleration, u.Tenure, u.Since = g.UID, g.Priority, g.Toleration, g.Tenure, g.Since
+			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
 		}
 		at := c.newUnit(&u)
 		c.onNode[slot] = append(c.onNode[slot], at)
@@ -53,7 +53,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if !ok {
 		at = c.newUnit(&Unit{
 			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID,
-			Priority: g.Priority, Start: g.Start, Tenure: g.Tenure,
+			Priority: g.Priority, Start: g.Start, Membership: g.Membership,
 		})
 		c.whole[g.UID] = at
 	}
@@ -88,10 +88,10 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		c.c.perPriority[g.Priority]++
 	}
 	u.Namespace, u.Name, u.Priority, u.Start = g.Namespace, g.Name, g.Priority, g.Start
-	if u.Tenure != g.Tenure || u.Since != g.Since {
+	if u.Membership != g.Membership || u.Since != g.Since {
 		c.countAll(at, -1)
 		c.leaveLeaf(at)
-		u.Tenure, u.Since = g.Tenure, g.Since
+		u.Membership, u.Since = g.Membership, g.Since
 		c.findLeaf(at)
 		c.countAll(at, 1)
 	}
@@ -113,7 +113,7 @@ func (c *Cluster) findLeaf(at int32) {
 	if c.queues == nil {
 		return
 	}
-	c.c.roster.put(&c.s, at, c.queues.Tree.leaf(c.s.Units[at].queue()))
+	c.c.roster.put(&c.s, at, c.queues.Tree.LeafOf(c.s.Units[at].queue()))
 }
 
 // leaveLeaf takes a unit out of its leaf queue.
@@ -126,7 +126,7 @@ func (c *Cluster) leaveLeaf(at int32) {
 // count adds a pod of a unit to what its queue uses, or takes it away.
 func (c *Cluster) count(at int32, request Amounts, sign int64) {
 	if c.queues != nil {
-		c.queues.Tree.useAmounts(c.queues.used, c.c.roster.leaves[at], request, sign)
+		c.queues.Tree.Use(c.queues.used, c.c.roster.leaves[at], request, sign)
 	}
 }
 
@@ -154,7 +154,7 @@ func (c *Cluster) tellSurplus() {
 		})
 		for i, m := range members {
 			u := &c.s.Units[m]
-			if surplus := elastic(u) && i >= int(u.Tenure.MinCount); surplus != u.Surplus {
+			if surplus := elastic(u) && i >= int(u.Membership.MinCount); surplus != u.Surplus {
 				u.Surplus = surplus
 				if delete(c.c.surplus, m); surplus {
 					c.c.surplus[m] = true
@@ -205,6 +205,9 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 		c.uneven[u.PodGroup] = true
 	}
 	c.tolerate(at, u.Toleration)
+	if u.Static {
+		c.c.static[at] = true
+	}
 	c.c.perPriority[u.Priority]++
 	if u.PodGroup != "" {
 		c.c.groups[u.PodGroup] = append(c.c.groups[u.PodGroup], at)
@@ -253,6 +256,7 @@ func (c *Cluster) dropUnit(at int32) {
 		c.uneven[u.PodGroup] = true
 	}
 	delete(c.c.tolerant, at)
+	delete(c.c.static, at)
 	delete(c.c.surplus, at)
 	c.leaveLeaf(at)
 	if u.Group {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // columns are what a search reads of a Snapshot: flat vectors of room by node, and for every node its units
@@ -34,14 +36,14 @@ type columns struct {
 	perPriority map[int32]int
 	// budgeted is true where some unit draws on a budget, spanning where some unit has more than one pod.
 	budgeted, spanning bool
-	// tolerant are the units with a toleration, surplus those past the minCount of their gang.
-	tolerant, surplus map[int32]bool
-	// roster has the units' leaf queues; nil where nobody has kept it.
+	// tolerant are the units with a toleration, static those that are static pods, surplus those past the minCount of their gang.
+	tolerant, static, surplus map[int32]bool
+	// roster has the units' leaf queues; nil where it has not been kept.
 	roster *roster
-	// groups lists the units of each PodGroup by its UID; nil where nobody has kept such an index.
+	// groups lists the units of each PodGroup by its UID; nil where there is no such index.
 	groups map[string][]int32
-	// lent is memory for searches among candidates.
-	lent sync.Pool
+	// lent is memory for restricted views.
+	lent *sync.Pool
 }
 
 // nodeColumn holds the units with pods on one node, least important first.
@@ -123,7 +125,7 @@ func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entr
 	}
 	row := b.rows[int(entries[len(entries)-1].row)*b.dims:][:b.dims]
 	for r, v := range request {
-		row[r] = addSaturating(row[r], usedAmount(v))
+		row[r] = fairshare.Add(row[r], fairshare.Used(v))
 	}
 	return entries
 }
@@ -149,7 +151,7 @@ func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColum
 		row := b.rows[int(e.row)*b.dims:][:b.dims]
 		before, after := col.sums[i*b.dims:][:b.dims], col.sums[(i+1)*b.dims:][:b.dims]
 		for r, v := range row {
-			after[r] = addSaturating(before[r], v)
+			after[r] = fairshare.Add(before[r], v)
 			widest[r] = max(widest[r], v)
 		}
 	}
@@ -175,8 +177,10 @@ func (c *columns) grow(nodes int) {
 func newColumns(s *Snapshot) *columns {
 	dims, n := len(s.Resources), len(s.Nodes)
 	c := &columns{
+		lent: &sync.Pool{},
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
-		perPriority: make(map[int32]int), tolerant: make(map[int32]bool), surplus: make(map[int32]bool), sites: make([]site, len(s.Units)),
+		perPriority: make(map[int32]int), tolerant: make(map[int32]bool), static: make(map[int32]bool), surplus: make(map[int32]bool),
+		sites: make([]site, len(s.Units)),
 	}
 	c.grow(n)
 	for i := range s.Nodes {
@@ -205,6 +209,9 @@ func (c *columns) fill(s *Snapshot) {
 		if unit.Toleration != nil {
 			c.tolerant[int32(u)] = true
 		}
+		if unit.Static {
+			c.static[int32(u)] = true
+		}
 		if unit.Surplus {
 			c.surplus[int32(u)] = true
 		}
@@ -223,7 +230,7 @@ func (c *columns) fill(s *Snapshot) {
 
 func addTo(room []int64, request Amounts) {
 	for r, v := range request {
-		room[r] = addSaturating(room[r], usedAmount(v))
+		room[r] = fairshare.Add(room[r], fairshare.Used(v))
 	}
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"math"
 	"testing"
 
@@ -206,5 +207,29 @@ func TestBetter(t *testing.T) {
 				t.Errorf("%+v should be better than %+v", tt.better, tt.worse)
 			}
 		})
+	}
+}
+
+// TestSmallGangOfMembersApart: a small gang whose members mind each other is packed anew for each victim that is looked
+// at, and what all that may cost is bounded.
+func TestSmallGangOfMembersApart(t *testing.T) {
+	c := clusterOf("cpu")
+	for n := range 20 {
+		node := fmt.Sprintf("n%02d", n)
+		c.node(node, 4)
+		for i := range 4 {
+			if n%4 == 2 {
+				c.pod(fmt.Sprintf("%s-%d", node, i), node, 1, 1)
+			}
+		}
+	}
+	// Members may go to every other node: five are empty, and five are full.
+	h := &hostSpread{placed: map[int]int{}}
+	d := mustDecide(t, c.snapshot(), gangOf(10, 6, members("w", 6, 0, 2)), h)
+	if d.Outcome != Preempts || len(d.Victims) != 2 {
+		t.Fatalf("%s with %d victims: %s", d.Outcome, len(d.Victims), d.Message)
+	}
+	if h.calls > 100_000 {
+		t.Errorf("the filters are asked %d times", h.calls)
 	}
 }

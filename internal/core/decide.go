@@ -6,61 +6,75 @@ import "slices"
 // oracle is one in which only room matters. The error wraps ErrBadInput where the input is malformed; a
 // preemptor that cannot be placed is no error but a Decision with the outcome Infeasible.
 func Decide(s *Snapshot, p *Preemptor, oracle Oracle) (Decision, error) {
+	return decide(s, p, oracle, protections())
+}
+
+// decide is Decide with some protections in force.
+func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) (Decision, error) {
 	if oracle == nil {
 		oracle = Arithmetic{}
 	}
 	if err := validate(s, p); err != nil {
 		return Decision{}, err
 	}
-	sr := &search{s: s, p: p, v: newView(s, p, oracle)}
-	return sr.run(), nil
+	return newSearch(newView(s, p, oracle), protections).run(), nil
 }
 
-// search is one run of Decide, among all units or a sample of them.
+// search is one run of Decide, among all units or in a restricted view.
 type search struct {
 	s *Snapshot
 	p *Preemptor
 	v *view
-	// sampled is where the units come from; nil where they are all there are.
-	sampled *sampled
+	// protections are in force in this decision.
+	protections []protection
+	policy      policy
+	// whole is the search among all units: this one, or the one that it is a restricted view of.
+	whole *search
+	// nodes are those with potential victims on them, all nodes where that is not known.
+	nodes []int32
 	// roomy is true where some node has room for some member without any unit gone.
 	roomy bool
+	// refused is the first outcome that went beyond a bound.
+	refused *refusal
+}
+
+func newSearch(v *view, protections []protection) *search {
+	sr := &search{s: v.s, p: v.p, v: v, protections: protections, nodes: v.c.byName}
+	sr.whole = sr
+	return sr
 }
 
 func (sr *search) run() Decision {
+	within := sr.v.withinLimits()
 	sr.roomy = sr.anyRoom(sr.v.c.free)
-	if seats, ok := sr.withoutVictims(sr.v.c.free); ok {
-		return sr.placed(Fits, seats)
+	if placements, ok := sr.withoutVictims(sr.v.c.free); ok && within {
+		return sr.placed(Fits, placements)
 	}
 	defer sr.removeLeaving()()
 	if len(sr.s.Leaving) > 0 {
 		sr.roomy = sr.anyRoom(sr.v.c.later)
-		if seats, ok := sr.withoutVictims(sr.v.c.later); ok {
-			return sr.placed(Waits, seats)
+		if placements, ok := sr.withoutVictims(sr.v.c.later); ok && within {
+			return sr.placed(Waits, placements)
 		}
 	}
-	if sr.p.Never || sr.p.MinCount == 0 || sr.stray() {
-		return sr.infeasible(false)
+	sr.policy = newPolicy(sr.v, sr.protections)
+	if _, forbidden := sr.policy.rules().forbidden(); forbidden || sr.p.MinCount == 0 {
+		return sr.infeasibleAsIs()
 	}
-	if contested(sr.s, sr.p) {
-		return sr.contend()
-	}
-	sr.v.suspect(potentialVictims(sr.s, sr.v.c, sr.p))
-	f, ok := sr.pick()
-	if !ok {
-		return sr.infeasible(true)
-	}
-	return sr.preempting(f)
+	return sr.policy.search(sr)
 }
 
-// stray reports whether the preemptor names a queue in which there can be no work. What it is entitled to is not known
-// then, so it takes nothing.
-func (sr *search) stray() bool {
-	q := sr.s.Queues
-	return sr.p.Queue != "" && q != nil && q.Tree != nil && q.Tree.leaf(sr.p.Queue) < 0
+// allowed reports whether units may be taken together, and takes note of the first ones that may not.
+func (sr *search) allowed(victims []int32) bool {
+	b, ok := sr.policy.fits(victims)
+	if !ok && sr.refused == nil {
+		sortByImportance(sr.s, victims)
+		sr.refused = &refusal{victims: slices.Clone(victims), bound: b}
+	}
+	return ok
 }
 
-// pick finds the victims that cost least and seats the preemptor for good.
+// pick finds the victims that cost least and places the preemptor for good.
 func (sr *search) pick() (found, bool) {
 	f, ok := sr.bestDomain()
 	if ok && sr.p.Gang {
@@ -91,22 +105,66 @@ func (sr *search) removeLeaving() (undo func()) {
 }
 
 // withoutVictims places the preemptor, surplus included, without taking anything, in room that roomy has been told of.
-func (sr *search) withoutVictims(free []int64) ([]seat, bool) {
+func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	if !sr.roomy {
 		return nil, false
 	}
-	t := newTrial(sr.v, free)
-	ws, ok := t.insist()
+	t := newSimulation(sr.v, free)
+	placements, ok := t.nominated()
 	if !ok {
+		ws, can := t.insist()
+		if !can {
+			return nil, false
+		}
+		if placements, ok = t.pack(ws); !ok {
+			return nil, false
+		}
+	}
+	placements = append(placements, t.surplus(placements)...)
+	t.unplaceAll(placements)
+	return placements, len(placements) > 0
+}
+
+// nominated places members where an earlier decision has nominated them to. It reports false, and places none, where these
+// are not enough.
+func (t *simulation) nominated() ([]placement, bool) {
+	if len(t.p.Nominated) == 0 {
 		return nil, false
 	}
-	seats, ok := t.seatAll(ws)
-	if !ok {
+	classOf, node := make(map[string]int), make(map[string]int32, len(t.c.byName))
+	for c := range t.p.Classes {
+		for i := range t.p.Classes[c].Members {
+			classOf[t.p.Classes[c].Members[i].UID] = c
+		}
+	}
+	for _, n := range t.c.byName {
+		node[t.s.Nodes[n].Name] = n
+	}
+	var placements []placement
+	for placed := -1; placed < len(placements); {
+		// Their order may have been lost with the scheduler that decided.
+		placed = len(placements)
+		for _, p := range t.p.Nominated {
+			class, isMember := classOf[p.UID]
+			n, isNode := node[p.Node]
+			if !isMember || !isNode || !t.accepts(class, n) {
+				continue
+			}
+			// Each is nominated once.
+			delete(classOf, p.UID)
+			st := placement{class: class, node: n}
+			t.place(st)
+			placements = append(placements, st)
+		}
+		if !t.anyStateful {
+			break
+		}
+	}
+	if len(placements) < max(t.p.MinCount, 1) {
+		t.unplaceAll(placements)
 		return nil, false
 	}
-	seats = append(seats, t.surplus(seats)...)
-	t.unplaceAll(seats)
-	return seats, len(seats) > 0
+	return placements, true
 }
 
 // anyRoom is a quick look at whether any node has room for any member at all.
@@ -123,19 +181,19 @@ func (sr *search) anyRoom(free []int64) bool {
 
 // insist finds out which members have to be placed, with all potential victims gone. t starts with
 // everything in place; where the oracle has a say, the potential victims are still out of it afterwards.
-func (sr *search) insist(t *trial) ([]want, bool) {
+func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
-		t.outUpTo(t.sus.below)
+		t.outUpTo(t.victims.below)
 		return t.insist()
 	}
-	apart := newTrial(sr.v, sr.v.c.later)
-	apart.clearBelow(t.sus.below)
+	apart := newSimulation(sr.v, sr.v.c.later)
+	apart.clearBelow(t.victims.below)
 	return apart.insist()
 }
 
 // insist finds out which members have to be placed: the first ones by rank, or, where these cannot all be,
 // any that can, as long as they are enough.
-func (t *trial) insist() ([]want, bool) {
+func (t *simulation) insist() ([]want, bool) {
 	ws := t.hardestFirst(firstMembers(t.p.Classes, t.p.MinCount))
 	if t.feasible(ws) {
 		return ws, true
@@ -149,17 +207,17 @@ func (t *trial) insist() ([]want, bool) {
 
 // anyMembers looks for members to insist on: hardest classes first, easiest first, and in a small case every
 // mix of classes.
-func (t *trial) anyMembers(every []want) ([]want, bool) {
+func (t *simulation) anyMembers(every []want) ([]want, bool) {
 	easiest := slices.Clone(every)
 	slices.Reverse(easiest)
 	for _, ws := range [...][]want{every, easiest} {
-		seats := t.fill(ws, fullestFirst)
-		t.unplaceAll(seats)
-		if len(seats) < t.p.MinCount {
+		placements := t.most(ws)
+		t.unplaceAll(placements)
+		if len(placements) < t.p.MinCount {
 			continue
 		}
 		counts := make([]int, len(t.p.Classes))
-		for _, st := range seats[:t.p.MinCount] {
+		for _, st := range placements[:t.p.MinCount] {
 			counts[st.class]++
 		}
 		if mix := t.hardestFirst(counts); t.feasible(mix) {
@@ -169,13 +227,13 @@ func (t *trial) anyMembers(every []want) ([]want, bool) {
 	if total(every) > t.limits.PackingMembers || len(t.c.byName) > t.limits.PackingNodes {
 		return nil, false
 	}
-	m := &mixing{trial: t, counts: make([]int, len(t.p.Classes)), tries: backtrackMixes}
+	m := &mixing{simulation: t, counts: make([]int, len(t.p.Classes)), tries: backtrackMixes}
 	return m.next(every, t.p.MinCount)
 }
 
 // mixing is a search through the mixes of classes.
 type mixing struct {
-	*trial
+	*simulation
 	counts []int
 	tries  int
 }

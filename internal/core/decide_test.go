@@ -204,7 +204,7 @@ func TestUnits(t *testing.T) {
 			preemptor:   podOf(math.MaxInt32, 8),
 			wantOutcome: Preempts, wantVictims: []string{"lowest"},
 		},
-		"the lowest priority takes nobody": {
+		"the lowest priority takes nothing": {
 			cluster:     clusterOf("gpu").node("a", 8).pod("low", "a", math.MinInt32, 8),
 			preemptor:   podOf(math.MinInt32, 8),
 			wantOutcome: Infeasible,
@@ -235,7 +235,7 @@ func TestGangs(t *testing.T) {
 			preemptor:   gangOf(10, 4, members("x", 2, 0, 3), members("y", 2, 2, 2)),
 			wantOutcome: Preempts, wantVictims: []string{"a1", "b1"}, wantNodes: []string{"a", "a", "b", "b"},
 		},
-		"the surplus takes room that is left and nobody's place": {
+		"the surplus takes room that is left and no other's place": {
 			cluster:     clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).pod("a1", "a", 1, 8).pod("c1", "c", 1, 8),
 			preemptor:   gangOf(10, 2, members("w", 4, 0, 4)),
 			wantOutcome: Fits, wantNodes: []string{"b", "b"},
@@ -250,7 +250,7 @@ func TestGangs(t *testing.T) {
 			preemptor:   running,
 			wantOutcome: Fits, wantNodes: []string{"b"},
 		},
-		"no member is needed any more: nobody goes": {
+		"no member is needed any more: nothing goes": {
 			cluster:     clusterOf("gpu").node("a", 8).pod("a1", "a", 1, 8),
 			preemptor:   running,
 			wantOutcome: Infeasible,

@@ -27,7 +27,8 @@ type Decision struct {
 	Outcome Outcome `json:"outcome"`
 	// Preemptor is who asked.
 	Preemptor Preemptor `json:"preemptor"`
-	// Placements say where each member goes; members of the surplus that found no room are left out.
+	// Placements say where each member goes, in an order of placement: each passes every filter given those before it,
+	// with the victims and all leaving pods gone. Members of the surplus that found no room are left out.
 	Placements []Placement `json:"placements,omitempty"`
 	// Victims are the units that have to go, most important first.
 	Victims []Victim `json:"victims,omitempty"`
@@ -51,7 +52,7 @@ type Decision struct {
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
 	// Message is the whole in one short sentence.
 	Message string `json:"message"`
-	// Elapsed is the time that it took, oracle and all. The core has no clock: whoever asked it fills this in.
+	// Elapsed is the time that it took, oracle and all. The core has no clock: its caller fills this in.
 	Elapsed time.Duration `json:"elapsedNanoseconds,omitempty"`
 }
 
@@ -131,7 +132,7 @@ func (sr *search) victimsOf(units []int32) []Victim {
 	}
 	out, pods := make([]Victim, 0, len(units)), make([]VictimPod, 0, count)
 	for _, i := range units {
-		u, verdict := &s.Units[i], sr.verdict(i)
+		u, verdict := &s.Units[i], judge(sr.policy, i)
 		from := len(pods)
 		for j := range u.Pods {
 			pod := VictimPod{Namespace: u.Pods[j].Namespace, Name: u.Pods[j].Name, UID: u.Pods[j].UID}
@@ -152,32 +153,73 @@ func (sr *search) victimsOf(units []int32) []Victim {
 	return out
 }
 
-// placementsOf hands the seats of each class, by name of the node, to its members, by rank, and lists all of
-// them by rank.
-func placementsOf(v *view, seats []seat) []Placement {
-	seats = slices.Clone(seats)
-	slices.SortStableFunc(seats, func(a, b seat) int { return cmp.Compare(v.c.rank[a.node], v.c.rank[b.node]) })
-	members := make([][]*Member, len(v.p.Classes))
+// placementsOf hands the placements of each class to its members. Where other pods matter, they stay in the order in which
+// the members pass; where only room does, any order will do, and they are by rank.
+func placementsOf(v *view, placements []placement) []Placement {
+	if !v.anyStateful {
+		placements = slices.Clone(placements)
+		slices.SortStableFunc(placements, func(a, b placement) int { return cmp.Compare(v.c.rank[a.node], v.c.rank[b.node]) })
+	}
+	members := v.handOut(placements)
+	out := make([]Placement, len(placements))
+	order := make([]int, len(placements))
+	for i, st := range placements {
+		out[i] = Placement{Member: members[i].Name, UID: members[i].UID, Node: v.s.Nodes[st.node].Name}
+		order[i] = i
+	}
+	if v.anyStateful {
+		return out
+	}
+	slices.SortFunc(order, func(a, b int) int { return byRank(members[a], members[b]) })
+	sorted := make([]Placement, len(out))
+	for i, at := range order {
+		sorted[i] = out[at]
+	}
+	return sorted
+}
+
+// handOut gives each placement a member of its class: those that have been nominated to that node before keep it, the
+// others are taken by rank.
+func (v *view) handOut(placements []placement) []*Member {
+	nominated := make(map[string]string, len(v.p.Nominated))
+	for _, p := range v.p.Nominated {
+		nominated[p.UID] = p.Node
+	}
+	type slots struct {
+		class int
+		node  string
+	}
+	keep := make(map[slots][]*Member)
+	waiting := make([][]*Member, len(v.p.Classes))
 	for c := range v.p.Classes {
 		ms := v.p.Classes[c].Members
 		for i := range ms {
-			members[c] = append(members[c], &ms[i])
+			waiting[c] = append(waiting[c], &ms[i])
 		}
-		slices.SortFunc(members[c], byRank)
+		slices.SortFunc(waiting[c], byRank)
+		for _, m := range waiting[c] {
+			if node, ok := nominated[m.UID]; ok {
+				keep[slots{c, node}] = append(keep[slots{c, node}], m)
+			}
+		}
 	}
-	type placed struct {
-		member *Member
-		node   int32
+	out := make([]*Member, len(placements))
+	kept := make(map[*Member]bool)
+	for i, st := range placements {
+		at := slots{st.class, v.s.Nodes[st.node].Name}
+		if ms := keep[at]; len(ms) > 0 {
+			out[i], keep[at] = ms[0], ms[1:]
+			kept[ms[0]] = true
+		}
 	}
-	all := make([]placed, 0, len(seats))
-	for _, st := range seats {
-		all = append(all, placed{member: members[st.class][0], node: st.node})
-		members[st.class] = members[st.class][1:]
-	}
-	slices.SortFunc(all, func(a, b placed) int { return byRank(a.member, b.member) })
-	out := make([]Placement, 0, len(all))
-	for _, m := range all {
-		out = append(out, Placement{Member: m.member.Name, UID: m.member.UID, Node: v.s.Nodes[m.node].Name})
+	for i, st := range placements {
+		for out[i] == nil {
+			m := waiting[st.class][0]
+			waiting[st.class] = waiting[st.class][1:]
+			if !kept[m] {
+				out[i] = m
+			}
+		}
 	}
 	return out
 }

@@ -114,7 +114,7 @@ func FuzzDecide(f *testing.F) {
 		}
 		first := decide()
 		if withOracle && !w.restored() {
-			t.Fatal("the oracle's trial state is not restored")
+			t.Fatal("the oracle's simulation state is not restored")
 		}
 		if second := decide(); first != second {
 			t.Fatalf("two decisions on one input:\n%s\n%s", first, second)

@@ -20,14 +20,17 @@ func (sr *search) wholeCluster() (found, bool) {
 	if !ok {
 		return found{}, false
 	}
+	if !g.optimal {
+		g.consider(g.refined(&g.best))
+	}
 	sortByImportance(sr.s, g.best.victims)
-	g.polish()
+	g.improve()
 	return g.best, true
 }
 
 // competition runs all ways to choose victims and keeps the cheapest outcome.
 func (sr *search) competition() (*gang, bool) {
-	t := newTrial(sr.v, sr.v.c.later)
+	t := newSimulation(sr.v, sr.v.c.later)
 	defer t.allBack()
 	ws, ok := sr.insist(t)
 	if !ok {
@@ -39,10 +42,10 @@ func (sr *search) competition() (*gang, bool) {
 		return nil, false
 	}
 	if !g.counts {
-		g.consider(g.seated(t, level))
+		g.consider(g.packed(t, level))
 	}
 	t.allBack()
-	if broken := breakers(sr.s, sr.v.c, &sr.v.sus); len(broken) > 0 {
+	if broken := breakers(sr.s, sr.v.c, &sr.v.victims); len(broken) > 0 {
 		safe := sr.v.sparing(broken)
 		if lower, ok := safe.ceiling(ws); ok {
 			g.compete(safe, lower)
@@ -52,7 +55,7 @@ func (sr *search) competition() (*gang, bool) {
 		g.compete(sr.v, level)
 	}
 	if g.any && g.best.score.BrokenBudgets > 0 {
-		g.compete(sr.v, int32(sr.v.sus.below-1))
+		g.compete(sr.v, int32(sr.v.victims.below-1))
 	}
 	g.consider(g.plain(level))
 	return g, g.any
@@ -66,6 +69,8 @@ type gang struct {
 	counts bool
 	best   found
 	any    bool
+	// optimal is true once the best outcome is known to be the cheapest there is.
+	optimal bool
 }
 
 // consider keeps the cheapest outcome.
@@ -78,48 +83,24 @@ func (g *gang) consider(f found, ok bool) {
 // compete tries the ways to choose victims up to a priority.
 func (g *gang) compete(v *view, level int32) {
 	if !g.counts {
-		t := newTrial(v, v.c.later)
+		t := newSimulation(v, v.c.later)
 		defer t.allBack()
-		g.consider(g.seated(t, level))
+		g.consider(g.packed(t, level))
 		return
 	}
-	g.consider(g.cheapestPlacement(v, level))
-	if v.c.spanning && v.sus.count <= reverseUnits {
-		t := newTrial(v, v.c.later)
-		pool := v.eligible(level)
-		t.removeAll(pool)
-		g.consider(g.counted(t, pool))
-	}
-}
-
-// cheapestPlacement frees the nodes where it costs least, and brings back what turns out not to be needed.
-func (g *gang) cheapestPlacement(v *view, level int32) (found, bool) {
-	m := newMarket(newTrial(v, v.c.later), g.ws[0], level)
-	if !m.buy() {
-		return found{}, false
-	}
-	return g.counted(m.trial, m.sunk)
-}
-
-// counted reprieves units that are out of t, and places the members.
-func (g *gang) counted(t *trial, out []int32) (found, bool) {
-	c := newCounter(t, g.ws[0])
-	if !c.room() {
-		return found{}, false
-	}
-	return g.outcome(reprieveCounted(c, out), nil), true
+	g.competeByCount(v, level)
 }
 
 // outcome makes a result of victims, most important first where there are budgets to draw on.
-func (g *gang) outcome(victims []int32, seats []seat) found {
+func (g *gang) outcome(victims []int32, placements []placement) found {
 	sc := scoreOf(g.s, victims)
-	return found{ws: g.ws, victims: victims, seats: seats, score: sc, ceiling: sc.HighestPriority}
+	return found{ws: g.ws, victims: victims, placements: placements, score: sc, ceiling: sc.HighestPriority}
 }
 
-// polish tries small exchanges on a small case: units that stay go instead of others. The room for it is
+// improve tries small exchanges on a small case: units that stay go instead of others. The room for it is
 // bounded, and a large case is left as it is.
-func (g *gang) polish() {
-	if len(g.best.victims) == 0 {
+func (g *gang) improve() {
+	if g.optimal || len(g.best.victims) == 0 {
 		return
 	}
 	top := g.best.score.HighestPriority
@@ -128,23 +109,23 @@ func (g *gang) polish() {
 	}
 	count := 0
 	for priority, n := range g.v.c.perPriority {
-		if priority <= top && int64(priority) < g.v.sus.below {
+		if priority <= top && int64(priority) < g.v.victims.below {
 			count += n
 		}
 	}
-	if count > g.polishLimit() {
+	if count > g.localSearchLimit() {
 		return
 	}
 	pool := g.v.eligible(top)
 	sortByImportance(g.s, pool)
 	slices.Reverse(pool)
-	t := newTrial(g.v, g.v.c.later)
+	t := newSimulation(g.v, g.v.c.later)
 	t.removeAll(g.best.victims)
-	var k roomKeeper = &packer{trial: t, ws: g.ws}
+	var k roomKeeper = &packer{simulation: t, ws: g.ws}
 	if g.counts {
 		k = newCounter(t, g.ws[0])
 	}
-	e := &exchange{gang: g, t: t, k: k, pool: pool, victims: g.best.victims}
+	e := &localSearch{gang: g, t: t, k: k, pool: pool, victims: g.best.victims}
 	e.run()
 	t.restoreAll(e.victims)
 	if better(scoreOf(g.s, e.victims), g.best.score) < 0 && g.allowed(e.victims) {
@@ -152,38 +133,39 @@ func (g *gang) polish() {
 	}
 }
 
-// polishLimit is how many units a case may have to be polished.
-func (g *gang) polishLimit() int {
+// localSearchLimit is how many units a case may have to be polished.
+func (g *gang) localSearchLimit() int {
 	if g.counts {
 		return 64
 	}
 	return 24
 }
 
-// place seats the members for good, with the victims gone: first everything wanted, then as much of the
-// surplus as there is room for. It reports false where other pods refuse, in which case nothing is changed.
+// place puts the members on nodes for good, in an order in which each passes given those before it, with the victims
+// gone: first everything wanted, then as much of the surplus as there is room for. It reports false where other pods
+// refuse, in which case nothing is changed.
 func (g *gang) place(f *found) bool {
-	t := newTrial(g.v, g.v.c.later)
+	t := newSimulation(g.v, g.v.c.later)
 	t.removeAll(f.victims)
 	defer t.restoreAll(f.victims)
-	seats, ok := f.seats, f.seats != nil
-	if ok {
-		t.placeAll(seats)
-	} else if seats, ok = t.seatAll(g.ws); !ok {
-		return false
+	placements, ok := t.inOrder(f.placements)
+	if !ok || len(placements) == 0 {
+		if placements, ok = t.pack(g.ws); !ok {
+			return false
+		}
 	}
-	extra := t.surplus(seats)
+	extra := t.surplus(placements)
 	t.unplaceAll(extra)
-	t.unplaceAll(seats)
-	f.seats = slices.Concat(seats, extra)
+	t.unplaceAll(placements)
+	f.placements = slices.Concat(placements, extra)
 	return true
 }
 
-// surplus seats as many of the members that have no seat yet as there is room for.
-func (t *trial) surplus(seats []seat) []seat {
+// surplus places as many of the members that have no placement yet as there is room for.
+func (t *simulation) surplus(placements []placement) []placement {
 	counts := allMembers(t.p.Classes)
-	for _, st := range seats {
+	for _, st := range placements {
 		counts[st.class]--
 	}
-	return t.fill(t.hardestFirst(counts), fullestFirst)
+	return t.fill(t.hardestFirst(counts), fullestFirst, nil)
 }

@@ -31,31 +31,23 @@ func moreImportant(a, b *Unit) int {
 	)
 }
 
-// compareUnits is moreImportant for units by index. In a sample it is their levels that count, and after them the
-// order among units of a level.
+// compareUnits is moreImportant for units by index. In a restricted view it is their ranks that count, and after them the
+// order among units of a rank.
 func compareUnits(s *Snapshot, a, b int32) int {
-	if s.levels != nil {
-		if c := cmp.Or(cmp.Compare(s.levels[b], s.levels[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {
+	if s.ranks != nil {
+		if c := cmp.Or(cmp.Compare(s.ranks[b], s.ranks[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {
 			return c
 		}
 	}
 	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
 }
 
-// priority is what a unit's importance goes by: its priority, or its level in a sample.
+// priority is what a unit's importance goes by: its priority, or its rank in a restricted view.
 func (s *Snapshot) priority(u int32) int32 {
-	if s.levels != nil {
-		return s.levels[u]
+	if s.ranks != nil {
+		return s.ranks[u]
 	}
 	return s.Units[u].Priority
-}
-
-// order is a unit's place among others of its level; 0 outside a sample.
-func (s *Snapshot) order(u int32) int64 {
-	if s.levels != nil {
-		return s.orders[u]
-	}
-	return 0
 }
 
 // groupsFirst puts whole groups before single pods.
@@ -94,42 +86,14 @@ func startOrLast(start int64) int64 {
 	return start
 }
 
-// rankedUnit is what nearly every comparison of units comes down to, side by side in memory.
-type rankedUnit struct {
-	unit, priority int32
-	order          int64
-	group, surplus bool
-	pods           int
-	lost, start    int64
-	uid            string
-}
-
 // sortByImportance sorts unit indices, most important first.
 func sortByImportance(s *Snapshot, units []int32) {
-	compare := func(a, b int32) int { return compareUnits(s, a, b) }
-	if len(units) < 2 || slices.IsSortedFunc(units, compare) {
-		return
-	}
-	keys := make([]rankedUnit, len(units))
-	for i, at := range units {
-		u := &s.Units[at]
-		keys[i] = rankedUnit{
-			unit: at, priority: s.priority(at), order: s.order(at), group: u.Group, surplus: u.Surplus, pods: len(u.Pods), lost: u.Lost, start: startOrLast(u.Start), uid: u.UID,
-		}
-	}
-	slices.SortFunc(keys, func(a, b rankedUnit) int {
-		switch {
-		case a.priority != b.priority:
-			return cmp.Compare(b.priority, a.priority)
-		case a.order != b.order || a.group != b.group || a.surplus != b.surplus || a.lost != b.lost || a.pods != b.pods || a.start == b.start && a.uid == b.uid:
-			return compare(a.unit, b.unit)
-		case a.start != b.start:
-			return cmp.Compare(a.start, b.start)
-		default:
-			return cmp.Compare(a.uid, b.uid)
-		}
-	})
-	for i := range keys {
-		units[i] = keys[i].unit
+	sortBy(units, func(a, b int32) int { return compareUnits(s, a, b) })
+}
+
+// sortBy sorts units, which are in order already more often than not.
+func sortBy(units []int32, compare func(a, b int32) int) {
+	if !slices.IsSortedFunc(units, compare) {
+		slices.SortFunc(units, compare)
 	}
 }

@@ -17,7 +17,7 @@ var (
 	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true}
 	// bareShape has neither budgets nor groups, so that counting alone settles a gang.
 	bareShape = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, leaving: true}
-	calmShape = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true}
+	calmShape = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true, static: true}
 )
 
 func drawShape(t *rapid.T) randomShape {
@@ -63,7 +63,7 @@ func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 	}
 	gone := map[int]bool{}
 	for i, u := range victimUnits(t, s, d) {
-		if !Judge(p, &s.Units[u]).Eligible {
+		if !judgeAlone(p, &s.Units[u]).Eligible {
 			t.Fatalf("victim %s is not eligible", s.Units[u].Name)
 		}
 		if len(d.Victims[i].Pods) != len(s.Units[u].Pods) {
@@ -83,7 +83,7 @@ func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 	checkPlacements(t, s, p, d, room)
 }
 
-// checkPlacements seats the members in the given room.
+// checkPlacements placements the members in the given room.
 func checkPlacements(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision, room [][]int64) {
 	if len(d.Placements) < p.MinCount {
 		t.Fatalf("%d placements, want at least %d", len(d.Placements), p.MinCount)
@@ -201,8 +201,8 @@ func TestReprieveCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := randomCase(fromRapid(t), rapid.SampledFrom([]randomShape{gangShape, bareShape}).Draw(t, "shape"))
 		v := newView(s, p, Arithmetic{})
-		v.suspect(potentialVictims(s, v.c, p))
-		tr := newTrial(v, v.c.later)
+		newPolicy(v, protections()).everything(newSearch(v, protections()), nil)
+		tr := newSimulation(v, v.c.later)
 		pool := v.eligible(p.Priority)
 		tr.removeAll(pool)
 		c := newCounter(tr, want{class: 0, count: p.MinCount})
@@ -211,7 +211,7 @@ func TestReprieveCounted(t *testing.T) {
 		}
 		out := reprieveCounted(c, slices.Clone(pool))
 		reprieved += len(pool) - len(out)
-		tr = newTrial(v, v.c.later)
+		tr = newSimulation(v, v.c.later)
 		tr.removeAll(out)
 		c = newCounter(tr, want{class: 0, count: p.MinCount})
 		if !c.room() {
@@ -351,20 +351,19 @@ func TestOracle(t *testing.T) {
 			t.Fatalf("misuse of the oracle: %v", w.problems)
 		}
 		if !w.restored() {
-			t.Fatalf("the oracle's trial state is not restored")
+			t.Fatalf("the oracle's simulation state is not restored")
 		}
-		checkPeace(t, w, &d)
+		checkOrder(t, w, &d)
 	})
 }
 
-// checkPeace replays the placements in the world. Spread is left out: it depends on the order of placing.
-func checkPeace(t *rapid.T, w *world, d *Decision) {
+// checkOrder replays the placements in the world, one by one: each member passes given those before it.
+func checkOrder(t *rapid.T, w *world, d *Decision) {
 	if d.Outcome == Infeasible {
 		return
 	}
 	classOf := map[string]int{}
 	for c := range w.p.Classes {
-		w.classes[c].skew = 0
 		for _, m := range w.p.Classes[c].Members {
 			classOf[m.UID] = c
 		}
@@ -376,8 +375,9 @@ func checkPeace(t *rapid.T, w *world, d *Decision) {
 		for _, pl := range d.Placements {
 			c := classOf[pl.UID]
 			n := slices.IndexFunc(w.s.Nodes, func(n Node) bool { return n.Name == pl.Node })
-			if w.classes[c].refuses[n] || !w.peaceful(c, n) {
-				t.Fatalf("member %s is refused on %s: %s, %+v, ports %v, hostile %v", pl.Member, pl.Node, toJSON(t, d), w.classes, w.ports, w.hostile)
+			if w.classes[c].refuses[n] || !w.hasRoom(c, n) || w.Stateful(c) && !w.Fits(c, n) {
+				t.Fatalf("member %s is refused on %s: %s, %+v, ports %v, hostile %v, zones %v",
+					pl.Member, pl.Node, toJSON(t, d), w.classes, w.ports, w.hostile, w.zones)
 			}
 			w.Place(c, n)
 		}
@@ -394,7 +394,7 @@ func TestOracleNeverInfeasible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
 		s, p := randomCase(pick, rapid.SampledFrom(shapes).Draw(t, "shape"))
-		w := randomWorld(pick, s, p, false)
+		w := randomWorld(pick, s, p, true)
 		d := decideOrFail(t, s, p, w)
 		feasible := func(units []int, nodes []int) (ok bool) {
 			w.with(units, func() { ok = w.canPlace(refCounts(p), nodes) })

@@ -35,7 +35,7 @@ func TestOptimality(t *testing.T) {
 			}
 			optimal := float64(tally.optimal) / float64(tally.cases)
 			excess := float64(tally.pods-tally.bestPods) / float64(max(tally.bestPods, 1))
-			t.Logf("%d cases of %.1f victims: %.2f%% optimal, mean excess of evicted pods %.3f%%; the plain algorithm: %.2f%% optimal, excess %.2f%%, fails in %d; without polish: %.2f%% optimal, excess %.2f%%; %s",
+			t.Logf("%d cases of %.1f victims: %.2f%% optimal, mean excess of evicted pods %.3f%%; the plain algorithm: %.2f%% optimal, excess %.2f%%, fails in %d; without the local search: %.2f%% optimal, excess %.2f%%; %s",
 				tally.cases, float64(tally.bestPods)/float64(tally.cases), 100*optimal, 100*excess,
 				100*float64(tally.plainOptimal)/float64(tally.cases), 100*float64(tally.plainPods)/float64(max(tally.bestPods, 1)),
 				tally.plainFails, 100*float64(tally.rawOptimal)/float64(tally.cases), 100*float64(tally.rawPods)/float64(max(tally.bestPods, 1)), tally.firstMiss)
@@ -84,7 +84,7 @@ func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 	}
 	free := d.Outcome == Fits || d.Outcome == Waits
 	if free && len(p.Classes) > 1 && refAnyMix(p, refRoom(s, nil), refNodes(s), make([]int, len(p.Classes)), 0, p.MinCount) {
-		// Other members than the first ones by rank are enough, and need nobody to go.
+		// Other members than the first ones by rank are enough, and need nothing to go.
 		return
 	}
 	if (best == noVictims()) != free {
@@ -118,8 +118,10 @@ func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 		t.Errorf("seed %d: the plain algorithm comes to %+v, which is better than %+v", seed, plain, *d.Score)
 	}
 	if p.Gang {
-		sr := &search{s: s, p: p, v: newView(s, p, Arithmetic{})}
-		sr.v.suspect(potentialVictims(s, sr.v.c, p))
+		v := newView(s, p, Arithmetic{})
+		sr := newSearch(v, protections())
+		sr.policy = newPolicy(v, protections())
+		sr.policy.everything(sr, nil)
 		g, _ := sr.competition()
 		o.rawPods += g.best.score.Pods - best.Pods
 		if better(g.best.score, best) == 0 {

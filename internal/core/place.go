@@ -5,26 +5,30 @@ import (
 	"slices"
 )
 
-// nodeOrder lists nodes in the order in which members of a class are to be tried on them.
-type nodeOrder func(t *trial, class int) []int32
+// nodeOrder brings nodes, given by name, into the order in which members of a class are to be tried on them.
+type nodeOrder func(t *simulation, class int, nodes []int32) []int32
 
 // firstFitOrder is by name.
-func firstFitOrder(t *trial, _ int) []int32 { return t.c.byName }
+func firstFitOrder(_ *simulation, _ int, nodes []int32) []int32 { return nodes }
 
 // fullestFirst leaves large holes large: nodes with room for the fewest members come first.
-func fullestFirst(t *trial, class int) []int32 { return byRoom(t, class, 1) }
+func fullestFirst(t *simulation, class int, nodes []int32) []int32 {
+	return byRoom(t, class, nodes, 1)
+}
 
 // emptiestFirst spreads members.
-func emptiestFirst(t *trial, class int) []int32 { return byRoom(t, class, -1) }
+func emptiestFirst(t *simulation, class int, nodes []int32) []int32 {
+	return byRoom(t, class, nodes, -1)
+}
 
 // roomToCount is as far as room is told apart: nodes with room for more are all the same.
 const roomToCount = 1 << 20
 
 // byRoom counts room alone: the oracle is asked only about the nodes whose turn comes.
-func byRoom(t *trial, class, sign int) []int32 {
+func byRoom(t *simulation, class int, nodes []int32, sign int) []int32 {
 	room := make([]int32, len(t.s.Nodes))
 	var order []int32
-	for _, n := range t.c.byName {
+	for _, n := range nodes {
 		if !t.c.sound[n] {
 			continue
 		}
@@ -37,33 +41,73 @@ func byRoom(t *trial, class, sign int) []int32 {
 	return order
 }
 
-// fill places members where there is room now and returns their seats: all that are wanted, or as many as
-// it finds room for.
-func (t *trial) fill(ws []want, order nodeOrder) []seat {
-	var seats []seat
-	for _, w := range ws {
-		left := w.count
-		for _, n := range order(t, w.class) {
-			if left == 0 {
-				break
+// fill places members where there is room now and returns their placements in order, so that each passes given those
+// before it: all that are wanted, or as many as it finds room for. Confined classes go nowhere else.
+func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []placement {
+	var placements []placement
+	left := slices.Clone(ws)
+	for {
+		before, missing := len(placements), 0
+		for i := range left {
+			if left[i].count == 0 {
+				continue
 			}
-			for range t.roomFor(w.class, n, left) {
-				if t.stateful[w.class] && !t.oracle.Fits(w.class, int(n)) {
-					break
-				}
-				st := seat{class: w.class, node: n}
-				t.place(st)
-				seats = append(seats, st)
-				left--
-			}
+			got := t.fillClass(left[i], order, within)
+			left[i].count -= len(got)
+			missing += left[i].count
+			placements = append(placements, got...)
+		}
+		// A member may be what those of another class have to have beside them.
+		if missing == 0 || !t.anyStateful || len(left) == 1 || len(placements) == before {
+			return placements
 		}
 	}
-	return seats
 }
 
-// seatAll places everything wanted, or nothing. Simple orders come first; where classes compete for the
-// same nodes, which is bin packing, a small case is searched through.
-func (t *trial) seatAll(ws []want) ([]seat, bool) {
+// fillClass places members of one class.
+func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []placement {
+	var placements []placement
+	put := func(n int32) {
+		st := placement{class: w.class, node: n}
+		t.place(st)
+		placements = append(placements, st)
+	}
+	nodes := order(t, w.class, t.nodesFor(w.class, within))
+	if !t.stateful[w.class] {
+		for _, n := range nodes {
+			if len(placements) == w.count {
+				break
+			}
+			for range t.roomFor(w.class, n, w.count-len(placements)) {
+				put(n)
+			}
+		}
+		return placements
+	}
+	ls := t.lanesOf(w.class, nodes)
+	for moved := false; len(placements) < w.count; {
+		l := ls.next()
+		switch {
+		case l == nil && !moved:
+			return placements
+		case l == nil:
+			// Where a domain was too full beside others, the others have filled up since.
+			ls.startOver()
+			moved = false
+		case t.accepts(w.class, l.nodes[l.at]):
+			put(l.nodes[l.at])
+			moved = ls.spread
+		default:
+			l.at++
+		}
+	}
+	return placements
+}
+
+// pack places everything wanted, or nothing. Simple orders come first, in one domain where members have to share it;
+// where classes compete for the same nodes, which is bin packing, or the rules of members get into each other's way, a
+// small case is searched through.
+func (t *simulation) pack(ws []want) ([]placement, bool) {
 	if !t.plausible(ws) {
 		return nil, false
 	}
@@ -71,12 +115,14 @@ func (t *trial) seatAll(ws []want) ([]seat, bool) {
 	if len(ws) > 1 || t.anyStateful {
 		orders = append(orders, firstFitOrder, emptiestFirst)
 	}
-	for _, order := range orders {
-		seats := t.fill(ws, order)
-		if len(seats) == total(ws) {
-			return seats, true
+	for _, within := range t.confinements(ws) {
+		for _, order := range orders {
+			placements := t.fill(ws, order, within)
+			if len(placements) == total(ws) {
+				return placements, true
+			}
+			t.unplaceAll(placements)
 		}
-		t.unplaceAll(seats)
 	}
 	if len(ws) == 1 && !t.anyStateful {
 		return nil, false
@@ -84,8 +130,48 @@ func (t *trial) seatAll(ws []want) ([]seat, bool) {
 	return t.backtrack(ws)
 }
 
+// most places as many members as it can, in one domain where they have to share it.
+func (t *simulation) most(ws []want) []placement {
+	var best []placement
+	for _, within := range t.confinements(ws) {
+		placements := t.fill(ws, fullestFirst, within)
+		t.unplaceAll(placements)
+		if len(placements) > len(best) {
+			best = placements
+		}
+		if len(best) == total(ws) {
+			break
+		}
+	}
+	t.placeAll(best)
+	return best
+}
+
+// inOrder places members, and brings them into an order in which each passes given those before it. It reports false,
+// and places none, where there is no such order: then the members have no way to where they are to stand.
+func (t *simulation) inOrder(placements []placement) ([]placement, bool) {
+	var order []placement
+	for left := placements; len(left) > 0; {
+		var later []placement
+		for _, st := range left {
+			if t.accepts(st.class, st.node) {
+				t.place(st)
+				order = append(order, st)
+			} else {
+				later = append(later, st)
+			}
+		}
+		if len(later) == len(left) {
+			t.unplaceAll(order)
+			return nil, false
+		}
+		left = later
+	}
+	return order, true
+}
+
 // plausible reports whether there is room for each class on its own.
-func (t *trial) plausible(ws []want) bool {
+func (t *simulation) plausible(ws []want) bool {
 	for _, w := range ws {
 		left := w.count
 		for _, n := range t.c.byName {
@@ -100,51 +186,75 @@ func (t *trial) plausible(ws []want) bool {
 	return true
 }
 
-// feasible reports whether everything wanted has room as the trial stands, and leaves the trial as it was.
-func (t *trial) feasible(ws []want) bool {
+// feasible reports whether everything wanted has room as the simulation stands, and leaves the simulation as it was.
+func (t *simulation) feasible(ws []want) bool {
 	if len(ws) == 1 && !t.anyStateful {
 		return t.plausible(ws)
 	}
-	seats, ok := t.seatAll(ws)
-	t.unplaceAll(seats)
+	placements, ok := t.pack(ws)
+	t.unplaceAll(placements)
 	return ok
 }
 
 // backtrackMixes bounds the mixes of classes that are tried.
 const backtrackMixes = 200
 
-// backtrack searches through the placements of a small case.
-func (t *trial) backtrack(ws []want) ([]seat, bool) {
+// backtrack searches through the placements of a small case, and where it matters through their orders.
+func (t *simulation) backtrack(ws []want) ([]placement, bool) {
 	if total(ws) > t.limits.PackingMembers {
 		return nil, false
 	}
-	b := &packing{trial: t, steps: t.limits.PackingSteps}
-	for _, w := range ws {
-		for range w.count {
-			b.members = append(b.members, w.class)
-		}
-	}
-	ok := b.next(0)
-	return b.seats, ok
+	b := &packing{simulation: t, left: slices.Clone(ws), steps: t.limits.PackingSteps, hopeless: make(map[string]bool)}
+	ok := b.next()
+	t.packed += t.limits.PackingSteps - max(b.steps, 0)
+	return b.placements, ok
 }
 
 // packing is the state of one backtracking search.
 type packing struct {
-	*trial
-	members []int
-	seats   []seat
-	steps   int
+	*simulation
+	left       []want
+	placements []placement
+	steps      int
+	// hopeless are the sets of placements from which there is no way on, in whatever order they have been made.
+	hopeless map[string]bool
 }
 
-// next places the members from the i-th on. Members of one class are interchangeable, so each starts on the
-// node of the one before it.
-func (b *packing) next(i int) bool {
-	if i == len(b.members) {
+// next places the members that are left.
+func (b *packing) next() bool {
+	if total(b.left) == 0 {
 		return true
 	}
-	class, from := b.members[i], 0
-	if i > 0 && b.members[i-1] == class && !b.stateful[class] {
-		from = int(b.c.rank[b.seats[i-1].node])
+	key := ""
+	if b.anyStateful {
+		if key = b.key(); b.hopeless[key] {
+			return false
+		}
+	}
+	for i := range b.left {
+		if b.left[i].count == 0 {
+			continue
+		}
+		if b.nextOf(i) {
+			return true
+		}
+		if !b.anyStateful {
+			// The order of classes makes no difference.
+			break
+		}
+	}
+	if b.anyStateful && b.steps >= 0 {
+		b.hopeless[key] = true
+	}
+	return false
+}
+
+// nextOf places a member of one class next. Members of one class are interchangeable, so each starts on the node of the
+// one before it where only room matters.
+func (b *packing) nextOf(i int) bool {
+	class, from := b.left[i].class, 0
+	if last := len(b.placements) - 1; !b.anyStateful && last >= 0 && b.placements[last].class == class {
+		from = int(b.c.rank[b.placements[last].node])
 	}
 	for _, n := range b.c.byName[from:] {
 		if b.steps--; b.steps < 0 {
@@ -153,14 +263,27 @@ func (b *packing) next(i int) bool {
 		if !b.accepts(class, n) {
 			continue
 		}
-		st := seat{class: class, node: n}
+		st := placement{class: class, node: n}
 		b.place(st)
-		b.seats = append(b.seats, st)
-		if b.next(i + 1) {
+		b.left[i].count--
+		b.placements = append(b.placements, st)
+		if b.next() {
 			return true
 		}
-		b.seats = b.seats[:len(b.seats)-1]
+		b.placements = b.placements[:len(b.placements)-1]
+		b.left[i].count++
 		b.unplace(st)
 	}
 	return false
+}
+
+// key names what has been placed so far.
+func (b *packing) key() string {
+	placed := slices.Clone(b.placements)
+	slices.SortFunc(placed, func(x, y placement) int { return cmp.Or(cmp.Compare(x.class, y.class), cmp.Compare(x.node, y.node)) })
+	numbers := make([]int32, 0, 2*len(placed))
+	for _, st := range placed {
+		numbers = append(numbers, int32(st.class), st.node)
+	}
+	return keyOf(numbers)
 }

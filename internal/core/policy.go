@@ -1,5 +1,7 @@
 package core
 
+import "iter"
+
 // Rule names why a unit may be taken, or what protects it. Rules are part of the Decision's JSON and of the
 // messages that users read.
 type Rule string
@@ -11,6 +13,8 @@ const (
 	RuleNotLowerPriority Rule = "NotLowerPriority"
 	// RuleToleration protects units whose PriorityClass tolerates preemption by the preemptor's priority.
 	RuleToleration Rule = "PreemptionToleration"
+	// RuleClassNotFound protects units whose PriorityClass does not exist, so that what they tolerate is not known.
+	RuleClassNotFound Rule = "PriorityClassNotFound"
 	// RuleReclaim: the unit's queue has more than its fair share, and the preemptor's does not.
 	RuleReclaim Rule = "Reclaim"
 	// RuleFairShare protects units of other queues that have no more than their fair share.
@@ -19,12 +23,21 @@ const (
 	RuleOverShare Rule = "PreemptorOverFairShare"
 	// RuleQuota protects units without which their queue would have less than its quota.
 	RuleQuota Rule = "Quota"
+	// RuleLimit bounds what the work of a queue may come to.
+	RuleLimit Rule = "QueueLimit"
 	// RulePreemptMinRuntime protects units that have not run long enough from preemption by priority.
 	RulePreemptMinRuntime Rule = "PreemptMinRuntime"
 	// RuleReclaimMinRuntime protects units that have not run long enough from reclaim.
 	RuleReclaimMinRuntime Rule = "ReclaimMinRuntime"
+	// RuleStaticPod protects static pods: the kubelet of their node runs them by itself, whatever is deleted in the API.
+	RuleStaticPod Rule = "StaticPod"
 	// RuleOwnGang protects the members of the preemptor's own PodGroup.
 	RuleOwnGang Rule = "OwnGang"
+	// RuleNeverPreempts protects every unit from a preemptor whose preemptionPolicy is Never.
+	RuleNeverPreempts Rule = "NeverPreempts"
+	// RuleUnknownQueue protects every unit from a preemptor that names a queue in which there can be no work: what it
+	// is entitled to is not known.
+	RuleUnknownQueue Rule = "UnknownQueue"
 )
 
 // Verdict says of one unit whether one preemptor may take it.
@@ -42,108 +55,96 @@ type Verdict struct {
 // passes reports whether the protection ends by itself.
 func (v Verdict) passes() bool { return !v.Eligible && v.Until != 0 }
 
-// Judge applies the policy, as far as priority settles it, of "who may be taken" to one unit (KEP-5710, "Preemption algorithm", step 1).
-func Judge(p *Preemptor, u *Unit) Verdict {
-	switch {
-	case p.PodGroup != "" && u.PodGroup == p.PodGroup:
-		return Verdict{Rule: RuleOwnGang}
-	case u.Priority >= p.Priority:
-		return Verdict{Rule: RuleNotLowerPriority}
+// policy says what one preemptor may take. There are two: priorityPolicy, where nothing but priority orders units, and
+// queuePolicy, where queues are entitled to shares or min-runtimes bound what a gang may lose. Both hear the same
+// protections, in judge.
+type policy interface {
+	// rules is what the protections look at.
+	rules() *ruling
+	// entitlement is the verdict on a unit before any protection is heard.
+	entitlement(u int32) Verdict
+	// fits reports whether units may be taken together. Otherwise it names the bound that they exceed.
+	fits(units []int32) (bound, bool)
+	// part is the part of a node's units, given by their positions in its column, that may be taken together, the
+	// first ones first, in ascending order; all of them where bounded is false.
+	part(col *nodeColumn, positions []int32) []int32
+	bounded() bool
+
+	// search is the search for the cheapest victims, with all that it takes to keep within bounds.
+	search(sr *search) Decision
+	// everything is the search among all potential victims, in borrowed memory.
+	everything(sr *search, mem *scratch) *search
+
+	// potential counts the potential victims; potentialOn lists those on a node, least important first, and roomOn is
+	// the room that they make. Both results are good until the next call.
+	potential() int
+	potentialOn(n int32) []int32
+	roomOn(n int32) []int64
+	// protected counts the other units by rule; named are those of them that a Decision names, and passing those that
+	// are protected for a time only.
+	protected() map[Rule]int
+	named() []int32
+	passing() []timed
+}
+
+// protection is a rule that keeps a unit from a preemptor that is entitled to it. Protections are in force under every
+// policy, for pods and gangs. They are stateless: what they look at is in the ruling.
+type protection interface {
+	// protects gives the verdict that names the rule and its end. It is false where the rule does not protect the unit.
+	protects(r *ruling, u int32) (Verdict, bool)
+}
+
+// narrow is a protection that knows which few units it may be about. Others are asked about every unit.
+type narrow interface {
+	protection
+	// about lists no fewer units than the rule protects, in any order.
+	about(r *ruling) iter.Seq[int32]
+}
+
+// leafwise is a protection that may know of a whole leaf queue that none of its units is protected.
+type leafwise interface {
+	protection
+	// ignores is true only where the rule protects no unit of the leaf; -1 stands for the units in no queue, and for all
+	// units where queues are of no account.
+	ignores(r *ruling, leaf int32) bool
+}
+
+// protections are all rules of that kind. The first that protects a unit is the one that is reported.
+func protections() []protection { return []protection{staticPods{}, tolerations{}, minRuntimes{}} }
+
+// timed is a unit with the rule that protects it for a time.
+type timed struct {
+	unit    int32
+	verdict Verdict
+}
+
+// judge says of one unit whether it may be taken, by which rule, and until when not (KEP-5710, "Preemption algorithm",
+// step 1; min-runtime document). Every search and every report goes by it.
+func judge(by policy, u int32) Verdict {
+	r := by.rules()
+	if rule, forbidden := r.forbidden(); forbidden {
+		return Verdict{Rule: rule}
 	}
-	if v, ok := tolerates(p, u); ok {
+	if r.ownGang(u) {
+		return Verdict{Rule: RuleOwnGang}
+	}
+	v := by.entitlement(u)
+	if !v.Eligible {
 		return v
 	}
-	return Verdict{Eligible: true, Rule: RuleLowerPriority}
-}
-
-// tolerates reports whether a unit tolerates the preemptor's priority for now (proposal "Preemption Toleration").
-func tolerates(p *Preemptor, u *Unit) (Verdict, bool) {
-	t := u.Toleration
-	if t == nil || p.IgnoresTolerations || p.Priority >= t.Below || p.Now > t.Until {
-		return Verdict{}, false
-	}
-	v := Verdict{Rule: RuleToleration, Until: t.Until}
-	if v.Until == Forever {
-		v.Until = 0
-	}
-	return v, true
-}
-
-// suspects are the potential victims of one preemptor (KEP-5710, "Identify the list of all potential victims"):
-// on every node the units of lower priority, which are a prefix of its column, but for the spared ones.
-type suspects struct {
-	// below is the lowest priority that is safe.
-	below int64
-	// spared are units of lower priority that a rule protects nonetheless, or that a search leaves alone.
-	spared map[int32]Rule
-	// count is how many units may be taken.
-	count int
-	// protected counts all others by rule.
-	protected map[Rule]int
-}
-
-// potentialVictims applies the policy to the whole cluster without looking at each unit: only the preemptor's
-// own gang and units with a protection of their own are out of the order of priorities.
-func potentialVictims(s *Snapshot, c *columns, p *Preemptor) suspects {
-	sus := suspects{below: int64(p.Priority), protected: make(map[Rule]int)}
-	for priority, n := range c.perPriority {
-		if priority < p.Priority {
-			sus.count += n
-		} else if n > 0 {
-			sus.protected[RuleNotLowerPriority] += n
+	for _, rule := range r.protections {
+		if protected, ok := rule.protects(r, u); ok {
+			return protected
 		}
 	}
-	for _, u := range c.ofPodGroup(s, p.PodGroup) {
-		sus.judge(s, p, u)
-	}
-	for u := range c.tolerant {
-		sus.judge(s, p, u)
-	}
-	for rule, n := range sus.protected {
-		if n == 0 {
-			delete(sus.protected, rule)
-		}
-	}
-	return sus
+	return v
 }
 
-// judge takes a unit out of the order of priorities where the policy says so.
-func (sus *suspects) judge(s *Snapshot, p *Preemptor, u int32) {
-	v := Judge(p, &s.Units[u])
-	if _, done := sus.spared[u]; v.Eligible || done {
-		return
+// newPolicy is the policy for one preemptor, before it has looked at any unit.
+func newPolicy(v *view, protections []protection) policy {
+	r := newRuling(v, protections)
+	if r.bounded() {
+		return newQueuePolicy(v, r)
 	}
-	if s.Units[u].Priority < p.Priority {
-		sus.spare(u, v.Rule)
-		sus.protected[v.Rule]++
-	} else if v.Rule != RuleNotLowerPriority {
-		sus.protected[RuleNotLowerPriority]--
-		sus.protected[v.Rule]++
-	}
-}
-
-// spare takes a unit of lower priority off the potential victims.
-func (sus *suspects) spare(u int32, rule Rule) {
-	if sus.spared == nil {
-		sus.spared = make(map[int32]Rule)
-	}
-	sus.spared[u] = rule
-	sus.count--
-}
-
-// ofPodGroup lists the units that are, or belong to, a PodGroup.
-func (c *columns) ofPodGroup(s *Snapshot, uid string) []int32 {
-	if uid == "" {
-		return nil
-	}
-	if c.groups != nil {
-		return c.groups[uid]
-	}
-	var units []int32
-	for u := range s.Units {
-		if s.Units[u].PodGroup == uid {
-			units = append(units, int32(u))
-		}
-	}
-	return units
+	return &priorityPolicy{ruling: r, v: v}
 }

@@ -2,7 +2,14 @@ package core
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // TestJudge has a row for each rule, and for each border between two.
@@ -42,6 +49,16 @@ func TestJudge(t *testing.T) {
 			unit:      Unit{Priority: 1, PodGroup: "b"},
 			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
 		},
+		"a static pod": {
+			preemptor: Preemptor{Priority: 10},
+			unit:      Unit{Priority: 1, Static: true},
+			want:      Verdict{Rule: RuleStaticPod},
+		},
+		"a static pod, of the most urgent": {
+			preemptor: Preemptor{Priority: math.MaxInt32, IgnoresTolerations: true},
+			unit:      Unit{Priority: 1, Static: true},
+			want:      Verdict{Rule: RuleStaticPod},
+		},
 		"within its toleration": {
 			preemptor: Preemptor{Priority: 10, Now: 5},
 			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7}},
@@ -67,6 +84,21 @@ func TestJudge(t *testing.T) {
 			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: Forever}},
 			want:      Verdict{Rule: RuleToleration},
 		},
+		"a toleration whose clock has not begun": {
+			preemptor: Preemptor{Priority: 10, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: Forever, Lasts: 7}},
+			want:      Verdict{Rule: RuleToleration, Until: 12},
+		},
+		"of a class that does not exist": {
+			preemptor: Preemptor{Priority: 10, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: systemCritical, Until: Forever, ClassNotFound: true}},
+			want:      Verdict{Rule: RuleClassNotFound},
+		},
+		"of a class that does not exist, against system-critical": {
+			preemptor: Preemptor{Priority: systemCritical, Now: 5},
+			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: systemCritical, Until: Forever, ClassNotFound: true}},
+			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
+		},
 		"two pods without a gang": {
 			preemptor: Preemptor{Priority: 10},
 			unit:      Unit{Priority: 1},
@@ -74,9 +106,155 @@ func TestJudge(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Judge(&tc.preemptor, &tc.unit); got != tc.want {
-				t.Errorf("Judge() = %+v, want %+v", got, tc.want)
+			if got := judgeAlone(&tc.preemptor, &tc.unit); got != tc.want {
+				t.Errorf("judge() = %+v, want %+v", got, tc.want)
 			}
 		})
+	}
+}
+
+// judgeAlone is the verdict on a unit that is alone in the cluster, where there are no queues.
+func judgeAlone(p *Preemptor, u *Unit) Verdict {
+	unit, preemptor := *u, *p
+	unit.Pods, preemptor.Classes = nil, nil
+	s := &Snapshot{Units: []Unit{unit}}
+	return judge(newPolicy(newView(s, &preemptor, Arithmetic{}), protections()), 0)
+}
+
+func TestJudgeForbidden(t *testing.T) {
+	abc := []fairshare.Queue{queue("a"), queue("b")}
+	for name, tc := range map[string]struct {
+		preemptor *Preemptor
+		want      Verdict
+	}{
+		"preemptionPolicy Never":       {preemptor: &Preemptor{Priority: 10, Never: true}, want: Verdict{Rule: RuleNeverPreempts}},
+		"Never counts in a queue":      {preemptor: &Preemptor{Priority: 10, Never: true, Queue: "a"}, want: Verdict{Rule: RuleNeverPreempts}},
+		"a queue that does not exist":  {preemptor: &Preemptor{Priority: 10, Queue: "gone"}, want: Verdict{Rule: RuleUnknownQueue}},
+		"its own queue, by priority":   {preemptor: &Preemptor{Priority: 10, Queue: "b"}, want: Verdict{Eligible: true, Rule: RuleLowerPriority}},
+		"another queue, by fair share": {preemptor: &Preemptor{Priority: 10, Queue: "a"}, want: Verdict{Eligible: true, Rule: RuleReclaim}},
+		"system-critical, by priority": {preemptor: &Preemptor{Priority: systemCritical, Queue: "a"}, want: Verdict{Eligible: true, Rule: RuleLowerPriority}},
+		"outside queues, by priority":  {preemptor: &Preemptor{Priority: 10}, want: Verdict{Eligible: true, Rule: RuleLowerPriority}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.preemptor.Classes, tc.preemptor.MinCount = []Class{members("w", 1, 0, 4)}, 1
+			s := clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 8, inQueue("b")).queues(abc...).shared(tc.preemptor)
+			if got := judge(newPolicy(newView(s, tc.preemptor, Arithmetic{}), protections()), 0); got != tc.want {
+				t.Errorf("judge() = %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// ruleFrozen is a rule such as CONTRIBUTING.md says how to add: it protects units by name.
+const ruleFrozen Rule = "Frozen"
+
+type frozen struct {
+	names map[string]bool
+	until int64
+}
+
+func (f frozen) protects(r *ruling, u int32) (Verdict, bool) {
+	return Verdict{Rule: ruleFrozen, Until: f.until}, f.names[r.s.Units[u].Name] && (f.until == 0 || r.p.Now <= f.until)
+}
+
+// TestAddedRule adds a protection and finds it in force with queues and without, for pods and for gangs: in who is
+// taken, in what the Decision says is protected, and in when the preemptor is to try again.
+func TestAddedRule(t *testing.T) {
+	everything := map[string]bool{"v1": true, "v2": true}
+	for name, tc := range map[string]struct {
+		queues    []fairshare.Queue
+		preemptor func() *Preemptor
+		// sizes are those of v1 and v2, 4 each where left out.
+		sizes [2]int64
+	}{
+		"a pod by priority":  {preemptor: func() *Preemptor { return podOf(10, 4) }},
+		"a gang by priority": {preemptor: func() *Preemptor { return gangOf(10, 1, members("w", 1, 0, 4)) }},
+		"a pod inside its queue": {
+			queues: []fairshare.Queue{queue("v")}, preemptor: func() *Preemptor { return with(podOf(10, 4), ofQueue("v")) },
+		},
+		"a pod that reclaims": {
+			queues: []fairshare.Queue{queue("a"), queue("v")}, preemptor: func() *Preemptor { return with(podOf(0, 4), ofQueue("a")) },
+		},
+		"a pod that reclaims from a queue that is judged as a whole": {
+			queues: []fairshare.Queue{queue("a"), queue("v")}, sizes: [2]int64{1, 7},
+			preemptor: func() *Preemptor { return with(podOf(0, 1), ofQueue("a")) },
+		},
+		"a gang that reclaims": {
+			queues:    []fairshare.Queue{queue("a"), queue("v")},
+			preemptor: func() *Preemptor { return with(gangOf(0, 1, members("w", 1, 0, 4)), ofQueue("a")) },
+		},
+		"a pod beside min-runtimes": {
+			preemptor: func() *Preemptor {
+				return with(podOf(10, 4), at(minute), func(p *Preemptor) { p.MinRuntime.Preempt = 1 })
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			decideWith := func(rules ...protection) Decision {
+				p, sizes := tc.preemptor(), tc.sizes
+				if sizes[0] == 0 {
+					sizes = [2]int64{4, 4}
+				}
+				b := clusterOf("gpu").node("n", 8).
+					pod("v1", "n", 1, sizes[0], inQueue("v"), since(1)).pod("v2", "n", 2, sizes[1], inQueue("v"), since(1))
+				d, err := decide(b.queues(tc.queues...).shared(p), p, nil, append(protections(), rules...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				return d
+			}
+			if d := decideWith(); !slices.Equal(victimNames(&d), []string{"v1"}) {
+				t.Fatalf("takes %v without the rule, want v1", victimNames(&d))
+			}
+			d := decideWith(frozen{names: map[string]bool{"v1": true}})
+			if !slices.Equal(victimNames(&d), []string{"v2"}) {
+				t.Errorf("takes %v with v1 under the rule, want v2", victimNames(&d))
+			}
+			if want := []RuleCount{{Rule: ruleFrozen, Units: 1}}; !slices.Equal(d.Protected, want) {
+				t.Errorf("protected %v, want %v", d.Protected, want)
+			}
+			if len(d.ProtectedUnits) != 1 || d.ProtectedUnits[0].Name != "v1" || d.ProtectedUnits[0].Rule != ruleFrozen {
+				t.Errorf("names %+v as protected, want v1 by the rule", d.ProtectedUnits)
+			}
+			d = decideWith(frozen{names: everything, until: 5 * minute})
+			if want := "(Frozen) and 1 more unit are protected no longer"; d.Outcome != Infeasible || !strings.Contains(d.Message, want) {
+				t.Errorf("%s with all under the rule: %q, want it to say %q", d.Outcome, d.Message, want)
+			}
+		})
+	}
+}
+
+// aboutEvery hides what a protection knows of the units it is about, so that it is asked about each.
+type aboutEvery struct{ protection }
+
+// TestShortcutsAreTheRules compares decisions in which protections are asked about the units that they say they are
+// about with decisions in which they are asked about every unit.
+func TestShortcutsAreTheRules(t *testing.T) {
+	protected := 0
+	rapid.Check(t, func(t *rapid.T) {
+		shape := drawShape(t)
+		shape.tolerations, shape.static = true, true
+		s, p := randomCase(fromRapid(t), shape)
+		if rapid.Bool().Draw(t, "queues") {
+			var queues []fairshare.Queue
+			s, p, queues = reclaimCase(t, shape)
+			guardCase(t, s, queues)
+		}
+		got := mustDecide2(t, s, p)
+		var every []protection
+		for _, rule := range protections() {
+			every = append(every, aboutEvery{rule})
+		}
+		want, err := decide(s, p, nil, every)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("with shortcuts (-without +with):\n%s", diff)
+		}
+		protected += len(got.ProtectedUnits)
+	})
+	if protected == 0 {
+		t.Error("no unit was protected")
 	}
 }

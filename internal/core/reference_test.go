@@ -6,7 +6,7 @@ import (
 )
 
 // The references are written apart from the search: they work on plain copies of free room and know
-// nothing of columns, markets or counting.
+// nothing of columns, costs of nodes or counting.
 
 // refRoom is the room of every node with leaving pods and some units gone.
 func refRoom(s *Snapshot, gone map[int]bool) [][]int64 {
@@ -42,7 +42,7 @@ func refFits(request Amounts, room []int64) bool {
 	return true
 }
 
-// refPack searches exhaustively for seats for counts members of each class on some nodes.
+// refPack searches exhaustively for placements for counts members of each class on some nodes.
 func refPack(p *Preemptor, room [][]int64, nodes []int, counts []int) bool {
 	class := -1
 	for c, n := range counts {
@@ -111,7 +111,7 @@ func refCounts(p *Preemptor) []int {
 	return counts
 }
 
-// refAnyMix reports whether any MinCount members can be seated.
+// refAnyMix reports whether any MinCount members can be placed.
 func refAnyMix(p *Preemptor, room [][]int64, nodes, counts []int, c, left int) bool {
 	if c == len(p.Classes) {
 		return left == 0 && refPack(p, room, nodes, slices.Clone(counts))
@@ -132,7 +132,7 @@ func refEligible(s *Snapshot, p *Preemptor) []int {
 	for u := range s.Units {
 		tol := s.Units[u].Toleration
 		calm := tol != nil && p.Priority < tol.Below && (tol.Until == Forever || p.Now <= tol.Until)
-		if s.Units[u].Priority < p.Priority && !calm && (p.PodGroup == "" || s.Units[u].PodGroup != p.PodGroup) {
+		if s.Units[u].Priority < p.Priority && !calm && !s.Units[u].Static && (p.PodGroup == "" || s.Units[u].PodGroup != p.PodGroup) {
 			units = append(units, u)
 		}
 	}
@@ -194,16 +194,16 @@ type plainReference struct {
 	nodes  []int
 	counts []int
 	gone   map[int]bool
-	// seats counts members by node and class.
-	seats [][]int
+	// placements counts members by node and class.
+	placements [][]int
 }
 
-// schedule seats all members by first fit, the class with the larger request first, and reports success.
+// schedule placements all members by first fit, the class with the larger request first, and reports success.
 func (r *plainReference) schedule() bool {
 	room := refRoom(r.s, r.gone)
-	r.seats = make([][]int, len(r.s.Nodes))
-	for i := range r.seats {
-		r.seats[i] = make([]int, len(r.p.Classes))
+	r.placements = make([][]int, len(r.s.Nodes))
+	for i := range r.placements {
+		r.placements[i] = make([]int, len(r.p.Classes))
 	}
 	for c := range r.p.Classes {
 		left := r.counts[c]
@@ -212,7 +212,7 @@ func (r *plainReference) schedule() bool {
 				for k, v := range r.p.Classes[c].Request {
 					room[n][k] -= v
 				}
-				r.seats[n][c]++
+				r.placements[n][c]++
 				left--
 			}
 		}
@@ -223,16 +223,16 @@ func (r *plainReference) schedule() bool {
 	return true
 }
 
-// stays reports whether the seats still have their room with the units that are gone now.
+// stays reports whether the placements still have their room with the units that are gone now.
 func (r *plainReference) stays() bool {
 	room := refRoom(r.s, r.gone)
-	for n := range r.seats {
-		for c, count := range r.seats[n] {
+	for n := range r.placements {
+		for c, count := range r.placements[n] {
 			for k, v := range r.p.Classes[c].Request {
 				room[n][k] -= v * int64(count)
 			}
 		}
-		for c, count := range r.seats[n] {
+		for c, count := range r.placements[n] {
 			for k, v := range r.p.Classes[c].Request {
 				if count > 0 && v > 0 && room[n][k] < 0 {
 					return false

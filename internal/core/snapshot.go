@@ -1,10 +1,10 @@
 package core
 
-import "math"
+import (
+	"math"
 
-// Amounts is a vector of resource quantities, one per entry of [Snapshot.Resources], each in the unit that
-// the resource is counted in there (milli for CPU, bytes for memory, pieces for pods and devices).
-type Amounts []int64
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
 
 // Snapshot is a picture of the cluster at one moment. Decide reads it and never changes it, so one snapshot
 // may serve any number of decisions at once.
@@ -22,8 +22,8 @@ type Snapshot struct {
 	// Queues are the queues that units and preemptors are in; nil where there are none.
 	Queues *Queues
 
-	// levels and orders stand for the units' priorities in a sample, and for nothing anywhere else.
-	levels []int32
+	// ranks and orders stand for the units' priorities in a restricted view; nil everywhere else.
+	ranks  []int32
 	orders []int64
 	// columns are kept by the Cluster that the snapshot belongs to; nil for a snapshot made by hand.
 	columns *columns
@@ -76,25 +76,27 @@ type Unit struct {
 	// Start is when the unit started, in nanoseconds since 1970; 0 if it has not.
 	Start int64
 	// Lost is the work that would be lost if the unit stopped now, in a measure of the caller's (pod-seconds
-	// since the last checkpoint, say). It ranks units of the same priority; 0 where nobody keeps count.
+	// since the last checkpoint, say). It ranks units of the same priority; 0 where that is not known.
 	Lost int64
 	// Toleration protects the unit from low priorities for a time; nil where nothing does.
 	Toleration *Toleration
-	// Tenure is what the unit has of its queue and its gang; nil for a unit without either.
-	Tenure *Tenure
+	// QueueMembership is what the unit has of its queue and its gang; nil for a unit without either.
+	Membership *QueueMembership
 	// Since is when the clock of min-runtimes began for the unit, in nanoseconds since 1970: when its group was
 	// first whole, or the pod was scheduled. 0 where it has not begun.
 	Since int64
 	// Running is true for a member of a gang that is running, not just placed. Others do not make a gang whole.
 	Running bool
+	// Static marks a pod that the kubelet of its node runs by itself. It is never taken.
+	Static bool
 	// Surplus marks a member past the minCount of its gang: it goes before others of the same priority.
 	Surplus bool
 	// Pods are all pods of the unit that are running, at least one.
 	Pods []Pod
 }
 
-// Tenure is what units have of their queue and their gang. Equal ones may be shared.
-type Tenure struct {
+// QueueMembership is what units have of their queue and their gang. Equal ones may be shared.
+type QueueMembership struct {
 	// Queue is the name of the leaf queue.
 	Queue string
 	// MinCount is how many members make the gang whole, for one that is not preempted as a whole; 0 for others.
@@ -103,8 +105,8 @@ type Tenure struct {
 
 // Queues are the queues as they stand at the moment of a Snapshot.
 type Queues struct {
-	Tree *Tree
-	// Shares are the queues' fair shares, by index in the tree; see [Tree.FairShares].
+	Tree *fairshare.Tree
+	// Shares are the queues' fair shares, by index in the tree; see [fairshare.Tree.FairShares].
 	Shares []Amounts
 	// used is what runs in the queues and below them; nil to be worked out.
 	used []int64
@@ -116,6 +118,10 @@ type Toleration struct {
 	Below int32
 	// Until is the last moment of it, in nanoseconds since 1970, or Forever.
 	Until int64
+	// Lasts is how long it lasts, in nanoseconds, where its clock has not begun and Until is not known; 0 elsewhere.
+	Lasts int64
+	// ClassNotFound is true where the unit's PriorityClass does not exist, so that what it tolerates is not known.
+	ClassNotFound bool
 }
 
 // Forever is the end of a protection that has none.
@@ -123,10 +129,10 @@ const Forever = math.MaxInt64
 
 // queue is the name of the unit's leaf queue, empty for none.
 func (u *Unit) queue() string {
-	if u.Tenure == nil {
+	if u.Membership == nil {
 		return ""
 	}
-	return u.Tenure.Queue
+	return u.Membership.Queue
 }
 
 // Key is the unit's name for people: namespace/name.
@@ -166,6 +172,10 @@ type Preemptor struct {
 	MinCount int `json:"minCount"`
 	// Classes are the members, grouped by identical scheduling needs.
 	Classes []Class `json:"-"`
+	// Nominated are the places of an earlier decision, in their order. They are taken again where they hold, so that
+	// victims which have gone for them have not gone for nothing. Members and nodes that are not there any more are
+	// passed over.
+	Nominated []Placement `json:"-"`
 	// Limits bound the search; nil for DefaultLimits.
 	Limits *Limits `json:"-"`
 }
@@ -182,7 +192,7 @@ type MinRuntime struct {
 type ResolveMethod string
 
 const (
-	// ResolveLCA starts one step below the lowest common ancestor of the two leaf queues, on the victim's side.
+	// ResolveLCA starts one step below the lowest common ancestor of the two leaf queues, in the victim's branch.
 	ResolveLCA ResolveMethod = "LCA"
 	// ResolveQueue starts at the victim's leaf queue.
 	ResolveQueue ResolveMethod = "Queue"
@@ -195,9 +205,6 @@ type Limits struct {
 	PackingMembers, PackingNodes int
 	// PackingSteps bounds one such search.
 	PackingSteps int
-
-	// firstUnits bounds the first sample of a contest, 0 for the default. Only tests set it.
-	firstUnits int
 }
 
 // DefaultLimits are good for a decision in milliseconds.

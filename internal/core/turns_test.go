@@ -6,11 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // contention is a whole cluster under queues that is played on until nothing changes any more.
 type contention struct {
-	tree   *Tree
+	tree   *fairshare.Tree
 	shares []Amounts
 	jobs   []*job
 	// demand is what all jobs of each queue ask for.
@@ -20,9 +22,11 @@ type contention struct {
 	nodes int
 	// reclaims counts what has been reclaimed.
 	reclaims int
+	// byQuota counts the decisions by which a queue had back what is in its quota.
+	byQuota int
 }
 
-// job is a workload: members of one size that run together or not at all.
+// job is a workload: members of one size that are placed together or not at all.
 type job struct {
 	// leaf is "" for a job outside all queues.
 	name, leaf string
@@ -30,7 +34,7 @@ type job struct {
 	request    Amounts
 	members    int
 	whole      bool
-	// nodes are where the members run; nil while the job waits.
+	// nodes are where members run; as long as there are fewer than members, the job waits for the others.
 	nodes []int
 }
 
@@ -39,8 +43,8 @@ func randomContention(pick chooser) *contention {
 	c := &contention{tree: randomTree(pick, dims), nodes: 1 + pick(4), size: slices.Repeat(Amounts{8}, dims)}
 	var leaves []string
 	for i := range c.tree.Len() {
-		if c.tree.Leaf(i) {
-			leaves = append(leaves, c.tree.Queue(i).Name)
+		if c.tree.Leaf(int32(i)) {
+			leaves = append(leaves, c.tree.Queue(int32(i)).Name)
 		}
 	}
 	for i := range 2 + pick(14) {
@@ -94,12 +98,12 @@ func (c *contention) snapshot() *Snapshot {
 		b.node(fmt.Sprintf("n%d", i), c.size...)
 	}
 	for _, j := range c.jobs {
-		if j.nodes == nil {
+		if len(j.nodes) == 0 {
 			continue
 		}
 		u := Unit{
 			Namespace: "ns", Name: j.name, UID: "uid-" + j.name, Group: j.whole, PodGroup: "uid-" + j.name,
-			Priority: j.priority, Tenure: &Tenure{Queue: j.leaf},
+			Priority: j.priority, Membership: &QueueMembership{Queue: j.leaf},
 		}
 		for i, n := range j.nodes {
 			pod := b.podOn(fmt.Sprintf("%s-%d", j.name, i), fmt.Sprintf("n%d", n), j.request...)
@@ -124,12 +128,7 @@ func (c *contention) snapshot() *Snapshot {
 // turn lets one waiting job try, and reports whether anything has changed.
 func (c *contention) turn(t testing.TB, j *job) bool {
 	t.Helper()
-	s := c.snapshot()
-	p := gangOf(j.priority, j.members, members(j.name, j.members, 0, j.request...))
-	p.Name, p.UID, p.PodGroup, p.Queue = j.name, "uid-"+j.name, "uid-"+j.name, j.leaf
-	if c.overLimit(s, p) {
-		return false
-	}
+	s, p := c.snapshot(), c.preemptor(j)
 	d := mustDecide(t, s, p, nil)
 	if d.Outcome == Infeasible {
 		return false
@@ -137,11 +136,11 @@ func (c *contention) turn(t testing.TB, j *job) bool {
 	c.check(t, s, p, &d)
 	for i := range d.Victims {
 		for _, other := range c.jobs {
-			// A gang that loses a member has to start over.
-			if name := d.Victims[i].Name; name == other.name || !other.whole && len(name) > len(other.name) && name[:len(other.name)+1] == other.name+"-" {
-				other.nodes = nil
-			}
+			other.lose(d.Victims[i].Name)
 		}
+	}
+	for _, other := range c.jobs {
+		other.compact()
 	}
 	for _, pl := range d.Placements {
 		n, err := strconv.Atoi(strings.TrimPrefix(pl.Node, "n"))
@@ -150,82 +149,101 @@ func (c *contention) turn(t testing.TB, j *job) bool {
 		}
 		j.nodes = append(j.nodes, n)
 	}
+	c.checkLimits(t)
 	return true
 }
 
-func (c *contention) overLimit(s *Snapshot, p *Preemptor) bool {
-	used := usedBy(s, newRoster(s).leaves)
-	for q := c.tree.leaf(p.Queue); q >= 0; q = c.tree.nodes[q].parent {
-		for r, v := range p.Classes[0].Request {
-			limit := c.tree.nodes[q].Limit[r]
-			if v > 0 && used[int(q)*c.tree.dims+r]+v*int64(p.MinCount) > limit {
-				return true
-			}
+// checkLimits holds what runs to the limits of all queues.
+func (c *contention) checkLimits(t testing.TB) {
+	t.Helper()
+	s := c.snapshot()
+	for i, used := range usedBy(s, newRoster(s).leaves) {
+		if q, r := c.tree.Queue(int32(i/c.tree.Dims())), i%c.tree.Dims(); used > q.Limit[r] {
+			t.Fatalf("queue %s has %d of a limit of %d", q.Name, used, q.Limit[r])
 		}
 	}
-	return false
+}
+
+// lose takes a victim off its job: all of it where that is whole, or one member, which waits then by itself.
+func (j *job) lose(victim string) {
+	if victim == j.name {
+		j.nodes = nil
+		return
+	}
+	if index, ok := strings.CutPrefix(victim, j.name+"-"); ok && !j.whole {
+		if i, err := strconv.Atoi(index); err == nil {
+			j.nodes[i] = -1
+		}
+	}
+}
+
+// compact forgets the places of members that are lost.
+func (j *job) compact() { j.nodes = slices.DeleteFunc(j.nodes, func(n int) bool { return n < 0 }) }
+
+// preemptor is what a job waits for.
+func (c *contention) preemptor(j *job) *Preemptor {
+	missing := j.members - len(j.nodes)
+	p := gangOf(j.priority, missing, members(j.name, missing, 0, j.request...))
+	p.Name, p.UID, p.PodGroup, p.Queue = j.name, "uid-"+j.name, "uid-"+j.name, j.leaf
+	return p
 }
 
 // check holds a decision to the rules of reclaim, worked out the long way.
 func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision) {
 	t.Helper()
-	dims := c.tree.dims
+	var set []int
+	for i := range d.Victims {
+		if d.Victims[i].Rule == RuleReclaim {
+			c.reclaims++
+		}
+		set = append(set, slices.IndexFunc(s.Units, func(u Unit) bool { return u.UID == d.Victims[i].UID }))
+	}
+	if d.Outcome != Preempts {
+		return
+	}
+	if why := refForbids(s, p, set); why != "" {
+		t.Fatalf("%s of %s takes %v: %s", p.Name, p.Queue, victimNames(d), why)
+	}
+	c.checkQuotas(t, s, p, set)
+}
+
+// checkQuotas holds a reclaim to what its end rests on: what all leaves have within their quotas never becomes less by it,
+// and more where the reclaimer stays within its own.
+func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []int) {
+	t.Helper()
 	before := usedBy(s, newRoster(s).leaves)
 	after := slices.Clone(before)
-	var mine []int
-	if leaf := c.tree.leaf(p.Queue); leaf >= 0 {
-		mine = c.tree.Path(int(leaf))
-	}
-	for i := range d.Victims {
-		v := &d.Victims[i]
-		if v.Rule != RuleReclaim {
-			if v.Queue != p.Queue && v.Queue != "" && p.Queue != "" || v.Priority >= p.Priority {
-				t.Fatalf("%s of %s goes to %s of %s by %s", v.Name, v.Queue, p.Name, p.Queue, v.Rule)
-			}
-			continue
+	leaf := c.tree.LeafOf(p.Queue)
+	for _, u := range set {
+		victim := c.tree.LeafOf(s.Units[u].queue())
+		if victim < 0 || victim == leaf || leaf < 0 {
+			return
 		}
-		c.reclaims++
-		for _, pod := range v.Pods {
-			for u := range s.Units {
-				for k := range s.Units[u].Pods {
-					if s.Units[u].Pods[k].UID == pod.UID {
-						c.tree.useAmounts(after, c.tree.leaf(v.Queue), s.Units[u].Pods[k].Request, -1)
-					}
-				}
-			}
+		for i := range s.Units[u].Pods {
+			c.tree.Use(after, victim, s.Units[u].Pods[i].Request, -1)
 		}
 	}
-	for i := range d.Victims {
-		v := &d.Victims[i]
-		if v.Rule != RuleReclaim {
-			continue
-		}
-		theirs := c.tree.Path(int(c.tree.leaf(v.Queue)))
-		top, steps := theirs[0], len(mine)
-		for _, q := range theirs {
-			if at := slices.Index(mine, q); at >= 0 {
-				steps = at
-				break
+	for range p.MinCount {
+		c.tree.Use(after, leaf, p.Classes[0].Request, 1)
+	}
+	sums, inQuota := [2]int64{}, true
+	for q := range int32(c.tree.Len()) {
+		for r := range c.tree.Dims() {
+			at, quota := int(q)*c.tree.Dims()+r, guaranteed(s.Queues, q)[r]
+			if q == leaf && p.Classes[0].Request[r] > 0 {
+				inQuota = inQuota && after[at] <= quota
 			}
-			top = q
-			for r := range dims {
-				if at := q*dims + r; before[at] > after[at] && after[at] < c.tree.nodes[q].Quota[r] {
-					t.Fatalf("queue %s is taken below its quota: %d of %d", c.tree.nodes[q].Name, after[at], c.tree.nodes[q].Quota[r])
-				}
+			if c.tree.Leaf(q) {
+				sums[0] += min(before[at], quota)
+				sums[1] += min(after[at], quota)
 			}
 		}
-		above := false
-		for r, want := range p.Classes[0].Request {
-			above = above || want > 0 && before[top*dims+r] > c.shares[top][r]
-			for _, q := range mine[:steps] {
-				if want > 0 && before[q*dims+r]+want*int64(p.MinCount) > c.shares[q][r] {
-					t.Fatalf("queue %s reclaims beyond its share", c.tree.nodes[q].Name)
-				}
-			}
-		}
-		if !above {
-			t.Fatalf("queue %s is taken from, and is not above its share", c.tree.nodes[top].Name)
-		}
+	}
+	if sums[1] < sums[0] || inQuota && sums[1] == sums[0] {
+		t.Fatalf("%s of %s: the leaves have %d within their quotas, and had %d", p.Name, p.Queue, sums[1], sums[0])
+	}
+	if inQuota {
+		c.byQuota++
 	}
 }
 
@@ -241,7 +259,7 @@ func (c *contention) play(t testing.TB) int {
 		for i := range c.jobs {
 			// Another start each time, so that different orders are tried.
 			j := c.jobs[(i+rounds)%len(c.jobs)]
-			for j.nodes == nil && c.turn(t, j) {
+			for len(j.nodes) < j.members && c.turn(t, j) {
 				changed = true
 			}
 		}
@@ -251,18 +269,18 @@ func (c *contention) play(t testing.TB) int {
 
 // TestNoTakingInTurns plays random clusters on until nothing changes any more: it always ends.
 func TestNoTakingInTurns(t *testing.T) {
-	reclaims, longest := 0, 0
+	reclaims, byQuota, longest := 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
 		c := randomContention(fromRand(seed))
 		longest = max(longest, c.play(t))
-		reclaims += c.reclaims
+		reclaims, byQuota = reclaims+c.reclaims, byQuota+c.byQuota
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d reclaimed, at most %d rounds", reclaims, longest)
-	if reclaims == 0 {
-		t.Error("nothing was ever reclaimed")
+	t.Logf("%d reclaimed, %d times by quota, at most %d rounds", reclaims, byQuota, longest)
+	if reclaims == 0 || byQuota == 0 {
+		t.Errorf("%d reclaimed, %d times by quota, want some", reclaims, byQuota)
 	}
 }
 
@@ -302,7 +320,7 @@ func TestNoTakingInTurnsBesideOthers(t *testing.T) {
 // TestNoTakingInTurnsForTwoResources is a case that once went on for ever: each queue was over its share of another
 // resource, by way of preemption inside the queue.
 func TestNoTakingInTurnsForTwoResources(t *testing.T) {
-	tree, _ := NewTree(2, []Queue{queue("a"), queue("b")})
+	tree, _ := fairshare.NewTree(2, []fairshare.Queue{queue("a"), queue("b")})
 	c := &contention{tree: tree, nodes: 1, size: Amounts{8, 8}, shares: []Amounts{{4, 4}, {4, 4}}, jobs: []*job{
 		{name: "j0", leaf: "b", priority: 1, request: Amounts{1, 0}, members: 2, nodes: []int{0, 0}},
 		{name: "j2", leaf: "b", priority: 2, request: Amounts{0, 1}, members: 2, nodes: []int{0, 0}},

@@ -11,12 +11,17 @@ type view struct {
 	c      *columns
 	dims   int
 	limits Limits
-	sus    suspects
+	// begin is when clocks that have not begun are taken to begin: at the decision, whatever other time is looked at.
+	begin int64
+	// victims are the units that the search may take.
+	victims potentialVictims
 	// wanted is what one member of each class asks for.
 	wanted [][]int64
 	// stateful marks the classes to which other pods matter; anyStateful is true where there is one.
 	stateful    []bool
 	anyStateful bool
+	// topologies are the rules about domains, by class.
+	topologies [][]Topology
 	// admits caches Oracle.Admits by class and node.
 	admits [][]admission
 	// thinned replaces the columns of nodes with spared units.
@@ -32,19 +37,20 @@ const (
 	refused
 )
 
-// newView is the view before anybody has been judged.
+// newView is the view before any unit has been judged.
 func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	c := s.columns
 	if c == nil {
 		c = newColumns(s)
 	}
-	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits()}
+	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now}
 	if p.Limits != nil {
 		v.limits = *p.Limits
 	}
 	v.wanted = make([][]int64, len(p.Classes))
 	v.stateful = make([]bool, len(p.Classes))
 	v.admits = make([][]admission, len(p.Classes))
+	v.topologies = make([][]Topology, len(p.Classes))
 	for i := range p.Classes {
 		v.wanted[i] = make([]int64, c.dims)
 		for r, a := range p.Classes[i].Request {
@@ -53,24 +59,23 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 		v.stateful[i] = oracle.Stateful(i)
 		v.anyStateful = v.anyStateful || v.stateful[i]
 		v.admits[i] = make([]admission, len(s.Nodes))
+		v.topologies[i] = oracle.Topologies(i)
 	}
 	return v
 }
 
-// suspect settles who may be taken.
-func (v *view) suspect(sus suspects) {
-	v.sus = sus
+// narrowTo settles which units the search may take.
+func (v *view) narrowTo(victims potentialVictims) {
+	v.victims = victims
 	v.thin()
 }
 
 // sparing is the same view with further units left alone.
 func (v *view) sparing(units []int32) *view {
 	w := *v
-	w.sus.spared = maps.Clone(v.sus.spared)
+	w.victims.spared = maps.Clone(v.victims.spared)
 	for _, u := range units {
-		if _, already := w.sus.spared[u]; !already {
-			w.sus.spare(u, "")
-		}
+		w.victims.spare(u)
 	}
 	w.thin()
 	return &w
@@ -79,7 +84,7 @@ func (v *view) sparing(units []int32) *view {
 // thin makes columns without the spared units for the nodes that have any.
 func (v *view) thin() {
 	v.thinned = nil
-	for u := range v.sus.spared {
+	for u := range v.victims.spared {
 		for i := range v.s.Units[u].Pods {
 			n := v.s.Units[u].Pods[i].Node
 			if n < 0 {
@@ -89,17 +94,17 @@ func (v *view) thin() {
 				v.thinned = make(map[int32]*nodeColumn)
 			}
 			if v.thinned[int32(n)] == nil {
-				v.thinned[int32(n)] = v.c.nodes[n].without(v.sus.spared, v.dims)
+				v.thinned[int32(n)] = v.c.nodes[n].without(v.victims.spared, v.dims)
 			}
 		}
 	}
 }
 
 // without is the column without some units.
-func (col *nodeColumn) without(spared map[int32]Rule, dims int) *nodeColumn {
+func (col *nodeColumn) without(spared map[int32]bool, dims int) *nodeColumn {
 	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), alone: col.alone}
 	for i, u := range col.units {
-		if _, ok := spared[u]; ok {
+		if spared[u] {
 			continue
 		}
 		thin.units = append(thin.units, u)
@@ -125,11 +130,10 @@ func (v *view) column(node int32) *nodeColumn {
 
 // mayTake reports whether a unit is a potential victim.
 func (v *view) mayTake(u int32) bool {
-	if int64(v.s.priority(u)) >= v.sus.below || len(v.s.Units[u].Pods) == 0 {
+	if int64(v.s.priority(u)) >= v.victims.below || len(v.s.Units[u].Pods) == 0 {
 		return false
 	}
-	_, spared := v.sus.spared[u]
-	return !spared
+	return !v.victims.spared[u]
 }
 
 // eligible lists the potential victims up to a priority, in no particular order.

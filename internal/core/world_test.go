@@ -6,7 +6,7 @@ import (
 )
 
 // world is an Oracle with a mind of its own: it models host ports, anti-affinity by host, topology spread
-// and refusals, and keeps a trial state of its own from which it notices every unbalanced call.
+// and refusals, and keeps a simulation state of its own from which it notices every unbalanced call.
 type world struct {
 	s *Snapshot
 	p *Preemptor
@@ -16,8 +16,9 @@ type world struct {
 	ports []int
 	// hostile marks units that no member with anti-affinity stands next to.
 	hostile []bool
-	// zones has the zone of each node.
-	zones []int
+	// zones has the zone of each node, and domains the same for the search.
+	zones   []int
+	domains []int32
 
 	unitOut, leavingOut []bool
 	placed              [][]int
@@ -30,6 +31,9 @@ type worldClass struct {
 	anti    bool
 	skew    int
 	refuses []bool
+	// near are the classes of which a member has to be in the same zone already; the first of a class that is near
+	// itself is free to choose.
+	near []int
 }
 
 func newWorld(s *Snapshot, p *Preemptor) *world {
@@ -60,6 +64,9 @@ func randomWorld(pick chooser, s *Snapshot, p *Preemptor, spread bool) *world {
 		wc.port, wc.anti = pick(3), pick(2) == 0
 		if spread {
 			wc.skew = pick(3)
+			if pick(3) == 0 {
+				wc.near = []int{pick(len(w.classes))}
+			}
 		}
 		for n := range wc.refuses {
 			wc.refuses[n] = pick(4) == 0
@@ -82,7 +89,7 @@ func (w *world) Admits(class, node int) string {
 // Stateful is also true for a class that minds nothing itself where another one's members mind it.
 func (w *world) Stateful(class int) bool {
 	c := &w.classes[class]
-	return c.port != 0 || c.skew != 0 || slices.ContainsFunc(w.classes, func(o worldClass) bool { return o.anti })
+	return c.port != 0 || c.skew != 0 || len(c.near) > 0 || slices.ContainsFunc(w.classes, func(o worldClass) bool { return o.anti })
 }
 
 func (w *world) Fits(class, node int) bool {
@@ -93,10 +100,73 @@ func (w *world) Fits(class, node int) bool {
 	if !w.hasRoom(class, node) {
 		w.problem("Fits for class %d on node %d, which has no room", class, node)
 	}
-	return w.peaceful(class, node) && w.spreadAllows(class, node)
+	return w.peaceful(class, node) && w.spreadAllows(class, node) && w.isNear(class, node)
 }
 
-// hasRoom works out the room of a node from the trial state.
+// isNear reports whether those are in the zone that members of a class have to have there.
+func (w *world) isNear(class, node int) bool {
+	for _, c := range w.classes[class].near {
+		here, anywhere := 0, 0
+		for n, count := range w.placed[c] {
+			anywhere += count
+			if w.zones[n] == w.zones[node] {
+				here += count
+			}
+		}
+		if here == 0 && (c != class || anywhere > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// Topologies are the rules about zones.
+func (w *world) Topologies(class int) []Topology {
+	zones := w.zoneOf()
+	var out []Topology
+	if near := w.classes[class].near; len(near) > 0 {
+		out = append(out, Topology{Domains: zones, With: near})
+	}
+	if w.classes[class].skew > 0 {
+		out = append(out, Topology{Domains: zones, Spread: worldSpread{w, class}})
+	}
+	return out
+}
+
+// zoneOf is the zone of each node, in one slice for all rules.
+func (w *world) zoneOf() []int32 {
+	if w.domains == nil {
+		for _, z := range w.zones {
+			w.domains = append(w.domains, int32(z))
+		}
+	}
+	return w.domains
+}
+
+// worldSpread is the spread of a class over zones.
+type worldSpread struct {
+	w     *world
+	class int
+}
+
+func (s worldSpread) Count(domain int32) int {
+	count := 0
+	for n, z := range s.w.zones {
+		if int32(z) == domain {
+			count += s.w.placed[s.class][n]
+		}
+	}
+	return count
+}
+
+func (s worldSpread) Takes(domain int32) bool {
+	return s.w.spreadAllows(s.class, slices.Index(s.w.zoneOf(), domain))
+}
+
+// Touches tells the units apart that some member may mind.
+func (w *world) Touches(unit int) bool { return w.ports[unit] != 0 || w.hostile[unit] }
+
+// hasRoom works out the room of a node from the simulation state.
 func (w *world) hasRoom(class, node int) bool {
 	room := slices.Clone(w.s.Nodes[node].Free)
 	for u := range w.s.Units {
@@ -186,7 +256,7 @@ func (w *world) Unplace(class, node int) {
 	}
 }
 
-// restored reports whether the trial state is what it was at first.
+// restored reports whether the simulation state is what it was at first.
 func (w *world) restored() bool {
 	for c := range w.placed {
 		if slices.ContainsFunc(w.placed[c], func(n int) bool { return n != 0 }) {
@@ -196,29 +266,33 @@ func (w *world) restored() bool {
 	return !slices.Contains(w.unitOut, true) && !slices.Contains(w.leavingOut, true)
 }
 
-// canPlace searches exhaustively for seats for the members left, on some nodes, in the trial state.
+// canPlace searches exhaustively for placements for the members left, and for an order, on some nodes, in the simulation
+// state.
 func (w *world) canPlace(left []int, nodes []int) bool {
-	class := slices.IndexFunc(left, func(n int) bool { return n > 0 })
-	if class < 0 {
-		return true
-	}
-	for _, n := range nodes {
-		if w.classes[class].refuses[n] || !w.hasRoom(class, n) || w.Stateful(class) && !w.Fits(class, n) {
+	done := true
+	for class, count := range left {
+		if count == 0 {
 			continue
 		}
-		w.Place(class, n)
-		left[class]--
-		ok := w.canPlace(left, nodes)
-		left[class]++
-		w.Unplace(class, n)
-		if ok {
-			return true
+		done = false
+		for _, n := range nodes {
+			if w.classes[class].refuses[n] || !w.hasRoom(class, n) || w.Stateful(class) && !w.Fits(class, n) {
+				continue
+			}
+			w.Place(class, n)
+			left[class]--
+			ok := w.canPlace(left, nodes)
+			left[class]++
+			w.Unplace(class, n)
+			if ok {
+				return true
+			}
 		}
 	}
-	return false
+	return done
 }
 
-// with runs f with some units, and all leaving pods, out of the trial state.
+// with runs f with some units, and all leaving pods, out of the simulation state.
 func (w *world) with(units []int, f func()) {
 	for _, u := range units {
 		w.unitOut[u] = true

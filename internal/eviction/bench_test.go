@@ -34,7 +34,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // bench is an Executor on clients that fail when a test says so. That a real API server keeps the UID
@@ -42,29 +41,49 @@ import (
 type bench struct {
 	t        *testing.T
 	executor *Executor
-	statuses *podstatus.Writer
-	pods     *fake.Clientset
-	groups   client.Client
-	events   *events.FakeRecorder
-	registry k8smetrics.KubeRegistry
-	clock    *clocktesting.FakeClock
+	// scheduler is asked while orders are carried out.
+	scheduler *fakeScheduler
+	statuses  *podstatus.Writer
+	pods      *fake.Clientset
+	groups    client.Client
+	events    *events.FakeRecorder
+	registry  k8smetrics.KubeRegistry
+	clock     *clocktesting.FakeClock
 
 	mu sync.Mutex
 	// calls are the writes, in their order, such as "list g", "mark p", "delete p", "nominate p", "end g".
 	calls []string
 	// fail is asked before every write. An errAfter is answered once the write has been made.
 	fail func(call string) error
-	// over are the groups that the Executor said it had done with.
-	over []string
+	// done are the groups that the Executor said it had finished with.
+	done []string
 }
+
+// fakeScheduler wants every order, and has every victim deleted, unless a test says otherwise.
+type fakeScheduler struct {
+	turnBack func(victim *corev1.Pod) bool
+	wants    func() bool
+}
+
+func (f *fakeScheduler) TurnBack(victim *corev1.Pod) bool {
+	return f.turnBack != nil && f.turnBack(victim)
+}
+
+func (f *fakeScheduler) Wants(*Order) bool { return f.wants == nil || f.wants() }
 
 // errAfter is the error of a call that has come through all the same.
 type errAfter struct{ error }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
+	return newBenchWith(t, nil, objects...)
+}
+
+// newBenchWith is newBench with further options.
+func newBenchWith(t *testing.T, options []Option, objects ...client.Object) *bench {
+	t.Helper()
 	b := &bench{
-		t: t, events: events.NewFakeRecorder(1000), registry: k8smetrics.NewKubeRegistry(),
+		t: t, scheduler: &fakeScheduler{}, events: events.NewFakeRecorder(1000), registry: k8smetrics.NewKubeRegistry(),
 		clock: clocktesting.NewFakeClock(time.Unix(1000, 0)), fail: func(string) error { return nil },
 	}
 	scheme := runtime.NewScheme()
@@ -84,17 +103,16 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	b.pods = fake.NewClientset(pods...)
 	b.pods.PrependReactor("*", "pods", b.podCall)
 	b.statuses = podstatus.New(t.Context(), b.pods, b.pods, flowcontrol.NewFakeAlwaysRateLimiter(), b.clock)
-	b.executor = New(t.Context(), b.pods, b.groups, b.statuses, b.events, b.clock)
-	b.executor.OnEnd(func(key types.NamespacedName) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.over = append(b.over, key.Name)
-	})
 	m := metrics.New()
 	if err := m.Register(b.registry.Register); err != nil {
 		t.Fatal(err)
 	}
-	b.executor.Measure(m)
+	options = append([]Option{WithMetrics(m), WithGroupDone(func(key types.NamespacedName) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.done = append(b.done, key.Name)
+	})}, options...)
+	b.executor = New(t.Context(), b.pods, b.groups, b.statuses, b.events, b.clock, options...)
 	return b
 }
 
@@ -194,8 +212,8 @@ func victim(name string, pods ...string) core.Victim {
 }
 
 // order takes victims for the gang ns/urgent, whose one member is to go to node n.
-func order(victims ...core.Victim) scheduler.EvictionOrder {
-	o := scheduler.EvictionOrder{
+func order(victims ...core.Victim) Order {
+	o := Order{
 		Decision: core.Decision{
 			Outcome:   core.Preempts,
 			Preemptor: core.Preemptor{Namespace: "ns", Name: "urgent", UID: "uid-urgent", Gang: true, Priority: 9},
@@ -203,9 +221,8 @@ func order(victims ...core.Victim) scheduler.EvictionOrder {
 			Message:   "it fits once they are gone",
 		},
 		Victims:     map[types.UID]*corev1.Pod{},
-		Nominations: []scheduler.Nomination{{Pod: pod("urgent-0"), Node: "n"}},
+		Nominations: []podstatus.Nomination{{Pod: pod("urgent-0"), Node: "n"}},
 		Profile:     "main",
-		TurnBack:    func(*corev1.Pod) bool { return false },
 	}
 	for _, v := range victims {
 		for _, p := range v.Pods {
@@ -215,16 +232,15 @@ func order(victims ...core.Victim) scheduler.EvictionOrder {
 	return o
 }
 
-// evict carries an order out and returns what done was told. It fails the test when done is called twice.
-func (b *bench) evict(o scheduler.EvictionOrder) error {
+// evict carries an order out and returns what came of it. It fails the test unless that is exactly one outcome.
+func (b *bench) evict(o Order) Outcome {
 	b.t.Helper()
-	told := make(chan error, 2)
-	b.executor.Evict(b.t.Context(), o, func(err error) { told <- err })
+	outcomes := b.executor.Evict(b.t.Context(), o, b.scheduler)
 	b.executor.Wait()
-	if n := len(told); n != 1 {
-		b.t.Fatalf("Told %d times", n)
+	if n := len(outcomes); n != 1 {
+		b.t.Fatalf("There are %d outcomes", n)
 	}
-	return <-told
+	return <-outcomes
 }
 
 func (b *bench) recorded() []string {

@@ -15,21 +15,21 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// teller tells both sides of a preemption, by events.
-type teller struct {
+// preemptionEvents are the events on both sides of a preemption.
+type preemptionEvents struct {
 	recorder events.EventRecorder
-	// of is the recorder of a profile; nil where recorder is everybody's.
-	of func(profile string) events.EventRecorder
+	// ofProfile is the recorder of a profile; nil where all use recorder.
+	ofProfile func(profile string) events.EventRecorder
 	// groups know which API a PodGroup is of; nil where there is only one.
 	groups gang.Source
 }
 
-// as is a teller who speaks for the profile that the preemptor belongs to.
-func (t *teller) as(profile string) *teller {
-	if t.of == nil || profile == "" {
-		return t
+// by are the events of an execution for a preemptor that belongs to a profile.
+func (e *preemptionEvents) by(profile string) *preemptionEvents {
+	if e.ofProfile == nil || profile == "" {
+		return e
 	}
-	return &teller{recorder: t.of(profile), groups: t.groups}
+	return &preemptionEvents{recorder: e.ofProfile(profile), groups: e.groups}
 }
 
 // longestNote is what the API takes as an event's note.
@@ -43,46 +43,49 @@ func noteOf(text string) string {
 	return strings.ToValidUTF8(text[:longestNote-4], "") + " ..."
 }
 
-// victimPod tells a pod that it goes.
-func (t *teller) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
+// victimPod says of a pod that it goes.
+func (e *preemptionEvents) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
 	pod := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
 	}
-	t.recorder.Eventf(pod, t.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+	e.recorder.Eventf(pod, e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// victimGroup tells a group that it goes.
-func (t *teller) victimGroup(v *core.Victim, by v1alpha1.DisruptionPreemptor, message string) {
-	group := t.reference(v1alpha1.DisruptionPreemptor{
+// victimGroup says of a group that it goes.
+func (e *preemptionEvents) victimGroup(v *core.Victim, by v1alpha1.DisruptionPreemptor, message string) {
+	group := e.reference(v1alpha1.DisruptionPreemptor{
 		Kind: v1alpha1.PreemptorPodGroup, Namespace: v.Namespace, Name: v.Name, UID: types.UID(v.UID),
 	})
-	t.recorder.Eventf(group, t.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+	e.recorder.Eventf(group, e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// preemptor tells a preemptor whom it took.
-func (t *teller) preemptor(d *core.Decision) {
+// mostNames bounds how many victims an event names.
+const mostNames = 5
+
+// success says of a preemptor which victims it took.
+func (e *preemptionEvents) success(d *core.Decision) {
 	names := make([]string, len(d.Victims))
 	for i := range d.Victims {
 		names[i] = d.Victims[i].Namespace + "/" + d.Victims[i].Name
 	}
-	t.recorder.Eventf(t.reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
-		"%s", noteOf(fmt.Sprintf("%s: %v", d.Message, sortedNames(names))))
+	e.recorder.Eventf(e.reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
+		"%s", noteOf(fmt.Sprintf("%s: %v", d.Message, core.FewNames(names, mostNames))))
 }
 
-// failure tells a preemptor what went wrong.
-func (t *teller) failure(d *core.Decision, err error) {
-	t.recorder.Eventf(t.reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting",
+// failure says of a preemptor what went wrong.
+func (e *preemptionEvents) failure(d *core.Decision, err error) {
+	e.recorder.Eventf(e.reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting",
 		"%s", noteOf("room could not be made: "+err.Error()))
 }
 
 // reference refers to an object in events.
-func (t *teller) reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
+func (e *preemptionEvents) reference(p v1alpha1.DisruptionPreemptor) runtime.Object {
 	object := metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 	if p.Kind == v1alpha1.PreemptorPodGroup {
 		version := v1alpha1.SchemeGroupVersion.String()
-		if t.groups != nil {
-			g, ok := t.groups.Group(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
+		if e.groups != nil {
+			g, ok := e.groups.Group(types.NamespacedName{Namespace: p.Namespace, Name: p.Name})
 			if ok && g.UID == p.UID && g.APIVersion != "" {
 				version = g.APIVersion
 			}

@@ -23,9 +23,9 @@ func TestNotesAreNotTooLong(t *testing.T) {
 		d.Victims = append(d.Victims, core.Victim{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("v", 253)})
 	}
 	recorder := events.NewFakeRecorder(10)
-	told := &teller{recorder: recorder}
-	told.preemptor(d)
-	told.failure(d, errors.New(strings.Repeat("é", longestNote)))
+	recorded := &preemptionEvents{recorder: recorder}
+	recorded.success(d)
+	recorded.failure(d, errors.New(strings.Repeat("é", longestNote)))
 	for range 2 {
 		// After type and reason.
 		note := strings.SplitN(<-recorder.Events, " ", 3)[2]
@@ -48,13 +48,13 @@ func TestEvictionIsToldByTheProfile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, append(whole("g"), pod("urgent-0"))...)
+			profiles := map[string]*events.FakeRecorder{"main": events.NewFakeRecorder(10), "batch": events.NewFakeRecorder(10)}
+			byProfile := WithProfileRecorders(func(profile string) events.EventRecorder { return profiles[profile] })
+			b := newBenchWith(t, []Option{byProfile}, append(whole("g"), pod("urgent-0"))...)
 			if c.failing != "" {
 				b.failing(errForbidden, c.failing)
 			}
-			profiles := map[string]*events.FakeRecorder{"main": events.NewFakeRecorder(10), "batch": events.NewFakeRecorder(10)}
-			b.executor.RecordAs(func(profile string) events.EventRecorder { return profiles[profile] })
-			if err := b.evict(order(victim("g", "g-0", "g-1"))); (err != nil) != (c.failing != "") {
+			if err := b.evict(order(victim("g", "g-0", "g-1"))).Err; (err != nil) != (c.failing != "") {
 				t.Fatalf("Failed with %v", err)
 			}
 			if got, others := len(profiles["main"].Events), b.recorded(); got != c.want || len(others)+len(profiles["batch"].Events) > 0 {
@@ -76,9 +76,9 @@ func TestEventsArePaced(t *testing.T) {
 			objects, going = append(objects, pod(name)), append(going, victim(name))
 		}
 		b := newBench(t, append(objects, pod("urgent-0"))...)
-		start, done := time.Now(), make(chan error, 1)
-		b.executor.Evict(t.Context(), order(going...), func(err error) { done <- err })
-		if err := <-done; err != nil || time.Since(start) != 0 {
+		start := time.Now()
+		got := <-b.executor.Evict(t.Context(), order(going...), b.scheduler)
+		if err := got.Err; err != nil || time.Since(start) != 0 {
 			t.Errorf("Done after %v: %v", time.Since(start), err)
 		}
 		synctest.Wait()

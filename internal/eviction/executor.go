@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,10 +19,8 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 const (
@@ -37,62 +34,53 @@ const (
 	eventRate, eventBurst = 100, 50
 )
 
-// Executor removes victims. Its goroutines end when their eviction is over or the context of New is done;
-// Wait waits for all of them. It is safe for concurrent use.
+// Executor carries orders out. Its goroutines end when their order is over or the context of New is done; Wait waits for
+// all of them. It is safe for concurrent use.
 type Executor struct {
 	ctx      context.Context
 	intents  intents
 	remover  remover
 	statuses *podstatus.Writer
 	ledger   *ledger
-	teller   teller
+	events   preemptionEvents
 	pace     *rate.Limiter
 	clock    clock.PassiveClock
 	metrics  *metrics.Metrics
-	over     func(types.NamespacedName)
-	running  sync.WaitGroup
+	// groupDone is called with each group that an execution has finished with.
+	groupDone func(types.NamespacedName)
+	running   sync.WaitGroup
 }
-
-var _ scheduler.Evictor = (*Executor)(nil)
 
 // New returns an Executor that deletes pods with pods, marks PodGroups with groups, which must read from the
-// API server, nominates with statuses, and tells both sides with recorder. No call is made after ctx is done.
-func New(ctx context.Context, pods kubernetes.Interface, groups client.Client, statuses *podstatus.Writer, recorder events.EventRecorder, clk clock.PassiveClock) *Executor {
-	return &Executor{
-		ctx:      ctx,
-		intents:  intents{client: groups, clock: clk},
-		remover:  remover{pods: pods, clock: clk},
-		statuses: statuses,
-		ledger:   &ledger{clock: clk},
-		teller:   teller{recorder: recorder},
-		pace:     rate.NewLimiter(eventRate, eventBurst),
-		clock:    clk,
-		metrics:  metrics.New(),
-		over:     func(types.NamespacedName) {},
+// API server, nominates with statuses, and makes events on both sides with recorder. No call is made after ctx is done.
+func New(
+	ctx context.Context, pods kubernetes.Interface, groups client.Client, statuses *podstatus.Writer,
+	recorder events.EventRecorder, clk clock.PassiveClock, options ...Option,
+) *Executor {
+	e := &Executor{
+		ctx:       ctx,
+		intents:   intents{client: groups, clock: clk},
+		remover:   remover{pods: pods, clock: clk},
+		statuses:  statuses,
+		ledger:    &ledger{clock: clk},
+		events:    preemptionEvents{recorder: recorder},
+		pace:      rate.NewLimiter(eventRate, eventBurst),
+		clock:     clk,
+		metrics:   metrics.New(),
+		groupDone: func(types.NamespacedName) {},
 	}
+	for _, option := range options {
+		option(e)
+	}
+	return e
 }
 
-// Measure has evictions measured. It must be called before the first of them.
-func (e *Executor) Measure(m *metrics.Metrics) { e.metrics = m }
-
-// RecordAs has what an eviction is about told in the name of the preemptor's profile. What an earlier process has begun,
-// nobody knows the profile of. It must be called before the first eviction.
-func (e *Executor) RecordAs(of func(profile string) events.EventRecorder) { e.teller.of = of }
-
-// FindGroups has events refer to each PodGroup in the API that it is of. It must be called before the first
-// eviction.
-func (e *Executor) FindGroups(groups gang.Source) { e.teller.groups = groups }
-
-// OnEnd has a function told, by name, of every PodGroup that an eviction has done with, for the Finisher to
-// look at. It must be called before the first eviction; the function must not block.
-func (e *Executor) OnEnd(over func(types.NamespacedName)) { e.over = over }
-
-// Wait returns when no eviction is running any more.
+// Wait returns when no order is being carried out any more, and no nomination being written.
 func (e *Executor) Wait() { e.running.Wait() }
 
 // Nominate writes nominations, off the caller's goroutine. A write that fails is left to the next one about
 // the same pod.
-func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nomination) {
+func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nomination) {
 	claims := e.statuses.Nominate(nominations)
 	if len(claims) == 0 {
 		return
@@ -103,27 +91,31 @@ func (e *Executor) Nominate(ctx context.Context, nominations []scheduler.Nominat
 		// No claim is an error, so none is left.
 		_, _ = each(claims, func(c podstatus.Claim) error {
 			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
-				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "err", err)
+				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "pod", klog.KObj(c.Pod), "err", err)
 			}
 			return nil
 		})
 	})
 }
 
-// Evict removes the victims of a decision, off the caller's goroutine. It calls done once.
-func (e *Executor) Evict(ctx context.Context, order scheduler.EvictionOrder, done func(error)) {
-	// From the caller's goroutine, so that what is said of the same pods later wins.
+// Evict carries an order out, off the caller's goroutine, and asks the scheduler while it does so. It takes note of the
+// nominations before it returns, so that what is said later of the same pods wins. The channel gets exactly one value;
+// it need not be received.
+func (e *Executor) Evict(ctx context.Context, order Order, sched Scheduler) <-chan Outcome {
 	claims := e.statuses.Nominate(order.Nominations)
+	outcomes := make(chan Outcome, 1)
 	e.running.Go(func() {
 		ctx, cancel := e.bind(ctx)
 		defer cancel()
+		p := &order.Decision.Preemptor
+		ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("preemptor", klog.KRef(p.Namespace, p.Name), "profile", order.Profile))
 		start := e.clock.Now()
 		e.metrics.Took(len(order.Victims), order.Profile)
-		c := newCarrying(e, &order, claims)
-		err := c.run(ctx)
-		e.finished(ctx, &order, err, e.clock.Since(start))
-		done(err)
+		outcome := newExecution(e, &order, sched, claims).run(ctx)
+		e.finished(ctx, &order, outcome.Err, e.clock.Since(start))
+		outcomes <- outcome
 	})
+	return outcomes
 }
 
 // bind ends a context with the Executor's.
@@ -136,20 +128,25 @@ func (e *Executor) bind(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// finished says how an eviction ended.
-func (e *Executor) finished(ctx context.Context, order *scheduler.EvictionOrder, err error, took time.Duration) {
+// finished says how an execution ended.
+func (e *Executor) finished(ctx context.Context, order *Order, err error, took time.Duration) {
 	result := metrics.Success
 	logger := klog.FromContext(ctx)
 	switch {
 	case err == nil:
-		e.teller.as(order.Profile).preemptor(&order.Decision)
-	case errors.Is(err, scheduler.ErrOutdated):
+		logger.V(2).Info("Finished a preemption", "victims", len(order.Victims), "took", took)
+		e.events.by(order.Profile).success(&order.Decision)
+	case errors.Is(err, ErrOutdated):
 		result = metrics.Abandoned
-		logger.V(2).Info("Gave a preemption up", "preemptor", order.Decision.Preemptor.Key(), "reason", err)
+		logger.V(2).Info("Gave a preemption up", "victims", len(order.Victims), "reason", err)
 	default:
 		result = metrics.Failure
-		logger.Error(err, "Preemption failed", "preemptor", order.Decision.Preemptor.Key())
-		e.teller.as(order.Profile).failure(&order.Decision, err)
+		if e.ctx.Err() != nil {
+			logger.V(2).Info("Left a preemption to the next leader", "victims", len(order.Victims), "reason", err)
+		} else {
+			logger.Error(err, "Preemption failed", "victims", len(order.Victims))
+		}
+		e.events.by(order.Profile).failure(&order.Decision, err)
 	}
 	e.metrics.Ran(metrics.Preemption, result, order.Profile, took)
 }
@@ -177,13 +174,3 @@ func each[T any](items []T, do func(T) error) (left []T, err error) {
 }
 
 func podKey(pod *corev1.Pod) string { return fmt.Sprintf("%s/%s", pod.Namespace, pod.Name) }
-
-// sortedNames are names for a message, at most a few of them.
-func sortedNames(names []string) []string {
-	const most = 5
-	slices.Sort(names)
-	if n := len(names); n > most {
-		names = append(names[:most], fmt.Sprintf("and %d more", n-most))
-	}
-	return names
-}

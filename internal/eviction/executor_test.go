@@ -16,18 +16,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	clienttesting "k8s.io/client-go/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 func TestEvictionWritesEverythingDownBeforeItTouchesPods(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
-	if err := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single"))); err != nil {
-		t.Fatal(err)
+	if got := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single"))); got.Err != nil || len(got.Begun) > 0 || got.Unwanted {
+		t.Fatalf("It came to %+v", got)
 	}
 	at := func(call string) int { return slices.Index(b.calls, call) }
 	if at("nominate urgent-0") != 0 || max(at("list g"), at("list h")) != 2 {
@@ -73,9 +73,9 @@ func TestEvictionWritesEverythingDownBeforeItTouchesPods(t *testing.T) {
 	if got := b.counted("preemption_victims", "", ""); got != 5 {
 		t.Errorf("%v victims are counted", got)
 	}
-	slices.Sort(b.over)
-	if !slices.Equal(b.over, []string{"g", "h"}) {
-		t.Errorf("It has done with %v", b.over)
+	slices.Sort(b.done)
+	if !slices.Equal(b.done, []string{"g", "h"}) {
+		t.Errorf("It has done with %v", b.done)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestEvictionOfWhatHasGoneAlready(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, group("g"), pod("urgent-0"))
 			prepare(b)
-			if err := b.evict(order(victim("g", "g-0", "g-1"), victim("single"))); err != nil {
+			if err := b.evict(order(victim("g", "g-0", "g-1"), victim("single"))).Err; err != nil {
 				t.Errorf("Failed: %v", err)
 			}
 			for _, e := range b.recorded() {
@@ -104,30 +104,33 @@ func TestEvictionOfWhatHasGoneAlready(t *testing.T) {
 	}
 }
 
-// TestEvictionThatIsOutOfDate: when the decision does not apply any more, nobody is touched, and it is nobody's
+// TestEvictionThatIsOutOfDate: when the decision does not apply any more, no victim is touched, and it is no
 // failure.
 func TestEvictionThatIsOutOfDate(t *testing.T) {
 	t.Parallel()
 	another := group("g")
 	another.UID = "another"
 	cases := map[string]struct {
-		objects []client.Object
-		wanted  func() bool
+		objects      []client.Object
+		wants        func() bool
+		wantUnwanted bool
 	}{
-		"the victims' group has gone":              {objects: []client.Object{pod("urgent-0")}},
-		"the victims' group has been replaced":     {objects: []client.Object{another, pod("urgent-0")}},
+		"the victims' group has gone":          {objects: []client.Object{pod("urgent-0")}},
+		"the victims' group has been replaced": {objects: []client.Object{another, pod("urgent-0")}},
+		// The scheduler, which has not heard of it, tries again as after a failure.
 		"the preemptor has gone":                   {objects: []client.Object{group("g")}},
-		"the preemptor has no more use for it":     {objects: []client.Object{group("g"), pod("urgent-0")}, wanted: wantedFor(0)},
-		"the preemptor has none after the listing": {objects: []client.Object{group("g"), pod("urgent-0")}, wanted: wantedFor(1)},
+		"the preemptor has gone and that is known": {objects: []client.Object{group("g")}, wants: wantedFor(0), wantUnwanted: true},
+		"the preemptor has no more use for it":     {objects: []client.Object{group("g"), pod("urgent-0")}, wants: wantedFor(0), wantUnwanted: true},
+		"the preemptor has none after the listing": {objects: []client.Object{group("g"), pod("urgent-0")}, wants: wantedFor(1), wantUnwanted: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, append(c.objects, pod("g-0"), pod("g-1"), pod("single"))...)
-			o := order(victim("g", "g-0", "g-1"), victim("single"))
-			o.Wanted = c.wanted
-			if err := b.evict(o); !errors.Is(err, scheduler.ErrOutdated) {
-				t.Errorf("Failed with %v", err)
+			b.scheduler.wants = c.wants
+			got := b.evict(order(victim("g", "g-0", "g-1"), victim("single")))
+			if !errors.Is(got.Err, ErrOutdated) || len(got.Begun) > 0 || got.Unwanted != c.wantUnwanted {
+				t.Errorf("It came to %+v, want it outdated, unwanted: %t", got, c.wantUnwanted)
 			}
 			if got := slices.Concat(b.made("mark"), b.made("delete")); len(got) > 0 {
 				t.Errorf("Calls are %q", got)
@@ -177,12 +180,12 @@ func TestEvictionThatFailsBeforeTheFirstDelete(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
 			b.failing(c.err, c.fails...)
-			err := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single")))
-			if err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, scheduler.ErrOutdated) {
-				t.Errorf("Failed with %v, want it to say %q", err, c.says)
+			got := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single")))
+			if err := got.Err; err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrOutdated) || got.Unwanted {
+				t.Errorf("Failed with %v, unwanted: %t, want it to say %q", err, got.Unwanted, c.says)
 			}
-			if begun := new(scheduler.EvictionError); errors.As(err, &begun) {
-				t.Errorf("%v have begun to go", begun.Begun)
+			if len(got.Begun) > 0 {
+				t.Errorf("%v have begun to go", got.Begun)
 			}
 			b.expectPods("g-0", "g-1", "h-0", "h-1", "single", "urgent-0")
 			for _, name := range []string{"g", "h"} {
@@ -216,7 +219,7 @@ func TestEvictionThatFailsLater(t *testing.T) {
 			fails: "delete g-1", err: errForbidden,
 			wantBegun: []types.UID{"uid-g-0", "uid-g-1"}, wantListed: []string{"g"},
 		},
-		"at a pod, nobody knows how": {
+		"at a pod, in an unknown way": {
 			fails: "delete g-0", err: errLost,
 			wantBegun: []types.UID{"uid-g-0", "uid-g-1"}, wantListed: []string{"g"},
 		},
@@ -232,7 +235,7 @@ func TestEvictionThatFailsLater(t *testing.T) {
 				objects = append(objects, whole(v.Name)...)
 			}
 			b := newBench(t, objects...)
-			// Nobody else gets anywhere before the failure.
+			// No other call gets anywhere before the failure.
 			failed, first := make(chan struct{}), make(chan struct{})
 			b.executor.remover.pods = gated{b.pods, func(call string) {
 				switch {
@@ -254,13 +257,12 @@ func TestEvictionThatFailsLater(t *testing.T) {
 				}
 				return nil
 			}
-			err := b.evict(order(victims...))
-			begun := new(scheduler.EvictionError)
-			if !errors.As(err, &begun) {
-				t.Fatalf("Failed with %v, which does not say what has begun", err)
+			got := b.evict(order(victims...))
+			if got.Err == nil {
+				t.Fatal("It does not fail")
 			}
-			if got := begun.Begun.UnsortedList(); !sameElements(got, c.wantBegun) {
-				t.Errorf("%v have begun, want %v", got, c.wantBegun)
+			if begun := got.Begun.UnsortedList(); !sameElements(begun, c.wantBegun) {
+				t.Errorf("%v have begun, want %v", begun, c.wantBegun)
 			}
 			for _, v := range victims {
 				if got, want := len(b.listed(v.Name)) > 0, slices.Contains(c.wantListed, v.Name); got != want {
@@ -295,17 +297,16 @@ func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 		}
 		return nil
 	}
-	err := b.evict(order(victim("a"), victim("b")))
-	begun := new(scheduler.EvictionError)
-	if !errors.As(err, &begun) || !sameElements(begun.Begun.UnsortedList(), []types.UID{"uid-a"}) {
-		t.Errorf("Failed with %v, %v have begun", err, begun.Begun)
+	got := b.evict(order(victim("a"), victim("b")))
+	if got.Err == nil || !sameElements(got.Begun.UnsortedList(), []types.UID{"uid-a"}) {
+		t.Errorf("Failed with %v, %v have begun", got.Err, got.Begun)
 	}
 	b.expectPods("urgent-0", "b")
-	// Nobody knows what has become of a pod: then it is not said to go. A terminating one shows.
+	// Where it is not known what has become of a pod, it is not said to go. A terminating one shows.
 	b = newBench(t, pod("urgent-0"), pod("a"))
 	b.failing(errLost, "delete a")
-	if err := b.evict(order(victim("a"))); errors.As(err, &begun) && begun.Begun.Has("uid-a") {
-		t.Error("A pod is said to go that may stay")
+	if got := b.evict(order(victim("a"))); got.Err == nil || got.Begun.Has("uid-a") {
+		t.Errorf("Failed with %v, and a pod is said to go that may stay: %v", got.Err, got.Begun)
 	}
 }
 
@@ -318,24 +319,27 @@ func TestUnwantedInTheMiddle(t *testing.T) {
 		objects = append(objects, whole(v.Name)...)
 	}
 	b := newBench(t, objects...)
-	o := order(all...)
 	// Once to begin at all, then for each unit. It says no when the first five have gone.
 	var left atomic.Int64
 	left.Store(1 + 5)
-	o.Wanted = func() bool {
+	b.scheduler.wants = func() bool {
 		if left.Add(-1) >= 0 {
 			return true
 		}
-		for begun := sets.New[string](); begun.Len() < 5; time.Sleep(time.Millisecond) {
+		begun := sets.New[string]()
+		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
 			for _, call := range b.made("delete") {
 				begun.Insert(strings.TrimSuffix(strings.TrimSuffix(call, "-0"), "-1"))
 			}
+			return begun.Len() >= 5, nil
+		}); err != nil {
+			t.Errorf("%d units have begun to go: %v", begun.Len(), err)
 		}
 		return false
 	}
-	begun := new(scheduler.EvictionError)
-	if err := b.evict(o); !errors.As(err, &begun) || !errors.Is(err, scheduler.ErrOutdated) {
-		t.Fatalf("Failed with %v", err)
+	got := b.evict(order(all...))
+	if !errors.Is(got.Err, ErrOutdated) || !got.Unwanted {
+		t.Fatalf("It came to %+v", got)
 	}
 	whole, half := 0, 0
 	for _, v := range all {
@@ -346,8 +350,8 @@ func TestUnwantedInTheMiddle(t *testing.T) {
 			}
 		}
 		listed := len(b.listed(v.Name)) > 0
-		if listed != (left < 2) || listed != begun.Begun.Has(types.UID(v.Pods[0].UID)) {
-			t.Errorf("%s: %d pods are left, on record: %t, begun: %t", v.Name, left, listed, begun.Begun.Has(types.UID(v.Pods[0].UID)))
+		if listed != (left < 2) || listed != got.Begun.Has(types.UID(v.Pods[0].UID)) {
+			t.Errorf("%s: %d pods are left, on record: %t, begun: %t", v.Name, left, listed, got.Begun.Has(types.UID(v.Pods[0].UID)))
 		}
 		switch left {
 		case 0:
@@ -364,9 +368,8 @@ func TestUnwantedInTheMiddle(t *testing.T) {
 func TestEvictionOfVictimsThatAreNotBound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(append(whole("g"), whole("h")...), pod("single"), pod("urgent-0"))...)
-	o := order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single"))
-	o.TurnBack = func(p *corev1.Pod) bool { return slices.Contains([]string{"single", "g-0", "h-0", "h-1"}, p.Name) }
-	if err := b.evict(o); err != nil {
+	b.scheduler.turnBack = func(p *corev1.Pod) bool { return slices.Contains([]string{"single", "g-0", "h-0", "h-1"}, p.Name) }
+	if err := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"), victim("single"))).Err; err != nil {
 		t.Fatal(err)
 	}
 	b.expectPods("single", "g-0", "h-0", "h-1", "urgent-0")
@@ -390,7 +393,7 @@ func TestEarlierIntentsStay(t *testing.T) {
 	before.Status.Disruption = &v1alpha1.PodGroupDisruption{Message: "earlier", Pods: []v1alpha1.DisruptedPod{{Name: "old", UID: "uid-old"}, {Name: "g-0", UID: "uid-g-0"}}}
 	b := newBench(t, before, pod("g-0"), pod("g-1"), pod("urgent-0"))
 	b.failing(errForbidden, "delete")
-	if err := b.evict(order(victim("g", "g-0", "g-1"))); err == nil {
+	if b.evict(order(victim("g", "g-0", "g-1"))).Err == nil {
 		t.Fatal("It does not fail")
 	}
 	if got := b.made("list g"); len(got) != 2 {
@@ -408,13 +411,12 @@ func TestEvictionEndsWithItsExecutor(t *testing.T) {
 	b.executor.ctx = ctx
 	started, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
-	o := order(victim("g", "g-0", "g-1"))
-	o.TurnBack = func(*corev1.Pod) bool {
+	b.scheduler.turnBack = func(*corev1.Pod) bool {
 		once.Do(func() { close(started) })
 		<-release
 		return true
 	}
-	b.executor.Evict(t.Context(), o, func(error) {})
+	b.executor.Evict(t.Context(), order(victim("g", "g-0", "g-1")), b.scheduler)
 	<-started
 	cancel()
 	ended := make(chan struct{})

@@ -29,7 +29,7 @@ type Members interface {
 }
 
 // Finisher brings the preemptions of whole groups to their end: it removes the pods on the list of every group
-// that no eviction of this process is working on, takes back what has been given up, and ends the disruption
+// that no execution of this process is working on, takes back what has been given up, and ends the disruption
 // when the last pod of the list has gone. Run it on the leader, and nowhere else.
 type Finisher struct {
 	*Executor
@@ -61,7 +61,7 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	}
 	known := f.ledger.read(key)
 	if known != nil && known.running > 0 {
-		// Whoever works on it says when it is done.
+		// The end of the execution has it looked at again.
 		return reconcile.Result{}, nil
 	}
 	if pg.Status.Disruption == nil {
@@ -107,6 +107,7 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 		if err := f.intents.close(ctx, key, l.gone); err != nil {
 			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
 		}
+		klog.FromContext(ctx).V(2).Info("A group's victims have gone", "podGroup", klog.KRef(key.Namespace, key.Name), "victims", len(l.gone))
 	}
 	return reconcile.Result{RequeueAfter: lookAgain}, nil
 }
@@ -154,15 +155,20 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 	return out
 }
 
-// complete removes what is left of a group that somebody has begun to remove.
+// complete removes what is left of a group that an execution has begun to remove.
 func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, left []v1alpha1.DisruptedPod) error {
 	start := f.clock.Now()
-	klog.FromContext(ctx).Info("Finishing a preemption that was begun", "podGroup", key, "pods", len(left), "reason", d.Message)
+	logger := klog.FromContext(ctx).WithValues(
+		"podGroup", klog.KRef(key.Namespace, key.Name), "preemptor", klog.KRef(d.Preemptor.Namespace, d.Preemptor.Name), "rule", d.Rule)
+	logger.V(2).Info("Finishing a preemption that was begun", "victims", len(left))
+	logger.V(4).Info("Why a victim was preempted", "reason", d.Message)
+	ctx = klog.NewContext(ctx, logger)
 	_, err := each(left, func(p v1alpha1.DisruptedPod) error {
-		became, err := f.remover.remove(ctx, doomed{namespace: key.Namespace, name: p.Name, uid: p.UID, message: d.Message}, func() bool { return true })
+		pod := victimPod{namespace: key.Namespace, name: p.Name, uid: p.UID, message: d.Message}
+		became, err := f.remover.remove(ctx, pod, func() bool { return true })
 		f.ledger.note(key, p.UID, became)
 		if became == accepted {
-			f.teller.victimPod(key.Namespace, p.Name, p.UID, d.Preemptor, d.Message)
+			f.events.victimPod(pod.namespace, pod.name, pod.uid, d.Preemptor, d.Message)
 		}
 		if err != nil {
 			return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", key.Namespace, p.Name, err)

@@ -201,9 +201,8 @@ func TestEvictionAndFinisher(t *testing.T) {
 		}
 		return nil
 	}
-	o := order(victim("g", "g-0", "g-1"))
 	looked := 0
-	o.Wanted = func() bool {
+	f.scheduler.wants = func() bool {
 		looked++
 		if looked == 2 {
 			f.mustReconcile()
@@ -213,7 +212,7 @@ func TestEvictionAndFinisher(t *testing.T) {
 		}
 		return true
 	}
-	if err := f.evict(o); err == nil || looked != 2 {
+	if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err == nil || looked != 2 {
 		t.Fatalf("It does not fail, %d looks", looked)
 	}
 	f.failing(nil)
@@ -226,13 +225,63 @@ func TestEvictionAndFinisher(t *testing.T) {
 	}
 }
 
-// TestWithdrawnIntentsAreNotFinished: what could not be taken back at once is taken back later, and nobody of
+// TestLastDisruption stays on the group: what it made room for, and how often.
+func TestLastDisruption(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
+	last := func() *v1alpha1.LastDisruption { return f.group("g").Status.LastDisruption }
+	f.failing(errForbidden, "mark g-0", "mark g-1")
+	if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err == nil || last() != nil {
+		t.Errorf("a preemption that is withdrawn (%v) is kept: %+v", err, last())
+	}
+	f.failing(nil)
+	if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err != nil {
+		t.Fatal(err)
+	}
+	f.look(f.informed)
+	f.mustReconcile()
+	if got := last(); got == nil || got.Count != 1 || got.Preemptor.Name != "urgent" || got.Rule == "" || got.Time.IsZero() {
+		t.Errorf("the first is kept as %+v", got)
+	}
+	if f.listed("g") != nil {
+		t.Errorf("it is still listed: %v", f.listed("g"))
+	}
+}
+
+// TestLastDisruptionOfMembers has what members made room for that go one by one: once for each preemption.
+func TestLastDisruptionOfMembers(t *testing.T) {
+	t.Parallel()
+	objects := append(whole("g"), pod("urgent-0"))
+	for _, obj := range objects {
+		if p, ok := obj.(*corev1.Pod); ok && p.Name != "urgent-0" {
+			p.Labels = map[string]string{v1alpha1.LabelPodGroup: "g"}
+		}
+	}
+	f := newFinishing(t, objects...)
+	o := order(victim("g-0"), victim("g-1"))
+	for uid, p := range o.Victims {
+		p.Labels = map[string]string{v1alpha1.LabelPodGroup: "g"}
+		o.Victims[uid] = p
+	}
+	if err := f.evict(o).Err; err != nil {
+		t.Fatal(err)
+	}
+	f.executor.Wait()
+	if got := f.group("g").Status.LastDisruption; got == nil || got.Count != 1 || got.Preemptor.Name != "urgent" {
+		t.Errorf("kept is %+v, want 1 by urgent", got)
+	}
+	if f.group("g").Status.Phase == v1alpha1.PodGroupDisrupted {
+		t.Error("the group goes whole")
+	}
+}
+
+// TestWithdrawnIntentsAreNotFinished: what could not be taken back at once is taken back later, and no pod of
 // it goes, even where the group's list arrives late.
 func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
 	f.failing(errForbidden, "list h", "end g")
-	if err := f.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"))); err == nil {
+	if err := f.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"))).Err; err == nil {
 		t.Fatal("It does not fail")
 	}
 	if got := f.listed("g"); len(got) != 2 {
@@ -268,7 +317,7 @@ func TestWithdrawnIntentsThatACacheStillHas(t *testing.T) {
 	t.Parallel()
 	f := newFinishing(t, append(whole("g"), pod("urgent-0"))...)
 	f.failing(errForbidden, "delete")
-	if err := f.evict(order(victim("g", "g-0", "g-1"))); err == nil {
+	if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err == nil {
 		t.Fatal("It does not fail")
 	}
 	if got := f.listed("g"); len(got) > 0 {
@@ -282,7 +331,7 @@ func TestWithdrawnIntentsThatACacheStillHas(t *testing.T) {
 	f.expectPods("g-0", "g-1", "urgent-0")
 	f.finisher.groups = upToDate
 	f.mustReconcile()
-	if err := f.evict(order(victim("g", "g-0", "g-1"))); err != nil {
+	if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err != nil {
 		t.Fatal(err)
 	}
 	f.expectPods("urgent-0")
@@ -312,7 +361,7 @@ func TestConditionWithoutAList(t *testing.T) {
 func TestNothingIsKeptWithoutAFinisher(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
-	if err := b.evict(order(victim("g", "g-0", "g-1"))); err != nil {
+	if err := b.evict(order(victim("g", "g-0", "g-1"))).Err; err != nil {
 		t.Fatal(err)
 	}
 	if n := len(b.executor.ledger.entries); n != 0 {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // intents writes on PodGroups what is going to happen to them. Its client reads from the API server.
@@ -26,13 +25,13 @@ type intents struct {
 	clock  clock.PassiveClock
 }
 
-// why says who takes a victim, and by what rule.
+// why says which preemptor takes a victim, and by what rule.
 func why(d *core.Decision, v *core.Victim) string {
 	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d",
 		preemptorOf(d).Kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
 	if v.Rule == core.RuleReclaim {
 		// Priority has no say in it.
-		said += fmt.Sprintf("; queue %s takes back what queue %s has beyond its fair share", d.Preemptor.Queue, v.Queue)
+		said += fmt.Sprintf("; queue %s takes back what queue %s has beyond its fair share or its quota", d.Preemptor.Queue, v.Queue)
 	}
 	return said
 }
@@ -54,7 +53,7 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 	now := metav1.NewTime(in.clock.Now())
 	return in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
 		if string(pg.UID) != v.UID {
-			return fmt.Errorf("%w: the PodGroup has been replaced by another", scheduler.ErrOutdated)
+			return fmt.Errorf("%w: the PodGroup has been replaced by another", ErrOutdated)
 		}
 		listed := sets.New[types.UID]()
 		next := &v1alpha1.PodGroupDisruption{Preemptor: preemptorOf(d), Rule: string(v.Rule), Message: why(d, v), Time: now}
@@ -70,6 +69,7 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 			}
 		}
 		pg.Status.Disruption = next
+		pg.Status.Phase = v1alpha1.PodGroupDisrupted
 		setTarget(pg, metav1.ConditionTrue, v1alpha1.ReasonPreemptionByScheduler, next.Message)
 		return nil
 	})
@@ -103,6 +103,9 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 			if len(left) == len(d.Pods) {
 				return errNothingToChange
 			}
+			if len(left) == 0 {
+				remember(pg, d.Preemptor, d.Rule, d.Time)
+			}
 		} else if !meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 			return errNothingToChange
 		}
@@ -113,6 +116,28 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 		return nil
 	}
 	return err
+}
+
+// note records on a group that members of it were preempted one by one.
+func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alpha1.DisruptionPreemptor, rule string) error {
+	now := metav1.NewTime(in.clock.Now())
+	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
+		remember(pg, by, rule, now)
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// remember keeps on a group what it has made room for last.
+func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule string, at metav1.Time) {
+	count := int32(1)
+	if before := pg.Status.LastDisruption; before != nil {
+		count += before.Count
+	}
+	pg.Status.LastDisruption = &v1alpha1.LastDisruption{Preemptor: by, Rule: rule, Time: at, Count: count}
 }
 
 // end leaves these pods on the list, or ends the disruption where there are none.

@@ -33,7 +33,7 @@ type entry struct {
 	accepted, absent sets.Set[types.UID]
 	// withdrawn are on the list and stay, because the preemption was given up.
 	withdrawn sets.Set[types.UID]
-	// spared have been taken off the list. Who reads the list from a cache may go on to see them there.
+	// spared have been taken off the list, where a reader's cache may go on to have them.
 	spared sets.Set[types.UID]
 	used   time.Time
 }
@@ -99,7 +99,7 @@ func (l *ledger) read(key types.NamespacedName) *entry {
 	}
 }
 
-// prune forgets a group that nobody has had anything to do with for a while.
+// prune forgets a group that nothing has happened to for a while.
 func (l *ledger) prune(key types.NamespacedName) (left bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
 func nominated(name, node string) *corev1.Pod {
@@ -17,7 +17,7 @@ func nominated(name, node string) *corev1.Pod {
 	return p
 }
 
-func (b *bench) nominate(nominations ...scheduler.Nomination) {
+func (b *bench) nominate(nominations ...podstatus.Nomination) {
 	b.executor.Nominate(b.t.Context(), nominations)
 	b.executor.Wait()
 }
@@ -26,12 +26,35 @@ func (b *bench) nominate(nominations ...scheduler.Nomination) {
 func TestNominate(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, pod("p"), nominated("q", "n"))
-	b.nominate(scheduler.Nomination{Pod: pod("p"), Node: "n"}, scheduler.Nomination{Pod: nominated("q", "n"), Node: "n"})
+	b.nominate(podstatus.Nomination{Pod: pod("p"), Node: "n"}, podstatus.Nomination{Pod: nominated("q", "n"), Node: "n"})
 	if got := b.pod("p").Status.NominatedNodeName; got != "n" {
 		t.Errorf("The API says %q", got)
 	}
 	if got := b.made("nominate"); len(got) != 1 {
 		t.Errorf("Calls are %q", got)
+	}
+}
+
+// TestLaterNominationsWin over those of an order, however late it is begun.
+func TestLaterNominationsWin(t *testing.T) {
+	t.Parallel()
+	o := order(victim("single"))
+	objects := []client.Object{pod("single")}
+	o.Nominations = nil
+	var none []podstatus.Nomination
+	for i := range 100 {
+		p := pod(fmt.Sprint("urgent-", i))
+		objects = append(objects, p)
+		o.Nominations = append(o.Nominations, podstatus.Nomination{Pod: p, Node: "n"})
+		none = append(none, podstatus.Nomination{Pod: p})
+	}
+	b := newBench(t, objects...)
+	b.executor.Evict(t.Context(), o, b.scheduler)
+	b.nominate(none...)
+	for _, n := range none {
+		if got := b.pod(n.Pod.Name).Status.NominatedNodeName; got != "" {
+			t.Fatalf("%s is nominated for %q", n.Pod.Name, got)
+		}
 	}
 }
 
@@ -44,11 +67,11 @@ func TestNominationsAreGivenBack(t *testing.T) {
 	for i := range 100 {
 		p := pod(fmt.Sprint("urgent-", i))
 		objects = append(objects, p)
-		o.Nominations = append(o.Nominations, scheduler.Nomination{Pod: p, Node: "n"})
+		o.Nominations = append(o.Nominations, podstatus.Nomination{Pod: p, Node: "n"})
 	}
 	b := newBench(t, objects...)
 	b.failing(errForbidden, "nominate")
-	if err := b.evict(o); err == nil {
+	if err := b.evict(o).Err; err == nil {
 		t.Fatal("It does not fail")
 	}
 	if got := len(b.made("nominate")); got == 0 || got > 2*maxParallel {
@@ -58,7 +81,7 @@ func TestNominationsAreGivenBack(t *testing.T) {
 		t.Error("A victim goes for a preemptor that is not nominated")
 	}
 	b.failing(nil)
-	if err := b.evict(o); err != nil {
+	if err := b.evict(o).Err; err != nil {
 		t.Errorf("Once the API server takes nominations: %v", err)
 	}
 	if got := b.pod("urgent-99").Status.NominatedNodeName; got != "n" {

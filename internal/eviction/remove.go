@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
@@ -22,14 +23,17 @@ type remover struct {
 	clock clock.PassiveClock
 }
 
-// doomed is a pod that has to go.
-type doomed struct {
+// victimPod is a pod that has to go.
+type victimPod struct {
 	namespace, name string
 	uid             types.UID
 	message         string
 }
 
-// removal is what became of a doomed pod.
+// ref names the pod in log lines.
+func (p victimPod) ref() klog.ObjectRef { return klog.KRef(p.namespace, p.name) }
+
+// removal is what became of a victim pod.
 type removal int
 
 const (
@@ -45,13 +49,15 @@ const (
 
 // remove marks a pod and deletes it. A pod that has gone already, or whose name another one has now, is no
 // error. Its grace period is its own. Right before the deletion, proceed may still stop it.
-func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (removal, error) {
+func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
 	if err := r.mark(ctx, pod); err != nil {
 		if r.hasGone(ctx, pod, err) {
 			return absent, nil
 		}
 		return untouched, fmt.Errorf("set condition %s: %w", corev1.DisruptionTarget, err)
 	}
+	logger := klog.FromContext(ctx).V(6)
+	logger.Info("Marked a victim", "pod", pod.ref())
 	if !proceed() {
 		return untouched, nil
 	}
@@ -60,6 +66,7 @@ func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (
 	})
 	switch {
 	case err == nil:
+		logger.Info("Deleted a victim", "pod", pod.ref())
 		return accepted, nil
 	case r.hasGone(ctx, pod, err):
 		return absent, nil
@@ -72,7 +79,7 @@ func (r *remover) remove(ctx context.Context, pod doomed, proceed func() bool) (
 
 // mark sets the pod's DisruptionTarget condition. The UID in the patch keeps it from a pod that has taken the
 // name since.
-func (r *remover) mark(ctx context.Context, pod doomed) error {
+func (r *remover) mark(ctx context.Context, pod victimPod) error {
 	return podstatus.Patch(ctx, r.pods, pod.namespace, pod.name, pod.uid, map[string]any{
 		"conditions": []corev1.PodCondition{{
 			Type:               corev1.DisruptionTarget,
@@ -84,12 +91,12 @@ func (r *remover) mark(ctx context.Context, pod doomed) error {
 	})
 }
 
-func (r *remover) hasGone(ctx context.Context, pod doomed, err error) bool {
+func (r *remover) hasGone(ctx context.Context, pod victimPod, err error) bool {
 	return hasGone(ctx, r.pods, pod.namespace, pod.name, pod.uid, err)
 }
 
 // hasGone reports whether a call failed because the pod with that UID does not exist any more; one with its name may.
-// A conflict may as well be with somebody else's write, so it takes a look.
+// A conflict may as well be with another client's write, so it takes a look.
 func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, err error) bool {
 	switch {
 	case apierrors.IsNotFound(err) || podstatus.IsAnotherPod(err):

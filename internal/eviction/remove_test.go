@@ -6,8 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // TestConflictIsNoDeparture: a pod that is still there has not gone, whatever was in the way.
@@ -19,8 +17,7 @@ func TestConflictIsNoDeparture(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, append(whole("g"), pod("urgent-0"))...)
 			b.failing(conflict, call)
-			err := b.evict(order(victim("g", "g-0", "g-1")))
-			if !apierrors.IsConflict(err) || errors.Is(err, scheduler.ErrOutdated) {
+			if err := b.evict(order(victim("g", "g-0", "g-1"))).Err; !apierrors.IsConflict(err) || errors.Is(err, ErrOutdated) {
 				t.Errorf("Failed with %v", err)
 			}
 		})
@@ -31,7 +28,7 @@ func TestConflictIsNoDeparture(t *testing.T) {
 		another.UID = "another"
 		b := newBench(t, append(whole("g"), another)...)
 		b.failing(conflict, "nominate")
-		if err := b.evict(order(victim("g", "g-0", "g-1"))); !errors.Is(err, scheduler.ErrOutdated) {
+		if err := b.evict(order(victim("g", "g-0", "g-1"))).Err; !errors.Is(err, ErrOutdated) {
 			t.Errorf("Failed with %v", err)
 		}
 	})

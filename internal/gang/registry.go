@@ -1,6 +1,8 @@
 package gang
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -12,8 +14,9 @@ import (
 // nodes". One Registry serves all profiles of a scheduler. It is safe for concurrent use and never blocks.
 //
 // A gang without a plan has a leader, the one member that is let through to the scheduling cycle, so that a
-// gang costs one planning pass however many members it has. The plan gives each member its node; members
-// then go through their own cycles, become reserved, and wait at Permit until enough of them are through.
+// gang costs one planning pass however many members it has. The plan gives each member its node, in an order in which
+// each passes the filters given those before it. Members go through their own cycles one after the other in that order,
+// become reserved, and wait at Permit until enough of them are through.
 type Registry struct {
 	mu    sync.Mutex
 	gangs map[types.NamespacedName]*standing
@@ -30,21 +33,31 @@ type standing struct {
 	turnedAway map[types.UID]struct{}
 	// takeover lets the next member that comes lead in the leader's place.
 	takeover bool
-	// planned members have a node in the plan and have not been through their cycle.
+	// planned members have a node in the plan and have not been through their cycle; order has them as they are to go.
 	planned map[types.UID]string
+	order   []types.UID
+	// plan stands for the nodes of the last plan, failed for those of the last one in which a member was refused; stuck is
+	// true where that was the same twice; see Failed.
+	plan, failed string
+	stuck        bool
 	// reserved members are assumed on their node; the informer has not shown them there yet.
 	reserved map[types.UID]string
-	// evicting is true while calls that make room for the gang are under way.
-	evicting bool
 	// minding is true where pods that come, or change their labels, may let the gang fit.
 	minding bool
 	verdict Verdict
 }
 
+// unplan drops a member from the plan.
+func (s *standing) unplan(member types.UID) {
+	if _, ok := s.planned[member]; ok {
+		delete(s.planned, member)
+		s.order = slices.DeleteFunc(s.order, func(uid types.UID) bool { return uid == member })
+	}
+}
+
 // nothing reports that there is nothing to remember of a gang.
 func (s *standing) nothing() bool {
-	return s.leader == "" && len(s.turnedAway) == 0 && len(s.planned) == 0 && len(s.reserved) == 0 &&
-		!s.evicting && s.verdict == Verdict{}
+	return s.leader == "" && len(s.turnedAway) == 0 && len(s.planned) == 0 && len(s.reserved) == 0 && s.failed == "" && s.verdict == Verdict{}
 }
 
 // NewRegistry returns an empty Registry. The function changed is called, without any lock held, with every
@@ -85,16 +98,16 @@ func (r *Registry) read(key types.NamespacedName, look func(*standing)) {
 type Admission string
 
 const (
-	// AdmitPlanned: the plan has a node for the member.
+	// AdmitPlanned: the plan has a node for the member, and it is the next to go.
 	AdmitPlanned Admission = "planned"
+	// HoldForOrder: the plan has a node for the member, and others go before it.
+	HoldForOrder Admission = "the members that go first are being placed"
 	// AdmitLeader: the member goes to plan for all.
 	AdmitLeader Admission = "leader"
 	// HoldForLeader: another member plans for all.
 	HoldForLeader Admission = "another member plans for the gang"
 	// HoldForPlan: the plan is being carried out and has no node for the member.
 	HoldForPlan Admission = "the members that fit are being placed first"
-	// HoldForEviction: room is being made for the gang.
-	HoldForEviction Admission = "room is being made for the gang"
 )
 
 // Admit decides whether a member may go to the scheduling cycle, and makes it the leader where the gang has
@@ -104,10 +117,10 @@ func (r *Registry) Admit(key types.NamespacedName, member types.UID, canLead fun
 	r.update(key, func(s *standing) {
 		_, planned := s.planned[member]
 		switch {
-		case s.evicting:
-			admission = HoldForEviction
-		case planned:
+		case planned && s.order[0] == member:
 			admission = AdmitPlanned
+		case planned:
+			admission = HoldForOrder
 		case len(s.planned) > 0:
 			admission = HoldForPlan
 		case s.leader != member && s.leader != "" && !s.takeover && canLead(s.leader):
@@ -155,10 +168,10 @@ func (r *Registry) Planning(key types.NamespacedName) {
 	r.update(key, func(s *standing) { s.turnedAway = nil })
 }
 
-// Idle reports that nobody leads the gang and nothing is under way for it.
+// Idle reports that no member leads the gang, and none is planned.
 func (r *Registry) Idle(key types.NamespacedName) bool {
 	idle := true
-	r.read(key, func(s *standing) { idle = s.leader == "" && len(s.planned) == 0 && !s.evicting })
+	r.read(key, func(s *standing) { idle = s.leader == "" && len(s.planned) == 0 })
 	return idle
 }
 
@@ -168,21 +181,66 @@ func (r *Registry) PlannedNode(key types.NamespacedName, member types.UID) (node
 	return node, ok
 }
 
-// SetPlan records where each member goes. Nobody leads a gang that has a plan.
-func (r *Registry) SetPlan(key types.NamespacedName, nodes map[types.UID]string) {
+// Seat is a member's place in a plan.
+type Seat struct {
+	Member types.UID
+	Node   string
+}
+
+// SetPlan records where each member goes, in the order in which they do. A gang that has a plan has no leader.
+func (r *Registry) SetPlan(key types.NamespacedName, seats []Seat) {
 	r.update(key, func(s *standing) {
-		s.planned = maps.Clone(nodes)
+		clear(s.planned)
+		s.order, s.stuck = s.order[:0], false
+		s.plan = nodesOf(seats)
+		for _, seat := range seats {
+			s.planned[seat.Member] = seat.Node
+			s.order = append(s.order, seat.Member)
+		}
 		s.leader, s.takeover = "", false
 	})
+}
+
+// nodesOf is the same for plans that put as many members on the same nodes.
+func nodesOf(seats []Seat) string {
+	nodes := make([]string, len(seats))
+	for i, seat := range seats {
+		nodes[i] = seat.Node
+	}
+	slices.Sort(nodes)
+	sum := sha256.New()
+	for _, node := range nodes {
+		fmt.Fprintln(sum, node)
+	}
+	return string(sum.Sum(nil))
+}
+
+// Stuck reports that the same plan has been refused twice, and none has been made since: there is no point in another one
+// before something changes.
+func (r *Registry) Stuck(key types.NamespacedName) (stuck bool) {
+	r.read(key, func(s *standing) { stuck = s.stuck })
+	return stuck
+}
+
+// Next returns the planned member that goes next, or "".
+func (r *Registry) Next(key types.NamespacedName) (member types.UID) {
+	r.read(key, func(s *standing) {
+		if len(s.order) > 0 {
+			member = s.order[0]
+		}
+	})
+	return member
 }
 
 // Reserve records that a member is assumed on a node. It reports whether the plan has been carried out with
 // it: nobody else is planned.
 func (r *Registry) Reserve(key types.NamespacedName, member types.UID, node string) (complete bool) {
 	r.update(key, func(s *standing) {
-		delete(s.planned, member)
+		s.unplan(member)
 		s.reserved[member] = node
-		complete = len(s.planned) == 0
+		if complete = len(s.planned) == 0; complete {
+			s.failed = ""
+		}
 		// A member that is through plans for nobody.
 		if s.leader == member {
 			s.leader = ""
@@ -207,7 +265,7 @@ func (r *Registry) Planned(key types.NamespacedName) (count int) {
 func (r *Registry) Settled(key types.NamespacedName, member types.UID) {
 	r.update(key, func(s *standing) {
 		delete(s.reserved, member)
-		delete(s.planned, member)
+		s.unplan(member)
 		if s.leader == member {
 			s.leader = ""
 		}
@@ -221,7 +279,7 @@ func (r *Registry) Forget(key types.NamespacedName, member types.UID) (disturbed
 		_, planned := s.planned[member]
 		_, reserved := s.reserved[member]
 		disturbed = planned || reserved || s.leader == member
-		delete(s.planned, member)
+		s.unplan(member)
 		delete(s.reserved, member)
 		if s.leader == member {
 			s.leader = ""
@@ -234,27 +292,22 @@ func (r *Registry) Forget(key types.NamespacedName, member types.UID) (disturbed
 // returns the members that were still planned. Others that wait at Permit release themselves in turn.
 func (r *Registry) Release(key types.NamespacedName, member types.UID) (planned []types.UID) {
 	r.update(key, func(s *standing) {
-		planned = slices.Collect(maps.Keys(s.planned))
+		planned = slices.Clone(s.order)
 		clear(s.planned)
+		s.order = s.order[:0]
 		delete(s.reserved, member)
 	})
 	return planned
 }
 
-// StartEviction gates the gang while room is made for it.
-func (r *Registry) StartEviction(key types.NamespacedName) {
-	r.update(key, func(s *standing) { s.evicting = true })
-}
-
-// EndEviction lets the gang through again.
-func (r *Registry) EndEviction(key types.NamespacedName) {
-	r.update(key, func(s *standing) { s.evicting = false })
-}
-
-// Evicting reports whether room is being made for the gang.
-func (r *Registry) Evicting(key types.NamespacedName) (evicting bool) {
-	r.read(key, func(s *standing) { evicting = s.evicting })
-	return evicting
+// Failed records that a member was refused where the plan has it, and reports whether the plan before, for the same nodes,
+// was refused as well, whichever member goes where. The gang is stuck then.
+func (r *Registry) Failed(key types.NamespacedName) (again bool) {
+	r.update(key, func(s *standing) {
+		again = s.failed != "" && s.failed == s.plan
+		s.failed, s.stuck = s.plan, again
+	})
+	return again
 }
 
 // SetMinding records whether pods that come, or change their labels, may let the gang fit.

@@ -23,7 +23,11 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 		able := map[types.UID]bool{"a": true, "b": true, "c": true, "d": true}
 		planned := map[types.UID]string{}
 		reserved := map[types.UID]bool{}
-		evicting := false
+		var order []types.UID
+		drop := func(uid types.UID) {
+			delete(planned, uid)
+			order = slices.DeleteFunc(order, func(o types.UID) bool { return o == uid })
+		}
 		member := rapid.SampledFrom(uids)
 		t.Repeat(map[string]func(*rapid.T){
 			"admit": func(t *rapid.T) {
@@ -31,10 +35,10 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 				got := r.Admit(key, uid, func(u types.UID) bool { return able[u] })
 				_, isPlanned := planned[uid]
 				switch {
-				case evicting != (got == HoldForEviction):
-					t.Fatalf("%s while evicting is %v", got, evicting)
-				case !evicting && isPlanned != (got == AdmitPlanned):
+				case isPlanned != (got == AdmitPlanned || got == HoldForOrder):
 					t.Fatalf("%s for %s with plan %v", got, uid, planned)
+				case isPlanned && (got == AdmitPlanned) != (uid == order[0]):
+					t.Fatalf("%s for %s, where %v is the order", got, uid, order)
 				case got == AdmitLeader && len(planned) > 0:
 					t.Fatalf("%s leads although there is a plan", uid)
 				case got == AdmitLeader && r.Leader(key) != uid:
@@ -46,16 +50,15 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 				}
 			},
 			"plan": func(t *rapid.T) {
-				if evicting {
-					t.Skip("nobody plans while room is being made")
-				}
-				planned = map[types.UID]string{}
+				planned, order = map[types.UID]string{}, nil
+				var seats []Seat
 				for i, uid := range rapid.SliceOfNDistinct(member, 1, 3, rapid.ID).Draw(t, "members") {
 					if !reserved[uid] {
 						planned[uid] = fmt.Sprint("node-", i)
+						seats, order = append(seats, Seat{uid, planned[uid]}), append(order, uid)
 					}
 				}
-				r.SetPlan(key, planned)
+				r.SetPlan(key, seats)
 				if l := r.Leader(key); l != "" {
 					t.Fatalf("%s leads a gang that has a plan", l)
 				}
@@ -65,7 +68,7 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 				if _, ok := planned[uid]; !ok {
 					t.Skip("only planned members are reserved")
 				}
-				delete(planned, uid)
+				drop(uid)
 				reserved[uid] = true
 				if complete := r.Reserve(key, uid, "n"); complete != (len(planned) == 0) {
 					t.Fatalf("complete is %v with %v still planned", complete, planned)
@@ -75,7 +78,7 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 				uid := member.Draw(t, "member")
 				r.Settled(key, uid)
 				delete(reserved, uid)
-				delete(planned, uid)
+				drop(uid)
 			},
 			"release": func(t *rapid.T) {
 				uid := member.Draw(t, "member")
@@ -84,6 +87,7 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 					t.Fatalf("released %v, want %v", got, planned)
 				}
 				clear(planned)
+				order = nil
 				delete(reserved, uid)
 			},
 			"forget": func(t *rapid.T) {
@@ -92,7 +96,7 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 				if got, want := r.Forget(key, uid), isPlanned || reserved[uid] || leader == uid; got != want {
 					t.Fatalf("disturbed is %v, want %v", got, want)
 				}
-				delete(planned, uid)
+				drop(uid)
 				delete(reserved, uid)
 			},
 			"pass on": func(t *rapid.T) {
@@ -100,11 +104,9 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 					t.Fatalf("%s may lead right after it was turned away", leader)
 				}
 			},
-			"yield":          func(t *rapid.T) { r.Yield(key, member.Draw(t, "member")) },
-			"become unable":  func(t *rapid.T) { able[member.Draw(t, "member")] = false },
-			"become able":    func(t *rapid.T) { able[member.Draw(t, "member")] = true },
-			"start eviction": func(*rapid.T) { evicting = true; r.StartEviction(key) },
-			"end eviction":   func(*rapid.T) { evicting = false; r.EndEviction(key) },
+			"yield":         func(t *rapid.T) { r.Yield(key, member.Draw(t, "member")) },
+			"become unable": func(t *rapid.T) { able[member.Draw(t, "member")] = false },
+			"become able":   func(t *rapid.T) { able[member.Draw(t, "member")] = true },
 			"": func(t *rapid.T) {
 				for _, uid := range uids {
 					node, ok := r.PlannedNode(key, uid)
@@ -115,7 +117,10 @@ func TestRegistryKeepsItsPromises(t *testing.T) {
 						t.Fatalf("reserved are %v, want %v", r.Reserved(key), reserved)
 					}
 				}
-				if r.Idle(key) != (r.Leader(key) == "" && len(planned) == 0 && !evicting) {
+				if next := r.Next(key); len(order) > 0 && next != order[0] || len(order) == 0 && next != "" {
+					t.Fatalf("%q is next, of %v", next, order)
+				}
+				if r.Idle(key) != (r.Leader(key) == "" && len(planned) == 0) {
 					t.Fatalf("idle is %v", r.Idle(key))
 				}
 			},
@@ -129,12 +134,11 @@ func TestRegistryForgetsWhatIsOver(t *testing.T) {
 	cases := map[string]func(*Registry){
 		"a leader that has gone": func(r *Registry) { r.Admit(key, "a", anybody); r.Forget(key, "a") },
 		"a plan that was carried out": func(r *Registry) {
-			r.SetPlan(key, map[types.UID]string{"a": "n"})
+			r.SetPlan(key, []Seat{{"a", "n"}})
 			r.Reserve(key, "a", "n")
 			r.Settled(key, "a")
 		},
-		"a plan that was taken back":   func(r *Registry) { r.SetPlan(key, map[types.UID]string{"a": "n"}); r.Release(key, "b") },
-		"an eviction that is over":     func(r *Registry) { r.StartEviction(key); r.EndEviction(key) },
+		"a plan that was taken back":   func(r *Registry) { r.SetPlan(key, []Seat{{"a", "n"}}); r.Release(key, "b") },
 		"a late reservation":           func(r *Registry) { r.Drop(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
 		"a verdict, when all are gone": func(r *Registry) { r.SetVerdict(key, Verdict{Reason: "X"}); r.Drop(key) },
 		"questions":                    func(r *Registry) { r.Leader(key); r.Verdict(key); r.Idle(key); r.Minding(key); r.Settled(key, "a") },
@@ -230,5 +234,36 @@ func TestUnresolved(t *testing.T) {
 	}
 	if len(changes) != 2 {
 		t.Errorf("Changed %d times, want 2", len(changes))
+	}
+}
+
+// TestFailed tells a plan that is refused again from another one.
+func TestFailed(t *testing.T) {
+	t.Parallel()
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	plan := []Seat{{"a", "n"}, {"b", "m"}}
+	cases := map[string]struct {
+		then      func(r *Registry)
+		wantAgain bool
+	}{
+		"the same plan":               {then: func(r *Registry) { r.SetPlan(key, plan) }, wantAgain: true},
+		"another who goes first":      {then: func(r *Registry) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
+		"another node":                {then: func(r *Registry) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
+		"a plan that was carried out": {then: func(r *Registry) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := NewRegistry(func(types.NamespacedName) {})
+			r.SetPlan(key, plan)
+			if r.Failed(key) || r.Stuck(key) {
+				t.Error("The first refusal is taken for a second one")
+			}
+			r.Release(key, "a")
+			c.then(r)
+			if got := r.Failed(key); got != c.wantAgain || r.Stuck(key) != got {
+				t.Errorf("again: %v, want %v; stuck: %v", got, c.wantAgain, r.Stuck(key))
+			}
+		})
 	}
 }

@@ -58,6 +58,16 @@ const (
 	Broken Attempt = "error"
 )
 
+// Refusal tells whether a plan has been refused for the first time, or just as it was before.
+type Refusal string
+
+const (
+	// FirstTime: something has changed since the plan was made, as a rule.
+	FirstTime Refusal = "first"
+	// Repeated: so was the next plan, for the same nodes. It is a fault, in Reprieve or in a filter.
+	Repeated Refusal = "repeated"
+)
+
 // Metrics are the metrics of one process. Nothing is recorded until they are registered. All methods are safe
 // for concurrent use.
 type Metrics struct {
@@ -66,9 +76,11 @@ type Metrics struct {
 	attempts           *k8smetrics.CounterVec
 	victims            *k8smetrics.HistogramVec
 	decision           *k8smetrics.HistogramVec
+	unconfirmed        *k8smetrics.CounterVec
 	malformed          *k8smetrics.Gauge
 	orphaned           *k8smetrics.Gauge
 	waiting            *k8smetrics.Gauge
+	calls              *k8smetrics.Gauge
 }
 
 // New makes the metrics of a process.
@@ -102,9 +114,14 @@ func New() *Metrics {
 			Buckets:        k8smetrics.ExponentialBuckets(0.0001, 2, 16),
 			StabilityLevel: k8smetrics.ALPHA,
 		}, []string{"preemptor", "profile"}),
+		unconfirmed: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
+			Namespace: namespace, Name: "gang_plans_unconfirmed_total",
+			Help:           "Plans of gangs of which a member was refused where it was to go: for the first time, or repeatedly for the same plan, which is a fault.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"refusal"}),
 		malformed: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
 			Namespace: namespace, Name: "malformed_preemption_tolerations",
-			Help:           "PriorityClasses whose preemption toleration cannot be read; they have none.",
+			Help:           "PriorityClasses whose preemption toleration cannot be read: malformed ones, which have none, and missing ones that pods on nodes name.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}),
 		orphaned: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
@@ -117,23 +134,31 @@ func New() *Metrics {
 			Help:           "Gangs and single pods of all queues that wait for their turn.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}),
+		calls: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
+			Namespace: namespace, Name: "api_calls_bound",
+			Help:           "Calls to the API server that may be under way at the same time, by what it can take; 0 where a rate is configured.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}),
 	}
 }
 
-// Malformed records how many PriorityClasses have a toleration that cannot be read.
+// Malformed records how many PriorityClasses have a toleration that cannot be read, or are missing.
 func (m *Metrics) Malformed(classes int) { m.malformed.Set(float64(classes)) }
 
 // Orphaned records how many pods on a node name a Queue that cannot have them.
 func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
 
 // Waiting records how many gangs and single pods wait for the turn of their queue.
-func (m *Metrics) Waiting(owners int) { m.waiting.Set(float64(owners)) }
+func (m *Metrics) Waiting(workloads int) { m.waiting.Set(float64(workloads)) }
+
+// CallsBounded records how many calls to the API server may be under way at the same time.
+func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 
 // Register has all metrics recorded and shown by a registry: legacyregistry.Register in a component,
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.malformed, m.orphaned, m.waiting} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.calls} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}
@@ -151,6 +176,9 @@ func (m *Metrics) Ran(op Operation, result Result, profile string, took time.Dur
 func (m *Metrics) Attempted(who PreemptorType, came Attempt, profile string) {
 	m.attempts.WithLabelValues(string(who), string(came), profile).Inc()
 }
+
+// Unconfirmed records that a plan of a gang could not be carried out.
+func (m *Metrics) Unconfirmed(r Refusal) { m.unconfirmed.WithLabelValues(string(r)).Inc() }
 
 // Decided records how long a search for room took.
 func (m *Metrics) Decided(who PreemptorType, profile string, took time.Duration) {

@@ -112,7 +112,7 @@ func (w *statusWriter) Patch(ctx context.Context, obj client.Object, patch clien
 	if err := json.Unmarshal(data, &changes); err != nil {
 		return fmt.Errorf("read the patch: %w", err)
 	}
-	for _, field := range []string{"conditions", "startTime", "disruption"} {
+	for _, field := range []string{"conditions", "startTime", "disruption", "lastDisruption"} {
 		if _, changed := changes.Status[field]; changed {
 			return w.write(ctx, pg)
 		}

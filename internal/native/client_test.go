@@ -5,11 +5,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -20,23 +21,23 @@ import (
 func newTestClient(t *testing.T, objects ...client.Object) *Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, schedulingv1alpha2.AddToScheme, corev1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1alpha1.AddToScheme, schedulingv1beta1.AddToScheme, corev1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.PodGroup{}, &schedulingv1alpha2.PodGroup{}).Build()
-	return NewClient(c, schedulingv1alpha2.SchemeGroupVersion.WithKind("PodGroup"))
+		WithStatusSubresource(&v1alpha1.PodGroup{}, &schedulingv1beta1.PodGroup{}).Build()
+	return NewClient(c, schedulingv1beta1.SchemeGroupVersion.WithKind("PodGroup"))
 }
 
 func own(name string) *v1alpha1.PodGroup {
 	return &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "own"}}
 }
 
-func theirs(name string) *schedulingv1alpha2.PodGroup {
-	pg := &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "theirs"}}
-	pg.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 3}
+func theirs(name string) *schedulingv1beta1.PodGroup {
+	pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "theirs"}}
+	pg.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 3}
 	pg.Spec.Priority = ptr.To[int32](9)
 	return pg
 }
@@ -84,7 +85,7 @@ func TestWritesStatus(t *testing.T) {
 		wantWritten bool
 		want        []string
 	}{
-		"a condition": {func(st *v1alpha1.PodGroupStatus) { meta.SetStatusCondition(&st.Conditions, condition) }, true, []string{"Before", "PodGroupScheduled"}},
+		"a condition": {func(st *v1alpha1.PodGroupStatus) { meta.SetStatusCondition(&st.Conditions, condition) }, true, []string{"Before", "PodGroupScheduled", conditionInitially}},
 		"a start":     {func(st *v1alpha1.PodGroupStatus) { st.StartTime = &now }, true, []string{"Before", ConditionStarted}},
 		"a disruption": {func(st *v1alpha1.PodGroupStatus) {
 			st.Disruption = &v1alpha1.PodGroupDisruption{Time: now, Pods: []v1alpha1.DisruptedPod{{Name: "p"}}}
@@ -115,7 +116,7 @@ func TestWritesStatus(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var got schedulingv1alpha2.PodGroup
+				var got schedulingv1beta1.PodGroup
 				if err := cl.Client.Get(t.Context(), key, &got); err != nil {
 					t.Fatal(err)
 				}
@@ -145,6 +146,36 @@ func TestWritesStatus(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestWritesStatusOfFirstVersion: v1alpha2 has PodGroupScheduled, and nothing that it initially was.
+func TestWritesStatusOfFirstVersion(t *testing.T) {
+	t.Parallel()
+	kind := schema.GroupVersionKind{Group: Group, Version: firstVersion, Kind: "PodGroup"}
+	before := object(t, firstVersion, `{schedulingPolicy: {gang: {minCount: 3}}}`)
+	before.SetResourceVersion("")
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	cl := NewClient(fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).Build(), kind)
+	var pg v1alpha1.PodGroup
+	if err := cl.Get(t.Context(), client.ObjectKeyFromObject(before), &pg); err != nil {
+		t.Fatal(err)
+	}
+	pg.Status.Conditions = []metav1.Condition{{
+		Type: v1alpha1.ConditionPodGroupScheduled, Status: metav1.ConditionTrue, Reason: "Scheduled", LastTransitionTime: metav1.NewTime(time.Unix(1000, 0)),
+	}}
+	if err := cl.Status().Update(t.Context(), &pg); err != nil {
+		t.Fatal(err)
+	}
+	got := NewObject(kind)
+	if err := cl.Client.Get(t.Context(), client.ObjectKeyFromObject(before), got); err != nil {
+		t.Fatal(err)
+	}
+	if all := readConditions(got); len(all) != 1 || all[0].Type != v1alpha1.ConditionPodGroupScheduled {
+		t.Errorf("The conditions are %+v, want PodGroupScheduled alone", all)
 	}
 }
 

@@ -20,6 +20,8 @@ const (
 	// ConditionDisruption is True while there is a status.disruption, and has it, as JSON, in its message. What
 	// is too long for one message goes on in conditions of the same name with a number.
 	ConditionDisruption = v1alpha1.GroupName + "/Disruption"
+	// ConditionLastDisruption is True once there is a status.lastDisruption, and has it, as JSON, in its message.
+	ConditionLastDisruption = v1alpha1.GroupName + "/LastDisruption"
 
 	reasonStarted    = "MembersRunning"
 	reasonDisruption = v1alpha1.ReasonPreemptionByScheduler
@@ -57,6 +59,12 @@ func takeOwn(st *v1alpha1.PodGroupStatus) {
 				st.StartTime = &start
 			}
 			return true
+		case c.Type == ConditionLastDisruption:
+			var last v1alpha1.LastDisruption
+			if json.Unmarshal([]byte(c.Message), &last) == nil {
+				st.LastDisruption = &last
+			}
+			return true
 		case isPart(c.Type):
 			parts[c.Type] = c.Message
 			return true
@@ -82,6 +90,15 @@ func allConditions(st *v1alpha1.PodGroupStatus) ([]metav1.Condition, error) {
 		out = append(out, metav1.Condition{
 			Type: ConditionStarted, Status: metav1.ConditionTrue, Reason: reasonStarted, LastTransitionTime: *st.StartTime,
 			Message: "minCount members run together",
+		})
+	}
+	if last := st.LastDisruption; last != nil {
+		text, err := json.Marshal(last)
+		if err != nil {
+			return nil, fmt.Errorf("encode the last disruption: %w", err)
+		}
+		out = append(out, metav1.Condition{
+			Type: ConditionLastDisruption, Status: metav1.ConditionTrue, Reason: reasonDisruption, LastTransitionTime: last.Time, Message: string(text),
 		})
 	}
 	if st.Disruption == nil {

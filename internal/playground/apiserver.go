@@ -3,6 +3,8 @@ package playground
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 )
 
@@ -43,22 +45,23 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 			"--profiling=false",
 			"--max-requests-inflight=2000",
 			"--max-mutating-requests-inflight=1000",
-		}, p.nativeAPIServerArgs()),
+		}, p.nativeAPIServerArgs(), p.auditArgs()),
+		prepare: p.writeAuditPolicy,
 		ready: func(ctx context.Context) error {
 			return probe(ctx, p.certs.adminClient(), url+"/readyz")
 		},
 	}
 }
 
-// nativeAPIServerArgs turn on the API of scheduling.k8s.io/v1alpha2: PodGroups, spec.schedulingGroup of pods, and the
+// nativeAPIServerArgs turn on the API of scheduling.k8s.io/v1beta1: PodGroups, spec.schedulingGroup of pods, and the
 // priority and disruptionMode of PodGroups.
 func (p *Playground) nativeAPIServerArgs() []string {
 	if !p.options.NativeWorkloadAPI {
 		return nil
 	}
 	return []string{
-		"--runtime-config=scheduling.k8s.io/v1alpha2=true",
-		"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true",
+		"--runtime-config=scheduling.k8s.io/v1beta1=true",
+		"--feature-gates=GenericWorkload=true",
 	}
 }
 
@@ -68,4 +71,26 @@ func (p *Playground) nativeControllerArgs() []string {
 		return nil
 	}
 	return []string{"--feature-gates=GenericWorkload=true"}
+}
+
+// AuditLog is the file of the requests that the API server has recorded, one as JSON on each line, by Options.AuditPolicy.
+func (p *Playground) AuditLog() string { return p.dir.logPath("audit") }
+
+func (p *Playground) auditPolicy() string { return filepath.Join(p.dir.path, "audit-policy.yaml") }
+
+func (p *Playground) auditArgs() []string {
+	if p.options.AuditPolicy == "" {
+		return nil
+	}
+	return []string{"--audit-policy-file=" + p.auditPolicy(), "--audit-log-path=" + p.AuditLog()}
+}
+
+func (p *Playground) writeAuditPolicy(context.Context) error {
+	if p.options.AuditPolicy == "" {
+		return nil
+	}
+	if err := os.WriteFile(p.auditPolicy(), []byte(p.options.AuditPolicy), 0o600); err != nil {
+		return fmt.Errorf("audit policy: %w", err)
+	}
+	return nil
 }

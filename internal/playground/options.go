@@ -64,9 +64,14 @@ type Options struct {
 	// Controllers is kube-controller-manager's --controllers. Empty runs those that are on by default.
 	Controllers []string
 
-	// NativeWorkloadAPI has the API server serve the Workloads and PodGroups of scheduling.k8s.io, an alpha API, with
-	// all fields that preemption takes.
+	// NativeWorkloadAPI has the API server serve the Workloads and PodGroups of scheduling.k8s.io, a beta API
+	// that is off by default, with all fields that preemption takes.
 	NativeWorkloadAPI bool
+
+	// AuditPolicy is an audit policy, as YAML, by which the API server records requests in [Playground.AuditLog]. Empty
+	// records none.
+	AuditPolicy string
+
 	// ExtraArgs are command-line arguments by component name. They come last, so they win over the playground's own.
 	ExtraArgs map[string][]string
 

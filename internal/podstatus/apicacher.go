@@ -11,8 +11,19 @@ import (
 var _ fwk.APICacher = (*Writer)(nil)
 
 // PatchPodStatus takes note of what the framework has to say of a pod: that it found no room, or where a pod goes that
-// waits for others. The channel says that it has been noted; nobody waits for the call.
-func (w *Writer) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+// waits for others. The channel says that it has been noted, not that it has been written.
+func (w *Writer) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) (<-chan error, error) {
+	w.note(pod, conditions, nominating)
+	return finished(nil), nil
+}
+
+// Say takes note of a condition of a pod that the scheduler has something to say of outside of the pod's own cycle. It makes
+// no call. Of what is said here and in cycles, the last is written.
+func (w *Writer) Say(pod *corev1.Pod, condition corev1.PodCondition) {
+	w.note(pod, []*corev1.PodCondition{&condition}, nil)
+}
+
+func (w *Writer) note(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.sweep()
@@ -20,12 +31,12 @@ func (w *Writer) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition,
 	if nominating.Mode() == fwk.ModeOverride {
 		s.node = nominating.NominatedNodeName
 	}
-	if condition != nil {
-		s.condition = condition.DeepCopy()
+	for _, c := range conditions {
+		s.conditions = setCondition(s.conditions, *c)
 	}
 	switch {
 	case len(s.missing()) == 0:
-	case condition == nil && s.node != "":
+	case len(conditions) == 0 && s.node != "":
 		s.queued = true
 		w.nominations.AddAfter(pod.UID, holdDelay)
 	case s.node != s.writtenNode:
@@ -35,34 +46,39 @@ func (w *Writer) PatchPodStatus(pod *corev1.Pod, condition *corev1.PodCondition,
 		s.queued = true
 		w.conditions.Add(pod.UID)
 	}
-	return finished(nil), nil
 }
 
-// BindPod binds a pod, and returns when that is done. Nothing that was said of it before comes after it.
+// BindPod binds a pod, and returns when that is done. Nothing that was said of it before comes after it, nor what is said by a
+// goroutine that has not heard of the binding yet.
 func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
-	w.mu.Lock()
-	s := w.slots[binding.UID]
-	if s != nil {
-		s.bound = true
+	s := w.claimForBinding(binding)
+	defer w.release(s)
+	if err := s.lock(w.ctx); err != nil {
+		return nil, err
 	}
-	w.mu.Unlock()
-	if s != nil {
-		if err := s.lock(w.ctx); err != nil {
-			return nil, err
-		}
-		defer s.unlock()
-	}
+	defer s.unlock()
 	err := w.bindings.CoreV1().Pods(binding.Namespace).Bind(w.ctx, binding, metav1.CreateOptions{})
-	if s != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		// Whoever fails with it says why.
-		s.condition = nil
-		if s.bound = err == nil; s.bound {
-			delete(w.slots, binding.UID)
-		}
-	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	// The framework says why the binding failed.
+	s.conditions = nil
+	s.bound = err == nil
 	return finished(err), nil
+}
+
+// claimForBinding is the slot of a pod that is being bound.
+func (w *Writer) claimForBinding(binding *corev1.Binding) *slot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.sweep()
+	s, ok := w.slots[binding.UID]
+	if !ok {
+		s = newSlot(binding.Namespace, binding.Name, binding.UID)
+		w.slots[binding.UID] = s
+	}
+	s.bound = true
+	s.users++
+	return s
 }
 
 // WaitOnFinish returns the result of a call.

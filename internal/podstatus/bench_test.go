@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -18,8 +19,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/utils/clock"
-
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // bench is a Writer on a client whose calls take as long, and fail, as a test wants. That a real API server merges the
@@ -139,11 +138,15 @@ func describe(t *testing.T, pod string, raw []byte) string {
 	}
 	if raw, ok := patch.Status[conditions]; ok {
 		var list []corev1.PodCondition
-		if err := json.Unmarshal(raw, &list); err != nil || len(list) != 1 {
+		if err := json.Unmarshal(raw, &list); err != nil || len(list) == 0 {
 			t.Errorf("The conditions are %s: %v", raw, err)
 			return out
 		}
-		out += " " + list[0].Message
+		messages := make([]string, len(list))
+		for i := range list {
+			messages[i] = list[i].Message
+		}
+		out += " " + strings.Join(messages, ", ")
 	}
 	return out
 }
@@ -169,11 +172,17 @@ func (b *bench) expect(want ...string) {
 // says has the framework say why a pod is not scheduled and, where it nominates, where it goes.
 func (b *bench) says(pod *corev1.Pod, message string, nominating *fwk.NominatingInfo) {
 	b.t.Helper()
-	var condition *corev1.PodCondition
+	var conditions []*corev1.PodCondition
 	if message != "" {
-		condition = &corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message}
+		conditions = append(conditions, unscheduled(message))
 	}
-	done, err := b.writer.PatchPodStatus(pod, condition, nominating)
+	b.saysAll(pod, conditions, nominating)
+}
+
+// saysAll has the framework say several things of a pod at once.
+func (b *bench) saysAll(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) {
+	b.t.Helper()
+	done, err := b.writer.PatchPodStatus(pod, conditions, nominating)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -192,13 +201,41 @@ func (b *bench) bind(pod *corev1.Pod) error {
 }
 
 // nominate has the evictor nominate a pod.
-func (b *bench) nominate(nominations ...scheduler.Nomination) {
+func (b *bench) nominate(nominations ...Nomination) {
 	b.t.Helper()
 	for _, claim := range b.writer.Nominate(nominations) {
 		if err := b.writer.Write(b.t.Context(), claim); err != nil {
 			b.t.Error(err)
 		}
 	}
+}
+
+// condition is what the API says of why a pod is not scheduled.
+func (b *bench) condition(pod string) corev1.PodCondition {
+	b.t.Helper()
+	got, err := b.pods.CoreV1().Pods("ns").Get(b.t.Context(), pod, metav1.GetOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, c := range got.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c
+		}
+	}
+	b.t.Fatalf("The conditions are %+v", got.Status.Conditions)
+	return corev1.PodCondition{}
+}
+
+// unscheduled says why a pod is not scheduled.
+func unscheduled(message string) *corev1.PodCondition {
+	return &corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: message,
+	}
+}
+
+// resized is a condition of another type.
+func resized(message string) *corev1.PodCondition {
+	return &corev1.PodCondition{Type: corev1.PodResizePending, Status: corev1.ConditionTrue, Reason: corev1.PodReasonDeferred, Message: message}
 }
 
 func to(node string) *fwk.NominatingInfo {

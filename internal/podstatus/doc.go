@@ -10,5 +10,9 @@
 // A pod that an extender binds does not come by here: a call that takes longer than the pod's next cycle may then come
 // after its binding, as it may with upstream's asynchronous calls.
 //
+// Others than the framework have something to say of a pod's condition as well ([Writer.Say]): kube-scheduler speaks of the pods
+// that were in a cycle, and of a gang that is one member. All of it goes through one place, so that the last word is written and
+// none comes after the pod has been bound.
+//
 // A [Writer] takes the framework's place for these calls as its APICacher, and the evictor's for nominations.
 package podstatus

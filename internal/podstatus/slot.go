@@ -3,10 +3,12 @@ package podstatus
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
@@ -20,33 +22,40 @@ type slot struct {
 
 	// The rest is guarded by the Writer's lock.
 
-	// node and condition are what was said last: where the pod is expected, "" for nowhere, and why it is not scheduled,
-	// nil for nothing.
-	node      string
-	condition *corev1.PodCondition
-	// writtenNode and writtenCondition are what the API says, as far as this process has had a hand in it.
-	writtenNode      string
-	writtenCondition *corev1.PodCondition
+	// node and conditions are what was said last: where the pod is expected, "" for nowhere, and why it is not scheduled,
+	// at most one condition of a type.
+	node       string
+	conditions []corev1.PodCondition
+	// writtenNode and writtenConditions are what the API says, as far as this process has had a hand in it.
+	writtenNode       string
+	writtenConditions []corev1.PodCondition
 	// unsure is set while a call is under way, and after one that may have come through although it failed.
 	unsure bool
 	// written is when it was known last what the API says.
 	written time.Time
 	// queued is set where a worker is going to look at it.
 	queued bool
-	// bound is set once the pod is being bound: nothing is written about it any more.
+	// bound is set once the pod is being bound: nothing is written about it any more, unless the binding fails.
 	bound bool
 	// users are the claims that have not been written, and the workers at it; used is when there was something to say last.
 	users int
 	used  time.Time
 }
 
-// isIdle reports whether nobody has anything to do with the pod.
+func newSlot(namespace, name string, uid types.UID) *slot {
+	return &slot{namespace: namespace, name: name, uid: uid, writing: make(chan struct{}, 1)}
+}
+
+// ref names the pod in log lines.
+func (s *slot) ref() klog.ObjectRef { return klog.KRef(s.namespace, s.name) }
+
+// isIdle reports whether nothing is under way for the pod, or going to be.
 func (s *slot) isIdle() bool { return s.users == 0 && !s.queued && !s.unsure && !s.bound }
 
 // see takes over what the API says of a pod of which this process has not written anything for long.
 func (s *slot) see(pod *corev1.Pod, now time.Time) {
-	s.writtenNode, s.writtenCondition, s.written = pod.Status.NominatedNodeName, scheduledCondition(&pod.Status), now
-	s.node, s.condition = s.writtenNode, nil
+	s.writtenNode, s.writtenConditions, s.written = pod.Status.NominatedNodeName, slices.Clone(pod.Status.Conditions), now
+	s.node, s.conditions = s.writtenNode, nil
 }
 
 // lock waits for the call that is under way about the pod, and unlock lets the next one be made.
@@ -74,25 +83,32 @@ func (s *slot) missing() map[string]any {
 			status[nominatedNodeName] = s.node
 		}
 	}
-	if c := s.next(); c != nil {
-		status[conditions] = []corev1.PodCondition{*c}
+	if next := s.next(); len(next) > 0 {
+		status[conditions] = next
 	}
 	return status
 }
 
-// next is the condition that the API should have and does not; nil for none. It keeps since when a condition holds.
-func (s *slot) next() *corev1.PodCondition {
-	if s.condition == nil {
-		return nil
-	}
-	next, before := s.condition.DeepCopy(), corev1.PodStatus{}
-	if s.writtenCondition != nil {
-		before.Conditions = []corev1.PodCondition{*s.writtenCondition}
-	}
-	if changed := podutil.UpdatePodCondition(&before, next); !changed && !s.unsure {
-		return nil
+// next are the conditions that the API should have and does not. Each keeps since when it holds.
+func (s *slot) next() []corev1.PodCondition {
+	var next []corev1.PodCondition
+	for _, c := range s.conditions {
+		before := corev1.PodStatus{Conditions: slices.Clone(s.writtenConditions)}
+		if changed := podutil.UpdatePodCondition(&before, &c); changed || s.unsure {
+			next = append(next, c)
+		}
 	}
 	return next
+}
+
+// setCondition puts a condition in the place of the one of its type.
+func setCondition(conditions []corev1.PodCondition, c corev1.PodCondition) []corev1.PodCondition {
+	i := slices.IndexFunc(conditions, func(before corev1.PodCondition) bool { return before.Type == c.Type })
+	if i < 0 {
+		return append(conditions, c)
+	}
+	conditions[i] = c
+	return conditions
 }
 
 // The fields of a pod's status that are written here.
@@ -112,10 +128,4 @@ func (s *slot) describe(status map[string]any) string {
 	default:
 		return fmt.Sprintf("nominate pod %s/%s for node %q", s.namespace, s.name, node)
 	}
-}
-
-// scheduledCondition is a copy of the condition PodScheduled; nil where there is none.
-func scheduledCondition(status *corev1.PodStatus) *corev1.PodCondition {
-	_, condition := podutil.GetPodCondition(status, corev1.PodScheduled)
-	return condition.DeepCopy()
 }

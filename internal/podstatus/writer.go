@@ -17,8 +17,6 @@ import (
 	"k8s.io/klog/v2"
 	schedulerutil "k8s.io/kubernetes/pkg/scheduler/util"
 	"k8s.io/utils/clock"
-
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 const (
@@ -36,7 +34,7 @@ const (
 const holdDelay = time.Second
 
 // Writer keeps the status of pending pods as the scheduler says it last. Several goroutines may have something to
-// write about the same pod; whoever comes to it writes what was said last. It is safe for concurrent use.
+// write about the same pod; each of them writes what was said last. It is safe for concurrent use.
 type Writer struct {
 	ctx      context.Context
 	pods     kubernetes.Interface
@@ -107,50 +105,9 @@ func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	case apierrors.IsNotFound(err) || IsAnotherPod(err):
 		w.forget(uid)
 	default:
-		klog.FromContext(w.ctx).Error(err, "Left the status of a pod as it is in the API")
+		klog.FromContext(w.ctx).Error(err, "Left the status of a pod as it is in the API", "pod", s.ref())
 	}
 	return true
-}
-
-// Claim is a nomination that the API may not know of.
-type Claim struct {
-	// Pod is the pod as the scheduler knew it.
-	Pod  *corev1.Pod
-	slot *slot
-}
-
-// Nominate takes note of nominations, and returns those that are the caller's to write: with Write, or Drop for those
-// that it leaves. It makes no call.
-func (w *Writer) Nominate(nominations []scheduler.Nomination) []Claim {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sweep()
-	var claims []Claim
-	for _, n := range nominations {
-		if _, ok := w.slots[n.Pod.UID]; !ok && n.Pod.Status.NominatedNodeName == n.Node {
-			continue
-		}
-		s := w.slotOf(n.Pod)
-		s.node = n.Node
-		if !n.ByFramework && (s.node != s.writtenNode || !s.isIdle()) {
-			s.users++
-			claims = append(claims, Claim{Pod: n.Pod, slot: s})
-		}
-	}
-	return claims
-}
-
-// Write makes the API say what was said last of a pod.
-func (w *Writer) Write(ctx context.Context, c Claim) error {
-	defer w.release(c.slot)
-	return w.write(ctx, c.slot)
-}
-
-// Drop gives claims back that are not going to be written.
-func (w *Writer) Drop(claims []Claim) {
-	for _, c := range claims {
-		w.release(c.slot)
-	}
 }
 
 func (w *Writer) release(s *slot) {
@@ -165,7 +122,7 @@ func (w *Writer) slotOf(pod *corev1.Pod) *slot {
 	now := w.clock.Now()
 	s, ok := w.slots[pod.UID]
 	if !ok {
-		s = &slot{namespace: pod.Namespace, name: pod.Name, uid: pod.UID, writing: make(chan struct{}, 1)}
+		s = newSlot(pod.Namespace, pod.Name, pod.UID)
 		w.slots[pod.UID] = s
 	}
 	if s.isIdle() && now.Sub(s.written) > memory {
@@ -181,8 +138,9 @@ func (w *Writer) forget(uid types.UID) {
 	delete(w.slots, uid)
 }
 
-// sweep forgets what is too old to be of use. What nobody is going to write any more counts as well, after a call that
-// failed: the next word is compared with what the API is seen to say. The lock is held.
+// sweep forgets what is too old to be of use. That includes what is not going to be written any more, after a call that
+// failed: the next word is compared with what the API is seen to say. That a pod is bound has been heard everywhere by then.
+// The lock is held.
 func (w *Writer) sweep() {
 	now := w.clock.Now()
 	if now.Sub(w.swept) < sweepInterval {
@@ -190,7 +148,7 @@ func (w *Writer) sweep() {
 	}
 	w.swept = now
 	maps.DeleteFunc(w.slots, func(_ types.UID, s *slot) bool {
-		return s.users == 0 && !s.queued && !s.bound && now.Sub(s.used) > memory
+		return s.users == 0 && !s.queued && now.Sub(s.used) > memory
 	})
 }
 
@@ -221,7 +179,7 @@ func (w *Writer) call(ctx context.Context, s *slot) error {
 	}
 	defer s.unlock()
 	w.mu.Lock()
-	status, node, condition := s.missing(), s.node, s.next()
+	status, node, next := s.missing(), s.node, s.next()
 	sure := !s.unsure
 	s.unsure = s.unsure || len(status) > 0
 	w.mu.Unlock()
@@ -237,8 +195,9 @@ func (w *Writer) call(ctx context.Context, s *slot) error {
 		return fmt.Errorf("%s: %w", s.describe(status), err)
 	}
 	s.unsure, s.writtenNode, s.written = false, node, w.clock.Now()
-	if condition != nil {
-		s.writtenCondition = condition
+	for _, c := range next {
+		s.writtenConditions = setCondition(s.writtenConditions, c)
 	}
+	klog.FromContext(ctx).V(6).Info("Wrote the status of a pod", "pod", s.ref(), "node", node, "conditions", len(next))
 	return nil
 }

@@ -14,8 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/flowcontrol"
-
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 func TestNominate(t *testing.T) {
@@ -37,7 +35,7 @@ func TestNominate(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(b *bench) {
-				b.nominate(scheduler.Nomination{Pod: c.pod, Node: c.node, ByFramework: c.framework})
+				b.nominate(Nomination{Pod: c.pod, Node: c.node, ByFramework: c.framework})
 				b.expect(c.want...)
 			}, c.pod)
 		})
@@ -48,20 +46,20 @@ func TestNominate(t *testing.T) {
 func TestWhatIsSaidIsRemembered(t *testing.T) {
 	stale := newPod("p")
 	in(t, func(b *bench) {
-		b.nominate(scheduler.Nomination{Pod: stale, Node: "n"})
-		b.nominate(scheduler.Nomination{Pod: stale})
+		b.nominate(Nomination{Pod: stale, Node: "n"})
+		b.nominate(Nomination{Pod: stale})
 		b.expect("p: node n", "p: no node")
-		b.nominate(scheduler.Nomination{Pod: stale, Node: "m", ByFramework: true})
+		b.nominate(Nomination{Pod: stale, Node: "m", ByFramework: true})
 		b.says(stale, "no room", to("m"))
 		b.expect("p: node m no room")
 		b.says(stale, "no room", to("m"))
 		b.says(stale, "no room", nil)
 		b.expect()
-		b.nominate(scheduler.Nomination{Pod: stale})
+		b.nominate(Nomination{Pod: stale})
 		b.expect("p: no node")
 		// What is long past is not remembered.
 		time.Sleep(2 * memory)
-		b.nominate(scheduler.Nomination{Pod: stale})
+		b.nominate(Nomination{Pod: stale})
 		b.expect()
 		if n := len(b.writer.slots); n != 0 {
 			t.Errorf("%d pods are remembered", n)
@@ -92,6 +90,98 @@ func TestConditionThatHolds(t *testing.T) {
 	}, pod)
 }
 
+// TestConditionsOfSeveralTypes: what was said last is kept of each type, and none is written in place of another.
+func TestConditionsOfSeveralTypes(t *testing.T) {
+	t.Parallel()
+	pod := newPod("p")
+	says := func(b *bench, conditions ...*corev1.PodCondition) {
+		b.t.Helper()
+		b.saysAll(pod, conditions, nil)
+	}
+	cases := map[string]struct {
+		do func(b *bench)
+		// wantCalls are those after the ones that do has looked at.
+		wantCalls      []string
+		wantConditions []string
+	}{
+		"two in one call": {
+			do:             func(b *bench) { says(b, unscheduled("no room"), resized("later")) },
+			wantCalls:      []string{"p: no room, later"},
+			wantConditions: []string{"PodScheduled: no room", "PodResizePending: later"},
+		},
+		"two of one type in one call": {
+			do:             func(b *bench) { says(b, unscheduled("no room"), unscheduled("no room at all")) },
+			wantCalls:      []string{"p: no room at all"},
+			wantConditions: []string{"PodScheduled: no room at all"},
+		},
+		"one following another": {
+			do: func(b *bench) {
+				says(b, unscheduled("no room"))
+				b.expect("p: no room")
+				says(b, resized("later"))
+			},
+			wantCalls:      []string{"p: later"},
+			wantConditions: []string{"PodScheduled: no room", "PodResizePending: later"},
+		},
+		"two of which one is known": {
+			do: func(b *bench) {
+				says(b, unscheduled("no room"))
+				b.expect("p: no room")
+				says(b, unscheduled("no room"), resized("later"))
+			},
+			wantCalls:      []string{"p: later"},
+			wantConditions: []string{"PodScheduled: no room", "PodResizePending: later"},
+		},
+		"several during a call": {
+			do: func(b *bench) {
+				b.answering(func(string) error {
+					time.Sleep(5 * time.Second)
+					return nil
+				})
+				says(b, unscheduled("no room"))
+				synctest.Wait()
+				says(b, resized("later"))
+				says(b, unscheduled("no room at all"))
+				time.Sleep(memory / 2)
+			},
+			wantCalls:      []string{"p: no room", "p: no room at all, later"},
+			wantConditions: []string{"PodScheduled: no room at all", "PodResizePending: later"},
+		},
+		"one after a call that was lost with another": {
+			do: func(b *bench) {
+				b.answering(func(string) error { return errors.New("connection reset by peer") })
+				says(b, unscheduled("no room"))
+				b.expect("p: no room")
+				b.answering(func(string) error { return nil })
+				says(b, resized("later"))
+			},
+			wantCalls:      []string{"p: no node no room, later"},
+			wantConditions: []string{"PodScheduled: no room", "PodResizePending: later"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(b *bench) {
+				c.do(b)
+				b.expect(c.wantCalls...)
+				got, err := b.pods.CoreV1().Pods("ns").Get(b.t.Context(), "p", metav1.GetOptions{})
+				if err != nil {
+					b.t.Fatal(err)
+				}
+				var conditions []string
+				for _, condition := range got.Status.Conditions {
+					conditions = append(conditions, fmt.Sprintf("%s: %s", condition.Type, condition.Message))
+				}
+				slices.Sort(conditions)
+				slices.Sort(c.wantConditions)
+				if !slices.Equal(conditions, c.wantConditions) {
+					b.t.Errorf("The conditions are %q, want %q", conditions, c.wantConditions)
+				}
+			}, pod)
+		})
+	}
+}
+
 // TestLastWordWins, although an earlier one is under way when it is said.
 func TestLastWordWins(t *testing.T) {
 	pod := newPod("p")
@@ -104,7 +194,7 @@ func TestLastWordWins(t *testing.T) {
 		synctest.Wait()
 		b.says(pod, "second", to("m"))
 		b.says(pod, "third", to("o"))
-		if n := len(b.writer.Nominate([]scheduler.Nomination{{Pod: pod, ByFramework: true}})); n != 0 {
+		if n := len(b.writer.Nominate([]Nomination{{Pod: pod, ByFramework: true}})); n != 0 {
 			t.Errorf("%d claims for what the framework says", n)
 		}
 		b.says(pod, "fourth", to(""))
@@ -153,10 +243,79 @@ func TestBoundBeforeItsTurn(t *testing.T) {
 		b.expect("bind soon")
 		time.Sleep(holdDelay)
 		b.expect("late: node n")
-		if n := len(b.writer.slots); n != 1 {
-			t.Errorf("%d pods are remembered", n)
-		}
 	}, soon, late)
+}
+
+// TestSaidOutsideOfTheCycle: what others than the framework have to say goes the same way. The last word is written, the same
+// one no second time, and since when a condition holds stays as long as its status does.
+func TestSaidOutsideOfTheCycle(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.writer.Say(pod, *unscheduled("no room for the gang"))
+		b.expect("p: no room for the gang")
+		since := b.condition("p").LastTransitionTime
+		time.Sleep(2 * time.Second)
+		b.writer.Say(pod, *unscheduled("no room for the gang"))
+		b.expect()
+		b.says(pod, "no room in its own cycle", to("n"))
+		b.writer.Say(pod, *unscheduled("room on n"))
+		b.expect("p: node n room on n")
+		if now := b.condition("p").LastTransitionTime; !now.Equal(&since) {
+			t.Errorf("It holds since %v, and did since %v", now, since)
+		}
+	}, pod)
+}
+
+// TestSaidAfterTheBinding by a goroutine that has not heard of it yet: it is not written, whether or not anything had been said
+// of the pod before. What is known of a bound pod is forgotten after a while.
+func TestSaidAfterTheBinding(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"of a pod that nothing was said of": false, "of one that has been spoken of": true} {
+		t.Run(name, func(t *testing.T) {
+			pod := newPod("p")
+			in(t, func(b *bench) {
+				if before {
+					b.says(pod, "no room", nil)
+					b.expect("p: no room")
+				}
+				if err := b.bind(pod); err != nil {
+					t.Error(err)
+				}
+				b.writer.Say(pod, *unscheduled("no room for the gang"))
+				b.expect("bind p")
+				time.Sleep(2 * memory)
+				if err := b.bind(newPod("other")); err != nil {
+					t.Error(err)
+				}
+				if n := len(b.writer.slots); n != 1 {
+					t.Errorf("%d pods are remembered", n)
+				}
+				b.expect("bind other")
+			}, pod)
+		})
+	}
+}
+
+// TestSaidWhileTheBindingIsUnderWay and fails: the pod is pending again, and what is said from then on is written.
+func TestSaidWhileTheBindingIsUnderWay(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.answering(func(call string) error {
+			if call != "bind p" {
+				return nil
+			}
+			time.Sleep(time.Second)
+			return errors.New("refused")
+		})
+		var binding sync.WaitGroup
+		binding.Go(func() { _ = b.bind(pod) })
+		synctest.Wait()
+		b.writer.Say(pod, *unscheduled("no room for the gang"))
+		binding.Wait()
+		b.expect("bind p")
+		b.writer.Say(pod, *unscheduled("no room any more"))
+		b.expect("p: no room any more")
+	}, pod)
 }
 
 // TestBindingComesLast: what was said of a pod before must not come after it is bound.
@@ -170,7 +329,7 @@ func TestBindingComesLast(t *testing.T) {
 		b.says(pod, "no room", nil)
 		synctest.Wait()
 		b.says(pod, "still no room", nil)
-		claims := b.writer.Nominate([]scheduler.Nomination{{Pod: pod, Node: "n"}})
+		claims := b.writer.Nominate([]Nomination{{Pod: pod, Node: "n"}})
 		if err := b.bind(pod); err != nil {
 			t.Error(err)
 		}
@@ -344,15 +503,13 @@ func TestBindingWaitsForNoLimit(t *testing.T) {
 func TestBackToWhatWas(t *testing.T) {
 	t.Parallel()
 	pod := nominated("p", "n")
-	pod.Status.Conditions = []corev1.PodCondition{{
-		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "no room",
-	}}
+	pod.Status.Conditions = []corev1.PodCondition{*unscheduled("no room")}
 	cases := map[string]struct {
 		then func(b *bench)
 		want string
 	}{
 		"by the framework": {func(b *bench) { b.says(pod, "no room", to("n")) }, "p: node n no room"},
-		"by the evictor":   {func(b *bench) { b.nominate(scheduler.Nomination{Pod: pod, Node: "n"}) }, "p: node n"},
+		"by the evictor":   {func(b *bench) { b.nominate(Nomination{Pod: pod, Node: "n"}) }, "p: node n"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -380,15 +537,15 @@ func TestAnswerThatIsLost(t *testing.T) {
 		b.says(pod, "no room", to("n"))
 		b.expect("p: node n no room")
 		b.answering(func(string) error { return nil })
-		b.nominate(scheduler.Nomination{Pod: pod})
+		b.nominate(Nomination{Pod: pod})
 		b.expect("p: no node no room")
 		b.says(pod, "no room", to(""))
 		b.expect()
 	}, pod)
 }
 
-// TestSomebodyElseWrites: after a while, what the API is seen to say counts.
-func TestSomebodyElseWrites(t *testing.T) {
+// TestStatusThatOthersWrite: after a while, what the API is seen to say counts.
+func TestStatusThatOthersWrite(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {
 		b.says(pod, "no room", to("n"))

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
-	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // Amounts are quantities by resource, in the scheduler's units: milli for CPU, bytes for memory, pieces for all
@@ -63,8 +63,8 @@ func (a Amounts) clone() Amounts {
 }
 
 // vector lists the amounts of some resources, with another value where there is none.
-func (a Amounts) vector(names []string, absent int64) core.Amounts {
-	out := make(core.Amounts, len(names))
+func (a Amounts) vector(names []string, absent int64) fairshare.Amounts {
+	out := make(fairshare.Amounts, len(names))
 	for r, name := range names {
 		v, ok := a[corev1.ResourceName(name)]
 		if !ok {
@@ -76,6 +76,6 @@ func (a Amounts) vector(names []string, absent int64) core.Amounts {
 }
 
 // limits is vector for limits: what is not named has none.
-func limits(list corev1.ResourceList, names []string) core.Amounts {
-	return AmountsOf(list).vector(names, core.Unlimited)
+func limits(list corev1.ResourceList, names []string) fairshare.Amounts {
+	return AmountsOf(list).vector(names, fairshare.Unlimited)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // Board has the books of all queues. It is safe for concurrent use, and no call blocks on anything but its lock.
@@ -26,6 +26,19 @@ type Board struct {
 	nodes          map[string]*ground
 	// accounts are by the name that the work gives, whether there is such a queue or not.
 	accounts map[string]*account
+	// bids are what pods without a node ask for, and musters how their groups stand.
+	bids    map[bidKey]*bid
+	musters map[types.NamespacedName]*muster
+	// unweighed is true where nodes or limits have changed since the bids were weighed by what follows: the nodes that
+	// take pods, by what they have, how many pods of a kind they could hold, and the resources that any node lists.
+	unweighed     bool
+	kinds         map[string]*nodeKind
+	slots         map[string]int64
+	listedByNodes map[corev1.ResourceName]bool
+	// limits are those of queues that have any.
+	limits map[string]Amounts
+	// lumps are what groups have that go as a whole.
+	lumps map[lumpKey]holding
 	// allocated is what is placed in each queue and below it.
 	allocated map[string]Amounts
 	capacity  Amounts
@@ -37,7 +50,10 @@ type Board struct {
 // charge is what one pod counts for.
 type charge struct {
 	queue, node string
-	request     Amounts
+	Membership
+	request Amounts
+	// terms are what the pod needs of a node beside room; nil for one that has a node.
+	terms *terms
 	// placed is true on a node, going while it is terminating: it asks for nothing any more then.
 	placed, going bool
 }
@@ -45,6 +61,8 @@ type charge struct {
 // account is what the work in one queue has and asks for.
 type account struct {
 	allocated, requested Amounts
+	// demand is what is requested and can be served.
+	demand Amounts
 	// staying is what is allocated and not on its way out.
 	staying Amounts
 	// pods are all that count, placed those on a node.
@@ -57,13 +75,15 @@ func NewBoard() *Board {
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
 		pods: make(map[types.UID]charge), nodes: make(map[string]*ground),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
+		bids: make(map[bidKey]*bid), musters: make(map[types.NamespacedName]*muster), limits: make(map[string]Amounts), unweighed: true,
+		lumps: make(map[lumpKey]holding),
 	}
 }
 
 // Used reports whether there is any Queue. Where there is none, nothing need be charged.
 func (b *Board) Used() bool { return b.used.Load() }
 
-// SetQueue takes in a Queue, which nobody may change from now on. It reports whether it is the first: then all pods
+// SetQueue takes in a Queue, which may not be changed from now on. It reports whether it is the first: then all pods
 // that there are have to be charged.
 func (b *Board) SetQueue(q *v1alpha1.Queue) (first bool) {
 	b.mu.Lock()
@@ -89,6 +109,9 @@ func (b *Board) DeleteQueue(name string) {
 		b.used.Store(false)
 		clear(b.pods)
 		clear(b.accounts)
+		clear(b.bids)
+		clear(b.musters)
+		clear(b.lumps)
 		b.vacate()
 		b.standings = nil
 	}
@@ -107,7 +130,12 @@ func (b *Board) relisted() {
 	b.counted++
 	clear(b.allocated)
 	clear(b.inner)
+	clear(b.limits)
+	b.unweighed = true
 	for _, q := range b.queues {
+		if len(q.Spec.Limit) > 0 {
+			b.limits[q.Name] = AmountsOf(q.Spec.Limit)
+		}
 		if p := q.Spec.Parent; p != nil && *p != q.Name {
 			b.inner[*p] = true
 		}
@@ -127,34 +155,44 @@ func (b *Board) allocate(queue string, amounts Amounts, sign int64) {
 	}
 }
 
-// Charge has a pod count for the queue that its work names, "" for none. One that has finished, or gone, counts for
-// nothing; see [Board.Forget].
+// Charge has a pod without a group count for the queue that its work names, "" for none. One that has finished, or gone,
+// counts for nothing; see [Board.Forget].
 func (b *Board) Charge(pod *corev1.Pod, queue string) {
+	b.ChargeMember(pod, queue, Membership{})
+}
+
+// ChargeMember is Charge for a member of a group; see [Board.Muster]. It reports whether the books have changed.
+func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) (changed bool) {
 	if !b.Used() {
-		return
+		return false
 	}
 	c := charge{
-		queue: queue, node: pod.Spec.NodeName, request: RequestOf(pod),
+		queue: queue, node: pod.Spec.NodeName, Membership: of, request: RequestOf(pod),
 		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil,
 	}
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
-		b.Forget(pod.UID)
-		return
+		return b.forget(pod.UID) != nil
+	}
+	if !c.placed {
+		c.terms = termsOf(pod)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if before, ok := b.pods[pod.UID]; ok {
-		if before.queue == c.queue && before.node == c.node && before.going == c.going && sameAmounts(before.request, c.request) {
-			return
+		if before.queue == c.queue && before.Membership == c.Membership && before.node == c.node && before.going == c.going && sameTerms(before.terms, c.terms) && sameAmounts(before.request, c.request) {
+			return false
 		}
 		b.book(before, -1)
 	}
 	if len(b.queues) == 0 {
-		return
+		return false
 	}
 	b.pods[pod.UID] = c
 	b.book(c, 1)
+	return true
 }
+
+func sameTerms(a, b *terms) bool { return a == b || a != nil && b != nil && a.key == b.key }
 
 func sameAmounts(a, b Amounts) bool {
 	if len(a) != len(b) {
@@ -170,38 +208,48 @@ func sameAmounts(a, b Amounts) bool {
 
 // Forget has a pod count for nothing. It reports whether that leaves some queue with less than it had.
 func (b *Board) Forget(uid types.UID) (eased bool) {
+	c := b.forget(uid)
+	return c != nil && c.placed && c.queue != ""
+}
+
+// forget is Forget, and returns what the pod counted for; nil for nothing.
+func (b *Board) forget(uid types.UID) *charge {
 	if !b.Used() {
-		return false
+		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.pods[uid]
 	if !ok {
-		return false
+		return nil
 	}
 	b.book(c, -1)
 	delete(b.pods, uid)
-	return c.placed && c.queue != ""
+	return &c
 }
 
-// Knows reports whether a pod has been charged.
+// Knows reports whether a pod has been charged, and that its group is not held.
 func (b *Board) Knows(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	_, ok := b.pods[uid]
-	return ok
+	c, ok := b.pods[uid]
+	m := b.musters[c.Group]
+	return ok && (m == nil || !m.Held)
 }
 
 // book adds a charge to its account, or takes it away.
 func (b *Board) book(c charge, sign int) {
 	b.counted++
-	a := b.accounts[c.queue]
-	if a == nil {
-		a = &account{allocated: make(Amounts), requested: make(Amounts), staying: make(Amounts)}
-		b.accounts[c.queue] = a
-	}
+	b.gather(c, int64(sign))
+	a := b.account(c.queue)
 	if !c.going {
 		a.requested.add(c.request, int64(sign))
+	}
+	switch {
+	case !c.placed:
+		b.pend(c, int64(sign))
+	case !c.going:
+		a.demand.add(c.request, int64(sign))
 	}
 	if c.placed {
 		a.placed += sign
@@ -217,17 +265,28 @@ func (b *Board) book(c charge, sign int) {
 	}
 }
 
-// Standing is how the queues stand at one moment. Nobody changes it, so any goroutine may use it.
+func (b *Board) account(queue string) *account {
+	a := b.accounts[queue]
+	if a == nil {
+		a = &account{allocated: make(Amounts), requested: make(Amounts), demand: make(Amounts), staying: make(Amounts)}
+		b.accounts[queue] = a
+	}
+	return a
+}
+
+// Standing is how the queues stand at one moment. It does not change, so any goroutine may use it.
 type Standing struct {
+	fairshare.Standing
 	// Names are the resources of every vector.
 	Names []string
-	Tree  *core.Tree
 	// Faults says what is wrong with queues.
-	Faults []core.QueueFault
-	// Shares, Allocated and Requested are by index in the tree, with everything below a queue counted.
-	Shares, Allocated, Requested []core.Amounts
+	Faults []fairshare.Fault
+	// Requested is by index in the tree, with everything below a queue counted.
+	Requested []fairshare.Amounts
+	// Waiting counts the pods without a node, by index as well.
+	Waiting []int32
 	// Orphaned is what runs and names a queue that is not in the tree, by that name.
-	Orphaned map[string]core.Amounts
+	Orphaned map[string]fairshare.Amounts
 	// OrphanedPods counts the pods of that.
 	OrphanedPods int
 
@@ -272,16 +331,20 @@ func (b *Board) Standing(names []string) *Standing {
 const mostStandings = 4
 
 func (b *Board) standing(names []string, old *Standing) *Standing {
-	s := &Standing{Names: slices.Clone(names), listed: b.listed, counted: b.counted, Orphaned: make(map[string]core.Amounts)}
+	s := &Standing{Names: slices.Clone(names), listed: b.listed, counted: b.counted, Orphaned: make(map[string]fairshare.Amounts)}
 	if old != nil && old.listed == b.listed {
 		s.Tree, s.Faults = old.Tree, old.Faults
 	} else {
-		s.Tree, s.Faults = core.NewTree(len(names), b.described(names))
+		s.Tree, s.Faults = fairshare.NewTree(len(names), b.described(names))
 	}
-	demand := make([]core.Amounts, s.Tree.Len())
-	s.Allocated, s.Requested = make([]core.Amounts, s.Tree.Len()), make([]core.Amounts, s.Tree.Len())
+	if b.unweighed {
+		b.weighAll()
+	}
+	demand := make([]fairshare.Amounts, s.Tree.Len())
+	s.Allocated, s.Requested = make([]fairshare.Amounts, s.Tree.Len()), make([]fairshare.Amounts, s.Tree.Len())
+	s.Waiting = make([]int32, s.Tree.Len())
 	for i := range demand {
-		s.Allocated[i], s.Requested[i] = make(core.Amounts, len(names)), make(core.Amounts, len(names))
+		s.Allocated[i], s.Requested[i] = make(fairshare.Amounts, len(names)), make(fairshare.Amounts, len(names))
 	}
 	capacity := b.capacity.clone()
 	for name, a := range b.accounts {
@@ -295,27 +358,29 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 			}
 			continue
 		}
-		demand[i] = a.requested.vector(names, 0)
-		allocated := a.allocated.vector(names, 0)
+		demand[i] = a.demand.vector(names, 0)
+		allocated, requested := a.allocated.vector(names, 0), a.requested.vector(names, 0)
 		for _, q := range s.Tree.Path(i) {
+			s.Waiting[q] += int32(a.pods - a.placed)
 			for r := range names {
 				s.Allocated[q][r] += allocated[r]
-				s.Requested[q][r] += demand[i][r]
+				s.Requested[q][r] += requested[r]
 			}
 		}
 	}
-	s.Shares = s.Tree.FairShares(capacity.vector(names, 0), demand)
+	s.Capacity = capacity.vector(names, 0)
+	s.Shares = s.Tree.FairShares(s.Capacity, demand)
 	s.follow(old)
 	return s
 }
 
 // described are the queues as the core knows them.
-func (b *Board) described(names []string) []core.Queue {
-	out := make([]core.Queue, 0, len(b.queues))
+func (b *Board) described(names []string) []fairshare.Queue {
+	out := make([]fairshare.Queue, 0, len(b.queues))
 	for _, q := range b.queues {
-		d := core.Queue{
+		d := fairshare.Queue{
 			Name: q.Name, Weight: 1, Quota: AmountsOf(q.Spec.Quota).vector(names, 0), Limit: limits(q.Spec.Limit, names),
-			PreemptMinRuntime: core.Unset, ReclaimMinRuntime: core.Unset,
+			PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset,
 		}
 		if p := q.Spec.Parent; p != nil {
 			d.Parent = *p
@@ -334,6 +399,6 @@ func (b *Board) described(names []string) []core.Queue {
 		}
 		out = append(out, d)
 	}
-	slices.SortFunc(out, func(x, y core.Queue) int { return strings.Compare(x.Name, y.Name) })
+	slices.SortFunc(out, func(x, y fairshare.Queue) int { return strings.Compare(x.Name, y.Name) })
 	return out
 }

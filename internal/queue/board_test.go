@@ -15,7 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 const gpu = "nvidia.com/gpu"
@@ -54,9 +54,18 @@ func pod(name string, v int64, node string) *corev1.Pod {
 	}
 }
 
+// node is one that has GPUs, and lists nothing else.
+func node(name string, v int64, change ...func(*corev1.Node)) *corev1.Node {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: list(v)}}
+	for _, c := range change {
+		c(n)
+	}
+	return n
+}
+
 func boardOf(queues ...*v1alpha1.Queue) *Board {
 	b := NewBoard()
-	b.SetNode("n", Amounts{gpu: 8})
+	b.SetNode(node("n", 8))
 	for _, q := range queues {
 		b.SetQueue(q)
 	}
@@ -64,10 +73,10 @@ func boardOf(queues ...*v1alpha1.Queue) *Board {
 }
 
 // values are the GPUs of every queue in a list by index.
-func values(s *Standing, of []core.Amounts) map[string]int64 {
+func values(s *Standing, of []fairshare.Amounts) map[string]int64 {
 	out := make(map[string]int64)
 	for i := range of {
-		out[s.Tree.Queue(i).Name] = of[i][0]
+		out[s.Tree.Queue(int32(i)).Name] = of[i][0]
 	}
 	return out
 }
@@ -97,7 +106,7 @@ func TestStanding(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"top": 3, "a": 2, "b": 1, "c": 3}, values(s, s.Shares)); diff != "" {
 		t.Errorf("shares (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(map[string]core.Amounts{"top": {1}}, s.Orphaned); diff != "" {
+	if diff := cmp.Diff(map[string]fairshare.Amounts{"top": {1}}, s.Orphaned); diff != "" {
 		t.Errorf("orphaned (-want +got):\n%s", diff)
 	}
 	if b.Standing(gpus) != s {
@@ -135,7 +144,7 @@ func TestBooksBalance(t *testing.T) {
 	s := b.Standing(gpus)
 	for i := range s.Tree.Len() {
 		if s.Allocated[i][0] != 0 || s.Requested[i][0] != 0 {
-			t.Errorf("queue %s is left with %v allocated and %v requested", s.Tree.Queue(i).Name, s.Allocated[i], s.Requested[i])
+			t.Errorf("queue %s is left with %v allocated and %v requested", s.Tree.Queue(int32(i)).Name, s.Allocated[i], s.Requested[i])
 		}
 	}
 	for name, a := range b.allocated {
@@ -233,7 +242,7 @@ func TestRoom(t *testing.T) {
 				b.Charge(pod("reserved-"+queue, v, ""), queue)
 				reserved = append(reserved, types.UID("reserved-"+queue))
 			}
-			n, over := b.Room("a", tt.requests, reserved)
+			n, over := b.Room("a", tt.requests, reserved, nil)
 			if n != tt.want {
 				t.Errorf("room for %d, want %d", n, tt.want)
 			}
@@ -253,6 +262,7 @@ func TestStatus(t *testing.T) {
 	}
 	b := boardOf(all...)
 	b.Charge(pod("a1", 2, "n"), "a")
+	b.Charge(pod("a2", 1, ""), "a")
 	b.Charge(pod("x", 1, "n"), "top")
 	s := b.Standing(b.Resources())
 	tests := map[string]struct {
@@ -273,13 +283,53 @@ func TestStatus(t *testing.T) {
 		}
 		t.Run(q.Name, func(t *testing.T) {
 			got := q.DeepCopy()
-			s.SetStatus(got)
+			s.SetStatus(got, b.Lumps(s))
 			c := apimeta.FindStatusCondition(got.Status.Conditions, tt.kind)
 			if c == nil || c.Status != tt.want || c.Reason != tt.wantReason || !strings.Contains(c.Message, tt.wantMessage) {
 				t.Errorf("condition %+v, want %+v", c, tt)
 			}
+			if q.Name == "top" && got.Status.Waiting != 1 {
+				t.Errorf("%d pods wait, want 1", got.Status.Waiting)
+			}
 			if v := got.Status.Allocated[gpu]; q.Name == "a" && v.Value() != 2 {
 				t.Errorf("allocated %v, want 2", got.Status.Allocated)
+			}
+		})
+	}
+}
+
+// TestStatusSettles has what is said of a queue written once, whatever is wrong with it.
+func TestStatusSettles(t *testing.T) {
+	for name, c := range map[string]struct {
+		queues []*v1alpha1.Queue
+		want   string
+	}{
+		"nothing wrong":          {queues: []*v1alpha1.Queue{queueUnder("it", "")}, want: v1alpha1.ReasonQueueReady},
+		"a parent that is not":   {queues: []*v1alpha1.Queue{queueUnder("it", "gone")}, want: v1alpha1.ReasonParentNotFound},
+		"a cycle":                {queues: []*v1alpha1.Queue{queueUnder("it", "other"), queueUnder("other", "it")}, want: v1alpha1.ReasonParentCycle},
+		"a quota above parent's": {queues: []*v1alpha1.Queue{queueUnder("it", "top", quota(4)), queueUnder("top", "", quota(2))}, want: v1alpha1.ReasonQuotaAboveParent},
+		"work in an inner queue": {queues: []*v1alpha1.Queue{queueUnder("it", ""), queueUnder("below", "it")}, want: v1alpha1.ReasonHasWork},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := boardOf(c.queues...)
+			b.Charge(pod("p", 1, "n"), "it")
+			s := b.Standing(gpus)
+			first := c.queues[0].DeepCopy()
+			s.SetStatus(first, b.Lumps(s))
+			// Long ago, so that a change of any status would show.
+			said := false
+			for i := range first.Status.Conditions {
+				cond := &first.Status.Conditions[i]
+				cond.LastTransitionTime = metav1.Unix(0, 0)
+				said = said || cond.Reason == c.want
+			}
+			if !said {
+				t.Errorf("no condition has the reason %s: %+v", c.want, first.Status.Conditions)
+			}
+			second := first.DeepCopy()
+			s.SetStatus(second, b.Lumps(s))
+			if diff := cmp.Diff(first.Status, second.Status); diff != "" {
+				t.Errorf("it changes by itself:\n%s", diff)
 			}
 		})
 	}

@@ -1,8 +1,16 @@
 package queue
 
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
 // ground is one node, as far as it counts for what there is to share.
 type ground struct {
 	allocatable Amounts
+	// node is what pods' terms are about; nil for one that is gone.
+	node *corev1.Node
 	// closed is true where nothing new can go: only what runs there counts then.
 	closed bool
 	// staying is what runs there and is not on its way out.
@@ -11,16 +19,19 @@ type ground struct {
 	counted Amounts
 }
 
-// SetNode takes in what a node has; nil for one that is gone.
-func (b *Board) SetNode(name string, allocatable Amounts) {
-	b.setNode(name, ground{allocatable: allocatable})
+// SetNode takes in a node. It may not be changed from now on.
+func (b *Board) SetNode(node *corev1.Node) {
+	b.setNode(node.Name, ground{allocatable: AmountsOf(node.Status.Allocatable), node: node})
 }
 
-// SetClosedNode takes in what a node has that takes no more pods. It counts with what runs there: the rest is of use
-// to no queue, and what runs is still had by one.
-func (b *Board) SetClosedNode(name string, allocatable Amounts) {
-	b.setNode(name, ground{allocatable: allocatable, closed: true})
+// SetClosedNode takes in a node that takes no more pods. It counts with what runs there: the rest is of use to no queue,
+// and what runs is still had by one.
+func (b *Board) SetClosedNode(node *corev1.Node) {
+	b.setNode(node.Name, ground{allocatable: AmountsOf(node.Status.Allocatable), node: node, closed: true})
 }
+
+// DeleteNode drops a node.
+func (b *Board) DeleteNode(name string) { b.setNode(name, ground{}) }
 
 func (b *Board) setNode(name string, now ground) {
 	b.mu.Lock()
@@ -28,8 +39,14 @@ func (b *Board) setNode(name string, now ground) {
 	g := b.ground(name)
 	if g.closed != now.closed || (g.allocatable == nil) != (now.allocatable == nil) || !sameAmounts(g.allocatable, now.allocatable) {
 		g.allocatable, g.closed = now.allocatable, now.closed
+		b.unweighed = true
 		b.recount(g)
 	}
+	if g.node == nil || now.node == nil || !maps.Equal(g.node.Labels, now.node.Labels) || taintsKey(g.node.Spec.Taints) != taintsKey(now.node.Spec.Taints) {
+		b.unweighed = true
+		b.counted++
+	}
+	g.node = now.node
 	b.prune(name)
 }
 

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -10,19 +11,18 @@ import (
 
 // TestCapacity is what there is to share among two queues that want all of it, on nodes with 8 GPUs each.
 func TestCapacity(t *testing.T) {
-	eight := Amounts{gpu: 8}
 	for name, tc := range map[string]struct {
 		change func(*Board)
 		want   int64
 	}{
 		"two nodes": {change: func(*Board) {}, want: 16},
 		"one is closed, with 5 in use": {
-			change: func(b *Board) { b.SetClosedNode("m", eight) },
+			change: func(b *Board) { b.SetClosedNode(node("m", 8)) },
 			want:   13,
 		},
 		"closed, and one of its pods leaves": {
 			change: func(b *Board) {
-				b.SetClosedNode("m", eight)
+				b.SetClosedNode(node("m", 8))
 				leaving := pod("m1", 3, "m")
 				leaving.DeletionTimestamp = ptr.To(metav1.Now())
 				b.Charge(leaving, "a")
@@ -30,34 +30,36 @@ func TestCapacity(t *testing.T) {
 			want: 10,
 		},
 		"closed, and one of its pods has gone": {
-			change: func(b *Board) { b.SetClosedNode("m", eight); b.Forget("m1") },
+			change: func(b *Board) { b.SetClosedNode(node("m", 8)); b.Forget("m1") },
 			want:   10,
 		},
 		"closed, with one outside all queues": {
-			change: func(b *Board) { b.SetClosedNode("m", eight); b.Charge(pod("none", 2, "m"), "") },
+			change: func(b *Board) { b.SetClosedNode(node("m", 8)); b.Charge(pod("none", 2, "m"), "") },
 			want:   13,
 		},
 		"closed, and more in use than it has": {
-			change: func(b *Board) { b.SetClosedNode("m", Amounts{gpu: 4}) },
+			change: func(b *Board) { b.SetClosedNode(node("m", 4)) },
 			want:   12,
 		},
 		"closed, and open again": {
-			change: func(b *Board) { b.SetClosedNode("m", eight); b.SetNode("m", eight) },
+			change: func(b *Board) { b.SetClosedNode(node("m", 8)); b.SetNode(node("m", 8)) },
 			want:   16,
 		},
-		"gone, while its pods are still there": {change: func(b *Board) { b.SetNode("m", nil) }, want: 8},
+		"gone, while its pods are still there": {change: func(b *Board) { b.DeleteNode("m") }, want: 8},
 		"closed, and gone": {
-			change: func(b *Board) { b.SetClosedNode("m", eight); b.SetNode("m", nil) },
+			change: func(b *Board) { b.SetClosedNode(node("m", 8)); b.DeleteNode("m") },
 			want:   8,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := boardOf(queueUnder("a", ""), queueUnder("b", ""))
-			b.SetNode("m", eight)
+			b.SetNode(node("m", 8))
 			b.Charge(pod("m1", 3, "m"), "a")
 			b.Charge(pod("m2", 2, "m"), "b")
-			b.Charge(pod("a1", 20, ""), "a")
-			b.Charge(pod("b1", 20, ""), "b")
+			for i := range 20 {
+				b.Charge(pod(fmt.Sprintf("a%d", i), 1, ""), "a")
+				b.Charge(pod(fmt.Sprintf("b%d", i), 1, ""), "b")
+			}
 			tc.change(b)
 			got := int64(0)
 			for _, share := range values(b.Standing(gpus), b.Standing(gpus).Shares) {
@@ -73,11 +75,11 @@ func TestCapacity(t *testing.T) {
 // TestNothingIsKeptOfNodes has all that was there go.
 func TestNothingIsKeptOfNodes(t *testing.T) {
 	b := boardOf(queueUnder("a", ""))
-	b.SetClosedNode("m", Amounts{gpu: 8})
+	b.SetClosedNode(node("m", 8))
 	b.Charge(pod("a1", 3, "m"), "a")
 	b.Charge(pod("a2", 1, "n"), "a")
-	b.SetNode("m", nil)
-	b.SetNode("n", nil)
+	b.DeleteNode("m")
+	b.DeleteNode("n")
 	b.DeleteQueue("a")
 	if len(b.nodes) > 0 || len(b.capacity) > 0 {
 		t.Errorf("left are %d nodes and %v", len(b.nodes), b.capacity)

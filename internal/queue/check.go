@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -99,23 +100,20 @@ type Over struct {
 
 // Sentence says it for people.
 func (o *Over) Sentence() string {
-	q := func(v int64) string {
-		out := quantity(o.Resource, v)
-		return out.String()
-	}
+	q := func(v int64) string { return fairshare.Format(string(o.Resource), v) }
 	return fmt.Sprintf("Queue %q has a limit of %s %s: %s are in use and %s more are needed", o.Queue, q(o.Limit), o.Resource, q(o.Used), q(o.Wanted))
 }
 
 // Room says for how much of some work, given request by request, the limits of its queue and of those above it leave
 // room: for the first ones up to one that does not fit, and why that does not. Pods that are reserved, on nodes that
-// the API server has not heard of, count as if they were placed.
-func (b *Board) Room(queue string, requests []Amounts, reserved []types.UID) (int, *Over) {
+// the API server has not heard of, count as if they were placed, and those that are gone count no more.
+func (b *Board) Room(queue string, requests []Amounts, reserved, gone []types.UID) (int, *Over) {
 	if queue == "" || !b.Used() {
 		return len(requests), nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	levels := b.limited(queue, reserved)
+	levels := b.limited(queue, reserved, gone)
 	for n, request := range requests {
 		for _, l := range levels {
 			for name, most := range l.limit {
@@ -138,7 +136,7 @@ type level struct {
 }
 
 // limited lists the queues with limits from one upwards.
-func (b *Board) limited(queue string, reserved []types.UID) []level {
+func (b *Board) limited(queue string, reserved, gone []types.UID) []level {
 	var levels []level
 	for _, name := range b.path(queue) {
 		q := b.queues[name]
@@ -149,6 +147,11 @@ func (b *Board) limited(queue string, reserved []types.UID) []level {
 		for _, uid := range reserved {
 			if c, ok := b.pods[uid]; ok && !c.placed && slices.Contains(b.path(c.queue), name) {
 				l.used.add(c.request, 1)
+			}
+		}
+		for _, uid := range gone {
+			if c, ok := b.pods[uid]; ok && c.placed && slices.Contains(b.path(c.queue), name) {
+				l.used.add(c.request, -1)
 			}
 		}
 		levels = append(levels, l)

@@ -49,10 +49,5 @@ func (s *Standing) Entitled(leaf string, request Amounts) bool {
 	if !ok {
 		return false
 	}
-	for r, want := range request.vector(s.Names, 0) {
-		if want > 0 && s.Allocated[i][r]+want > s.Shares[i][r] {
-			return false
-		}
-	}
-	return true
+	return s.Standing.Entitled(i, request.vector(s.Names, 0))
 }

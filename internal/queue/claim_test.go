@@ -16,7 +16,7 @@ func TestEased(t *testing.T) {
 		"another's demand goes away":             {change: func(b *Board) { b.Forget("c-waits") }, want: []string{"a", "b"}},
 		"demand comes":                           {change: func(b *Board) { b.Charge(pod("c-more", 9, ""), "c") }},
 		"a quota is raised":                      {change: func(b *Board) { b.SetQueue(queueUnder("a", "top", quota(8))) }, want: []string{"a", "b", "c"}},
-		"the cluster grows":                      {change: func(b *Board) { b.SetNode("m", Amounts{gpu: 8}) }, want: []string{"a", "b", "c"}},
+		"the cluster grows":                      {change: func(b *Board) { b.SetNode(node("m", 8)) }, want: []string{"a", "b", "c"}},
 		"a queue takes what is free":             {change: func(b *Board) { b.Charge(pod("b-more", 5, "n"), "b") }, want: []string{"a", "b", "c"}},
 		"a queue stays within its share":         {change: func(b *Board) { b.Charge(pod("a-more", 1, "n"), "a") }},
 		"what is outside the queues leaves room": {change: func(b *Board) { b.Forget("outside") }, want: []string{"a", "b", "c"}},
@@ -24,7 +24,7 @@ func TestEased(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			b := boardOf(queueUnder("top", ""), queueUnder("a", "top"), queueUnder("b", "top"), queueUnder("c", ""))
-			b.SetNode("n", Amounts{gpu: 14})
+			b.SetNode(node("n", 14))
 			for _, queue := range []string{"a", "b", "c"} {
 				b.Charge(pod(queue+"-waits", 12, ""), queue)
 			}
@@ -49,7 +49,7 @@ func TestEntitled(t *testing.T) {
 	b := boardOf(queueUnder("a", "", func(s *v1alpha1.QueueSpec) { s.Quota = list(4) }), queueUnder("b", ""))
 	b.Charge(pod("runs", 1, "n"), "a")
 	for _, queue := range []string{"a", "b"} {
-		b.Charge(pod(queue, 20, ""), queue)
+		b.Charge(pod(queue, 8, ""), queue)
 	}
 	s := b.Standing(gpus)
 	tests := map[string]struct {

@@ -85,8 +85,8 @@ func TestOrphaned(t *testing.T) {
 	check("its parent is not there", "below", false, v1alpha1.ReasonQueueUnusable)
 	b.DeleteQueue("below")
 	check("the last one has been deleted", "below", false, v1alpha1.ReasonQueueNotFound)
-	check("nobody has ever heard of it", "b", false, "")
-	check("somebody else had", "b", true, v1alpha1.ReasonQueueNotFound)
+	check("a name that was never used", "b", false, "")
+	check("a name that other work had", "b", true, v1alpha1.ReasonQueueNotFound)
 	b.SetQueue(queueUnder("below", ""))
 	check("it is back", "below", true, "")
 }

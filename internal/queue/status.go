@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // Resources lists all resources that there are, or that a queue speaks of.
@@ -33,51 +33,69 @@ func (b *Board) Resources() []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
-// SetStatus brings the status of a queue level with a standing.
-func (s *Standing) SetStatus(q *v1alpha1.Queue) {
+// SetStatus brings the status of a queue level with a standing. Lumps are [Board.Lumps].
+func (s *Standing) SetStatus(q *v1alpha1.Queue, lumps Lumps) {
 	st := &q.Status
 	i, known := s.Tree.Find(q.Name)
 	if known {
 		st.Allocated, st.Requested, st.FairShare = s.list(q, i, s.Allocated[i]), s.list(q, i, s.Requested[i]), s.list(q, i, s.Shares[i])
+		st.Waiting = s.Waiting[i]
 	} else {
-		st.Allocated, st.Requested, st.FairShare = nil, nil, nil
+		st.Allocated, st.Requested, st.FairShare, st.Waiting = nil, nil, nil, 0
 	}
-	set := func(kind string, on bool, reason, message string) {
-		status := metav1.ConditionFalse
-		if on {
-			status = metav1.ConditionTrue
-		}
-		apimeta.SetStatusCondition(&st.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: q.Generation,
-		})
-	}
-	set(v1alpha1.ConditionQueueReady, true, v1alpha1.ReasonQueueReady, "the queue is part of the tree")
-	set(v1alpha1.ConditionQuotaServed, true, v1alpha1.ReasonQuotaServed, "the quota is within the parent's")
-	for _, f := range s.Faults {
-		if f.Queue != q.Name {
-			continue
-		}
-		switch f.Kind {
-		case core.FaultQuota:
-			set(v1alpha1.ConditionQuotaServed, false, v1alpha1.ReasonQuotaAboveParent, s.quotaFaults(q.Name))
-		case core.FaultMissingParent:
-			set(v1alpha1.ConditionQueueReady, false, v1alpha1.ReasonParentNotFound,
-				fmt.Sprintf("Queue %q, on the way to the top of the tree, does not exist; create it, or change spec.parent", f.Other))
-		case core.FaultCycle:
-			set(v1alpha1.ConditionQueueReady, false, v1alpha1.ReasonParentCycle,
-				fmt.Sprintf("the way to the top of the tree comes back to Queue %q; change a spec.parent on it", f.Other))
+	ready, quota := s.conditions(q.Name)
+	if known && quota.Status == metav1.ConditionTrue {
+		if why := s.unreturnable(i, lumps); why != "" {
+			quota.Status, quota.Reason, quota.Message = metav1.ConditionFalse, v1alpha1.ReasonQuotaHeld, why
 		}
 	}
+	conditions := []metav1.Condition{ready, quota}
 	if orphaned, ok := s.Orphaned[q.Name]; ok {
 		why := "the queue has others below it"
 		if !known {
 			why = "the queue cannot be used"
 		}
-		set(v1alpha1.ConditionOrphans, true, v1alpha1.ReasonHasWork,
-			fmt.Sprintf("work runs that names the queue, with %s, and %s; it goes on, and counts for no queue", s.words(orphaned), why))
+		conditions = append(conditions, metav1.Condition{
+			Type: v1alpha1.ConditionOrphans, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonHasWork,
+			Message: fmt.Sprintf("work runs that names the queue, with %s, and %s; it goes on, and counts for no queue", s.words(orphaned), why),
+		})
 	} else if apimeta.FindStatusCondition(st.Conditions, v1alpha1.ConditionOrphans) != nil {
-		set(v1alpha1.ConditionOrphans, false, v1alpha1.ReasonNoWork, "no work runs that cannot be in the queue")
+		conditions = append(conditions, metav1.Condition{
+			Type: v1alpha1.ConditionOrphans, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoWork,
+			Message: "no work runs that cannot be in the queue",
+		})
 	}
+	// Each is set once: a status that changes on the way changes lastTransitionTime, and so is written each time.
+	for _, c := range conditions {
+		c.ObservedGeneration = q.Generation
+		apimeta.SetStatusCondition(&st.Conditions, c)
+	}
+}
+
+// conditions say whether a queue can be used, and whether its quota is served.
+func (s *Standing) conditions(queue string) (ready, quota metav1.Condition) {
+	ready = metav1.Condition{
+		Type: v1alpha1.ConditionQueueReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonQueueReady, Message: "the queue is part of the tree",
+	}
+	quota = metav1.Condition{
+		Type: v1alpha1.ConditionQuotaServed, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonQuotaServed, Message: "the quota is within the parent's",
+	}
+	for _, f := range s.Faults {
+		if f.Queue != queue {
+			continue
+		}
+		switch f.Kind {
+		case fairshare.FaultQuota:
+			quota.Status, quota.Reason, quota.Message = metav1.ConditionFalse, v1alpha1.ReasonQuotaAboveParent, s.quotaFaults(queue)
+		case fairshare.FaultMissingParent:
+			ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonParentNotFound
+			ready.Message = fmt.Sprintf("Queue %q, on the way to the top of the tree, does not exist; create it, or change spec.parent", f.Other)
+		case fairshare.FaultCycle:
+			ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonParentCycle
+			ready.Message = fmt.Sprintf("the way to the top of the tree comes back to Queue %q; change a spec.parent on it", f.Other)
+		}
+	}
+	return ready, quota
 }
 
 // quotaFaults says in which resources the quota of a queue is above its parent's.
@@ -85,7 +103,7 @@ func (s *Standing) quotaFaults(queue string) string {
 	var resources []string
 	parent := ""
 	for _, f := range s.Faults {
-		if f.Queue == queue && f.Kind == core.FaultQuota {
+		if f.Queue == queue && f.Kind == fairshare.FaultQuota {
 			resources, parent = append(resources, s.Names[f.Resource]), f.Other
 		}
 	}
@@ -94,39 +112,26 @@ func (s *Standing) quotaFaults(queue string) string {
 }
 
 // list writes amounts for people. What the queue neither has nor asks for nor speaks of is left out.
-func (s *Standing) list(q *v1alpha1.Queue, i int, amounts core.Amounts) corev1.ResourceList {
+func (s *Standing) list(q *v1alpha1.Queue, i int32, amounts fairshare.Amounts) corev1.ResourceList {
 	out := make(corev1.ResourceList)
 	for r, name := range s.Names {
 		name := corev1.ResourceName(name)
 		_, quota := q.Spec.Quota[name]
 		_, limit := q.Spec.Limit[name]
 		if quota || limit || s.Allocated[i][r] != 0 || s.Requested[i][r] != 0 {
-			out[name] = quantity(name, amounts[r])
+			out[name] = resource.MustParse(fairshare.Format(string(name), amounts[r]))
 		}
 	}
 	return out
 }
 
 // words lists amounts in a sentence.
-func (s *Standing) words(amounts core.Amounts) string {
+func (s *Standing) words(amounts fairshare.Amounts) string {
 	var parts []string
 	for r, v := range amounts {
 		if v != 0 {
-			q := quantity(corev1.ResourceName(s.Names[r]), v)
-			parts = append(parts, q.String()+" "+s.Names[r])
+			parts = append(parts, fairshare.Format(s.Names[r], v)+" "+s.Names[r])
 		}
 	}
 	return strings.Join(parts, ", ")
-}
-
-// quantity is an amount in the form that people write it.
-func quantity(name corev1.ResourceName, v int64) resource.Quantity {
-	switch {
-	case name == corev1.ResourceCPU:
-		return *resource.NewMilliQuantity(v, resource.DecimalSI)
-	case name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix):
-		return *resource.NewQuantity(v, resource.BinarySI)
-	default:
-		return *resource.NewQuantity(v, resource.DecimalSI)
-	}
 }

@@ -1,60 +1,89 @@
 package scheduler
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// unreadable is a budget whose selector nobody can make sense of.
-func unreadable(namespace string) *policyv1.PodDisruptionBudget {
-	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "broken"}}
-	pdb.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Resembles"}}}
-	pdb.Status.DisruptionsAllowed = 5
-	return pdb
+// guarded makes a pod that a budget guards, and is ready.
+func guarded(p *corev1.Pod) *corev1.Pod {
+	p.Labels = map[string]string{"app": "guarded"}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	return p
 }
 
-// TestBudgetThatCannotBeRead guards whatever it may be meant for, until it is mended.
-func TestBudgetThatCannotBeRead(t *testing.T) {
+// TestBudgetOfTwoPreemptions: two preemptions right after each other, before the disruption controller has seen either, do
+// not take two pods of a budget that allows one, as long as there are others to take.
+func TestBudgetOfTwoPreemptions(t *testing.T) {
 	t.Parallel()
-	index, pdb := newBudgetIndex(), unreadable("ns")
-	bare, elsewhere := pod("bare", "", "1", 0), pod("elsewhere", "", "1", 0)
-	elsewhere.Namespace = "other"
-	guards := func(pod *corev1.Pod) (allowed int32, guarded bool) {
-		of := index.of(pod)
-		if len(of) == 0 {
-			return 0, false
+	for name, healthy := range map[string]int32{"a budget that counts healthy pods": 2, "a budget that does not say": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one"}}
+			pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "guarded"}}
+			pdb.Status = policyv1.PodDisruptionBudgetStatus{CurrentHealthy: healthy, DesiredHealthy: 1, ExpectedPods: 2, DisruptionsAllowed: 1}
+			r := newRig(t, append(nodes(3, "1"), runtime.Object(pdb))...)
+			r.create(guarded(on(pod("g-0", "", "1", 0), "node-0")), guarded(on(pod("g-1", "", "1", 0), "node-1")), on(pod("free", "", "1", 1), "node-2"))
+			r.create(pod("p-0", "", "1", 10), pod("p-1", "", "1", 10))
+			r.cycle()
+			r.cycle()
+			if got := r.victims(); len(got) != 2 || !slices.Contains(got, "free") {
+				t.Errorf("Victims are %v, want one of the two that the budget guards, and the one that it does not", got)
+			}
+			for i := range r.evictor.orders {
+				if d := &r.evictor.orders[i].Decision; d.Score.BrokenBudgets != 0 {
+					t.Errorf("%d budgets are broken: %s", d.Score.BrokenBudgets, d.Message)
+				}
+			}
+		})
+	}
+}
+
+// TestStaticPodsStay: a mirror pod is never a victim, by priority or by what queues are entitled to, and the preemptor is
+// told by which rule. Any other pod in its place would be one.
+func TestStaticPodsStay(t *testing.T) {
+	t.Parallel()
+	for name, queued := range map[string]bool{"by priority": false, "between queues": true} {
+		for _, isStatic := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, static %t", name, isStatic), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, node("node-0", "1"))
+				victim, p := on(pod("v", "", "1", 0), "node-0"), pod("p", "", "1", 10)
+				if isStatic {
+					victim.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
+				}
+				if queued {
+					entitled := limitedQueue("a", "8")
+					entitled.Spec.Quota = entitled.Spec.Limit
+					r.hub.QueueSet(entitled)
+					r.hub.QueueSet(limitedQueue("b", "8"))
+					victim.Labels = map[string]string{v1alpha1.LabelQueue: "b"}
+					p.Labels = map[string]string{v1alpha1.LabelQueue: "a"}
+					p.Spec.Priority = ptr.To[int32](0)
+				}
+				r.create(victim, p)
+				r.eventually("the books know of them", func() bool {
+					return !queued || r.hub.board.Knows(p.UID) && r.hub.board.Knows(victim.UID) && len(r.hub.board.Resources()) > 0
+				})
+				d := r.decideFor(p)
+				switch {
+				case !isStatic && d.Outcome != core.Preempts:
+					t.Errorf("%s: %s, want a victim", d.Outcome, d.Message)
+				case isStatic && (d.Outcome != core.Infeasible || !strings.Contains(d.Message, string(core.RuleStaticPod))):
+					t.Errorf("%s: %s, want no victim, by the rule %s", d.Outcome, d.Message, core.RuleStaticPod)
+				}
+			})
 		}
-		return index.list[of[0]].Allowed, true
-	}
-	index.level([]*policyv1.PodDisruptionBudget{pdb})
-	if allowed, guarded := guards(bare); !guarded || allowed != 0 {
-		t.Errorf("A pod of its namespace is guarded: %t; %d may go", guarded, allowed)
-	}
-	if _, guarded := guards(elsewhere); guarded {
-		t.Error("A pod of another namespace is guarded")
-	}
-	mended := pdb.DeepCopy()
-	mended.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
-	changes := index.level([]*policyv1.PodDisruptionBudget{mended})
-	if _, guarded := guards(bare); guarded || !changes.concern(bare) {
-		t.Errorf("Once it is mended the pod is guarded: %t", guarded)
-	}
-}
-
-// TestDecidedInSpiteOfABudget: one that cannot be read stops nobody, and its pods go last.
-func TestDecidedInSpiteOfABudget(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, append(nodes(2, "1"), unreadable("other"))...)
-	guarded, p := on(pod("guarded", "", "1", 0), "node-0"), pod("p", "", "1", 10)
-	guarded.Namespace = "other"
-	r.create(guarded, on(pod("free", "", "1", 5), "node-1"), p)
-	d := r.decideFor(p)
-	if d.Outcome != core.Preempts || len(d.Victims) != 1 || d.Victims[0].Name != "free" {
-		t.Errorf("%s: %s, of %+v", d.Outcome, d.Message, d.Victims)
 	}
 }

@@ -2,8 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,31 +14,37 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // carryOut does what a decision says that finds no room as things are. The pod is the one in the cycle.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
 	p.measure(made)
-	nodes := placements(d)
-	news := !p.hub.seats.keeps(nodes)
-	p.nominate(ctx, pre, nodes)
+	p.tellGang(made)
+	nodes := snapshot.Placements(d)
+	news := !p.hub.reserved.Keeps(nodes)
+	p.reserve(ctx, pre, seats(d))
 	nominations := p.nominations(pre, nodes, pod)
-	p.hub.timers.cancel(pre.owner)
+	p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
 	if d.Outcome == core.Infeasible {
-		p.hub.turns.failed(pre.owner)
+		p.hub.waits.CameToNothing(pre.key)
 		p.hub.evictor.Nominate(ctx, nominations)
+		p.hub.waits.ResolveVictims(pre.key)
 		p.tryLater(made)
-		p.hub.awaited.forget(pre.owner)
-		if len(made.view.held) > 0 {
-			p.hub.refuse(pod, made.view.freed)
-		}
+		p.logOfPreemptor(ctx, pre.key).V(4).Info("Found no room", "reason", d.Message)
 		// An empty node takes back what the pod may have been nominated to before.
 		return framework.NewPostFilterResultWithNominatedNode(""), made.status(fwk.Unschedulable)
 	}
-	p.hub.turns.decided(pre.owner)
+	p.hub.waits.Decided(pre.key)
 	if news {
 		p.displace(ctx, pre, nodes)
 	}
@@ -50,40 +54,61 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		}
 	} else {
 		p.hub.evictor.Nominate(ctx, nominations)
-		p.await(pre.owner, made.leaving(nodes), nil)
-	}
-	node := nodes[pod.UID]
-	if node != "" && p.hub.overstates(pod) {
-		// The framework would take it for more than it is. Its seat keeps the room, the evictor tells the API.
-		return nil, made.status(fwk.Success)
+		p.await(pre.key, made.leaving(nodes), nil)
 	}
 	// An empty node, again, takes a nomination back.
-	return framework.NewPostFilterResultWithNominatedNode(node), made.status(fwk.Success)
+	return p.show(ctx, pre.key, pod, nodes[pod.UID]), made.status(fwk.Success)
 }
 
-// tryLater has a preemptor for whom there is no room tried again when that may have changed, unless events say so.
-func (p *Plugin) tryLater(made *cycleDecision) {
-	d, pre := &made.decision, &made.pre
-	switch {
-	case d.RetryAt != 0:
-		p.hub.timers.set(pre.owner, time.Unix(0, d.RetryAt))
-	case !p.hub.isCharged(pre):
-		p.hub.timers.set(pre.owner, p.hub.clock.Now().Add(chargeDelay))
-	case slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule == core.RuleToleration }):
-		p.hub.timers.hold(pre.owner)
-	default:
+// tellGang has the members of a gang say what was decided, unless they find room soon.
+func (p *Plugin) tellGang(made *cycleDecision) {
+	if !made.pre.key.Gang {
 		return
 	}
-	if p.hub.mirror.isOutdated() {
-		// A class may have lifted its toleration before there was anyone to wake.
-		p.hub.wake(pre.owner)
+	reason := v1alpha1.ReasonPreempting
+	if made.decision.Outcome == core.Infeasible {
+		reason = v1alpha1.ReasonUnschedulable
+	}
+	v := gang.Verdict{Reason: reason, Message: joined(made.decision.Message, made.waitsFor())}
+	p.hub.telling.say(nameOf(made.pre.key), v, p.hub.clock.Now())
+}
+
+// retryDelay is how soon a preemptor is tried again at the earliest because of time that has passed.
+const retryDelay = 200 * time.Millisecond
+
+// tryLater has a preemptor for which there is no room wait for what may change that, where no event of the framework's
+// says so.
+func (p *Plugin) tryLater(made *cycleDecision) {
+	d, pre, waits := &made.decision, &made.pre, p.hub.waits
+	missed := false
+	if made.view.HasPromised() {
+		missed = !waits.Wait(pre.key, admission.Reserved, made.view.mark)
+	}
+	if d.RetryAt != 0 {
+		// A clock that has not begun is taken to begin at the decision, so another look may come as soon.
+		at := time.Unix(0, d.RetryAt)
+		if soonest := p.hub.clock.Now().Add(retryDelay); at.Before(soonest) {
+			at = soonest
+		}
+		waits.WaitUntil(pre.key, admission.ProtectionEnds, at)
+	} else if !p.hub.isCharged(pre) {
+		waits.Gather(pre.key, p.hub.clock.Now().Add(chargeDelay))
+	}
+	isTolerated := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool {
+		return c.Rule == core.RuleToleration || c.Rule == core.RuleClassNotFound
+	})
+	if d.RetryAt != 0 || isTolerated {
+		missed = !waits.Wait(pre.key, admission.Protection, made.view.mark) || missed
+	}
+	if missed {
+		p.hub.tryAgain(pre.key)
 	}
 }
 
 // status is what the pod in the cycle is told of a decision. For a gang, PreFilter has said most of it.
 func (made *cycleDecision) status(code fwk.Code) *fwk.Status {
 	said := made.waitsFor()
-	if !made.pre.owner.gang {
+	if !made.pre.key.Gang {
 		said = "preemption: " + joined(made.decision.Message, said)
 	}
 	if said == "" {
@@ -99,17 +124,13 @@ func (made *cycleDecision) waitsFor() string {
 		return ""
 	}
 	var names []string
-	for _, pod := range made.leaving(placements(&made.decision)) {
+	for _, pod := range made.leaving(snapshot.Placements(&made.decision)) {
 		names = append(names, klog.KObj(pod).String()+" on "+pod.Spec.NodeName)
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	slices.Sort(names)
-	if n := len(names); n > most {
-		names = append(names[:most], fmt.Sprintf("and %d more", n-most))
-	}
-	return "waits for " + strings.Join(names, ", ")
+	return "waits for " + strings.Join(core.FewNames(names, most), ", ")
 }
 
 // joined are two parts of a message, of which either may be empty.
@@ -122,6 +143,9 @@ func joined(first, second string) string {
 
 // measure records what came of a search for room.
 func (p *Plugin) measure(made *cycleDecision) {
+	if made.repeated {
+		return
+	}
 	p.count(&made.pre, attemptOf(made.decision.Outcome))
 	p.hub.metrics.Decided(made.pre.kind(), p.handle.ProfileName(), made.decision.Elapsed)
 }
@@ -142,7 +166,7 @@ func (p *Plugin) count(pre *preemptor, came metrics.Attempt) {
 }
 
 func (pre *preemptor) kind() metrics.PreemptorType {
-	if pre.owner.gang {
+	if pre.key.Gang {
 		return metrics.Gang
 	}
 	return metrics.Pod
@@ -150,12 +174,12 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 
 // await has a preemptor woken when the last of the pods has gone that its placement counts as gone, and before that when
 // the last has of those that are in its way.
-func (p *Plugin) await(o owner, pods []*corev1.Pod, inTheWay sets.Set[types.UID]) {
-	uids := make([]types.UID, len(pods))
+func (p *Plugin) await(key workload.Key, pods []*corev1.Pod, inTheWay map[string]bool) {
+	uids := make([]string, len(pods))
 	for i, pod := range pods {
-		uids[i] = pod.UID
+		uids[i] = string(pod.UID)
 	}
-	p.hub.awaited.expect(o, uids, inTheWay)
+	p.hub.waits.WaitForVictims(key, uids, inTheWay)
 	// What has become of them since the snapshot was taken will not be heard of again.
 	for _, pod := range pods {
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -171,22 +195,22 @@ func (p *Plugin) await(o owner, pods []*corev1.Pod, inTheWay sets.Set[types.UID]
 
 // evict hands a decision to the evictor. The preemptor is gated until the calls are done, or the cycle waits for
 // them where the profile wants it so.
-func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types.UID]string, nominations []Nomination) error {
+func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
 	pre := made.pre
-	order := EvictionOrder{
+	order := eviction.Order{
 		Decision:    made.decision,
-		Victims:     made.victimPods(),
+		Victims:     byUID(made.victims),
 		Nominations: nominations,
 		Profile:     p.handle.ProfileName(),
-		TurnBack:    p.turnBack,
-		Wanted:      func() bool { return p.hub.seats.keeps(nodes) && !p.hub.isBarred(pre.owner) },
 	}
 	p.hub.leaving.take(order.Victims, p.hub.clock.Now())
 	for _, victim := range order.Victims {
-		p.hub.mirror.unsettle(victim.Spec.NodeName)
+		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
 	}
-	p.await(pre.owner, made.leaving(nodes), made.inTheWay(nodes))
-	klog.FromContext(ctx).Info("Preempting", "preemptor", pre.owner, "victims", len(order.Victims), "decision", made.decision.Message)
+	p.await(pre.key, made.leaving(nodes), made.inTheWay(nodes))
+	logger := p.logOfPreemptor(ctx, pre.key)
+	logger.V(2).Info("Preempting", "victims", len(order.Victims))
+	logger.V(4).Info("Why victims are preempted", "victims", len(order.Victims), "reason", made.decision.Message)
 	if !*p.args.Asynchronous {
 		return p.evictNow(ctx, &pre, order)
 	}
@@ -195,71 +219,60 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 }
 
 // evictNow waits for the calls. Nothing has to be gated: the preemptor is in its cycle.
-func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order EvictionOrder) error {
-	done := make(chan error, 1)
-	p.hub.evictor.Evict(ctx, order, func(err error) { done <- err })
-	err := <-done
-	unwanted := order.unwanted(err)
-	if err != nil {
-		p.evictionFailed(context.WithoutCancel(ctx), pre, order.Victims, err)
+func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order) error {
+	outcome := <-p.hub.evictor.Evict(ctx, order, p)
+	if outcome.Err != nil {
+		p.evictionFailed(pre, order.Victims, outcome.Begun)
 	}
-	if delay := p.hub.retryDelay(pre, err, unwanted, p.args.Retry); err != nil {
+	if delay := p.hub.backOff(pre, outcome, p.args.Retry); outcome.Err != nil && p.hub.remains(pre) {
 		// At the earliest when this cycle is over.
-		p.hub.timers.set(pre.owner, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
+		p.hub.waits.WaitUntil(pre.key, admission.Retry, p.hub.clock.Now().Add(max(delay, p.args.Retry.InitialBackoff.Duration)))
 	}
-	return err
+	return outcome.Err
 }
 
 // evictSoon returns at once, long before the last call.
-func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order EvictionOrder) {
-	end := p.hub.startEviction(pre.owner, pre.uid)
+func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order) {
+	running := p.hub.waits.StartEviction(pre.key)
 	// The cycle's context ends with the cycle.
-	p.hub.evictor.Evict(context.WithoutCancel(ctx), order, func(err error) {
-		unwanted := order.unwanted(err)
-		if err != nil {
-			// The framework nominates the pod that was in the cycle at its end.
-			if over := ctx.Done(); over != nil {
-				<-over
-			}
-			p.evictionFailed(context.WithoutCancel(ctx), &pre, order.Victims, err)
-		}
-		over := func() {
-			end()
-			if p.hub.isBarred(pre.owner) {
-				p.hub.displace(context.WithoutCancel(ctx), pre.owner, "its queue has changed")
-				return
-			}
-			p.hub.wake(pre.owner)
-		}
-		if delay := p.hub.retryDelay(&pre, err, unwanted, p.args.Retry); delay > 0 {
-			time.AfterFunc(delay, over)
-			return
-		}
-		over()
-	})
+	outcomes := p.hub.evictor.Evict(context.WithoutCancel(ctx), order, p)
+	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) { p.evicted(ctx, &pre, order.Victims, outcome, running) })
 }
 
-// evictionFailed takes back what was promised to a preemptor, and lets those look again who count on victims
-// that stay.
-func (p *Plugin) evictionFailed(ctx context.Context, pre *preemptor, victims map[types.UID]*corev1.Pod, err error) {
-	var begun sets.Set[types.UID]
-	var failed *EvictionError
-	if errors.As(err, &failed) {
-		begun = failed.Begun
+// evicted acts on the outcome of an order for a preemptor that has been gated since, and lets it through, at once or when
+// it has backed off. The context is that of the cycle, which may not be over.
+func (p *Plugin) evicted(ctx context.Context, pre *preemptor, victims map[types.UID]*corev1.Pod, outcome eviction.Outcome, running *admission.Eviction) {
+	if outcome.Err != nil {
+		// The framework nominates the pod that was in the cycle at its end.
+		if over := ctx.Done(); over != nil {
+			<-over
+		}
+		p.evictionFailed(pre, victims, outcome.Begun)
 	}
+	if delay := p.hub.backOff(pre, outcome, p.args.Retry); delay > 0 {
+		p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(delay))
+		p.hub.waits.EndEviction(running)
+		return
+	}
+	p.hub.waits.EndEviction(running)
+	p.hub.retry(pre.key)
+}
+
+// evictionFailed takes back what was promised to a preemptor, and lets those preemptors look again that count on victims
+// which stay: all but those that have begun to go.
+func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, begun sets.Set[types.UID]) {
 	if p.hub.remains(pre) {
-		p.hub.awaited.forget(pre.owner)
+		p.hub.waits.ResolveVictims(pre.key)
 	}
-	gaveUp := false
-	// By the pods' UIDs: what the next one of the preemptor's name has been promised is its own.
-	for _, pod := range pre.pods {
+	// By the pods: what members that have come since have been promised is their own.
+	uids := make([]types.UID, len(pre.pods))
+	for i, pod := range pre.pods {
 		p.handle.DeleteNominatedPodIfExists(pod)
-		gaveUp = p.hub.seats.giveUp(pod.UID) || gaveUp
+		uids[i] = pod.UID
 	}
-	if gaveUp {
-		p.hub.wakeRefused()
-	}
-	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
+	p.hub.reserved.ReleasePod(uids...)
+	// What was promised may have been taken back before the API was told of it.
+	p.hub.evictor.Nominate(context.Background(), p.nominations(pre, nil, nil))
 	for uid := range victims {
 		if !begun.Has(uid) {
 			p.hub.leaving.spare(uid)
@@ -272,44 +285,29 @@ func (p *Plugin) evictionFailed(ctx context.Context, pre *preemptor, victims map
 	}
 }
 
-// victimPods are the pods that a decision takes, as the framework knows them.
-func (made *cycleDecision) victimPods() map[types.UID]*corev1.Pod {
-	byNode := make(map[string]sets.Set[types.UID])
-	for i := range made.decision.Victims {
-		for _, pod := range made.decision.Victims[i].Pods {
-			if byNode[pod.Node] == nil {
-				byNode[pod.Node] = sets.New[types.UID]()
-			}
-			byNode[pod.Node].Insert(types.UID(pod.UID))
-		}
+// byUID finds pods by their UID.
+func byUID(pods []*corev1.Pod) map[types.UID]*corev1.Pod {
+	out := make(map[types.UID]*corev1.Pod, len(pods))
+	for _, pod := range pods {
+		out[pod.UID] = pod
 	}
-	pods := make(map[types.UID]*corev1.Pod)
-	for node, wanted := range byNode {
-		for _, pod := range made.view.podsByUID(node, wanted) {
-			pods[pod.UID] = pod
-		}
-	}
-	return pods
+	return out
 }
 
 // leaving are the pods that have to go before a placement is free: its victims, and those on its nodes that
 // are on their way out.
 func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
-	var pods []*corev1.Pod
-	for _, pod := range made.victimPods() {
-		pods = append(pods, pod)
-	}
-	return append(pods, made.view.leavingOn(sets.New(slices.Collect(maps.Values(nodes))...))...)
+	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }
 
-// inTheWay are the victims without whom there is no room on the nodes of a placement. Of a unit that goes whole, members
-// elsewhere go as well.
-func (made *cycleDecision) inTheWay(nodes map[types.UID]string) sets.Set[types.UID] {
+// inTheWay are the victims that have to go before there is room on the nodes of a placement, and within the limit of its queue. Of
+// a unit that goes whole, members elsewhere go as well.
+func (made *cycleDecision) inTheWay(nodes map[types.UID]string) map[string]bool {
 	on := sets.New(slices.Collect(maps.Values(nodes))...)
-	out := sets.New[types.UID]()
-	for uid, pod := range made.victimPods() {
-		if on.Has(pod.Spec.NodeName) {
-			out.Insert(uid)
+	out := make(map[string]bool)
+	for _, pod := range made.victims {
+		if made.pre.atLimit || on.Has(pod.Spec.NodeName) {
+			out[string(pod.UID)] = true
 		}
 	}
 	return out

@@ -16,6 +16,8 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
 var errRefused = errors.New("no permission")
@@ -58,7 +60,7 @@ func TestVictimsOfOthersCountAsGone(t *testing.T) {
 		t.Fatalf("%v is taken for the one above", r.taken(2))
 	}
 	for i, want := range []int{2, 3} {
-		r.evictor.done[i](errRefused)
+		r.fail(i, errRefused)
 		r.eventually("the one above looks again", func() bool { return slices.Contains(r.active(), "above") })
 		r.cycle()
 		if len(r.evictor.orders) != want {
@@ -80,7 +82,7 @@ func TestVictimsThatGoInSpiteOfAFailure(t *testing.T) {
 	if got := r.taken(0); len(got) != 2 {
 		t.Fatalf("%v are taken", got)
 	}
-	r.evictor.done[0](&EvictionError{Err: errRefused, Begun: sets.New[types.UID]("uid-v-0")})
+	r.finish(0, eviction.Outcome{Err: errRefused, Begun: sets.New[types.UID]("uid-v-0")})
 	r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "p") })
 	r.cycle()
 	if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
@@ -114,7 +116,7 @@ func TestListedMembersCountAsGone(t *testing.T) {
 			if len(r.evictor.orders) != 0 {
 				t.Fatalf("%v is taken although room is being made", r.taken(0))
 			}
-			if node, ok := r.hub.seats.nodeOf("uid-p"); !ok || node != "node-0" {
+			if node, ok := r.reservedOn("uid-p"); !ok || node != "node-0" {
 				t.Errorf("It waits for room on %q", node)
 			}
 			// It is given up: the pod stays where it is.
@@ -204,7 +206,7 @@ func TestLowerNominationsMakeWay(t *testing.T) {
 			low := pod("low", group, "1", 5)
 			r.create(low)
 			r.cycle()
-			if _, ok := r.hub.seats.nodeOf("uid-low"); !ok || len(r.evictor.orders) != 0 {
+			if _, ok := r.reservedOn("uid-low"); !ok || len(r.evictor.orders) != 0 {
 				t.Fatal("The lower one does not wait for room")
 			}
 			r.create(pod("high", "", "2", 10))
@@ -212,7 +214,7 @@ func TestLowerNominationsMakeWay(t *testing.T) {
 			if got := r.taken(0); !slices.Equal(got, []string{"v"}) {
 				t.Fatalf("%v is taken", got)
 			}
-			if node, ok := r.hub.seats.nodeOf("uid-low"); ok {
+			if node, ok := r.reservedOn("uid-low"); ok {
 				t.Errorf("Room on %s is still kept for the lower one", node)
 			}
 			for _, pi := range r.plugin.handle.NominatedPodsForNode("node-0") {
@@ -264,8 +266,8 @@ func TestNominationsOfAGang(t *testing.T) {
 	order := r.evictor.orders[0]
 	byFramework := 0
 	for _, n := range order.Nominations {
-		if on, ok := r.hub.seats.nodeOf(n.Pod.UID); !ok || on != n.Node {
-			t.Errorf("%s is nominated for %q, and its seat is on %q", n.Pod.Name, n.Node, on)
+		if on, ok := r.reservedOn(n.Pod.UID); !ok || on != n.Node {
+			t.Errorf("%s is nominated for %q, and its reservation is on %q", n.Pod.Name, n.Node, on)
 		}
 		if n.ByFramework {
 			byFramework++
@@ -278,26 +280,28 @@ func TestNominationsOfAGang(t *testing.T) {
 	if want := map[bool]int{true: 0, false: 1}[leader == "uid-g-0"]; len(order.Nominations) != 3 || byFramework != want {
 		t.Errorf("There are %d nominations, %d of them by the framework, want 3 and %d", len(order.Nominations), byFramework, want)
 	}
-	if !order.Wanted() {
+	if !r.plugin.Wants(&order) {
 		t.Error("The room is not wanted")
 	}
-	r.evictor.done[0](errRefused)
+	r.fail(0, errRefused)
 	taken := r.evictor.taken()
+	of := sets.New[types.UID]()
 	for _, n := range taken {
+		of.Insert(n.Pod.UID)
 		if n.Node != "" || n.ByFramework {
 			t.Errorf("%+v is left of the nominations", n)
 		}
 	}
-	if len(taken) != 3 {
-		t.Errorf("%d nominations are taken back", len(taken))
+	if of.Len() != 3 {
+		t.Errorf("the nominations of %v are taken back, want those of all three", sets.List(of))
 	}
-	if order.Wanted() {
+	if r.plugin.Wants(&order) {
 		t.Error("The room is wanted although the nominations have been taken back")
 	}
 }
 
 // taken returns the nominations that no eviction is about.
-func (f *fakeEvictor) taken() []Nomination {
+func (f *fakeEvictor) taken() []podstatus.Nomination {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.nominations)
@@ -319,11 +323,11 @@ func TestRoomIsNotWantedForWhoHasGone(t *testing.T) {
 			p := pod("p", group, "1", 10)
 			r.create(p)
 			r.cycle()
-			if !r.evictor.orders[0].Wanted() {
+			if !r.wants(0) {
 				t.Fatal("The room is not wanted")
 			}
 			r.remove(p)
-			r.eventually("the room is not wanted any more", func() bool { return !r.evictor.orders[0].Wanted() })
+			r.eventually("the room is not wanted any more", func() bool { return !r.wants(0) })
 		})
 	}
 }
@@ -419,5 +423,41 @@ func TestOutcomesOfAttempts(t *testing.T) {
 		if got := attemptOf(outcome); string(got) != want {
 			t.Errorf("%s is counted as %s", outcome, got)
 		}
+	}
+}
+
+// preempting is a rig in which room is being made for a pod on node-0.
+func preempting(t *testing.T) (*rig, *corev1.Pod) {
+	t.Helper()
+	r := newRig(t, nodes(1, "1")...)
+	r.create(on(pod("v", "", "1", 0), "node-0"))
+	p := pod("p", "", "1", 10)
+	r.create(p)
+	r.cycle()
+	return r, p
+}
+
+// TestNominationsThatOutliveTheirRoom: what was promised may be taken back before the API is told of it. It is taken back
+// there, too, when the order ends.
+func TestNominationsThatOutliveTheirRoom(t *testing.T) {
+	t.Parallel()
+	r, p := preempting(t)
+	r.hub.reserved.Release(r.hub.keyOf(p))
+	before := len(r.evictor.taken())
+	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
+	taken := r.evictor.taken()[before:]
+	if !slices.ContainsFunc(taken, func(n podstatus.Nomination) bool { return n.Pod.UID == p.UID && n.Node == "" }) {
+		t.Errorf("%+v is said of nominations, want that there is none any more", taken)
+	}
+}
+
+// TestWithdrawalThatComesLate leaves the nomination of a pod alone that has been promised room anew.
+func TestWithdrawalThatComesLate(t *testing.T) {
+	t.Parallel()
+	r, p := preempting(t)
+	before := len(r.evictor.taken())
+	(&bookkeeper{r.hub}).Withdraw([]*corev1.Pod{p})
+	if taken := r.evictor.taken()[before:]; len(taken) != 0 || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 1 {
+		t.Errorf("%+v is said, and %d are nominated", taken, len(r.plugin.handle.NominatedPodsForNode("node-0")))
 	}
 }

@@ -2,13 +2,15 @@ package scheduler
 
 import (
 	"context"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // seekerKey is where a cycle keeps what Filter has to know of its pod.
@@ -18,7 +20,7 @@ const seekerKey fwk.StateKey = Name + "/seeker"
 type seeker struct {
 	// confined is the node that the plan has for the pod, or "".
 	confined string
-	rank
+	workload.Standing
 	request fwk.Resource
 	// ignored are the resources of the request that the profile's filter leaves to others.
 	ignored sets.Set[corev1.ResourceName]
@@ -36,15 +38,27 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *f
 	request := pi.CalculateResource().Resource
 	ignored := sets.New[corev1.ResourceName]()
 	for name := range request.GetScalarResources() {
-		if p.ignoresResource(name) {
+		if p.resources.Ignores(name) {
 			ignored.Insert(name)
 		}
 	}
-	state.Write(seekerKey, &seeker{confined: confined, rank: p.hub.rankOf(pod), request: request, ignored: ignored})
+	state.Write(seekerKey, &seeker{confined: confined, Standing: p.hub.standingOf(pod), request: request, ignored: ignored})
 	return nil
 }
 
-// Filter keeps seats from pods that do not stand above those whom they are kept for, and holds members to the
+// confinedTo is the node that the plan has for the pod of a cycle, or "".
+func confinedTo(state fwk.CycleState) string {
+	data, err := state.Read(seekerKey)
+	if err != nil {
+		return ""
+	}
+	if s, ok := data.(*seeker); ok {
+		return s.confined
+	}
+	return ""
+}
+
+// Filter keeps reserved room from pods that do not stand above the pods that it is kept for, and holds members to the
 // plan even where the framework prefers a node that they were nominated to earlier.
 func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, node fwk.NodeInfo) *fwk.Status {
 	data, err := state.Read(seekerKey)
@@ -59,37 +73,32 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 	if s.confined != "" && s.confined != name {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) other than the one planned for this member")
 	}
-	seats := p.hub.seats.on(name)
-	if len(seats) == 0 {
+	reserved := p.hub.reserved.On(name)
+	if len(reserved) == 0 {
 		return nil
 	}
-	held := heldFrom(seats, node, s.rank, pod.UID)
+	held := heldFrom(reserved, node, s.Standing, pod.UID)
 	if len(held) > 0 && !s.fitsBeside(node, held) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of another queue, or of the same or a higher priority")
 	}
 	return nil
 }
 
-// heldFrom are the seats on a node that a pod of that rank has to respect. Its own seat, and those of pods
-// that the NodeInfo counts already, are left out.
-func heldFrom(seats []*seat, node fwk.NodeInfo, from rank, own types.UID) []*seat {
-	var held []*seat
-	for _, s := range seats {
-		if s.uid != own && s.keepsFrom(from) && !s.takenOn(node) {
-			held = append(held, s)
+// heldFrom are the reservations on a node that a pod of that standing has to respect. Its own, and those of pods that the
+// NodeInfo counts already, are left out.
+func heldFrom(reserved []*reservation.Reservation, node fwk.NodeInfo, from workload.Standing, own types.UID) []*reservation.Reservation {
+	var held []*reservation.Reservation
+	for _, r := range reserved {
+		if r.UID != own && r.KeepsFrom(from) && !r.IsUsedOn(node) {
+			held = append(held, r)
 		}
 	}
 	return held
 }
 
-// takenOn reports whether a seat's pod is part of the NodeInfo already.
-func (s *seat) takenOn(node fwk.NodeInfo) bool {
-	return slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == s.uid })
-}
-
-// fitsBeside reports whether a node has room for the request beside seats. As with NodeResourcesFit, only what
+// fitsBeside reports whether a node has room for the request beside reservations. As with NodeResourcesFit, only what
 // it asks for counts.
-func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*seat) bool {
+func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*reservation.Reservation) bool {
 	request := s.request
 	room, used := node.GetAllocatable(), node.GetRequested()
 	if len(node.GetPods())+len(held)+1 > room.GetAllowedPodNumber() {
@@ -101,7 +110,7 @@ func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*seat) bool {
 		}
 		left := of(room) - of(used)
 		for _, s := range held {
-			left -= of(s.pod.CalculateResource().Resource)
+			left -= of(s.Pod.CalculateResource().Resource)
 		}
 		return want <= left
 	}

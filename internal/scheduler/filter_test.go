@@ -6,6 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 func nodeInfo(n *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
@@ -14,7 +17,7 @@ func nodeInfo(n *corev1.Node, pods ...*corev1.Pod) fwk.NodeInfo {
 	return info
 }
 
-func TestFilterKeepsSeats(t *testing.T) {
+func TestFilterKeepsReservedRoom(t *testing.T) {
 	t.Parallel()
 	gpus := func(p *corev1.Pod, count string) *corev1.Pod {
 		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = resourceMustParse(count)
@@ -27,43 +30,43 @@ func TestFilterKeepsSeats(t *testing.T) {
 	cases := map[string]struct {
 		node     *corev1.Node
 		running  []*corev1.Pod
-		seated   *corev1.Pod
+		reserved *corev1.Pod
 		priority int32
 		pod      *corev1.Pod
 		want     bool
 	}{
-		"room beside the seat":          {seated: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5), want: true},
-		"no room beside the seat":       {seated: pod("s", "", "3", 5), priority: 5, pod: pod("p", "", "2", 5)},
-		"the seat of a lower priority":  {seated: pod("s", "", "3", 5), priority: 5, pod: pod("p", "", "2", 6), want: true},
-		"the seat of a higher priority": {seated: pod("s", "", "3", 5), priority: 9, pod: pod("p", "", "2", 6)},
-		"its own seat":                  {seated: pod("p", "", "4", 5), priority: 5, pod: pod("p", "", "4", 5), want: true},
-		"the seat of one that is there": {
-			running: []*corev1.Pod{pod("s", "", "2", 5)}, seated: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5), want: true,
+		"room beside the reservation":          {reserved: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5), want: true},
+		"no room beside the reservation":       {reserved: pod("s", "", "3", 5), priority: 5, pod: pod("p", "", "2", 5)},
+		"the reservation of a lower priority":  {reserved: pod("s", "", "3", 5), priority: 5, pod: pod("p", "", "2", 6), want: true},
+		"the reservation of a higher priority": {reserved: pod("s", "", "3", 5), priority: 9, pod: pod("p", "", "2", 6)},
+		"its own reservation":                  {reserved: pod("p", "", "4", 5), priority: 5, pod: pod("p", "", "4", 5), want: true},
+		"the reservation of one that is there": {
+			running: []*corev1.Pod{pod("s", "", "2", 5)}, reserved: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5), want: true,
 		},
 		"room that runs out with those that run": {
-			running: []*corev1.Pod{pod("r", "", "1", 5)}, seated: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5),
+			running: []*corev1.Pod{pod("r", "", "1", 5)}, reserved: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5),
 		},
 		"devices": {
-			node: big, seated: gpus(pod("s", "", "1", 5), "3"), priority: 5, pod: gpus(pod("p", "", "1", 5), "2"),
+			node: big, reserved: gpus(pod("s", "", "1", 5), "3"), priority: 5, pod: gpus(pod("p", "", "1", 5), "2"),
 		},
 		"devices that the pod does not ask for": {
-			node: big, seated: gpus(pod("s", "", "1", 5), "4"), priority: 5, pod: pod("p", "", "1", 5), want: true,
+			node: big, reserved: gpus(pod("s", "", "1", 5), "4"), priority: 5, pod: pod("p", "", "1", 5), want: true,
 		},
 		"the number of pods": {
-			node: crowded, running: []*corev1.Pod{pod("r", "", "1", 5)}, seated: pod("s", "", "1", 5), priority: 5, pod: pod("p", "", "1", 5),
+			node: crowded, running: []*corev1.Pod{pod("r", "", "1", 5)}, reserved: pod("s", "", "1", 5), priority: 5, pod: pod("p", "", "1", 5),
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hub := NewHub(&groups{}, nil, nil)
-			// The filter for resources, which would say which ones it ignores, has no part in this.
-			p := &Plugin{hub: hub, ignored: map[corev1.ResourceName]bool{"example.com/gpu": false}}
-			pi, err := framework.NewPodInfo(c.seated)
+			hub := (&Inputs{Groups: &groups{}}).detached()
+			hub.reserved = reservation.New(allWait{})
+			p := &Plugin{hub: hub, resources: countsAll{}}
+			pi, err := framework.NewPodInfo(c.reserved)
 			if err != nil {
 				t.Fatal(err)
 			}
-			hub.seats.replace(owner{}, []*seat{{pod: pi, uid: c.seated.UID, node: "n", rank: rank{priority: c.priority}}})
+			hub.reserved.Keep(podKey(c.reserved), []*reservation.Reservation{{Pod: pi, UID: c.reserved.UID, Node: "n", Standing: workload.Standing{Priority: c.priority}}})
 			if c.node == nil {
 				c.node = node("n", "4")
 			}
@@ -78,9 +81,14 @@ func TestFilterKeepsSeats(t *testing.T) {
 	}
 }
 
+// countsAll is a profile whose filter for resources leaves none to others.
+type countsAll struct{}
+
+func (countsAll) Ignores(corev1.ResourceName) bool { return false }
+
 func TestFilterIsSkippedWhereNothingIsKept(t *testing.T) {
 	t.Parallel()
-	p := &Plugin{hub: NewHub(&groups{}, nil, nil)}
+	p := &Plugin{hub: (&Inputs{Groups: &groups{}}).detached()}
 	if _, status := p.PreFilter(t.Context(), framework.NewCycleState(), pod("p", "", "1", 0), nil); !status.IsSkip() {
 		t.Errorf("PreFilter: %v, want Skip", status)
 	}
@@ -88,7 +96,7 @@ func TestFilterIsSkippedWhereNothingIsKept(t *testing.T) {
 
 func TestFilterHoldsMembersToThePlan(t *testing.T) {
 	t.Parallel()
-	p := &Plugin{hub: NewHub(&groups{}, nil, nil)}
+	p := newRig(t).plugin
 	state, member := framework.NewCycleState(), pod("p", "", "1", 0)
 	result, status := p.confine(state, member, "b")
 	if !status.IsSuccess() || result.NodeNames.Len() != 1 || !result.NodeNames.Has("b") {
@@ -100,3 +108,12 @@ func TestFilterHoldsMembersToThePlan(t *testing.T) {
 		}
 	}
 }
+
+// allWait is a scheduler in which every pod waits for its place.
+type allWait struct{}
+
+func (allWait) Awaits(*corev1.Pod) bool { return true }
+
+func (allWait) Withdraw([]*corev1.Pod) {}
+
+func (allWait) Freed() {}

@@ -13,13 +13,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// watchFinished starts an informer of the members that have finished, which the scheduler's own informer
-// leaves out: those that have succeeded count towards minCount. It ends with ctx.
-func (h *Hub) watchFinished(ctx context.Context, handle framework.Framework) (cache.Indexer, error) {
+// watchFinished makes an informer of the members that have finished, which the scheduler's own informer leaves out: those
+// that have succeeded count towards minCount. It runs from the call of start until ctx is done.
+func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Framework) (finished cache.Indexer, start func(), err error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			// Nothing selects by spec.schedulingGroup.
-			if !h.schedulingGroups {
+			if !in.SchedulingGroups {
 				o.LabelSelector = v1alpha1.LabelPodGroup
 			}
 			o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
@@ -28,16 +28,15 @@ func (h *Hub) watchFinished(ctx context.Context, handle framework.Framework) (ca
 	)
 	pods := factory.Core().V1().Pods().Informer()
 	if err := gang.AddIndex(pods); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.memberFinished,
 		DeleteFunc: h.podDeleted,
 	}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	factory.Start(ctx.Done())
-	return pods.GetIndexer(), nil
+	return pods.GetIndexer(), func() { factory.Start(ctx.Done()) }, nil
 }
 
 // onlyOutcome keeps of a finished pod what is asked about it: of one without a group, nothing but its name.
@@ -69,7 +68,12 @@ func (h *Hub) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	if key, ok := h.groupOf(pod); ok && h.registry.Idle(key) {
+	key, ok := h.groupOf(pod)
+	if !ok {
+		return
+	}
+	h.muster(key)
+	if h.registry.Idle(key) {
 		h.wakeSoon(key)
 	}
 }

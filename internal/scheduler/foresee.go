@@ -12,6 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
 // misfits remembers what single pods have lately asked for in vain. To the next one that asks for as much it is told
@@ -55,8 +57,8 @@ func (m *misfits) add(a ask) {
 // where there may be room.
 func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
 	// One that has been promised room is as good as placed once those have gone who are in the way.
-	promised := p.hub.seats.has(pod.UID) || pod.Status.NominatedNodeName != ""
-	if len(p.misfits.asks) == 0 || promised && !p.hub.awaited.waits(p.hub.ownerOf(pod)) || !p.filtersResources() {
+	promised := p.hub.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
+	if len(p.misfits.asks) == 0 || promised && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) || !p.filtersResources() {
 		return nil
 	}
 	a, err := askFor(pod)
@@ -64,16 +66,16 @@ func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.
 		return nil
 	}
 	start, pre := p.hub.clock.Now(), p.podPreemptor(pod)
-	classes, err := classesOf(pre.pods)
+	classes, err := snapshot.ClassesOf(pre.pods)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	v, err := p.look(&pre)
 	if err != nil {
-		return fwk.AsStatus(fmt.Errorf("decide for %s: %w", pre.owner, err))
+		return fwk.AsStatus(fmt.Errorf("decide for %s: %w", pre.key, err))
 	}
-	short, nowhere := v.snapshot.ShortOf(p.input(&pre, v, classes))
-	if !nowhere || v.spareAsked() {
+	short, nowhere := v.Cluster.ShortOf(p.input(&pre, v, classes))
+	if !nowhere || v.LacksResource() {
 		if !promised {
 			// What no node has may come from elsewhere, as a device class: the filters know.
 			p.misfits.asks.Delete(a)

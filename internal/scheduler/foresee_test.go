@@ -16,7 +16,7 @@ import (
 // refusedBy are the plugins that turned a pod away.
 func (r *rig) refusedBy(name string) []string {
 	r.t.Helper()
-	info, ok := r.sched.SchedulingQueue.GetPod(name, "ns")
+	info, ok := r.sched.SchedulingQueue.GetPod(name, "ns", nil)
 	if !ok {
 		r.t.Fatalf("The queue has no pod %s", name)
 	}
@@ -102,7 +102,7 @@ func TestForeseeAgain(t *testing.T) {
 		t.Fatalf("It is refused by %v", got)
 	}
 	victims := r.taken(0)
-	r.evictor.done[0](nil)
+	r.succeed(0)
 	r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "first") })
 	r.cycle()
 	if got := r.refusedBy("first"); !slices.Equal(got, []string{Name}) {
@@ -136,7 +136,7 @@ func TestForeseeNotTooMuch(t *testing.T) {
 			if got, want := r.taken(0), []string{"victim"}; !slices.Equal(got, want) {
 				t.Fatalf("%v is taken, want %v", got, want)
 			}
-			r.evictor.done[0](nil)
+			r.succeed(0)
 			r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "p") })
 			r.cycle()
 			r.remove(victim)

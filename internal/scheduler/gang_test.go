@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	st "k8s.io/kubernetes/pkg/scheduler/testing"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -33,7 +35,7 @@ func TestGangCostsOneCycleForEachMember(t *testing.T) {
 }
 
 // TestRoomOfAPlanCannotBeStolen: between the planning and a member's own cycle, its nomination may be lost to
-// an event about the member; its seat is not.
+// an event about the member; its reservation is not.
 func TestRoomOfAPlanCannotBeStolen(t *testing.T) {
 	t.Parallel()
 	for name, thief := range map[string]int32{"of a lower priority": 1, "of the same priority": 5} {
@@ -43,14 +45,14 @@ func TestRoomOfAPlanCannotBeStolen(t *testing.T) {
 			r.gangOf("g", 2, 5)
 			r.create(members("g", 2, "1", 5)...)
 			r.cycle()
-			if r.hub.seats.empty() {
+			if r.hub.reserved.Empty() {
 				t.Fatal("The gang has not been planned")
 			}
 			for _, m := range members("g", 2, "1", 5) {
 				r.plugin.handle.DeleteNominatedPodIfExists(m)
 			}
-			r.sched.SchedulingQueue.Delete(pod("g-0", "", "1", 0))
-			r.sched.SchedulingQueue.Delete(pod("g-1", "", "1", 0))
+			r.sched.SchedulingQueue.Delete(klog.Background(), pod("g-0", "", "1", 0))
+			r.sched.SchedulingQueue.Delete(klog.Background(), pod("g-1", "", "1", 0))
 			r.create(pod("thief", "", "1", thief))
 			r.cycle()
 			if on := r.nodeOf("thief"); on != "" {
@@ -102,7 +104,7 @@ func TestLeaderTurnedAwayByAnotherPlugin(t *testing.T) {
 	leader := r.hub.registry.Leader(key("g"))
 	i := slices.IndexFunc(all, func(p *corev1.Pod) bool { return p.UID == leader })
 	// As a PreFilter plugin does that stands before ours.
-	r.plugin.planFailed(all[i], g, nil)
+	r.plugin.notConfirmed(framework.NewCycleState(), all[i], g, nil)
 	r.eventually("another member leads", func() bool {
 		next := r.hub.registry.Leader(key("g"))
 		return next != "" && next != leader
@@ -125,8 +127,8 @@ func TestMemberGoesWhileOthersWaitAtPermit(t *testing.T) {
 	last := all[slices.IndexFunc(all, func(p *corev1.Pod) bool { return !slices.Contains(through, p.UID) })]
 	r.remove(last)
 	r.eventually("the others are released", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
-	if !r.hub.seats.empty() {
-		t.Error("Seats are still kept")
+	if !r.hub.reserved.Empty() {
+		t.Error("Reservations are still kept")
 	}
 	again := pod("again", "g", "1", 0)
 	r.create(again)
@@ -184,23 +186,23 @@ func TestFailedEviction(t *testing.T) {
 			if len(r.evictor.orders) != 1 || len(r.evictor.orders[0].Victims) != 1 {
 				t.Fatalf("Orders are %+v", r.evictor.orders)
 			}
-			r.plugin.hub.wake(r.hub.ownerOf(preemptor))
+			r.plugin.hub.wake(r.hub.keyOf(preemptor))
 			if names := r.active(); len(names) != 0 {
 				t.Fatalf("%v may be scheduled while room is being made", names)
 			}
-			r.evictor.done[0](errors.New("no permission"))
-			if !r.hub.seats.empty() || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 0 {
+			r.fail(0, errors.New("no permission"))
+			if !r.hub.reserved.Empty() || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 0 {
 				t.Error("The room is still kept")
 			}
 			r.eventually("it is tried again at once", func() bool { return len(r.active()) == 1 })
 			r.cycle()
-			r.evictor.done[1](errors.New("no permission"))
+			r.fail(1, errors.New("no permission"))
 			if names := r.active(); len(names) != 0 {
 				t.Fatalf("%v may be scheduled at once after the second failure", names)
 			}
 			r.eventually("it is tried again later", func() bool { return len(r.active()) == 1 })
 			r.cycle()
-			r.evictor.done[2](nil)
+			r.succeed(2)
 			r.remove(pod("victim", "", "1", 0))
 			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
 		})
@@ -255,10 +257,9 @@ func TestNothingIsRemembered(t *testing.T) {
 		r.remove(p)
 	}
 	r.eventually("nothing is remembered", func() bool {
-		r.hub.mu.Lock()
-		defer r.hub.mu.Unlock()
-		return r.hub.registry.Len() == 0 && r.hub.seats.empty() && len(r.hub.refused) == 0 &&
-			len(r.hub.awaited.waiting) == 0 && len(r.hub.awaited.byPod) == 0 && len(r.hub.evicting) == 0 && len(r.hub.rejected) == 0
+		r.hub.rejecting.Lock()
+		defer r.hub.rejecting.Unlock()
+		return r.hub.registry.Len() == 0 && r.hub.reserved.Empty() && r.hub.waits.Len() == 0 && len(r.hub.rejected) == 0
 	})
 }
 

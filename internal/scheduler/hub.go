@@ -1,9 +1,11 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,286 +15,200 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Hub is what the plugins of all profiles in one scheduler share. Make one for each process, with [NewHub].
+// Hub is what the plugins of all profiles in one scheduler share. [Plugins] makes it.
 type Hub struct {
 	groups   gang.Source
 	registry *gang.Registry
 	evictor  Evictor
 
+	// handle is the framework of the first profile. Waiting pods, nominations and the queue are the same for the handles
+	// of all profiles.
+	handle   framework.Framework
 	profiles profiles
-	// mirror is the core's picture of the cluster.
-	mirror *mirror
-	clock  clock.PassiveClock
-	// tolerations are those of PriorityClasses; timers wake those whom protections keep out.
-	tolerations tolerations
-	timers      *timers
-	// nominees knows for which nodes others have nominated pods.
-	nominees nominees
-	// seats is the room that is kept for pods that have been planned or nominated.
-	seats seatMap
-	// awaited are the pods that have to go before a placement is free.
-	awaited departures
+	lister   *gang.Lister
+	pods     corelisters.PodLister
+	nodes    corelisters.NodeLister
+	// told report whether the hub has heard of all pods, and of all nodes, that there were at the start.
+	told []cache.InformerSynced
+
+	// cluster is the core's picture of the cluster, and tolerations are those of PriorityClasses in it.
+	cluster     *snapshot.Cache
+	tolerations *snapshot.ClassTolerations
+	// waits has which workload waits for what, and whose turn it is.
+	waits *admission.List
+	// reserved is the room that is promised to pods which have been planned or nominated, shown are those promises that the
+	// framework may not have shown yet, and nominees are all pods that the API says are nominated.
+	reserved *reservation.Book
+	shown    shownPromises
+	nominees reservation.Nominees
+	// board has the books of the queues, and mustering is held while they are told how a group stands.
+	board     *queue.Board
+	mustering sync.Mutex
 	// leaving are the pods that are going to go, though they do not say so themselves.
 	leaving leavingPods
 	// assumed are the pods that may still be turned back.
 	assumed assumedPods
-	// overstated are nominations that the framework takes for more than they are.
-	overstated overstatedPods
-	metrics    *metrics.Metrics
-	// board has the books of the queues, and turns holds their work back.
-	board *queue.Board
-	turns *turns
+	// executions are the orders whose outcome is waited for.
+	executions executions
 
-	// schedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well.
-	schedulingGroups bool
-
-	// told report whether the hub has heard of all pods, and of all nodes, that there were at the start.
-	told []cache.InformerSynced
-	// lister, pods and handle are set when the first profile is built. Waiting pods, nominations and the queue
-	// are the same for the handles of all profiles.
-	lister *gang.Lister
-	pods   corelisters.PodLister
-	handle framework.Framework
+	// telling has what members of gangs say of themselves, and statuses writes it.
+	telling  telling
+	statuses Statuses
+	// leads is set once this process schedules.
+	leads atomic.Bool
 
 	rejecting sync.Mutex
 	// rejected are the members that were turned away at Permit and have not released their place yet.
 	rejected sets.Set[types.UID]
 
-	mu sync.Mutex
-	// evicting holds the single pods for which room is being made, and evictions the last eviction of every gang for
-	// which it is.
-	evicting  sets.Set[types.UID]
-	evictions map[types.NamespacedName]*eviction
-	// refused are pods that found no room while seats were kept for others.
-	refused map[types.UID]*corev1.Pod
-	// failures counts evictions that have failed in a row, by preemptor.
-	failures map[owner]int
-	// atLimit are preemptors that a queue keeps waiting: by its limit, or because they cannot be in it.
-	atLimit sets.Set[owner]
-	// soon holds the gangs that are to be looked at again in a moment.
-	soon sets.Set[types.NamespacedName]
+	clock   clock.WithTicker
+	metrics *metrics.Metrics
 }
 
-// NewHub returns a Hub that finds PodGroups in groups, keeps the standing of gangs in registry and has
-// victims removed by evictor.
-func NewHub(groups gang.Source, registry *gang.Registry, evictor Evictor) *Hub {
-	h := &Hub{
-		clock:    clock.RealClock{},
-		metrics:  metrics.New(),
-		groups:   groups,
-		registry: registry,
-		evictor:  evictor,
-		rejected: sets.New[types.UID](),
-		evicting: sets.New[types.UID](),
-		refused:  make(map[types.UID]*corev1.Pod),
-		failures: make(map[owner]int),
-		soon:     sets.New[types.NamespacedName](),
-		board:    queue.NewBoard(),
-		turns:    newTurns(),
-		atLimit:  sets.New[owner](),
-
-		evictions: make(map[types.NamespacedName]*eviction),
-	}
-	h.mirror = newMirror(facts{
-		memberOf: h.groupOf, groupOf: h.coreGroup, isLeaving: h.isLeaving, tolerates: h.tolerations.ofPod, queueOf: h.queueOf,
-		standing: func(names []string) *queue.Standing { return h.board.Standing(names) },
-	})
-	h.timers = newTimers(clock.RealClock{}, h.wake)
-	return h
-}
-
-// Measure has preemptions measured. It must be called before the first profile is built.
-func (h *Hub) Measure(m *metrics.Metrics) { h.metrics = m }
-
-// FollowSchedulingGroups has the hub follow pods that name their PodGroup in spec.schedulingGroup even when they
-// have finished, which takes an informer of all that have. It must be called before the first profile is built.
-func (h *Hub) FollowSchedulingGroups() { h.schedulingGroups = true }
-
-// Factory makes the plugin for a profile; register it under [Name].
-func (h *Hub) Factory() frameworkruntime.PluginFactory { return h.newPlugin }
-
-// attach hooks the hub into the informers that all profiles share, once.
-func (h *Hub) attach(ctx context.Context, handle framework.Framework) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lister != nil {
-		return nil
-	}
-	pods := handle.SharedInformerFactory().Core().V1().Pods()
+// newHub makes the Hub of a scheduler, which follows pods, nodes and classes until ctx is done.
+func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, error) {
+	h := in.detached()
+	factory := handle.SharedInformerFactory()
+	pods, classes := factory.Core().V1().Pods(), factory.Scheduling().V1().PriorityClasses()
+	h.handle, h.pods, h.tolerations = handle, pods.Lister(), snapshot.NewClassTolerations(classes.Lister())
+	h.nodes = factory.Core().V1().Nodes().Lister()
 	if err := gang.AddIndex(pods.Informer()); err != nil {
-		return err
+		return nil, err
 	}
-	told, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+	finished, start, err := h.watchFinished(ctx, in, handle)
+	if err != nil {
+		return nil, err
+	}
+	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
+	toldOfPods, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.podAdded,
 		UpdateFunc: h.podUpdated,
 		DeleteFunc: h.podDeleted,
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	finished, err := h.watchFinished(ctx, handle)
+	toldOfNodes, err := h.watchNodes(factory.Core().V1().Nodes().Informer())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	classes := handle.SharedInformerFactory().Scheduling().V1().PriorityClasses()
-	h.tolerations.classes = classes.Lister()
 	if err := h.watchTolerations(classes.Informer()); err != nil {
-		return err
+		return nil, err
 	}
-	toldOfNodes, err := h.watchNodes(handle)
-	if err != nil {
-		return err
+	h.told = []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced}
+	start()
+	go h.run(ctx)
+	return h, nil
+}
+
+// detached is a Hub without a scheduler around it: what it keeps in memory.
+func (in *Inputs) detached() *Hub {
+	h := &Hub{
+		groups: in.Groups, registry: in.Registry, evictor: in.Evictor, metrics: in.Metrics, clock: in.Clock, statuses: in.Statuses,
+		rejected: sets.New[types.UID](), board: queue.NewBoard(), waits: admission.NewList(),
 	}
-	h.told = []cache.InformerSynced{told.HasSynced, toldOfNodes.HasSynced}
-	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
-	h.pods = pods.Lister()
-	h.handle = handle
-	go h.takeTurns(ctx)
-	return nil
+	if h.metrics == nil {
+		h.metrics = metrics.New()
+	}
+	if h.statuses == nil {
+		h.statuses = unsaid{}
+	}
+	if h.clock == nil {
+		h.clock = clock.RealClock{}
+	}
+	h.reserved = reservation.New(&bookkeeper{h})
+	h.cluster = snapshot.NewCache(h.sources())
+	return h
 }
 
 // WaitForSync waits until the hub has heard of all that there was when it began: before that, the books of the queues say
-// that less runs than does. It reports false when ctx ends first. It must be called once the informers have been started.
+// that less runs than does. It reports false when ctx ends first, or the informers are never started.
 func (h *Hub) WaitForSync(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), h.told...)
 }
 
-// Members lists the members of a group. It must not be called before the profiles are built; where none of
-// them has the plugin there are none.
-func (h *Hub) Members(key types.NamespacedName) gang.Members {
-	if h.lister == nil {
-		return gang.Members{}
-	}
-	return h.lister.Members(key)
-}
+// Members lists the members of a group. Any goroutine may call it.
+func (h *Hub) Members(key types.NamespacedName) gang.Members { return h.lister.Members(key) }
 
-// eviction is one that is under way; its address tells it from others.
-type eviction struct{ of types.UID }
+// isEvictingFor reports whether room is being made for a pod by itself.
+func (h *Hub) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }
 
-// startEviction gates a preemptor while room is made for it, until the function that it returns is called.
-func (h *Hub) startEviction(o owner, uid types.UID) (end func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if !o.gang {
-		h.evicting.Insert(uid)
-		return func() {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			h.evicting.Delete(uid)
-		}
-	}
-	e := &eviction{of: uid}
-	h.evictions[o.NamespacedName] = e
-	h.registry.StartEviction(o.NamespacedName)
-	return func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		// All members may have gone since, and others have come, for which another one is under way.
-		if h.evictions[o.NamespacedName] == e {
-			delete(h.evictions, o.NamespacedName)
-			h.registry.EndEviction(o.NamespacedName)
-		}
-	}
-}
-
-// isEvicting reports whether calls that make room for an owner are under way.
-func (h *Hub) isEvicting(o owner) bool {
-	if o.gang {
-		return h.registry.Evicting(o.NamespacedName)
-	}
-	pod, err := h.pods.Pods(o.Namespace).Get(o.Name)
-	return err == nil && h.isEvictingFor(pod.UID)
-}
-
-func (h *Hub) isEvictingFor(uid types.UID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.evicting.Has(uid)
-}
-
-// retryDelay says when to try again after an eviction: at once the first time that it fails, later and later
-// if it keeps failing (missing permissions, say). One that was not wanted any more has not failed.
-func (h *Hub) retryDelay(pre *preemptor, err error, unwanted bool, retry configv1alpha1.RetryArgs) time.Duration {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	o := pre.owner
+// backOff says for how long to hold a preemptor back after an eviction: not at all the first time that it fails, then
+// longer and longer if it keeps failing (missing permissions, say). One that was not wanted any more has not failed.
+func (h *Hub) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1alpha1.RetryArgs) time.Duration {
 	switch {
-	case err == nil:
-		delete(h.failures, o)
+	case outcome.Err == nil:
+		h.waits.Succeeded(pre.key)
 		return 0
-	case unwanted || !h.remains(pre):
-		// Of one that has left, nothing would be forgotten any more.
-		return 0
-	}
-	h.failures[o]++
-	if h.failures[o] == 1 {
+	case outcome.Unwanted || !h.remains(pre):
+		// What is remembered of one that has left would never be forgotten.
 		return 0
 	}
-	// Doubling stops short of overflow; the longest delay is a day at most.
-	return min(retry.InitialBackoff.Duration<<min(h.failures[o]-2, 20), retry.MaxBackoff.Duration)
+	delay := h.waits.Failed(pre.key, admission.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
+	if !h.remains(pre) {
+		// It has left, and been forgotten, meanwhile.
+		h.waits.Succeeded(pre.key)
+		return 0
+	}
+	return delay
 }
 
 // remains reports whether a preemptor, or a part of it, still waits for a place. Another one may have its name by now.
 func (h *Hub) remains(pre *preemptor) bool { return slices.ContainsFunc(pre.pods, h.awaitsPlace) }
 
-// awaitsPlace reports whether a pod is there and has no node, as far as the informer knows: whoever says no has been, or
+// awaitsPlace reports whether a pod is there and has no node, as far as the informer knows: one that is not has been, or
 // is being, forgotten.
 func (h *Hub) awaitsPlace(pod *corev1.Pod) bool {
 	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
 }
 
-// keep keeps exactly these seats for an owner, and wakes those whom the ones that it gives up were kept from.
-func (h *Hub) keep(o owner, seats []*seat) {
-	if h.seats.replace(o, seats) {
-		h.wakeRefused()
+// wake has a workload try again at once, because something has changed for it. Below it, tryAgain leaves its backing off as
+// it is, wakeGroup and wakeGang find the pods that are to go, and activate moves them.
+func (h *Hub) wake(key workload.Key) {
+	h.waits.Rouse(key)
+	h.tryAgain(key)
+}
+
+// tryAgain has workloads try again; one whose turn came to nothing waits for another one first.
+func (h *Hub) tryAgain(keys ...workload.Key) {
+	for _, key := range keys {
+		if key.Gang {
+			h.wakeGroup(nameOf(key))
+		} else if pod, ok := h.podOf(key); ok {
+			h.activate(pod)
+		}
 	}
 }
 
-// refuse remembers a pod that found no room while seats were kept for others; freed is the count of
-// given-up seats when it looked.
-func (h *Hub) refuse(pod *corev1.Pod, freed uint64) {
-	h.mu.Lock()
-	h.refused[pod.UID] = pod
-	h.mu.Unlock()
-	if h.seats.freed.Load() != freed {
-		h.wakeRefused()
+// ended wakes the workloads that waited for something which has ended.
+func (h *Hub) ended(c admission.Cause) {
+	for _, key := range h.waits.End(c) {
+		logOf(context.Background(), key).V(6).Info("What it waited for has ended", "cause", c)
+		h.wake(key)
 	}
 }
 
-// wakeRefused lets everyone try again who found no room because of seats.
-func (h *Hub) wakeRefused() {
-	h.mu.Lock()
-	pods := make([]*corev1.Pod, 0, len(h.refused))
-	for _, pod := range h.refused {
-		pods = append(pods, pod)
-	}
-	clear(h.refused)
-	h.mu.Unlock()
-	h.activate(pods...)
-	// Room that was promised counted for a queue.
-	h.wakeLimited()
-}
-
-// wake lets a preemptor try again at once.
-func (h *Hub) wake(o owner) {
-	h.turns.rouse(o)
-	if o.gang {
-		h.wakeGang(o.NamespacedName)
+// wakeGroup lets the members of a group try again: those of a gang by one of them.
+func (h *Hub) wakeGroup(key types.NamespacedName) {
+	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
+		h.activate(h.lister.Members(key).Pending...)
 		return
 	}
-	if pod, err := h.pods.Pods(o.Namespace).Get(o.Name); err == nil {
-		h.activate(pod)
-	}
+	h.wakeGang(key)
 }
 
 // wakeGang lets one member come forward to plan for the gang: its leader, or the oldest that can lead. Where enough are
@@ -307,9 +223,26 @@ func (h *Hub) wakeGang(key types.NamespacedName) {
 	}
 }
 
-// spokesman is the member that plans for the gang, or that is to do so next; nil if none can.
+// wakeNext lets the planned member come forward that goes next.
+func (h *Hub) wakeNext(key types.NamespacedName) {
+	if next := h.registry.Next(key); next != "" {
+		members := h.lister.Members(key)
+		i := slices.IndexFunc(members.Pending, func(pod *corev1.Pod) bool { return pod.UID == next })
+		switch {
+		case i < 0:
+		case h.entersQueue(members.Pending[i]):
+			h.activate(members.Pending[i])
+		default:
+			// Those after it would wait for it, and others for their room.
+			h.release(key, nil, "another plugin holds member "+members.Pending[i].Name+" back")
+		}
+	}
+}
+
+// spokesman is the member that goes next by the gang's plan, or that plans for the gang, or is to do so next; nil if none
+// can.
 func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1.Pod {
-	leader := h.registry.Leader(key)
+	leader := cmp.Or(h.registry.Next(key), h.registry.Leader(key))
 	reserved := sets.New(h.registry.Reserved(key)...)
 	gang.SortByAge(members.Pending)
 	var oldest *corev1.Pod
@@ -341,19 +274,7 @@ func (h *Hub) entersQueue(pod *corev1.Pod) bool {
 // wakeSoon is wakeGang for changes that come in numbers: a gang's members while they are being created. It
 // may be called under the queue's lock.
 func (h *Hub) wakeSoon(key types.NamespacedName) {
-	settle := h.settleTime(key)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.soon.Has(key) {
-		return
-	}
-	h.soon.Insert(key)
-	time.AfterFunc(settle, func() {
-		h.mu.Lock()
-		h.soon.Delete(key)
-		h.mu.Unlock()
-		h.wakeGang(key)
-	})
+	h.waits.Gather(gangKey(key), h.clock.Now().Add(h.settleTime(key)))
 }
 
 // activate moves pods to the active queue. It must not be called from PreEnqueue or a queueing hint, which

@@ -29,7 +29,7 @@ func (r *rig) dissolve(next func(left []*corev1.Pod) int, pods []*corev1.Pod) {
 			return err != nil && r.waiting() == 0
 		})
 	}
-	r.eventually("the gang is forgotten", func() bool { return r.hub.registry.Len() == 0 && r.hub.seats.empty() })
+	r.eventually("the gang is forgotten", func() bool { return r.hub.registry.Len() == 0 && r.hub.reserved.Empty() })
 }
 
 // waiting counts the pods that wait at Permit.

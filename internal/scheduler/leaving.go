@@ -12,22 +12,26 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // leavingPods are the pods that are going to leave although nothing about the pods themselves says so yet: the
-// victims of evictions that are under way, and the members that PodGroups list as disrupted, whoever began
-// that. Planning counts them as gone, and takes none of them again. The zero value is ready to use, and safe
+// victims of evictions that are under way, and the members that PodGroups list as disrupted, by whichever
+// process. Planning counts them as gone, and takes none of them again. The zero value is ready to use, and safe
 // for concurrent use.
 type leavingPods struct {
 	mu sync.RWMutex
 	// victims are those of evictions of this process.
 	victims map[types.UID]*leavingVictim
 	// listed are the members that PodGroups list, and byGroup the lists. A list speaks of its own namespace only:
-	// whoever writes it need not be allowed more.
+	// a user who writes it need not be allowed more.
 	listed sets.Set[listedPod]
 	// spared are victims that stay, and may still be listed: who takes that back may be slow, or the news of it.
 	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
+	// overdue are those that have been terminating for so long that nothing counts on them to go.
+	overdue sets.Set[types.UID]
 }
 
 // listedPod is a pod on the list of a PodGroup.
@@ -127,9 +131,26 @@ func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spared.Delete(pod.UID)
+	l.overdue.Delete(pod.UID)
 	if l.victims[pod.UID] != nil || l.listed.Has(listedOf(pod)) {
 		l.victim(pod.UID).gone = now
 	}
+}
+
+// setOverdue records that nothing counts on a pod to go any more.
+func (l *leavingPods) setOverdue(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.overdue == nil {
+		l.overdue = sets.New[types.UID]()
+	}
+	l.overdue.Insert(uid)
+}
+
+func (l *leavingPods) isOverdue(uid types.UID) bool {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return l.overdue.Has(uid)
 }
 
 // placed forgets a victim that was turned back and has a place again.
@@ -178,7 +199,7 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 	return len(l.byGroup[key]) > 0
 }
 
-// members lists those of a group as planning counts them: whoever is going to leave is terminating, and no member that
+// members lists those of a group as planning counts them: a pod that is going to leave is terminating, and no member that
 // others can be placed beside.
 func (h *Hub) members(key types.NamespacedName) gang.Members {
 	m := h.lister.Members(key)
@@ -186,10 +207,21 @@ func (h *Hub) members(key types.NamespacedName) gang.Members {
 	return m
 }
 
-// isLeaving tells which pods count as gone, because they are on their way out.
-func (h *Hub) isLeaving(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp != nil || h.leaving.has(pod)
+// departureOf says whether a pod goes, as planning counts on it. Its deletion timestamp is the end of its grace period; its
+// node may not answer, or a finalizer hold it.
+func (h *Hub) departureOf(pod *corev1.Pod) snapshot.Departure {
+	switch {
+	case pod.DeletionTimestamp != nil && h.leaving.isOverdue(pod.UID):
+		return snapshot.Overdue
+	case pod.DeletionTimestamp != nil || h.leaving.has(pod):
+		return snapshot.Leaves
+	default:
+		return snapshot.Stays
+	}
 }
+
+// isLeaving tells which pods count as gone, because they are on their way out.
+func (h *Hub) isLeaving(pod *corev1.Pod) bool { return h.departureOf(pod) == snapshot.Leaves }
 
 // KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as gone. Any
 // goroutine may call it.
@@ -204,18 +236,22 @@ func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) 
 	}
 }
 
-// stays has everyone look again who counts on a pod to leave, unless it does. The pod may be as a snapshot has it.
-func (h *Hub) stays(pod *corev1.Pod) {
+// stays has everyone look again who counts on a pod to leave, unless it does, and returns them. The pod may be as a snapshot
+// has it.
+func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
-		return
+		return nil
 	}
-	h.mirror.unsettle(pod.Spec.NodeName)
-	for _, o := range h.awaited.stays(pod.UID) {
-		h.wake(o)
+	h.cluster.DisruptionChanged(pod.Spec.NodeName)
+	misled := h.waits.Stays(string(pod.UID))
+	for _, key := range misled {
+		h.wake(key)
 	}
 	if g := h.gangOf(now); g != nil {
-		// Those can be placed beside it, or bound, who could not be beside one that goes.
+		// Members can be placed beside it, or bound, that could not be beside one that goes.
+		h.muster(g.Key)
 		h.wakeSoon(g.Key)
 	}
+	return misled
 }

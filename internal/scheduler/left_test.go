@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
@@ -13,19 +12,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
 // again is a pod that has come back under the name of another one.
 func again(p *corev1.Pod) *corev1.Pod {
 	p.UID += "-again"
 	return p
-}
-
-// countFailures is of how many preemptors failures are remembered.
-func (r *rig) countFailures() int {
-	r.hub.mu.Lock()
-	defer r.hub.mu.Unlock()
-	return len(r.hub.failures)
 }
 
 // eachKind runs a test for a preemptor that is a pod, and for one that is a gang of one. The function makes it.
@@ -54,10 +47,10 @@ func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 		r.create(p)
 		r.cycle()
 		r.remove(p)
-		r.eventually("it is not wanted any more", func() bool { return !r.evictor.orders[0].Wanted() })
-		r.evictor.done[0](errRefused)
-		if n := r.countFailures(); n != 0 {
-			t.Errorf("Failures of %d preemptors are remembered, and there is none", n)
+		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
+		r.fail(0, errRefused)
+		if n := r.hub.waits.Len(); n != 0 {
+			t.Errorf("Something is remembered of %d preemptors, and there is none", n)
 		}
 	})
 }
@@ -70,16 +63,16 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 		r.create(on(pod("v", "", "1", 0), "node-0"))
 		p := newPreemptor(r)
 		r.create(p)
-		o := r.hub.ownerOf(p)
+		o := r.hub.keyOf(p)
 		for i := range 3 {
 			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
 			r.cycle()
 			if len(r.evictor.orders) != i+1 {
 				t.Fatalf("%d evictions, want %d", len(r.evictor.orders), i+1)
 			}
-			r.hub.keep(o, nil)
-			r.evictor.done[i](fmt.Errorf("%w: it is not wanted", ErrOutdated))
-			if r.hub.isEvicting(o) {
+			r.hub.reserved.Release(o)
+			r.finish(i, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
+			if r.hub.waits.Evicting(o) {
 				t.Fatalf("It is held back after it has been displaced %d times", i+1)
 			}
 		}
@@ -87,8 +80,8 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 		for i := 3; i < 5; i++ {
 			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
 			r.cycle()
-			r.evictor.done[i](ErrOutdated)
-			if held, want := r.hub.isEvicting(o), i > 3; held != want {
+			r.fail(i, eviction.ErrOutdated)
+			if held, want := r.hub.waits.Evicting(o), i > 3; held != want {
 				t.Errorf("Held back: %v, want %v, when victims have changed %d times", held, want, i-2)
 			}
 		}
@@ -117,11 +110,11 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 		// That is when the informer's word of it has been dealt with.
 		r.create(on(pod("w", "", "1", 0), "elsewhere"))
 		r.plugin.carryOut(t.Context(), p, made)
-		if !r.hub.seats.empty() {
+		if !r.hub.reserved.Empty() {
 			t.Error("Room is kept for a pod that has gone")
 		}
 		for _, order := range r.evictor.orders {
-			if order.Wanted() {
+			if r.plugin.Wants(&order) {
 				t.Errorf("%d pods are to go for a pod that has gone", len(order.Victims))
 			}
 		}
@@ -142,10 +135,10 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	if _, status := r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known); !status.IsSuccess() {
 		t.Fatal(status)
 	}
-	if node, ok := r.hub.registry.PlannedNode(g.Key, all[1].UID); ok || r.hub.seats.has(all[1].UID) {
-		t.Errorf("A member that has gone is planned for %s, or has a seat", node)
+	if node, ok := r.hub.registry.PlannedNode(g.Key, all[1].UID); ok || r.hub.reserved.Has(all[1].UID) {
+		t.Errorf("A member that has gone is planned for %s, or has a reservation", node)
 	}
-	if !r.hub.seats.has(all[0].UID) || r.hub.registry.Planned(g.Key) != 1 {
+	if !r.hub.reserved.Has(all[0].UID) || r.hub.registry.Planned(g.Key) != 1 {
 		t.Error("The other one is not planned")
 	}
 }
@@ -164,7 +157,7 @@ func TestPromiseToANamesake(t *testing.T) {
 			t.Fatalf("%v is taken", got)
 		}
 		r.remove(p)
-		r.eventually("it is not wanted any more", func() bool { return !r.evictor.orders[0].Wanted() })
+		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
 		// It has no use for what has been begun.
 		next := again(newPreemptor(r))
 		next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
@@ -173,15 +166,15 @@ func TestPromiseToANamesake(t *testing.T) {
 		if got := r.taken(1); !slices.Equal(got, []string{"v-1"}) {
 			t.Fatalf("%v is taken for the namesake", got)
 		}
-		r.evictor.done[0](fmt.Errorf("%w: it is not wanted", ErrOutdated))
-		if !r.evictor.orders[1].Wanted() {
+		r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
+		if !r.wants(1) {
 			t.Error("The namesake has lost what it was promised")
 		}
-		if !r.hub.isEvicting(r.hub.ownerOf(next)) {
+		if !r.hub.waits.Evicting(r.hub.keyOf(next)) {
 			t.Error("The namesake is let through while room is being made for it")
 		}
-		r.evictor.done[1](nil)
-		if r.hub.isEvicting(r.hub.ownerOf(next)) {
+		r.succeed(1)
+		if r.hub.waits.Evicting(r.hub.keyOf(next)) {
 			t.Error("The namesake is held back when its own calls are done")
 		}
 	})
@@ -246,9 +239,7 @@ func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	r.remove(p)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.PreEnqueue(t.Context(), p)
-	r.hub.turns.mu.Lock()
-	defer r.hub.turns.mu.Unlock()
-	if n := len(r.hub.turns.held) + len(r.hub.turns.through) + len(r.hub.turns.underway); n != 0 {
+	if n := r.hub.waits.Len(); n != 0 {
 		t.Errorf("%d entries are left of it", n)
 	}
 }
@@ -311,7 +302,35 @@ func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	v := pod("v", "", "1", 0)
 	h.assumed.insert(v.UID)
 	h.pods = oneNamespace{pods: &boundMeanwhile{hub: h, pod: v}}
-	if p := (&Plugin{hub: h, handle: nobodyWaits{}}); p.turnBack(v) {
+	if p := (&Plugin{hub: h, handle: nobodyWaits{}}); p.TurnBack(v) {
 		t.Error("A pod that is bound is turned back")
+	}
+}
+
+// TestThoseWhoHaveLeftAreNotThrough: a member that goes during its cycle is assumed until the framework takes that back.
+// The next gang of that name is whole without it.
+func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	g := r.gangOf("g", 2, 10)
+	before := members("g", 2, "1", 10)
+	r.create(before...)
+	for _, p := range before {
+		r.remove(p)
+	}
+	if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), before[0], "node-0"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	after := members("g", 2, "1", 10)
+	for _, p := range after {
+		again(p)
+	}
+	r.create(after...)
+	known := r.hub.Members(g.Key)
+	if pre := r.plugin.gangPreemptor(g, &known); pre.minCount != 2 {
+		t.Errorf("%d more members are needed, want 2", pre.minCount)
+	}
+	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), after[0], "node-0"); status.Code() != fwk.Wait {
+		t.Errorf("The first member gets %v at Permit", status)
 	}
 }

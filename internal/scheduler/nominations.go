@@ -2,89 +2,116 @@ package scheduler
 
 import (
 	"context"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // nominations say where the pods of a preemptor are expected. What the framework writes at the end of the cycle
 // is the nomination of the pod that is in it; nil for none.
-func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle *corev1.Pod) []Nomination {
-	var out []Nomination
+func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle *corev1.Pod) []podstatus.Nomination {
+	var out []podstatus.Nomination
 	for _, pod := range pre.pods {
 		// Newer than what the cycle started with.
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID || now.Spec.NodeName != "" {
 			continue
 		}
-		out = append(out, Nomination{
+		out = append(out, podstatus.Nomination{
 			Pod: now, Node: nodes[pod.UID],
-			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.hub.overstates(pod)),
+			ByFramework: inCycle != nil && inCycle.UID == pod.UID && (nodes[pod.UID] == "" || !p.hub.inflates(pod)),
 		})
 	}
 	return out
 }
 
-// overstates reports whether a pod's own priority is above the one that counts for it. The framework compares
-// nominations by the pods' own: it would keep the room from pods that may have it.
-func (h *Hub) overstates(pod *corev1.Pod) bool {
+// nominated has the framework say at the end of a cycle where the pod in it is expected, by the book. Left to itself it would go
+// on with what the pod said when it was looked up, which may have been taken back since.
+func (p *Plugin) nominated(ctx context.Context, pod *corev1.Pod) *fwk.PostFilterResult {
+	return p.show(ctx, p.hub.keyOf(pod), pod, p.hub.reserved.NodeOf(pod.UID))
+}
+
+// inflates reports whether a pod's own priority is above the one that counts for it. The framework compares nominations
+// by the pods' own: it would keep the room from pods that may have it.
+func (h *Hub) inflates(pod *corev1.Pod) bool {
 	return corev1helpers.PodPriority(pod) > h.priorityOf(pod)
 }
 
-// overstatedPods are pending pods whose nomination in the API overstates their priority, by node. The zero
-// value is ready to use, and safe for concurrent use.
-type overstatedPods struct {
-	mu    sync.Mutex
-	nodes map[types.UID]string
-}
-
-// see takes over the nomination of a pod; "" for none.
-func (o *overstatedPods) see(uid types.UID, node string) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if node == "" {
-		delete(o.nodes, uid)
-		return
-	}
-	if o.nodes == nil {
-		o.nodes = make(map[types.UID]string)
-	}
-	o.nodes[uid] = node
-}
-
-func (o *overstatedPods) each(do func(uid types.UID, node string)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for uid, node := range o.nodes {
-		do(uid, node)
-	}
-}
-
-// hush takes back in memory the nominations that overstate a priority, which the framework takes over from the
-// API whenever a pod changes. Seats keep the room. It reports whether there were any.
-func (h *Hub) hush() (found bool) {
-	h.overstated.each(func(uid types.UID, node string) {
+// dropInflated takes back in memory the nominations that inflate a priority, which the framework takes over from the API
+// whenever a pod changes. Reservations keep the room. It reports whether there were any.
+func (h *Hub) dropInflated() (found bool) {
+	for uid, node := range h.nominees.Inflated() {
 		for _, nominated := range h.handle.NominatedPodsForNode(node) {
 			if pod := nominated.GetPod(); pod.UID == uid {
 				h.handle.DeleteNominatedPodIfExists(pod)
 				found = true
 			}
 		}
-	})
+	}
 	return found
 }
 
-// seeNomination follows what the API says of a pod.
-func (h *Hub) seeNomination(pod *corev1.Pod) {
-	h.nominees.see(pod)
-	node := pod.Status.NominatedNodeName
-	if pod.Spec.NodeName != "" || !h.overstates(pod) {
-		node = ""
+// inherit takes over what the scheduler before this one has promised: that stands in the API, and the framework takes it over
+// from there, with no end to it. A reservation ends with its reason; it counts until the pod, or its gang, is decided on. For
+// what is held back there is none.
+func (h *Hub) inherit() {
+	all, err := h.pods.List(labels.Everything())
+	if err != nil {
+		klog.Background().Error(err, "List pods to take over their nominations")
+		return
 	}
-	h.overstated.see(pod.UID, node)
+	promised, unfounded := make(map[workload.Key][]*reservation.Reservation), []*corev1.Pod(nil)
+	for _, pod := range all {
+		if pod.Status.NominatedNodeName == "" || h.profiles.of(pod.Spec.SchedulerName) == nil || !h.awaitsPlace(pod) {
+			continue
+		}
+		if h.isHeldBack(pod) {
+			unfounded = append(unfounded, pod)
+			continue
+		}
+		pi, err := framework.NewPodInfo(pod)
+		if err != nil {
+			klog.Background().Error(err, "Take over the nomination of a pod", "pod", klog.KObj(pod))
+			continue
+		}
+		key := h.keyOf(pod)
+		promised[key] = append(promised[key], &reservation.Reservation{
+			Pod: pi, UID: pod.UID, Node: pod.Status.NominatedNodeName, Standing: h.standingOf(pod),
+		})
+	}
+	for key, reserved := range promised {
+		h.reserved.Keep(key, reserved)
+		logOf(context.Background(), key).V(4).Info("Took over what was promised", "pods", len(reserved))
+	}
+	(&bookkeeper{h}).Withdraw(unfounded)
+	h.takeBackBarred()
+}
+
+// isHeldBack reports whether a pod cannot be tried because of what its PodGroup is, or lacks.
+func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
+	key, ok := h.groupOf(pod)
+	if !ok {
+		return false
+	}
+	g, ok := h.groups.Group(key)
+	if !ok || gang.Contradiction(pod) != (gang.Verdict{}) {
+		return true
+	}
+	members := h.members(key)
+	return gang.Gate(key, g, &members) != gang.Verdict{}
 }
 
 // displace takes back what has been promised on the preemptor's nodes to those who do not keep it from it, so that they look for
@@ -94,38 +121,87 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	for _, node := range nodes {
 		used.Insert(node)
 	}
-	for _, o := range p.hub.seats.yielding(used, pre.rank()) {
-		if o != pre.owner && !p.hub.isEvicting(o) {
-			p.hub.displace(ctx, o, "a preemptor of a higher priority takes a node of its plan")
+	for _, key := range p.hub.reserved.Yielding(used, pre.standing()) {
+		if key != pre.key && !p.hub.waits.Evicting(key) {
+			p.hub.displace(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
-	for node := range p.hub.nominees.nodes(&p.hub.seats).Intersection(used) {
+	for node := range p.hub.nominees.Nodes(p.hub.reserved).Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
-			if p.hub.seats.has(pod.UID) || pre.owns(pod) || p.hub.rankOf(pod).keepsFrom(pre.rank()) {
+			if p.hub.reserved.Has(pod.UID) || pre.owns(pod) || p.hub.standingOf(pod).KeepsFrom(pre.standing()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)
-			p.hub.evictor.Nominate(ctx, []Nomination{{Pod: pod}})
-			p.hub.wake(p.hub.ownerOf(pod))
+			p.hub.evictor.Nominate(ctx, []podstatus.Nomination{{Pod: pod}})
+			p.hub.wake(p.hub.keyOf(pod))
 		}
 	}
 }
 
-// displace gives up all that is kept for an owner, and has it try again.
-func (h *Hub) displace(ctx context.Context, o owner, why string) {
-	var none []Nomination
-	for _, s := range h.seats.of(o) {
-		h.handle.DeleteNominatedPodIfExists(s.pod.GetPod())
-		if pod, err := h.pods.Pods(o.Namespace).Get(s.pod.GetPod().Name); err == nil && pod.UID == s.uid && pod.Spec.NodeName == "" {
-			none = append(none, Nomination{Pod: pod})
+// displace gives up all that is promised to a workload, and has it try again.
+func (h *Hub) displace(key workload.Key, why string) {
+	h.takeBack(key, why)
+	h.wake(key)
+}
+
+// takeBack gives up all that is promised to a workload.
+func (h *Hub) takeBack(key workload.Key, why string) {
+	if key.Gang && h.registry.Planned(nameOf(key)) > 0 {
+		h.release(nameOf(key), nil, why)
+	}
+	h.reserved.Release(key)
+	h.waits.ResolveVictims(key)
+}
+
+// unpromised has gangs say no more that room is being made for them when the last of what they were promised has been taken
+// back. The next decision says what is in the way, and without any node there is none.
+func (h *Hub) unpromised(pods []*corev1.Pod) {
+	keys := sets.New[types.NamespacedName]()
+	for _, pod := range pods {
+		if key, ok := h.groupOf(pod); ok {
+			keys.Insert(key)
 		}
 	}
-	if o.gang && h.registry.Planned(o.NamespacedName) > 0 {
-		h.release(o.NamespacedName, nil, why)
+	for key := range keys {
+		if h.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting && len(h.reserved.Of(gangKey(key))) == 0 {
+			h.registry.SetVerdict(key, gang.Verdict{
+				Reason: v1alpha1.ReasonUnschedulable, Message: "the room that it was promised has been taken back; it is planned anew",
+			})
+		}
 	}
-	h.keep(o, nil)
-	h.awaited.forget(o)
-	h.evictor.Nominate(ctx, none)
-	h.wake(o)
+}
+
+// bookkeeper is the scheduler as reservations see it.
+type bookkeeper struct{ hub *Hub }
+
+var _ reservation.Scheduler = (*bookkeeper)(nil)
+
+// Awaits reports whether a pod still waits for its place.
+func (b *bookkeeper) Awaits(pod *corev1.Pod) bool { return b.hub.awaitsPlace(pod) }
+
+// Withdraw takes back nominations, the framework's and those in the API.
+func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
+	none := make([]podstatus.Nomination, 0, len(pods))
+	for _, pod := range pods {
+		if b.hub.reserved.Has(pod.UID) {
+			// It has been promised room anew since.
+			continue
+		}
+		b.hub.shown.end(pod.UID)
+		b.hub.handle.DeleteNominatedPodIfExists(pod)
+		if now, ok := b.hub.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
+			none = append(none, podstatus.Nomination{Pod: now})
+		}
+	}
+	b.hub.evictor.Nominate(context.Background(), none)
+	b.hub.unpromised(pods)
+}
+
+// Freed lets workloads try again that found no room because of what was reserved. Room is given up often, so work whose turn
+// came to nothing goes on backing off: it would stand in the way of others each time.
+func (b *bookkeeper) Freed() {
+	b.hub.tryAgain(b.hub.waits.End(admission.Reserved)...)
+	// Room that was promised counted for a queue.
+	b.hub.ended(admission.Queue)
 }

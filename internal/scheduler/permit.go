@@ -12,19 +12,20 @@ import (
 
 // Reserve records that a member of a gang is through its cycle.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	p.hub.seats.take(pod.UID)
-	p.hub.leaving.placed(pod.UID)
 	p.hub.assumed.insert(pod.UID)
+	p.hub.reserved.Use(pod.UID)
+	p.hub.leaving.placed(pod.UID)
 	g := p.hub.gangOf(pod)
 	if g == nil {
-		p.hub.awaited.forget(p.hub.ownerOf(pod))
-		p.hub.turns.decided(p.hub.ownerOf(pod))
+		p.hub.waits.Placed(p.hub.keyOf(pod))
 		return nil
 	}
 	if complete := p.hub.registry.Reserve(g.Key, pod.UID, node); complete {
 		// What the plan had no room for waits for another turn, and another leader, now.
-		p.hub.turns.over(owner{gang: true, NamespacedName: g.Key})
+		p.hub.waits.TurnOver(gangKey(g.Key))
 		p.hub.wakeGang(g.Key)
+	} else {
+		p.hub.wakeNext(g.Key)
 	}
 	return nil
 }
@@ -43,7 +44,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 }
 
 // Permit holds members until minCount of them are through.
-func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
+func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) (*fwk.Status, time.Duration) {
 	key, ok := p.hub.groupOf(pod)
 	if !ok {
 		return nil, 0
@@ -59,6 +60,7 @@ func (p *Plugin) Permit(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ 
 	if through := p.hub.through(key, &members); through < g.MinCount {
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
 	}
+	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
 	p.hub.allow(key)
 	return nil, 0
 }

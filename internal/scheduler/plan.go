@@ -14,14 +14,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // preemptor is the pod or gang that a decision is for.
 type preemptor struct {
-	// owner and uid are those of the PodGroup for a gang, of the pod otherwise.
-	owner owner
-	uid   types.UID
+	// key names the workload; uid is that of the PodGroup for a gang, of the pod otherwise.
+	key workload.Key
+	uid types.UID
 	// group is the PodGroup that the pod or gang belongs to, or nil.
 	group *gang.Group
 	// queue is the name of the leaf queue, or "".
@@ -32,13 +36,16 @@ type preemptor struct {
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
+	// atLimit is true where the limit of the queue has no room for them as things are: then all victims have to go first,
+	// wherever they are.
+	atLimit bool
 }
 
 // podPreemptor describes a single pod.
 func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 	g := p.hub.group(pod)
 	return preemptor{
-		owner:    owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}},
+		key:      podKey(pod),
 		uid:      pod.UID,
 		group:    g,
 		queue:    p.hub.queueOf(pod),
@@ -64,7 +71,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	}
 	gang.SortByAge(pending)
 	pre := preemptor{
-		owner: owner{gang: true, NamespacedName: g.Key}, uid: g.UID, group: g,
+		key: gangKey(g.Key), uid: g.UID, group: g,
 		minCount: max(g.MinCount-p.hub.through(g.Key, members), 0),
 		pods:     pending,
 	}
@@ -97,81 +104,67 @@ func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	})
 }
 
-// rank is how the preemptor stands.
-func (pre *preemptor) rank() rank { return rank{priority: pre.priority, queue: pre.queue} }
-
-// rankOf is how a pod stands.
-func (h *Hub) rankOf(pod *corev1.Pod) rank {
-	return rank{priority: h.priorityOf(pod), queue: h.queueOf(pod)}
+// standing is how the preemptor stands.
+func (pre *preemptor) standing() workload.Standing {
+	return workload.Standing{Priority: pre.priority, Queue: pre.queue}
 }
 
 // owns reports whether a pod is one of those that the decision is for.
 func (pre *preemptor) owns(pod *corev1.Pod) bool {
-	if !pre.owner.gang {
+	if !pre.key.Gang {
 		return pod.UID == pre.uid
 	}
 	key, ok := gang.GroupOf(pod)
-	return ok && key == pre.owner.NamespacedName
+	return ok && key == nameOf(pre.key)
 }
 
 // decide takes a view of the snapshot and asks the core.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.hub.clock.Now()
-	classes, err := classesOf(pre.pods)
+	classes, err := snapshot.ClassesOf(pre.pods)
 	if err != nil {
 		return nil, err
 	}
 	v, err := p.look(&pre)
 	if err != nil {
-		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
+		return nil, fmt.Errorf("decide for %s: %w", pre.key, err)
 	}
 	return p.decideIn(ctx, pre, v, classes, start)
 }
 
 // decideIn asks the core about a view that was taken since start.
-func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes []class, start time.Time) (*cycleDecision, error) {
-	o, err := newOracle(ctx, p.handle, v, classes, pre.owner)
-	if err != nil {
-		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
+func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes []snapshot.Class, start time.Time) (*cycleDecision, error) {
+	input := p.input(&pre, v, classes)
+	if d, ok := p.refusals.of(p, &pre, v); ok {
+		d.Preemptor = *input
+		p.logOfPreemptor(ctx, pre.key).V(4).Info("Found no room, as an equal pod before", "reason", d.Message)
+		return &cycleDecision{decision: d, view: v, pre: pre, repeated: true}, nil
 	}
-	d, err := o.decide(p.input(&pre, v, classes))
+	o, err := filters.NewOracle(ctx, p.handle, v.View, input, classes)
 	if err != nil {
-		return nil, fmt.Errorf("decide for %s: %w", pre.owner, err)
+		return nil, fmt.Errorf("decide for %s: %w", pre.key, err)
+	}
+	d, victims, err := o.Decide()
+	if err != nil {
+		return nil, fmt.Errorf("decide for %s: %w", pre.key, err)
 	}
 	d.Elapsed = p.hub.clock.Since(start)
-	klog.FromContext(ctx).V(3).Info("Decided", "preemptor", pre.owner, "outcome", d.Outcome, "message", d.Message, "elapsed", d.Elapsed)
-	if pre.owner.gang {
-		p.hub.registry.SetMinding(pre.owner.NamespacedName, o.anyStateful)
+	if d.Outcome != core.Fits {
+		d.Message = joined(d.Message, p.hub.overdueSentence(v, classes))
 	}
-	return &cycleDecision{decision: d, view: v, pre: pre}, nil
-}
-
-// decide asks the core, again where an extender refuses what it says.
-func (o *oracle) decide(input *core.Preemptor) (core.Decision, error) {
-	for range extenderRounds {
-		d, err := core.Decide(o.view.snapshot, input, o)
-		if err != nil {
-			return d, err
-		}
-		if o.err != nil {
-			return d, o.err
-		}
-		refused, err := o.askPreemption(&d)
-		if err != nil || !refused {
-			return d, err
-		}
+	p.logOfPreemptor(ctx, pre.key).V(4).Info("Decided", "outcome", d.Outcome, "reason", d.Message, "took", d.Elapsed)
+	if pre.key.Gang {
+		p.hub.registry.SetMinding(nameOf(pre.key), o.PodSensitive())
+	} else if d.Outcome == core.Infeasible && !o.PodSensitive() {
+		p.refusals.add(p, &pre, v, &d)
 	}
-	return core.Decision{}, fmt.Errorf("extenders refused the victims of %d placements in a row", extenderRounds)
+	return &cycleDecision{decision: d, victims: victims, view: v, pre: pre}, nil
 }
 
 // input describes the preemptor to the core. What no node has is named in the view's spare dimension.
-func (p *Plugin) input(pre *preemptor, v *view, classes []class) *core.Preemptor {
-	rank := make(map[types.UID]int, len(pre.pods))
-	for i, pod := range pre.pods {
-		rank[pod.UID] = i
-	}
+func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.Preemptor {
 	input := &core.Preemptor{
-		Namespace: pre.owner.Namespace, Name: pre.owner.Name, UID: string(pre.uid), Gang: pre.owner.gang,
+		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
 		Queue: pre.queue, Priority: pre.priority, Never: pre.never, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
 		IgnoresTolerations: !*p.args.PreemptionToleration,
 		MinRuntime: core.MinRuntime{
@@ -182,47 +175,44 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []class) *core.Preemptor
 			PackingMembers: int(*p.args.Search.PackingMembers), PackingNodes: int(*p.args.Search.PackingNodes),
 			PackingSteps: int(*p.args.Search.PackingSteps),
 		},
+		Classes: v.Describe(classes, p.resources),
 	}
-	var unknown []string
-	input.Classes, unknown = coreClasses(classes, &p.hub.mirror.dimensions, p.ignoresResource, rank)
-	nameSpare(v.snapshot, unknown)
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
+	}
+	for _, r := range p.hub.reserved.Of(pre.key) {
+		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})
 	}
 	return input
 }
 
-// placements are the nodes that a decision has for pods.
-func placements(d *core.Decision) map[types.UID]string {
-	nodes := make(map[types.UID]string, len(d.Placements))
-	for _, pl := range d.Placements {
-		nodes[types.UID(pl.UID)] = pl.Node
-	}
-	return nodes
-}
-
-// nominate keeps a seat for every pod that has a node, and gives up all others of the preemptor.
-func (p *Plugin) nominate(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
+// reserve keeps room for every pod that has a place in a plan, and gives up all other room of the preemptor.
+func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []gang.Seat) {
 	logger := klog.FromContext(ctx)
-	seats := make([]*seat, 0, len(nodes))
+	places := make(map[types.UID]int, len(plan))
+	for i, seat := range plan {
+		places[seat.Member] = i
+	}
+	reserved := make([]*reservation.Reservation, 0, len(plan))
 	for _, pod := range pre.pods {
-		node := nodes[pod.UID]
-		if node == "" {
+		place, ok := places[pod.UID]
+		if !ok {
 			p.handle.DeleteNominatedPodIfExists(pod)
 			continue
 		}
+		node := plan[place].Node
 		pi, err := framework.NewPodInfo(pod)
 		if err != nil {
-			logger.Error(err, "Nominate pod", "pod", klog.KObj(pod), "node", node)
+			logger.Error(err, "Reserve room for a pod", "pod", klog.KObj(pod), "node", node)
 			continue
 		}
-		seats = append(seats, &seat{pod: pi, uid: pod.UID, node: node, rank: pre.rank()})
-		if !p.hub.overstates(pod) {
+		logger.V(6).Info("Reserved room", "pod", klog.KObj(pod), "node", node)
+		reserved = append(reserved, &reservation.Reservation{Pod: pi, UID: pod.UID, Node: node, Place: place, Standing: pre.standing()})
+		if !p.hub.inflates(pod) {
 			p.handle.AddNominatedPod(logger, pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
 		} else {
 			p.handle.DeleteNominatedPodIfExists(pod)
 		}
 	}
-	p.hub.keep(pre.owner, seats)
-	p.hub.emptySeats(seats)
+	p.hub.reserved.Keep(pre.key, reserved)
 }

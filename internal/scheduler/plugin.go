@@ -2,10 +2,8 @@ package scheduler
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -13,6 +11,8 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/filters"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
 // Name is the plugin's name in a scheduler's configuration.
@@ -25,9 +25,10 @@ type Plugin struct {
 	handle          framework.Framework
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
-	// ignored remembers which resources the profile's filter leaves to others. Only scheduling cycles use it.
-	ignored map[corev1.ResourceName]bool
-	misfits misfits
+	// resources tells which resources of a request the profile counts.
+	resources snapshot.ResourceFilter
+	misfits   misfits
+	refusals  refusals
 }
 
 var (
@@ -41,30 +42,17 @@ var (
 	_ fwk.SignPlugin        = (*Plugin)(nil)
 )
 
-// New makes the plugin for one profile. It has the shape of a plugin factory once the hub is bound; see
-// [Hub.Factory].
-func (h *Hub) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	// Planning runs the other members' PreFilter, which only the full framework offers.
-	full, ok := handle.(framework.Framework)
-	if !ok {
-		return nil, fmt.Errorf("plugin %s needs a framework that runs PreFilter plugins, got %T", Name, handle)
-	}
-	args, err := configv1alpha1.Decode(given)
-	if err != nil {
-		return nil, fmt.Errorf("profile %s: plugin %s: %w", full.ProfileName(), Name, err)
-	}
-	if err := h.attach(ctx, full); err != nil {
-		return nil, fmt.Errorf("plugin %s: %w", Name, err)
-	}
-	h.profiles.add(full.ProfileName(), args, full.EventRecorder())
+// newPlugin makes the plugin for one profile.
+func newPlugin(hub *Hub, args *configv1alpha1.ReprieveArgs, handle framework.Framework) *Plugin {
 	factory := handle.SharedInformerFactory()
 	return &Plugin{
-		hub:             h,
+		hub:             hub,
 		args:            args,
-		handle:          full,
+		handle:          handle,
 		budgets:         factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		priorityClasses: factory.Scheduling().V1().PriorityClasses().Lister(),
-	}, nil
+		resources:       filters.NewResources(handle),
+	}
 }
 
 // Name returns the plugin's name.
@@ -93,17 +81,13 @@ func (t turnedDown) Clone() fwk.StateData { return t }
 // cycleDecision is a decision that PreFilter made and PostFilter carries out.
 type cycleDecision struct {
 	decision core.Decision
-	view     *view
-	pre      preemptor
+	// victims are the pods that the decision takes, as the framework knows them, node by node.
+	victims []*corev1.Pod
+	view    *view
+	pre     preemptor
+	// repeated is true for what was found for an equal pod before.
+	repeated bool
 }
 
 // Clone is part of fwk.StateData; a decision is never changed.
 func (made *cycleDecision) Clone() fwk.StateData { return made }
-
-// planningKey marks the cycle states on which planning itself runs PreFilter plugins.
-const planningKey fwk.StateKey = Name + "/planning"
-
-type planningMark struct{}
-
-// Clone is part of fwk.StateData.
-func (m planningMark) Clone() fwk.StateData { return m }

@@ -20,38 +20,41 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
 	if _, ok := p.hub.groupOf(pod); ok && p.hub.group(pod) == nil {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
-	}
-	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
-		p.hub.turns.failed(p.hub.ownerOf(pod))
-		// What it was promised before goes to others.
-		pre := p.podPreemptor(pod)
-		p.nominate(ctx, &pre, nil)
-		p.hub.awaited.forget(pre.owner)
-		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
 	made, foreseen := decisionOf(state)
+	atLimit := foreseen && made.pre.atLimit
+	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) && !atLimit {
+		p.hub.waits.CameToNothing(p.hub.keyOf(pod))
+		// What it was promised before goes to others.
+		pre := p.podPreemptor(pod)
+		p.reserve(ctx, &pre, nil)
+		p.hub.waits.ResolveVictims(pre.key)
+		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+	}
 	if !foreseen {
 		var err error
 		pre := p.podPreemptor(pod)
 		if made, err = p.decide(ctx, pre); err != nil {
 			p.count(&pre, metrics.Broken)
-			p.hub.turns.failed(pre.owner)
-			return nil, fwk.AsStatus(err)
+			p.hub.waits.CameToNothing(pre.key)
+			return p.nominated(ctx, pod), fwk.AsStatus(err)
 		}
 	}
-	if made.decision.Outcome == core.Fits {
+	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
-		p.hub.turns.failed(made.pre.owner)
-		if p.hub.hush() {
-			// The framework kept room for a nomination that overstates its priority.
+		p.hub.waits.CameToNothing(made.pre.key)
+		if p.hub.dropInflated() {
+			// The framework kept room for a nomination that inflates its priority.
 			p.hub.activate(pod)
 		}
 		// Only what the core does not see (extenders) can still be in the way, and taking pods from others is
 		// no help against that.
-		return nil, fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
+		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
-	p.misfit(pod)
+	if !atLimit {
+		p.misfit(pod)
+	}
 	return p.carryOut(ctx, pod, made)
 }
 
@@ -72,7 +75,8 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	}
 	made, ok := decisionOf(state)
 	if !ok {
-		return nil, p.planFailed(pod, g, statuses)
+		status := p.notConfirmed(state, pod, g, statuses)
+		return p.nominated(ctx, pod), status
 	}
 	switch {
 	case made.decision.Outcome != core.Infeasible:
@@ -85,18 +89,36 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	return result, status
 }
 
-// planFailed takes the plan of a gang back after one of its members could not confirm its node, or has
-// another one lead after the leader was turned away before it could plan.
-func (p *Plugin) planFailed(pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
-	if node, ok := p.hub.registry.PlannedNode(g.Key, pod.UID); ok {
-		why := statuses.Get(node).Message()
-		p.hub.release(g.Key, pod, "member "+pod.Name+" no longer fits on "+node+": "+why)
-		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned anew")
+// notConfirmed takes the plan of a gang back after one of its members could not confirm its node, or has another one lead
+// after the leader was turned away before it could plan. A member that is to go later only waits.
+func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
+	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
+	switch {
+	case planned && (confinedTo(state) != "" || p.hub.registry.Next(g.Key) == pod.UID):
+		return p.planFailed(pod, g, node, statuses.Get(node).Message())
+	case planned:
+		return fwk.NewStatus(fwk.Unschedulable)
 	}
-	// Whoever plans next does so in the same turn, and the others need not wait for it.
-	p.hub.turns.decided(owner{gang: true, NamespacedName: g.Key})
+	// The member that plans next does so in the same turn, and other workloads need not wait for it.
+	p.hub.waits.Decided(gangKey(g.Key))
 	if p.hub.registry.Leader(g.Key) == pod.UID {
 		p.hub.passOn(g.Key, pod.UID)
 	}
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the gang has not been planned")
+}
+
+// planFailed takes back a plan of which a member has been refused where it was to go. Something has changed since it was
+// made, as a rule, and it is made anew at once. Where that comes to the same plan, and a member is refused again, it is made
+// anew only when something changes.
+func (p *Plugin) planFailed(pod *corev1.Pod, g *gang.Group, node, why string) *fwk.Status {
+	why = "member " + pod.Name + " no longer fits on " + node + ": " + why
+	if again := p.hub.registry.Failed(g.Key); !again {
+		p.hub.metrics.Unconfirmed(metrics.FirstTime)
+		p.hub.release(g.Key, pod, why)
+		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned anew")
+	}
+	p.hub.metrics.Unconfirmed(metrics.Repeated)
+	p.hub.release(g.Key, nil, why)
+	p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
+	return fwk.NewStatus(fwk.Unschedulable, "the plan cannot be carried out: "+why)
 }

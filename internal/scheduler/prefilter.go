@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
@@ -18,10 +20,10 @@ import (
 // PreFilter confines a member of a gang to the node that the plan has for it. Where there is no plan yet, the
 // member makes one for all.
 func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if _, err := state.Read(planningKey); err == nil {
+	if filters.Simulates(state) {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	p.hub.hush()
+	p.hub.dropInflated()
 	key, ok := p.hub.groupOf(pod)
 	if !ok {
 		return p.preFilterSingle(ctx, state, pod)
@@ -38,6 +40,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if !g.IsGang() {
 		return p.preFilterSingle(ctx, state, pod)
 	}
+	if p.hub.waits.Evicting(gangKey(key)) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, holdForEviction)
+	}
 	switch a := p.hub.registry.Admit(key, pod.UID, p.hub.canLead(&members)); a {
 	case gang.AdmitPlanned:
 		node, _ := p.hub.registry.PlannedNode(key, pod.UID)
@@ -45,26 +50,38 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	case gang.AdmitLeader:
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
-		return nil, fwk.NewStatus(fwk.Unschedulable, string(a))
+		return nil, fwk.NewStatus(fwk.Unschedulable, p.hub.whyHeld(key, a))
 	}
 }
 
-// preFilterSingle lets Filter look only where seats are kept at all, and where there may be room.
+// preFilterSingle lets Filter look only where room is reserved at all, and where there may be room.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
+		pre := p.podPreemptor(pod)
+		made, err := p.atLimit(ctx, pre, v)
+		if err != nil {
+			return nil, p.broken(&pre, err)
+		}
+		return nil, keptOut(state, made, v)
 	}
 	if status := p.foresee(ctx, state, pod); !status.IsSuccess() {
 		return nil, status
 	}
-	if p.hub.seats.empty() {
+	if p.hub.reserved.Empty() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	return nil, p.seek(state, pod, "")
 }
 
-// confine holds a member to the node that the plan has for it.
+// confine holds a member to the node that the plan has for it. Filters see the framework's nominations to a node as pods
+// there: members that come later are not, and their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
+	key, _ := p.hub.groupOf(pod)
+	for _, nominated := range p.handle.NominatedPodsForNode(node) {
+		if k, ok := p.hub.groupOf(nominated.GetPod()); ok && k == key {
+			p.handle.DeleteNominatedPodIfExists(nominated.GetPod())
+		}
+	}
 	if status := p.seek(state, pod, node); !status.IsSuccess() {
 		return nil, status
 	}
@@ -74,42 +91,47 @@ func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*f
 // PreFilterExtensions returns nil: the plan does not depend on other pods once it is made.
 func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
-// planGang plans all pending members in one pass. If they fit, every member gets a seat and the others are
+// planGang plans all pending members in one pass. If they fit, every member gets a reservation and the others are
 // let through; if not, PostFilter carries out what was decided.
 func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *corev1.Pod, g *gang.Group, members *gang.Members) (*fwk.PreFilterResult, *fwk.Status) {
 	p.hub.registry.Planning(g.Key)
 	pre := p.gangPreemptor(g, members)
 	if have := len(pre.pods); have < pre.minCount {
-		// Whoever of the others is let through next plans for all.
+		// The member that is let through next plans for all.
 		p.hub.registry.Yield(g.Key, leader.UID)
 		msg := fmt.Sprintf("%d more members are needed and %d can be scheduled; other plugins hold back the rest", pre.minCount, have)
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: msg})
 		return nil, fwk.NewStatus(fwk.Unschedulable, msg)
 	}
-	if v := p.hub.ask(pre.owner, func() gang.Verdict { return p.hub.withinLimits(&pre) }); v != (gang.Verdict{}) {
-		p.turnDown(ctx, state, &pre, v)
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, v.Message)
+	if v := p.hub.ask(pre.key, func() gang.Verdict { return p.hub.withinLimits(&pre) }); v != (gang.Verdict{}) {
+		made, err := p.atLimit(ctx, pre, v)
+		if err != nil {
+			return nil, p.broken(&pre, err)
+		}
+		if made == nil {
+			p.turnDown(ctx, state, &pre, v)
+		}
+		return nil, keptOut(state, made, v)
 	}
 	made, err := p.decide(ctx, pre)
 	if err != nil {
-		p.count(&pre, metrics.Broken)
-		p.hub.turns.failed(pre.owner)
-		if pre.minCount > 0 {
-			p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
-		}
-		return nil, fwk.AsStatus(err)
+		return nil, p.broken(&pre, err)
 	}
 	d := &made.decision
 	if d.Outcome != core.Fits {
 		state.Write(decisionKey, made)
 		return nil, fwk.NewStatus(fwk.Unschedulable, d.Message)
 	}
-	nodes := placements(d)
-	p.hub.leaveToOthers(&pre, nodes)
-	p.nominate(ctx, &pre, nodes)
-	p.hub.awaited.forget(pre.owner)
-	p.hub.turns.decided(pre.owner)
-	p.hub.registry.SetPlan(g.Key, nodes)
+	order := p.hub.leaveToOthers(&pre, leaderFirst(d, leader.UID))
+	nodes := make(map[types.UID]string, len(order))
+	for _, seat := range order {
+		nodes[seat.Member] = seat.Node
+	}
+	p.reserve(ctx, &pre, order)
+	p.hub.waits.Placed(pre.key)
+	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
+	p.hub.registry.SetPlan(g.Key, order)
+	p.hub.telling.found(g.Key)
 	if pre.minCount > 0 {
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
@@ -117,34 +139,78 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	if _, planned := p.hub.registry.PlannedNode(g.Key, leader.UID); nodes[leader.UID] != "" && !planned {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned anew")
 	}
-	p.letThrough(pre.pods, nodes, leader.UID)
-	node, ok := nodes[leader.UID]
-	if !ok {
+	next := p.hub.registry.Next(g.Key)
+	if next == leader.UID {
+		return p.confine(state, leader, nodes[leader.UID])
+	}
+	p.hub.wakeNext(g.Key)
+	if _, ok := nodes[leader.UID]; !ok {
 		// The leader is surplus for which there is no room; the others go without it.
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
-	return p.confine(state, leader, node)
+	return nil, fwk.NewStatus(fwk.Unschedulable, string(gang.HoldForOrder))
+}
+
+// keptOut is what a preemptor hears that its queue keeps out as things are. PostFilter carries out what was decided for it, if
+// anything was.
+func keptOut(state fwk.CycleState, made *cycleDecision, v gang.Verdict) *fwk.Status {
+	if made != nil {
+		state.Write(decisionKey, made)
+	}
+	// Not UnschedulableAndUnresolvable, which leaves out other plugins' PreFilter: where DynamicResources has not run its own, its
+	// PostFilter fails with "not found", and Reprieve's is not called.
+	return fwk.NewStatus(fwk.Unschedulable, v.Message)
+}
+
+// broken records that a workload could not be decided for.
+func (p *Plugin) broken(pre *preemptor, err error) *fwk.Status {
+	p.count(pre, metrics.Broken)
+	p.hub.waits.CameToNothing(pre.key)
+	if pre.key.Gang && pre.minCount > 0 {
+		p.hub.registry.SetVerdict(nameOf(pre.key), gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "it could not be decided where the members go: " + err.Error()})
+	}
+	return fwk.AsStatus(err)
+}
+
+// seats are the places of a decision in their order.
+func seats(d *core.Decision) []gang.Seat {
+	out := make([]gang.Seat, 0, len(d.Placements))
+	for _, p := range d.Placements {
+		out = append(out, gang.Seat{Member: types.UID(p.UID), Node: p.Node})
+	}
+	return out
+}
+
+// leaderFirst are the seats for a leader that is in its cycle already: where a member that is no different would go first,
+// it does so itself.
+func leaderFirst(d *core.Decision, leader types.UID) []gang.Seat {
+	out := seats(d)
+	at := slices.IndexFunc(out, func(s gang.Seat) bool { return s.Member == leader })
+	if at > 0 && areAlike(d, out[0].Member, leader) {
+		out[0].Member, out[at].Member = leader, out[0].Member
+	}
+	return out
+}
+
+// areAlike reports whether two members have the same scheduling needs.
+func areAlike(d *core.Decision, a, b types.UID) bool {
+	return slices.ContainsFunc(d.Preemptor.Classes, func(c core.Class) bool {
+		has := func(uid types.UID) bool {
+			return slices.ContainsFunc(c.Members, func(m core.Member) bool { return m.UID == string(uid) })
+		}
+		return has(a) && has(b)
+	})
 }
 
 // turnDown has a gang wait that its queue leaves no room for. What it was promised before goes to others.
 func (p *Plugin) turnDown(ctx context.Context, state fwk.CycleState, pre *preemptor, v gang.Verdict) {
-	p.hub.turns.failed(pre.owner)
+	p.hub.waits.CameToNothing(pre.key)
 	if pre.minCount > 0 {
-		p.hub.registry.SetVerdict(pre.owner.NamespacedName, v)
+		p.hub.registry.SetVerdict(nameOf(pre.key), v)
 	}
-	p.nominate(ctx, pre, nil)
-	p.hub.awaited.forget(pre.owner)
+	p.hub.telling.say(nameOf(pre.key), v, p.hub.clock.Now())
+	p.reserve(ctx, pre, nil)
+	p.hub.waits.ResolveVictims(pre.key)
 	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
 	state.Write(turnedDownKey, turnedDown{})
-}
-
-// letThrough activates the members that the plan has a node for, the one that is in the cycle left out.
-func (p *Plugin) letThrough(pods []*corev1.Pod, nodes map[types.UID]string, inCycle types.UID) {
-	var others []*corev1.Pod
-	for _, pod := range pods {
-		if _, ok := nodes[pod.UID]; ok && pod.UID != inCycle {
-			others = append(others, pod)
-		}
-	}
-	p.hub.activate(others...)
 }

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -23,6 +24,8 @@ type profiles struct {
 type profileFacts struct {
 	args     *configv1alpha1.ReprieveArgs
 	recorder events.EventRecorder
+	// plugins lists what the profile runs, once all of it has been made.
+	plugins func() *config.Plugins
 }
 
 func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder events.EventRecorder) {
@@ -34,7 +37,16 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 	ps.byName[name] = profileFacts{args: args, recorder: recorder}
 }
 
-// of returns the arguments of a profile; nil for one that lacks the plugin. Nobody changes them.
+// setPlugins has a profile that is known say which plugins it runs.
+func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	facts := ps.byName[name]
+	facts.plugins = plugins
+	ps.byName[name] = facts
+}
+
+// of returns the arguments of a profile; nil for one that lacks the plugin. They are never changed.
 func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()

@@ -114,23 +114,28 @@ func TestSynchronous(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRigArgs(t, "{asynchronous: false, retry: {initialBackoff: 1s}}", nodes(1, "1")...)
-			made := false
+			made, cycled := false, make(chan struct{})
 			r.evictor.atOnce = func() error {
-				time.Sleep(20 * time.Millisecond) // A call takes its time.
+				// A call takes its time.
+				select {
+				case <-cycled:
+				case <-time.After(20 * time.Millisecond):
+				}
 				made = true
 				return failure
 			}
 			p := pod("p", "", "1", 10)
 			r.create(on(pod("v", "", "1", 0), "node-0"), p)
 			r.cycle()
+			close(cycled)
 			if !made {
 				t.Fatal("the cycle has ended before the calls")
 			}
-			if r.hub.isEvictingFor(p.UID) {
+			if r.hub.isEvictingFor(p) {
 				t.Error("the preemptor is gated")
 			}
-			if seated := !r.hub.seats.empty(); seated != (failure == nil) {
-				t.Errorf("a seat is kept: %t", seated)
+			if reserved := !r.hub.reserved.Empty(); reserved != (failure == nil) {
+				t.Errorf("a reservation is kept: %t", reserved)
 			}
 			if failure != nil {
 				r.eventually("it is tried again", func() bool { return slices.Contains(r.active(), "p") })

@@ -23,13 +23,16 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 		return gated(v.Message)
 	}
 	if _, planned := p.hub.registry.PlannedNode(key, pod.UID); planned {
+		if p.hub.registry.Next(key) != pod.UID {
+			return gated(string(gang.HoldForOrder))
+		}
 		return nil
 	}
 	g, members, verdict := p.hub.gate(key)
 	if verdict != (gang.Verdict{}) {
 		p.hub.registry.SetVerdict(key, verdict)
 		// Others need not wait for one that cannot come.
-		p.hub.turns.forget(owner{gang: true, NamespacedName: key})
+		p.hub.waits.LeaveTurns(gangKey(key))
 		return gated(verdict.Message)
 	}
 	if !g.IsGang() {
@@ -38,6 +41,9 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 	if !p.hub.entersQueue(pod) {
 		// It is held back whatever is said here; leadership is for those who can go.
 		return nil
+	}
+	if p.hub.waits.Evicting(gangKey(key)) {
+		return gated(holdForEviction)
 	}
 	if p.hub.waitsForTurn(pod) {
 		return gated(holdForTurn)
@@ -51,8 +57,8 @@ func (p *Plugin) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 }
 
 func (p *Plugin) preEnqueueSingle(pod *corev1.Pod) *fwk.Status {
-	if p.hub.isEvictingFor(pod.UID) {
-		return gated(string(gang.HoldForEviction))
+	if p.hub.isEvictingFor(pod) {
+		return gated(holdForEviction)
 	}
 	if p.hub.entersQueue(pod) && p.hub.waitsForTurn(pod) {
 		return gated(holdForTurn)
@@ -60,8 +66,12 @@ func (p *Plugin) preEnqueueSingle(pod *corev1.Pod) *fwk.Status {
 	return nil
 }
 
-// holdForTurn is why work of a queue is not tried yet.
-const holdForTurn = "other work of the queues comes first"
+const (
+	// holdForTurn is why work of a queue is not tried yet.
+	holdForTurn = "other work of the queues comes first"
+	// holdForEviction is why a preemptor is not tried while its victims are being told to go.
+	holdForEviction = "room is being made for it"
+)
 
 // gate looks at a group and its members as they are now.
 func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
@@ -74,7 +84,7 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	if verdict == (gang.Verdict{}) && h.board.Used() && g != nil {
 		check := func() gang.Verdict { return h.board.Check(h.queueOfGroup(g)) }
 		if check() != (gang.Verdict{}) {
-			verdict = h.ask(owner{gang: true, NamespacedName: key}, check)
+			verdict = h.ask(gangKey(key), check)
 		}
 	}
 	return g, members, verdict
@@ -117,7 +127,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 	}, nil
 }
 
-// hintAny retries whoever can make use of it: a pod without a gang, unless room is being made for it, and of
+// hintAny retries what can make use of it: a pod without a gang, unless room is being made for it, and of
 // a gang the member that plans for all.
 func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint(p.speaks(pod)), nil
@@ -137,12 +147,12 @@ func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
 
 // speaks reports whether it is this pod that is tried again on behalf of itself or its gang.
 func (p *Plugin) speaks(pod *corev1.Pod) bool {
-	if p.hub.board.Used() && p.hub.turns.holds(p.hub.ownerOf(pod)) {
+	if p.hub.board.Used() && p.hub.waits.Holds(p.hub.keyOf(pod)) {
 		return false
 	}
 	key, ok := p.hub.groupOf(pod)
 	if !ok || p.hub.gangOf(pod) == nil {
-		return !p.hub.isEvictingFor(pod.UID)
+		return !p.hub.isEvictingFor(pod)
 	}
 	leader := p.hub.registry.Leader(key)
 	return leader == "" || leader == pod.UID
@@ -155,14 +165,18 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 		return fwk.QueueSkip, nil
 	}
 	if gone, ok := oldObj.(*corev1.Pod); ok {
-		if awaited, worthIt := p.hub.awaited.goneFor(p.hub.ownerOf(pod), gone.UID); awaited {
+		if own, isMember := p.hub.groupOf(gone); isMember && p.hub.isStuckWith(pod, own) {
+			// A member that was turned away, which makes no difference to the plan.
+			return fwk.QueueSkip, nil
+		}
+		if awaited, worthIt := p.hub.waits.GoneFor(p.hub.keyOf(pod), string(gone.UID)); awaited {
 			return p.hint(worthIt), nil
 		}
 	}
 	return fwk.Queue, nil
 }
 
-// hintPodSeen retries those to whom other pods matter by more than the room they take.
+// hintPodSeen retries workloads to which other pods matter by more than the room they take.
 func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
 	if before, ok := oldObj.(*corev1.Pod); ok && before.UID == pod.UID && reconciled(before, pod) {
 		return fwk.Queue, nil
@@ -182,4 +196,10 @@ func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (
 		}
 	}
 	return fwk.QueueSkip, nil
+}
+
+// isStuckWith reports whether a pod is a member of that group, whose plan has been refused twice.
+func (h *Hub) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
+	key, ok := h.groupOf(pod)
+	return ok && key == group && h.registry.Stuck(key)
 }

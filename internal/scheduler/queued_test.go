@@ -1,14 +1,15 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
 // limitedQueue is one that may use so many CPUs.
@@ -38,17 +39,27 @@ func TestGangAtTheLimitIsTriedOnce(t *testing.T) {
 		t.Fatalf("the gang waits for %q, want the limit", got)
 	}
 	// Long enough for another turn, which takes milliseconds.
-	deadline := time.Now().Add(firstRest / 2)
-	for time.Now().Before(deadline) {
-		if names := r.active(); len(names) > 0 {
-			t.Fatalf("%v are to be tried, and nothing has changed", names)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	r.never("it is tried, and nothing has changed", admission.Interval/2, func() bool { return len(r.active()) > 0 })
 	r.hub.QueueSet(limitedQueue("a", "3"))
 	r.eventually("the gang has another turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
 	r.waitBound("g-0", "g-1", "g-2")
+}
+
+// TestGangOfAQueueThatComes: a gang whose queue does not exist is tried as soon as it does.
+func TestGangOfAQueueThatComes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.hub.QueueSet(limitedQueue("other", "8"))
+	r.queuedGang("g", "later", 2)
+	r.create(members("g", 2, "1", 0)...)
+	r.eventually("the gang waits for its queue", func() bool {
+		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonQueueNotFound
+	})
+	r.hub.QueueSet(limitedQueue("later", "8"))
+	r.eventually("the gang is tried", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.waitBound("g-0", "g-1")
 }
 
 // TestReplacementOfAMember: a gang that has members on nodes, and not enough, does not wait for other work of its queue.
@@ -65,7 +76,7 @@ func TestReplacementOfAMember(t *testing.T) {
 	if !r.hub.waitsForTurn(again) {
 		t.Error("what a whole gang has more does not wait")
 	}
-	r.hub.turns.forget(r.hub.ownerOf(again))
+	r.hub.waits.Forget(r.hub.keyOf(again))
 	r.remove(members("g", 2, "1", 0)[0])
 	if r.hub.waitsForTurn(again) {
 		t.Error("the replacement waits behind others")
@@ -87,5 +98,118 @@ func TestChargedAsItIsNow(t *testing.T) {
 	s := r.hub.board.Standing([]string{"cpu"})
 	if s.Allocated[0][0] != 0 || s.Requested[0][0] != 1000 {
 		t.Errorf("allocated %v and requested %v, want what it is now", s.Allocated, s.Requested)
+	}
+}
+
+// TestDemandOfGangs: the members of a gang ask for nothing as long as it cannot be placed, and for all once it can.
+func TestDemandOfGangs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "16"))
+	r.hub.QueueSet(limitedQueue("b", "16"))
+	r.create(ofQueue("b", pod("b-0", "", "8", 0)), ofQueue("b", pod("b-1", "", "8", 0)))
+	r.queuedGang("g", "a", 3)
+	share := func() int64 {
+		s := r.hub.board.Standing([]string{"cpu"})
+		a, _ := s.Tree.Find("a")
+		return s.Shares[a][0]
+	}
+	b := func() int64 {
+		s := r.hub.board.Standing([]string{"cpu"})
+		b, _ := s.Tree.Find("b")
+		return s.Shares[b][0]
+	}
+	r.eventually("pods without a gang count", func() bool { return b() == 16000 })
+	m := members("g", 3, "2", 0)
+	r.create(m[0], m[1])
+	r.eventually("the members are charged", func() bool { return r.hub.board.Standing([]string{"cpu"}).Requested[0][0] == 4000 })
+	if got := share(); got != 0 {
+		t.Errorf("the share is %d with a gang that lacks a member, want 0", got)
+	}
+	r.create(m[2])
+	r.eventually("the gang that is whole counts", func() bool { return share() == 6000 })
+	r.remove(m[0])
+	r.eventually("the gang that lacks a member again does not", func() bool { return share() == 0 })
+	r.groups.drop(key("g"))
+	r.queuedGang("g", "a", 2)
+	r.hub.GroupChanged(key("g"))
+	if got := share(); got != 4000 {
+		t.Errorf("the share is %d once two are enough, want 4000", got)
+	}
+}
+
+// TestPodAtTheLimit: at its queue's limit, more important work takes the place of less important work of that queue, and only
+// of that, whatever room there is.
+func TestPodAtTheLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "4")...)
+	r.hub.QueueSet(limitedQueue("a", "2"))
+	r.hub.QueueSet(limitedQueue("b", "8"))
+	r.create(
+		ofQueue("a", on(pod("low", "", "1", 1), "node-0")), ofQueue("a", on(pod("mid", "", "1", 2), "node-0")),
+		ofQueue("b", on(pod("other", "", "1", 0), "node-0")),
+	)
+	r.create(ofQueue("a", pod("equal", "", "1", 1)))
+	r.eventually("the equal one has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	if len(r.evictor.orders) > 0 {
+		t.Fatalf("%v is taken for one that is no more important", r.taken(0))
+	}
+	r.create(ofQueue("a", pod("high", "", "1", 10)))
+	r.eventually("the more important one has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	if got := r.taken(0); !slices.Equal(got, []string{"low"}) {
+		t.Fatalf("%v is taken, want the least important of the queue", got)
+	}
+	r.succeed(0)
+	r.never("it is placed beside what has not gone", admission.Interval/2, func() bool {
+		r.cycles()
+		return r.nodeOf("high") != "" || r.nodeOf("equal") != ""
+	})
+	if _, ok := r.reservedOn("uid-high"); !ok {
+		t.Error("its room is not kept")
+	}
+	r.remove(pod("low", "", "1", 1))
+	r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.waitBound("high")
+	if len(r.evictor.orders) != 1 {
+		t.Errorf("%v is taken as well", r.taken(1))
+	}
+	if node := r.nodeOf("equal"); node != "" {
+		t.Errorf("the limit is exceeded: equal is on %s", node)
+	}
+}
+
+// TestGangAtTheLimit is TestPodAtTheLimit for a gang.
+func TestGangAtTheLimit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "4")...)
+	r.hub.QueueSet(limitedQueue("a", "3"))
+	r.create(
+		ofQueue("a", on(pod("low", "", "1", 1), "node-0")), ofQueue("a", on(pod("mid", "", "1", 2), "node-1")),
+		ofQueue("a", on(pod("top", "", "1", 20), "node-1")),
+	)
+	g := r.gangOf("g", 2, 10)
+	g.Queue = "a"
+	r.groups.set(g)
+	r.create(members("g", 2, "1", 10)...)
+	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	if got := r.taken(0); !slices.Equal(got, []string{"low", "mid"}) {
+		t.Fatalf("%v is taken, want what is less important", got)
+	}
+	r.succeed(0)
+	r.remove(pod("low", "", "1", 1))
+	r.never("it is placed before all have gone", admission.Interval/2, func() bool {
+		r.cycles()
+		return r.nodeOf("g-0") != "" || r.nodeOf("g-1") != ""
+	})
+	r.remove(pod("mid", "", "1", 2))
+	r.eventually("the gang is tried again", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.waitBound("g-0", "g-1")
+	if len(r.evictor.orders) != 1 {
+		t.Errorf("%v is taken as well", r.taken(1))
 	}
 }

@@ -9,17 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Board is where the books of the queues are kept. Whoever follows Queues tells [Hub.QueueSet] and
+// Board is where the books of the queues are kept. What follows Queues tells [Hub.QueueSet] and
 // [Hub.QueueDeleted].
 func (h *Hub) Board() *queue.Board { return h.board }
 
@@ -30,13 +31,13 @@ func (h *Hub) queueOf(pod *corev1.Pod) string {
 		return ""
 	}
 	if g := h.group(pod); g != nil {
-		return queueOfGroup(g, h.queueLabel(pod))
+		return queueOfGroup(g, h.QueueLabel(pod))
 	}
-	return pod.Labels[h.queueLabel(pod)]
+	return pod.Labels[h.QueueLabel(pod)]
 }
 
-// queueLabel is the label by which a pod's profile has queues named.
-func (h *Hub) queueLabel(pod *corev1.Pod) string {
+// QueueLabel is the label by which a pod's profile has queues named.
+func (h *Hub) QueueLabel(pod *corev1.Pod) string {
 	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
 		return *args.QueueLabelKey
 	}
@@ -66,7 +67,7 @@ func (h *Hub) namedQueue(g *gang.Group) string {
 	members := h.lister.Members(g.Key)
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending} {
 		for _, pod := range pods {
-			return queueOfGroup(g, h.queueLabel(pod))
+			return queueOfGroup(g, h.QueueLabel(pod))
 		}
 	}
 	return queueOfGroup(g, v1alpha1.LabelQueue)
@@ -100,9 +101,9 @@ func (h *Hub) Orphaned(g *gang.Group, before bool) gang.Verdict {
 	return h.board.Orphaned(h.namedQueue(g), before)
 }
 
-// QueueSet takes in a Queue that has come or changed, which nobody may change from now on. Any goroutine may call it.
+// QueueSet takes in a Queue that has come or changed, and must not be changed from now on. Any goroutine may call it.
 func (h *Hub) QueueSet(q *v1alpha1.Queue) {
-	if h.board.SetQueue(q) && h.pods != nil {
+	if h.board.SetQueue(q) {
 		all, err := h.pods.List(labels.Everything())
 		if err != nil {
 			klog.Background().Error(err, "List pods to charge them to their queues")
@@ -110,7 +111,7 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 		for _, pod := range all {
 			h.chargeAgain(pod)
 		}
-		h.mirror.renew()
+		h.cluster.Invalidate()
 		h.wakeNamed(all)
 	}
 	h.queuesChanged()
@@ -118,14 +119,14 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 
 // wakeNamed lets pending pods try again that name a queue: they went by priority as long as there was none.
 func (h *Hub) wakeNamed(pods []*corev1.Pod) {
-	owners := sets.New[owner]()
+	keys := sets.New[workload.Key]()
 	for _, pod := range pods {
 		if pod.Spec.NodeName == "" && h.queueOf(pod) != "" {
-			owners.Insert(h.ownerOf(pod))
+			keys.Insert(h.keyOf(pod))
 		}
 	}
-	for o := range owners {
-		h.wake(o)
+	for key := range keys {
+		h.wake(key)
 	}
 }
 
@@ -135,85 +136,104 @@ func (h *Hub) QueueDeleted(name string) {
 	h.queuesChanged()
 }
 
-// queuesChanged lets everyone try again for whom other queues may make a difference.
+// queuesChanged lets all workloads try again for which other queues may make a difference.
 func (h *Hub) queuesChanged() {
-	h.unseat()
-	h.wakeLimited()
-	h.timers.fire()
+	h.takeBackBarred()
+	h.ended(admission.Queue)
+	h.ended(admission.Protection)
 }
 
-// unseat takes back what has been promised to work that its queue does not let have it any more: others would wait for
+// takeBackBarred takes back what has been promised to work that its queue does not let have it any more: others would wait for
 // that room as long as the work does.
-func (h *Hub) unseat() {
-	for _, o := range h.seats.owners() {
-		// While calls are under way for an owner, it is looked at when they are over.
-		if !h.isEvicting(o) && h.isBarred(o) {
-			h.displace(context.Background(), o, "its queue has changed")
+func (h *Hub) takeBackBarred() {
+	for _, key := range h.reserved.Keys() {
+		// While calls are under way for a workload, it is looked at when they are over.
+		if !h.waits.Evicting(key) && h.isBarred(key) {
+			h.displace(key, "its queue has changed")
 		}
 	}
 }
 
-// isBarred reports whether an owner has been promised room that its queue does not let it have: the work is in another
+// isBarred reports whether a workload has been promised room that its queue does not let it have: the work is in another
 // queue now, the queue cannot be used, or a limit has become too low.
-func (h *Hub) isBarred(o owner) bool {
-	seats := h.seats.of(o)
-	if len(seats) == 0 || seats[0].queue == "" || !h.board.Used() {
+func (h *Hub) isBarred(key workload.Key) bool {
+	reserved := h.reserved.Of(key)
+	if len(reserved) == 0 || reserved[0].Queue == "" || !h.board.Used() {
 		return false
 	}
-	name := seats[0].queue
-	requests := make([]queue.Amounts, 0, len(seats))
+	name := reserved[0].Queue
+	requests := make([]queue.Amounts, 0, len(reserved))
 	own := sets.New[types.UID]()
-	for _, s := range seats {
-		pod := s.pod.GetPod()
-		// Newer than what the seat was made with.
-		if now, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && now.UID == s.uid && h.queueOf(now) != name {
+	for _, r := range reserved {
+		pod := r.Pod.GetPod()
+		// Newer than what the reservation was made with.
+		if now, ok := h.podOf(podKey(pod)); ok && h.queueOf(now) != name {
 			return true
 		}
 		requests = append(requests, queue.RequestOf(pod))
-		own.Insert(s.uid)
+		own.Insert(r.UID)
 	}
 	if h.board.Check(name) != (gang.Verdict{}) {
 		return true
 	}
-	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }))
+	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), nil)
 	return n < len(requests)
 }
 
-// wakeLimited lets everyone try again whom a queue kept waiting.
-func (h *Hub) wakeLimited() {
-	h.mu.Lock()
-	waiting := h.atLimit.UnsortedList()
-	clear(h.atLimit)
-	h.mu.Unlock()
-	for _, o := range waiting {
-		if g, ok := h.groups.Group(o.NamespacedName); o.gang && ok && !g.IsGang() {
-			h.activate(h.lister.Members(o.NamespacedName).Pending...)
-		} else {
-			h.wake(o)
+// ask asks what a queue has against a workload, which waits for that to change. Where it has changed meanwhile, it asks
+// again.
+func (h *Hub) ask(key workload.Key, question func() gang.Verdict) gang.Verdict {
+	for {
+		mark := h.waits.Mark()
+		v := question()
+		if v == (gang.Verdict{}) {
+			h.waits.Resolve(key, admission.Queue)
+			return v
+		}
+		if h.waits.Wait(key, admission.Queue, mark) {
+			return v
 		}
 	}
 }
 
-// ask asks what a queue has against an owner, and remembers whom it keeps waiting. It remembers before it asks, so
-// that whoever changes the answer meanwhile finds somebody to wake.
-func (h *Hub) ask(o owner, question func() gang.Verdict) gang.Verdict {
-	h.mu.Lock()
-	h.atLimit.Insert(o)
-	h.mu.Unlock()
-	v := question()
-	if v == (gang.Verdict{}) {
-		h.mu.Lock()
-		h.atLimit.Delete(o)
-		h.mu.Unlock()
-	}
-	return v
-}
-
 // charge has a pod count for its queue.
 func (h *Hub) charge(pod *corev1.Pod) {
-	if h.board.Used() {
-		h.board.Charge(pod, h.queueOf(pod))
+	if !h.board.Used() {
+		return
 	}
+	key, isMember := h.groupOf(pod)
+	switch {
+	case !isMember:
+		h.board.Charge(pod, h.queueOf(pod))
+	case h.board.ChargeMember(pod, h.queueOf(pod), h.membership(key)):
+		h.muster(key)
+	}
+}
+
+// membership is how members of a group count.
+func (h *Hub) membership(key types.NamespacedName) queue.Membership {
+	g, ok := h.groups.Group(key)
+	return queue.Membership{Group: key, Whole: ok && g.Whole}
+}
+
+// muster tells the books how a group stands: what its pending members ask for counts once they can be placed.
+func (h *Hub) muster(key types.NamespacedName) {
+	if !h.board.Pends(key) {
+		return
+	}
+	// Of several at a time, the one that has looked last has the last word.
+	h.mustering.Lock()
+	defer h.mustering.Unlock()
+	g, ok := h.groups.Group(key)
+	if !ok {
+		g = nil
+	}
+	members := h.members(key)
+	now := queue.Muster{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
+	if g != nil {
+		now.Need = max(g.MinCount-members.Placed(), 0)
+	}
+	h.board.Muster(key, now)
 }
 
 // chargeDelay is when a preemptor is tried again that was decided on before the books knew of it.
@@ -239,10 +259,11 @@ func (h *Hub) chargeGroup(key types.NamespacedName) {
 			h.chargeAgain(pod)
 		}
 	}
+	h.muster(key)
 }
 
 // chargeAgain has a pod count for its queue as it is now, on a goroutine that is not told of pods: it may have changed or
-// gone since it was listed, and whoever is told of it may have been here before.
+// gone since it was listed, and the informer's handler may have been here before.
 func (h *Hub) chargeAgain(pod *corev1.Pod) {
 	for h.board.Used() {
 		now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -257,42 +278,9 @@ func (h *Hub) chargeAgain(pod *corev1.Pod) {
 	}
 }
 
-// watchNodes keeps the books of what there is to share.
-func (h *Hub) watchNodes(handle framework.Framework) (cache.ResourceEventHandlerRegistration, error) {
-	set := func(obj any) {
-		node, ok := obj.(*corev1.Node)
-		switch {
-		case !ok:
-		case isClosed(node):
-			h.board.SetClosedNode(node.Name, queue.AmountsOf(node.Status.Allocatable))
-		default:
-			h.board.SetNode(node.Name, queue.AmountsOf(node.Status.Allocatable))
-		}
-	}
-	return handle.SharedInformerFactory().Core().V1().Nodes().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, obj any) { set(obj) },
-		DeleteFunc: func(obj any) {
-			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = d.Obj
-			}
-			if node, ok := obj.(*corev1.Node); ok {
-				h.board.SetNode(node.Name, nil)
-			}
-		},
-	})
-}
-
-// isClosed reports whether a node takes no pods for now: it is cordoned, or not ready.
-func isClosed(node *corev1.Node) bool {
-	return node.Spec.Unschedulable || slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue
-	})
-}
-
-// withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for. It says what is
-// in the way where that is not enough.
-func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
+// withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for, once some have gone. It
+// says what is in the way where that is not enough.
+func (h *Hub) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	if !h.board.Used() || pre.queue == "" {
 		return gang.Verdict{}
 	}
@@ -300,7 +288,7 @@ func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
 	for i, pod := range pre.pods {
 		requests[i] = queue.RequestOf(pod)
 	}
-	n, over := h.board.Room(pre.queue, requests, h.promised(pre.owns))
+	n, over := h.board.Room(pre.queue, requests, h.promised(pre.owns), gone)
 	if n < max(pre.minCount, 1) {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueLimit, Message: over.Sentence()}
 	}
@@ -308,28 +296,56 @@ func (h *Hub) withinLimits(pre *preemptor) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// leaveToOthers takes the surplus of a gang out of where its members are to go that its queue's fair share has no room
-// for, as long as work of other queues waits for its turn: they would reclaim it.
-func (h *Hub) leaveToOthers(pre *preemptor, nodes map[types.UID]string) {
+// atLimit decides for a preemptor that the limit of its queue keeps out as things are: less important work of that queue may go
+// for it. It returns nil where that is no help.
+func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, error) {
+	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
+		return nil, nil
+	}
+	pre.atLimit, pre.pods = true, pre.pods[:pre.minCount]
+	made, err := p.decide(ctx, pre)
+	if err != nil || made.decision.Outcome == core.Infeasible {
+		return nil, err
+	}
+	// The limit may name what no node has, and count pods that the snapshot has not.
+	var gone []types.UID
+	for _, victim := range made.victims {
+		gone = append(gone, victim.UID)
+	}
+	for i := range made.view.Cluster.Leaving {
+		gone = append(gone, types.UID(made.view.Cluster.Leaving[i].UID))
+	}
+	if p.hub.withinLimits(&pre, gone...) != (gang.Verdict{}) {
+		return nil, nil
+	}
+	if made.decision.Outcome != core.Preempts {
+		// Those that have to go are on their way.
+		made.decision.Message = v.Message
+	}
+	return made, nil
+}
+
+// leaveToOthers takes the surplus of a gang off the end of its plan that its queue's fair share has no room for, as long
+// as work of other queues waits for its turn: they would reclaim it.
+func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
 	least := max(pre.minCount, 1)
-	if pre.queue == "" || len(nodes) <= least || !h.board.Used() || !h.turns.othersWait(pre.queue, h.clock.Now()) {
-		return
+	if pre.queue == "" || len(plan) <= least || !h.board.Used() || !h.waits.OthersWait(pre.queue, h.clock.Now()) {
+		return plan
 	}
 	standing := h.board.Standing(h.board.Resources())
 	if standing == nil {
-		return
+		return plan
 	}
-	var placed []*corev1.Pod
-	var requests []queue.Amounts
+	asked := make(map[types.UID]queue.Amounts, len(pre.pods))
 	for _, pod := range pre.pods {
-		if nodes[pod.UID] != "" {
-			placed, requests = append(placed, pod), append(requests, queue.RequestOf(pod))
-		}
+		asked[pod.UID] = queue.RequestOf(pod)
+	}
+	requests := make([]queue.Amounts, len(plan))
+	for i, seat := range plan {
+		requests[i] = asked[seat.Member]
 	}
 	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promised(pre.owns)))
-	for _, pod := range placed[max(n, least):] {
-		delete(nodes, pod.UID)
-	}
+	return plan[:max(n, least)]
 }
 
 // keptByQueue says what its queue has against a single pod: that it cannot be in it, or the limit.
@@ -337,26 +353,26 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 	if !h.board.Used() {
 		return gang.Verdict{}
 	}
-	o := h.ownerOf(pod)
+	key := h.keyOf(pod)
 	name := h.queueOf(pod)
-	return h.ask(o, func() gang.Verdict {
+	return h.ask(key, func() gang.Verdict {
 		if v := h.board.Check(name); v != (gang.Verdict{}) {
 			return v
 		}
-		return h.withinLimits(&preemptor{owner: o, uid: pod.UID, queue: name, minCount: 1, pods: []*corev1.Pod{pod}})
+		return h.withinLimits(&preemptor{key: key, uid: pod.UID, queue: name, minCount: 1, pods: []*corev1.Pod{pod}})
 	})
 }
 
-// promised are the pods that have a place without the API server knowing: an assumed node, or a seat. Seats of some are
-// left out.
+// promised are the pods that have a place without the API server knowing: an assumed node, or a reservation. Those of
+// some are left out.
 func (h *Hub) promised(except func(*corev1.Pod) bool) []types.UID {
 	out := h.assumed.list()
-	h.seats.each(func(_ string, seats []*seat) {
-		for _, s := range seats {
-			if !except(s.pod.GetPod()) {
-				out = append(out, s.uid)
+	for _, reserved := range h.reserved.Nodes() {
+		for _, r := range reserved {
+			if !except(r.Pod.GetPod()) {
+				out = append(out, r.UID)
 			}
 		}
-	})
+	}
 	return out
 }

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -15,8 +16,11 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 func TestQueueOf(t *testing.T) {
@@ -63,7 +67,7 @@ func TestQueueOf(t *testing.T) {
 
 // withoutQueues does all that the queues add to the way of a pod, where there are none.
 func withoutQueues() func() {
-	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, turns: newTurns()}
+	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, waits: admission.NewList()}
 	args := &configv1alpha1.ReprieveArgs{}
 	configv1alpha1.SetDefaults(args)
 	h.profiles.add("reprieve-scheduler", args, nil)
@@ -141,20 +145,6 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 	}
 }
 
-// TestClockOfAGroup has the clock of a group run whether it is in a queue or not.
-func TestClockOfAGroup(t *testing.T) {
-	r := newRig(t)
-	start := time.Unix(1000, 0)
-	for _, whole := range []bool{false, true} {
-		g := *r.gangOf("g", 2, 0)
-		g.Whole, g.StartTime = whole, start
-		r.groups.set(&g)
-		if got, ok := r.hub.coreGroup(g.Key); !ok || got.Since != start.UnixNano() {
-			t.Errorf("the clock of a group, whole %v, began at %v, want %v", whole, got.Since, start)
-		}
-	}
-}
-
 // TestBarred: what work has been promised is its own as long as its queue lets it have it.
 func TestBarred(t *testing.T) {
 	limited := func(name string, gpus string) *v1alpha1.Queue {
@@ -182,7 +172,8 @@ func TestBarred(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-			h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, pods: corelisters.NewPodLister(indexer)}
+			h := (&Inputs{Groups: &gang.Store{}}).detached()
+			h.pods = corelisters.NewPodLister(indexer)
 			for _, name := range []string{"a", "b"} {
 				h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
 			}
@@ -196,8 +187,8 @@ func TestBarred(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := h.ownerOf(waits)
-			h.seats.replace(o, []*seat{{pod: pi, uid: waits.UID, node: "n", rank: rank{queue: "a"}}})
+			o := h.keyOf(waits)
+			h.reserved.Keep(o, []*reservation.Reservation{{Pod: pi, UID: waits.UID, Node: "n", Standing: workload.Standing{Queue: "a"}}})
 			tt.change(h, indexer, waits.DeepCopy())
 			if got := h.isBarred(o); got != tt.want {
 				t.Errorf("barred is %v, want %v", got, tt.want)
@@ -208,4 +199,45 @@ func TestBarred(t *testing.T) {
 
 func below(name, parent string) *v1alpha1.Queue {
 	return &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.QueueSpec{Parent: &parent}}
+}
+
+// TestTurnedDownByItsQueue: what a queue turns down says so and no more, and the framework forgets where it was expected. Other
+// plugins would fail in PostFilter if they had not been asked before, and what comes of that with them.
+func TestTurnedDownByItsQueue(t *testing.T) {
+	t.Parallel()
+	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "4"))
+			r.hub.QueueSet(&v1alpha1.Queue{
+				ObjectMeta: metav1.ObjectMeta{Name: "q"},
+				Spec:       v1alpha1.QueueSpec{Limit: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+			})
+			p := pod("p", "", "2", 10)
+			p.Labels = map[string]string{v1alpha1.LabelQueue: "q"}
+			if isGang {
+				r.gangOf("g", 1, 10).Queue = "q"
+				p = pod("p", "g", "2", 10)
+			}
+			// Another component may have said so.
+			p.Status.NominatedNodeName = "node-0"
+			r.create(p)
+			r.eventually("its turn comes", func() bool { return len(r.active()) > 0 })
+			r.cycle()
+			r.eventually("it says what is in the way", func() bool {
+				got, err := r.hub.pods.Pods("ns").Get("p")
+				return err == nil && scheduledCondition(got) != nil
+			})
+			got, err := r.hub.pods.Pods("ns").Get("p")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := scheduledCondition(got).Message; !strings.Contains(said, `Queue "q" has a limit`) || strings.Contains(said, "not found") {
+				t.Errorf("It says %q", said)
+			}
+			if nodes := r.nominatedTo(1); len(nodes) > 0 {
+				t.Errorf("It is expected on %v", nodes)
+			}
+		})
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
@@ -23,8 +22,9 @@ func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 	for name, priority := range groups {
 		store.Set(&gang.Group{Key: key(name), MinCount: 1, Priority: priority})
 	}
-	hub := NewHub(store, gang.NewRegistry(func(types.NamespacedName) {}), &fakeEvictor{})
-	made, err := hub.SortFactory()(tb.Context(), nil, nil)
+	plugins := NewPlugins(Inputs{Groups: store})
+	plugins.hub.Store(plugins.inputs.detached())
+	made, err := plugins.Registry()[SortName](tb.Context(), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -37,7 +37,10 @@ func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 
 // queued is a pod in the queue since that second.
 func queued(name, group string, priority int32, since int64) *framework.QueuedPodInfo {
-	return &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: pod(name, group, "1", priority)}, Timestamp: time.Unix(since, 0)}
+	return &framework.QueuedPodInfo{
+		PodInfo:        &framework.PodInfo{Pod: pod(name, group, "1", priority)},
+		QueueingParams: framework.QueueingParams{Timestamp: time.Unix(since, 0)},
+	}
 }
 
 func TestQueueOrder(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -31,7 +32,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
 const schedulerYAML = `apiVersion: kubescheduler.config.k8s.io/v1
@@ -40,7 +44,7 @@ profiles:
 - schedulerName: reprieve-scheduler
   plugins:
     multiPoint:
-      enabled: [{name: Reprieve}, {name: SlowPreBind}]
+      enabled: [{name: Reprieve}, {name: SlowPreBind}, {name: Refusing}]
       disabled: [{name: DefaultPreemption}]
     preFilter:
       enabled: [{name: Reprieve}]
@@ -59,6 +63,8 @@ type rig struct {
 	plugin  *Plugin
 	evictor *fakeEvictor
 	groups  *groups
+	// stop ends the scheduler; the client stays.
+	stop func()
 }
 
 // groups is a gang.Source that tests fill.
@@ -88,27 +94,67 @@ func (g *groups) drop(key types.NamespacedName) {
 
 // fakeEvictor keeps orders for the test to finish.
 type fakeEvictor struct {
-	orders []EvictionOrder
-	done   []func(error)
-	// atOnce, if set, is what every eviction comes to before its call returns.
+	orders   []eviction.Order
+	outcomes []chan eviction.Outcome
+	// atOnce, if set, is what every order comes to.
 	atOnce func() error
+	// statuses, if set, writes nominations.
+	statuses *podstatus.Writer
 
 	mu          sync.Mutex
-	nominations []Nomination
+	nominations []podstatus.Nomination
 }
 
-func (f *fakeEvictor) Evict(_ context.Context, order EvictionOrder, done func(error)) {
-	f.orders, f.done = append(f.orders, order), append(f.done, done)
+func (f *fakeEvictor) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
+	outcome := make(chan eviction.Outcome, 1)
+	f.orders, f.outcomes = append(f.orders, order), append(f.outcomes, outcome)
+	f.write(order.Nominations)
 	if f.atOnce != nil {
-		go done(f.atOnce())
+		go func() { outcome <- eviction.Outcome{Err: f.atOnce()} }()
 	}
+	return outcome
 }
 
-func (f *fakeEvictor) Nominate(_ context.Context, nominations []Nomination) {
+func (f *fakeEvictor) Nominate(_ context.Context, nominations []podstatus.Nomination) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.nominations = append(f.nominations, nominations...)
+	f.write(nominations)
 }
+
+// write has the API say where pods go, as the evictor does.
+func (f *fakeEvictor) write(nominations []podstatus.Nomination) {
+	if f.statuses == nil {
+		return
+	}
+	for _, claim := range f.statuses.Nominate(nominations) {
+		// What fails is about a pod that has gone.
+		go func() { _ = f.statuses.Write(context.Background(), claim) }()
+	}
+}
+
+// finish ends an order with an outcome, and returns when the scheduler has acted on it.
+func (r *rig) finish(order int, outcome eviction.Outcome) {
+	r.t.Helper()
+	before := r.hub.executions.count.Load()
+	r.evictor.outcomes[order] <- outcome
+	r.eventually("the scheduler has acted on an outcome", func() bool { return r.hub.executions.count.Load() < before })
+}
+
+// fail ends an order in vain.
+func (r *rig) fail(order int, err error) {
+	r.t.Helper()
+	r.finish(order, eviction.Outcome{Err: err})
+}
+
+// succeed ends an order as it should.
+func (r *rig) succeed(order int) {
+	r.t.Helper()
+	r.finish(order, eviction.Outcome{})
+}
+
+// wants reports whether the preemptor of an order still needs what it was promised.
+func (r *rig) wants(order int) bool { return r.plugin.Wants(&r.evictor.orders[order]) }
 
 func newRig(t *testing.T, objects ...runtime.Object) *rig {
 	t.Helper()
@@ -129,8 +175,13 @@ func newRigArgs(t *testing.T, args string, objects ...runtime.Object) *rig {
 
 func newRigWith(t *testing.T, configuration string, extenders []config.Extender, objects ...runtime.Object) *rig {
 	t.Helper()
-	r := &rig{t: t, client: fake.NewClientset(objects...), evictor: &fakeEvictor{},
-		groups: &groups{all: map[types.NamespacedName]*gang.Group{}}}
+	return newRigOn(t, fake.NewClientset(objects...), &groups{all: map[types.NamespacedName]*gang.Group{}}, configuration, extenders)
+}
+
+// newRigOn is newRigWith on what is there already.
+func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender) *rig {
+	t.Helper()
+	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known}
 	r.client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		list, ok := action.(clienttesting.ListAction)
 		return ok && onlyFinished(list.GetListRestrictions().Fields), &corev1.PodList{}, nil
@@ -140,14 +191,25 @@ func newRigWith(t *testing.T, configuration string, extenders []config.Extender,
 		return ok && onlyFinished(w.GetWatchRestrictions().Fields), watch.NewFake(), nil
 	})
 	r.client.PrependReactor("create", "pods", r.bind)
-	r.hub = NewHub(r.groups, gang.NewRegistry(func(types.NamespacedName) {}), r.evictor)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	t.Cleanup(cancel)
 	factory := informers.NewSharedInformerFactory(r.client, 0)
-	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client.EventsV1()})),
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: r.client.EventsV1()})
+	var once sync.Once
+	r.stop = func() {
+		once.Do(func() {
+			cancel()
+			broadcaster.Shutdown()
+			if r.sched != nil {
+				r.sched.SchedulingQueue.Close()
+			}
+		})
+	}
+	t.Cleanup(r.stop)
+	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(decodeProfiles(t, configuration)...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			Name: r.factory,
+			Name:      r.factory(),
+			refusedBy: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return refusing{}, nil },
 			slowPreBindName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return slowPreBind{}, nil
 			},
@@ -165,7 +227,6 @@ func newRigWith(t *testing.T, configuration string, extenders []config.Extender,
 		t.Fatal(err)
 	}
 	sched.SchedulingQueue.Run(klog.Background())
-	t.Cleanup(sched.SchedulingQueue.Close)
 	return r
 }
 
@@ -173,12 +234,16 @@ func onlyFinished(selector fields.Selector) bool {
 	return selector != nil && strings.Contains(selector.String(), "status.phase!=Pending")
 }
 
-func (r *rig) factory(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	pl, err := r.hub.Factory()(ctx, args, handle)
-	if p, ok := pl.(*Plugin); ok {
-		r.plugin = p
+// factory makes the plugin, and takes note of it.
+func (r *rig) factory() frameworkruntime.PluginFactory {
+	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor})
+	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		pl, err := plugins.Registry()[Name](ctx, args, handle)
+		if p, ok := pl.(*Plugin); ok {
+			r.plugin, r.hub = p, p.hub
+		}
+		return pl, err
 	}
-	return pl, err
 }
 
 // bind does what the API server does when a pod is bound.
@@ -380,5 +445,55 @@ func members(group string, count int, cpu string, priority int32) []*corev1.Pod 
 	return out
 }
 
-// wrap gives a pod to the builders of upstream's tests.
-func wrap(p *corev1.Pod) *st.PodWrapper { return &st.PodWrapper{Pod: *p} }
+// decideFor asks for a decision as the plugin does, against the real filters.
+func (r *rig) decideFor(pods ...*corev1.Pod) *core.Decision {
+	r.t.Helper()
+	return &r.decide(pods[0]).decision
+}
+
+// decide is decideFor with all that is needed to carry the decision out.
+func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
+	r.t.Helper()
+	r.snapshot()
+	pre := r.plugin.podPreemptor(pod)
+	if g := r.hub.gangOf(pod); g != nil {
+		m := r.hub.Members(g.Key)
+		pre = r.plugin.gangPreemptor(g, &m)
+	}
+	made, err := r.plugin.decide(r.t.Context(), pre)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return made
+}
+
+func resourceMustParse(s string) resource.Quantity { return resource.MustParse(s) }
+
+// never fails as soon as something happens that is not to happen for some time.
+func (r *rig) never(what string, within time.Duration, happens func() bool) {
+	r.t.Helper()
+	end, tick := time.After(within), time.NewTicker(10*time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-end:
+			return
+		case <-tick.C:
+			if happens() {
+				r.t.Fatal(what)
+			}
+		}
+	}
+}
+
+// reservedOn is the node where room is reserved for a pod.
+func (r *rig) reservedOn(uid types.UID) (string, bool) {
+	for node, reserved := range r.hub.reserved.Nodes() {
+		for _, one := range reserved {
+			if one.UID == uid {
+				return node, true
+			}
+		}
+	}
+	return "", false
+}

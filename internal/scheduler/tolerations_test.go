@@ -1,8 +1,9 @@
 package scheduler
 
 import (
-	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
@@ -43,16 +45,22 @@ func TestTolerations(t *testing.T) {
 		preemptor   int32
 		want        core.Outcome
 		wantRetryAt time.Time
+		// wantFromNow is how long after the decision it is, where the clock has not begun.
+		wantFromNow time.Duration
+		wantSaid    string
 	}{
-		"a pod within its time":      {class: tolerantClass("c", "100", "3600"), start: now, preemptor: 10, want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1)},
-		"a pod after its time":       {class: tolerantClass("c", "100", "3600"), start: now.Add(-2 * time.Hour), preemptor: 10, want: core.Preempts},
-		"a pod against the minimum":  {class: tolerantClass("c", "100", "3600"), start: now, preemptor: 100, want: core.Preempts},
-		"a pod, forever":             {class: tolerantClass("c", "100", "-1"), start: now.Add(-2 * time.Hour), preemptor: 10, want: core.Infeasible},
-		"a malformed policy":         {class: tolerantClass("c", "100", "1h"), start: now, preemptor: 10, want: core.Preempts},
-		"a class that is missing":    {class: tolerantClass("other", "100", "-1"), start: now, preemptor: 10, want: core.Preempts},
-		"a group within its time":    {class: tolerantClass("c", "100", "3600"), group: true, start: now, preemptor: 10, want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1)},
-		"a group after its time":     {class: tolerantClass("c", "100", "3600"), group: true, start: now.Add(-2 * time.Hour), preemptor: 10, want: core.Preempts},
-		"a group that has not begun": {class: tolerantClass("c", "100", "3600"), group: true, preemptor: 10, want: core.Infeasible},
+		"a pod within its time":           {class: tolerantClass("c", "100", "3600"), start: now, preemptor: 10, want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1)},
+		"a pod after its time":            {class: tolerantClass("c", "100", "3600"), start: now.Add(-2 * time.Hour), preemptor: 10, want: core.Preempts},
+		"a pod against the minimum":       {class: tolerantClass("c", "100", "3600"), start: now, preemptor: 100, want: core.Preempts},
+		"a pod, forever":                  {class: tolerantClass("c", "100", "-1"), start: now.Add(-2 * time.Hour), preemptor: 10, want: core.Infeasible},
+		"a malformed policy":              {class: tolerantClass("c", "100", "1h"), start: now, preemptor: 10, want: core.Preempts},
+		"a class that is missing":         {class: tolerantClass("other", "100", "-1"), start: now.Add(-2 * time.Hour), preemptor: 100, want: core.Infeasible, wantSaid: "1 unit of a PriorityClass that does not exist is protected (PriorityClassNotFound)"},
+		"missing, and system-critical":    {class: tolerantClass("other", "100", "-1"), start: now, preemptor: 2_000_000_000, want: core.Preempts},
+		"a group whose class is missing":  {class: tolerantClass("none", "100", "0"), group: true, start: now.Add(-2 * time.Hour), scheduled: now.Add(-2 * time.Hour), preemptor: 100, want: core.Infeasible, wantSaid: "PriorityClassNotFound"},
+		"a group within its time":         {class: tolerantClass("c", "100", "3600"), group: true, start: now, preemptor: 10, want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1)},
+		"a group after its time":          {class: tolerantClass("c", "100", "3600"), group: true, start: now.Add(-2 * time.Hour), preemptor: 10, want: core.Preempts},
+		"a group that has not begun":      {class: tolerantClass("c", "100", "3600"), group: true, preemptor: 10, want: core.Infeasible, wantFromNow: time.Hour},
+		"a pod that is not scheduled yet": {class: tolerantClass("c", "100", "3600"), preemptor: 10, want: core.Infeasible, wantFromNow: time.Hour},
 		"its member is within the time": {
 			class: tolerantClass("c", "100", "3600"), group: true, scheduled: now, preemptor: 10, want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1),
 		},
@@ -74,10 +82,14 @@ func TestTolerations(t *testing.T) {
 			p := pod("p", "", "1", c.preemptor)
 			r.create(on(victim, "node-0"), p)
 			d := r.decideFor(p)
-			if d.Outcome != c.want {
+			if d.Outcome != c.want || !strings.Contains(d.Message, c.wantSaid) {
 				t.Errorf("%s: %s, want %s", d.Outcome, d.Message, c.want)
 			}
-			if want := nanos(c.wantRetryAt); d.RetryAt != want {
+			want := snapshot.Nanos(c.wantRetryAt)
+			if c.wantFromNow > 0 {
+				want = d.Preemptor.Now + int64(c.wantFromNow) + 1
+			}
+			if d.RetryAt != want {
 				t.Errorf("retry at %v, want %v", time.Unix(0, d.RetryAt), time.Unix(0, want))
 			}
 		})
@@ -98,6 +110,71 @@ func TestRetriedWhenTolerationEnds(t *testing.T) {
 	r.cycle()
 	if n := len(r.evictor.orders); n != 1 {
 		t.Errorf("%d evictions after the toleration, want 1", n)
+	}
+}
+
+// TestRetriedWhenAClockThatHasBegunSinceEnds: when the preemptor was decided on, the victim was not known to be scheduled.
+func TestRetriedWhenAClockThatHasBegunSinceEnds(t *testing.T) {
+	t.Parallel()
+	const seconds = 3
+	r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", strconv.Itoa(seconds))}, nodes(1, "1")...)...)
+	p, victim := pod("p", "", "1", 10), on(pod("v", "", "1", 0), "node-0")
+	victim.Spec.PriorityClassName = "c"
+	r.create(victim, p)
+	r.cycle()
+	decided := time.Now()
+	r.eventually("a second has passed since", func() bool { return time.Since(decided) > time.Second })
+	began := time.Now().Truncate(time.Second)
+	if _, err := r.client.CoreV1().Pods("ns").UpdateStatus(t.Context(), classed(victim, "c", began), metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the victim goes", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	if took := time.Since(began); took < seconds*time.Second {
+		t.Errorf("it went %v after it was scheduled, within its toleration", took)
+	}
+}
+
+// TestOneClockForAGang: the members of a gang that has not been whole are protected from when the last of them was scheduled,
+// whichever nodes have been looked at since.
+func TestOneClockForAGang(t *testing.T) {
+	t.Parallel()
+	for name, whole := range map[string]bool{"taken whole": true, "taken one by one": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", "3600")}, nodes(2, "2")...)...)
+			g := r.gangOf("g", 3, 0)
+			g.PriorityClassName, g.Whole = "c", whole
+			m, p := members("g", 2, "1", 0), pod("p", "", "2", 10)
+			now := time.Now().Truncate(time.Second)
+			r.create(on(classed(m[0], "c", now.Add(-2*time.Hour)), "node-0"), on(pod("other", "", "2", 50), "node-1"), p)
+			if d := r.decideFor(p); d.Outcome != core.Preempts {
+				t.Fatalf("%s: %s, want to preempt what was scheduled long ago", d.Outcome, d.Message)
+			}
+			r.remove(pod("other", "", "2", 50))
+			r.create(on(classed(m[1], "c", now), "node-1"))
+			if d := r.decideFor(p); d.Outcome != core.Infeasible || d.RetryAt != snapshot.Nanos(now.Add(time.Hour))+1 {
+				t.Errorf("%s, retry at %v: %s; want to wait for an hour", d.Outcome, time.Unix(0, d.RetryAt), d.Message)
+			}
+		})
+	}
+}
+
+// TestRetriedWhenTheClassIsBack: what its pods tolerate is known again, which is nothing.
+func TestRetriedWhenTheClassIsBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "1")...)
+	p := pod("p", "", "1", 10)
+	r.create(on(classed(pod("v", "", "1", 0), "c", time.Now()), "node-0"), p)
+	r.cycle()
+	class := tolerantClass("c", "", "")
+	class.Annotations = nil
+	if _, err := r.client.SchedulingV1().PriorityClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the pod is tried again", func() bool { return slices.Contains(r.active(), "p") })
+	r.cycle()
+	if n := len(r.evictor.orders); n != 1 {
+		t.Errorf("%d evictions, want 1", n)
 	}
 }
 
@@ -151,25 +228,5 @@ func TestTolerationOfAGroupWithoutAClass(t *testing.T) {
 				t.Errorf("%s: %s, want %s", d.Outcome, d.Message, c.want)
 			}
 		})
-	}
-}
-
-func TestNanos(t *testing.T) {
-	t.Parallel()
-	last := time.Unix(0, math.MaxInt64)
-	for name, c := range map[string]struct {
-		at   time.Time
-		want int64
-	}{
-		"no time":              {time.Time{}, 0},
-		"a time":               {time.Unix(7, 5), 7_000_000_005},
-		"the last one":         {last, math.MaxInt64},
-		"the one after it":     {last.Add(1), core.Forever},
-		"what comes no more":   {preemptiontoleration.Forever(), core.Forever},
-		"the end of calendars": {time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), core.Forever},
-	} {
-		if got := nanos(c.at); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
 	}
 }

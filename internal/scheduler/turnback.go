@@ -42,9 +42,9 @@ func (a *assumedPods) list() []types.UID {
 	return a.uids.UnsortedList()
 }
 
-// turnBack sends a victim that waits at Permit or in PreBind back to the queue: it has not started anywhere, so
+// TurnBack sends a victim that waits at Permit or in PreBind back to the queue: it has not started anywhere, so
 // nothing has to be deleted. It reports false for one that is bound, or is being bound.
-func (p *Plugin) turnBack(victim *corev1.Pod) bool {
+func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	const why = "preempted before it was bound"
 	isUnbound := func() bool {
 		now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name)
@@ -59,7 +59,7 @@ func (p *Plugin) turnBack(victim *corev1.Pod) bool {
 	if b := p.handle.GetPodInPreBind(victim.UID); b != nil && b.CancelPod(why) {
 		return true
 	}
-	// What is not assumed any more has been turned back already, by whomever, or bound a moment ago.
+	// What is not assumed any more has been turned back already, or was bound a moment ago.
 	return !p.hub.assumed.has(victim.UID) && isUnbound()
 }
 
@@ -81,9 +81,7 @@ func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
 // forgetPlace records that a pod has given its place up.
 func (h *Hub) forgetPlace(uid types.UID) {
 	h.assumed.remove(uid)
-	h.rejecting.Lock()
-	defer h.rejecting.Unlock()
-	h.rejected.Delete(uid)
+	h.forgetRejection(uid)
 }
 
 // turnBackBinding turns back the members that are about to be bound of a gang that is short of members: it is

@@ -95,21 +95,21 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 				t.Fatalf("Victims are %v", order.Victims)
 			}
 			for _, v := range order.Victims {
-				if !order.TurnBack(v) {
+				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted", v.Name)
 				}
 				// Of one that has been turned back there is nothing to delete, whatever the snapshot says.
-				if !order.TurnBack(v) {
+				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted after it was turned back", v.Name)
 				}
 			}
 			r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
 			for _, v := range order.Victims {
-				if !order.TurnBack(v) {
+				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted although it has no place", v.Name)
 				}
 			}
-			r.evictor.done[0](nil)
+			r.succeed(0)
 			r.eventually("the pod is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
 			if n := r.deletions(); n != 0 {
 				t.Errorf("%d pods are deleted", n)
@@ -148,16 +148,16 @@ func TestNobodyGetsThroughWithVictims(t *testing.T) {
 			order := r.evictor.orders[0]
 			if err == nil {
 				for _, v := range order.Victims {
-					if !order.TurnBack(v) {
+					if !r.plugin.TurnBack(v) {
 						t.Errorf("%s has to be deleted", v.Name)
 					}
 				}
 				r.eventually("the whole gang is turned back", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
-				r.evictor.done[0](nil)
+				r.succeed(0)
 				r.eventually("the pod is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
 				return
 			}
-			r.evictor.done[0](err)
+			r.fail(0, err)
 			r.waitBound("g-0", "g-1", "g-2")
 		})
 	}
@@ -190,10 +190,10 @@ func TestBoundVictimsAreNotTurnedBack(t *testing.T) {
 	r.cycle()
 	r.waitBound("v")
 	r.eventually("the scheduler knows", func() bool { return !r.hub.assumed.has("uid-v") })
-	if r.plugin.turnBack(pod("v", "", "1", 0)) {
+	if r.plugin.TurnBack(pod("v", "", "1", 0)) {
 		t.Error("A pod that is bound is turned back")
 	}
-	if r.plugin.turnBack(pod("unknown", "", "1", 0)) {
+	if r.plugin.TurnBack(pod("unknown", "", "1", 0)) {
 		t.Error("A pod that does not exist is turned back")
 	}
 }
@@ -218,14 +218,14 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			r.create(pod("p", group, "1", 10))
 			r.cycle()
 			// The calls are over, and nothing has become of them yet.
-			r.evictor.done[0](nil)
+			r.succeed(0)
 			r.eventually("the preemptor looks again", func() bool { return slices.Contains(r.active(), "p") })
 			r.cycle()
 			if len(r.evictor.orders) != 1 {
 				t.Fatalf("%d preemptions, the last of %v", len(r.evictor.orders), r.evictor.orders[1].Victims)
 			}
 			for _, v := range r.evictor.orders[0].Victims {
-				r.plugin.turnBack(v)
+				r.plugin.TurnBack(v)
 			}
 			r.eventually("the preemptor is placed", func() bool { r.cycles(); return r.nodeOf("p") != "" })
 			if len(r.evictor.orders) != 1 {

@@ -6,23 +6,23 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // GroupChanged looks at the members of a group again, because its PodGroup has come, changed or gone. Any
 // goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
-	if h.lister == nil {
-		// No profile has the plugin.
-		return
-	}
-	h.mirror.regroup(key)
+	h.cluster.GroupChanged(key)
 	h.chargeGroup(key)
+	h.telling.retouch(key, h.clock.Now())
 	g, ok := h.groups.Group(key)
 	if ok {
 		h.disrupted(key, g.Disrupted)
@@ -32,17 +32,30 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	switch {
 	case !ok:
 		h.release(key, nil, "its PodGroup is gone")
-		h.keep(owner{gang: true, NamespacedName: key}, nil)
-		h.awaited.forget(owner{gang: true, NamespacedName: key})
+		h.takeBack(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
+		h.review(key)
+		h.replanShort(key, g)
 		h.wakeGang(key)
 	default:
+		h.takeBack(gangKey(key), "it is no gang any more")
 		h.activate(h.lister.Members(key).Pending...)
+	}
+}
+
+// replanShort takes back a plan that has fewer members than are needed since minCount was raised.
+func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
+	planned := h.registry.Planned(key)
+	if members := h.members(key); planned+len(h.registry.Reserved(key)) > 0 && h.through(key, &members)+planned < g.MinCount {
+		h.release(key, nil, "more members are needed than it was planned for")
 	}
 }
 
 func (h *Hub) podAdded(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
+		if key, isMember := h.groupOf(pod); isMember && pod.Spec.NodeName != "" {
+			h.regroup(key)
+		}
 		h.podChanged(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
 	}
 }
@@ -56,8 +69,16 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	oldKey, wasMember := h.groupOf(before)
 	newKey, isMember := h.groupOf(after)
 	moved := wasMember != isMember || oldKey != newKey
+	if moved {
+		// What it was promised, it was promised as a part of something else.
+		h.reserved.ReleasePod(after.UID)
+		h.waits.Forget(podKey(after))
+	}
 	if wasMember && moved {
 		h.memberLeft(oldKey, after)
+	}
+	if isMember && (moved || settlesAnew(before, after)) {
+		h.regroup(newKey)
 	}
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
 		h.board.Forget(after.UID)
@@ -67,34 +88,55 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
 	if after.Spec.NodeName == "" && h.queueOf(before) != h.queueOf(after) {
-		h.changedQueue(h.ownerOf(after))
+		h.changedQueue(h.keyOf(after))
 	}
 }
 
+// regroup has the members of a group that run read anew on all their nodes where what counts for all of them depends on which
+// they are: a group without a priority stands by the highest of theirs, and the clock of one that has not been whole
+// began when the last of them was scheduled.
+func (h *Hub) regroup(key types.NamespacedName) {
+	if g, ok := h.groups.Group(key); ok && (g.Priority == nil || g.StartTime.IsZero()) {
+		h.cluster.GroupChanged(key)
+	}
+}
+
+// settlesAnew reports whether a pod on a node is another one by now for those of its group.
+func settlesAnew(before, after *corev1.Pod) bool {
+	return after.Spec.NodeName != "" && (before.Spec.NodeName == "" || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+		!preemptiontoleration.ScheduledAt(before).Equal(preemptiontoleration.ScheduledAt(after)))
+}
+
 // changedQueue has work start over that is in another queue now.
-func (h *Hub) changedQueue(o owner) {
-	if h.isBarred(o) && !h.isEvicting(o) {
-		h.displace(context.Background(), o, "it is in another queue")
+func (h *Hub) changedQueue(key workload.Key) {
+	if h.isBarred(key) && !h.waits.Evicting(key) {
+		h.displace(key, "it is in another queue")
 		return
 	}
-	h.wake(o)
+	h.wake(key)
 }
 
 // podChanged follows members onto their nodes. One that has just come forward may be what its gang lacked.
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
-	h.seeNomination(pod)
+	h.nominees.See(pod, h.inflates)
 	// A pod that is assumed no more has to be known as placed by then.
 	h.charge(pod)
 	if pod.Spec.NodeName != "" {
 		h.assumed.remove(pod.UID)
-		h.seats.take(pod.UID)
-		h.settled(pod.UID)
+		h.reserved.Use(pod.UID)
+		h.forgetRejection(pod.UID)
+		h.waits.Forget(podKey(pod))
+		h.followDeparture(pod)
 	}
 	key, ok := h.groupOf(pod)
+	if ok && pod.Spec.NodeName == "" && h.profiles.of(pod.Spec.SchedulerName) != nil {
+		h.telling.touch(key, h.clock.Now())
+	}
 	switch {
 	case !ok:
 	case pod.Spec.NodeName != "":
 		h.registry.Settled(key, pod.UID)
+		h.telling.retouch(key, h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil && h.registry.Verdict(key).Reason == v1alpha1.ReasonUnschedulable:
 		if leader := h.registry.Leader(key); leader != "" && leader != pod.UID {
 			h.wakeSoon(key)
@@ -114,55 +156,28 @@ func (h *Hub) podDeleted(obj any) {
 	h.leaving.gone(pod, h.clock.Now())
 	if h.board.Forget(pod.UID) {
 		// The scheduler's queue may have heard of it first, and tried those at the limit too early.
-		h.wakeLimited()
+		h.ended(admission.Queue)
 	}
 	h.departed(pod.UID)
 	h.podLeft(pod)
 }
 
-// departed wakes those for whom a pod was the last that had to go.
+// departed wakes the workloads for which a pod was the last that had to go.
 func (h *Hub) departed(uid types.UID) {
-	for _, o := range h.awaited.gone(uid) {
-		h.wake(o)
+	for _, key := range h.waits.Gone(string(uid)) {
+		h.wake(key)
 	}
 }
 
 // podLeft forgets a pod that will not be scheduled any more.
 func (h *Hub) podLeft(pod *corev1.Pod) {
-	h.nominees.forget(pod.UID)
-	h.overstated.see(pod.UID, "")
+	h.nominees.Forget(pod.UID)
 	h.assumed.remove(pod.UID)
-	h.settled(pod.UID)
-	own := owner{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}}
-	h.awaited.forget(own)
-	h.timers.cancel(own)
-	h.turns.forget(own)
-	h.mu.Lock()
-	h.atLimit.Delete(own)
-	delete(h.failures, own)
-	h.mu.Unlock()
-	if h.seats.giveUp(pod.UID) {
-		h.wakeRefused()
-	}
-	if now, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && now.UID != pod.UID {
-		// What has just been forgotten by name was the next one's, if the scheduler's queue has heard of that first.
-		h.activate(now)
-	}
+	h.forgetRejection(pod.UID)
+	h.waits.Forget(podKey(pod))
+	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
-	}
-}
-
-// emptySeats takes seats back that are kept for pods which have left since they were looked at: they had none to give up.
-func (h *Hub) emptySeats(seats []*seat) {
-	gaveUp := false
-	for _, s := range seats {
-		if !h.awaitsPlace(s.pod.GetPod()) {
-			gaveUp = h.seats.giveUp(s.uid) || gaveUp
-		}
-	}
-	if gaveUp {
-		h.wakeRefused()
 	}
 }
 
@@ -178,73 +193,78 @@ func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
 // memberLeft repairs a gang that has lost a member.
 func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	disturbed := h.registry.Forget(key, pod.UID)
+	h.muster(key)
 	members := h.members(key)
 	if members.Total() == 0 {
 		h.dropGang(key)
 		return
 	}
-	if g, ok := h.groups.Group(key); ok && g.Priority == nil {
-		// It stands by the highest of those that are left.
-		h.mirror.regroup(key)
-	}
+	h.telling.retouch(key, h.clock.Now())
+	h.regroup(key)
+	h.review(key)
 	if disturbed {
 		if g, ok := h.groups.Group(key); ok && h.through(key, &members)+h.registry.Planned(key) < g.MinCount {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		}
 	}
-	if disturbed || isGateReason(h.registry.Verdict(key).Reason) || h.registry.Idle(key) {
+	if disturbed || isGateReason(h.registry.Verdict(key).Reason) || h.registry.Idle(key) && !h.waits.Evicting(gangKey(key)) {
 		if pod := h.spokesman(key, &members); pod != nil {
 			h.activate(pod)
 		}
 	}
 }
 
-// dropGang forgets a gang that has no members any more.
-func (h *Hub) dropGang(key types.NamespacedName) {
-	o := owner{gang: true, NamespacedName: key}
-	h.registry.Drop(key)
-	h.awaited.forget(o)
-	h.timers.cancel(o)
-	h.turns.forget(o)
-	h.keep(o, nil)
-	h.mu.Lock()
-	h.atLimit.Delete(o)
-	delete(h.failures, o)
-	h.mu.Unlock()
+// review takes back what is promised to a gang that can make no use of it any more, because it lacks members for instance.
+// Whatever changes a gang comes by here; for queues, see takeBackBarred.
+func (h *Hub) review(key types.NamespacedName) {
+	if len(h.reserved.Of(gangKey(key))) == 0 {
+		return
+	}
+	g, ok := h.groups.Group(key)
+	if !ok {
+		g = nil
+	}
+	members := h.members(key)
+	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
+		h.takeBack(gangKey(key), v.Message)
+	}
 }
 
-// settled forgets what was remembered of a pod that waits for nothing more.
-func (h *Hub) settled(uid types.UID) {
-	h.mu.Lock()
-	delete(h.refused, uid)
-	h.mu.Unlock()
+// dropGang forgets a gang that has no members any more.
+func (h *Hub) dropGang(key types.NamespacedName) {
+	h.registry.Drop(key)
+	h.waits.Forget(gangKey(key))
+	h.telling.drop(key)
+	h.reserved.Release(gangKey(key))
+}
+
+// forgetRejection forgets that a pod was turned away at Permit: it waits there no more.
+func (h *Hub) forgetRejection(uid types.UID) {
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
 	h.rejected.Delete(uid)
 }
 
-// through counts the members that have had a node or are assumed to have one, and keep it.
+// through counts the members that have had a node or are assumed to have one, and keep it. One that went while it was in
+// its cycle is assumed until the framework takes that back, and does not count for members that come after it.
 func (h *Hub) through(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed()
-	reserved := h.registry.Reserved(key)
-	if len(reserved) == 0 {
+	reserved := sets.New(h.registry.Reserved(key)...)
+	if reserved.Len() == 0 {
 		return count
 	}
-	counted := make(map[types.UID]bool, len(members.Assigned))
-	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Terminating} {
-		for _, pod := range pods {
-			counted[pod.UID] = true
-		}
-	}
-	for _, uid := range reserved {
-		if !counted[uid] && !h.leaving.takes(uid) {
+	h.rejecting.Lock()
+	defer h.rejecting.Unlock()
+	for _, pod := range members.Pending {
+		// One that has been turned away at Permit has its place until the framework has heard of it.
+		if reserved.Has(pod.UID) && !h.leaving.takes(pod.UID) && !h.rejected.Has(pod.UID) {
 			count++
 		}
 	}
 	return count
 }
 
-// release takes back what is left of a gang's plan, seats and nominations included, and turns back the
+// release takes back what is left of a gang's plan, reservations and nominations included, and turns back the
 // members that wait at Permit. A member that failed, if any, comes back by itself and plans anew.
 func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) {
 	var uid types.UID
@@ -252,22 +272,17 @@ func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) 
 		uid = failed.UID
 	}
 	planned := h.registry.Release(key, uid)
-	gaveUp := false
-	for _, member := range planned {
-		gaveUp = h.seats.giveUp(member) || gaveUp
-		h.handle.DeleteNominatedPodIfExists(&corev1.Pod{ObjectMeta: objectMetaOf(member)})
-	}
+	h.reserved.ReleasePod(planned...)
 	why = fmt.Sprintf("PodGroup %s is released: %s", key, why)
 	waiting := h.turnAway(key, uid, why)
 	h.turnBackBinding(key, why)
 	if len(planned)+waiting > 0 {
-		klog.Background().V(2).Info("Released gang", "podGroup", key, "reason", why)
+		logger := logOf(context.Background(), gangKey(key))
+		logger.V(2).Info("Released a gang", "members", len(planned)+waiting)
+		logger.V(4).Info("Why a gang was released", "reason", why)
 	}
-	if failed != nil {
+	if failed != nil && !h.registry.Stuck(key) {
 		h.activate(failed)
-	}
-	if gaveUp {
-		h.wakeRefused()
 	}
 }
 

@@ -11,18 +11,20 @@ import (
 )
 
 // CanToleratePreemption reports whether a pod tolerates being preempted by another one. A pod whose class has
-// no policy, or does not exist any more, does not. An error says that the class could not be read or has a
-// malformed policy (a *MalformedError); that is then no toleration either.
+// no policy does not. An error says that the class has a malformed policy (a *MalformedError), which is no toleration
+// either, or that it cannot be read. What a class says that does not exist any more cannot be known: its pods tolerate
+// all preemptors that [MissingClass] says, and the error is a NotFound.
 func CanToleratePreemption(victimCandidate, preemptor *corev1.Pod, classes schedulinglisters.PriorityClassLister, now time.Time) (bool, error) {
 	if victimCandidate.Spec.PriorityClassName == "" {
 		return false, nil
 	}
 	class, err := classes.Get(victimCandidate.Spec.PriorityClassName)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
 	if err != nil {
-		return false, fmt.Errorf("get PriorityClass %s: %w", victimCandidate.Spec.PriorityClassName, err)
+		tolerates := false
+		if apierrors.IsNotFound(err) {
+			tolerates, _ = MissingClass().Tolerates(corev1helpers.PodPriority(preemptor), ScheduledAt(victimCandidate), now)
+		}
+		return tolerates, fmt.Errorf("get PriorityClass %s: %w", victimCandidate.Spec.PriorityClassName, err)
 	}
 	policy, err := FromPriorityClass(class)
 	if err != nil {

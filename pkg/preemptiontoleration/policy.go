@@ -35,6 +35,14 @@ type Policy struct {
 	TolerationSeconds int64
 }
 
+// SystemCriticalPriority is the lowest priority of system-critical pods, above all that users may have.
+const SystemCriticalPriority int32 = 2_000_000_000
+
+// MissingClass is the policy of pods whose class does not exist: nothing below system-critical takes them.
+func MissingClass() *Policy {
+	return &Policy{MinimumPreemptablePriority: SystemCriticalPriority, TolerationSeconds: -1}
+}
+
 // MalformedError says which annotation of which class cannot be read, and why. The class has no policy then.
 type MalformedError struct {
 	// Class is the name of the PriorityClass.

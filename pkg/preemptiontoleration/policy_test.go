@@ -132,7 +132,9 @@ func TestCanToleratePreemption(t *testing.T) {
 		wantErr   bool
 	}{
 		"no class":                           {victim: pod("", 8000, corev1.ConditionTrue), preemptor: 9000},
-		"a class that is gone":               {victim: pod("gone", 8000, corev1.ConditionTrue), preemptor: 9000},
+		"a class that is gone":               {victim: pod("gone", 8000, corev1.ConditionTrue), preemptor: 9000, want: true, wantErr: true},
+		"gone, and just not system-critical": {victim: pod("gone", 8000, ""), preemptor: 1_999_999_999, after: time.Hour, want: true, wantErr: true},
+		"gone, against system-critical":      {victim: pod("gone", 8000, corev1.ConditionTrue), preemptor: 2_000_000_000, wantErr: true},
 		"a class without a policy":           {victim: pod("low", 8000, corev1.ConditionTrue), preemptor: 9000},
 		"a malformed policy":                 {victim: pod("odd", 8000, corev1.ConditionTrue), preemptor: 9000, wantErr: true},
 		"within its time":                    {victim: pod("low-10min", 8000, corev1.ConditionTrue), preemptor: 9000, after: 9 * time.Minute, want: true},

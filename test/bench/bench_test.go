@@ -48,8 +48,9 @@ func measure(b *testing.B, run trial) {
 func BenchmarkPod(b *testing.B) {
 	for _, nodes := range []int{1000, 5000, 10000} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			r := newRig(b, podShape(nodes))
-			b.Run("side=core", func(b *testing.B) { measure(b, onlyCore(b, r.shape)) })
+			s := podShape(nodes)
+			r := newRig(b, s)
+			b.Run("side=core", func(b *testing.B) { measure(b, onlyCore(b, s)) })
 			b.Run("side=reprieve", func(b *testing.B) { measure(b, r.pod(0)) })
 			b.Run("side=reprieve-after-changes", func(b *testing.B) { measure(b, r.pod(nodes/100)) })
 			b.Run("side=upstream", func(b *testing.B) { measure(b, r.upstream(upstream)) })
@@ -84,8 +85,16 @@ func BenchmarkConstrained(b *testing.B) {
 	gangs(b, "nodes=1000", constrainedShape(1000))
 }
 
-// BenchmarkContest takes upstream half a minute a run.
+func BenchmarkRules(b *testing.B) {
+	for name, rule := range memberRules() {
+		for _, nodes := range []int{5000, 10000} {
+			b.Run(fmt.Sprintf("%s/nodes=%d", name, nodes), func(b *testing.B) { measure(b, newRig(b, ruledShape(nodes, rule)).plan()) })
+		}
+	}
+}
+
 func BenchmarkContest(b *testing.B) {
 	gangs(b, "nodes=100", contestShape(100))
-	b.Run("nodes=100/side=upstream", func(b *testing.B) { measure(b, upstreamGang(b, contestShape(100))) })
+	s := contestShape(100)
+	b.Run("nodes=100/side=upstream", func(b *testing.B) { measure(b, upstreamGang(b, s.scene)) })
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // queueing is what queues a cluster is under.
@@ -30,10 +31,10 @@ func reclaimShape(nodes, gang int) shape {
 }
 
 // thousandQueues are about 1,000 queues in 4 levels: 5 with 4 each, with 5 each, with 9 leaves each.
-func thousandQueues(kind queueing) (queues []core.Queue, leaves []string) {
+func thousandQueues(kind queueing) (queues []fairshare.Queue, leaves []string) {
 	one := amounts{1000, 4, 1}.vector(1)
 	add := func(name, parent string, leavesBelow int64) {
-		q := core.Queue{Name: name, Parent: parent, Weight: 1, PreemptMinRuntime: core.Unset, ReclaimMinRuntime: core.Unset}
+		q := fairshare.Queue{Name: name, Parent: parent, Weight: 1, PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset}
 		if kind == guardedQueues {
 			q.Quota = make(core.Amounts, len(one))
 			for r, v := range one {
@@ -73,13 +74,13 @@ func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 		return onlyCore(tb, s)
 	}
 	queues, leaves := thousandQueues(kind)
-	others := make([]*core.Tenure, 0, len(leaves))
+	others := make([]*core.QueueMembership, 0, len(leaves))
 	for _, leaf := range leaves {
 		if !strings.HasPrefix(leaf, "a0-") {
-			others = append(others, &core.Tenure{Queue: leaf})
+			others = append(others, &core.QueueMembership{Queue: leaf})
 		}
 	}
-	s.tenure = func(n, i int) *core.Tenure { return others[(n*s.perNode+i)*7%len(others)] }
+	s.tenure = func(n, i int) *core.QueueMembership { return others[(n*s.perNode+i)*7%len(others)] }
 	c, err := s.cluster()
 	if err != nil {
 		tb.Fatal(err)
@@ -88,16 +89,16 @@ func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 	for r := range capacity {
 		capacity[r] *= int64(s.nodes)
 	}
-	tree, faults := core.NewTree(len(capacity), queues)
+	tree, faults := fairshare.NewTree(len(capacity), queues)
 	if len(faults) > 0 {
 		tb.Fatal(faults[0])
 	}
 	demand := make([]core.Amounts, tree.Len())
 	for i := range demand {
-		switch name := tree.Queue(i).Name; {
+		switch name := tree.Queue(int32(i)).Name; {
 		case name == leaves[0]:
 			demand[i] = amounts{1_000_000, 4096, 1000}.vector(1000)
-		case tree.Leaf(i) && !strings.HasPrefix(name, "a0-"):
+		case tree.Leaf(int32(i)) && !strings.HasPrefix(name, "a0-"):
 			demand[i] = amounts{1_000_000, 4096, 100}.vector(100)
 		}
 	}
@@ -147,10 +148,10 @@ func BenchmarkReclaim(b *testing.B) {
 // BenchmarkFairShares is what a change of any demand costs.
 func BenchmarkFairShares(b *testing.B) {
 	queues, _ := thousandQueues(guardedQueues)
-	tree, _ := core.NewTree(4, queues)
+	tree, _ := fairshare.NewTree(4, queues)
 	demand := make([]core.Amounts, tree.Len())
 	for i := range demand {
-		if tree.Leaf(i) {
+		if tree.Leaf(int32(i)) {
 			demand[i] = amounts{int64(i) * 1000, int64(i), int64(i)}.vector(int64(i))
 		}
 	}

@@ -12,6 +12,8 @@ import (
 
 // report is what a run has found, table by table.
 type report struct {
+	takings []taking
+	rivals  []rival
 	races   []race
 	limits  []limit
 	queues  []queued
@@ -83,58 +85,88 @@ func (r *report) missed() []string {
 	return out
 }
 
-// markdown is the report as it stands in the documentation.
+// markdown is the report as it stands in the documentation. What has not been measured is left out.
 func (r *report) markdown(kubernetes string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d cores, %s/%s, %s, Kubernetes %s.\n", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version(), kubernetes)
-	b.WriteString("\n### Beside upstream\n\n")
-	row(&b, "Benchmark", "Reprieve", "p50", "p99", "n", "Upstream", "p50", "p99", "n", "Ratio of p50", "Aim")
-	rule(&b, "l", "l", "r", "r", "r", "l", "r", "r", "r", "r", "r")
+	for _, section := range []struct {
+		rows  int
+		write func(*strings.Builder)
+	}{
+		{len(r.takings), r.writeVictims}, {len(r.rivals), r.writeRivals}, {len(r.races), r.writeRaces}, {len(r.limits), r.writeLimits},
+		{len(r.queues), r.writeQueues}, {len(r.growths), r.writeGrowths}, {len(r.spaces), r.writeSpaces},
+	} {
+		if section.rows > 0 {
+			section.write(&b)
+		}
+	}
+	return b.String()
+}
+
+func (r *report) writeRaces(b *strings.Builder) {
+	b.WriteString("\n### A pod beside upstream\n\n")
+	row(b, "Benchmark", "Reprieve", "p50", "p99", "n", "Upstream", "p50", "p99", "n", "Ratio of p50", "Aim")
+	rule(b, "l", "l", "r", "r", "r", "l", "r", "r", "r", "r", "r")
 	for i := range r.races {
 		x := &r.races[i]
 		aim := "–"
 		if x.aim > 0 {
 			aim = fmt.Sprintf("%s×%s", thousands(int(x.aim)), mark(x.ratio() >= x.aim))
 		}
-		row(&b, x.name+": "+x.shape, x.ours, duration(x.mine.percentile(50)), duration(x.mine.percentile(99)), thousands(len(x.mine)),
+		row(b, x.name+": "+x.shape, x.ours, duration(x.mine.percentile(50)), duration(x.mine.percentile(99)), thousands(len(x.mine)),
 			x.against, duration(x.theirs.percentile(50)), duration(x.theirs.percentile(99)), thousands(len(x.theirs)),
 			thousands(int(x.ratio()))+"×", aim)
 	}
+}
+
+func (r *report) writeLimits(b *strings.Builder) {
 	b.WriteString("\n### Against a limit\n\n")
-	row(&b, "Benchmark", "Core p50", "p99", "Plan p50", "p99", "Plan and orders p50", "p99", "n", "Aim")
-	rule(&b, "l", "r", "r", "r", "r", "r", "r", "r", "r")
+	row(b, "Benchmark", "Core p50", "p99", "Plan p50", "p99", "Plan and orders p50", "p99", "n", "Aim")
+	rule(b, "l", "r", "r", "r", "r", "r", "r", "r", "r")
 	for i := range r.limits {
 		x := &r.limits[i]
-		row(&b, x.name+": "+x.shape, duration(x.core.percentile(50)), duration(x.core.percentile(99)),
+		p50, p99 := "–", "–"
+		if len(x.core) > 0 {
+			p50, p99 = duration(x.core.percentile(50)), duration(x.core.percentile(99))
+		}
+		row(b, x.name+": "+x.shape, p50, p99,
 			duration(x.planned.percentile(50)), duration(x.planned.percentile(99)),
 			duration(x.whole.percentile(50)), duration(x.whole.percentile(99)), thousands(len(x.whole)),
 			"< "+duration(x.aim)+mark(x.whole.percentile(50) < x.aim))
 	}
+}
+
+func (r *report) writeQueues(b *strings.Builder) {
 	b.WriteString("\n### Reclaim under 1,000 queues\n\n")
-	row(&b, "Benchmark", "Queues", "p50", "p99", "Without queues p50", "p99", "n", "Ratio of p50", "Aim")
-	rule(&b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
+	row(b, "Benchmark", "Queues", "p50", "p99", "Without queues p50", "p99", "n", "Ratio of p50", "Aim")
+	rule(b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
 	for i := range r.queues {
 		x := &r.queues[i]
-		row(&b, x.name+": "+x.shape, string(x.kind), duration(x.with.percentile(50)), duration(x.with.percentile(99)),
+		row(b, x.name+": "+x.shape, string(x.kind), duration(x.with.percentile(50)), duration(x.with.percentile(99)),
 			duration(x.without.percentile(50)), duration(x.without.percentile(99)), thousands(len(x.with)),
 			fmt.Sprintf("%.2f×", x.ratio()), fmt.Sprintf("< %.0f×%s", x.aim, mark(x.ratio() < x.aim)))
 	}
+}
+
+func (r *report) writeGrowths(b *strings.Builder) {
 	b.WriteString("\n### Growth\n\n")
-	row(&b, "Benchmark", "Where", "Nodes", "p50", "Nodes", "p50", "n", "Grows with nodes to the power of", "Aim")
-	rule(&b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
+	row(b, "Benchmark", "Where", "Nodes", "p50", "Nodes", "p50", "n", "Grows with nodes to the power of", "Aim")
+	rule(b, "l", "l", "r", "r", "r", "r", "r", "r", "r")
 	for i := range r.growths {
 		x := &r.growths[i]
 		e := exponent(x.small, x.large, x.nodes)
-		row(&b, x.name, x.where, thousands(x.nodes[0]), duration(x.small.percentile(50)), thousands(x.nodes[1]), duration(x.large.percentile(50)),
+		row(b, x.name, x.where, thousands(x.nodes[0]), duration(x.small.percentile(50)), thousands(x.nodes[1]), duration(x.large.percentile(50)),
 			thousands(len(x.large)), fmt.Sprintf("%.2f", e), fmt.Sprintf("≤ %.2f%s", x.aim, mark(e <= x.aim)))
 	}
+}
+
+func (r *report) writeSpaces(b *strings.Builder) {
 	b.WriteString("\n### Memory\n\n")
-	row(&b, "Benchmark", "Shape", "Bytes", "Aim")
-	rule(&b, "l", "l", "r", "r")
+	row(b, "Benchmark", "Shape", "Bytes", "Aim")
+	rule(b, "l", "l", "r", "r")
 	for _, x := range r.spaces {
-		row(&b, x.name, x.shape, thousands(int(x.bytes)), "< "+thousands(int(x.aim))+mark(x.bytes < x.aim))
+		row(b, x.name, x.shape, thousands(int(x.bytes)), "< "+thousands(int(x.aim))+mark(x.bytes < x.aim))
 	}
-	return b.String()
 }
 
 // mark says of an aim whether it is met.
@@ -251,6 +283,14 @@ func TestReplaceBlock(t *testing.T) {
 				t.Errorf("replaceBlock = %q, %v, want %q, error %t", got, err, tt.want, tt.wantErr)
 			}
 		})
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for ratio, want := range map[float64]string{0.0012: "0.0012×", 0.25: "0.2×", 9.96: "10.0×", 12.9: "12×", 1234: "1,234×"} {
+		if got := times(ratio); got != want {
+			t.Errorf("times(%v) = %q, want %q", ratio, got, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	goruntime "runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -29,11 +30,14 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/profile"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// The profiles have all of kube-scheduler's default plugins, and differ in who preempts.
+// The profiles have all of kube-scheduler's default plugins, and differ in what preempts. GangScheduling is one of them only
+// while the gate GenericWorkload is on, which it never is where Reprieve runs.
 const (
 	upstream         = "upstream"
 	upstreamAllNodes = "upstream-all-nodes"
@@ -49,7 +53,7 @@ profiles:
   plugins:
     multiPoint:
       enabled: [{name: Reprieve}]
-      disabled: [{name: DefaultPreemption}]
+      disabled: [{name: DefaultPreemption}, {name: GangScheduling}]
     preFilter:
       enabled: [{name: Reprieve}]
   pluginConfig:
@@ -58,50 +62,55 @@ profiles:
 `
 )
 
-// rig is a scheduler on a shape. Its informers never run: what they would know is put into their indexers, so
+// rig is a scheduler on a scene. Its informers never run: what they would know is put into their indexers, so
 // that a hundred thousand pods cost no fake server anything. Nothing runs by itself.
 type rig struct {
-	tb    testing.TB
-	ctx   context.Context
-	shape shape
-	sched *kubescheduler.Scheduler
-	pods  cache.Indexer
-	// running are the pods by node, and pending those that preempt.
-	running  [][]*corev1.Pod
-	pending  []*corev1.Pod
+	*scene
+	tb       testing.TB
+	ctx      context.Context
+	sched    *kubescheduler.Scheduler
+	pods     cache.Indexer
 	plugin   fwk.Plugin
+	hub      *scheduler.Hub
 	evictor  *evictor
 	registry *gang.Registry
 	// next is the node whose pod changes next.
 	next int
+	// close ends everything; twice is as good as once.
+	close func()
 }
 
 // evictor does nothing but keep the order.
 type evictor struct {
-	order scheduler.EvictionOrder
-	done  func(error)
+	order    eviction.Order
+	outcomes chan eviction.Outcome
 }
 
 // Evict is part of scheduler.Evictor.
-func (e *evictor) Evict(_ context.Context, order scheduler.EvictionOrder, done func(error)) {
-	e.order, e.done = order, done
+func (e *evictor) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
+	e.order, e.outcomes = order, make(chan eviction.Outcome, 1)
+	return e.outcomes
 }
 
 // Nominate is part of scheduler.Evictor.
-func (*evictor) Nominate(context.Context, []scheduler.Nomination) {}
+func (*evictor) Nominate(context.Context, []podstatus.Nomination) {}
 
 // errNobodyEvicts is what becomes of every order.
 var errNobodyEvicts = errors.New("nobody is evicted in a benchmark")
 
 func newRig(tb testing.TB, s shape) *rig {
 	tb.Helper()
+	return newSceneRig(tb, s.scene())
+}
+
+func newSceneRig(tb testing.TB, s *scene) *rig {
+	tb.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(tb.Context()), logr.Discard()))
-	tb.Cleanup(cancel)
 	r := &rig{
-		tb: tb, ctx: ctx, shape: s, evictor: &evictor{}, pending: s.apiPreemptor(),
+		scene: s, tb: tb, ctx: ctx, evictor: &evictor{},
 		registry: gang.NewRegistry(func(types.NamespacedName) {}),
 	}
-	hub := scheduler.NewHub(s.source(), r.registry, r.evictor)
+	plugins := scheduler.NewPlugins(scheduler.Inputs{Groups: s.source(), Registry: r.registry, Evictor: r.evictor})
 	client := fake.NewClientset()
 	factory := informers.NewSharedInformerFactory(client, 0)
 	sched, err := kubescheduler.New(ctx, client, factory, nil,
@@ -109,16 +118,23 @@ func newRig(tb testing.TB, s shape) *rig {
 		kubescheduler.WithProfiles(decodeProfiles(tb, profiles)...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
 			scheduler.Name: func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-				made, err := hub.Factory()(ctx, args, handle)
-				r.plugin = made
+				made, err := plugins.Registry()[scheduler.Name](ctx, args, handle)
+				r.plugin, r.hub = made, plugins.Hub()
 				return made, err
 			},
 		}))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(sched.SchedulingQueue.Close)
+	r.close = sync.OnceFunc(func() {
+		cancel()
+		sched.SchedulingQueue.Close()
+	})
+	tb.Cleanup(r.close)
 	r.sched, r.pods = sched, factory.Core().V1().Pods().Informer().GetIndexer()
+	for _, budget := range s.budgets {
+		r.must(factory.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer().Add(budget))
+	}
 	r.fill()
 	return r
 }
@@ -136,19 +152,16 @@ func decodeProfiles(tb testing.TB, yaml string) []config.KubeSchedulerProfile {
 	return cfg.Profiles
 }
 
-// fill makes the scheduler know the nodes and pods of the shape.
+// fill makes the scheduler know the scene.
 func (r *rig) fill() {
 	r.tb.Helper()
 	logger := klog.FromContext(r.ctx)
-	for n := range r.shape.nodes {
-		r.sched.Cache.AddNode(logger, r.shape.apiNode(n))
-		pods := make([]*corev1.Pod, r.shape.perNode)
-		for i := range pods {
-			pods[i] = r.shape.apiRunning(n, i)
-			r.must(r.sched.Cache.AddPod(logger, pods[i]))
-			r.must(r.pods.Add(pods[i]))
+	for n, node := range r.nodes {
+		r.sched.Cache.AddNode(logger, node)
+		for _, pod := range r.running[n] {
+			r.must(r.sched.Cache.AddPod(logger, pod))
+			r.must(r.pods.Add(pod))
 		}
-		r.running = append(r.running, pods)
 	}
 	for _, pod := range r.pending {
 		r.must(r.pods.Add(pod))
@@ -275,7 +288,8 @@ func (c *leaderCycle) plan(watch stopwatch) {
 	c.needsRoom(status)
 }
 
-func (c *leaderCycle) carryOut(watch stopwatch) {
+// carryOut returns the order that PostFilter has given.
+func (c *leaderCycle) carryOut(watch stopwatch) eviction.Order {
 	ctx, over := context.WithCancel(c.ctx)
 	state := framework.NewCycleState()
 	watch.StartTimer()
@@ -284,7 +298,9 @@ func (c *leaderCycle) carryOut(watch stopwatch) {
 	watch.StopTimer()
 	over()
 	c.needsRoom(planned)
+	order := c.evictor.order
 	c.preempted(status)
+	return order
 }
 
 func (c *leaderCycle) needsRoom(status *fwk.Status) {
@@ -293,22 +309,19 @@ func (c *leaderCycle) needsRoom(status *fwk.Status) {
 	}
 }
 
-// preempted holds a decision to what every shape asks for: it takes somebody. Then the eviction fails, so that the
+// preempted holds a decision to what every scene asks for: it takes somebody. Then the eviction fails, so that the
 // cluster is as it was for the next decision. The cycle's context has to be over.
 func (r *rig) preempted(status *fwk.Status) {
 	if !status.IsSuccess() {
 		r.tb.Fatalf("PostFilter: %s", status.Message())
 	}
-	if r.evictor.done == nil || r.evictor.order.Decision.Outcome != core.Preempts || len(r.evictor.order.Victims) == 0 {
+	if r.evictor.outcomes == nil || r.evictor.order.Decision.Outcome != core.Preempts || len(r.evictor.order.Victims) == 0 {
 		r.tb.Fatalf("Nobody was evicted: %s", r.evictor.order.Decision.Message)
 	}
-	r.evictor.done(errNobodyEvicts)
+	// As if it were not wanted any more: one that fails again and again would be backed off from.
+	r.evictor.outcomes <- eviction.Outcome{Err: errNobodyEvicts, Unwanted: true}
+	r.hub.Wait()
 	*r.evictor = evictor{}
-	anyone := func(types.UID) bool { return true }
-	for r.shape.gang > 0 && r.registry.Admit(gangKey(), r.pending[0].UID, anyone) == gang.HoldForEviction {
-		// The gate opens a moment later.
-		goruntime.Gosched()
-	}
 }
 
 // upstream is a decision for a single pod by upstream's DefaultPreemption in a profile.
@@ -345,8 +358,8 @@ func defaultPreemptionOf(tb testing.TB, fw framework.Framework) *defaultpreempti
 	tb.Helper()
 	for _, pl := range fw.PreEnqueuePlugins() {
 		if plugin, ok := pl.(*defaultpreemption.DefaultPreemption); ok {
-			plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *corev1.Pod, string) error {
-				return nil
+			plugin.Executor.PreemptPod = func(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *corev1.Pod, string) (bool, error) {
+				return false, nil
 			}
 			return plugin
 		}

@@ -6,14 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 const (
@@ -42,12 +40,14 @@ type shape struct {
 	// group numbers the PodGroup of disruption mode PodGroup that the pod i of node n belongs to; nil for none.
 	group func(n, i int) int
 	// tenure is what the pod i of node n has of its queue; nil where there are none.
-	tenure func(n, i int) *core.Tenure
+	tenure func(n, i int) *core.QueueMembership
 	// gang is how many members the preemptor has; 0 for a single pod.
 	gang   int
 	member amounts
-	// constrained members stay off each other's hosts, on every other node.
+	// constrained members stay off each other's hosts, on every other node. The core has an oracle for those.
 	constrained bool
+	// rule is what else members mind; nil for nothing.
+	rule func(*corev1.Pod)
 }
 
 func (s *shape) pods() int { return s.nodes * s.perNode }
@@ -77,6 +77,40 @@ func constrainedShape(nodes int) shape {
 	s := gangShape(nodes)
 	s.constrained = true
 	return s
+}
+
+// ruledShape is gangShape with a rule of its members.
+func ruledShape(nodes int, rule func(*corev1.Pod)) shape {
+	s := gangShape(nodes)
+	s.rule = rule
+	return s
+}
+
+// memberRules are hard rules that members of a gang have about each other, by name.
+func memberRules() map[string]func(*corev1.Pod) {
+	return map[string]func(*corev1.Pod){"one per host": oneAHost, "in one zone": inOneZone, "over zones": overZones}
+}
+
+func oneAHost(pod *corev1.Pod) {
+	pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toMembers(pod, corev1.LabelHostname)}}
+}
+
+func inOneZone(pod *corev1.Pod) {
+	pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toMembers(pod, corev1.LabelTopologyZone)}}
+}
+
+func overZones(pod *corev1.Pod) {
+	pod.Labels["app"] = "urgent"
+	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "urgent"}},
+	}}
+}
+
+// toMembers is a term about other members.
+func toMembers(pod *corev1.Pod, key string) []corev1.PodAffinityTerm {
+	pod.Labels["app"] = "urgent"
+	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "urgent"}}}}
 }
 
 // groupShape is a gang against groups of 64 pods that are each one unit and whose pods stand on nodes far apart.
@@ -130,18 +164,19 @@ func started(n, i int) time.Time {
 	return time.Unix(1_800_000_000+int64((n*31+i*17)%1000), 0)
 }
 
-func (s *shape) apiNode(n int) *corev1.Node {
-	size := s.node.list()
-	size[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
+// newNode is the node n, of some size.
+func newNode(n int, size amounts) *corev1.Node {
+	list := size.list()
+	list[corev1.ResourcePods] = *resource.NewQuantity(110, resource.DecimalSI)
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName(n), Labels: map[string]string{
-			corev1.LabelHostname: nodeName(n), poolLabel: pool(n),
+			corev1.LabelHostname: nodeName(n), poolLabel: pool(n), corev1.LabelTopologyZone: fmt.Sprintf("zone-%d", n%3),
 		}},
-		Status: corev1.NodeStatus{Capacity: size, Allocatable: size},
+		Status: corev1.NodeStatus{Capacity: list, Allocatable: list},
 	}
 }
 
-func (s *shape) apiPod(name string, a amounts, priority int32) *corev1.Pod {
+func newPod(name string, a amounts, priority int32) *corev1.Pod {
 	list := a.list()
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -157,72 +192,64 @@ func (s *shape) apiPod(name string, a amounts, priority int32) *corev1.Pod {
 	}
 }
 
-// apiRunning is the pod i of node n.
-func (s *shape) apiRunning(n, i int) *corev1.Pod {
-	pod := s.apiPod(podName(n, i), s.running, s.priority(n, i))
+// newRunning is the pod i of node n.
+func newRunning(n, i int, a amounts, priority int32) *corev1.Pod {
+	pod := newPod(podName(n, i), a, priority)
 	pod.Spec.NodeName = nodeName(n)
 	pod.Status.Phase = corev1.PodRunning
 	pod.Status.StartTime = &metav1.Time{Time: started(n, i)}
-	if s.group != nil {
-		pod.Labels[v1alpha1.LabelPodGroup] = groupName(s.group(n, i))
-	}
 	return pod
 }
 
-// apiPreemptor is the pod that preempts, or the members of the gang.
-func (s *shape) apiPreemptor() []*corev1.Pod {
-	pods := make([]*corev1.Pod, max(s.gang, 1))
-	for i := range pods {
-		pod := s.apiPod(memberName(i), s.member, urgent)
-		pod.Status.Phase = corev1.PodPending
-		if s.gang > 0 {
-			pod.Labels[v1alpha1.LabelPodGroup] = gangKey().Name
+// newMember is a pod that preempts, by itself or as a member of the gang.
+func newMember(i int, a amounts) *corev1.Pod {
+	pod := newPod(memberName(i), a, urgent)
+	pod.Status.Phase = corev1.PodPending
+	return pod
+}
+
+// apart keeps a pod off the hosts of all others that it is called for, on every other node.
+func apart(pod *corev1.Pod) {
+	pod.Spec.NodeSelector = map[string]string{poolLabel: pool(0)}
+	oneAHost(pod)
+}
+
+// scene is the shape as the API has it.
+func (s *shape) scene() *scene {
+	sc := &scene{}
+	jobs := make(map[int]*schedulingv1beta1.PodGroup)
+	for n := range s.nodes {
+		sc.addNode(s.node)
+		for i := range s.perNode {
+			pod := sc.addPod(n, s.running, s.priority(n, i))
+			if s.group == nil {
+				continue
+			}
+			g := s.group(n, i)
+			if jobs[g] == nil {
+				jobs[g] = sc.addGroup(groupName(g), *pod.Spec.Priority)
+			}
+			join(pod, jobs[g])
 		}
-		if s.constrained {
-			pod.Labels["app"] = "urgent"
-			pod.Spec.NodeSelector = map[string]string{poolLabel: pool(0)}
-			pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-					TopologyKey:   corev1.LabelHostname,
-					LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "urgent"}},
-				}},
-			}}
-		}
-		pods[i] = pod
 	}
-	return pods
+	if s.gang > 0 {
+		sc.addGang(s.gang, s.gang, s.member)
+	} else {
+		sc.pending = append(sc.pending, newMember(0, s.member))
+	}
+	for _, pod := range sc.pending {
+		if s.constrained {
+			apart(pod)
+		}
+		if s.rule != nil {
+			s.rule(pod)
+		}
+	}
+	return sc
 }
 
 func gangKey() types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: "urgent"}
-}
-
-// groups is a gang.Source of fixed content.
-type groups map[types.NamespacedName]*gang.Group
-
-// Group is part of gang.Source.
-func (g groups) Group(key types.NamespacedName) (*gang.Group, bool) {
-	found, ok := g[key]
-	return found, ok
-}
-
-// source knows the PodGroups of a shape.
-func (s *shape) source() groups {
-	out := groups{}
-	if s.gang > 0 {
-		key := gangKey()
-		out[key] = &gang.Group{Key: key, UID: types.UID(uidOf(key.Name)), MinCount: s.gang, Priority: ptr.To[int32](urgent)}
-	}
-	if s.group == nil {
-		return out
-	}
-	for n := range s.nodes {
-		for i := range s.perNode {
-			key := types.NamespacedName{Namespace: namespace, Name: groupName(s.group(n, i))}
-			out[key] = &gang.Group{Key: key, UID: types.UID(uidOf(key.Name)), Whole: true, Priority: ptr.To(s.priority(n, i))}
-		}
-	}
-	return out
 }
 
 func (a amounts) vector(pods int64) core.Amounts {
@@ -241,7 +268,7 @@ func (s *shape) cluster() (*core.Cluster, error) {
 				Namespace: namespace, Name: name, UID: uidOf(name), Request: s.running.vector(1), Start: started(n, i).UnixNano(),
 			}}
 			if s.tenure != nil {
-				rp.Tenure, rp.Since = s.tenure(n, i), started(n, i).UnixNano()
+				rp.Membership, rp.Since = s.tenure(n, i), started(n, i).UnixNano()
 			}
 			if s.group != nil {
 				g := s.group(n, i)

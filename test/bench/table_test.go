@@ -3,6 +3,8 @@ package bench
 import (
 	"flag"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,28 +16,36 @@ var table = flag.String("table", "", "measure at the documented sizes, and write
 
 // sizes are how large the shapes are, and how often each is run.
 type sizes struct {
-	pod, constrained, contest int
-	gangs                     []int
-	groups, groupMembers      int
-	queues                    int
-	growth                    [2]int
+	pod, constrained, ruled, contest int
+	gangs                            []int
+	groups, groupMembers             int
+	queues                           int
+	growth                           [2]int
+	// victims is how many nodes there are in the scenes of that table, scenes are more of them, and rivals are the numbers
+	// of nodes on which the time of both sides is taken.
+	victims int
+	scenes  []victimScene
+	rivals  []int
 	// rounds are how many turns a side has, laps how many runs in each, and growthRounds how many pairs of runs
-	// there are on a small and a large cluster.
-	rounds, laps, upstreamRounds, growthRounds int
+	// there are on a small and a large cluster. Where a gang's preemption is beside upstream's, there are
+	// faceRounds, fewer on large clusters.
+	rounds, laps, growthRounds, faceRounds int
 }
 
 var (
 	// documented takes some minutes.
 	documented = sizes{
-		pod: 5000, constrained: 1000, contest: 100, gangs: []int{100, 500, 1000, 5000},
+		pod: 5000, constrained: 1000, ruled: 5000, contest: 100, gangs: []int{100, 500, 1000, 5000},
 		groups: 5000, groupMembers: 512, queues: 5000, growth: [2]int{1000, 10_000},
-		rounds: 10, laps: 20, upstreamRounds: 3, growthRounds: 300,
+		victims: 100, scenes: slowScenes(), rivals: []int{100, 500, 1000},
+		rounds: 10, laps: 20, growthRounds: 300, faceRounds: 4,
 	}
 	// quick takes seconds. Its figures say nothing.
 	quick = sizes{
-		pod: 40, constrained: 20, contest: 3, gangs: []int{10, 20},
+		pod: 40, constrained: 20, ruled: 40, contest: 4, gangs: []int{10, 20},
 		groups: 32, groupMembers: 8, queues: 1000, growth: [2]int{10, 100},
-		rounds: 1, laps: 2, upstreamRounds: 1, growthRounds: 2,
+		victims: 20, rivals: []int{10, 20},
+		rounds: 1, laps: 2, growthRounds: 2, faceRounds: 2,
 	}
 )
 
@@ -48,8 +58,9 @@ func TestTable(t *testing.T) {
 		s = documented
 	}
 	var r report
+	t.Run("victims", func(t *testing.T) { s.measureVictims(t, &r) })
+	t.Run("rivals", func(t *testing.T) { s.measureRivals(t, &r) })
 	t.Run("pod", func(t *testing.T) { s.measurePod(t, &r) })
-	t.Run("contest", func(t *testing.T) { s.measureContest(t, &r) })
 	for _, nodes := range s.gangs {
 		// No aim is set for the smallest ones: they are held to the next one's.
 		aim := 20 * time.Millisecond
@@ -66,21 +77,24 @@ func TestTable(t *testing.T) {
 	t.Run("constrained", func(t *testing.T) {
 		s.measureGang(t, &r, "constrained", constrainedShape(s.constrained), 200*time.Millisecond)
 	})
+	rules := memberRules()
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		t.Run("rules/"+name, func(t *testing.T) {
+			s.measureGang(t, &r, name, ruledShape(s.ruled, rules[name]), time.Second)
+		})
+	}
 	t.Run("queues", func(t *testing.T) { s.measureQueues(t, &r) })
 	t.Run("growth/pod", func(t *testing.T) { s.measureGrowth(t, &r, "pod", podShape, func(r *rig) trial { return r.pod(0) }) })
 	t.Run("growth/gang", func(t *testing.T) {
 		s.measureGrowth(t, &r, "gang", gangShape, func(r *rig) trial { return r.plan() })
 	})
-	if t.Failed() {
-		return
-	}
 	kubernetes, err := kubernetesVersion()
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := r.markdown(kubernetes)
 	t.Logf("\n%s\nMissed: %s", text, strings.Join(r.missed(), "; "))
-	if *table == "" {
+	if *table == "" || t.Failed() {
 		return
 	}
 	if err := writeBlock(*table, text); err != nil {
@@ -112,22 +126,19 @@ func (s *sizes) measurePod(t *testing.T, r *report) {
 		race{"pod", name, "the core alone", shortlist, core, got[2], 0})
 }
 
-func (s *sizes) measureContest(t *testing.T, r *report) {
-	shape := contestShape(s.contest)
-	name := fmt.Sprintf("%s nodes, %s pods, gang of %s", thousands(shape.nodes), thousands(shape.pods()), thousands(shape.gang))
-	rig := newRig(t, shape)
-	const evaluator = "PodGroupEvaluator"
-	got := interleave(s.upstreamRounds, side{rig.plan(), 10 * s.laps}, side{rig.planAndOrder(), 10 * s.laps}, side{upstreamGang(t, shape), 1})
-	r.races = append(r.races,
-		race{"gang vs upstream", name, "plan", evaluator, got[0], got[2], 1000},
-		race{"gang vs upstream", name, "plan and orders", evaluator, got[1], got[2], 1000})
-}
-
 func (s *sizes) measureGang(t *testing.T, r *report, name string, shape shape, aim time.Duration) {
 	rig := newRig(t, shape)
-	got := interleave(s.rounds, side{onlyCore(t, shape), s.laps}, side{rig.plan(), s.laps}, side{rig.planAndOrder(), s.laps})
+	sides := []side{{rig.plan(), s.laps}, {rig.planAndOrder(), s.laps}}
+	var core samples
+	if shape.rule == nil {
+		sides = append(sides, side{onlyCore(t, shape), s.laps})
+	}
+	got := interleave(s.rounds, sides...)
+	if shape.rule == nil {
+		core = got[2]
+	}
 	r.limits = append(r.limits, limit{
-		name: name, core: got[0], planned: got[1], whole: got[2], aim: aim,
+		name: name, core: core, planned: got[0], whole: got[1], aim: aim,
 		shape: fmt.Sprintf("%s nodes, %s pods, gang of %s × %d GPU", thousands(shape.nodes), thousands(shape.pods()),
 			thousands(shape.gang), shape.member.gpus),
 	})

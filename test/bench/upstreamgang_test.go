@@ -3,154 +3,195 @@ package bench
 import (
 	"context"
 	"runtime"
-	"sync/atomic"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes/fake"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
-	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/preemption"
-	"k8s.io/kubernetes/pkg/scheduler/profile"
-	"k8s.io/utils/ptr"
 )
 
-const upstreamProfile = `apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: upstream
-`
-
-// timed lets a watch run while the framework's preemption for PodGroups does.
-type timed struct {
-	framework.Framework
-	watch   stopwatch
-	decided *fwk.Status
+// outcome is one decision for a gang.
+type outcome struct {
+	// took is CPU time.
+	took time.Duration
+	// victims are the pods that go, placed is how many members get a place.
+	victims []*corev1.Pod
+	placed  int
 }
 
-// PodGroupPostFilterPlugins is part of framework.Framework.
-func (t *timed) PodGroupPostFilterPlugins() []framework.PodGroupPostFilterPlugin {
-	plugins := t.Framework.PodGroupPostFilterPlugins()
-	for i := range plugins {
-		plugins[i] = &timedPlugin{PodGroupPostFilterPlugin: plugins[i], timed: t}
-	}
-	return plugins
+// duel is a rig on which both sides decide for the same gang, on the same snapshot. Upstream's gate is on as long as it
+// is open: it belongs to the process, and all other rigs run without it.
+type duel struct {
+	*rig
+	leader *leaderCycle
+	// victims are those of upstream's decision that is under way.
+	mu      sync.Mutex
+	victims []*corev1.Pod
 }
 
-type timedPlugin struct {
-	framework.PodGroupPostFilterPlugin
-	timed *timed
-}
-
-// PodGroupPostFilter is part of framework.PodGroupPostFilterPlugin.
-func (p *timedPlugin) PodGroupPostFilter(ctx context.Context, pg *schedulingv1alpha2.PodGroup, pods []*corev1.Pod, try func(context.Context) *fwk.Status) *fwk.Status {
-	p.timed.watch.StartTimer()
-	p.timed.decided = p.PodGroupPostFilterPlugin.PodGroupPostFilter(ctx, pg, pods, try)
-	p.timed.watch.StopTimer()
-	return p.timed.decided
-}
-
-// upstreamGang is a decision by upstream's PodGroupEvaluator, in a cycle of upstream's own scheduler, which places
-// the gang for it as often as it asks. Only the preemption counts, not the cycle's first attempt. Each run has a
-// scheduler of its own.
-func upstreamGang(tb testing.TB, s shape) trial {
+func newDuel(tb testing.TB, s *scene) *duel {
 	tb.Helper()
-	gates := func(on bool) {
-		// They belong to the process, and Reprieve runs without them.
-		err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
-			string(features.GenericWorkload): on, string(features.GangScheduling): on, string(features.WorkloadAwarePreemption): on,
-		})
-		if err != nil {
-			tb.Fatal(err)
-		}
-	}
-	return func(watch stopwatch) {
-		gates(true)
-		defer gates(false)
-		runUpstreamGang(tb, s, watch)
-	}
+	setGenericWorkload(tb, true)
+	tb.Cleanup(func() { setGenericWorkload(tb, false) })
+	d := &duel{rig: newSceneRig(tb, s)}
+	d.leader = d.rig.leader()
+	return d
 }
 
-// runUpstreamGang runs one cycle of upstream's scheduler.
-func runUpstreamGang(tb testing.TB, s shape, watch stopwatch) {
+func (d *duel) end() {
+	d.close()
+	setGenericWorkload(d.tb, false)
+}
+
+func setGenericWorkload(tb testing.TB, on bool) {
 	tb.Helper()
-	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(tb.Context()), logr.Discard()))
-	defer cancel()
-	group := &schedulingv1alpha2.PodGroup{
-		ObjectMeta: metav1.ObjectMeta{Namespace: gangKey().Namespace, Name: gangKey().Name, UID: "urgent"},
-		Spec: schedulingv1alpha2.PodGroupSpec{
-			Priority: ptr.To[int32](urgent),
-			SchedulingPolicy: schedulingv1alpha2.PodGroupSchedulingPolicy{
-				Gang: &schedulingv1alpha2.GangSchedulingPolicy{MinCount: int32(s.gang)},
-			},
-		},
-	}
-	client := fake.NewClientset(group)
-	factory := informers.NewSharedInformerFactory(client, 0)
-	sched, err := kubescheduler.New(ctx, client, factory, nil,
-		profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})),
-		kubescheduler.WithProfiles(decodeProfiles(tb, upstreamProfile)...))
-	if err != nil {
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{string(features.GenericWorkload): on}); err != nil {
 		tb.Fatal(err)
 	}
-	defer sched.SchedulingQueue.Close()
-	must := func(err error) {
-		if err != nil {
-			tb.Fatal(err)
+}
+
+// enough is how long one side is repeated on one rig at most, once it has been twice.
+const enough = 2 * time.Second
+
+// mine is Reprieve's plan for the gang with its orders, so many times over. It comes before theirs.
+func (d *duel) mine(times int) []outcome {
+	d.tb.Helper()
+	watch, started := &meter{}, time.Now()
+	var out []outcome
+	for len(out) < times && (len(out) < 2 || time.Since(started) < enough) {
+		order := d.leader.carryOut(watch)
+		decided := outcome{took: watch.took, placed: len(order.Decision.Placements)}
+		for _, pod := range order.Victims {
+			decided.victims = append(decided.victims, pod)
+		}
+		out = append(out, decided)
+	}
+	for _, node := range d.leader.nodes {
+		if promised := d.framework(ours).NominatedPodsForNode(node.Node().Name); len(promised) > 0 {
+			d.tb.Fatalf("%d pods are still nominated to %s", len(promised), node.Node().Name)
 		}
 	}
-	must(factory.Scheduling().V1alpha2().PodGroups().Informer().GetIndexer().Add(group))
-	logger, pods := klog.FromContext(ctx), factory.Core().V1().Pods().Informer().GetIndexer()
-	for n := range s.nodes {
-		sched.Cache.AddNode(logger, s.apiNode(n))
-		for i := range s.perNode {
-			pod := s.apiRunning(n, i)
-			must(sched.Cache.AddPod(logger, pod))
-			must(pods.Add(pod))
-		}
+	return out
+}
+
+// theirs is upstream's preemption for the gang, in a cycle of upstream's scheduler. It places the gang once on its own; what
+// the cycle itself tries before does not count. There is only one such cycle on a rig: a second decision would find what the
+// first has left in upstream's caches.
+func (d *duel) theirs(watch stopwatch) outcome {
+	d.tb.Helper()
+	plugin := defaultPreemptionOf(d.tb, d.framework(upstream))
+	plugin.Executor.PreemptPod = d.preempt
+	used := &meter{}
+	fw := &timed{Framework: d.framework(upstream), watches: []stopwatch{watch, used}}
+	d.sched.Profiles[upstream] = fw
+	d.sched.FailureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {
 	}
-	members := s.apiPreemptor()
-	for _, pod := range members {
-		pod.Spec.SchedulerName = upstream
-		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group.Name)}
-		must(pods.Add(pod))
-		sched.Cache.AddPodGroupMember(pod)
+	d.enqueue()
+	d.sched.ScheduleOne(d.ctx)
+	if !fw.status.IsSuccess() {
+		d.tb.Fatalf("Upstream's preemption for the gang: %v", fw.status)
 	}
-	for _, pod := range members {
-		sched.SchedulingQueue.Add(ctx, pod)
-	}
-	fw, plugin := &timed{Framework: sched.Profiles[upstream], watch: watch}, defaultPreemptionOf(tb, sched.Profiles[upstream])
-	sched.Profiles[upstream] = fw
-	evicted := new(evictedPods)
-	plugin.Executor.PreemptPod = evicted.preempt
-	sched.FailureHandler = func(context.Context, framework.Framework, *framework.QueuedPodInfo, *fwk.Status, *fwk.NominatingInfo, time.Time) {
-	}
-	sched.ScheduleOne(ctx)
-	if !fw.decided.IsSuccess() {
-		tb.Fatalf("Upstream's preemption for the gang: %v", fw.decided)
-	}
-	for plugin.Executor.IsPodGroupRunningPreemption(group.UID) {
+	for plugin.Executor.IsPodGroupRunningPreemption(d.gang.UID) {
 		runtime.Gosched()
 	}
-	if evicted.count.Load() == 0 {
-		tb.Fatal("Upstream's preemption for the gang took nobody")
+	if len(d.victims) == 0 {
+		d.tb.Fatal("Upstream's preemption for the gang takes no pod")
+	}
+	decided := outcome{took: used.took, victims: d.victims}
+	for _, info := range fw.result.NominatingInfos {
+		if info.NominatedNodeName != "" {
+			decided.placed++
+		}
+	}
+	return decided
+}
+
+// enqueue tells upstream of the PodGroups, and puts the gang into its queue.
+func (d *duel) enqueue() {
+	d.tb.Helper()
+	for _, group := range d.groups {
+		d.sched.Cache.AddPodGroup(group)
+	}
+	d.sched.Cache.AddPodGroup(d.gang)
+	d.sched.SchedulingQueue.AddPodGroup(klog.FromContext(d.ctx), d.gang)
+	var members []*corev1.Pod
+	for _, pod := range d.pending {
+		pod = pod.DeepCopy()
+		pod.Spec.SchedulerName = upstream
+		members = append(members, pod)
+		d.must(d.pods.Update(pod))
+		d.sched.Cache.AddPodGroupMember(pod)
+	}
+	for _, pod := range members {
+		d.sched.SchedulingQueue.Add(d.ctx, pod)
 	}
 }
 
-// evictedPods counts what an executor would evict.
-type evictedPods struct{ count atomic.Int64 }
+// preempt takes the place of what upstream's executor does to a victim, from any goroutine.
+func (d *duel) preempt(_ context.Context, _ preemption.Candidate, _ preemption.ExecutorPreemptor, victim *corev1.Pod, _ string) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.victims = append(d.victims, victim)
+	return false, nil
+}
 
-func (e *evictedPods) preempt(context.Context, preemption.Candidate, preemption.ExecutorPreemptor, *corev1.Pod, string) error {
-	e.count.Add(1)
-	return nil
+// timed takes the time of the framework's preemption for PodGroups.
+type timed struct {
+	framework.Framework
+	watches []stopwatch
+	result  *fwk.PodGroupPostFilterResult
+	status  *fwk.Status
+}
+
+// RunPodGroupPostFilterPlugins is part of framework.Framework.
+func (t *timed) RunPodGroupPostFilterPlugins(
+	ctx context.Context, state *framework.CycleState, pg fwk.PodGroupInfo, place fwk.PodGroupSchedulingFunc,
+) (*fwk.PodGroupPostFilterResult, *fwk.Status) {
+	for _, watch := range t.watches {
+		watch.StartTimer()
+	}
+	t.result, t.status = t.Framework.RunPodGroupPostFilterPlugins(ctx, state, pg, place)
+	for _, watch := range t.watches {
+		watch.StopTimer()
+	}
+	return t.result, t.status
+}
+
+// upstreamGang is a decision by upstream for a gang, with a rig of its own each time.
+func upstreamGang(tb testing.TB, of func() *scene) trial {
+	tb.Helper()
+	return func(watch stopwatch) {
+		d := newDuel(tb, of())
+		defer d.end()
+		d.theirs(watch)
+	}
+}
+
+// face runs both sides on a scene, round by round, each with a rig of its own. A first decision of Reprieve's does not
+// count: it fills columns that stay level from then on.
+func face(tb testing.TB, of func() *scene, rounds, laps int) (mine, theirs []outcome) {
+	tb.Helper()
+	for range rounds {
+		d := newDuel(tb, of())
+		runtime.GC()
+		mine = append(mine, d.mine(laps + 1)[1:]...)
+		runtime.GC()
+		theirs = append(theirs, d.theirs(&recorder{}))
+		d.end()
+	}
+	return mine, theirs
+}
+
+func tookOf(outcomes []outcome) samples {
+	out := make(samples, len(outcomes))
+	for i := range outcomes {
+		out[i] = outcomes[i].took
+	}
+	return out
 }

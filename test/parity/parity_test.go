@@ -33,7 +33,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
@@ -50,13 +52,14 @@ type noGroups struct{}
 func (noGroups) Group(types.NamespacedName) (*gang.Group, bool) { return nil, false }
 
 // capture is an Evictor that only takes note.
-type capture struct{ orders []scheduler.EvictionOrder }
+type capture struct{ orders []eviction.Order }
 
-func (c *capture) Evict(_ context.Context, order scheduler.EvictionOrder, _ func(error)) {
+func (c *capture) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
 	c.orders = append(c.orders, order)
+	return make(chan eviction.Outcome)
 }
 
-func (*capture) Nominate(context.Context, []scheduler.Nomination) {}
+func (*capture) Nominate(context.Context, []podstatus.Nomination) {}
 
 // rig is one framework with both preemptions on the same snapshot.
 type rig struct {
@@ -88,7 +91,7 @@ func newRig(t *testing.T, c *cluster) *rig {
 	snapshot := internalcache.NewSnapshot(c.running, c.nodes)
 	queue := internalqueue.NewTestQueueWithObjects(ctx, (&queuesort.PrioritySort{}).Less, c.objects())
 	captured := &capture{}
-	hub := scheduler.NewHub(noGroups{}, gang.NewRegistry(func(types.NamespacedName) {}), captured)
+	reprieve := scheduler.NewPlugins(scheduler.Inputs{Groups: noGroups{}, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: captured})
 	defaults, err := latest.Default()
 	if err != nil {
 		t.Fatal(err)
@@ -111,8 +114,8 @@ func newRig(t *testing.T, c *cluster) *rig {
 	}
 	fw, err := frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), profile,
 		frameworkruntime.WithClientSet(client), frameworkruntime.WithInformerFactory(factory),
-		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithPodNominator(queue),
-		frameworkruntime.WithPodActivator(queue),
+		frameworkruntime.WithSnapshotSharedLister(snapshot), frameworkruntime.WithMutableSnapshotLister(snapshot),
+		frameworkruntime.WithPodNominator(queue), frameworkruntime.WithPodActivator(queue),
 	)
 	if err != nil {
 		t.Fatalf("make the framework: %v", err)
@@ -122,7 +125,7 @@ func newRig(t *testing.T, c *cluster) *rig {
 	if err != nil {
 		t.Fatalf("make upstream's plugin: %v", err)
 	}
-	made, err := hub.Factory()(ctx, nil, fw)
+	made, err := reprieve.Registry()[scheduler.Name](ctx, nil, fw)
 	if err != nil {
 		t.Fatalf("make Reprieve's plugin: %v", err)
 	}
@@ -245,7 +248,11 @@ func (r *rig) upstreamBest(t *testing.T, c *cluster, state fwk.CycleState) verdi
 	t.Helper()
 	var best verdict
 	for _, info := range r.nodes(t) {
-		victims, _, status := r.upstream.SelectVictimsOnNode(t.Context(), state.Clone(), c.preemptor, info.Snapshot(), c.budgets)
+		possible, err := r.upstream.Evaluator.GetVictimsOnNode(t.Context(), info)
+		if err != nil {
+			t.Fatal(err)
+		}
+		victims, _, status := r.upstream.SelectVictimsOnNode(t.Context(), state.Clone(), c.preemptor, info.Snapshot(), possible, c.budgets)
 		if !status.IsSuccess() {
 			continue
 		}

@@ -90,7 +90,7 @@ func TestSelectRows(t *testing.T) {
 	}{
 		"all of a size": {
 			size: sizeMedium,
-			want: []string{"scheduling", "scheduling-batching", "scheduling-occupied", "preemption-async", "preemption", "gangs", "gang-100"},
+			want: []string{"scheduling", "scheduling-occupied", "preemption-async", "preemption", "gangs", "gang-100"},
 		},
 		"some, in the order of the table": {
 			size: sizeFull, names: []string{"gang-500", "scheduling"},

@@ -37,10 +37,6 @@ func rows() []row {
 			sizes: all, aim: aim{ratio: 0.98},
 		},
 		{
-			name: "scheduling-batching", title: "the same with opportunistic batching",
-			sizes: all, aim: aim{ratio: 0.98},
-		},
-		{
 			name: "scheduling-occupied", title: "5,000 nodes, 20,000 low pods, 5,000 pods that fit, no preemption",
 			sizes: all, aim: aim{ratio: 0.98},
 		},

@@ -34,6 +34,7 @@ func TestDecode(t *testing.T) {
 		"a section that is a list":       {yaml: "retry: [5s]", wantErr: "retry: json: cannot unmarshal array"},
 		"a kind that is a number":        {yaml: "kind: 5", wantErr: "args: kind: json: cannot unmarshal number"},
 		"a negative duration":            {yaml: "gang: {settleTime: -1s}", wantErr: `gang.settleTime: Invalid value: "-1s": must be between 0s and 1m0s`},
+		"no time to terminate":           {yaml: "terminationTimeout: 0s", wantErr: `terminationTimeout: Invalid value: "0s": must be between 1s and 24h0m0s`},
 		"a timeout that is too short":    {yaml: "gang: {permitTimeout: 1ms}", wantErr: `gang.permitTimeout: Invalid value: "1ms"`},
 		"a longest that is the shortest": {yaml: "retry: {initialBackoff: 1m}", wantErr: `retry.maxBackoff: Invalid value: "30s": must not be less than initialBackoff, 1m0s`},
 		"a number out of range":          {yaml: "search: {packingMembers: 65}", wantErr: "search.packingMembers: Invalid value: 65: must be between 0 and 64"},

@@ -17,6 +17,7 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.PreemptMinRuntime, metav1.Duration{})
 	fill(&args.ReclaimMinRuntime, metav1.Duration{})
 	fill(&args.ReclaimResolveMethod, ResolveLCA)
+	fill(&args.TerminationTimeout, metav1.Duration{Duration: 5 * time.Minute})
 	fill(&args.Gang.PermitTimeout, metav1.Duration{Duration: time.Minute})
 	fill(&args.Gang.SettleTime, metav1.Duration{Duration: 100 * time.Millisecond})
 	fill(&args.Retry.InitialBackoff, metav1.Duration{Duration: time.Second})

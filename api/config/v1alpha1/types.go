@@ -75,6 +75,16 @@ type ReprieveArgs struct {
 	// Example: Queue
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
+	// terminationTimeout is how long a pod may still be there after its grace period has run out. Until then its room
+	// counts as free, though not yet: who fits there once it has gone waits for it, and nothing is taken. A pod that is
+	// there longer, on a node that does not answer above all, counts as staying: it is named, and other room is looked
+	// for. Where profiles differ, the longest counts for all. Between 1s and 24h.
+	//
+	// Default: 5m
+	//
+	// Example: 2m
+	TerminationTimeout *metav1.Duration `json:"terminationTimeout,omitempty"`
+
 	// gang says how long the steps of placing a gang may take.
 	Gang GangArgs `json:"gang,omitempty"`
 

@@ -29,6 +29,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	if m := *args.ReclaimResolveMethod; m != ResolveLCA && m != ResolveQueue {
 		errs = append(errs, field.NotSupported(field.NewPath("reclaimResolveMethod"), m, []ResolveMethod{ResolveLCA, ResolveQueue}))
 	}
+	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
 	gang := field.NewPath("gang")
 	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, 24*time.Hour)...)
 	errs = append(errs, duration(gang.Child("settleTime"), args.Gang.SettleTime, 0, time.Minute)...)

@@ -73,6 +73,11 @@ func (in *ReprieveArgs) DeepCopyInto(out *ReprieveArgs) {
 		*out = new(ResolveMethod)
 		**out = **in
 	}
+	if in.TerminationTimeout != nil {
+		in, out := &in.TerminationTimeout, &out.TerminationTimeout
+		*out = new(v1.Duration)
+		**out = **in
+	}
 	in.Gang.DeepCopyInto(&out.Gang)
 	in.Retry.DeepCopyInto(&out.Retry)
 	in.Search.DeepCopyInto(&out.Search)

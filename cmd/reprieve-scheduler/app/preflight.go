@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -47,25 +48,38 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 		// The error itself names a line of a source file.
 		return nil, fmt.Errorf("configuration %s: it is not a KubeSchedulerConfiguration of %s", opts.ConfigFile, configv1.SchemeGroupVersion)
 	}
+	if runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
+		// The error itself has the whole file in it.
+		return nil, fmt.Errorf("configuration %s: it does not say what it is; begin with the lines apiVersion: %s and kind: KubeSchedulerConfiguration",
+			opts.ConfigFile, configv1.SchemeGroupVersion)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 	}
-	if errs := validation.ValidateKubeSchedulerConfiguration(cfg); errs != nil {
-		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, errs)
+	// Before the library looks at them, which prints whole profiles.
+	for _, check := range []func(*config.KubeSchedulerConfiguration) error{checkNames, checkProfiles} {
+		if err := check(cfg); err != nil {
+			return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
+		}
 	}
-	if err := checkProfiles(cfg); err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
+	if errs := validation.ValidateKubeSchedulerConfiguration(cfg); errs != nil {
+		// As one: each of several would go without the file's name.
+		return nil, fmt.Errorf("configuration %s: %s", opts.ConfigFile, OneLine(errs))
 	}
 	opts.ComponentConfig = cfg
 	return cfg, nil
 }
 
-// preflight finds out, before anything is started, whether the API server can be reached and has the CRDs.
-func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, master string) (*restclient.Config, error) {
-	if err := needKubeconfig(cfg.ClientConnection.Kubeconfig, master); err != nil {
+// preflight finds out, before anything is started, whether the API server can be reached and has the CRDs, and fits the
+// feature gates to it.
+func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts *Options) (*restclient.Config, error) {
+	if err := needKubeconfig(cfg.ClientConnection.Kubeconfig, opts); err != nil {
 		return nil, err
 	}
-	rest, err := clientcmd.BuildConfigFromFlags(master, cfg.ClientConnection.Kubeconfig)
+	rest, err := clientcmd.BuildConfigFromFlags(opts.Master, cfg.ClientConnection.Kubeconfig)
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("kubeconfig %s: it names no cluster", cfg.ClientConnection.Kubeconfig)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
@@ -91,16 +105,23 @@ func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, mast
 		return nil, fmt.Errorf("the cluster lacks the CustomResourceDefinitions %s; install them with: kubectl apply -k deploy/crds",
 			strings.Join(missing, ", "))
 	}
+	if err := fitGates(klog.FromContext(ctx), client, utilfeature.DefaultMutableFeatureGate); err != nil {
+		return nil, err
+	}
 	return rest, nil
 }
 
 // needKubeconfig says what to do where nothing tells how to reach an API server. The library's own words
 // are about variables of the environment.
-func needKubeconfig(kubeconfig, master string) error {
-	if kubeconfig != "" || master != "" || os.Getenv("KUBERNETES_MASTER") != "" {
+func needKubeconfig(kubeconfig string, opts *Options) error {
+	if kubeconfig != "" || opts.Master != "" || os.Getenv("KUBERNETES_MASTER") != "" {
 		return nil
 	}
 	if _, err := restclient.InClusterConfig(); errors.Is(err, restclient.ErrNotInCluster) {
+		if flag := opts.Deprecated.Kubeconfig; flag != "" {
+			// That is kube-scheduler's way with its flags.
+			return fmt.Errorf("no kubeconfig: --kubeconfig is not read beside --config; write clientConnection: {kubeconfig: %s} in %s", flag, opts.ConfigFile)
+		}
 		return errors.New("no kubeconfig: outside a Pod the scheduler needs --kubeconfig, or clientConnection.kubeconfig in the file of --config")
 	}
 	return nil

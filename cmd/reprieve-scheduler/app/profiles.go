@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -11,37 +12,110 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// checkProfiles refuses profiles in which another plugin preempts as well: it comes to its turn whenever Reprieve
-// finds nobody to take, takes single members of gangs, and knows of no protection.
+// enableIt is what a profile says so that Reprieve preempts in it.
+const enableIt = "plugins: {multiPoint: {enabled: [{name: " + scheduler.Name + "}], disabled: [{name: " + names.DefaultPreemption + "}]}}"
+
+// checkProfiles refuses configurations that start and do not work: those in which no profile has the plugin, which would be
+// kube-scheduler's, and profiles that have half of it, or none and no other preemption.
 func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
+	if !slices.ContainsFunc(cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return uses(&p, scheduler.Name) }) {
+		return fmt.Errorf("no profile has the plugin %[1]s, so nothing would be scheduled as %[1]s does; write %[2]s in profiles[0]", scheduler.Name, enableIt)
+	}
 	for i := range cfg.Profiles {
 		profile := &cfg.Profiles[i]
-		plugins := profile.Plugins
-		if !uses(profile, scheduler.Name) || !slices.Contains(inOrder(plugins, &plugins.PostFilter), names.DefaultPreemption) {
-			continue
+		check := checkOther
+		if uses(profile, scheduler.Name) {
+			check = checkOurs
 		}
+		at := fmt.Sprintf("profiles[%d]", i)
+		if err := cmp.Or(check(at, profile.Plugins), checkOrder(at, profile.Plugins)); err != nil {
+			return fmt.Errorf("profile %s: %w", profile.SchedulerName, err)
+		}
+	}
+	return nil
+}
+
+// checkNames refuses profiles of one name. What the library says of them shows neither the name nor the other profile.
+func checkNames(cfg *config.KubeSchedulerConfiguration) error {
+	first := make(map[string]int)
+	for i := range cfg.Profiles {
+		name := cfg.Profiles[i].SchedulerName
+		if j, ok := first[name]; ok {
+			return fmt.Errorf("profiles[%d].schedulerName: profiles[%d] is named %q already; give each profile a name of its own", i, j, name)
+		}
+		first[name] = i
+	}
+	return nil
+}
+
+// checkOther is about a profile without Reprieve, beside others that have it.
+func checkOther(at string, plugins *config.Plugins) error {
+	if plugins == nil || slices.Contains(inOrder(plugins, &plugins.PostFilter), names.DefaultPreemption) {
+		return nil
+	}
+	return fmt.Errorf("%s has neither %s nor %s, so nothing would ever be preempted for its pods; write %s there",
+		at, scheduler.Name, names.DefaultPreemption, enableIt)
+}
+
+// checkOurs is about a profile with Reprieve: at all of its extension points, before the other PreFilter plugins, and without
+// the other plugin that preempts. That one comes to its turn whenever Reprieve finds no victim, takes single members of gangs,
+// and knows of no protection.
+func checkOurs(at string, plugins *config.Plugins) error {
+	for _, point := range ourPoints(plugins) {
+		if !slices.Contains(inOrder(plugins, point.set), scheduler.Name) {
+			return fmt.Errorf("%s.plugins.%s leaves %s out, which has to be at all of its extension points; "+
+				"enable it under multiPoint, and disable it nowhere", at, point.name, scheduler.Name)
+		}
+	}
+	if slices.Contains(inOrder(plugins, &plugins.PostFilter), names.DefaultPreemption) {
 		field, instead := "multiPoint", "write disabled: [{name: "+names.DefaultPreemption+"}] there"
 		if has(plugins.PostFilter.Enabled, names.DefaultPreemption) {
 			field, instead = "postFilter", "take it off there, and write disabled: [{name: "+names.DefaultPreemption+"}] under multiPoint"
 		}
-		return fmt.Errorf("profile %s: profiles[%d].plugins.%s leaves %s on, which would take what %s protects; %s",
-			profile.SchedulerName, i, field, names.DefaultPreemption, scheduler.Name, instead)
+		return fmt.Errorf("%s.plugins.%s leaves %s on, which would take what %s protects; %s", at, field, names.DefaultPreemption, scheduler.Name, instead)
+	}
+	if inOrder(plugins, &plugins.PreFilter)[0] != scheduler.Name && !has(plugins.PreFilter.Enabled, scheduler.Name) {
+		return fmt.Errorf("%s.plugins.preFilter does not put %[2]s first, so that other plugins turn members of gangs away before %[2]s has planned; "+
+			"write preFilter: {enabled: [{name: %[2]s}]}", at, scheduler.Name)
 	}
 	return nil
+}
+
+// checkOrder is about any profile: they share one queue, whose order is that of the PodGroups' priorities.
+func checkOrder(at string, plugins *config.Plugins) error {
+	if plugins == nil {
+		return nil
+	}
+	if sort := inOrder(plugins, &plugins.QueueSort); !slices.Contains(sort, scheduler.SortName) || slices.Contains(sort, names.PrioritySort) {
+		return fmt.Errorf("%s.plugins.queueSort does not have %[2]s alone, without which the queue goes by the pods' own priorities and not by "+
+			"their PodGroups'; write queueSort: {enabled: [{name: %[2]s}], disabled: [{name: %[3]s}]} in all profiles",
+			at, scheduler.SortName, names.PrioritySort)
+	}
+	return nil
+}
+
+// extensionPoint is one at which Reprieve has to be.
+type extensionPoint struct {
+	name string
+	set  *config.PluginSet
+}
+
+func ourPoints(p *config.Plugins) []extensionPoint {
+	return []extensionPoint{
+		{"preEnqueue", &p.PreEnqueue},
+		{"preFilter", &p.PreFilter},
+		{"filter", &p.Filter},
+		{"postFilter", &p.PostFilter},
+		{"reserve", &p.Reserve},
+		{"permit", &p.Permit},
+	}
 }
 
 // warnOfProfiles says where profiles have Reprieve in a way that works, and not as well as it could.
 func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		profile := &cfg.Profiles[i]
-		if !uses(profile, scheduler.Name) {
-			continue
-		}
-		if sort := inOrder(profile.Plugins, &profile.Plugins.QueueSort); !slices.Contains(sort, scheduler.SortName) {
-			logger.Info("The queue is in the order of the pods' own priorities, whatever their PodGroups' are; enable the plugin in queueSort, "+
-				"and disable PrioritySort, in all profiles", "profile", profile.SchedulerName, "plugin", scheduler.SortName)
-		}
-		if first := inOrder(profile.Plugins, &profile.Plugins.PreFilter); len(first) > 0 && first[0] != scheduler.Name {
+		if uses(profile, scheduler.Name) && inOrder(profile.Plugins, &profile.Plugins.PreFilter)[0] != scheduler.Name {
 			logger.Info("Other PreFilter plugins come first, and may turn the member away that is to plan for its gang; "+
 				"put the plugin first in preFilter.enabled", "profile", profile.SchedulerName, "plugin", scheduler.Name)
 		}
@@ -51,7 +125,8 @@ func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) 
 // uses reports whether a profile has a plugin at every extension point that it implements, or at some.
 func uses(profile *config.KubeSchedulerProfile, plugin string) bool {
 	p := profile.Plugins
-	return p != nil && (has(p.MultiPoint.Enabled, plugin) || has(p.PreFilter.Enabled, plugin) || has(p.PostFilter.Enabled, plugin))
+	return p != nil && (has(p.MultiPoint.Enabled, plugin) ||
+		slices.ContainsFunc(ourPoints(p), func(point extensionPoint) bool { return has(point.set.Enabled, plugin) }))
 }
 
 // inOrder are the plugins that may be called at an extension point, in the order of their calls: those of multiPoint

@@ -23,36 +23,45 @@ const (
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	const (
-		refused = "profile it: profiles[1].plugins.multiPoint leaves DefaultPreemption on, which would take what Reprieve protects; " +
+		beside = "profile it: profiles[1].plugins.multiPoint leaves DefaultPreemption on, which would take what Reprieve protects; " +
 			"write disabled: [{name: DefaultPreemption}] there"
-		order = "own priorities"
-		first = "come first"
+		order   = "profiles[0].plugins.queueSort does not have ReprievePrioritySort alone"
+		front   = "profiles[1].plugins.preFilter does not put Reprieve first"
+		nothing = "profiles[1] has neither Reprieve nor DefaultPreemption"
 	)
+	out := func(point string) string { return "profiles[1].plugins." + point + " leaves Reprieve out" }
 	for name, c := range map[string]struct {
-		plugins string
-		want    string
+		// first is the other profile, which has Reprieve as is right unless it says otherwise.
+		first, plugins string
+		want           string
 		// wantSaid are words of the log.
 		wantSaid []string
 	}{
 		"as is right":                       {plugins: allOfIt},
-		"without Reprieve":                  {plugins: "multiPoint: {disabled: [{name: VolumeZone}]}"},
-		"beside upstream's preemption":      {plugins: upstream, want: refused},
-		"in postFilter, beside upstream's":  {plugins: "postFilter: {enabled: [{name: Reprieve}]}", want: refused},
-		"upstream's off in postFilter":      {plugins: upstream + ", postFilter: {disabled: [{name: DefaultPreemption}]}", wantSaid: []string{order, first}},
-		"all off in postFilter but itself":  {plugins: upstream + ", postFilter: {enabled: [{name: Reprieve}], disabled: [{name: '*'}]}", wantSaid: []string{order, first}},
-		"upstream's on again in postFilter": {plugins: enabled + ", postFilter: {enabled: [{name: DefaultPreemption}]}", want: "profiles[1].plugins.postFilter leaves DefaultPreemption on"},
-		"with upstream's order":             {plugins: enabled + ", " + inFront, wantSaid: []string{order}},
-		"behind others":                     {plugins: enabled + ", " + sorted, wantSaid: []string{first}},
-		"behind one that is put in front":   {plugins: enabled + ", " + sorted + ", preFilter: {enabled: [{name: NodeAffinity}, {name: Reprieve}]}", wantSaid: []string{first}},
+		"without Reprieve anywhere":         {first: "multiPoint: {disabled: [{name: VolumeZone}]}", plugins: "multiPoint: {disabled: [{name: VolumeZone}]}", want: "no profile has the plugin Reprieve"},
+		"beside a profile of upstream's":    {plugins: sorted},
+		"with no preemption":                {plugins: sorted + ", multiPoint: {disabled: [{name: DefaultPreemption}]}", want: nothing},
+		"with none in postFilter":           {plugins: sorted + ", postFilter: {disabled: [{name: '*'}]}", want: nothing},
+		"beside upstream's preemption":      {plugins: upstream + ", " + sorted + ", " + inFront, want: beside},
+		"in postFilter alone":               {plugins: sorted + ", postFilter: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}", want: out("preEnqueue")},
+		"in preFilter alone":                {plugins: sorted + ", " + inFront, want: out("preEnqueue")},
+		"taken off a point":                 {plugins: allOfIt + ", permit: {disabled: [{name: Reprieve}]}", want: out("permit")},
+		"taken off a point with all":        {plugins: allOfIt + ", filter: {disabled: [{name: '*'}]}", want: out("filter")},
+		"upstream's off in postFilter":      {plugins: upstream + ", " + sorted + ", " + inFront + ", postFilter: {disabled: [{name: DefaultPreemption}]}"},
+		"all off in postFilter but itself":  {plugins: upstream + ", " + sorted + ", " + inFront + ", postFilter: {enabled: [{name: Reprieve}], disabled: [{name: '*'}]}"},
+		"upstream's on again in postFilter": {plugins: allOfIt + ", postFilter: {enabled: [{name: DefaultPreemption}]}", want: "profiles[1].plugins.postFilter leaves DefaultPreemption on"},
+		"with upstream's order":             {first: enabled + ", " + inFront, plugins: enabled + ", " + inFront, want: order},
+		"with both orders":                  {first: "queueSort: {enabled: [{name: ReprievePrioritySort}]}", plugins: enabled + ", " + inFront + ", queueSort: {enabled: [{name: ReprievePrioritySort}]}", want: order},
+		"behind others":                     {plugins: enabled + ", " + sorted, want: front},
+		"behind one that is put in front":   {plugins: enabled + ", " + sorted + ", preFilter: {enabled: [{name: NodeAffinity}, {name: Reprieve}]}", wantSaid: []string{"come first"}},
 		"in front of all there are":         {plugins: enabled + ", " + sorted + ", preFilter: {enabled: [{name: Reprieve}, {name: NodeAffinity}]}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			// The queue's order is the same for all profiles.
-			other := ""
-			if strings.Contains(c.plugins, sorted) {
-				other = sorted
+			other := c.first
+			if other == "" {
+				other = allOfIt
 			}
 			text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" +
 				fmt.Sprintf("profiles: [{schedulerName: other, plugins: {%s}}, {schedulerName: it, plugins: {%s}}]\n", other, c.plugins)

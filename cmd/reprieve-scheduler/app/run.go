@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/component-base/featuregate"
+	kubemetrics "k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
 	kubeschedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
@@ -61,7 +63,22 @@ func Run(ctx context.Context, opts *Options) error {
 	if errs := opts.Validate(); len(errs) > 0 {
 		return utilerrors.NewAggregate(errs)
 	}
-	rest, err := preflight(ctx, effective, opts.Master)
+	if err := checkGates(utilfeature.DefaultFeatureGate); err != nil {
+		return err
+	}
+	rest, err := preflight(ctx, effective, opts)
+	if err != nil {
+		return err
+	}
+	if reflect.DeepEqual(opts.Metrics, kubemetrics.NewOptions()) {
+		// To apply what is not set logs an error.
+		opts.Metrics = nil
+	}
+	measured := metrics.New()
+	if err := measured.Register(legacyregistry.Register); err != nil {
+		return err
+	}
+	limiter, err := newLimiter(opts, measured)
 	if err != nil {
 		return err
 	}
@@ -69,14 +86,17 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
+	if err := pace(ctx, c, limiter); err != nil {
+		return err
+	}
 	cc := c.Complete()
 	warnOfUpstreamLease(logger, &cc.ComponentConfig)
 	warnOfProfiles(logger, &cc.ComponentConfig)
-	parts, err := assemble(ctx, rest, &cc)
+	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured)
 	if err != nil {
 		return err
 	}
-	sched, err := newScheduler(ctx, opts.Options, &cc, parts.hub)
+	sched, err := newScheduler(ctx, opts.Options, &cc, parts.plugins.Registry())
 	if err != nil {
 		return err
 	}
@@ -112,7 +132,7 @@ type parts struct {
 	recorders map[string]events.EventRecorder
 	statuses  *podstatus.Writer
 	executor  *eviction.Executor
-	hub       *scheduler.Hub
+	plugins   *scheduler.Plugins
 	// native is the kind of the PodGroups of scheduling.k8s.io, or nil.
 	native *schema.GroupVersionKind
 	// source finds groups of both APIs; sources are what it is made of.
@@ -123,12 +143,10 @@ type parts struct {
 	// evicted is told of the groups that an eviction has done with.
 	evicted *controller.Trigger
 	metrics *metrics.Metrics
-	// queuesTold reports whether all queues are known that there were at the start.
-	queuesTold toolscache.InformerSynced
 }
 
 // assemble makes the parts; nothing runs yet.
-func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig) (*parts, error) {
+func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics) (*parts, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register the types of %s: %w", v1alpha1.GroupName, err)
@@ -159,10 +177,6 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if kind != nil {
 		direct = native.NewClient(direct, *kind)
 	}
-	measured := metrics.New()
-	if err := measured.Register(legacyregistry.Register); err != nil {
-		return nil, err
-	}
 	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured}
 	p.registry = gang.NewRegistry(p.changed.Request)
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
@@ -173,22 +187,15 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if p.statuses, err = newStatuses(ctx, cc); err != nil {
 		return nil, err
 	}
-	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{})
-	p.executor.RecordAs(p.recorderOf)
-	p.executor.Measure(measured)
-	p.executor.OnEnd(p.evicted.Request)
 	if err := p.followGroups(ctx); err != nil {
 		return nil, err
 	}
-	p.hub = scheduler.NewHub(p.source, p.registry, p.executor)
-	if p.native != nil {
-		p.hub.FollowSchedulingGroups()
-		p.executor.FindGroups(p.source)
-	}
-	p.hub.Measure(measured)
-	if p.queuesTold, err = controller.FollowQueues(ctx, p.cache, p.hub); err != nil {
-		return nil, err
-	}
+	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{},
+		eviction.WithMetrics(measured), eviction.WithProfileRecorders(p.recorderOf),
+		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request))
+	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
+		Groups: p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, SchedulingGroups: p.native != nil,
+	})
 	return p, nil
 }
 
@@ -233,7 +240,11 @@ func (p *parts) recorderOf(profile string) events.EventRecorder {
 
 // followGroups makes the sources of groups.
 func (p *parts) followGroups(ctx context.Context) error {
-	changed := func(key types.NamespacedName) { p.hub.GroupChanged(key) }
+	changed := func(key types.NamespacedName) {
+		if hub := p.plugins.Hub(); hub != nil {
+			hub.GroupChanged(key)
+		}
+	}
 	own, err := controller.NewGroups(ctx, p.cache, changed)
 	if err != nil {
 		return err
@@ -250,18 +261,24 @@ func (p *parts) followGroups(ctx context.Context) error {
 	return nil
 }
 
-// groupsSynced waits until all groups are known that there are.
-func (p *parts) groupsSynced(ctx context.Context) bool {
+// groupsSynced waits until all groups and queues are known that there are.
+func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.InformerSynced) bool {
 	synced := p.cache.WaitForCacheSync(ctx)
 	for _, groups := range p.sources {
 		synced = synced && groups.WaitForSync(ctx)
 	}
-	return synced && toolscache.WaitForCacheSync(ctx.Done(), p.queuesTold)
+	return synced && toolscache.WaitForCacheSync(ctx.Done(), queuesTold)
 }
 
 // start fills the cache, and has the controllers run once sched does.
 func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) error {
 	logger := klog.FromContext(ctx)
+	// checkProfiles has seen to it that there is one.
+	hub := p.plugins.Hub()
+	queuesTold, err := controller.FollowQueues(ctx, p.cache, hub)
+	if err != nil {
+		return err
+	}
 	go func() {
 		if err := p.cache.Start(ctx); err != nil {
 			logger.Error(err, "The cache of reprieve.dev failed")
@@ -269,23 +286,24 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		}
 	}()
 	// A group that is not known yet would be taken for single pods.
-	if !p.groupsSynced(ctx) {
+	if !p.groupsSynced(ctx, queuesTold) {
 		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
 	inputs := controller.Inputs{
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
-		Cache: p.cache, Informers: cc.InformerFactory, Members: p.hub,
+		Cache: p.cache, Informers: cc.InformerFactory, Members: hub,
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
-		Board: p.hub.Board(), Queues: p.hub, OrphanedPods: p.metrics.Orphaned, MalformedTolerations: p.metrics.Malformed,
+		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, MalformedTolerations: p.metrics.Malformed,
 	}
-	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), p.hub)
+	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub)
 	for _, profile := range sched.Profiles {
 		profile.SetAPICacher(p.statuses)
 	}
 	go p.statuses.Run()
 	leading := onceItRuns(sched, func() {
-		p.awaitIntents(ctx)
-		p.hub.WaitForSync(ctx)
+		p.awaitIntents(ctx, hub)
+		hub.WaitForSync(ctx)
+		hub.Lead()
 	})
 	go func() {
 		select {
@@ -304,10 +322,10 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 
 // awaitIntents returns when planning knows all that earlier leaders have begun. The cache of one that has stood
 // by may lag behind what the leader before it wrote last, and what it does not know it would take again.
-func (p *parts) awaitIntents(ctx context.Context) {
+func (p *parts) awaitIntents(ctx context.Context, hub *scheduler.Hub) {
 	logger := klog.FromContext(ctx)
 	for {
-		missing, err := p.unknownIntents(ctx)
+		missing, err := p.unknownIntents(ctx, hub)
 		switch {
 		case err == nil && len(missing) == 0:
 			return
@@ -332,7 +350,7 @@ const (
 )
 
 // unknownIntents are the PodGroups that list disrupted pods and of which planning does not know that.
-func (p *parts) unknownIntents(ctx context.Context) (missing []string, err error) {
+func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing []string, err error) {
 	next := ""
 	for {
 		var page v1alpha1.PodGroupList
@@ -341,7 +359,7 @@ func (p *parts) unknownIntents(ctx context.Context) (missing []string, err error
 		}
 		for i := range page.Items {
 			pg := &page.Items[i]
-			if pg.Status.Disruption != nil && !p.hub.KnowsDisruption(client.ObjectKeyFromObject(pg)) {
+			if pg.Status.Disruption != nil && !hub.KnowsDisruption(client.ObjectKeyFromObject(pg)) {
 				missing = append(missing, client.ObjectKeyFromObject(pg).String())
 			}
 		}
@@ -356,8 +374,8 @@ func (p *parts) unknownIntents(ctx context.Context) (missing []string, err error
 func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} {
 	leading := make(chan struct{})
 	var once sync.Once
-	next := sched.NextPod
-	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+	next := sched.NextEntity
+	sched.NextEntity = func(logger klog.Logger) (framework.QueuedEntityInfo, error) {
 		once.Do(func() {
 			prepare()
 			close(leading)
@@ -368,8 +386,7 @@ func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} 
 }
 
 // newScheduler makes a kube-scheduler with Reprieve's plugins, as upstream's Setup makes one.
-func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, hub *scheduler.Hub) (*kubescheduler.Scheduler, error) {
-	registry := frameworkruntime.Registry{scheduler.Name: hub.Factory(), scheduler.SortName: hub.SortFactory()}
+func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, registry frameworkruntime.Registry) (*kubescheduler.Scheduler, error) {
 	var completed []config.KubeSchedulerProfile
 	cfg := &cc.ComponentConfig
 	sched, err := kubescheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory,

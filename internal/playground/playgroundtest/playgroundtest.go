@@ -4,7 +4,6 @@ package playgroundtest
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/reprieve-dev/reprieve/internal/playground"
@@ -13,11 +12,17 @@ import (
 // binDirVariable names the directory of the binaries where that is not bin/ of the module.
 const binDirVariable = "REPRIEVE_BIN"
 
+// noBinaries in the variable leaves out the tests that need any. It is not -short, with which others look at less.
+const noBinaries = "none"
+
 // BinDir returns the directory of the component binaries: $REPRIEVE_BIN, else bin/ of the module. The test fails at once
-// when one of the names is not there.
+// when one of the names is not there. It is skipped where that is "none": what asks for binaries is no unit test.
 func BinDir(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := os.Getenv(binDirVariable)
+	if dir == noBinaries {
+		t.Skipf("it runs what make build builds, which %s=%s leaves out", binDirVariable, noBinaries)
+	}
 	if dir == "" {
 		dir = filepath.Join(ModuleRoot(t), "bin")
 	}
@@ -29,14 +34,24 @@ func BinDir(t testing.TB, names ...string) string {
 	return dir
 }
 
-// ModuleRoot returns the directory of the module's go.mod.
+// ModuleRoot returns the directory of the module's go.mod. Tests run in the directory of their package, which is below it;
+// the test binary may not say where its source is (-trimpath).
 func ModuleRoot(t testing.TB) string {
 	t.Helper()
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("the test binary does not say where its source is")
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			t.Fatal("no directory above that of the test has a go.mod")
+		}
+		dir = parent
+	}
 }
 
 // ControlPlane are the binaries that every playground needs.

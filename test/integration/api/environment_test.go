@@ -1,36 +1,36 @@
 package api
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-const moduleRoot = "../../.."
-
 // startAPIServer starts etcd and kube-apiserver with this repository's CRDs, and stops them after the test.
-func startAPIServer(t *testing.T) client.Client {
+func startAPIServer(t *testing.T) *rest.Config {
 	t.Helper()
-
+	bin := playgroundtest.BinDir(t, playground.APIServer, playground.Etcd)
 	environment := &envtest.Environment{
 		ControlPlaneStartTimeout: 2 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: time.Minute},
-		CRDDirectoryPaths:        []string{filepath.Join(moduleRoot, "deploy", "crds")},
+		CRDDirectoryPaths:        []string{filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds")},
 		ErrorIfCRDPathMissing:    true,
 		// A cluster that the environment variables of envtest happen to name is not ours to write to.
 		UseExistingCluster: ptr.To(false),
 	}
-	environment.ControlPlane.GetAPIServer().Path = binary(t, "kube-apiserver")
-	environment.ControlPlane.Etcd = &envtest.Etcd{Path: binary(t, "etcd")}
+	environment.ControlPlane.GetAPIServer().Path = filepath.Join(bin, playground.APIServer)
+	environment.ControlPlane.Etcd = &envtest.Etcd{Path: filepath.Join(bin, playground.Etcd)}
 
 	config, err := environment.Start()
 	// Start leaves behind what it has started when a later step fails, a CRD that is refused for example.
@@ -43,6 +43,12 @@ func startAPIServer(t *testing.T) client.Client {
 		t.Fatalf("Start the API server: %v", err)
 	}
 
+	return config
+}
+
+// clientFor is a client for the types of this repository.
+func clientFor(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -52,22 +58,4 @@ func startAPIServer(t *testing.T) client.Client {
 		t.Fatal(err)
 	}
 	return c
-}
-
-// binary is the path of a control-plane binary that `make build` has built.
-func binary(t *testing.T, name string) string {
-	t.Helper()
-
-	dir := os.Getenv("REPRIEVE_BIN")
-	if dir == "" {
-		dir = filepath.Join(moduleRoot, "bin")
-	}
-	path, err := filepath.Abs(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(path); err != nil {
-		t.Fatalf("%s is missing; run `make build` first: %v", name, err)
-	}
-	return path
 }

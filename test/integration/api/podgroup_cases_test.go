@@ -152,10 +152,35 @@ func podGroupCases() map[string]validationCase {
 			create: `{schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: PodGroup, priorityClassName: high, priority: 7, queueName: q}`,
 			update: `{schedulingPolicy: {gang: {minCount: 2}}, disruptionMode: PodGroup, priorityClassName: high, priority: 7, queueName: q}`,
 		},
-		"minCount changed": {
+		"minCount raised": {
 			create: `{schedulingPolicy: {gang: {minCount: 2}}}`,
 			update: `{schedulingPolicy: {gang: {minCount: 3}}}`,
+		},
+		"minCount raised while members wait": {
+			create: `{schedulingPolicy: {gang: {minCount: 2}}}`, had: `{pending: 2}`,
+			update: `{schedulingPolicy: {gang: {minCount: 3}}}`,
+		},
+		"minCount raised while a member has a node": {
+			create: `{schedulingPolicy: {gang: {minCount: 2}}}`, had: `{scheduled: 1}`,
+			update: `{schedulingPolicy: {gang: {minCount: 3}}}`,
+			want:   `spec.schedulingPolicy.gang.minCount: Forbidden: cannot be raised while members have a node; it may be lowered at any time`,
+		},
+		"minCount lowered while members run": {
+			create: `{schedulingPolicy: {gang: {minCount: 2}}}`, had: `{scheduled: 2, running: 2}`,
+			update: `{schedulingPolicy: {gang: {minCount: 1}}}`,
+		},
+		"basic, while a member has a node": {
+			create: `{schedulingPolicy: {basic: {}}}`, had: `{scheduled: 1}`,
+			update: `{schedulingPolicy: {basic: {}}, priority: 3}`,
+		},
+		"basic becomes gang": {
+			create: `{schedulingPolicy: {basic: {}}}`,
+			update: `{schedulingPolicy: {gang: {minCount: 1}}}`,
 			want:   `spec.schedulingPolicy: Forbidden: field is immutable after creation`,
+		},
+		"a policy filled in from the template while a member has a node": {
+			create: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}}`, had: `{scheduled: 1}`,
+			update: `{podGroupTemplateRef: {workloadName: w, podGroupTemplateName: t}, schedulingPolicy: {gang: {minCount: 3}}}`,
 		},
 		"gang becomes basic": {
 			create: `{schedulingPolicy: {gang: {minCount: 2}}}`,

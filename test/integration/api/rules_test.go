@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
 // TestEveryRuleHasCases changes the rules of the generated CRDs one by one, and asks for a case of TestValidation that
@@ -87,7 +88,7 @@ func (m mutant) likely(cases map[string]validationCase) []string {
 	field := strings.TrimSuffix(at[strings.LastIndex(at, ".")+1:], "[]")
 	rank := make(map[string]int, len(cases))
 	for title, tc := range cases {
-		rank[title] = len(tc.create) + len(tc.update) + len(tc.status)
+		rank[title] = len(tc.create) + len(tc.had) + len(tc.update) + len(tc.status)
 		if !strings.Contains(tc.create, field) && !strings.Contains(tc.update, field) && !strings.Contains(tc.status, field) {
 			rank[title] += 1 << 30
 		}
@@ -223,7 +224,7 @@ func list(value any) []any {
 // schemaOf is the schema of a kind's CRD, as it stands in the file.
 func schemaOf(t *testing.T, kind string) map[string]any {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(moduleRoot, "deploy", "crds", v1alpha1.GroupName+"_"+strings.ToLower(kind)+"s.yaml"))
+	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "deploy", "crds", v1alpha1.GroupName+"_"+strings.ToLower(kind)+"s.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +312,7 @@ func (j *judge) verdict(t *testing.T, tc validationCase) string {
 	for _, change := range []struct {
 		field, text string
 		strategy    strategy
-	}{{"spec", tc.update, j.main}, {"status", tc.status, j.status}} {
+	}{{"status", tc.had, j.status}, {"spec", tc.update, j.main}, {"status", tc.status, j.status}} {
 		if change.text == "" || len(errs) > 0 {
 			continue
 		}

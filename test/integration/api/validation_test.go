@@ -13,11 +13,12 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// A validationCase creates an object with the spec in create. If update is set, the object is updated to it, and if
+// A validationCase creates an object with the spec in create, and gives it the status in had, if that is set. If update is set, the object is updated to it, and if
 // status is, its status is; what comes before has to pass then. The last of these requests has to be answered with
 // want, which is what follows the object's name in the API server's message; empty if the request has to pass.
 type validationCase struct {
 	create string
+	had    string
 	update string
 	status string
 	want   string
@@ -36,7 +37,7 @@ func allCases() map[string]map[string]validationCase {
 
 // TestValidation tries each validation rule of the API with objects that keep it and objects that break it.
 func TestValidation(t *testing.T) {
-	c := startAPIServer(t)
+	c := clientFor(t, startAPIServer(t))
 
 	for kind, cases := range allCases() {
 		t.Run(kind, func(t *testing.T) {
@@ -60,9 +61,13 @@ func (tc validationCase) run(t *testing.T, c client.Client, kind string) {
 			}
 		}()
 	}
+	if tc.had != "" && err == nil {
+		obj.Object["status"] = fields(t, tc.had)
+		err = c.Status().Update(t.Context(), obj)
+	}
 	if tc.update != "" {
 		if err != nil {
-			t.Fatalf("Create: %v", err)
+			t.Fatalf("Before the update: %v", err)
 		}
 		obj.Object["spec"] = fields(t, tc.update)
 		err = c.Update(t.Context(), obj)

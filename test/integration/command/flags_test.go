@@ -1,10 +1,12 @@
 package command
 
 import (
-	"bytes"
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -32,13 +34,18 @@ func TestFlagsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := startScheduler(t, "--kubeconfig="+p.SchedulerKubeconfig(), "--secure-port=0", "--scheduler-name=renamed")
+	end, log := startScheduler(t, "--kubeconfig="+p.SchedulerKubeconfig(), "--secure-port=0", "--scheduler-name=renamed")
 	waitScheduled(t, client, "renamed")
 	lease, err := client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(t.Context(), schedulerBinary, metav1.GetOptions{})
 	if err != nil || lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" {
 		t.Errorf("nobody leads: %v, %v", lease, err)
 	}
 	// It gives the lease back, so that the next one does not have to wait until it runs out.
+	for line := range strings.Lines(log()) {
+		if errorLine.MatchString(line) {
+			t.Errorf("an error is logged in a healthy start: %s", line)
+		}
+	}
 	end()
 	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
 		lease, err = client.CoordinationV1().Leases(metav1.NamespaceSystem).Get(ctx, schedulerBinary, metav1.GetOptions{})
@@ -49,12 +56,27 @@ func TestFlagsAlone(t *testing.T) {
 	}
 }
 
-// startScheduler runs the scheduler until end is called, which asks it to and waits. It is killed when the test ends.
-func startScheduler(t *testing.T, args ...string) (end func()) {
+// errorLine is how klog begins an error.
+var errorLine = regexp.MustCompile(`^E\d{4} `)
+
+// startScheduler runs the scheduler until end is called, which asks it to and waits. It is killed when the test ends. Log
+// is what it has logged so far.
+func startScheduler(t *testing.T, args ...string) (end func(), log func() string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(playgroundtest.BinDir(t, schedulerBinary), schedulerBinary), args...) //nolint:noctx // it ends by signals
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = file.Close() })
+	log = func() string {
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	cmd.Stdout, cmd.Stderr = file, file
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -68,7 +90,7 @@ func startScheduler(t *testing.T, args ...string) (end func()) {
 			// Its exit code says that it has lost the lease, as kube-scheduler's does.
 			_ = cmd.Wait()
 			if t.Failed() {
-				t.Logf("the scheduler says:\n%s", log.String())
+				t.Logf("the scheduler says:\n%s", log())
 			}
 		})
 	}
@@ -80,5 +102,5 @@ func startScheduler(t *testing.T, args ...string) (end func()) {
 		if !killed.Stop() {
 			t.Errorf("it did not end within %s", startLimit)
 		}
-	}
+	}, log
 }

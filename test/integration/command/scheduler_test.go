@@ -90,7 +90,16 @@ func kubeconfigFor(t *testing.T, address string) string {
   contexts: [{name: a, context: {cluster: a, user: a}}]}`)
 }
 
-const configHead = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+const (
+	configHead = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+	// What a profile needs.
+	pluginOn = "multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}"
+	orderOn  = "queueSort: {enabled: [{name: ReprievePrioritySort}], disabled: [{name: PrioritySort}]}"
+	firstOn  = "preFilter: {enabled: [{name: Reprieve}]}"
+
+	soundProfiles = "profiles: [{schedulerName: a, plugins: {" + pluginOn + ", " + orderOn + ", " + firstOn + "}}]\n"
+)
 
 // TestBadInput has the mistakes that need no API server to be found.
 func TestBadInput(t *testing.T) {
@@ -120,27 +129,83 @@ func TestBadInput(t *testing.T) {
 			want: []string{`unknown field "profile"`},
 		},
 		"configuration with an invalid value": {
-			args: func(t *testing.T) []string { return []string{"--config", writeFile(t, configHead+"parallelism: -1\n")} },
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+soundProfiles+"parallelism: -1\n")}
+			},
 			want: []string{"parallelism", "-1"},
 		},
 		"two profiles of one name": {
 			args: func(t *testing.T) []string {
 				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a}, {schedulerName: a}]\n")}
 			},
-			want: []string{"profiles[1].schedulerName", "Duplicate value"},
+			want: []string{`profiles[1].schedulerName: profiles[0] is named "a" already`},
 		},
 		"profiles that order the queue differently": {
 			args: func(t *testing.T) []string {
-				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a}, {schedulerName: b, "+
-					"plugins: {queueSort: {enabled: [{name: ReprievePrioritySort}], disabled: [{name: PrioritySort}]}}}]\n")}
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a, plugins: {"+pluginOn+", "+orderOn+", "+firstOn+"}}, {schedulerName: b}]\n")}
 			},
-			want: []string{"profiles[1].plugins.queueSort", "must be the same for all profiles"},
+			want: []string{"profile b", "profiles[1].plugins.queueSort", "in all profiles"},
+		},
+		"several mistakes": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+soundProfiles+"parallelism: -1\npodInitialBackoffSeconds: -1\n")}
+			},
+			want: []string{"configuration ", "file.yaml: ", "parallelism", "; podInitialBackoffSeconds"},
+		},
+		"kubeconfig that is empty": {
+			args: func(t *testing.T) []string { return []string{"--kubeconfig", writeFile(t, "")} },
+			want: []string{"kubeconfig ", "file.yaml: it names no cluster"},
+		},
+		"empty configuration": {
+			args: func(t *testing.T) []string { return []string{"--config", writeFile(t, "")} },
+			want: []string{"configuration ", "it does not say what it is; begin with the lines apiVersion: kubescheduler.config.k8s.io/v1"},
+		},
+		"configuration without a kind": {
+			args: func(t *testing.T) []string { return []string{"--config", writeFile(t, "profiles: []\n")} },
+			want: []string{"it does not say what it is"},
+		},
+		"kubeconfig beside a configuration without one": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+soundProfiles), "--kubeconfig", "K"}
+			},
+			want: []string{"--kubeconfig is not read beside --config; write clientConnection: {kubeconfig: K} in ", "file.yaml"},
+		},
+		"profile with the order of upstream": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a, plugins: {"+pluginOn+", "+firstOn+"}}]\n")}
+			},
+			want: []string{"profile a", "profiles[0].plugins.queueSort", "enabled: [{name: ReprievePrioritySort}]"},
+		},
+		"profile with Reprieve last": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a, plugins: {"+pluginOn+", "+orderOn+"}}]\n")}
+			},
+			want: []string{"profile a", "profiles[0].plugins.preFilter", "write preFilter: {enabled: [{name: Reprieve}]}"},
+		},
+		"profile in which nothing preempts": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a, plugins: {"+pluginOn+", "+orderOn+", "+firstOn+"}}, "+
+					"{schedulerName: b, plugins: {"+orderOn+", postFilter: {disabled: [{name: '*'}]}}}]\n")}
+			},
+			want: []string{"profile b", "profiles[1] has neither Reprieve nor DefaultPreemption"},
 		},
 		"profile with upstream's preemption": {
 			args: func(t *testing.T) []string {
-				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a}, {schedulerName: b, plugins: {multiPoint: {enabled: [{name: Reprieve}]}}}]\n")}
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a, plugins: {"+orderOn+"}}, {schedulerName: b, plugins: {multiPoint: {enabled: [{name: Reprieve}]}, "+orderOn+"}}]\n")}
 			},
 			want: []string{"profile b", "profiles[1].plugins.multiPoint", "disabled: [{name: DefaultPreemption}]"},
+		},
+		"configuration without the plugin": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+"profiles: [{schedulerName: a}]\n"), "--kubeconfig", kubeconfigFor(t, "127.0.0.1:1")}
+			},
+			want: []string{"no profile has the plugin Reprieve", "profiles[0]"},
+		},
+		"configuration without a profile": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead), "--kubeconfig", kubeconfigFor(t, "127.0.0.1:1")}
+			},
+			want: []string{"no profile has the plugin Reprieve"},
 		},
 		"configuration and scheduler name": {
 			args: func(t *testing.T) []string {
@@ -234,7 +299,8 @@ func TestBadCluster(t *testing.T) {
 	})
 	t.Run("unknown plugin", func(t *testing.T) {
 		config := writeFile(t, configHead+"clientConnection: {kubeconfig: "+p.Kubeconfig()+"}\n"+
-			"profiles: [{plugins: {multiPoint: {enabled: [{name: Frobnicate}]}}}]\n")
+			"profiles: [{plugins: {multiPoint: {enabled: [{name: Reprieve}, {name: Frobnicate}], disabled: [{name: DefaultPreemption}]}, "+
+			orderOn+", "+firstOn+"}}]\n")
 		wantOneLine(t, runScheduler(t, "--config", config, "--secure-port", "0"), "Frobnicate")
 	})
 	for name, tc := range map[string]struct {
@@ -247,8 +313,8 @@ func TestBadCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := writeFile(t, configHead+"clientConnection: {kubeconfig: "+p.Kubeconfig()+"}\n"+
-				"profiles: [{schedulerName: first}, {schedulerName: second, plugins: {multiPoint: "+
-				"{enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}}, "+
+				"profiles: [{schedulerName: first, plugins: {"+orderOn+"}}, "+
+				"{schedulerName: second, plugins: {"+pluginOn+", "+orderOn+", "+firstOn+"}, "+
 				"pluginConfig: [{name: Reprieve, args: "+tc.args+"}]}]\n")
 			wantOneLine(t, runScheduler(t, "--config", config, "--secure-port", "0"), tc.want...)
 		})

@@ -105,6 +105,18 @@ func keepLease(call slowapi.Call) slowapi.Answer {
 	return slowapi.Answer{}
 }
 
+// keepsRunning watches the scheduler up to the moment at which it is to be killed: one that ends by itself is another
+// failure.
+func keepsRunning(s *stage.Stage, scheduler *playground.Component, until time.Duration) {
+	s.Helper()
+	s.NeverFor(until, 5*time.Millisecond, "the scheduler runs until it is killed", func(context.Context) string {
+		if scheduler.PID() == 0 {
+			return "it has ended by itself"
+		}
+		return ""
+	})
+}
+
 // cut has a preemption begin, kills the scheduler in the middle of it, and returns what stands then.
 func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *scene {
 	t.Helper()
@@ -118,13 +130,13 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 	}
 	// Those before it are on their way to the API server then, or back, or have been answered.
 	after := time.Duration(random.Int64N(int64(slowest)))
-	time.Sleep(after)
+	keepsRunning(w.at(t), scheduler, after)
 	if p.apiServer {
 		if err := w.Run.Component(playground.APIServer).Kill(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		// The scheduler may notice, or not.
-		time.Sleep(time.Duration(random.Int64N(int64(slowest))))
+		keepsRunning(w.at(t), scheduler, time.Duration(random.Int64N(int64(slowest))))
 	}
 	if err := scheduler.Kill(syscall.SIGKILL); err != nil {
 		t.Fatal(err)

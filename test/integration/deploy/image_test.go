@@ -14,7 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// TestImageHasItsSources copies what the Dockerfile copies, and asks whether the scheduler's packages are all there.
+// TestImageHasItsSources copies what the Dockerfile copies, and asks whether the packages are all there
+// of the scheduler, and of what builds it.
 func TestImageHasItsSources(t *testing.T) {
 	root := playgroundtest.ModuleRoot(t)
 	ignored := readLines(t, filepath.Join(root, ".dockerignore"))
@@ -25,7 +26,7 @@ func TestImageHasItsSources(t *testing.T) {
 		}
 		copyTree(t, filepath.Join(root, source), filepath.Join(sources, source))
 	}
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Error}}{{.}}{{end}}", "./cmd/"+name)
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Error}}{{.}}{{end}}", "./cmd/"+name, "./hack/build")
 	list.Dir = sources
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
 	if output, err := list.CombinedOutput(); err != nil || len(strings.TrimSpace(string(output))) > 0 {

@@ -38,6 +38,7 @@ func TestInstalled(t *testing.T) {
 			"a class is left alone for a time":      testToleration,
 			"a pod that does not fit is told again": testRetry,
 			"the endpoints":                         testEndpoints,
+			"its share of the API server":           testFlow,
 			"the admission policies":                testAdmission,
 			"what users may do":                     testUserRoles,
 			"the system's classes":                  testSystemClasses,
@@ -111,13 +112,9 @@ func testEndpoints(t *testing.T, c *cluster) {
 	c.create(t,
 		&corev1.ServiceAccount{ObjectMeta: meta(scraper)},
 		&corev1.ServiceAccount{ObjectMeta: meta("stranger")},
-		&rbacv1.ClusterRole{
-			ObjectMeta: metav1.ObjectMeta{Name: scraper},
-			Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}},
-		},
 		&rbacv1.ClusterRoleBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: scraper},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: scraper},
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: metricsRole},
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: scraper}},
 		})
 	pool := x509.NewCertPool()

@@ -30,6 +30,7 @@ const (
 // apiVersions are all that the manifests may use; Kubernetes 1.34 serves each of them by default.
 var apiVersions = []string{
 	"v1", "apps/v1", "policy/v1", "rbac.authorization.k8s.io/v1", "apiextensions.k8s.io/v1", "admissionregistration.k8s.io/v1",
+	"flowcontrol.apiserver.k8s.io/v1",
 }
 
 func deploymentOf(t *testing.T, m manifests) *appsv1.Deployment {

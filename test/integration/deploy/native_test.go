@@ -9,9 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -22,10 +21,10 @@ import (
 const nativeComponent = "components: [$BASE/components/native-workload-api]\n"
 
 // nativeGang makes a PodGroup of scheduling.k8s.io that needs two members, and goes as a whole.
-func nativeGang(groupName, class string) *schedulingv1alpha2.PodGroup {
-	pg := &schedulingv1alpha2.PodGroup{ObjectMeta: meta(groupName)}
-	pg.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: 2}
-	pg.Spec.DisruptionMode = ptr.To(schedulingv1alpha2.DisruptionModePodGroup)
+func nativeGang(groupName, class string) *schedulingv1beta1.PodGroup {
+	pg := &schedulingv1beta1.PodGroup{ObjectMeta: meta(groupName)}
+	pg.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
+	pg.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	pg.Spec.PriorityClassName = class
 	return pg
 }
@@ -59,7 +58,7 @@ func TestNativeWorkloadAPI(t *testing.T) {
 	c.waitEvent(t, "PodGroup", "serve", "Preempting")
 	for group, condition := range map[string]string{"train": v1alpha1.ConditionDisruptionTarget, "serve": v1alpha1.ConditionPodGroupScheduled} {
 		eventually(t, "condition "+condition+" of "+group, func(ctx context.Context) string {
-			pg := &schedulingv1alpha2.PodGroup{ObjectMeta: meta(group)}
+			pg := &schedulingv1beta1.PodGroup{ObjectMeta: meta(group)}
 			if err := c.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
 				return err.Error()
 			}
@@ -97,7 +96,7 @@ func testWithoutComponent(t *testing.T, c *cluster) {
 		}
 	}
 	eventually(t, "the rights are gone", func(ctx context.Context) string {
-		var groups schedulingv1alpha2.PodGroupList
+		var groups schedulingv1beta1.PodGroupList
 		if c.as(t, account).List(ctx, &groups) == nil {
 			return "they are not"
 		}

@@ -52,8 +52,8 @@ func permissions(t *testing.T, m manifests) []permission {
 	out := expand("", typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", name)).Rules)
 	role := typed[rbacv1.Role](t, m.find(t, "Role", name))
 	out = append(out, expand(role.Namespace, role.Rules)...)
-	if n := len(m.ofKind("ClusterRole")) + len(m.ofKind("Role")) - len(userRoles()); n != 2 {
-		t.Fatalf("there are %d roles besides those for users; the tests know of 2", n)
+	if n := len(m.ofKind("ClusterRole")) + len(m.ofKind("Role")) - len(userRoles()); n != 3 {
+		t.Fatalf("there are %d roles besides those for users; the tests know of 3, one for metrics", n)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -29,8 +30,15 @@ func userRoles() map[string]map[string][]string {
 	}
 }
 
+// metricsRole is the ClusterRole for readers of metrics.
+const metricsRole = "reprieve-metrics-reader"
+
 func TestUserRoles(t *testing.T) {
 	m := render(t, deployPath(t))
+	metrics := []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
+	if got := typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", metricsRole)).Rules; !reflect.DeepEqual(got, metrics) {
+		t.Errorf("%s grants %v, want %v", metricsRole, got, metrics)
+	}
 	for role, want := range userRoles() {
 		got := map[string][]string{}
 		for _, rule := range typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", role)).Rules {

@@ -28,7 +28,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 func startAPIServer(t *testing.T) *rest.Config {
@@ -74,9 +73,15 @@ func create(t *testing.T, kube kubernetes.Interface, name string) *corev1.Pod {
 	return pod
 }
 
+// bound is a scheduler whose victims are all bound, and that goes on wanting them to go.
+type bound struct{}
+
+func (bound) TurnBack(*corev1.Pod) bool  { return false }
+func (bound) Wants(*eviction.Order) bool { return true }
+
 func evict(t *testing.T, e *eviction.Executor, pod *corev1.Pod) {
 	t.Helper()
-	order := scheduler.EvictionOrder{
+	order := eviction.Order{
 		Decision: core.Decision{
 			Preemptor: core.Preemptor{Namespace: "default", Name: "urgent", Priority: 9},
 			Victims: []core.Victim{{
@@ -84,13 +89,11 @@ func evict(t *testing.T, e *eviction.Executor, pod *corev1.Pod) {
 				Pods: []core.VictimPod{{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}},
 			}},
 		},
-		Victims:  map[types.UID]*corev1.Pod{pod.UID: pod},
-		TurnBack: func(*corev1.Pod) bool { return false },
+		Victims: map[types.UID]*corev1.Pod{pod.UID: pod},
 	}
-	result := make(chan error, 1)
-	e.Evict(t.Context(), order, func(err error) { result <- err })
+	outcomes := e.Evict(t.Context(), order, bound{})
 	e.Wait()
-	if err := <-result; err != nil {
+	if err := (<-outcomes).Err; err != nil {
 		t.Fatalf("evict: %v", err)
 	}
 }

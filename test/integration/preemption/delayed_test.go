@@ -91,16 +91,17 @@ func TestVictimsDoNotIncrease(t *testing.T) {
 				return ""
 			})
 			round := 0
-			for began := time.Now(); time.Since(began) < held; round++ {
+			e.NeverFor(held, pause, "nobody else is taken", func(ctx context.Context) string {
 				e.stir(round, 4)
+				round++
 				if got := e.deleted(); !slices.Equal(got, taken) {
-					e.Fatalf("in round %d %v are taken, want no more than %v", round, got, taken)
+					return fmt.Sprintf("in round %d %v are taken, want no more than %v", round, got, taken)
 				}
-				if got := e.standing(e.Context(), "urgent"); got != "" {
-					e.Fatalf("the preemptor is in zone %q before its victims have gone", got)
+				if got := e.standing(ctx, "urgent"); got != "" {
+					return fmt.Sprintf("the preemptor is in zone %q before its victims have gone", got)
 				}
-				time.Sleep(pause)
-			}
+				return ""
+			})
 			for _, name := range taken {
 				e.LetGo(name)
 			}

@@ -228,7 +228,7 @@ func TestVictimsAtPermit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := stage.New(t, playground.Options{
-		Scheduler: playground.SchedulerOptions{Config: config, Args: stage.SchedulerArgs()}, NativeWorkloadAPI: true,
+		Scheduler: playground.SchedulerOptions{Config: config}, NativeWorkloadAPI: true,
 	})
 	s.CreateClasses(priorityClasses)
 	for _, api := range stage.GroupAPIs() {

@@ -3,6 +3,9 @@ package profiles
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -12,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
@@ -135,6 +139,63 @@ func TestProfilesShareTheCluster(t *testing.T) {
 		if metrics.Sum("reprieve_preemption_attempts_total", `preemptor="pod"`, `profile="`+profile+`"`, `result="preempts"`) == 0 {
 			t.Errorf("/metrics has no preemptions of profile %s", profile)
 		}
+	}
+}
+
+// TestEachProfileFavoursItsNodes is the test of KEP-1451: profiles that favour different nodes place pods on one cluster, and each
+// pod lands where its profile wants it, as long as there is room.
+func TestEachProfileFavoursItsNodes(t *testing.T) {
+	t.Parallel()
+	favouring := func(name, node string) string {
+		return stage.ProfileConfig(name, "{name: Reprieve, args: {}}", "{name: NodeAffinity, args: {addedAffinity: {"+
+			"preferredDuringSchedulingIgnoredDuringExecution: [{weight: 100, preference: {matchExpressions: "+
+			"[{key: "+corev1.LabelHostname+", operator: In, values: ["+node+"]}]}}]}}}")
+	}
+	wants := map[string]string{"first": "node-0", "second": "node-1", "third": "node-2"}
+	var profiles []string
+	for name, node := range wants {
+		profiles = append(profiles, favouring(name, node))
+	}
+	s := start(t, configOf(t, profiles...), 4)
+	var pods strings.Builder
+	for i := range 6 {
+		for name := range wants {
+			pods.WriteString(podOf(fmt.Sprintf("%s-%d", name, i), name, "low", "", 1))
+		}
+	}
+	s.ApplyText(pods.String())
+	for name, node := range wants {
+		s.Runs(name+"-", 6)
+		for _, pod := range s.Pods(t.Context(), name+"-") {
+			if pod.Spec.NodeName != node {
+				t.Errorf("%s is on %s, want %s, which profile %s favours", pod.Name, pod.Spec.NodeName, node, name)
+			}
+		}
+	}
+	// One favours, and does not insist.
+	s.ApplyText(podsOf("first-more", "first", "low", "", 4, 1))
+	s.Runs("first-more-", 1)
+	if got := s.Pod("first-more-0").Spec.NodeName; got == "node-0" {
+		t.Errorf("first-more-0 is on %s, which has no room for it", got)
+	}
+}
+
+// TestNoProfile has a configuration without any refused in one line: it would make a kube-scheduler of it.
+func TestNoProfile(t *testing.T) {
+	t.Parallel()
+	config := filepath.Join(t.TempDir(), "scheduler.yaml")
+	text := "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const binary = "reprieve-scheduler"
+	scheduler := exec.CommandContext(t.Context(), filepath.Join(playgroundtest.BinDir(t, binary), binary), "--config="+config)
+	said, err := scheduler.CombinedOutput()
+	if err == nil {
+		t.Error("it ends without an error")
+	}
+	if got := string(said); !strings.Contains(got, "no profile has the plugin Reprieve") || !strings.Contains(got, config) || strings.Count(got, "\n") != 1 {
+		t.Errorf("it says %q, want one line with the file and the mend", got)
 	}
 }
 

@@ -31,53 +31,69 @@ func TestPreemptMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
 	c.classes()
-	c.ApplyText(`apiVersion: reprieve.dev/v1alpha1
+	c.scene("after as long as they say", func(c *cluster) {
+		c.ApplyText(`apiVersion: reprieve.dev/v1alpha1
 kind: PodGroup
 metadata: {name: whole, namespace: default}
 spec:
   schedulingPolicy: {gang: {minCount: 2}}
   disruptionMode: PodGroup
 `)
-	for _, name := range []string{"whole-0", "whole-1"} {
-		c.pod(name, 4, "", map[string]string{v1alpha1.LabelPodGroup: "whole"}, by("brief"))
-	}
-	c.Runs("whole", 2)
-	const guaranteed = 15 * time.Second
-	c.protected("whole", guaranteed)
-	began := c.group(t.Context(), "whole").Status.StartTime.Time
-	c.pod("second", 8, "low", nil, by("brief"))
-	c.WaitsSaying("second", "waits until", "default/whole (PreemptMinRuntime)")
-	c.Runs("second", 1)
-	if ran := scheduledAt(c.Pod("second")).Sub(began); ran < guaranteed-time.Second || ran > guaranteed+soon {
-		t.Errorf("the first had %v, want %v", ran, guaranteed)
-	}
-	c.Runs("whole", 0)
-	c.pod("kept-out", 8, "high", nil, by("patient"))
-	c.WaitsSaying("kept-out", "waits until", "default/second (PreemptMinRuntime)")
-	c.delete("kept-out")
-	c.pod("third", 8, "high", nil, by("hasty"))
-	c.Runs("third", 1)
-	c.Gone("second")
+		for _, name := range []string{"whole-0", "whole-1"} {
+			c.pod(name, 4, "", map[string]string{v1alpha1.LabelPodGroup: "whole"}, by("brief"))
+		}
+		c.Runs("whole", 2)
+		const guaranteed = 15 * time.Second
+		c.protected("whole", guaranteed)
+		began := c.group(c.Context(), "whole").Status.StartTime.Time
+		c.pod("second", 8, "low", nil, by("brief"))
+		c.WaitsSaying("second", "waits until", "default/whole (PreemptMinRuntime)")
+		c.Runs("second", 1)
+		if ran := scheduledAt(c.Pod("second")).Sub(began); ran < guaranteed-time.Second || ran > guaranteed+soon {
+			c.Errorf("the first had %v, want %v", ran, guaranteed)
+		}
+		c.Runs("whole", 0)
+	})
+	c.scene("not those of the victim's", func(c *cluster) {
+		c.pod("first", 8, "low", nil, by("brief"))
+		c.Runs("first", 1)
+		c.pod("kept-out", 8, "high", nil, by("patient"))
+		c.WaitsSaying("kept-out", "waits until", "default/first (PreemptMinRuntime)")
+		c.delete("kept-out")
+		c.pod("second", 8, "high", nil, by("hasty"))
+		c.Runs("second", 1)
+		c.Gone("first")
+	})
 }
 
 // TestReclaimMinRuntimeOfProfile has queues reclaim by the arguments of the reclaimer's profile.
 func TestReclaimMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
-	c.queue("top")
-	c.queue("guarded", "parent: top", "reclaimMinRuntime: 2h")
-	c.queue("lender")
-	in := func(queue string) map[string]string { return map[string]string{v1alpha1.LabelQueue: queue} }
-	c.pod("borrowed", 8, "", in("guarded"), by("hasty"))
-	c.Runs("borrowed", 1)
-	c.pod("claim", 4, "", in("lender"), by("patient"))
-	// The setting bears on siblings of its queue, and this is none.
-	c.WaitsSaying("claim", "waits until", "default/borrowed (ReclaimMinRuntime) is")
-	c.delete("claim")
-	c.pod("claim", 4, "", in("lender"), by("leafwise"))
-	c.WaitsSaying("claim", "waits until", "default/borrowed (ReclaimMinRuntime of queue guarded)")
-	c.delete("claim")
-	c.pod("claim", 4, "", in("lender"), by("hasty"))
-	c.Runs("claim", 1)
-	c.Gone("borrowed")
+	cases := map[string]struct {
+		profile string
+		// waits is what the reclaimer says; it does not wait where that is empty.
+		waits string
+	}{
+		// The queue's setting bears on siblings of its queue, and the reclaimer's is none.
+		"the profile's own":                {"patient", "default/borrowed (ReclaimMinRuntime) is"},
+		"the victim's queue's, by profile": {"leafwise", "default/borrowed (ReclaimMinRuntime of queue guarded)"},
+		"none":                             {"hasty", ""},
+	}
+	for name, tt := range cases {
+		c.scene(name, func(c *cluster) {
+			c.queue("top")
+			c.queue("guarded", "parent: top", "reclaimMinRuntime: 2h")
+			c.queue("lender")
+			c.pod("borrowed", 8, "", map[string]string{v1alpha1.LabelQueue: "guarded"}, by("hasty"))
+			c.Runs("borrowed", 1)
+			c.pod("claim", 4, "", map[string]string{v1alpha1.LabelQueue: "lender"}, by(tt.profile))
+			if tt.waits != "" {
+				c.WaitsSaying("claim", "waits until", tt.waits)
+				return
+			}
+			c.Runs("claim", 1)
+			c.Gone("borrowed")
+		})
+	}
 }

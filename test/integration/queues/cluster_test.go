@@ -29,13 +29,19 @@ type cluster struct {
 	client client.Client
 }
 
-// oneNode is a playground with 8 GPUs in one place.
-func oneNode(t *testing.T) *cluster {
-	t.Helper()
-	return newCluster(t, 1)
+// pool has playgrounds with 8 GPUs in one place.
+var pool = stage.Pool{
+	Options: func() playground.Options { return nodesOf(1) },
+	Clear:   func(s *stage.Stage) { (&cluster{Stage: s, client: s.Objects}).clear() },
 }
 
-// newCluster is a playground of nodes with 8 GPUs each. The scheduler may have profiles of its own.
+// oneNode is one of the pool, and as empty after the test as before.
+func oneNode(t *testing.T) *cluster {
+	t.Helper()
+	return clusterOn(t, pool.Take(t))
+}
+
+// newCluster is a playground of its own, of nodes with 8 GPUs each. The scheduler may have profiles of its own.
 func newCluster(t *testing.T, nodes int, profiles ...string) *cluster {
 	t.Helper()
 	options := nodesOf(nodes)

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -80,16 +81,17 @@ func (c *cluster) right(b *books, what string, bound time.Duration) {
 		}
 		return ""
 	})
-	for {
+	wrong := 0
+	if err := wait.PollUntilContextTimeout(c.Context(), 20*time.Millisecond, 30*bound, true, func(context.Context) (bool, error) {
 		var want map[string]account
 		var last time.Time
 		b.at(func() { want, last = b.accounts(func(*corev1.Pod) int64 { return 1 }), b.last })
-		wrong := c.wrong(want)
+		wrong = c.wrong(want)
 		late := time.Since(last)
 		switch {
 		case wrong == 0 && late <= bound:
 			c.Logf("%s: right after %v", what, late.Round(time.Millisecond))
-			return
+			return true, nil
 		case wrong == 0:
 			// On a machine with other things to do, the writes alone take their time. They come in rounds, and what changed
 			// last may have found one under way.
@@ -97,11 +99,11 @@ func (c *cluster) right(b *books, what string, bound time.Duration) {
 			if late > bound+rounds {
 				c.Errorf("%s: right after %v, want at most %v, and the %v that it takes to write so many queues twice", what, late, bound, rounds)
 			}
-			return
-		case late > 30*bound:
-			c.Fatalf("%s: %d queues are wrong after %v", what, wrong, late)
+			return true, nil
 		}
-		time.Sleep(20 * time.Millisecond)
+		return false, nil
+	}); err != nil {
+		c.Fatalf("%s: %d queues are wrong: %v", what, wrong, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +32,9 @@ func (c *cluster) clear() {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), time.Minute)
 	defer cancel()
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
+	if err := c.Kube.AppsV1().ReplicaSets("default").DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
+		c.Error(err)
+	}
 	if err := c.Kube.CoreV1().Pods("default").DeleteCollection(ctx, now, metav1.ListOptions{}); err != nil {
 		c.Error(err)
 	}
@@ -39,10 +43,9 @@ func (c *cluster) clear() {
 			c.Error(err)
 		}
 	}
-	for ctx.Err() == nil && len(c.AllPods(ctx)) > 0 {
-		time.Sleep(50 * time.Millisecond)
-	}
-	if err := ctx.Err(); err != nil {
+	if err := wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		return len(c.AllPods(ctx)) == 0, nil
+	}); err != nil {
 		c.Errorf("clear the cluster: %v", err)
 	}
 }

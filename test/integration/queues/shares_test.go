@@ -71,10 +71,10 @@ func TestShareThatGrows(t *testing.T) {
 	}
 }
 
-// TestQueuesThatComeLate has work wait that names queues, before there are any.
+// TestQueuesThatComeLate has work wait that names queues, before there are any, or have ever been.
 func TestQueuesThatComeLate(t *testing.T) {
 	t.Parallel()
-	c := oneNode(t)
+	c := newCluster(t, 1)
 	c.pods("borrowed", "borrower", 4, 2, "")
 	c.Runs("borrowed", 4)
 	c.pods("claim", "lender", 1, 4, "")

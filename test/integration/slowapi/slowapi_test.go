@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -96,10 +97,10 @@ func TestProxy(t *testing.T) {
 // eventuallyActive waits until that many calls are under way.
 func eventuallyActive(t *testing.T, p *Proxy, want int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); p.Active() != want; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d calls are under way, want %d", p.Active(), want)
-		}
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, patience, true, func(context.Context) (bool, error) {
+		return p.Active() == want, nil
+	}); err != nil {
+		t.Fatalf("%d calls are under way, want %d", p.Active(), want)
 	}
 }
 

@@ -4,19 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // manyEvents bounds how many events are shown.
 const manyEvents = 25
 
-// clear removes what would be in the way of other tests. The namespace goes in its own time.
+// clear removes what would be in the way of other tests. The namespace stays, empty: it goes with the playground, and
+// deleting one by one has the API server look through every kind that there is.
 func (s *Stage) clear() {
+	s.plansHold()
+	s.saysNothingTwice()
 	s.explain()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.Context()), Patience)
 	defer cancel()
@@ -27,20 +33,53 @@ func (s *Stage) clear() {
 	}
 	now := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 	mine := metav1.ListOptions{LabelSelector: OwnerLabel + "=" + s.Namespace}
-	if err := errors.Join(
+	errs := []error{
 		s.Kube.CoreV1().Pods(s.Namespace).DeleteCollection(ctx, now, metav1.ListOptions{}),
 		s.Kube.CoreV1().Nodes().DeleteCollection(ctx, now, mine),
-		s.Kube.CoreV1().Namespaces().Delete(ctx, s.Namespace, metav1.DeleteOptions{}),
-	); err != nil {
+	}
+	for _, pg := range s.allGroups(ctx) {
+		errs = append(errs, client.IgnoreNotFound(s.Objects.Delete(ctx, pg)))
+	}
+	if err := errors.Join(errs...); err != nil {
 		s.Errorf("clear the namespace: %v", err)
 	}
 }
 
 // explain shows how things stand when the test has failed, unless that has been shown.
 func (s *Stage) explain() {
-	if s.Failed() && !s.explained {
+	if !s.Failed() {
+		return
+	}
+	if !s.explained {
 		s.Log(s.Dump())
 	}
+	if err := s.keepLogs(); err != nil {
+		s.Log(err)
+	}
+}
+
+// keepLogs copies what the components have logged to a directory of the test in $REPRIEVE_TEST_LOGS, if that is set: the
+// playground's own goes with it.
+func (s *Stage) keepLogs() error {
+	dir := os.Getenv("REPRIEVE_TEST_LOGS")
+	if dir == "" {
+		return nil
+	}
+	to := filepath.Join(dir, strings.ReplaceAll(s.Name(), "/", "_"))
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return fmt.Errorf("keep the logs: %w", err)
+	}
+	for _, component := range s.Run.Components() {
+		text, err := os.ReadFile(component.LogPath())
+		if err != nil {
+			return fmt.Errorf("keep the logs: %w", err)
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(component.LogPath())), text, 0o600); err != nil {
+			return fmt.Errorf("keep the logs: %w", err)
+		}
+	}
+	s.Logf("the logs of all components are in %s", to)
+	return nil
 }
 
 // Dump says how things stand in the namespace, for failures.

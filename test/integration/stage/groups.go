@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -56,7 +56,7 @@ func ReprieveGroups() GroupAPI {
 // NativeGroups has the PodGroups of scheduling.k8s.io.
 func NativeGroups() GroupAPI {
 	return GroupAPI{
-		Name: schedulingv1alpha2.GroupName,
+		Name: schedulingv1beta1.GroupName,
 		Join: func(pod *corev1.Pod, group string) {
 			pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 		},
@@ -101,16 +101,16 @@ func (g Group) reprieve() *v1alpha1.PodGroup {
 	return pg
 }
 
-func (g Group) native() *schedulingv1alpha2.PodGroup {
-	pg := &schedulingv1alpha2.PodGroup{}
+func (g Group) native() *schedulingv1beta1.PodGroup {
+	pg := &schedulingv1beta1.PodGroup{}
 	pg.Spec.PriorityClassName = g.Priority
 	if g.MinCount > 0 {
-		pg.Spec.SchedulingPolicy.Gang = &schedulingv1alpha2.GangSchedulingPolicy{MinCount: g.MinCount}
+		pg.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: g.MinCount}
 	} else {
-		pg.Spec.SchedulingPolicy.Basic = &schedulingv1alpha2.BasicSchedulingPolicy{}
+		pg.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
 	}
 	if g.Whole {
-		pg.Spec.DisruptionMode = ptr.To(schedulingv1alpha2.DisruptionModePodGroup)
+		pg.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
 	}
 	return pg
 }
@@ -120,7 +120,7 @@ func ConditionsOf(obj client.Object) []metav1.Condition {
 	switch pg := obj.(type) {
 	case *v1alpha1.PodGroup:
 		return pg.Status.Conditions
-	case *schedulingv1alpha2.PodGroup:
+	case *schedulingv1beta1.PodGroup:
 		return pg.Status.Conditions
 	}
 	return nil
@@ -158,7 +158,7 @@ func (s *Stage) allGroups(ctx context.Context) []client.Object {
 			out = append(out, &own.Items[i])
 		}
 	}
-	var theirs schedulingv1alpha2.PodGroupList
+	var theirs schedulingv1beta1.PodGroupList
 	if err := s.Objects.List(ctx, &theirs, client.InNamespace(s.Namespace)); err == nil {
 		for i := range theirs.Items {
 			out = append(out, &theirs.Items[i])

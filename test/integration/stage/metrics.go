@@ -1,9 +1,12 @@
 package stage
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/client-go/kubernetes"
 
@@ -19,17 +22,25 @@ type Metrics struct {
 // Metrics reads the metrics of a scheduler.
 func (s *Stage) Metrics(scheduler *playground.Component) Metrics {
 	s.Helper()
-	config := s.Run.RESTConfig()
-	config.Host = scheduler.URL()
-	direct, err := kubernetes.NewForConfig(config)
+	m, err := s.metrics(s.Context(), scheduler)
 	if err != nil {
 		s.Fatal(err)
 	}
-	raw, err := direct.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(s.Context())
+	return m
+}
+
+func (s *Stage) metrics(ctx context.Context, scheduler *playground.Component) (Metrics, error) {
+	config := s.Run.RESTConfig()
+	config.Host, config.Timeout = scheduler.URL(), 5*time.Second
+	direct, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		s.Fatalf("read the scheduler's metrics: %v", err)
+		return Metrics{}, fmt.Errorf("make a client for %s: %w", scheduler.Name(), err)
 	}
-	return Metrics{stage: s, text: string(raw)}
+	raw, err := direct.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return Metrics{}, fmt.Errorf("read the metrics of %s: %w", scheduler.Name(), err)
+	}
+	return Metrics{stage: s, text: string(raw)}, nil
 }
 
 // Sum is the sum over all samples of that name and with these labels, of the form key="value".
@@ -48,4 +59,23 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 		sum += value
 	}
 	return sum
+}
+
+// plansHold fails a test beside which a scheduler has made a plan for a gang that could not be carried out, and then the
+// same plan again. One that does not run any more cannot be asked.
+func (s *Stage) plansHold() {
+	s.Helper()
+	for _, component := range s.Run.Components() {
+		if !strings.Contains(component.Name(), playground.Scheduler) || component.PID() == 0 {
+			continue
+		}
+		m, err := s.metrics(context.WithoutCancel(s.Context()), component)
+		if err != nil {
+			s.Logf("whether plans of %s hold is not known: %v", component.Name(), err)
+			continue
+		}
+		if n := m.Sum("reprieve_gang_plans_unconfirmed_total", `refusal="repeated"`); n > 0 {
+			s.Errorf("%s has made %v plans again that could not be carried out", component.Name(), n)
+		}
+	}
 }

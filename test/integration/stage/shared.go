@@ -31,12 +31,7 @@ type Shared struct {
 
 // RunTests runs the tests of a package, ends the playground, and returns what to exit with.
 func (sh *Shared) RunTests(m *testing.M) int {
-	flag.Parse()
-	if err := flag.Set("test.parallel", strconv.Itoa(sh.Parallel)); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	code := m.Run()
+	code := RunTests(m, sh.Parallel)
 	if err := sh.end(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
@@ -44,10 +39,25 @@ func (sh *Shared) RunTests(m *testing.M) int {
 	return code
 }
 
+// RunTests runs the tests of a package, that many of the parallel ones at a time unless -parallel says otherwise, and returns
+// what to exit with. Where most of the time goes into waiting, there may be more of them than cores.
+func RunTests(m *testing.M, parallel int) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	return m.Run()
+}
+
 func (sh *Shared) end() error {
 	var err error
 	if sh.stage != nil {
-		err = sh.stage.Run.Stop()
+		err = errors.Join(sh.stage.comeToRest(), sh.stage.Run.Stop())
 	}
 	if sh.dir != "" {
 		err = errors.Join(err, os.RemoveAll(sh.dir))
@@ -58,10 +68,11 @@ func (sh *Shared) end() error {
 // In is the playground, for a test that has a namespace of its own there.
 func (sh *Shared) In(t *testing.T) *Stage {
 	t.Helper()
+	options := complete(t, sh.Options)
 	sh.once.Do(func() {
 		// For whoever comes next, if this test ends here.
 		sh.err = errors.New("it has not come up for another test")
-		sh.err = sh.start(t)
+		sh.err = sh.start(t, options)
 	})
 	if sh.err != nil {
 		t.Fatalf("start the playground: %v", sh.err)
@@ -69,7 +80,7 @@ func (sh *Shared) In(t *testing.T) *Stage {
 	return sh.stage.In(t)
 }
 
-func (sh *Shared) start(t *testing.T) error {
+func (sh *Shared) start(t *testing.T, options playground.Options) error {
 	t.Helper()
 	// It outlives the test that happens to be first.
 	ctx := context.WithoutCancel(t.Context())
@@ -77,7 +88,6 @@ func (sh *Shared) start(t *testing.T) error {
 	if sh.dir, err = os.MkdirTemp("", "reprieve-test-"); err != nil { //nolint:usetesting // It outlives the test that is first.
 		return err
 	}
-	options := complete(t, sh.Options)
 	options.Scheduler = playground.SchedulerOptions{Path: playground.NoScheduler}
 	run, err := playground.Start(ctx, options)
 	if err != nil {

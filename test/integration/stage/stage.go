@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,6 +42,8 @@ type Stage struct {
 	Explain func() string
 	// explained is set where it has been shown.
 	explained bool
+	// begun is when the test began.
+	begun time.Time
 }
 
 // New starts a playground, which ends with the test. Directory of binaries and CRDs are filled in. The test has the
@@ -49,6 +52,8 @@ func New(t *testing.T, options playground.Options) *Stage {
 	t.Helper()
 	s := on(t, playgroundtest.Start(t, complete(t, options)))
 	t.Cleanup(s.explain)
+	t.Cleanup(s.plansHold)
+	t.Cleanup(s.settles)
 	return s
 }
 
@@ -57,6 +62,8 @@ func complete(t testing.TB, options playground.Options) playground.Options {
 	t.Helper()
 	options.BinDir = playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
 	options.CRDs = crds.FS
+	options.AuditPolicy = auditPolicy
+	options.Scheduler.Args = append(options.Scheduler.Args, SchedulerArgs()...)
 	return options
 }
 
@@ -82,14 +89,14 @@ func on(t *testing.T, run *playground.Playground) *Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Stage{T: t, Run: run, Kube: kube, Objects: objects, Namespace: metav1.NamespaceDefault, Groups: ReprieveGroups()}
+	return &Stage{T: t, Run: run, Kube: kube, Objects: objects, Namespace: metav1.NamespaceDefault, Groups: ReprieveGroups(), begun: time.Now()}
 }
 
 // For is the same for another test, such as a subtest.
 func (s *Stage) For(t *testing.T) *Stage {
 	t.Helper()
 	out := *s
-	out.T, out.explained = t, false
+	out.T, out.explained, out.begun = t, false, time.Now()
 	return &out
 }
 

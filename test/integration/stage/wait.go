@@ -39,9 +39,16 @@ func (s *Stage) Eventually(what string, condition func(ctx context.Context) stri
 // Never watches for a while, and fails the test as soon as violation returns anything but "".
 func (s *Stage) Never(what string, violation func(ctx context.Context) string) {
 	s.Helper()
-	ctx, cancel := context.WithTimeout(s.Context(), watchFor)
+	s.NeverFor(watchFor, interval, what, violation)
+}
+
+// NeverFor is Never with a time of its own, and a time between two looks. It is what a test uses in place of a sleep:
+// what must not happen meanwhile ends it at once.
+func (s *Stage) NeverFor(period, every time.Duration, what string, violation func(ctx context.Context) string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), period)
 	defer cancel()
-	if err := wait.PollUntilContextCancel(ctx, interval, true, func(context.Context) (bool, error) {
+	if err := wait.PollUntilContextCancel(ctx, every, true, func(context.Context) (bool, error) {
 		if v := violation(s.Context()); v != "" {
 			return false, errors.New(v)
 		}

@@ -1,3 +1,2 @@
-// Package toleration plays the two use cases of the proposal "Preemption Toleration", from examples/, on a real
-// API server.
+// Package toleration is about PriorityClasses whose toleration annotations are wrong, change or go, on a real API server.
 package toleration

@@ -40,9 +40,9 @@ const crdTimeout = time.Minute
 // assembly puts Reprieve together for each workload of its side, as reprieve-scheduler does.
 type assembly struct {
 	metrics *metrics.Metrics
-	// handle is the framework of the scheduler that hub was made for.
-	handle fwk.Handle
-	hub    *scheduler.Hub
+	// handle is the framework of the scheduler that plugins were made for.
+	handle  fwk.Handle
+	plugins *scheduler.Plugins
 	// controllers starts them; nil once it has been called, and for upstream's side.
 	controllers func()
 }
@@ -50,15 +50,15 @@ type assembly struct {
 // registry has the plugins. The framework makes those that a profile enables, so upstream's side has none of them.
 func (a *assembly) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
-		scheduler.Name:     a.factory((*scheduler.Hub).Factory),
-		scheduler.SortName: a.factory((*scheduler.Hub).SortFactory),
+		scheduler.Name:     a.factory(scheduler.Name),
+		scheduler.SortName: a.factory(scheduler.SortName),
 	}
 }
 
-// factory makes a plugin of the hub, and the hub with all that goes with it for the first plugin of a scheduler.
+// factory makes a plugin, and all that goes with it for the first plugin of a scheduler.
 // scheduler_perf has no other hook between the start of the API server and that of the scheduler. What it starts
 // ends with ctx.
-func (a *assembly) factory(of func(*scheduler.Hub) frameworkruntime.PluginFactory) frameworkruntime.PluginFactory {
+func (a *assembly) factory(name string) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		if a.handle != handle {
 			if err := a.assemble(ctx, handle); err != nil {
@@ -66,7 +66,7 @@ func (a *assembly) factory(of func(*scheduler.Hub) frameworkruntime.PluginFactor
 			}
 			a.handle = handle
 		}
-		return of(a.hub)(ctx, args, handle)
+		return a.plugins.Registry()[name](ctx, args, handle)
 	}
 }
 
@@ -96,21 +96,23 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	recorder := handle.EventRecorder()
 	// scheduler_perf's client has no limit to speak of.
 	statuses := podstatus.New(ctx, handle.ClientSet(), handle.ClientSet(), flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
-	executor := eviction.New(ctx, handle.ClientSet(), direct, statuses, recorder, clock.RealClock{})
-	executor.Measure(a.metrics)
-	executor.OnEnd(evicted.Request)
-	var hub *scheduler.Hub
-	groups, err := controller.NewGroups(ctx, objects, func(key types.NamespacedName) { hub.GroupChanged(key) })
+	executor := eviction.New(ctx, handle.ClientSet(), direct, statuses, recorder, clock.RealClock{},
+		eviction.WithMetrics(a.metrics), eviction.WithGroupDone(evicted.Request))
+	var plugins *scheduler.Plugins
+	groups, err := controller.NewGroups(ctx, objects, func(key types.NamespacedName) {
+		if hub := plugins.Hub(); hub != nil {
+			hub.GroupChanged(key)
+		}
+	})
 	if err != nil {
 		return err
 	}
-	hub = scheduler.NewHub(groups, registry, executor)
-	hub.Measure(a.metrics)
+	plugins = scheduler.NewPlugins(scheduler.Inputs{Groups: groups, Registry: registry, Evictor: executor, Metrics: a.metrics})
 	run(ctx, "cache", objects.Start)
 	if !objects.WaitForCacheSync(ctx) || !groups.WaitForSync(ctx) {
 		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
-	a.hub = hub
+	a.plugins = plugins
 	framework, ok := handle.(framework.Framework)
 	if !ok {
 		return fmt.Errorf("the handle %T is no framework", handle)
@@ -119,6 +121,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		// No pod is there yet.
 		framework.SetAPICacher(statuses)
 		go statuses.Run()
+		hub := plugins.Hub()
 		inputs := controller.Inputs{
 			Client: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub,
 			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),

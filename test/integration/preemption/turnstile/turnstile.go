@@ -248,8 +248,14 @@ func (p *Proxy) ruling(r Request) []*Rule {
 // refuse answers as an API server does that will not, or cannot.
 func refuse(w http.ResponseWriter, status int, r Request) {
 	reason := metav1.StatusReasonInternalError
-	if status == http.StatusForbidden {
+	switch status {
+	case http.StatusForbidden:
 		reason = metav1.StatusReasonForbidden
+	case http.StatusConflict:
+		reason = metav1.StatusReasonConflict
+	case http.StatusTooManyRequests:
+		reason = metav1.StatusReasonTooManyRequests
+		w.Header().Set("Retry-After", "1")
 	}
 	body, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},

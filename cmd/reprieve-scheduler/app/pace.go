@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/yaml"
+
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/pacing"
+)
+
+// newLimiter is what calls go by where no rate is configured; nil where one is.
+func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, error) {
+	configured, err := isRateConfigured(opts)
+	if err != nil {
+		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
+	}
+	if configured {
+		return nil, nil
+	}
+	return pacing.New(clock.RealClock{}, pacing.WithBoundTold(measured.CallsBounded)), nil
+}
+
+// isRateConfigured reports whether somebody has said how many calls a second may be made. The library has a default for
+// where that is left open, which cannot be told from the same number in a file.
+func isRateConfigured(opts *Options) (bool, error) {
+	if opts.ConfigFile == "" {
+		for _, name := range []string{"kube-api-qps", "kube-api-burst"} {
+			if f := opts.Flags.FlagSet("deprecated").Lookup(name); f != nil && f.Changed {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	data, err := os.ReadFile(opts.ConfigFile)
+	if err != nil {
+		return false, err
+	}
+	var file struct {
+		ClientConnection struct {
+			QPS   *float32 `json:"qps"`
+			Burst *int32   `json:"burst"`
+		} `json:"clientConnection"`
+	}
+	if err := yaml.Unmarshal(data, &file); err != nil {
+		return false, err
+	}
+	return file.ClientConnection.QPS != nil || file.ClientConnection.Burst != nil, nil
+}
+
+// paced is for clients that go by a limiter in place of a rate, and unchanged where there is none.
+func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config {
+	if limiter == nil {
+		return rest
+	}
+	rest = restclient.CopyConfig(rest)
+	rest.QPS = -1
+	rest.Wrap(limiter.Wrap)
+	return rest
+}
+
+// pace has all calls that the scheduler makes go by a limiter: those of its informers, and for its lease, are few, and stay as
+// they are.
+func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limiter) error {
+	if limiter == nil {
+		return nil
+	}
+	c.KubeConfig = paced(c.KubeConfig, limiter)
+	var err error
+	if c.Client, err = kubernetes.NewForConfig(restclient.AddUserAgent(restclient.CopyConfig(c.KubeConfig), "scheduler")); err != nil {
+		return fmt.Errorf("make the client: %w", err)
+	}
+	eventClient, err := kubernetes.NewForConfig(c.KubeConfig)
+	if err != nil {
+		return fmt.Errorf("make the client of events: %w", err)
+	}
+	c.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, eventClient)
+	if c.LeaderElection == nil {
+		return nil
+	}
+	// What it has to say goes by the broadcaster that is started.
+	if lock, ok := c.LeaderElection.Lock.(*resourcelock.LeaseLock); ok {
+		lock.LockConfig.EventRecorder = c.EventBroadcaster.DeprecatedNewLegacyRecorder(c.ComponentConfig.Profiles[0].SchedulerName)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+// Command build runs "go build" and shows how far it is: a control plane compiles for minutes, of which the go command says
+// nothing. What is compiled stays in its cache, so that a build that was interrupted goes on where it was.
+//
+//	go run ./hack/build LABEL [-C DIR] FLAGS... PACKAGE
+//
+// All that comes after the label is handed on to "go build".
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// quick is how long a build takes that has nothing to compile. Only for longer ones is it worth finding out how much.
+	quick = 3 * time.Second
+	// redraw is the time between two looks of a terminal, and report that between two lines elsewhere.
+	redraw, report = time.Second, time.Minute
+	// killDelay is how long the go command may take to end when it is interrupted.
+	killDelay = 10 * time.Second
+)
+
+func main() {
+	if len(os.Args) < 3 {
+		fmt.Fprintln(os.Stderr, "usage: build LABEL [-C DIR] FLAGS... PACKAGE")
+		os.Exit(2)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Stdout, isTerminal(os.Stdout), os.Args[1], os.Args[2:])
+	interrupted := ctx.Err() != nil
+	stop()
+	switch {
+	case err == nil:
+		return
+	case interrupted:
+		fmt.Fprintln(os.Stderr, "interrupted; the next build goes on from here")
+	default:
+		fmt.Fprintln(os.Stderr, err)
+	}
+	os.Exit(1)
+}
+
+// isTerminal reports whether lines can be drawn over.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "" && os.Getenv("TERM") != "dumb"
+}
+
+// run builds, and returns when the go command has ended.
+func run(ctx context.Context, out io.Writer, terminal bool, label string, args []string) error {
+	// -C has to come first.
+	dir, args := directory(args)
+	cmd := command(ctx, append(slices.Concat([]string{"build"}, dir, []string{"-v"}), args...)...)
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	lines := make(chan string)
+	go func() {
+		defer close(lines)
+		scanner := bufio.NewScanner(said)
+		for scanner.Scan() {
+			lines <- scanner.Text()
+		}
+	}()
+	m := &meter{out: out, terminal: terminal, label: label, target: strings.TrimPrefix(args[len(args)-1], "."), began: time.Now()}
+	m.follow(lines, func() (total, left int) { return count(ctx, dir, args) })
+	return cmd.Wait()
+}
+
+func directory(args []string) (dir, rest []string) {
+	if args[0] == "-C" && len(args) > 1 {
+		return args[:2], args[2:]
+	}
+	return nil, args
+}
+
+// command runs the go command, which is interrupted when the context ends, and keeps what it has compiled.
+func command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = killDelay
+	return cmd
+}
+
+// count says how many packages there are in a build, and how many of them are not in the cache. Both are 0 where that cannot
+// be found out: the build says why.
+func count(ctx context.Context, dir, args []string) (total, left int) {
+	list := slices.Concat([]string{"list"}, dir, []string{"-deps", "-f", "{{.Stale}}"}, without(args, "-o"))
+	stale, err := command(ctx, list...).Output()
+	if err != nil {
+		return 0, 0
+	}
+	for line := range strings.Lines(string(stale)) {
+		total++
+		if strings.TrimSpace(line) == "true" {
+			left++
+		}
+	}
+	return total, left
+}
+
+// without leaves out a flag and its value.
+func without(args []string, flag string) []string {
+	i := slices.Index(args, flag)
+	if i < 0 || i+1 == len(args) {
+		return args
+	}
+	return slices.Concat(args[:i], args[i+2:])
+}
+
+// meter shows how far a build is.
+type meter struct {
+	out      io.Writer
+	terminal bool
+	label    string
+	// target is the end of the import path of what is built. It is compiled last, then linked.
+	target string
+	began  time.Time
+
+	// compiled is how many packages this build has begun to compile, and before how many had been when it was found out how
+	// many there are: total. That is 0 until then.
+	compiled, before, total int
+	linking, drawn          bool
+}
+
+// follow shows what the go command says until it has said all.
+func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
+	every := report
+	if m.terminal {
+		every = redraw
+	}
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	long := time.NewTimer(quick)
+	defer long.Stop()
+	counted := make(chan [2]int, 1)
+	for {
+		select {
+		case line, more := <-lines:
+			if !more {
+				m.end(time.Now())
+				return
+			}
+			m.hear(line)
+		case <-long.C:
+			sofar := m.compiled
+			go func() {
+				total, left := count()
+				// What is not in the cache now is still to come.
+				counted <- [2]int{total, total - left - sofar}
+			}()
+		case c := <-counted:
+			m.total, m.before = c[0], max(0, c[1])
+		case now := <-tick.C:
+			m.show(now)
+		}
+	}
+}
+
+// hear takes note of a line of the go command: the package that it compiles now, or something that the user should read.
+func (m *meter) hear(line string) {
+	if line == "" || strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t:") {
+		m.say(line)
+		return
+	}
+	m.compiled++
+	m.linking = strings.HasSuffix(line, m.target)
+}
+
+// show says how far it is.
+func (m *meter) show(now time.Time) {
+	text := fmt.Sprintf("%s: %s, %v", m.label, m.progress(), now.Sub(m.began).Round(time.Second))
+	if !m.terminal {
+		m.say(text)
+		return
+	}
+	fmt.Fprint(m.out, "\r\x1b[K"+text)
+	m.drawn = true
+}
+
+func (m *meter) progress() string {
+	switch {
+	case m.linking:
+		return "all packages compiled, linking"
+	case m.total == 0:
+		return fmt.Sprintf("%d packages compiled", m.compiled)
+	}
+	return fmt.Sprintf("%d of %d packages compiled", min(m.before+m.compiled, m.total), m.total)
+}
+
+// say writes a line of its own.
+func (m *meter) say(line string) {
+	if m.drawn {
+		fmt.Fprint(m.out, "\r\x1b[K")
+		m.drawn = false
+	}
+	fmt.Fprintln(m.out, line)
+}
+
+// end has the last word about a build that took long enough to show any progress.
+func (m *meter) end(now time.Time) {
+	if took := now.Sub(m.began); m.drawn || took > report {
+		m.say(fmt.Sprintf("%s: %v", m.label, took.Round(time.Second)))
+	}
+}

@@ -1,0 +1,104 @@
+// Command installed measures Reprieve from outside, as an installation is: the scheduler's own binary on a playground, with a
+// client that looks at the API. It writes its tables into a page of the documentation.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+// The tables in the documentation stand between these lines.
+const (
+	beginMark = "<!-- Written by make perf-installed. -->"
+	endMark   = "<!-- Up to here. -->"
+)
+
+// setting is a way to install the scheduler.
+type setting struct {
+	name string
+	args []string
+}
+
+// settings are compared with each other; the first is what comes without any configuration.
+func settings() []setting {
+	return []setting{
+		{name: "as installed"},
+		{name: "50 calls a second", args: []string{"--kube-api-qps=50", "--kube-api-burst=100"}},
+		{name: "no bound at all", args: []string{"--kube-api-qps=-1"}},
+	}
+}
+
+func main() {
+	binDir := flag.String("bin-dir", "bin", "directory of the binaries")
+	doc := flag.String("doc", "", "page to write the tables into; empty prints them")
+	runs := flag.Int("runs", 5, "how often each thing is measured")
+	flag.Parse()
+	ctrl.SetLogger(logr.Discard())
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, *binDir, *doc, *runs)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "installed:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, binDir, doc string, runs int) error {
+	binDir, err := filepath.Abs(binDir)
+	if err != nil {
+		return fmt.Errorf("find the binaries: %w", err)
+	}
+	gangs, err := measureGangs(ctx, binDir, runs)
+	if err != nil {
+		return err
+	}
+	neighbours, err := measureNeighbours(ctx, binDir, runs)
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%d cores for all processes together, %d runs of each in turn.\n\n%s\n%s", runtime.NumCPU(), runs, gangTable(gangs), neighbourTable(neighbours))
+	if doc == "" {
+		_, err := fmt.Print(text)
+		return err
+	}
+	return writeInto(doc, text)
+}
+
+// start runs a playground with a scheduler of a setting, if that is not nil.
+func start(ctx context.Context, binDir string, s *setting, nodes playground.NodeGroup) (*playground.Playground, error) {
+	options := playground.Options{BinDir: binDir, CRDs: crds.FS, NodeGroups: []playground.NodeGroup{nodes}}
+	if s == nil {
+		options.Scheduler.Path = playground.NoScheduler
+	} else {
+		options.Scheduler.Args = s.args
+	}
+	return playground.Start(ctx, options)
+}
+
+// writeInto replaces what stands between the marks of a page.
+func writeInto(path, text string) error {
+	page, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(page), beginMark)
+	_, after, ended := strings.Cut(rest, endMark)
+	if !found || !ended {
+		return errors.New(path + " has no place for the tables")
+	}
+	return os.WriteFile(path, []byte(before+beginMark+"\n\n"+text+"\n"+endMark+after), 0o644)
+}

@@ -1,0 +1,69 @@
+package admission
+
+import (
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Eviction is one that is under way for a workload: its calls are being made.
+type Eviction struct{ key workload.Key }
+
+// StartEviction records that calls are under way that make room for a workload.
+func (l *List) StartEviction(key workload.Key) *Eviction {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ev := &Eviction{key: key}
+	l.entryOf(key).making = ev
+	return ev
+}
+
+// EndEviction records that the calls of an eviction are over. All members of a gang may have gone since, and others have
+// come, for which another eviction is under way: that one goes on.
+func (l *List) EndEviction(ev *Eviction) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.entries[ev.key]; ok && e.making == ev {
+		e.making = nil
+		l.tidy(e)
+	}
+}
+
+// Evicting reports whether room is being made for a workload: calls are under way, or are backed off from.
+func (l *List) Evicting(key workload.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if !ok {
+		return false
+	}
+	_, backsOff := l.waiting[Backoff][key]
+	return e.making != nil || backsOff
+}
+
+// Backing is how long evictions that fail are backed off from: not at all the first time, then for Initial, and twice as
+// long each time, at most Max.
+type Backing struct{ Initial, Max time.Duration }
+
+// Failed records that an eviction for a workload has failed, and says how long to wait before another try.
+func (l *List) Failed(key workload.Key, b Backing) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entryOf(key)
+	e.failures++
+	if e.failures == 1 {
+		return 0
+	}
+	// Doubling stops short of overflow; the longest delay is a day at most.
+	return min(b.Initial<<min(e.failures-2, 20), b.Max)
+}
+
+// Succeeded records that an eviction for a workload has not failed.
+func (l *List) Succeeded(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.entries[key]; ok {
+		e.failures = 0
+		l.tidy(e)
+	}
+}

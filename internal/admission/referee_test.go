@@ -1,0 +1,381 @@
+package admission_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// referee holds a simulation to the rules, worked out the long way, and keeps count.
+type referee struct {
+	t testing.TB
+	// counted is what the books had counted when room was looked at last, and rested stands for the moment when the
+	// scheduler rested last.
+	counted uint64
+	rested  int
+	// fair is, by leaf, what it was entitled to of the first resource and what it had of that, in amount times seconds.
+	fair map[string]*fairness
+	// outcomes counts decisions, rules victims.
+	outcomes map[core.Outcome]int
+	rules    map[core.Rule]int
+	// waits counts the moments at which a workload waited for a cause.
+	waits [admission.Backoff + 1]int
+}
+
+type fairness struct{ entitled, had float64 }
+
+func newReferee(t testing.TB) *referee {
+	t.Helper()
+	return &referee{t: t, fair: make(map[string]*fairness), outcomes: make(map[core.Outcome]int), rules: make(map[core.Rule]int)}
+}
+
+func (r *referee) fail(s *simulation, format string, args ...any) {
+	r.t.Helper()
+	r.t.Fatalf("at "+s.clock()+": "+format, args...)
+}
+
+// passes adds up what queues have beside their fair shares.
+func (r *referee) passes(s *simulation, until time.Time) {
+	seconds, st := until.Sub(s.now).Seconds(), s.standing()
+	if slices.ContainsFunc(s.waiting, func(j *job) bool { return j.hopeless }) {
+		// It counts as demand, and will never have its share.
+		return
+	}
+	for q := range int32(st.Tree.Len()) {
+		if !st.Tree.Leaf(q) {
+			continue
+		}
+		name := st.Tree.Queue(q).Name
+		if r.fair[name] == nil {
+			r.fair[name] = &fairness{}
+		}
+		share := st.Shares[q][0]
+		r.fair[name].entitled += float64(share) * seconds
+		r.fair[name].had += float64(min(st.Allocated[q][0], share)) * seconds
+	}
+}
+
+// settled holds the cluster to what is true at every moment, and workloads to what is when the scheduler rests.
+func (r *referee) settled(s *simulation) {
+	if now := s.books.counted; now != r.counted {
+		r.counted = now
+		r.room(s)
+	}
+	if now := s.log.Len() + int(s.books.counted); now != r.rested && !s.cycling && !s.list.Lull(s.now) {
+		r.rested = now
+		for _, j := range s.waiting {
+			r.waitsForSomething(s, j)
+		}
+	}
+}
+
+// room: no node has more than it holds, no queue more than its limit, and gangs run together.
+func (r *referee) room(s *simulation) {
+	for _, n := range s.nodes {
+		for i, free := range n.free() {
+			if free < 0 {
+				r.fail(s, "%s has %d %s too little", n.name, -free, s.books.resources[i])
+			}
+		}
+	}
+	st := s.standing()
+	for q := range int32(st.Tree.Len()) {
+		for i, limit := range st.Tree.Queue(q).Limit {
+			if st.Allocated[q][i] > limit {
+				r.fail(s, "queue %s has %d %s, its limit is %d", st.Tree.Queue(q).Name, st.Allocated[q][i], s.books.resources[i], limit)
+			}
+		}
+	}
+	for _, j := range s.jobs {
+		r.whole(s, j)
+	}
+}
+
+// whole: a gang has enough of its members running or none, but for those that are on their way out.
+func (r *referee) whole(s *simulation, j *job) {
+	there := 0
+	for _, p := range j.pods {
+		if p.node != nil {
+			there++
+		}
+	}
+	staying := len(j.staying())
+	switch {
+	case j.phase == pending && there > 0:
+		r.fail(s, "%s waits, and %d of its pods run", j.name, there)
+	case j.phase == running && staying < j.minCount:
+		r.fail(s, "%s runs with %d of %d pods", j.name, staying, j.minCount)
+	case j.phase == running && j.whole && staying < len(j.pods):
+		r.fail(s, "%s goes whole, and %d of its %d pods run on", j.name, staying, len(j.pods))
+	case j.phase == stopping && staying > 0:
+		r.fail(s, "%s is to end, and %d of its pods run on", j.name, staying)
+	case j.phase == stopping && s.now.Sub(j.stopped) > longestGrace+longestLag:
+		r.fail(s, "%s was to end by %s", j.name, j.stopped.Add(longestGrace))
+	}
+}
+
+// waitsForSomething: no job is forgotten. Each waits for something that the list, or an event, will end.
+func (r *referee) waitsForSomething(s *simulation, j *job) {
+	for c := range r.waits {
+		if s.list.WaitsFor(j.key, admission.Cause(c)) {
+			r.waits[c]++
+		}
+	}
+	anyone := func(what func(p *pod) bool) bool {
+		return slices.ContainsFunc(s.nodes, func(n *node) bool { return slices.ContainsFunc(n.pods, what) })
+	}
+	next, timed := s.list.NextLook(s.now)
+	switch {
+	case j.queued:
+		if !s.cycling {
+			r.fail(s, "%s is in the scheduler's queue, and no cycle comes", j.name)
+		}
+	case s.list.Holds(j.key):
+		if !s.ticking && !timed {
+			r.fail(s, "%s waits for its turn, and the list is not looked at", j.name)
+		}
+	case s.list.WaitsForVictims(j.key):
+		if !slices.ContainsFunc(j.awaited, func(p *pod) bool { return p.charged && p.leaving() }) {
+			r.fail(s, "%s waits for victims, and none of them is leaving", j.name)
+		}
+		if len(j.promises) == 0 {
+			r.fail(s, "%s waits for victims, and no room is promised to it", j.name)
+		}
+	case s.list.Evicting(j.key):
+	case s.list.WaitsFor(j.key, admission.Queue) && s.allowed(j) >= j.minCount:
+		r.fail(s, "%s waits for its queue, which leaves room for it", j.name)
+	case s.list.WaitsFor(j.key, admission.ProtectionEnds):
+		if !timed || s.nextLook.IsZero() || s.nextLook.After(next) {
+			r.fail(s, "%s waits for a protection to end, and the list is not looked at then", j.name)
+		}
+	case len(j.promises) > 0:
+		r.fail(s, "%s is promised room, and waits for no victim", j.name)
+	case s.list.WaitsFor(j.key, admission.Queue), s.list.WaitsFor(j.key, admission.Reserved):
+		if !anyone(func(*pod) bool { return true }) && !slices.ContainsFunc(s.waiting, func(other *job) bool { return len(other.promises) > 0 }) && !j.hopeless {
+			r.fail(s, "%s waits for room in an empty cluster", j.name)
+		}
+	default:
+		// It is tried again when any pod has gone.
+		if !anyone(func(*pod) bool { return true }) && !j.hopeless {
+			r.fail(s, "%s waits in an empty cluster", j.name)
+		}
+	}
+}
+
+// decided holds a decision to the rules.
+func (r *referee) decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision) {
+	r.outcomes[d.Outcome]++
+	if d.Outcome != core.Infeasible && len(d.Placements) < j.minCount {
+		r.fail(s, "%s is placed with %d of %d pods", j.name, len(d.Placements), j.minCount)
+	}
+	if (len(d.Victims) > 0) != (d.Outcome == core.Preempts) {
+		r.fail(s, "%s has the outcome %s with %d victims", j.name, d.Outcome, len(d.Victims))
+	}
+	victims := s.victimsOf(d)
+	r.leavesPromises(s, j, d, victims)
+	for i := range d.Victims {
+		r.rules[d.Victims[i].Rule]++
+	}
+	c := &contest{referee: r, s: s, j: j, p: p, used: s.stayingByQueue(j)}
+	c.after = slices.Clone(c.used)
+	for i, a := range c.after {
+		c.after[i] = slices.Clone(a)
+	}
+	for _, v := range victims {
+		if v.leaving() {
+			r.fail(s, "%s takes %s, which is leaving already", j.name, v.uid)
+		}
+		c.judge(v, ruleOf(d, v), victims)
+	}
+	c.quotas(victims)
+}
+
+// leavesPromises: a decision keeps out of what is promised to others, and goes where there is room, now or later.
+func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victims []*pod) {
+	held := s.promises(j)
+	for _, n := range s.nodes {
+		left, goes := n.free(), 0
+		for _, p := range n.pods {
+			if d.Outcome != core.Fits && p.leaving() || slices.Contains(victims, p) {
+				add(left, p.job.request, 1)
+			}
+		}
+		for _, h := range held {
+			if h.Node == n.name {
+				add(left, h.Request, -1)
+			}
+		}
+		for _, pl := range d.Placements {
+			if pl.Node == n.name {
+				goes++
+				add(left, j.request, -1)
+			}
+		}
+		for i, v := range left {
+			if goes > 0 && j.request[i] > 0 && v < 0 {
+				r.fail(s, "%s (%s) goes to %s, which is %d %s short of what has been promised there", j.name, d.Outcome, n.name, -v, s.books.resources[i])
+			}
+		}
+	}
+}
+
+// ruleOf is the rule by which a decision takes a pod.
+func ruleOf(d *core.Decision, p *pod) core.Rule {
+	for i := range d.Victims {
+		if slices.ContainsFunc(d.Victims[i].Pods, func(v core.VictimPod) bool { return v.UID == p.uid }) {
+			return d.Victims[i].Rule
+		}
+	}
+	return ""
+}
+
+// stayingByQueue is what every queue has that stays, with what others than one job have been promised.
+func (s *simulation) stayingByQueue(except *job) []core.Amounts {
+	tree := s.books.tree
+	out := make([]core.Amounts, tree.Len())
+	for q := range out {
+		out[q] = s.promisedIn(int32(q), except)
+	}
+	for _, n := range s.nodes {
+		for _, p := range n.pods {
+			for q := tree.LeafOf(p.job.queue); q >= 0 && !p.leaving(); q = tree.Parent(q) {
+				add(out[q], p.job.request, 1)
+			}
+		}
+	}
+	return out
+}
+
+// contest is one decision, as the referee looks at it.
+type contest struct {
+	*referee
+	s *simulation
+	j *job
+	p *core.Preemptor
+	// used is what queues had before, and after what those that are reclaimed from have without the victims.
+	used, after []core.Amounts
+}
+
+// judge says whether the preemptor may take a pod, by the rule that the decision names.
+func (c *contest) judge(v *pod, rule core.Rule, victims []*pod) {
+	s, j, tree := c.s, c.j, c.s.books.tree
+	mine, theirs := tree.LeafOf(j.queue), tree.LeafOf(v.job.queue)
+	between := mine >= 0 && theirs >= 0 && mine != theirs
+	switch {
+	case between && rule != core.RuleReclaim || !between && rule != core.RuleLowerPriority:
+		c.fail(s, "%s of %q takes %s of %q by %q", j.name, j.queue, v.uid, v.job.queue, rule)
+	case !between && v.job.priority >= j.priority:
+		c.fail(s, "%s of priority %d takes %s of %d", j.name, j.priority, v.uid, v.job.priority)
+	case v.job == j:
+		c.fail(s, "%s takes a pod of its own", j.name)
+	}
+	if v.job.whole && !slices.Equal(ofJob(victims, v.job), v.job.staying()) {
+		c.fail(s, "%s takes %d of the %d pods of %s, which goes whole", j.name, len(ofJob(victims, v.job)), len(v.job.staying()), v.job.name)
+	}
+	if ends := v.job.began.Add(v.job.tolerates); v.job.tolerates > 0 && j.priority < v.job.tolerated && !s.now.After(ends) {
+		c.fail(s, "%s takes %s, which tolerates that until %s", j.name, v.uid, ends)
+	}
+	from, setting := theirs, func(q *fairshare.Queue) int64 { return q.PreemptMinRuntime }
+	if between {
+		from, setting = c.side(theirs), func(q *fairshare.Queue) int64 { return q.ReclaimMinRuntime }
+	}
+	_, runtime := tree.MinRuntime(from, 0, setting)
+	if ends := v.job.began.Add(time.Duration(runtime)); runtime > 0 && !s.now.After(ends) {
+		elastic := v.job.gang && !v.job.whole
+		if surplus := len(v.job.unmoved()) - v.job.minCount; !elastic || len(ofJob(victims, v.job)) > surplus {
+			c.fail(s, "%s takes %s, which is inside its min-runtime until %s", j.name, v.uid, ends)
+		}
+	}
+	if between {
+		c.reclaim(v)
+	}
+}
+
+// ofJob are those of some pods that belong to a job, in the job's order.
+func ofJob(pods []*pod, j *job) []*pod {
+	var out []*pod
+	for _, p := range j.pods {
+		if slices.Contains(pods, p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// unmoved are the pods of a job that run and are not leaving.
+func (j *job) unmoved() []*pod {
+	return slices.DeleteFunc(j.staying(), func(p *pod) bool { return p.taken })
+}
+
+// side is the queue at the top of another leaf's side, one step below the lowest common ancestor.
+func (c *contest) side(theirs int32) int32 {
+	tree := c.s.books.tree
+	mine, top := tree.Path(tree.LeafOf(c.j.queue)), theirs
+	for _, q := range tree.Path(theirs) {
+		if slices.Contains(mine, q) {
+			break
+		}
+		top = q
+	}
+	return top
+}
+
+// reclaim: the preemptor's side stays within its fair share, and the victim's is above its own; or within its quota, of what its
+// leaf has any, and the victim's is above that. No day so far
+// has had a job preempt inside its queue and reclaim at once.
+func (c *contest) reclaim(v *pod) {
+	tree, shares := c.s.books.tree, c.s.standing().Shares
+	mine, theirs := tree.LeafOf(c.j.queue), tree.LeafOf(v.job.queue)
+	top := c.side(theirs)
+	share := func(q int32, r int) int64 { return shares[q][r] }
+	quota := func(q int32, r int) int64 { return min(tree.Queue(q).Quota[r], shares[q][r]) }
+	allowed := func(named bool, entitled func(q int32, r int) int64) bool {
+		above := false
+		for r, want := range c.j.request {
+			if want == 0 {
+				continue
+			}
+			to := entitled
+			if named && tree.Queue(mine).Quota[r] == 0 {
+				to = share
+			} else {
+				above = above || c.used[top][r] > to(top, r)
+			}
+			for q := mine; q >= 0 && q != tree.Parent(top); q = tree.Parent(q) {
+				if c.used[q][r]+want*int64(c.j.minCount) > to(q, r) {
+					return false
+				}
+			}
+		}
+		return above
+	}
+	if !allowed(false, share) && !allowed(true, quota) {
+		c.fail(c.s, "%s of %s reclaims from %s, and is entitled to that neither by fair share nor by quota", c.j.name, c.j.queue, tree.Queue(top).Name)
+	}
+	for q := theirs; q >= 0; q = tree.Parent(q) {
+		add(c.after[q], v.job.request, -1)
+	}
+}
+
+// quotas: no queue is left with less than its quota by those who reclaim from outside of it.
+func (c *contest) quotas(victims []*pod) {
+	tree, shares := c.s.books.tree, c.s.standing().Shares
+	for _, v := range victims {
+		theirs := tree.LeafOf(v.job.queue)
+		if mine := tree.LeafOf(c.j.queue); mine < 0 || theirs < 0 || mine == theirs {
+			continue
+		}
+		for q, past := theirs, tree.Parent(c.side(theirs)); q != past; q = tree.Parent(q) {
+			for r, quota := range tree.Queue(q).Quota {
+				quota = min(quota, shares[q][r])
+				if c.after[q][r] < c.used[q][r] && c.after[q][r] < quota {
+					c.fail(c.s, "%s leaves %s with %d of its quota of %d", c.j.name, tree.Queue(q).Name, c.after[q][r], quota)
+				}
+			}
+		}
+	}
+}

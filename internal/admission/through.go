@@ -1,0 +1,154 @@
+package admission
+
+import (
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// LetThrough admits workloads as long as there is room in the window, and returns them. Without shares, because there are
+// no queues, none is held back; work of a queue that is not there has nothing to wait for either, and is to hear it.
+func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.turns
+	out := t.outsiders(shares)
+	if shares == nil {
+		return out
+	}
+	t.lullBegan = time.Time{}
+	for prompt := t.prompt(now); len(t.held) > 0 && prompt < window; prompt++ {
+		w := t.first(shares, now)
+		t.leave(w)
+		t.admitted[w.Key], t.underway[w.Key] = w, w
+		t.last, w.began, w.seen = now, now, shares.At()
+		out = append(out, w.Key)
+	}
+	return out
+}
+
+// prompt counts the turns that have begun lately, and ends those that have taken too long.
+func (t *turns) prompt(now time.Time) int {
+	prompt := 0
+	for key, w := range t.underway {
+		switch took := now.Sub(w.began); {
+		case took > longestTurn:
+			delete(t.underway, key)
+		case took <= patience:
+			prompt++
+		}
+	}
+	return prompt
+}
+
+// outsiders admits the work of queues that are not in the tree.
+func (t *turns) outsiders(shares Shares) (out []workload.Key) {
+	for name, l := range t.lines {
+		if shares != nil && shares.HasLeaf(name) {
+			continue
+		}
+		for l.len() > 0 {
+			w := l.first()
+			t.leave(w)
+			t.admitted[w.Key] = w
+			out = append(out, w.Key)
+		}
+	}
+	slices.SortFunc(out, workload.Key.Compare)
+	return out
+}
+
+// first is the next one in order, of those in a leaf: of the queue whose turn it is by priority, then age. A queue whose
+// first one has just failed lets others go before it: it would stand in their way each time that something changes.
+func (t *turns) first(shares Shares, now time.Time) *waiter {
+	waiting, underway := make(map[string]bool, len(t.lines)), make(map[string]Request)
+	for name, l := range t.lines {
+		if !l.first().rested.After(now) {
+			waiting[name] = true
+		}
+	}
+	if len(waiting) == 0 {
+		for name := range t.lines {
+			waiting[name] = true
+		}
+	}
+	for _, w := range t.underway {
+		if underway[w.Queue] == nil {
+			underway[w.Queue] = make(Request)
+		}
+		underway[w.Queue].add(w.Request)
+	}
+	leaf, _ := shares.Next(waiting, underway)
+	return t.lines[leaf].first()
+}
+
+// OthersWait reports whether work waits for the turn of another queue, that which backs off left out.
+func (l *List) OthersWait(queue string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, line := range l.turns.lines {
+		if name != queue && !line.first().rested.After(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// mostEased is how many of a queue are woken at a time because shares have changed in their favour, the first in order.
+// The others have their turn a moment later.
+const mostEased = 20
+
+// Eased picks those whose last turn came to nothing and that may fare better since, because shares have changed: nothing
+// else may happen in the cluster that would have them tried again.
+func (l *List) Eased(shares Shares) []workload.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	since, ready := make(map[string]uint64), make(map[string][]*waiter)
+	for _, w := range l.turns.backingOff {
+		if _, ok := since[w.Queue]; !ok {
+			since[w.Queue] = shares.Eased(w.Queue)
+		}
+		if w.seen < since[w.Queue] && shares.Entitled(w.Queue, w.Request) {
+			ready[w.Queue] = append(ready[w.Queue], w)
+		}
+	}
+	var out []workload.Key
+	for _, waiters := range ready {
+		slices.SortFunc(waiters, order)
+		for _, w := range waiters[:min(len(waiters), mostEased)] {
+			w.seen = shares.At()
+			out = append(out, w.Key)
+		}
+	}
+	slices.SortFunc(out, workload.Key.Compare)
+	return out
+}
+
+const (
+	// untoldTime is how long work waits for its first turn before its users are told, and mostTold of how much they are
+	// told at a time: after that the scheduler says itself what is in the way.
+	untoldTime = 10 * time.Second
+	mostTold   = 20
+)
+
+// Untold picks those that have waited for their first turn for long and of which that has not been said, each once, and
+// counts all that wait, by queue.
+func (l *List) Untold(now time.Time) (picked []Waiter, waiting map[string]int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting = make(map[string]int, len(l.turns.lines))
+	for name, line := range l.turns.lines {
+		waiting[name] = line.len()
+	}
+	for _, w := range l.turns.held {
+		if len(picked) == mostTold {
+			break
+		}
+		if !w.told && w.failures == 0 && now.Sub(w.came) >= untoldTime {
+			w.told = true
+			picked = append(picked, w.Waiter)
+		}
+	}
+	return picked, waiting
+}

@@ -1,0 +1,284 @@
+package admission
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+const (
+	// window is how many workloads are let through and not decided on yet. The scheduler's queue has an order of its own
+	// for more than one.
+	window = 1
+	// patience is how long one of them may take before another one goes: it may have failed where nothing told of it, or
+	// other work of the scheduler's queue comes first. What it asks for counts for the order until it has taken
+	// longestTurn.
+	patience, longestTurn = time.Second, 10 * time.Second
+	// turnLull: wait this long without a new arrival before letting through, so that workloads woken by one event are
+	// ordered together. At most longestLull, and only after an idle period of that length.
+	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
+	// firstRest and longestRest are how long a workload whose turn came to nothing backs off while others wait, doubled
+	// each time.
+	firstRest, longestRest = time.Second, 10 * time.Second
+)
+
+// Interval is how often LetThrough and Eased are to be called although nothing happens: a turn that takes too long ends.
+const Interval = patience
+
+// Request is what a workload asks for, by resource, in whatever units the shares are in.
+type Request map[string]int64
+
+// add adds other.
+func (r Request) add(other Request) {
+	for name, v := range other {
+		r[name] += v
+	}
+}
+
+// Waiter is a workload that is to have its turn.
+type Waiter struct {
+	Key   workload.Key
+	Queue string
+	// Priority, then Since, which is when it was created, are the order inside a queue.
+	Priority int32
+	Since    time.Time
+	Request  Request
+}
+
+// Shares are how the queues stand at one moment.
+type Shares interface {
+	// HasLeaf reports whether work can be in a queue.
+	HasLeaf(queue string) bool
+	// Next picks the leaf whose turn it is, of those that wait; underway is what has been let through, by leaf, and has
+	// no node yet.
+	Next(waiting map[string]bool, underway map[string]Request) (string, bool)
+	// At says which standing of the books this is; a later one is higher.
+	At() uint64
+	// Eased is when it last became easier for a leaf to reclaim, as At says it.
+	Eased(queue string) uint64
+	// Entitled reports whether a leaf would stay within its fair share with a request.
+	Entitled(queue string, request Request) bool
+}
+
+// turns holds back the work of queues. The List's lock guards it.
+type turns struct {
+	// held wait for their turn, heap by heap of a queue; admitted have had it, and underway are not decided on yet.
+	held     map[workload.Key]*waiter
+	lines    map[string]*line[*waiter]
+	admitted map[workload.Key]*waiter
+	underway map[workload.Key]*waiter
+	// backingOff are those whose last turn came to nothing.
+	backingOff map[workload.Key]*waiter
+	// last is when a workload was let through last, arrived when one came last, and since when arrivals are waited for
+	// after an idle period; the zero time where they are not.
+	last, arrived, lullBegan time.Time
+}
+
+// waiter is a Waiter with where it stands.
+type waiter struct {
+	Waiter
+	// place is where it stands in its line.
+	place int
+	// began is when it was let through, and seen how the queues stood then.
+	began time.Time
+	seen  uint64
+	// failures counts the turns in a row that came to nothing; until rested, others go first.
+	failures int
+	rested   time.Time
+	// came is when it began to wait, and told whether its users have been told of that.
+	came time.Time
+	told bool
+}
+
+func (w *waiter) setPlace(at int) { w.place = at }
+
+func newTurns() turns {
+	return turns{
+		held: make(map[workload.Key]*waiter), lines: make(map[string]*line[*waiter]), admitted: make(map[workload.Key]*waiter),
+		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter),
+	}
+}
+
+// Turn is how a workload stands with its turn in a queue.
+type Turn int
+
+const (
+	// NotEntered: it has none, and does not wait for one.
+	NotEntered Turn = iota
+	// Held: it waits for it.
+	Held
+	// Admitted: it has had it.
+	Admitted
+)
+
+// TurnOf says how a workload stands with its turn in a queue.
+func (l *List) TurnOf(key workload.Key, queue string) Turn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w, ok := l.turns.admitted[key]; ok && w.Queue == queue {
+		return Admitted
+	}
+	if w, ok := l.turns.held[key]; ok && w.Queue == queue {
+		return Held
+	}
+	return NotEntered
+}
+
+// Enter has a workload wait for its turn. One that waits already keeps its place, unless it is in another queue now.
+func (l *List) Enter(w Waiter, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.turns
+	if before, ok := t.admitted[w.Key]; ok && before.Queue != w.Queue {
+		delete(t.admitted, w.Key)
+		delete(t.underway, w.Key)
+	}
+	if before, ok := t.held[w.Key]; ok {
+		if before.Queue == w.Queue {
+			return
+		}
+		t.leave(before)
+	}
+	next := &waiter{Waiter: w, came: now}
+	if last := t.backingOff[w.Key]; last != nil {
+		next.failures, next.rested = last.failures, last.rested
+	}
+	delete(t.backingOff, w.Key)
+	t.enter(next, now)
+	l.signal()
+}
+
+func (t *turns) enter(w *waiter, now time.Time) {
+	if len(t.held) == 0 && now.Sub(t.last) > longestLull {
+		t.lullBegan = now
+	}
+	t.arrived = now
+	t.held[w.Key] = w
+	if t.lines[w.Queue] == nil {
+		t.lines[w.Queue] = &line[*waiter]{before: func(a, b *waiter) bool { return order(a, b) < 0 }}
+	}
+	t.lines[w.Queue].push(w)
+}
+
+// Holds reports whether a workload waits for its turn.
+func (l *List) Holds(key workload.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.turns.held[key]
+	return ok
+}
+
+// AnyHeld reports whether any workload waits for its turn.
+func (l *List) AnyHeld() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.turns.held) > 0
+}
+
+// Decided records that a workload has its place, or room is being made for it: the next turn begins.
+func (l *List) Decided(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.endTurn(key)
+}
+
+// CameToNothing has a workload wait for another turn when it comes again, later than others.
+func (l *List) CameToNothing(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w, ok := l.turns.admitted[key]; ok {
+		delete(l.turns.admitted, key)
+		l.turns.backingOff[key] = w
+		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
+		w.failures++
+	}
+	l.endTurn(key)
+}
+
+// TurnOver has a workload wait for another turn if more of it comes: all of it that was to be placed has its place.
+func (l *List) TurnOver(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.turns.admitted, key)
+	l.endTurn(key)
+}
+
+// endTurn has the next workload go, if it was this one's turn.
+func (l *List) endTurn(key workload.Key) {
+	if _, ok := l.turns.underway[key]; ok {
+		delete(l.turns.underway, key)
+		l.signal()
+	}
+}
+
+// Rouse ends the backing off of a workload for which something has changed.
+func (l *List) Rouse(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range [...]*waiter{l.turns.held[key], l.turns.backingOff[key]} {
+		if w != nil {
+			w.failures, w.rested = 0, time.Time{}
+		}
+	}
+}
+
+// LeaveTurns has a workload that cannot come wait for no turn, so that others need not wait for it.
+func (l *List) LeaveTurns(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.turns.forget(key) {
+		l.signal()
+	}
+}
+
+// forget drops a workload, and reports whether it was its turn.
+func (t *turns) forget(key workload.Key) (wasUnderway bool) {
+	if w, ok := t.held[key]; ok {
+		t.leave(w)
+	}
+	_, wasUnderway = t.underway[key]
+	delete(t.underway, key)
+	delete(t.admitted, key)
+	delete(t.backingOff, key)
+	return wasUnderway
+}
+
+// leave takes a waiter out of its line.
+func (t *turns) leave(w *waiter) {
+	delete(t.held, w.Key)
+	l := t.lines[w.Queue]
+	l.remove(w.place)
+	if l.len() == 0 {
+		delete(t.lines, w.Queue)
+	}
+}
+
+func (t *turns) len() int { return len(t.held) + len(t.admitted) + len(t.backingOff) }
+
+// lullEnds is until when arrivals are waited for; the zero time where they are not.
+func (t *turns) lullEnds(now time.Time) time.Time {
+	if t.lullBegan.IsZero() || len(t.held) == 0 {
+		return time.Time{}
+	}
+	ends := t.arrived.Add(turnLull)
+	if most := t.lullBegan.Add(longestLull); most.Before(ends) {
+		ends = most
+	}
+	if !ends.After(now) {
+		return time.Time{}
+	}
+	return ends
+}
+
+// Lull reports whether workloads are still arriving that one event has woken, so that it is too early to order them.
+func (l *List) Lull(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.turns.lullEnds(now).IsZero()
+}
+
+// order is that inside a queue: by priority, then age.
+func order(a, b *waiter) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), a.Key.Compare(b.Key))
+}

@@ -1,0 +1,447 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// books are the real books of queues, as the scheduler reads them.
+type books struct{ *queue.Standing }
+
+func (b books) Next(waiting map[string]bool, underway map[string]Request) (string, bool) {
+	sums := make(map[string]queue.Amounts)
+	for name, r := range underway {
+		sums[name] = amountsOf(r)
+	}
+	return b.Standing.Next(waiting, sums)
+}
+
+func (b books) Entitled(leaf string, r Request) bool { return b.Standing.Entitled(leaf, amountsOf(r)) }
+
+func amountsOf(r Request) queue.Amounts {
+	out := make(queue.Amounts)
+	for name, v := range r {
+		out[corev1.ResourceName(name)] = v
+	}
+	return out
+}
+
+// scene is a list beside the books of two queues, a and b, which have asked for all of a cluster of 8 GPUs.
+type scene struct {
+	*List
+	t     testing.TB
+	board *queue.Board
+	now   time.Time
+}
+
+func newScene(t testing.TB) *scene {
+	t.Helper()
+	s := &scene{List: NewList(), t: t, board: queue.NewBoard(), now: at(0)}
+	s.board.SetNode(gpuNode("n", 8))
+	for _, name := range []string{"a", "b"} {
+		s.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		s.board.Charge(podOf(name, 8), name)
+	}
+	return s
+}
+
+// podOf is a pod that asks for GPUs, with that UID.
+func podOf(uid string, gpus int64) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{UID: types.UID(uid)},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{"gpu": *resource.NewQuantity(gpus, resource.DecimalSI)},
+		}}}},
+	}
+}
+
+// runs has a pod of one GPU run in a queue.
+func (s *scene) runs(uid, queueName string) {
+	pod := podOf(uid, 1)
+	pod.Spec.NodeName = "n"
+	s.board.Charge(pod, queueName)
+}
+
+func (s *scene) shares() Shares { return books{s.board.Standing([]string{"gpu"})} }
+
+// enter has a pod of that name wait in a queue, of that age in seconds.
+func (s *scene) enter(name, queueName string, priority int32, age int) workload.Key {
+	key := podNamed(name)
+	s.Enter(Waiter{
+		Key: key, Queue: queueName, Priority: priority, Since: at(-age), Request: Request{"gpu": 1},
+	}, s.now)
+	return key
+}
+
+// turn lets through, and returns the names.
+func (s *scene) turn() []string { return namesOf(s.LetThrough(s.shares(), s.now)) }
+
+func namesOf(keys []workload.Key) []string {
+	var out []string
+	for _, k := range keys {
+		out = append(out, k.Name)
+	}
+	return out
+}
+
+func (s *scene) want(when string, got []string, want ...string) {
+	s.t.Helper()
+	if !slices.Equal(got, want) {
+		s.t.Errorf("%s: %v go, want %v", when, got, want)
+	}
+}
+
+// TestTurns is the order in which work is let through.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(s *scene){
+		"by priority, then age, inside a queue": func(s *scene) {
+			s.enter("young", "a", 0, 1)
+			s.enter("old", "a", 0, 9)
+			s.enter("important", "a", 5, 0)
+			for _, want := range []string{"important", "old", "young"} {
+				s.want("next", s.turn(), want)
+				s.Decided(podNamed(want))
+			}
+		},
+		"none before the last one has been decided on": func(s *scene) {
+			s.enter("first", "a", 0, 2)
+			s.enter("second", "a", 0, 1)
+			s.want("at first", s.turn(), "first")
+			s.want("while that is under way", s.turn())
+			s.Decided(podNamed("first"))
+			s.want("then", s.turn(), "second")
+		},
+		"the queue that is furthest below its share": func(s *scene) {
+			s.runs("a-runs", "a")
+			s.enter("a-old", "a", 0, 9)
+			s.enter("b-young", "b", 0, 1)
+			s.want("at first", s.turn(), "b-young")
+			s.Decided(podNamed("b-young"))
+			s.runs("b-runs", "b")
+			s.runs("b-runs-too", "b")
+			s.enter("b-next", "b", 0, 8)
+			s.want("when b has more", s.turn(), "a-old")
+		},
+		"what takes its time counts for its queue still": func(s *scene) {
+			s.enter("slow", "a", 0, 9)
+			s.enter("a-next", "a", 0, 8)
+			s.enter("b-next", "b", 0, 7)
+			s.want("at first", s.turn(), "slow")
+			s.now = s.now.Add(patience + time.Millisecond)
+			s.want("when the window's time is up", s.turn(), "b-next")
+		},
+		"work of a queue that is not there, at once": func(s *scene) {
+			s.enter("first", "a", 0, 2)
+			s.enter("lost", "nowhere", 0, 1)
+			s.want("at first", s.turn(), "lost", "first")
+		},
+		"all, without queues": func(s *scene) {
+			s.enter("x", "a", 0, 1)
+			s.enter("y", "b", 0, 1)
+			s.want("at once", namesOf(s.LetThrough(nil, s.now)), "x", "y")
+			if s.AnyHeld() {
+				s.t.Error("some are held back still")
+			}
+		},
+		"again, after a turn that came to nothing": func(s *scene) {
+			key := s.enter("x", "a", 0, 1)
+			s.turn()
+			if got := s.TurnOf(key, "a"); got != Admitted {
+				s.t.Errorf("one that has had its turn is %v", got)
+			}
+			s.CameToNothing(key)
+			if s.enter("x", "a", 0, 1); s.TurnOf(key, "a") != Held {
+				s.t.Error("one that has failed does not wait again")
+			}
+		},
+		"again, in another queue": func(s *scene) {
+			key := s.enter("x", "a", 0, 1)
+			s.enter("x", "b", 0, 1)
+			if len(s.turns.lines) != 1 || s.turns.lines["b"] == nil {
+				s.t.Errorf("it stands in %v", s.turns.lines)
+			}
+			s.want("at first", s.turn(), "x")
+			if s.TurnOf(key, "a") != NotEntered {
+				s.t.Error("the turn in one queue is one in another")
+			}
+			s.enter("x", "a", 0, 1)
+			s.want("in the other queue", s.turn(), "x")
+			s.TurnOver(key)
+			if s.TurnOf(key, "a") != NotEntered || len(s.turns.underway) > 0 {
+				s.t.Error("more of it comes without another turn")
+			}
+		},
+	}
+	for name, run := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(newScene(t))
+		})
+	}
+}
+
+// crowd has gangs of one queue wait, and one in another.
+func crowd(t testing.TB, count int) (s *scene, lone workload.Key) {
+	t.Helper()
+	s = newScene(t)
+	for i := range count {
+		s.Enter(Waiter{
+			Key: gangNamed(fmt.Sprintf("a%05d", i)), Queue: "a", Priority: int32(i % 7), Since: time.Unix(int64(i%101), 0),
+			Request: Request{"gpu": 1},
+		}, s.now)
+	}
+	lone = gangNamed("b")
+	s.Enter(Waiter{Key: lone, Queue: "b", Since: s.now, Request: Request{"gpu": 1}}, s.now)
+	return s, lone
+}
+
+// TestTurnsOfACrowd has 10,000 gangs of one queue wait, all older than the one of another queue.
+func TestTurnsOfACrowd(t *testing.T) {
+	t.Parallel()
+	const count = 10_000
+	s, lone := crowd(t, count)
+	s.runs("a-runs", "a")
+	if got := s.LetThrough(s.shares(), s.now); len(got) != 1 || got[0] != lone {
+		t.Fatalf("%v go first, want %v", got, lone)
+	}
+	s.Decided(lone)
+	// Some go before it is their turn; the others keep their order.
+	for i := 0; i < count; i += 3 {
+		s.Forget(gangNamed(fmt.Sprintf("a%05d", i)))
+	}
+	var last *waiter
+	seen := 0
+	for s.AnyHeld() {
+		got := s.LetThrough(s.shares(), s.now)
+		w := s.turns.admitted[got[0]]
+		if len(got) != 1 || last != nil && order(last, w) >= 0 {
+			t.Fatalf("%v go after %v", got, last.Key)
+		}
+		last = w
+		seen++
+		s.CameToNothing(w.Key)
+	}
+	if want := count - (count+2)/3; seen != want || len(s.turns.lines) != 0 || len(s.turns.backingOff) != want {
+		t.Errorf("%d have had their turn, want %d; %d lines and %d that back off are left", seen, want, len(s.turns.lines), len(s.turns.backingOff))
+	}
+}
+
+// BenchmarkTurn is one turn, with 10,000 gangs waiting.
+func BenchmarkTurn(b *testing.B) {
+	for _, count := range []int{10, 10_000} {
+		b.Run(fmt.Sprint(count), func(b *testing.B) {
+			s, _ := crowd(b, count)
+			shares := s.shares()
+			for b.Loop() {
+				key := s.LetThrough(shares, s.now)[0]
+				w := s.turns.admitted[key].Waiter
+				s.CameToNothing(key)
+				s.Enter(w, s.now)
+			}
+		})
+	}
+}
+
+// gpuNode is a node with so many GPUs, and nothing else.
+func gpuNode(name string, gpus int64) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{
+		Allocatable: corev1.ResourceList{"gpu": *resource.NewQuantity(gpus, resource.DecimalSI)},
+	}}
+}
+
+// TestEased has those tried again whose share has grown since their turn came to nothing.
+func TestEased(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for i := range 3 {
+		s.board.Charge(podOf(fmt.Sprintf("a-more-%d", i), 8), "a")
+	}
+	wait := func(name, queueName string, gpus int64) {
+		s.Enter(Waiter{Key: podNamed(name), Queue: queueName, Request: Request{"gpu": gpus}}, s.now)
+	}
+	// Of 8, each queue has a share of 4.
+	wait("fits", "a", 6)
+	wait("wide", "a", 9)
+	wait("other", "b", 6)
+	for range 3 {
+		s.CameToNothing(s.LetThrough(s.shares(), s.now)[0])
+	}
+	steps := []struct {
+		when string
+		do   func()
+		want []string
+	}{
+		{when: "nothing has changed"},
+		{when: "the other queue wants nothing any more", do: func() { s.board.Forget("b") }, want: []string{"fits"}},
+		{when: "nothing has changed since"},
+		{
+			when: "the cluster has grown, and one waits already",
+			do: func() {
+				wait("fits", "a", 6)
+				s.board.SetNode(gpuNode("m", 8))
+			},
+			want: []string{"wide"},
+		},
+	}
+	for _, step := range steps {
+		if step.do != nil {
+			step.do()
+		}
+		s.want(step.when, namesOf(s.Eased(s.shares())), step.want...)
+	}
+}
+
+// TestManyAreEased: some of each queue at a time.
+func TestManyAreEased(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for i := range mostEased + 10 {
+		s.enter(fmt.Sprintf("a%02d", i), "a", 0, 0)
+		s.CameToNothing(s.LetThrough(s.shares(), s.now)[0])
+	}
+	last := s.enter("last", "b", 0, 0)
+	s.CameToNothing(s.LetThrough(s.shares(), s.now)[0])
+	s.board.SetNode(gpuNode("m", 64))
+	s.board.Charge(podOf("b-more", 60), "b")
+	s.board.Charge(podOf("a-more", 60), "a")
+	got := s.Eased(s.shares())
+	if len(got) != mostEased+1 || !slices.Contains(got, last) {
+		t.Errorf("%d are woken first, %v, want %d with %v", len(got), got, mostEased+1, last)
+	}
+	for _, want := range []int{10, 0} {
+		if got := s.Eased(s.shares()); len(got) != want {
+			t.Errorf("%d are woken at a time, want %d", len(got), want)
+		}
+	}
+}
+
+// TestTurnsThatFail: a queue whose work fails does not go first each time that something changes, and stops backing off
+// when something has changed for it.
+func TestTurnsThatFail(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	fails := func(want string) {
+		t.Helper()
+		s.want("next", s.turn(), want)
+		s.CameToNothing(podNamed(want))
+	}
+	enter := func(names ...string) {
+		for _, name := range names {
+			s.enter(name, name[:1], 0, 0)
+		}
+	}
+	enter("a-1", "a-2", "b-1")
+	fails("a-1")
+	fails("a-2")
+	fails("b-1")
+	// A pod goes, and all are tried again, the first queue first.
+	s.now = s.now.Add(firstRest)
+	enter("a-1", "a-2", "b-1")
+	fails("a-1")
+	// Another one goes: the first has just failed, and the other has not.
+	enter("a-1")
+	fails("b-1")
+	// With no other work about, none waits for the end of a rest.
+	fails("a-1")
+	fails("a-2")
+	enter("a-1", "b-1")
+	s.now = s.now.Add(firstRest)
+	fails("a-1")
+	enter("a-1")
+	s.now = s.now.Add(2 * longestRest)
+	fails("a-1")
+	enter("a-1")
+	fails("b-1")
+	enter("b-1")
+	s.Rouse(podNamed("a-1"))
+	fails("a-1")
+}
+
+// arrival is a workload that comes.
+type arrival struct {
+	millis int
+	// wantLull is whether it is too early right after it, and wantEnds when it is not any more.
+	wantLull bool
+	wantEnds int
+}
+
+// manyArrivals come one every 9 ms, for 200 ms.
+func manyArrivals() (all []arrival) {
+	for at := 0; at < 200; at += 9 {
+		all = append(all, arrival{at, true, min(at+10, 200)})
+	}
+	return all
+}
+
+// TestLull: workloads that one event wakes are ordered together, and none waits for long.
+func TestLull(t *testing.T) {
+	t.Parallel()
+	cases := map[string][]arrival{
+		"one":                     {{0, true, 10}},
+		"some in a row":           {{0, true, 10}, {5, true, 15}, {12, true, 22}},
+		"after the lull":          {{0, true, 10}, {30, false, 0}},
+		"many, for not too long":  append(manyArrivals(), arrival{201, false, 0}),
+		"one after an idle while": {{0, true, 10}, {400, false, 0}},
+	}
+	for name, arrivals := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, start := newScene(t), at(0)
+			for i, a := range arrivals {
+				s.now = start.Add(time.Duration(a.millis) * time.Millisecond)
+				lulls := s.Lull(s.now)
+				if i == 0 || lulls {
+					s.enter(fmt.Sprint("a", i), "a", 0, 0)
+					lulls = s.Lull(s.now)
+				}
+				ends, ok := s.NextLook(s.now)
+				if lulls != a.wantLull || ok != a.wantLull || ok && !ends.Equal(start.Add(time.Duration(a.wantEnds)*time.Millisecond)) {
+					t.Errorf("at %d ms: lull %v until %v, want %v until %d ms", a.millis, lulls, ends.Sub(start), a.wantLull, a.wantEnds)
+				}
+			}
+			s.turn()
+			if s.enter("late", "a", 0, 0); s.Lull(s.now) {
+				t.Error("one that comes while there are turns waits for others")
+			}
+		})
+	}
+}
+
+// TestUntold has many wait for their first turn: all are told of it, once each, and some at a time.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	s, lone := crowd(t, 2*mostTold+5)
+	s.turns.held[lone].failures = 1
+	if early, _ := s.Untold(s.now.Add(untoldTime - 1)); len(early) > 0 {
+		t.Errorf("%d are told early", len(early))
+	}
+	seen := make(map[workload.Key]int)
+	var waiting map[string]int
+	for _, want := range []int{mostTold, mostTold, 5, 0} {
+		var picked []Waiter
+		if picked, waiting = s.Untold(s.now.Add(untoldTime)); len(picked) != want {
+			t.Errorf("%d are told, want %d", len(picked), want)
+		}
+		for _, w := range picked {
+			seen[w.Key]++
+		}
+	}
+	if seen[lone] > 0 || len(seen) != 2*mostTold+5 {
+		t.Errorf("%d have been told, the one that had its turn %d times", len(seen), seen[lone])
+	}
+	if waiting["a"] != 2*mostTold+5 || waiting["b"] != 1 {
+		t.Errorf("waiting are %v", waiting)
+	}
+}

@@ -1,0 +1,136 @@
+package admission
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// pendingVictims are the pods that a workload waits for, by UID. Those that are needed are among those that are left.
+type pendingVictims struct{ left, needed, gone map[string]bool }
+
+// WaitForVictims has a workload wait for pods that are on their way out from where it is to go, in place of those that
+// it waited for before. Without those that are needed gone it has no room for certain; it may have some before the others
+// have gone. What was needed before still is.
+func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entryOf(key)
+	before := e.victims
+	l.dropVictims(e)
+	if len(pods) == 0 {
+		l.tidy(e)
+		return
+	}
+	v := &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
+	for _, uid := range pods {
+		v.left[uid] = true
+		if needed[uid] || before != nil && before.needed[uid] {
+			v.needed[uid] = true
+		}
+		if l.byVictim[uid] == nil {
+			l.byVictim[uid] = make(map[workload.Key]*entry)
+		}
+		l.byVictim[uid][key] = e
+	}
+	e.victims = v
+}
+
+// WaitsForVictims reports whether a pod is left that has to go before a workload has its room.
+func (l *List) WaitsForVictims(key workload.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	return ok && e.victims != nil
+}
+
+// ResolveVictims has a workload wait for no pods any more.
+func (l *List) ResolveVictims(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.entries[key]; ok {
+		l.dropVictims(e)
+		l.tidy(e)
+	}
+}
+
+// Gone records that a pod has gone. It returns the workloads for which it was the last one, of all that they wait for or
+// of those that are needed.
+func (l *List) Gone(uid string) []workload.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var free []workload.Key
+	for _, key := range slices.SortedFunc(maps.Keys(l.byVictim[uid]), workload.Key.Compare) {
+		if l.depart(l.entries[key], uid) {
+			free = append(free, key)
+		}
+	}
+	return free
+}
+
+// GoneFor is Gone on behalf of one workload. It reports whether the workload has waited for that pod, and whether there
+// may be room now: no pod is left that is needed to go.
+func (l *List) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if !ok || e.victims == nil {
+		return false, false
+	}
+	v := e.victims
+	if !v.left[uid] && !v.gone[uid] {
+		return false, false
+	}
+	if v.left[uid] {
+		l.depart(e, uid)
+	}
+	return true, len(v.needed) == 0
+}
+
+// Stays records that a pod does not go after all, and returns the workloads that wait for it. They wait for no pod any
+// more.
+func (l *List) Stays(uid string) []workload.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	keys := slices.SortedFunc(maps.Keys(l.byVictim[uid]), workload.Key.Compare)
+	for _, key := range keys {
+		e := l.entries[key]
+		l.dropVictims(e)
+		l.tidy(e)
+	}
+	return keys
+}
+
+// depart reports whether the pod was the last one that a workload waits for, of all or of those that are needed.
+func (l *List) depart(e *entry, uid string) (last bool) {
+	v := e.victims
+	needed := v.needed[uid]
+	delete(v.left, uid)
+	delete(v.needed, uid)
+	v.gone[uid] = true
+	l.release(e, uid)
+	if len(v.left) == 0 {
+		e.victims = nil
+		l.tidy(e)
+		return true
+	}
+	return needed && len(v.needed) == 0
+}
+
+func (l *List) dropVictims(e *entry) {
+	if e.victims == nil {
+		return
+	}
+	for uid := range e.victims.left {
+		l.release(e, uid)
+	}
+	e.victims = nil
+}
+
+func (l *List) release(e *entry, uid string) {
+	delete(l.byVictim[uid], e.key)
+	if len(l.byVictim[uid]) == 0 {
+		delete(l.byVictim, uid)
+	}
+}

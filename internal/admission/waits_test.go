@@ -1,0 +1,362 @@
+package admission
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+func podNamed(name string) workload.Key {
+	return workload.Key{Namespace: "ns", Name: name, UID: "uid-" + name}
+}
+
+func gangNamed(name string) workload.Key {
+	return workload.Key{Gang: true, Namespace: "ns", Name: name}
+}
+
+func at(seconds int) time.Time { return time.Unix(1000+int64(seconds), 0) }
+
+// TestWait: a cause that ends wakes all that wait for it, once, and no others.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	x, y, z := podNamed("x"), gangNamed("x"), podNamed("z")
+	l := NewList()
+	mark := l.Mark()
+	l.Wait(x, Reserved, mark)
+	l.Wait(y, Reserved, mark)
+	l.Wait(y, Queue, mark)
+	l.Wait(z, Queue, mark)
+	l.Resolve(z, Queue)
+	if got := l.End(Reserved); !slices.Equal(got, []workload.Key{y, x}) {
+		t.Errorf("the end of reservations wakes %v, want both of the name x", got)
+	}
+	if got := l.End(Reserved); len(got) != 0 {
+		t.Errorf("%v are woken twice", got)
+	}
+	if got := l.End(Queue); !slices.Equal(got, []workload.Key{y}) {
+		t.Errorf("the queues wake %v, want the gang, which waited for both", got)
+	}
+	if n := l.Len(); n != 0 {
+		t.Errorf("%d entries are left", n)
+	}
+}
+
+// TestEndedSinceTheMark: what has ended while a decision was made is not waited for.
+func TestEndedSinceTheMark(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		ends []Cause
+		want bool
+	}{
+		"nothing has ended":    {want: true},
+		"another cause has":    {ends: []Cause{Queue}, want: true},
+		"the cause has":        {ends: []Cause{Reserved}},
+		"it has, and others":   {ends: []Cause{Reserved, Queue, Protection}},
+		"others have since it": {ends: []Cause{Queue, Reserved, Queue}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := NewList()
+			l.End(Reserved)
+			mark := l.Mark()
+			for _, ended := range c.ends {
+				l.End(ended)
+			}
+			if got := l.Wait(podNamed("x"), Reserved, mark); got != c.want || l.WaitsFor(podNamed("x"), Reserved) != c.want {
+				t.Errorf("it waits: %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+// TestDue: workloads are woken when their moment comes, in whatever order the moments were set.
+func TestDue(t *testing.T) {
+	t.Parallel()
+	x, y := podNamed("x"), podNamed("y")
+	l := NewList()
+	l.WaitUntil(x, ProtectionEnds, at(50))
+	l.WaitUntil(y, ProtectionEnds, at(20))
+	l.WaitUntil(x, ProtectionEnds, at(10))
+	l.WaitUntil(x, Backoff, at(30))
+	l.Gather(y, at(40))
+	l.Gather(y, at(60))
+	l.Gather(y, at(35))
+	steps := []struct {
+		now      int
+		want     []Due
+		wantNext int
+	}{
+		{now: 9, wantNext: 10},
+		{now: 10, want: []Due{{x, ProtectionEnds}}, wantNext: 20},
+		{now: 40, want: []Due{{y, ProtectionEnds}, {x, Backoff}, {y, Pause}}},
+		{now: 100},
+	}
+	for _, s := range steps {
+		if got := l.Due(at(s.now)); !slices.Equal(got, s.want) {
+			t.Errorf("at %d: %v are due, want %v", s.now, got, s.want)
+		}
+		next, ok := l.NextLook(at(s.now))
+		if ok != (s.wantNext > 0) || ok && !next.Equal(at(s.wantNext)) {
+			t.Errorf("at %d: the next look is at %v (%v), want %d", s.now, next, ok, s.wantNext)
+		}
+	}
+	if n := l.Len(); n != 0 {
+		t.Errorf("%d entries are left", n)
+	}
+}
+
+// TestForgetEndsEverything: whatever a workload waits for, nothing is left of it, and nothing wakes it.
+func TestForgetEndsEverything(t *testing.T) {
+	t.Parallel()
+	x := podNamed("x")
+	l := NewList()
+	for c := range causes {
+		l.WaitUntil(x, c, at(int(c)))
+	}
+	l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true})
+	l.StartEviction(x)
+	l.Failed(x, Backing{})
+	l.Enter(Waiter{Key: x, Queue: "q"}, at(0))
+	l.Forget(x)
+	if n := l.Len(); n != 0 || len(l.byVictim) != 0 || l.deadlines.len() != 0 {
+		t.Errorf("%d entries, %v and %d moments are left", n, l.byVictim, l.deadlines.len())
+	}
+	woken := l.Gone("a")
+	for _, due := range l.Due(at(100)) {
+		woken = append(woken, due.Key)
+	}
+	for c := range causes {
+		woken = append(woken, l.End(c)...)
+	}
+	if len(woken) != 0 {
+		t.Errorf("%v are woken", woken)
+	}
+}
+
+// TestEvictions: a workload is held back while its calls are made, and longer each time that they fail.
+func TestEvictions(t *testing.T) {
+	t.Parallel()
+	x, l := gangNamed("x"), NewList()
+	first := l.StartEviction(x)
+	if !l.Evicting(x) || l.Evicting(podNamed("x")) {
+		t.Error("the gang, and not the pod of its name, is held back")
+	}
+	l.Forget(x)
+	second := l.StartEviction(x)
+	l.EndEviction(first)
+	if !l.Evicting(x) {
+		t.Error("the end of an eviction for members that have gone ends that of others")
+	}
+	l.EndEviction(second)
+	if l.Evicting(x) {
+		t.Error("it is held back although the calls are over")
+	}
+	b := Backing{Initial: time.Second, Max: 3 * time.Second}
+	for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {
+		if got := l.Failed(x, b); got != want {
+			t.Errorf("failure %d: back off for %v, want %v", i+1, got, want)
+		}
+	}
+	l.Succeeded(x)
+	if got := l.Failed(x, b); got != 0 {
+		t.Errorf("the first failure after a success: back off for %v", got)
+	}
+	l.WaitUntil(x, Backoff, at(5))
+	if !l.Evicting(x) {
+		t.Error("it is not held back while it backs off")
+	}
+	if got := l.Due(at(5)); !slices.Equal(got, []Due{{x, Backoff}}) || l.Evicting(x) {
+		t.Errorf("%v are due, held back %v", got, l.Evicting(x))
+	}
+}
+
+// TestVictims: a workload is woken when the last has gone of those that are needed, and when the last of all has.
+func TestVictims(t *testing.T) {
+	t.Parallel()
+	x, y := podNamed("x"), gangNamed("x")
+	type step struct {
+		gone        string
+		want        []workload.Key
+		wantWorthIt bool
+	}
+	cases := map[string]struct {
+		wait func(l *List)
+		then []step
+	}{
+		"each has its own": {
+			func(l *List) {
+				l.WaitForVictims(x, []string{"a", "b"}, nil)
+				l.WaitForVictims(y, []string{"b"}, nil)
+			},
+			[]step{{"b", []workload.Key{y}, true}, {"b", nil, true}, {"a", []workload.Key{x}, false}},
+		},
+		"another set in place of the first": {
+			func(l *List) {
+				l.WaitForVictims(x, []string{"a", "b"}, nil)
+				l.WaitForVictims(x, []string{"c"}, nil)
+			},
+			[]step{{"a", nil, false}, {"c", []workload.Key{x}, false}},
+		},
+		"none any more": {
+			func(l *List) {
+				l.WaitForVictims(x, []string{"a"}, nil)
+				l.WaitForVictims(x, nil, nil)
+			},
+			[]step{{"a", nil, false}},
+		},
+		"those in the way, remembered": {
+			func(l *List) {
+				l.WaitForVictims(x, []string{"a", "b", "c", "d", "e"}, map[string]bool{"a": true, "b": true, "elsewhere": true})
+				// Looked at again, and no other pod is taken.
+				l.WaitForVictims(x, []string{"a", "b", "c", "d"}, nil)
+			},
+			[]step{{"a", nil, false}, {"c", nil, false}, {"b", []workload.Key{x}, true}, {"d", []workload.Key{x}, false}},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := NewList()
+			c.wait(l)
+			for _, s := range c.then {
+				if got := l.Gone(s.gone); !slices.Equal(got, s.want) {
+					t.Errorf("%s has gone: %v are woken, want %v", s.gone, got, s.want)
+				}
+				if _, worthIt := l.GoneFor(x, s.gone); worthIt != s.wantWorthIt {
+					t.Errorf("%s has gone: worth another try %v, want %v", s.gone, worthIt, s.wantWorthIt)
+				}
+			}
+			if n := l.Len(); n != 0 || len(l.byVictim) != 0 {
+				t.Errorf("%d entries and %v are left", n, l.byVictim)
+			}
+		})
+	}
+}
+
+// TestVictimsForOne: of one pod that has gone there may be word twice, from the informer and from the queue.
+func TestVictimsForOne(t *testing.T) {
+	t.Parallel()
+	x, y := podNamed("x"), podNamed("y")
+	l := NewList()
+	l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true, "b": true})
+	l.WaitForVictims(y, []string{"a"}, nil)
+	type word struct{ awaited, worthIt bool }
+	for _, s := range []struct {
+		uid  string
+		want word
+	}{
+		{"unrelated", word{}},
+		{"a", word{awaited: true}},
+		{"a", word{awaited: true}},
+		{"b", word{awaited: true, worthIt: true}},
+		{"b", word{}},
+	} {
+		awaited, worthIt := l.GoneFor(x, s.uid)
+		if got := (word{awaited, worthIt}); got != s.want {
+			t.Errorf("%s has gone: %+v, want %+v", s.uid, got, s.want)
+		}
+	}
+	if got := l.Gone("a"); !slices.Equal(got, []workload.Key{y}) {
+		t.Errorf("a frees %v, want the other", got)
+	}
+}
+
+// TestVictimsThatStay wake all that wait for them, which wait for none of the others either.
+func TestVictimsThatStay(t *testing.T) {
+	t.Parallel()
+	x, y := podNamed("x"), podNamed("y")
+	l := NewList()
+	l.WaitForVictims(x, []string{"a", "b"}, nil)
+	l.WaitForVictims(y, []string{"b"}, nil)
+	if got := l.Stays("a"); !slices.Equal(got, []workload.Key{x}) {
+		t.Errorf("a stays: %v look again", got)
+	}
+	if got := l.Gone("b"); !slices.Equal(got, []workload.Key{y}) {
+		t.Errorf("b frees %v", got)
+	}
+	if n := l.Len(); n != 0 || len(l.byVictim) != 0 {
+		t.Errorf("%d entries and %v are left", n, l.byVictim)
+	}
+}
+
+// TestNothingIsLost plays anything that can happen in any order: a workload that waits has something left that wakes it,
+// and when all have been forgotten nothing is left.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	keys := []workload.Key{podNamed("x"), gangNamed("x"), podNamed("y")}
+	uids := []string{"a", "b", "c"}
+	rapid.Check(t, func(t *rapid.T) {
+		l, now := NewList(), 0
+		key := rapid.SampledFrom(keys)
+		cause := rapid.Map(rapid.IntRange(0, int(causes)-1), func(i int) Cause { return Cause(i) })
+		uid := rapid.SampledFrom(uids)
+		t.Repeat(map[string]func(*rapid.T){
+			"wait": func(t *rapid.T) {
+				k, c := key.Draw(t, "key"), cause.Draw(t, "cause")
+				if l.Wait(k, c, l.Mark()) != l.WaitsFor(k, c) {
+					t.Fatalf("%v does not wait for %d", k, c)
+				}
+			},
+			"wait until": func(t *rapid.T) {
+				l.WaitUntil(key.Draw(t, "key"), cause.Draw(t, "cause"), at(now+rapid.IntRange(0, 9).Draw(t, "in")))
+			},
+			"resolve": func(t *rapid.T) { l.Resolve(key.Draw(t, "key"), cause.Draw(t, "cause")) },
+			"end": func(t *rapid.T) {
+				c := cause.Draw(t, "cause")
+				l.End(c)
+				for _, k := range keys {
+					if l.WaitsFor(k, c) {
+						t.Fatalf("%v waits for what has ended", k)
+					}
+				}
+			},
+			"victims": func(t *rapid.T) {
+				l.WaitForVictims(key.Draw(t, "key"), rapid.SliceOfDistinct(uid, rapid.ID).Draw(t, "pods"), map[string]bool{"a": true})
+			},
+			"gone":   func(t *rapid.T) { l.Gone(uid.Draw(t, "pod")) },
+			"stays":  func(t *rapid.T) { l.Stays(uid.Draw(t, "pod")) },
+			"evict":  func(t *rapid.T) { l.EndEviction(l.StartEviction(key.Draw(t, "key"))) },
+			"fail":   func(t *rapid.T) { l.Failed(key.Draw(t, "key"), Backing{}) },
+			"placed": func(t *rapid.T) { l.Placed(key.Draw(t, "key")) },
+			"enter":  func(t *rapid.T) { l.Enter(Waiter{Key: key.Draw(t, "key"), Queue: "q"}, at(now)) },
+			"turns":  func(*rapid.T) { l.LetThrough(nil, at(now)) },
+			"fails":  func(t *rapid.T) { l.CameToNothing(key.Draw(t, "key")) },
+			"later": func(*rapid.T) {
+				now += 5
+				l.Due(at(now))
+				if next, ok := l.NextLook(at(now)); ok && !next.After(at(now)) {
+					t.Fatalf("the next look is at %v, which has come", next)
+				}
+			},
+			"": func(t *rapid.T) {
+				for k, e := range l.entries {
+					waits := e.victims != nil || e.making != nil || e.failures > 0
+					for c := range causes {
+						waits = waits || l.WaitsFor(k, c)
+					}
+					if !waits {
+						t.Fatalf("%v is kept for nothing", k)
+					}
+				}
+				for _, waiting := range l.byVictim {
+					for k, e := range waiting {
+						if l.entries[k] != e || e.victims == nil {
+							t.Fatalf("%v is to be woken by a pod that it does not wait for", k)
+						}
+					}
+				}
+			},
+		})
+		for _, k := range keys {
+			l.Forget(k)
+		}
+		if n := l.Len(); n != 0 || len(l.byVictim) != 0 || l.deadlines.len() != 0 {
+			t.Fatalf("%d entries, %v and %d moments are left", n, l.byVictim, l.deadlines.len())
+		}
+	})
+}

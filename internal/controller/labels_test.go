@@ -1,0 +1,87 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// TestLabels that nothing reads are told once, with those that are read.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	begun := time.Unix(1000, 0)
+	labeled := func(labels map[string]string, change ...func(*corev1.Pod)) *corev1.Pod {
+		p := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p", UID: "p", Labels: labels, CreationTimestamp: metav1.NewTime(begun.Add(time.Second))},
+			Spec:       corev1.PodSpec{SchedulerName: "reprieve-scheduler"},
+		}
+		for _, f := range change {
+			f(p)
+		}
+		return p
+	}
+	placed := func(p *corev1.Pod) { p.Spec.NodeName = "n" }
+	older := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(begun.Add(-time.Second)) }
+	of := func(uid types.UID, name string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			p.Name, p.UID = name, types.UID(name)
+			p.OwnerReferences = []metav1.OwnerReference{{UID: uid, Controller: ptr.To(true)}}
+		}
+	}
+	wrong := map[string]string{"reprieve.dev/podgroup": "g"}
+	for name, c := range map[string]struct {
+		pods []*corev1.Pod
+		// want are words of each event.
+		want []string
+	}{
+		"a group":               {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/pod-group": "g"})}},
+		"a queue":               {pods: []*corev1.Pod{labeled(map[string]string{"team": "q", "app": "a"})}},
+		"no group":              {pods: []*corev1.Pod{labeled(wrong)}, want: []string{"label reprieve.dev/podgroup; a pod joins a PodGroup by reprieve.dev/pod-group"}},
+		"no queue":              {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/queue-name": "q"})}, want: []string{"names its queue by team"}},
+		"a queue elsewhere":     {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/queue": "q"})}, want: []string{"reprieve.dev/queue;"}},
+		"placed meanwhile":      {pods: []*corev1.Pod{labeled(wrong, placed)}, want: []string{"reprieve.dev/podgroup"}},
+		"placed long ago":       {pods: []*corev1.Pod{labeled(wrong, placed, older)}},
+		"waiting since long":    {pods: []*corev1.Pod{labeled(wrong, older)}, want: []string{"reprieve.dev/podgroup"}},
+		"of another scheduler":  {pods: []*corev1.Pod{labeled(wrong, func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" })}},
+		"seen again":            {pods: []*corev1.Pod{labeled(wrong), labeled(wrong)}, want: []string{"reprieve.dev/podgroup"}},
+		"two of one owner":      {pods: []*corev1.Pod{labeled(wrong, of("job", "a")), labeled(wrong, of("job", "b"))}, want: []string{"reprieve.dev/podgroup"}},
+		"one each of two owner": {pods: []*corev1.Pod{labeled(wrong, of("job", "a")), labeled(wrong, of("other", "b"))}, want: []string{"podgroup", "podgroup"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store, recorder := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), events.NewFakeRecorder(10)
+			r := NewLabels(corelisters.NewPodLister(store), sets.New("reprieve-scheduler"), func(*corev1.Pod) string { return "team" }, recorder, begun)
+			for _, pod := range c.pods {
+				if err := store.Add(pod); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(pod)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var told []string
+			for len(recorder.Events) > 0 {
+				told = append(told, <-recorder.Events)
+			}
+			if len(told) != len(c.want) {
+				t.Fatalf("told %q, want %d events", told, len(c.want))
+			}
+			for i, want := range c.want {
+				if !strings.Contains(told[i], want) || !strings.Contains(told[i], "Warning UnknownLabel") {
+					t.Errorf("told %q, want %q", told[i], want)
+				}
+			}
+		})
+	}
+}

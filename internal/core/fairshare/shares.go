@@ -1,0 +1,166 @@
+package fairshare
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// FairShares is what every queue is entitled to, by its index in the tree: of the capacity first its quota, then
+// its part of the surplus, by priority and weight, level by level; never more than its demand and its limit. Where
+// all that siblings ask for is there, each has what it asks for.
+// Demand is what the work in each queue asks for, running and pending, its descendants' left out.
+func (t *Tree) FairShares(capacity Amounts, demand []Amounts) []Amounts {
+	wanted := t.wanted(demand)
+	shares := make([]Amounts, len(t.nodes))
+	flat := make([]int64, len(t.nodes)*t.dims)
+	for i := range shares {
+		shares[i] = flat[i*t.dims:][:t.dims:t.dims]
+	}
+	d := &division{t: t, wanted: wanted, shares: shares}
+	for r := range t.dims {
+		d.resource = r
+		room := int64(0)
+		if r < len(capacity) {
+			room = min(max(capacity[r], 0), MaxAmount)
+		}
+		d.among(t.top, room)
+		for i := range t.nodes {
+			d.among(t.nodes[i].children, shares[i][r])
+		}
+	}
+	return shares
+}
+
+// wanted is the demand of every queue with all its descendants, each cut down to its limit.
+func (t *Tree) wanted(demand []Amounts) []int64 {
+	wanted := make([]int64, len(t.nodes)*t.dims)
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		n := &t.nodes[i]
+		for r := range t.dims {
+			at := i*t.dims + r
+			if i < len(demand) && r < len(demand[i]) {
+				wanted[at] = Add(wanted[at], Used(demand[i][r]))
+			}
+			wanted[at] = min(wanted[at], n.Limit[r], MaxAmount)
+			if n.parent >= 0 {
+				up := int(n.parent)*t.dims + r
+				wanted[up] = Add(wanted[up], wanted[at])
+			}
+		}
+	}
+	return wanted
+}
+
+// division hands one resource out among siblings.
+type division struct {
+	t        *Tree
+	resource int
+	wanted   []int64
+	shares   []Amounts
+}
+
+func (d *division) cap(q int32) int64 { return d.wanted[int(q)*d.t.dims+d.resource] }
+
+// among hands room out among siblings: quotas first, then the surplus.
+func (d *division) among(siblings []int32, room int64) {
+	if len(siblings) == 0 {
+		return
+	}
+	r := d.resource
+	if !d.scarce(siblings, room) {
+		// All get what they ask for, so no weight has to settle anything.
+		for _, q := range siblings {
+			d.shares[q][r] = d.cap(q)
+		}
+		return
+	}
+	// Where the quotas are more than there is, they are cut down in proportion.
+	room = d.pour(siblings, room, func(q int32) (part, most int64) {
+		quota := d.t.nodes[q].Quota[r]
+		return quota, min(quota, d.cap(q))
+	})
+	byPriority := slices.Clone(siblings)
+	slices.SortStableFunc(byPriority, func(a, b int32) int { return cmp.Compare(d.t.nodes[b].Priority, d.t.nodes[a].Priority) })
+	for len(byPriority) > 0 && room > 0 {
+		same := 1
+		for same < len(byPriority) && d.t.nodes[byPriority[same]].Priority == d.t.nodes[byPriority[0]].Priority {
+			same++
+		}
+		room = d.pour(byPriority[:same], room, func(q int32) (part, most int64) {
+			return d.t.nodes[q].Weight, d.cap(q)
+		})
+		byPriority = byPriority[same:]
+	}
+}
+
+// scarce reports whether siblings ask for more than there is.
+func (d *division) scarce(siblings []int32, room int64) bool {
+	asked := int64(0)
+	for _, q := range siblings {
+		asked = Add(asked, d.cap(q))
+	}
+	return asked > room
+}
+
+// pour raises the shares of siblings together, each in proportion to its part and up to its most, until the room is
+// used up. It returns what is left. What does not divide goes to the first ones by name.
+func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part, most int64)) int64 {
+	var open []thirst
+	for _, q := range siblings {
+		part, most := terms(q)
+		if need := most - d.shares[q][d.resource]; part > 0 && need > 0 {
+			open = append(open, thirst{q: q, part: part, need: need})
+		}
+	}
+	// The queue that needs least for its part is full first.
+	slices.SortStableFunc(open, func(a, b thirst) int { return compareRatios(a.need, a.part, b.need, b.part) })
+	parts := int64(0)
+	for i := range slices.Backward(open) {
+		parts = Add(parts, open[i].part)
+		open[i].parts = parts
+	}
+	for i, o := range open {
+		if compareRatios(o.need, o.part, room, o.parts) > 0 {
+			d.split(open[i:], room)
+			return 0
+		}
+		d.shares[o.q][d.resource] += o.need
+		room -= o.need
+	}
+	return room
+}
+
+// thirst is what a queue still takes in, and its part beside the parts of all that come after it.
+type thirst struct {
+	q                 int32
+	part, parts, need int64
+}
+
+// split hands out room that is not enough for any of the queues.
+func (d *division) split(open []thirst, room int64) {
+	parts, left := open[0].parts, room
+	for _, o := range open {
+		part := min(mulDiv(room, o.part, parts), left)
+		d.shares[o.q][d.resource] += part
+		left -= part
+	}
+	slices.SortFunc(open, func(a, b thirst) int { return cmp.Compare(a.q, b.q) })
+	for _, o := range open[:min(int64(len(open)), left)] {
+		d.shares[o.q][d.resource]++
+	}
+}
+
+// compareRatios compares a/b with c/d, all of them not negative; a ratio over nothing is the largest.
+func compareRatios(a, b, c, d int64) int {
+	hi1, lo1 := bits.Mul64(uint64(a), uint64(d))
+	hi2, lo2 := bits.Mul64(uint64(c), uint64(b))
+	return cmp.Or(cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2))
+}
+
+// mulDiv is a*b/c without overflow, for b not above c.
+func mulDiv(a, b, c int64) int64 {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	q, _ := bits.Div64(hi, lo, uint64(c))
+	return int64(q)
+}

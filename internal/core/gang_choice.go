@@ -1,0 +1,401 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// choice settles which units go for a gang of one class to which only room matters, up to a ceiling: how many members
+// more each node takes, and the cheapest units that make room for them there. Units of one pod on one node without
+// budgets are a matter of their node, so both halves can be exact; see docs/design/victims-of-gangs.md.
+//
+// Over the nodes it is a knapsack with one choice for each node. The cheapest fractional choice (relax) is a bound, and at
+// its price of a member nearly all nodes are settled; the few that may differ from it are gone through (exchange).
+type choice struct {
+	*counter
+	x     *nodeVictims
+	level int64
+	// unguarded leaves units with budgets where they are.
+	unguarded bool
+	// missing is how many members there is no room for yet.
+	missing int
+	nodes   []choiceNode
+	// after leaves out offers that start no later, and beyond limit a choice is of no interest.
+	after int64
+	limit price
+	// proven is false once a search of a node or an exchange has run into its bound; effort is what is left for exchanges.
+	proven bool
+	effort int
+
+	increments heap[increment]
+	// spare is memory for offers.
+	spare []offer
+	slab  slab[int32]
+	room  []int64
+}
+
+// choiceNode is a node that can take more members.
+type choiceNode struct {
+	node int32
+	// now is how many members it holds, and most how many with all potential victims gone.
+	now, most int
+	// offers are by gain, starting with none at all; nil as long as they have not been worked out.
+	offers []offer
+	// base is the offer taken by relax, taken the one in the end.
+	base, taken int
+}
+
+// offer is what it costs to have room for gain members more on a node.
+type offer struct {
+	gain  int
+	cost  setCost
+	units []int32
+}
+
+// price is a cost without its start: what can be reckoned with.
+type price struct {
+	sum  int64
+	pods int64
+}
+
+func (p price) compare(o price) int {
+	return cmp.Or(cmp.Compare(p.sum, o.sum), cmp.Compare(p.pods, o.pods))
+}
+
+func (p price) times(n int) price { return price{p.sum * int64(n), p.pods * int64(n)} }
+
+func (p price) minus(o price) price { return price{p.sum - o.sum, p.pods - o.pods} }
+
+func (p price) plus(o price) price { return price{p.sum + o.sum, p.pods + o.pods} }
+
+func (a setCost) price() price { return price{a.sum, int64(a.pods)} }
+
+// increment goes from one offer of a node to the next one worth taking, or stands for a node that has not been worked out
+// (to is 0), and then is no more expensive than its first one.
+type increment struct {
+	index, to, gain int32
+	// perMember is the sum of priorities for each member, cut to what a float64 holds.
+	perMember float64
+	cost      price
+	start     int64
+}
+
+func newIncrement(index int32, to, gain int, cost price, start int64) increment {
+	return increment{index, int32(to), int32(gain), float64(cost.sum) / float64(gain), cost, start}
+}
+
+// compare goes by what the increments cost for each member.
+func (a *increment) compare(b *increment) int {
+	if a.perMember != b.perMember {
+		return cmp.Compare(a.perMember, b.perMember)
+	}
+	if a.gain == b.gain {
+		return a.cost.compare(b.cost)
+	}
+	return a.cost.times(int(b.gain)).compare(b.cost.times(int(a.gain)))
+}
+
+// before puts the cheaper increment first, and of equals what stands for a node.
+func (a *increment) before(b *increment) bool {
+	if d := a.compare(b); d != 0 {
+		return d < 0
+	}
+	if known := a.to > 0; known != (b.to > 0) {
+		return !known
+	}
+	// The nodes are by name.
+	return a.start > b.start || a.start == b.start && a.index < b.index
+}
+
+// newChoice is made from a simulation in which some units may be out already.
+func newChoice(t *simulation, w want, level int32) *choice {
+	ch := &choice{
+		counter: newCounter(t, w), x: newNodeVictims(t.view), level: int64(level),
+		after: math.MinInt64, limit: price{sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
+		room: make([]int64, t.dims),
+	}
+	ch.missing = ch.need - ch.total
+	ch.increments.before = (*increment).before
+	return ch
+}
+
+// movable reports whether a unit is the matter of one node: nothing else changes where it goes.
+func (ch *choice) movable(col *nodeColumn, pos int) bool {
+	u := col.units[pos]
+	if ch.out[u] || !col.alone && len(ch.s.Units[u].Pods) > 1 {
+		return false
+	}
+	return !ch.unguarded || !draws(&ch.s.Units[u])
+}
+
+// run finds the units that have to go. It reports false where there is no room even without any of them.
+func (ch *choice) run() ([]int32, bool) {
+	if ch.missing <= 0 {
+		return nil, true
+	}
+	ch.list()
+	best, ok := ch.cheapest()
+	if !ok {
+		return nil, false
+	}
+	ch.later(best)
+	var units []int32
+	for i := range ch.nodes {
+		if n := &ch.nodes[i]; n.taken > 0 {
+			units = append(units, n.offers[n.taken].units...)
+		}
+	}
+	return units, true
+}
+
+// list finds the nodes that can take more members.
+func (ch *choice) list() {
+	for _, n := range ch.c.byName {
+		now := int(ch.caps[n])
+		if !ch.c.sound[n] || now >= ch.need {
+			continue
+		}
+		col := ch.column(n)
+		copy(ch.room, ch.freeOf(n))
+		last := col.count(min(ch.level+1, ch.victims.below))
+		if col.alone && !ch.unguarded {
+			for r, v := range col.sum(last, ch.dims) {
+				ch.room[r] += v
+			}
+		} else {
+			for i := range last {
+				if ch.movable(col, i) {
+					ch.release(col, i)
+				}
+			}
+		}
+		if most := howMany(ch.wanted[ch.class], ch.room, now+ch.missing); most > now && ch.admitsNode(ch.class, n) {
+			ch.nodes = append(ch.nodes, choiceNode{node: n, now: now, most: most})
+		}
+	}
+}
+
+func (ch *choice) release(col *nodeColumn, pos int) {
+	before, after := col.sum(pos, ch.dims), col.sum(pos+1, ch.dims)
+	for r := range ch.room {
+		ch.room[r] += after[r] - before[r]
+	}
+}
+
+// cheapest finds the cheapest choice among the offers that start late enough.
+func (ch *choice) cheapest() (price, bool) {
+	last, left, ok := ch.relax()
+	if !ok {
+		return price{}, false
+	}
+	for i := range ch.nodes {
+		ch.nodes[i].taken = ch.nodes[i].base
+	}
+	ch.nodes[last.index].taken = int(last.to)
+	ch.exchange(last, left)
+	total := price{}
+	for i := range ch.nodes {
+		if n := &ch.nodes[i]; n.taken > 0 {
+			total = total.plus(n.offers[n.taken].cost.price())
+		}
+	}
+	return total, true
+}
+
+// relax takes the increments that cost least for each member until there is room for all. It returns the last one, which is
+// not part of base, and how many of its members are needed.
+func (ch *choice) relax() (last increment, left int, ok bool) {
+	ch.start()
+	spent := price{}
+	for left = ch.missing; len(ch.increments.items) > 0; {
+		s := ch.increments.items[0]
+		// Nothing further is cheaper for each member than this.
+		if s.perMember*float64(left) > float64(ch.limit.sum-spent.sum)*(1+1e-9) {
+			return increment{}, 0, false
+		}
+		switch {
+		case s.to == 0:
+			ch.workOut(s.index)
+		case int(s.gain) >= left:
+			return s, left, true
+		default:
+			left -= int(s.gain)
+			spent = spent.plus(s.cost)
+			ch.nodes[s.index].base = int(s.to)
+		}
+		if next, ok := ch.next(s.index); ok {
+			ch.increments.replace(next)
+		} else {
+			ch.increments.pop()
+		}
+	}
+	return increment{}, 0, false
+}
+
+// start puts the first increment of every node into the heap, or what stands for it.
+func (ch *choice) start() {
+	ch.increments.items = ch.increments.items[:0]
+	for i := range ch.nodes {
+		n := &ch.nodes[i]
+		n.base, n.taken = 0, 0
+		if n.offers == nil {
+			b := ch.bound(int32(i))
+			if n.most > n.now+1 || int(b.cost.pods) < ch.column(n.node).count(min(ch.level+1, ch.victims.below)) {
+				ch.increments.items = append(ch.increments.items, b)
+				continue
+			}
+			// All units of the node have to go, so there is nothing to put off.
+			ch.workOut(int32(i))
+		}
+		if first, ok := ch.next(int32(i)); ok {
+			ch.increments.items = append(ch.increments.items, first)
+		}
+	}
+	ch.increments.init()
+}
+
+// next is the increment from the base of a node that costs least for each member, the longest one of equals.
+func (ch *choice) next(i int32) (best increment, ok bool) {
+	n := &ch.nodes[i]
+	from := &n.offers[n.base]
+	for to := n.base + 1; to < len(n.offers); to++ {
+		o := &n.offers[to]
+		if o.cost.start <= ch.after {
+			continue
+		}
+		s := newIncrement(i, to, o.gain-from.gain, o.cost.price().minus(from.cost.price()), o.cost.start)
+		if !ok || s.compare(&best) <= 0 {
+			best, ok = s, true
+		}
+	}
+	return best, ok
+}
+
+// bound stands for a node: no increment of it costs less for each member.
+func (ch *choice) bound(i int32) increment {
+	var best increment
+	ch.bounds(&ch.nodes[i], func(gain int, least price) {
+		if b := newIncrement(i, 0, gain, least, math.MaxInt64); best.gain == 0 || b.compare(&best) < 0 {
+			best = b
+		}
+	})
+	return best
+}
+
+// bounds tells what a node costs at least for each number of members: as many units as it takes if all free as much as the one
+// that frees most, at the lowest priorities.
+func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
+	col, free := ch.column(n.node), ch.freeOf(n.node)
+	widest := ch.c.widest[int(n.node)*ch.dims:][:ch.dims]
+	var least price
+	for k := n.now + 1; k <= n.most; k++ {
+		units := int64(0)
+		for r, w := range ch.wanted[ch.class] {
+			if short := w*int64(k) - free[r]; w > 0 && short > 0 && widest[r] > 0 {
+				units = max(units, (short-1)/widest[r]+1)
+			}
+		}
+		for ; least.pods < min(units, int64(len(col.priorities))); least.pods++ {
+			least.sum += weightOf(col.priorities[least.pods], 1)
+		}
+		tell(k-n.now, least)
+	}
+}
+
+// workOut finds the offers of a node.
+func (ch *choice) workOut(i int32) {
+	n := &ch.nodes[i]
+	col, free, wanted := ch.column(n.node), ch.freeOf(n.node), ch.wanted[ch.class]
+	ch.load(n.node, wanted)
+	n.offers = append(ch.piece(1+n.most-n.now), offer{cost: noCost()})
+	for k := n.now + 1; k <= n.most; k++ {
+		for r, w := range wanted {
+			if ch.room[r] = 0; w > 0 {
+				ch.room[r] = w*int64(k) - free[r]
+			}
+		}
+		set, cost, proven, ok := ch.x.cover.solve(ch.room)
+		if !ok {
+			break
+		}
+		ch.proven = ch.proven && proven
+		units := ch.slab.take(len(set))
+		for i, pos := range set {
+			units[i] = col.units[pos]
+		}
+		n.offers = append(n.offers, offer{gain: k - n.now, cost: cost, units: units})
+	}
+}
+
+// load prepares for the cheapest units of a node, for members that want some resources.
+func (ch *choice) load(n int32, wanted []int64) {
+	col, positions := ch.column(n), ch.x.candidates[:0]
+	for pos := range col.count(min(ch.level+1, ch.victims.below)) {
+		if ch.movable(col, pos) {
+			positions = append(positions, int32(pos))
+		}
+	}
+	ch.x.candidates = positions
+	ch.x.cover.load(ch.x, col, positions, wanted, ch.level)
+}
+
+// piece is room for so many offers.
+func (ch *choice) piece(count int) []offer {
+	if len(ch.spare) < count {
+		ch.spare = make([]offer, max(count, min(2*len(ch.nodes), 4096)))
+	}
+	piece := ch.spare[:0:count]
+	ch.spare = ch.spare[count:]
+	return piece
+}
+
+// later looks for a choice that costs as much, among offers with later starts.
+func (ch *choice) later(best price) {
+	starts := ch.startsAfter(ch.earliest())
+	taken := make([]int, len(ch.nodes))
+	ch.limit = best
+	for i := range ch.nodes {
+		taken[i] = ch.nodes[i].taken
+	}
+	// Mostly there is none at all, so the least gain is tried first.
+	for lo, hi, mid := 0, len(starts), 0; lo < hi; mid = (lo + hi) / 2 {
+		ch.after = starts[mid] - 1
+		if total, ok := ch.cheapest(); !ok || total != best {
+			hi = mid
+			continue
+		}
+		lo = mid + 1
+		for i := range ch.nodes {
+			taken[i] = ch.nodes[i].taken
+		}
+	}
+	for i := range ch.nodes {
+		ch.nodes[i].taken = taken[i]
+	}
+}
+
+// earliest is the earliest start among the offers taken.
+func (ch *choice) earliest() int64 {
+	start := int64(math.MaxInt64)
+	for i := range ch.nodes {
+		if n := &ch.nodes[i]; n.taken > 0 {
+			start = min(start, n.offers[n.taken].cost.start)
+		}
+	}
+	return start
+}
+
+// startsAfter lists the starts of all offers later than a given one.
+func (ch *choice) startsAfter(start int64) []int64 {
+	var starts []int64
+	for i := range ch.nodes {
+		for _, o := range ch.nodes[i].offers {
+			if o.gain > 0 && o.cost.start > start {
+				starts = append(starts, o.cost.start)
+			}
+		}
+	}
+	slices.Sort(starts)
+	return slices.Compact(starts)
+}

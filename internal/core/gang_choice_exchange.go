@@ -1,0 +1,195 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// exchangeMembers bounds by how many members, more or fewer, the nodes gone through may differ from the fractional choice
+	// together. Where nodes hold more than 13 members that may cut something off.
+	exchangeMembers = 512
+	// exchangeEffort bounds the sums worked out in all exchanges of a decision. One takes about 3 ns.
+	exchangeEffort = 20_000_000
+)
+
+// deviation is another offer of a node than that of the fractional choice: members more or fewer, and what it costs
+// beyond the price of so many members, scaled by the gain of the last increment.
+type deviation struct {
+	index   int32
+	to      int
+	members int
+	extra   price
+}
+
+// exchange improves on the fractional choice rounded up. At the price of a member in the last increment, every other offer
+// costs extra; a cheaper choice is one whose extras together come to less than what the last increment wastes.
+//
+// At most 3Δ nodes deviate in some optimum, where Δ is the most members by which one can: among more, some would cancel out. So of the
+// deviations by equally many members the 3Δ cheapest are enough.
+func (ch *choice) exchange(last increment, left int) {
+	limit := last.cost.times(int(last.gain) - left)
+	if int(last.gain) == left || limit == (price{}) {
+		return
+	}
+	ch.widen(last, limit)
+	x := newExchangeTable(last, left, limit, ch.deviations(last, limit))
+	best, complete := x.run(&ch.effort)
+	ch.proven = ch.proven && complete
+	if best == nil {
+		return
+	}
+	ch.nodes[last.index].taken = ch.nodes[last.index].base
+	for _, d := range best {
+		ch.nodes[d.index].taken = d.to
+	}
+}
+
+// widen works out the nodes that may have an offer with so little extra.
+func (ch *choice) widen(last increment, limit price) {
+	for i := range ch.nodes {
+		n := &ch.nodes[i]
+		if n.offers != nil {
+			continue
+		}
+		near := false
+		ch.bounds(n, func(gain int, least price) {
+			near = near || least.times(int(last.gain)).minus(last.cost.times(gain)).compare(limit) <= 0
+		})
+		if near {
+			ch.workOut(int32(i))
+		}
+	}
+}
+
+// deviations lists the offers with little extra, those of a node together.
+func (ch *choice) deviations(last increment, limit price) []deviation {
+	var devs []deviation
+	most := 0
+	for i := range ch.nodes {
+		n := &ch.nodes[i]
+		for to := range n.offers {
+			o, base := &n.offers[to], &n.offers[n.base]
+			if to == n.base || o.cost.start <= ch.after {
+				continue
+			}
+			d := deviation{index: int32(i), to: to, members: o.gain - base.gain}
+			d.extra = o.cost.price().minus(base.cost.price()).times(int(last.gain)).minus(last.cost.times(d.members))
+			if d.extra.compare(limit) < 0 {
+				devs = append(devs, d)
+				most = max(most, d.members, -d.members)
+			}
+		}
+	}
+	slices.SortFunc(devs, func(a, b deviation) int {
+		return cmp.Or(a.extra.compare(b.extra), cmp.Compare(a.index, b.index), cmp.Compare(a.to, b.to))
+	})
+	alike := make([]int, 2*most+1)
+	devs = slices.DeleteFunc(devs, func(d deviation) bool {
+		alike[d.members+most]++
+		return alike[d.members+most] > 3*most
+	})
+	slices.SortStableFunc(devs, func(a, b deviation) int { return cmp.Compare(a.index, b.index) })
+	return devs
+}
+
+// exchangeTable is the least extra for every number of members by which the nodes together differ from the fractional
+// choice.
+type exchangeTable struct {
+	last  increment
+	left  int
+	limit price
+	// rows are the deviations node by node.
+	rows [][]deviation
+	low  int
+	// least is the least extra so far, with a negative sum for none; next is scratch space.
+	least, next []price
+	// steps are the deviations that led there, counted from 1, row by row.
+	steps [][]int16
+}
+
+func newExchangeTable(last increment, left int, limit price, devs []deviation) *exchangeTable {
+	x := &exchangeTable{last: last, left: left, limit: limit}
+	for len(devs) > 0 {
+		n := 1
+		for n < len(devs) && devs[n].index == devs[0].index {
+			n++
+		}
+		x.rows = append(x.rows, devs[:n])
+		devs = devs[n:]
+	}
+	return x
+}
+
+// run returns the deviations of a cheaper choice, if there is one, and whether nothing has been cut off.
+func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
+	complete = x.open()
+	for i, row := range x.rows {
+		if *effort -= len(row) * len(x.least); *effort < 0 {
+			x.rows, complete = x.rows[:i], false
+			break
+		}
+		x.add(row)
+	}
+	members := -1
+	for m, p := range x.least {
+		over := m + x.low - x.left
+		if p.sum < 0 || over < 0 {
+			continue
+		}
+		if total := p.plus(x.last.cost.times(over)); total.compare(x.limit) < 0 {
+			members, x.limit = m, total
+		}
+	}
+	if members < 0 {
+		return nil, complete
+	}
+	for i, row := range slices.Backward(x.rows) {
+		if s := x.steps[i][members]; s > 0 {
+			best = append(best, row[s-1])
+			members -= row[s-1].members
+		}
+	}
+	return best, complete
+}
+
+// open makes the table for no deviations at all, and reports whether it is wide enough for all that matter: 3Δ by at most Δ
+// members.
+func (x *exchangeTable) open() bool {
+	up, down, widest := 0, 0, 0
+	for _, row := range x.rows {
+		most, least := 0, 0
+		for _, d := range row {
+			most, least = max(most, d.members), min(least, d.members)
+		}
+		up, down, widest = up+most, down-least, max(widest, most, -least)
+	}
+	up, down = min(up, 3*widest*widest), min(down, 3*widest*widest)
+	x.low = -min(down, exchangeMembers)
+	x.least = slices.Repeat([]price{{sum: -1}}, min(up, exchangeMembers)-x.low+1)
+	x.least[-x.low] = price{}
+	return up <= exchangeMembers && down <= exchangeMembers
+}
+
+// add has one more node deviate, or not.
+func (x *exchangeTable) add(row []deviation) {
+	x.next = append(x.next[:0], x.least...)
+	steps := make([]int16, len(x.least))
+	for m, p := range x.least {
+		if p.sum < 0 {
+			continue
+		}
+		for i, d := range row {
+			to := m + d.members
+			if to < 0 || to >= len(x.next) {
+				continue
+			}
+			extra := p.plus(d.extra)
+			if extra.compare(x.limit) < 0 && (x.next[to].sum < 0 || extra.compare(x.next[to]) < 0) {
+				x.next[to], steps[to] = extra, int16(i+1)
+			}
+		}
+	}
+	x.least, x.next = x.next, x.least
+	x.steps = append(x.steps, steps)
+}

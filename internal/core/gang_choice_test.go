@@ -1,0 +1,154 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// offersOf makes a choice among random offers of some nodes, without a cluster behind it.
+func offersOf(pick chooser, nodes, most int) *choice {
+	ch := &choice{
+		counter: &counter{}, after: math.MinInt64, limit: price{sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
+	}
+	ch.increments.before = (*increment).before
+	room := 0
+	for n := range nodes {
+		node := choiceNode{node: int32(n), offers: []offer{{cost: noCost()}}}
+		cost := noCost()
+		for gain := range pick(most + 1) {
+			cost = cost.plus(setCost{int64(pick(7)), pick(2), int64(1 + pick(9))})
+			if pick(4) > 0 {
+				node.offers = append(node.offers, offer{gain: gain + 1, cost: cost})
+			}
+		}
+		room += node.offers[len(node.offers)-1].gain
+		ch.nodes = append(ch.nodes, node)
+	}
+	ch.missing = 1 + pick(room+2)
+	return ch
+}
+
+// best is the dynamic programming over the nodes.
+func (ch *choice) best() (refCost, bool) {
+	none := refCost{sum: -1}
+	best := slices.Repeat([]refCost{none}, ch.missing+1)
+	best[0] = refCost{start: math.MaxInt64}
+	for _, n := range ch.nodes {
+		next := slices.Repeat([]refCost{none}, ch.missing+1)
+		for m, old := range best {
+			for _, o := range n.offers {
+				to := min(m+o.gain, ch.missing)
+				sum := old.plus(refCost(o.cost))
+				if old != none && (next[to] == none || sum.compare(next[to]) < 0) {
+					next[to] = sum
+				}
+			}
+		}
+		best = next
+	}
+	return best[ch.missing], best[ch.missing] != none
+}
+
+// result is what the choice has come to.
+func (ch *choice) result() (cost refCost, gain int) {
+	cost.start = math.MaxInt64
+	for _, n := range ch.nodes {
+		o := n.offers[n.taken]
+		gain += o.gain
+		cost = cost.plus(refCost(o.cost))
+	}
+	return cost, gain
+}
+
+// TestChoice compares the choice over the nodes with dynamic programming.
+func TestChoice(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		pick := fromRapid(t)
+		ch := offersOf(pick, 1+pick(10), 1+pick(6))
+		want, possible := ch.best()
+		first, ok := ch.cheapest()
+		if ok != possible {
+			t.Fatalf("there is a choice: %t, want %t", ok, possible)
+		}
+		if !ok {
+			return
+		}
+		ch.later(first)
+		got, gain := ch.result()
+		if gain < ch.missing || !ch.proven || got != want {
+			t.Fatalf("%+v for %d members, proven %t, want %+v for %d", got, gain, ch.proven, want, ch.missing)
+		}
+	})
+}
+
+// TestChoiceOutOfEffort: a choice that there is no time to improve makes room all the same.
+func TestChoiceOutOfEffort(t *testing.T) {
+	unproven := 0
+	for seed := range uint64(300) {
+		ch := offersOf(fromRand(seed), 10, 6)
+		ch.effort = 0
+		if _, ok := ch.cheapest(); !ok {
+			continue
+		}
+		if _, gain := ch.result(); gain < ch.missing {
+			t.Errorf("seed %d: room for %d members, want %d", seed, gain, ch.missing)
+		}
+		if !ch.proven {
+			unproven++
+		}
+	}
+	if unproven == 0 {
+		t.Error("every exchange came to an end")
+	}
+}
+
+// TestCountedGangsAreOptimal compares decisions for gangs of one class, among pods of their own, with the optimum.
+func TestCountedGangsAreOptimal(t *testing.T) {
+	preempts := 0
+	rapid.Check(t, func(t *rapid.T) {
+		pick := fromRapid(t)
+		s, p := randomCase(pick, randomShape{nodes: 6, units: 24, full: true, members: 10, classes: 1, gang: true, leaving: true})
+		step := []int32{1, 1000, 200_000_000}[pick(3)]
+		for u := range s.Units {
+			s.Units[u].Priority *= step
+		}
+		p.Priority *= step
+		d := mustDecide2(t, s, p)
+		if d.Outcome != Preempts {
+			return
+		}
+		preempts++
+		if best, ok := refGang(s, p); !ok || better(*d.Score, best) != 0 {
+			t.Fatalf("score %+v, want %+v", *d.Score, best)
+		}
+	})
+	if preempts == 0 {
+		t.Error("no gang took anything")
+	}
+}
+
+// TestChoiceTakesWhatIsLeftOver has room for a last member that is cheaper than another two at once, on a node that is not
+// worth a look at the price of a member.
+func TestChoiceTakesWhatIsLeftOver(t *testing.T) {
+	tt := decideCase{
+		cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).
+			pod("a1", "a", 5, 8).pod("b1", "b", 5, 8).pod("c1", "c", 1, 4).pod("c2", "c", 1, 1).pod("c3", "c", 9, 3),
+		preemptor:   gangOf(8, 3, members("w", 3, 0, 4)),
+		wantOutcome: Preempts, wantVictims: []string{"a1", "c1"},
+	}
+	tt.run(t)
+}
+
+// TestChoiceMindsBudgets has a budget that the cheapest choice would break, and one that is as cheap and does not.
+func TestChoiceMindsBudgets(t *testing.T) {
+	tt := decideCase{
+		cluster: clusterOf("gpu").budget(1).node("a", 8).node("b", 8).node("c", 8).
+			pod("a1", "a", 1, 8, withBudget(0)).pod("b1", "b", 1, 8, withBudget(0)).pod("c1", "c", 2, 8),
+		preemptor:   gangOf(8, 2, members("w", 2, 0, 8)),
+		wantOutcome: Preempts, wantVictims: []string{"c1", "a1"},
+	}
+	tt.run(t)
+}

@@ -1,0 +1,218 @@
+package core
+
+import "slices"
+
+// cheapLanes places members of one class on nodes that are cheap to free, lane by lane: each lane gets as many as an
+// even spread gives it, and chooses its nodes by itself.
+type cheapLanes struct {
+	t     *simulation
+	w     want
+	lanes *lanes
+	cheap []cheapLane
+	// on counts the members placed by node.
+	on []int
+}
+
+// cheapLane is a lane that chooses nodes by what it costs to free them.
+type cheapLane struct {
+	costs  *nodeCosts
+	placed int
+	// ready are nodes with room for more members; putOff are those to reconsider when nothing else is left.
+	ready, putOff []int32
+	// since counts the members placed since the nodes put off were last reconsidered; lastResort is set when members may
+	// also stand where other potential victims are in their way.
+	since      int
+	lastResort bool
+}
+
+// newCheapLanes prepares lanes for a class. All potential victims are out of t; plan has everything in place that has not
+// been chosen.
+func newCheapLanes(t, plan *simulation, w want, level int32, within confinement) *cheapLanes {
+	c := &cheapLanes{t: t, w: w, lanes: t.lanesOf(w.class, t.nodesFor(w.class, within)), on: make([]int, len(t.s.Nodes))}
+	shares := c.evenly()
+	for i := range c.lanes.lanes {
+		l := &c.lanes.lanes[i]
+		lane := newSimulation(plan.on(l.nodes), plan.free)
+		copy(lane.out, plan.out)
+		c.cheap = append(c.cheap, cheapLane{costs: newNodeCosts(lane, want{class: w.class, count: shares[i]}, level)})
+	}
+	return c
+}
+
+// evenly says how many members each lane should get, so that the domains end up as even as room allows.
+func (c *cheapLanes) evenly() []int {
+	ls := c.lanes.lanes
+	shares := make([]int, len(ls))
+	if len(ls) == 1 {
+		shares[0] = c.w.count
+		return shares
+	}
+	room := make([]int, len(ls))
+	for i := range ls {
+		for _, n := range ls[i].nodes {
+			room[i] += c.t.roomFor(c.w.class, n, c.w.count)
+		}
+	}
+	// more has the members given out so far, by rule and domain.
+	more := make([]map[int32]int, len(c.lanes.rules))
+	for r := range more {
+		more[r] = make(map[int32]int)
+	}
+	emptier := func(a, b int) bool {
+		for r, rule := range c.lanes.rules {
+			x, y := ls[a].domains[r], ls[b].domains[r]
+			if m, n := rule.Spread.Count(x)+more[r][x], rule.Spread.Count(y)+more[r][y]; m != n {
+				return m < n
+			}
+		}
+		return false
+	}
+	for range c.w.count {
+		best := -1
+		for i := range ls {
+			if shares[i] < room[i] && (best < 0 || emptier(i, best)) {
+				best = i
+			}
+		}
+		if best < 0 {
+			break
+		}
+		shares[best]++
+		for r := range c.lanes.rules {
+			more[r][ls[best].domains[r]]++
+		}
+	}
+	return shares
+}
+
+// fill places members one by one, as long as one is accepted.
+func (c *cheapLanes) fill() []placement {
+	var placements []placement
+	for len(placements) < c.w.count {
+		i, n, ok := c.next()
+		if !ok {
+			break
+		}
+		l := &c.cheap[i]
+		if !c.undisturbed(l, n) || !c.t.accepts(c.w.class, n) {
+			l.refuse(n, c.on[n])
+			continue
+		}
+		st := placement{class: c.w.class, node: n}
+		c.t.place(st)
+		placements = append(placements, st)
+		c.on[n]++
+		l.placed++
+		l.since++
+	}
+	return placements
+}
+
+// next is the node for the next member, in the lane whose domains hold the fewest pods.
+func (c *cheapLanes) next() (lane int, node int32, ok bool) {
+	for {
+		l := c.lanes.next()
+		if l == nil {
+			return 0, 0, false
+		}
+		i := l.index
+		if n, ok := c.cheap[i].node(c.on); ok {
+			return i, n, true
+		}
+		l.at = len(l.nodes)
+	}
+}
+
+// node is where the lane's next member goes; there is none once it has its share, or where no room can be made.
+func (l *cheapLane) node(on []int) (int32, bool) {
+	m := l.costs
+	for l.placed < m.need {
+		for len(l.ready) > 0 {
+			if n := l.ready[0]; on[n] < int(m.caps[n]) {
+				return n, true
+			}
+			l.ready = l.ready[1:]
+		}
+		if m.choose() {
+			l.ready = m.fullest(on)
+			continue
+		}
+		if len(l.putOff) == 0 || l.lastResort && l.since == 0 {
+			return 0, false
+		}
+		for _, n := range l.putOff {
+			m.unlimit(n)
+			m.reconsider(n)
+		}
+		l.putOff, l.lastResort, l.since = nil, true, 0
+	}
+	return 0, false
+}
+
+// refuse has a node hold no more members than there are, until nothing else is left.
+func (l *cheapLane) refuse(n int32, members int) {
+	l.putOff = append(l.putOff, n)
+	l.costs.limit(n, members)
+}
+
+// undisturbed brings back what stands on a node and has not been chosen, and reports whether a member is accepted next to
+// it. If not, all of it stays out. As a last resort it does not matter.
+func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
+	if l.lastResort || !c.t.stateful[c.w.class] {
+		return true
+	}
+	var back []int32
+	minds := false
+	for _, u := range c.t.column(n).units {
+		if c.t.out[u] && !l.costs.out[u] {
+			back = append(back, u)
+			minds = minds || c.t.touches(u)
+		}
+	}
+	if !minds {
+		return true
+	}
+	c.t.restoreAll(back)
+	if c.t.accepts(c.w.class, n) {
+		return true
+	}
+	c.t.removeAll(back)
+	return false
+}
+
+// takeInto has a plan know what has been chosen and placed, and returns the units chosen.
+func (c *cheapLanes) takeInto(plan *simulation, placements []placement) []int32 {
+	var chosen []int32
+	for i := range c.cheap {
+		for _, u := range c.cheap[i].costs.chosen {
+			if !plan.out[u] {
+				plan.remove(u)
+				chosen = append(chosen, u)
+			}
+		}
+	}
+	for _, st := range placements {
+		plan.place(st)
+	}
+	return chosen
+}
+
+// reconsider works out the option of a node anew.
+func (m *nodeCosts) reconsider(n int32) {
+	m.touched[n]++
+	if o, ok := m.option(n); ok {
+		m.options.push(o)
+	}
+}
+
+// fullest lists the nodes with room for members beyond those that are on them, those with the least first.
+func (m *nodeCosts) fullest(on []int) []int32 {
+	var nodes []int32
+	for _, n := range m.c.byName {
+		if int(m.caps[n]) > on[n] {
+			nodes = append(nodes, n)
+		}
+	}
+	slices.SortStableFunc(nodes, func(a, b int32) int { return int(m.caps[a]) - int(m.caps[b]) })
+	return nodes
+}

@@ -1,0 +1,138 @@
+package core
+
+import "slices"
+
+// plain is the algorithm of KEP-5710 to the letter, with first fit as its placement: it competes with the
+// cheaper placements so that the outcome is never worse than the document's. Whatever it cannot bring back
+// in place gets a second chance with members moving out of the way.
+func (g *gang) plain(level int32) (found, bool) {
+	v := g.v
+	if g.optimal {
+		return found{}, false
+	}
+	if v.anyStateful && v.victims.count > plainUnits {
+		return found{}, false
+	}
+	if v.c.budgeted {
+		kept, ok := g.plainBudgets()
+		if !ok {
+			return found{}, false
+		}
+		if len(kept) > 0 {
+			v = v.sparing(kept)
+			if level, ok = v.ceiling(g.ws); !ok {
+				return found{}, false
+			}
+		}
+	}
+	if g.counts {
+		return g.plainCounted(v, level)
+	}
+	t := newSimulation(v, v.c.later)
+	pool := v.eligible(level)
+	sortByImportance(g.s, pool)
+	t.removeAll(pool)
+	r, ok := g.firstFit(t)
+	if !ok {
+		t.restoreAll(pool)
+		return found{}, false
+	}
+	easy, hard := r.apart(pool)
+	hard = append(hard, r.together(easy)...)
+	sortByImportance(g.s, hard)
+	var victims []int32
+	for _, u := range hard {
+		if !r.back(u) {
+			victims = append(victims, u)
+		}
+	}
+	r.inPlace = false
+	f := g.settle(t, r.placements, victims, victims)
+	t.restoreAll(f.victims)
+	return f, true
+}
+
+// plainCounted is plain where counting settles everything. Only units next to a member can be in its way,
+// so the others need not be moved.
+func (g *gang) plainCounted(v *view, level int32) (found, bool) {
+	t := newSimulation(v, v.c.later)
+	t.clearBelow(int64(level) + 1)
+	r, ok := g.firstFit(t)
+	if !ok {
+		return found{}, false
+	}
+	var near []int32
+	for i, st := range r.placements {
+		if i > 0 && st.node == r.placements[i-1].node {
+			continue
+		}
+		col := v.column(st.node)
+		for _, u := range slices.Backward(col.units[:col.count(min(int64(level)+1, v.victims.below))]) {
+			if !t.out[u] {
+				t.out[u] = true
+				near = append(near, u)
+			}
+		}
+	}
+	if v.c.spanning {
+		// Otherwise each node is a matter of its own, and importance counts within it only.
+		sortByImportance(g.s, near)
+	}
+	var victims []int32
+	for _, u := range near {
+		if !r.back(u) {
+			victims = append(victims, u)
+		}
+	}
+	t = newSimulation(v, v.c.later)
+	t.removeAll(victims)
+	return g.counted(t, victims)
+}
+
+// plainBudgets finds the units whose eviction would break a budget and that can stay where they are.
+func (g *gang) plainBudgets() (kept []int32, ok bool) {
+	t := newSimulation(g.v, g.v.c.later)
+	all := g.v.eligible(int32(g.v.victims.below - 1))
+	sortByImportance(g.s, all)
+	t.removeAll(all)
+	defer t.restoreAll(all)
+	r, ok := g.firstFit(t)
+	if !ok {
+		return nil, false
+	}
+	breaking, _ := splitByBudgets(g.s, all)
+	for _, u := range breaking {
+		if r.back(u) {
+			kept = append(kept, u)
+		}
+	}
+	t.unplaceAll(r.placements)
+	return kept, true
+}
+
+// firstFit places the members node by node, the classes by rank.
+func (g *gang) firstFit(t *simulation) (*reprieving, bool) {
+	ws := slices.Clone(g.ws)
+	slices.SortFunc(ws, func(a, b want) int { return byRank(t.first(a.class), t.first(b.class)) })
+	placements := t.fill(ws, firstFitOrder, nil)
+	if len(placements) < total(g.ws) {
+		t.unplaceAll(placements)
+		var ok bool
+		if placements, ok = t.pack(g.ws); !ok {
+			return nil, false
+		}
+	}
+	return &reprieving{simulation: t, ws: g.ws, placements: placements, inPlace: true}, true
+}
+
+// apart separates units that stand where no member does from the others.
+func (r *reprieving) apart(pool []int32) (easy, hard []int32) {
+	for _, u := range pool {
+		if r.touchesMembers(u) {
+			hard = append(hard, u)
+		} else {
+			easy = append(easy, u)
+		}
+	}
+	return easy, slices.Clip(hard)
+}

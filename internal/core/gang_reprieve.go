@@ -1,0 +1,206 @@
+package core
+
+import "slices"
+
+// reprieving brings units back around placed members.
+type reprieving struct {
+	*simulation
+	ws         []want
+	placements []placement
+	// inPlace keeps every member where it is, as the document does.
+	inPlace bool
+	// spare is at least what each class has room for elsewhere; nil when not known.
+	spare []int
+}
+
+// run brings units of pool (most important first) back wherever the members have room afterwards, and
+// returns those that cannot come back, most important first. Units whose eviction would break a disruption
+// budget are tried before all others; within both, the most important first. A unit comes back whole or not
+// at all.
+//
+// chosen are the units that members have been placed for; all others are expected to come back.
+func (r *reprieving) run(pool, chosen []int32) []int32 {
+	isChosen := make(map[int32]bool, len(chosen))
+	for _, u := range chosen {
+		isChosen[u] = true
+	}
+	var rest, hard []int32
+	for _, u := range pool {
+		if !r.out[u] {
+			continue
+		}
+		if isChosen[u] || len(chosen) == 0 && r.touchesMembers(u) {
+			hard = append(hard, u)
+		} else {
+			rest = append(rest, u)
+		}
+	}
+	hard = append(hard, r.together(rest)...)
+	sortByImportance(r.s, hard)
+	breaking, others := splitByBudgets(r.s, hard)
+	var victims []int32
+	for _, u := range slices.Concat(breaking, others) {
+		if !r.back(u) {
+			victims = append(victims, u)
+		}
+	}
+	sortByImportance(r.s, victims)
+	return victims
+}
+
+// together brings back units that are no trouble, all at once where possible, since every look at all placements
+// costs as much as there are members. It returns the ones that are trouble.
+func (r *reprieving) together(units []int32) (trouble []int32) {
+	if len(units) == 0 {
+		return nil
+	}
+	r.restoreAll(units)
+	if r.stand(r.placements) {
+		return nil
+	}
+	for _, u := range slices.Backward(units) {
+		r.remove(u)
+	}
+	if len(units) == 1 {
+		return units
+	}
+	half := len(units) / 2
+	return append(r.together(units[:half]), r.together(units[half:])...)
+}
+
+// stand has the members stay where they are placed, as long as there is an order in which each passes.
+func (r *reprieving) stand(placements []placement) bool {
+	order, ok := r.reordered(placements)
+	if ok {
+		r.placements = order
+	}
+	return ok
+}
+
+// touchesMembers reports whether a unit stands on a node with a member.
+func (r *reprieving) touchesMembers(u int32) bool {
+	pods := r.s.Units[u].Pods
+	for i := range pods {
+		if n := pods[i].Node; n >= 0 && r.occupied(int32(n)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *reprieving) occupied(n int32) bool {
+	for c := range r.placed {
+		if len(r.placed[c]) > 0 && r.placed[c][n] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// back restores one unit: in place if it can; if members stand in its way that fit elsewhere just as well,
+// they move. So every victim in the end is one without which the preemptor has no room.
+func (r *reprieving) back(u int32) bool {
+	if r.spare == nil && !r.inPlace {
+		r.mayHaveRoom(nil)
+	}
+	r.restore(u)
+	if r.unitFits(u) && (!r.touches(u) || r.stand(r.placements)) {
+		return true
+	}
+	if !r.inPlace && (r.moveAside() || r.repack()) {
+		return true
+	}
+	r.remove(u)
+	return false
+}
+
+// unitFits reports whether the members on a unit's nodes keep their room.
+func (r *reprieving) unitFits(u int32) bool {
+	if _, at, ok := r.c.lone(u); ok {
+		return r.holdsAt(at.node)
+	}
+	pods := r.s.Units[u].Pods
+	for i := range pods {
+		if n := pods[i].Node; n >= 0 && !r.holdsAt(int32(n)) {
+			return false
+		}
+	}
+	return true
+}
+
+// moveAside moves the members that no longer hold to other nodes with room. It reports false, with
+// everything as it was, where they cannot all be placed.
+func (r *reprieving) moveAside() bool {
+	if r.spare != nil && !slices.ContainsFunc(r.spare, func(members int) bool { return members > 0 }) {
+		return false
+	}
+	stay, displaced := r.displace()
+	counts := make([]int, len(r.wanted))
+	for _, st := range displaced {
+		counts[st.class]++
+	}
+	if r.mayHaveRoom(counts) {
+		fresh := r.fill(r.hardestFirst(counts), fullestFirst, nil)
+		if len(fresh) == len(displaced) && r.stand(slices.Concat(stay, fresh)) {
+			r.spare = nil
+			return true
+		}
+		r.unplaceAll(fresh)
+	}
+	r.placeAll(displaced)
+	return false
+}
+
+// displace takes the members off their nodes that no longer hold there: those without room or, where all
+// have room, those that the oracle refuses now.
+func (r *reprieving) displace() (stay, displaced []placement) {
+	part := func(holds func(placement) bool) {
+		stay, displaced = stay[:0], nil
+		for _, st := range r.placements {
+			if holds(st) {
+				stay = append(stay, st)
+			} else {
+				r.unplace(st)
+				displaced = append(displaced, st)
+			}
+		}
+	}
+	part(func(st placement) bool { return r.holdsAt(st.node) })
+	if len(displaced) == 0 {
+		part(r.holds)
+	}
+	return stay, displaced
+}
+
+// mayHaveRoom is a quick look at whether members of each class could move at all. Units only come back, so
+// what there was no room for once has none later either, until members have moved.
+func (r *reprieving) mayHaveRoom(counts []int) bool {
+	if r.spare == nil {
+		r.spare = make([]int, len(r.wanted))
+		for c := range r.spare {
+			for _, n := range r.c.byName {
+				r.spare[c] += r.roomFor(c, n, len(r.placements))
+			}
+		}
+	}
+	for c, n := range counts {
+		if n > r.spare[c] {
+			return false
+		}
+	}
+	return true
+}
+
+// repack starts over with all members, in a small case.
+func (r *reprieving) repack() bool {
+	if len(r.placements) > r.limits.PackingMembers || len(r.c.byName) > r.limits.PackingNodes || len(r.ws) == 1 && !r.anyStateful {
+		return false
+	}
+	r.unplaceAll(r.placements)
+	if placements, ok := r.pack(r.ws); ok {
+		r.placements, r.spare = placements, nil
+		return true
+	}
+	r.placeAll(r.placements)
+	return false
+}

@@ -1,0 +1,113 @@
+package core
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+)
+
+// lanes are the nodes that a class may be placed on, told apart by the domains over which its members are spread.
+type lanes struct {
+	// spread is true where some rule of the class spreads members, over domains of whatever size.
+	spread bool
+	// rules are those whose domains tell lanes apart: each holds several nodes. Large domains come first.
+	rules []Topology
+	lanes []lane
+}
+
+// manyDomains is where domains are as good as single nodes: lanes for each of them would cost more than they are worth, and
+// the skew is asked about for each node in any case.
+const manyDomains = 64
+
+// lane is nodes that are the same to a spread over domains of several nodes.
+type lane struct {
+	index int
+	// nodes are in the order in which they are tried, and at is where the next member is.
+	nodes []int32
+	at    int
+	// domains are the lane's, by rule.
+	domains []int32
+}
+
+// lanesOf sorts nodes into lanes. Where members are not spread, there is one.
+func (v *view) lanesOf(class int, nodes []int32) *lanes {
+	ls := &lanes{}
+	for _, r := range v.topologies[class] {
+		if r.Spread == nil {
+			continue
+		}
+		ls.spread = true
+		if domains := int(slices.Max(r.Domains)) + 1; domains <= manyDomains && domains < len(v.c.byName) {
+			ls.rules = append(ls.rules, r)
+		}
+	}
+	slices.SortStableFunc(ls.rules, func(a, b Topology) int { return cmp.Compare(slices.Max(a.Domains), slices.Max(b.Domains)) })
+	at := make(map[string]int)
+	for _, n := range nodes {
+		domains := make([]int32, len(ls.rules))
+		for i, r := range ls.rules {
+			domains[i] = r.Domains[n]
+		}
+		key := keyOf(domains)
+		i, ok := at[key]
+		if !ok {
+			i = len(ls.lanes)
+			at[key] = i
+			ls.lanes = append(ls.lanes, lane{domains: domains})
+		}
+		ls.lanes[i].nodes = append(ls.lanes[i].nodes, n)
+	}
+	ls.lanes = slices.DeleteFunc(ls.lanes, func(l lane) bool { return slices.Contains(l.domains, -1) })
+	for i := range ls.lanes {
+		ls.lanes[i].index = i
+	}
+	return ls
+}
+
+// keyOf is a map key for numbers.
+func keyOf(numbers []int32) string {
+	key := make([]byte, 0, 4*len(numbers))
+	for _, n := range numbers {
+		key = binary.LittleEndian.AppendUint32(key, uint32(n))
+	}
+	return string(key)
+}
+
+// next is the lane for the next member: of those that have nodes left and keep the skew, the one whose domains hold the
+// fewest pods. It is nil where there is none.
+func (ls *lanes) next() *lane {
+	var best *lane
+	for i := range ls.lanes {
+		if l := &ls.lanes[i]; l.at < len(l.nodes) && ls.takes(l) && (best == nil || ls.emptier(l, best)) {
+			best = l
+		}
+	}
+	return best
+}
+
+// takes reports whether one member more in a lane keeps the skew between lanes.
+func (ls *lanes) takes(l *lane) bool {
+	for i, r := range ls.rules {
+		if !r.Spread.Takes(l.domains[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// emptier compares the domains of lanes, large ones first.
+func (ls *lanes) emptier(a, b *lane) bool {
+	for i, r := range ls.rules {
+		if x, y := r.Spread.Count(a.domains[i]), r.Spread.Count(b.domains[i]); x != y {
+			return x < y
+		}
+	}
+	return false
+}
+
+// startOver tries all nodes again.
+func (ls *lanes) startOver() {
+	for i := range ls.lanes {
+		ls.lanes[i].at = 0
+	}
+}

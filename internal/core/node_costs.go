@@ -1,0 +1,259 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// nodeCosts finds room for the members of one class where it costs least. Every node has an option: which
+// units would have to go for how many members more, in total, since a group that goes makes room on all its
+// nodes. The best option per member is taken until there is room for all.
+type nodeCosts struct {
+	*counter
+	x     *nodeVictims
+	level int64
+	// touched counts the changes around a node, so that outdated options are noticed.
+	touched []int32
+	chosen  []int32
+	options heap[option]
+	scratch []int32
+	base    []int64
+	// slab is where options keep their units.
+	slab slab[int32]
+}
+
+// option is what it costs to make room for more members on one node.
+type option struct {
+	node  int32
+	seen  int32
+	gain  int
+	score Score
+	// broken and cost are what each member gained costs, in budgets and in priorities.
+	broken, cost float64
+	units        []int32
+}
+
+func newNodeCosts(t *simulation, w want, level int32) *nodeCosts {
+	m := &nodeCosts{
+		counter: newCounter(t, w), x: newNodeVictims(t.view), level: int64(level),
+		touched: make([]int32, len(t.s.Nodes)), base: make([]int64, t.dims),
+	}
+	m.options.before = func(a, b *option) bool {
+		return cmp.Or(dearer(a, b), cmp.Compare(m.c.rank[a.node], m.c.rank[b.node])) < 0
+	}
+	if m.room() {
+		return m
+	}
+	m.options.items = make([]option, 0, len(t.c.byName))
+	for _, n := range t.c.byName {
+		if o, ok := m.option(n); ok {
+			m.options.items = append(m.options.items, o)
+		}
+	}
+	m.options.init()
+	return m
+}
+
+// choose takes options until there is room for everything wanted. It reports false where there is none.
+func (m *nodeCosts) choose() bool {
+	for !m.room() {
+		if len(m.options.items) == 0 {
+			return false
+		}
+		o := m.options.items[0]
+		switch fresh, changed, ok := m.renew(o); {
+		case !ok:
+			m.options.pop()
+		case changed:
+			m.options.replace(fresh)
+		default:
+			m.options.pop()
+			m.take(o)
+		}
+	}
+	return true
+}
+
+// renew works out an option again if anything around its node, or the number still needed, has changed.
+func (m *nodeCosts) renew(o option) (fresh option, changed, ok bool) {
+	if o.seen == m.touched[o.node] && o.gain <= m.need-m.total && m.x.draw == nil {
+		return o, false, true
+	}
+	fresh, ok = m.option(o.node)
+	return fresh, ok && (fresh.gain != o.gain || fresh.score != o.score || !slices.Equal(fresh.units, o.units)), ok
+}
+
+// take lets the units of an option go. The nodes that this makes cheaper get new options.
+func (m *nodeCosts) take(o option) {
+	for _, u := range o.units {
+		m.remove(u)
+		m.chosen = append(m.chosen, u)
+		if m.x.draw != nil {
+			m.x.draw.evict(u)
+		}
+	}
+	for _, n := range slices.Clone(m.nodesOf(o.units)) {
+		m.touched[n]++
+		if fresh, ok := m.option(n); ok {
+			m.options.push(fresh)
+		}
+	}
+}
+
+// nodesOf lists the nodes that some units stand on, each once, in scratch space that the next call overwrites.
+func (m *nodeCosts) nodesOf(units []int32) []int32 {
+	nodes := m.scratch[:0]
+	for _, u := range units {
+		if _, at, ok := m.c.lone(u); ok {
+			nodes = append(nodes, at.node)
+			continue
+		}
+		pods := m.s.Units[u].Pods
+		for i := range pods {
+			if n := pods[i].Node; n >= 0 {
+				nodes = append(nodes, int32(n))
+			}
+		}
+	}
+	if len(nodes) > 1 {
+		slices.Sort(nodes)
+		nodes = slices.Compact(nodes)
+	}
+	m.scratch = nodes
+	return nodes
+}
+
+// option is what a node can do: room for so many members more, up to what it could ever hold, as cost least for each.
+func (m *nodeCosts) option(n int32) (option, bool) {
+	now := int(m.caps[n])
+	missing := m.need - m.total
+	if now >= m.need || missing <= 0 || !m.c.sound[n] {
+		return option{}, false
+	}
+	col, free := m.column(n), m.freeOf(n)
+	candidates := m.x.candidates[:0]
+	copy(m.base, free)
+	for i := range col.count(min(m.level+1, m.victims.below)) {
+		if m.out[col.units[i]] {
+			continue
+		}
+		candidates = append(candidates, int32(i))
+		before, after := col.sum(i, m.dims), col.sum(i+1, m.dims)
+		for r := range m.base {
+			m.base[r] += after[r] - before[r]
+		}
+	}
+	m.x.candidates = candidates
+	most := howMany(m.wanted[m.class], m.base, now+missing)
+	if limit, ok := m.limits[n]; ok {
+		most = min(most, limit)
+	}
+	if most <= now || !m.admitsNode(m.class, n) {
+		return option{}, false
+	}
+	return m.cheapestOption(n, now+1, most, candidates)
+}
+
+// cheapestOption is the option of a node that costs least for each member, among those for some numbers of members. What a
+// unit on several nodes makes room for takes long to count, so with such units only the least and the most are tried.
+func (m *nodeCosts) cheapestOption(n int32, from, to int, candidates []int32) (best option, ok bool) {
+	col := m.column(n)
+	exact := m.x.load(col, candidates, m.wanted[m.class], m.level)
+	single := func(pos int32) bool { return m.x.podsAt(col, pos) == 1 }
+	every := col.alone || slices.ContainsFunc(candidates, single)
+	for count := from; count <= to; count++ {
+		inner := from < count && count < to
+		if inner && !every {
+			continue
+		}
+		set, score, found := m.victimsFor(n, count, candidates, exact)
+		if !found || inner && !col.alone && slices.ContainsFunc(set, func(pos int32) bool { return !single(pos) }) {
+			continue
+		}
+		if o, more := m.optionOf(n, set, score); more && (!ok || dearer(&best, &o) > 0) {
+			best, ok = o, true
+		}
+	}
+	return best, ok
+}
+
+// victimsFor are the cheapest units of a node with which it holds count members.
+func (m *nodeCosts) victimsFor(n int32, count int, candidates []int32, exact bool) ([]int32, Score, bool) {
+	for r, v := range m.wanted[m.class] {
+		m.base[r] = v * int64(count)
+	}
+	if exact {
+		return m.x.covering(m.freeOf(n), m.base)
+	}
+	return m.x.solve(m.column(n), m.freeOf(n), m.base, candidates)
+}
+
+// optionOf is the option of a node in which some units of it go.
+func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
+	col := m.column(n)
+	o := option{node: n, seen: m.touched[n], score: score, units: m.keep(col, set)}
+	if col.alone {
+		o.gain = m.gainHere(n, col, set)
+	} else {
+		o.gain = m.gain(o.units)
+	}
+	o.gain = min(o.gain, m.need-m.total)
+	if o.gain <= 0 {
+		return option{}, false
+	}
+	o.broken, o.cost = float64(score.BrokenBudgets)/float64(o.gain), float64(score.PrioritySum)/float64(o.gain)
+	return o, true
+}
+
+// keep lists the units at some positions of a column, for as long as members are being placed.
+func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
+	units := m.slab.take(len(set))
+	for i, pos := range set {
+		units[i] = col.units[pos]
+	}
+	return units
+}
+
+// gainHere is gain for units that stand nowhere but on one node.
+func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
+	free := m.freeOf(n)
+	move := func(sign int64) {
+		for _, pos := range set {
+			before, after := col.sum(int(pos), m.dims), col.sum(int(pos)+1, m.dims)
+			for r := range free {
+				free[r] += sign * (after[r] - before[r])
+			}
+		}
+	}
+	move(1)
+	gain := m.roomAt(n) - int(m.caps[n])
+	move(-1)
+	return gain
+}
+
+// gain is how many members more there is room for, over all nodes, once some units are gone.
+func (m *nodeCosts) gain(units []int32) int {
+	for _, u := range units {
+		m.shift(u, 1)
+	}
+	gain := 0
+	for _, n := range m.nodesOf(units) {
+		gain += m.roomAt(n) - int(m.caps[n])
+	}
+	for _, u := range units {
+		m.shift(u, -1)
+	}
+	return gain
+}
+
+// dearer orders options by what they cost per member gained. The ceiling has settled the highest priority for
+// the whole preemption already.
+func dearer(a, b *option) int {
+	return cmp.Or(
+		cmp.Compare(a.broken, b.broken),
+		cmp.Compare(a.cost, b.cost),
+		cmp.Compare(a.score.HighestPriority, b.score.HighestPriority),
+		cmp.Compare(b.score.EarliestStart, a.score.EarliestStart),
+		cmp.Compare(b.gain, a.gain),
+	)
+}

@@ -1,0 +1,325 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// setCost is what a set of victims costs below one ceiling, without budgets: what remains of a Score once both are
+// settled. Sets that have no unit in common add up, and of two sets the cheaper one stays cheaper whatever is added to
+// both; so the cheapest whole can be put together from the cheapest parts.
+type setCost struct {
+	sum  int64
+	pods int
+	// start is the earliest start among the victims of the ceiling's priority; MaxInt64 for none.
+	start int64
+}
+
+// noCost is that of taking nothing.
+func noCost() setCost { return setCost{start: math.MaxInt64} }
+
+func (a setCost) plus(b setCost) setCost {
+	return setCost{a.sum + b.sum, a.pods + b.pods, min(a.start, b.start)}
+}
+
+// compare goes by the order of better.
+func (a setCost) compare(b setCost) int {
+	return cmp.Or(cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), cmp.Compare(b.start, a.start))
+}
+
+const (
+	// coverSteps bounds the steps of one search for the cheapest units of a node, and coverEffort the looks at units of all
+	// searches of a decision together (a step looks at every unit of the node); coverLeast are steps that each search has in
+	// any case.
+	coverSteps  = 10_000
+	coverEffort = 5_000_000
+	coverLeast  = 20
+)
+
+// cover finds the cheapest units of one node that free what is short: branch and bound, exact unless it runs out of
+// steps. It keeps its scratch space.
+type cover struct {
+	dims int
+	// effort is what is left of coverEffort.
+	effort int
+
+	// units are those of the node with what they free, and all what they free together. Once ranked, those that free most
+	// for what they cost come first.
+	units    []coverUnit
+	frees    []int64
+	unsorted []int64
+	all      []int64
+	wanted   []int64
+	ranked   bool
+	// byFree lists the units by how much they free of each resource, most first; bySum by what they cost.
+	byFree [][]int32
+	bySum  []int32
+
+	// left is what is short still, beyond what taken free; ruled are the units that are left out.
+	left  []int64
+	state []coverState
+	ruled []int32
+	taken []int32
+	steps int
+	found bool
+	best  setCost
+	set   []int32
+}
+
+type coverUnit struct {
+	pos, row int32
+	cost     setCost
+	use      float64
+}
+
+type coverState uint8
+
+const (
+	coverOpen coverState = iota
+	coverTaken
+	coverRuledOut
+)
+
+func newCover(dims int) *cover {
+	return &cover{
+		dims: dims, effort: coverEffort, byFree: make([][]int32, dims), left: make([]int64, dims), all: make([]int64, dims),
+	}
+}
+
+// of is what a unit frees.
+func (c *cover) of(i int32) []int64 { return c.frees[int(i)*c.dims:][:c.dims] }
+
+// load takes the units at some positions of a column. wanted is what one member asks for, and top the ceiling.
+func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted []int64, top int64) {
+	c.units, c.frees, c.ranked, c.wanted = c.units[:0], c.frees[:0], false, wanted
+	clear(c.all)
+	for _, pos := range positions {
+		pods := x.podsAt(col, pos)
+		u := coverUnit{pos: pos, cost: setCost{weightOf(col.priorities[pos], pods), pods, math.MaxInt64}}
+		if int64(col.priorities[pos]) == top {
+			u.cost.start = col.starts[pos]
+		}
+		c.units = append(c.units, u)
+		before, after := col.sum(int(pos), c.dims), col.sum(int(pos)+1, c.dims)
+		for r := range before {
+			c.frees = append(c.frees, after[r]-before[r])
+			c.all[r] += after[r] - before[r]
+		}
+	}
+}
+
+// rank puts the units in the order in which they are tried, and in those that bounds are worked out by. A unit that frees no
+// less than another one and costs no more has to come first.
+func (c *cover) rank() {
+	c.ranked = true
+	for i := range c.units {
+		u := &c.units[i]
+		u.row, u.use = int32(i), 0
+		for r, w := range c.wanted {
+			if w > 0 {
+				u.use += float64(c.of(int32(i))[r]) / float64(w)
+			}
+		}
+		u.use /= float64(u.cost.sum)
+	}
+	slices.SortFunc(c.units, func(a, b coverUnit) int {
+		return cmp.Or(cmp.Compare(b.use, a.use), a.cost.compare(b.cost), cmp.Compare(a.pos, b.pos))
+	})
+	c.unsorted = append(c.unsorted[:0], c.frees...)
+	c.bySum, c.state = c.bySum[:0], c.state[:0]
+	for i, u := range c.units {
+		copy(c.of(int32(i)), c.unsorted[int(u.row)*c.dims:])
+		c.bySum, c.state = append(c.bySum, int32(i)), append(c.state, coverOpen)
+	}
+	for r, w := range c.wanted {
+		if c.byFree[r] = c.byFree[r][:0]; w > 0 {
+			c.byFree[r] = append(c.byFree[r], c.bySum...)
+			slices.SortFunc(c.byFree[r], func(a, b int32) int {
+				return cmp.Or(cmp.Compare(c.of(b)[r], c.of(a)[r]), cmp.Compare(a, b))
+			})
+		}
+	}
+	slices.SortFunc(c.bySum, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(c.units[a].cost.sum, c.units[b].cost.sum), cmp.Compare(a, b))
+	})
+}
+
+// solve finds the cheapest units that free what is short: their positions, most important first, in scratch space.
+// It reports whether that is proven, and whether there are any.
+func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool) {
+	copy(c.left, short)
+	c.found, c.best, c.set, c.steps = false, noCost(), c.set[:0], 0
+	if c.allNeeded() {
+		c.found = true
+		for i := range c.units {
+			c.best, c.set = c.best.plus(c.units[i].cost), append(c.set, c.units[i].pos)
+		}
+	} else {
+		if !c.ranked {
+			c.rank()
+		}
+		limit := max(min(coverSteps, c.effort/max(len(c.units), 1)), coverLeast)
+		c.steps = limit
+		c.search(0, noCost())
+		c.effort -= (limit - max(c.steps, 0)) * len(c.units)
+	}
+	slices.SortFunc(c.set, func(a, b int32) int { return cmp.Compare(b, a) })
+	return c.set, c.best, c.steps >= 0, c.found
+}
+
+// allNeeded reports whether the units free enough together, and without any one of them too little.
+func (c *cover) allNeeded() bool {
+	for r, left := range c.left {
+		if left > 0 && c.all[r] < left {
+			return false
+		}
+	}
+	for i := range c.units {
+		needed := false
+		for r, v := range c.of(int32(i)) {
+			needed = needed || c.left[r] > 0 && c.all[r]-v < c.left[r]
+		}
+		if !needed {
+			return false
+		}
+	}
+	return true
+}
+
+// search decides about the units from the i-th on.
+func (c *cover) search(i int, cost setCost) {
+	if c.covered() {
+		if !c.found || cost.compare(c.best) < 0 {
+			c.found, c.best, c.set = true, cost, c.set[:0]
+			for _, t := range c.taken {
+				c.set = append(c.set, c.units[t].pos)
+			}
+		}
+		return
+	}
+	mark := len(c.ruled)
+	for ; i < len(c.units); i++ {
+		if c.state[i] != coverOpen || !c.helps(int32(i)) {
+			continue
+		}
+		if c.steps--; c.steps < 0 && c.found || !c.promising(cost) {
+			break
+		}
+		c.take(int32(i), 1)
+		c.search(i+1, cost.plus(c.units[i].cost))
+		c.take(int32(i), -1)
+		c.ruleOut(int32(i))
+	}
+	for _, r := range c.ruled[mark:] {
+		c.state[r] = coverOpen
+	}
+	c.ruled = c.ruled[:mark]
+}
+
+func (c *cover) covered() bool {
+	for _, v := range c.left {
+		if v > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cover) helps(i int32) bool {
+	for r, v := range c.of(i) {
+		if v > 0 && c.left[r] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// take takes a unit, or with sign -1 puts it back.
+func (c *cover) take(i int32, sign int64) {
+	for r, v := range c.of(i) {
+		c.left[r] -= sign * v
+	}
+	if sign > 0 {
+		c.state[i], c.taken = coverTaken, append(c.taken, i)
+		return
+	}
+	c.state[i], c.taken = coverOpen, c.taken[:len(c.taken)-1]
+}
+
+// ruleOut leaves out a unit, and with it every later one that frees no more of what is still short, and costs no less:
+// a set with that one and without this one is no better than the same set the other way round.
+func (c *cover) ruleOut(i int32) {
+	c.state[i], c.ruled = coverRuledOut, append(c.ruled, i)
+	for j := i + 1; int(j) < len(c.units); j++ {
+		if c.state[j] == coverOpen && c.units[i].cost.compare(c.units[j].cost) <= 0 && c.freesNoMore(j, i) {
+			c.state[j], c.ruled = coverRuledOut, append(c.ruled, j)
+		}
+	}
+}
+
+func (c *cover) freesNoMore(j, i int32) bool {
+	a, b := c.of(j), c.of(i)
+	for r, left := range c.left {
+		if left > 0 && min(a[r], left) > b[r] {
+			return false
+		}
+	}
+	return true
+}
+
+// promising reports whether taking open units may lead to a set that is cheaper than the best one so far.
+func (c *cover) promising(cost setCost) bool {
+	sum, count, ok := c.atLeast(math.MinInt64)
+	if !ok {
+		return false
+	}
+	if !c.found {
+		return true
+	}
+	if d := cmp.Or(cmp.Compare(cost.sum+sum, c.best.sum), cmp.Compare(cost.pods+count, c.best.pods)); d != 0 {
+		return d < 0
+	}
+	if cost.start <= c.best.start {
+		return false
+	}
+	// Only a later start would make it cheaper.
+	sum, count, ok = c.atLeast(c.best.start)
+	return ok && cmp.Or(cmp.Compare(cost.sum+sum, c.best.sum), cmp.Compare(cost.pods+count, c.best.pods)) <= 0
+}
+
+// atLeast bounds what has to be added to the units taken, among open units that start after some time: of each resource, so
+// many units as it takes of those that free most of it, at the price of those that cost least.
+func (c *cover) atLeast(after int64) (sum int64, count int, ok bool) {
+	for r, left := range c.left {
+		if left <= 0 {
+			continue
+		}
+		units := 0
+		for _, i := range c.byFree[r] {
+			if c.state[i] != coverOpen || c.units[i].cost.start <= after {
+				continue
+			}
+			units++
+			if left -= c.of(i)[r]; left <= 0 {
+				break
+			}
+		}
+		if left > 0 {
+			return 0, 0, false
+		}
+		count = max(count, units)
+		price := int64(0)
+		for _, i := range c.bySum {
+			if units == 0 {
+				break
+			}
+			if c.state[i] == coverOpen && c.units[i].cost.start > after && c.of(i)[r] > 0 {
+				units--
+				price += c.units[i].cost.sum
+			}
+		}
+		sum = max(sum, price)
+	}
+	return sum, count, true
+}

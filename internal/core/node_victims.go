@@ -1,0 +1,370 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// nodeVictims works out what has to go from one node so that something fits there. It keeps its scratch space,
+// so that thousands of nodes can be priced without allocation.
+type nodeVictims struct {
+	*view
+	// draw is what earlier victims leave of the budgets; nil where no unit has any.
+	draw *budgetDraw
+	// check asks the oracle as well; nil where only room matters.
+	check *nodeCheck
+	// floor is the least that can be hoped for: an outcome that reaches it ends the search.
+	floor prospect
+	cover *cover
+
+	col        *nodeColumn
+	base       []int64
+	wanted     []int64
+	room       []int64
+	candidates []int32
+	order      []int32
+	result     []int32
+	value      []float64
+	// best is the cheapest set so far, once found.
+	best      []int32
+	bestScore Score
+	found     bool
+}
+
+// nodeCheck lets the oracle have its say on one node.
+type nodeCheck struct {
+	class, node int
+}
+
+func newNodeVictims(v *view) *nodeVictims {
+	x := &nodeVictims{view: v, room: make([]int64, v.dims), cover: newCover(v.dims)}
+	if v.c.budgeted {
+		x.draw = newBudgetDraw(v.s)
+	}
+	return x
+}
+
+func (x *nodeVictims) release(pos int32) (before, after []int64) {
+	return x.col.sum(int(pos), x.dims), x.col.sum(int(pos)+1, x.dims)
+}
+
+// pods is how many pods a unit of the column has, on all nodes.
+func (x *nodeVictims) pods(pos int32) int { return x.podsAt(x.col, pos) }
+
+func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
+	if col.alone {
+		return 1
+	}
+	return len(x.s.Units[col.units[pos]].Pods)
+}
+
+// solve finds the cheapest set among the candidates (positions in col, least important first) that makes
+// room for wanted on top of base. It returns their positions, most important first, in scratch space that
+// the next call overwrites. The order of the document competes with the cheapest set as far as budgets are not broken, which
+// is exact. Where they have to be, or the oracle counts, other orders of reprieve do as well.
+func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, candidates []int32) ([]int32, Score, bool) {
+	x.col, x.base, x.wanted, x.candidates = col, base, wanted, candidates
+	if !x.enough(candidates) {
+		return nil, Score{}, false
+	}
+	breaking := x.mostImportantFirst(candidates)
+	x.found = false
+	x.try(x.order)
+	if !x.found {
+		return nil, Score{}, false
+	}
+	if b := &x.bestScore; b.BrokenBudgets == 0 && b.HighestPriority == x.floor.ceiling && b.PrioritySum == x.floor.sum {
+		return x.best, *b, true
+	}
+	if x.cheapest(candidates); x.check == nil && x.bestScore.BrokenBudgets == 0 {
+		return x.best, x.bestScore, true
+	}
+	x.within(candidates)
+	if breaking > 0 && x.bestScore.BrokenBudgets > 0 {
+		if safe := x.unbroken(candidates); x.enough(safe) {
+			x.mostImportantFirst(safe)
+			x.try(x.order)
+			x.cheapest(safe)
+			x.within(safe)
+		}
+	}
+	return x.best, x.bestScore, true
+}
+
+// try reprieves in some order.
+func (x *nodeVictims) try(order []int32) {
+	if set, ok := x.reprieve(order); ok {
+		x.consider(set)
+	}
+}
+
+// consider keeps the cheapest set.
+func (x *nodeVictims) consider(set []int32) {
+	if sc := x.score(set); !x.found || better(sc, x.bestScore) < 0 {
+		x.bestScore, x.found = sc, true
+		x.best = append(x.best[:0], set...)
+	}
+}
+
+// pool are the candidates up to the lowest ceiling, unless there is nothing to choose among them: nil then.
+func (x *nodeVictims) pool(candidates []int32) []int32 {
+	pool := candidates[:x.ceiling(candidates)]
+	if len(pool) == len(x.best) && x.bestScore.BrokenBudgets == 0 {
+		return nil
+	}
+	return pool
+}
+
+// cheapest tries the cheapest set of candidates up to the lowest ceiling, whatever it draws on budgets.
+func (x *nodeVictims) cheapest(candidates []int32) {
+	pool := x.pool(candidates)
+	if x.check != nil || len(pool) == 0 {
+		return
+	}
+	x.cover.load(x, x.col, pool, x.wanted, int64(x.col.priorities[pool[len(pool)-1]]))
+	if set, _, _, ok := x.cover.solve(x.short()); ok {
+		x.consider(set)
+	}
+}
+
+// load prepares for the cheapest sets of candidates up to a ceiling, for members that want so much. It reports false
+// where what one candidate costs hangs on the others.
+func (x *nodeVictims) load(col *nodeColumn, candidates []int32, wanted []int64, top int64) bool {
+	if x.check != nil || x.draw != nil && slices.ContainsFunc(candidates, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
+		return false
+	}
+	x.col = col
+	x.cover.load(x, col, candidates, wanted, top)
+	return true
+}
+
+// covering finds the cheapest set of what has been loaded that makes room for wanted on top of base.
+func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
+	x.base, x.wanted = base, wanted
+	set, _, _, ok := x.cover.solve(x.short())
+	if !ok {
+		return nil, Score{}, false
+	}
+	return set, x.score(set), true
+}
+
+// wantedBy is what the members on a node want together, in scratch space.
+func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
+	clear(x.room)
+	for class := range placed {
+		if placed[class] == nil {
+			continue
+		}
+		for r, w := range x.view.wanted[class] {
+			x.room[r] += max(w, 0) * int64(placed[class][n])
+		}
+	}
+	return x.room
+}
+
+// short is what is missing of wanted, in scratch space.
+func (x *nodeVictims) short() []int64 {
+	for r, w := range x.wanted {
+		x.room[r] = 0
+		if w > 0 {
+			x.room[r] = w - x.base[r]
+		}
+	}
+	return x.room
+}
+
+// within tries other orders among the candidates up to the lowest ceiling that leaves room.
+func (x *nodeVictims) within(candidates []int32) {
+	pool := x.pool(candidates)
+	if len(pool) == 0 {
+		return
+	}
+	if len(pool) < len(candidates) && x.draw != nil {
+		x.mostImportantFirst(pool)
+		x.try(x.order)
+	}
+	for _, perUse := range [...]bool{true, false} {
+		x.byUse(pool, perUse)
+		x.try(x.order)
+	}
+}
+
+// enough reports whether there is room once all of a set are gone.
+func (x *nodeVictims) enough(set []int32) bool {
+	copy(x.room, x.base)
+	for _, pos := range set {
+		before, after := x.release(pos)
+		for r := range x.room {
+			x.room[r] += after[r] - before[r]
+		}
+	}
+	return fits(x.wanted, x.room)
+}
+
+// ceiling is the length of the shortest prefix of candidates, whole priorities only, that makes room.
+func (x *nodeVictims) ceiling(candidates []int32) int {
+	copy(x.room, x.base)
+	for i, pos := range candidates {
+		newPriority := i == 0 || x.col.priorities[pos] != x.col.priorities[candidates[i-1]]
+		if newPriority && fits(x.wanted, x.room) {
+			return i
+		}
+		before, after := x.release(pos)
+		for r := range x.room {
+			x.room[r] += after[r] - before[r]
+		}
+	}
+	return len(candidates)
+}
+
+// reprieve brings units of order back, first come first, as long as there is room, and returns the others,
+// most important first.
+func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
+	if !x.enough(order) {
+		return nil, false
+	}
+	x.result = x.result[:0]
+	if x.check != nil {
+		return x.reprieveChecked(order)
+	}
+	for _, pos := range order {
+		before, after := x.release(pos)
+		for r := range x.room {
+			x.room[r] -= after[r] - before[r]
+		}
+		if fits(x.wanted, x.room) {
+			continue
+		}
+		for r := range x.room {
+			x.room[r] += after[r] - before[r]
+		}
+		x.result = append(x.result, pos)
+	}
+	slices.SortFunc(x.result, func(a, b int32) int { return cmp.Compare(b, a) })
+	return x.result, true
+}
+
+// reprieveChecked is reprieve with the oracle's consent to every step. All of order are out of x.room on
+// entry; the oracle's simulation state is what it was in the end.
+func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
+	for _, pos := range order {
+		x.oracle.RemoveUnit(int(x.col.units[pos]))
+	}
+	if !x.oracle.Fits(x.check.class, x.check.node) {
+		for _, pos := range order {
+			x.oracle.RestoreUnit(int(x.col.units[pos]))
+		}
+		return nil, false
+	}
+	for _, pos := range order {
+		if !x.comesBack(pos) {
+			x.result = append(x.result, pos)
+		}
+	}
+	for _, pos := range x.result {
+		x.oracle.RestoreUnit(int(x.col.units[pos]))
+	}
+	slices.SortFunc(x.result, func(a, b int32) int { return cmp.Compare(b, a) })
+	return x.result, true
+}
+
+// comesBack restores a unit if there is room and the oracle agrees.
+func (x *nodeVictims) comesBack(pos int32) bool {
+	unit := int(x.col.units[pos])
+	before, after := x.release(pos)
+	for r := range x.room {
+		x.room[r] -= after[r] - before[r]
+	}
+	if fits(x.wanted, x.room) {
+		x.oracle.RestoreUnit(unit)
+		if x.oracle.Fits(x.check.class, x.check.node) {
+			return true
+		}
+		x.oracle.RemoveUnit(unit)
+	}
+	for r := range x.room {
+		x.room[r] += after[r] - before[r]
+	}
+	return false
+}
+
+// score is the score of a set, most important first, on top of what has been drawn on budgets already.
+func (x *nodeVictims) score(set []int32) Score {
+	sc := noVictims()
+	for _, pos := range set {
+		sc = sc.plus(x.col.priorities[pos], x.pods(pos), x.col.starts[pos])
+	}
+	if x.draw != nil {
+		for _, pos := range set {
+			sc.BrokenBudgets += x.draw.evict(x.col.units[pos])
+		}
+		for _, pos := range set {
+			x.draw.spare(x.col.units[pos])
+		}
+	}
+	return sc
+}
+
+// mostImportantFirst puts the order of the document into x.order: those that would break a budget, then the
+// others, both by importance. It returns how many would break one.
+func (x *nodeVictims) mostImportantFirst(candidates []int32) (breaking int) {
+	x.order = x.order[:0]
+	for _, pos := range slices.Backward(candidates) {
+		x.order = append(x.order, pos)
+	}
+	if x.draw == nil {
+		return 0
+	}
+	var breakers, others []int32
+	for _, pos := range x.order {
+		if x.draw.evict(x.col.units[pos]) > 0 {
+			breakers = append(breakers, pos)
+		} else {
+			others = append(others, pos)
+		}
+	}
+	for _, pos := range x.order {
+		x.draw.spare(x.col.units[pos])
+	}
+	x.order = append(append(x.order[:0], breakers...), others...)
+	return len(breakers)
+}
+
+// unbroken is the largest cheap set that breaks no budget: units draw in turn, the least important first.
+func (x *nodeVictims) unbroken(candidates []int32) []int32 {
+	var safe []int32
+	for _, pos := range candidates {
+		if u := x.col.units[pos]; x.draw.evict(u) == 0 {
+			safe = append(safe, pos)
+		} else {
+			x.draw.spare(u)
+		}
+	}
+	for _, pos := range safe {
+		x.draw.spare(x.col.units[pos])
+	}
+	return safe
+}
+
+// byUse orders candidates so that those that help least for what they cost come back first (perUse), or
+// simply those that help least.
+func (x *nodeVictims) byUse(candidates []int32, perUse bool) {
+	x.value = append(x.value[:0], make([]float64, len(x.col.units))...)
+	x.order = append(x.order[:0], candidates...)
+	for _, pos := range candidates {
+		before, after := x.release(pos)
+		use := 0.0
+		for r, v := range x.wanted {
+			if short := v - x.base[r]; v > 0 && short > 0 {
+				use += float64(min(after[r]-before[r], short)) / float64(short)
+			}
+		}
+		if perUse {
+			use /= float64(weightOf(x.col.priorities[pos], x.pods(pos)))
+		}
+		x.value[pos] = use
+	}
+	slices.SortFunc(x.order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(x.value[a], x.value[b]), cmp.Compare(b, a))
+	})
+}

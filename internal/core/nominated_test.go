@@ -1,0 +1,57 @@
+package core
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestNominated: the places of an earlier decision are taken again where they hold.
+func TestNominated(t *testing.T) {
+	place := func(member, node string) Placement {
+		return Placement{Member: member, UID: "uid-" + member, Node: node}
+	}
+	tests := map[string]struct {
+		cluster   *build
+		nominated []Placement
+		want      Outcome
+		wantNodes []string
+	}{
+		"none": {cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8), want: Fits, wantNodes: []string{"a", "b"}},
+		"all of them": {
+			cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8), want: Fits, wantNodes: []string{"c", "b"},
+			nominated: []Placement{place("w-00", "c"), place("w-01", "b")},
+		},
+		"a node that is full": {
+			cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).pod("high", "c", 100, 8), want: Fits, wantNodes: []string{"a", "b"},
+			nominated: []Placement{place("w-00", "c"), place("w-01", "b")},
+		},
+		"a node that has gone": {
+			cluster: clusterOf("gpu").node("a", 8).node("b", 8), want: Fits, wantNodes: []string{"a", "b"},
+			nominated: []Placement{place("w-00", "z"), place("w-01", "b")},
+		},
+		"one node twice for one member": {
+			cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8), want: Fits, wantNodes: []string{"a", "b"},
+			nominated: []Placement{place("w-00", "c"), place("w-00", "b")},
+		},
+		"nodes that are being left": {
+			cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).pod("low", "a", 1, 8).leaving("l", "c", 8).leaving("m", "b", 8),
+			want:    Waits, wantNodes: []string{"c", "b"}, nominated: []Placement{place("w-00", "c"), place("w-01", "b")},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p := gangOf(10, 2, members("w", 2, 0, 8))
+			p.Nominated = tt.nominated
+			d := mustDecide(t, tt.cluster.snapshot(), p, nil)
+			var nodes []string
+			for _, pl := range d.Placements {
+				nodes = append(nodes, pl.Node)
+			}
+			slices.Sort(nodes)
+			want := slices.Sorted(slices.Values(tt.wantNodes))
+			if d.Outcome != tt.want || !slices.Equal(nodes, want) {
+				t.Errorf("%s on %v: %s; want %s on %v", d.Outcome, nodes, d.Message, tt.want, want)
+			}
+		})
+	}
+}

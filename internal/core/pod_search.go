@@ -1,0 +1,290 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The domains of a pod are the nodes, one by one; the one domain of a gang is the whole cluster (KEP-5710,
+// "Split the cluster into mutually-exclusive domains"). bestDomain returns the outcome of the cheapest one.
+func (sr *search) bestDomain() (found, bool) {
+	if sr.p.Gang {
+		return sr.wholeCluster()
+	}
+	n := &nodeSearch{search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v), roomy: sr.roomy}
+	return n.run()
+}
+
+// found is what the search of a domain comes to.
+type found struct {
+	// ws is what has to be placed; placements are where, once that is known.
+	ws         []want
+	placements []placement
+	victims    []int32
+	ceiling    int32
+	score      Score
+}
+
+// onlyClass is the class of a single pod.
+func (sr *search) onlyClass() int {
+	return slices.IndexFunc(sr.p.Classes, func(c Class) bool { return len(c.Members) > 0 })
+}
+
+// prospect is a node that has room once its potential victims are gone, with the least that it can cost: as
+// far as room goes the ceiling is exact, and at least so many units have to go.
+type prospect struct {
+	node    int32
+	ceiling int32
+	sum     int64
+	least   int
+}
+
+// nodeSearch is the search for a single pod. Nodes are worked out in order of the least they can cost,
+// until the best outcome so far is better than anything the rest can come to.
+type nodeSearch struct {
+	*search
+	class int
+	x     *nodeVictims
+	// roomy is true where some node has room as it is, and only the oracle has refused it.
+	roomy bool
+	best  found
+	any   bool
+	// prospects are the nodes to try next.
+	prospects []prospect
+	// starts and units are scratch space.
+	starts []int64
+	units  []int32
+}
+
+// quickRounds is how often the nodes with the lowest ceiling are tried before all nodes are ranked.
+const quickRounds = 3
+
+func (n *nodeSearch) run() (found, bool) {
+	left := n.v.c.byName
+	if !n.roomy {
+		// Nothing can be taken anywhere else.
+		left = n.nodes
+	}
+	for range quickRounds {
+		var ceiling int32
+		ceiling, left = n.lowestCeiling(left)
+		n.tryAll()
+		if n.any && n.best.score.BrokenBudgets == 0 && n.best.score.HighestPriority <= ceiling {
+			return n.best, true
+		}
+	}
+	n.prospects = n.prospects[:0]
+	for _, node := range left {
+		if pr, ok := n.prospect(node, n.v.victims.below); ok {
+			n.prospects = append(n.prospects, pr)
+		}
+	}
+	n.tryAll()
+	return n.best, n.any
+}
+
+// lowestCeiling makes prospects of the nodes with the lowest ceiling of all, and returns the others. A node
+// that has no room at the lowest ceiling so far needs no further look.
+func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32) {
+	below := n.v.victims.below
+	others = make([]int32, 0, len(nodes))
+	n.prospects = n.prospects[:0]
+	for _, node := range nodes {
+		pr, ok := n.prospect(node, below)
+		if !ok {
+			others = append(others, node)
+			continue
+		}
+		if len(n.prospects) > 0 && pr.ceiling < n.prospects[0].ceiling {
+			for _, tied := range n.prospects {
+				others = append(others, tied.node)
+			}
+			n.prospects = n.prospects[:0]
+		}
+		n.prospects = append(n.prospects, pr)
+		below = int64(pr.ceiling) + 1
+	}
+	if len(n.prospects) == 0 {
+		return math.MinInt32, others
+	}
+	return n.prospects[0].ceiling, others
+}
+
+// prospect reports whether a node has room with its potential victims below a priority gone, and bounds its
+// cost.
+func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
+	v := n.v
+	if !v.c.sound[node] {
+		return prospect{}, false
+	}
+	room, wanted, widest := v.freeLater(node), v.wanted[n.class], v.c.widest[int(node)*v.dims:][:v.dims]
+	if n.roomy && fits(wanted, room) {
+		return prospect{node: node, ceiling: math.MinInt32}, true
+	}
+	if v.tooFew(node, below, room, wanted, widest) {
+		return prospect{}, false
+	}
+	col := v.column(node)
+	k := col.count(min(below, v.victims.below))
+	if k == 0 || !fitsTogether(wanted, room, col.sum(k, v.dims)) {
+		return prospect{}, false
+	}
+	lo, hi := 1, k
+	// Most nodes have no room below the lowest ceiling so far: one look tells.
+	if before := col.count(int64(col.priorities[k-1])); !fitsTogether(wanted, room, col.sum(before, v.dims)) {
+		lo = k
+	} else {
+		hi = before
+	}
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if fitsTogether(wanted, room, col.sum(mid, v.dims)) {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	pr := prospect{node: node, ceiling: col.priorities[lo-1], least: 1}
+	for r, want := range wanted {
+		if short := want - room[r]; want > 0 && short > 0 && widest[r] > 0 {
+			pr.least = max(pr.least, int(min((short-1)/widest[r]+1, int64(k))))
+		}
+	}
+	for _, priority := range col.priorities[:pr.least-1] {
+		pr.sum += int64(priority) + priorityOffset
+	}
+	pr.sum += int64(pr.ceiling) + priorityOffset
+	return pr, true
+}
+
+// tooFew reports whether a node has so few units below a priority that they cannot make the room that is missing,
+// however much each of them frees. It is what most nodes end with, and spares a look at their columns.
+func (v *view) tooFew(node int32, below int64, room, wanted, widest []int64) bool {
+	count := int64(0)
+	for _, priority := range v.c.lowest[int(node)*lowestKept:][:lowestKept] {
+		if int64(priority) >= below {
+			break
+		}
+		count++
+	}
+	if count == lowestKept {
+		return false
+	}
+	for r, want := range wanted {
+		if short := want - room[r]; want > 0 && short > 0 && short > count*widest[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// tryAll works out the prospects, the most promising first.
+func (n *nodeSearch) tryAll() {
+	slices.SortFunc(n.prospects, func(a, b prospect) int {
+		return cmp.Or(
+			cmp.Compare(a.ceiling, b.ceiling),
+			cmp.Compare(a.sum, b.sum),
+			cmp.Compare(n.v.c.rank[a.node], n.v.c.rank[b.node]),
+		)
+	})
+	for _, pr := range n.prospects {
+		if n.any && n.best.score.BrokenBudgets == 0 {
+			c := cmp.Or(
+				cmp.Compare(pr.ceiling, n.best.score.HighestPriority),
+				cmp.Compare(pr.sum, n.best.score.PrioritySum),
+			)
+			if c > 0 {
+				return
+			}
+			if c == 0 && !n.mayBeBetter(pr) {
+				continue
+			}
+		}
+		if n.v.admitsNode(n.class, pr.node) {
+			n.try(pr)
+		}
+	}
+}
+
+// mayBeBetter reports whether a node that costs as much as the best one so far in priorities may still be the better
+// one. Among equals the first by name counts.
+func (n *nodeSearch) mayBeBetter(pr prospect) bool {
+	if latest := n.latestStart(pr); latest != n.best.score.EarliestStart {
+		return latest > n.best.score.EarliestStart
+	}
+	return pr.least < n.best.score.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.placements[0].node]
+}
+
+// latestStart is the latest that the earliest start among the victims of the highest priority can be.
+func (n *nodeSearch) latestStart(pr prospect) int64 {
+	col := n.v.column(pr.node)
+	from, to := col.count(int64(pr.ceiling)), col.count(int64(pr.ceiling)+1)
+	if from == to {
+		return math.MaxInt64
+	}
+	// Units of lower priority may go as well, but no more than there are.
+	nth := max(1, pr.least-from)
+	n.starts = append(n.starts[:0], col.starts[from:to]...)
+	if nth > len(n.starts) {
+		return math.MaxInt64
+	}
+	descending := func(a, b int64) int { return cmp.Compare(b, a) }
+	if !slices.IsSortedFunc(n.starts, descending) {
+		slices.SortFunc(n.starts, descending)
+	}
+	return n.starts[nth-1]
+}
+
+// try runs the steps of the search on one node and keeps the outcome if it is the best so far.
+func (n *nodeSearch) try(pr prospect) {
+	v, x := n.v, n.x
+	col := v.column(pr.node)
+	candidates := x.candidates[:0]
+	for i := range col.count(v.victims.below) {
+		candidates = append(candidates, int32(i))
+	}
+	x.floor, x.check = pr, nil
+	if v.stateful[n.class] {
+		x.check = &nodeCheck{class: n.class, node: int(pr.node)}
+	}
+	set, score, ok := n.cheapest(col, pr.node, candidates)
+	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(v.c.rank[pr.node], v.c.rank[n.best.placements[0].node])) >= 0 {
+		return
+	}
+	n.any = true
+	n.best = found{
+		ws: []want{{class: n.class, count: 1}}, placements: []placement{{class: n.class, node: pr.node}},
+		victims: make([]int32, len(set)), score: score, ceiling: score.HighestPriority,
+	}
+	for i, pos := range set {
+		n.best.victims[i] = col.units[pos]
+	}
+}
+
+// cheapest finds the cheapest set of candidates on a node that makes room. Where not all of them may go together, the
+// least important ones that may are tried, then the most important ones.
+func (n *nodeSearch) cheapest(col *nodeColumn, node int32, candidates []int32) ([]int32, Score, bool) {
+	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
+	orders := 1
+	if n.policy.bounded() {
+		orders = 2
+	}
+	for range orders {
+		part := n.policy.part(col, candidates)
+		if set, score, ok := n.x.solve(col, room, wanted, part); ok && n.allowedAt(col, set) {
+			return set, score, true
+		}
+		slices.Reverse(candidates)
+	}
+	return nil, Score{}, false
+}
+
+// allowedAt is allowed for units by their positions in a column.
+func (n *nodeSearch) allowedAt(col *nodeColumn, set []int32) bool {
+	n.units = n.units[:0]
+	for _, pos := range set {
+		n.units = append(n.units, col.units[pos])
+	}
+	return n.allowed(n.units)
+}

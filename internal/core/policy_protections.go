@@ -1,0 +1,122 @@
+package core
+
+import (
+	"iter"
+	"maps"
+	"math"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// staticPods protects the pods that the kubelet of their node runs by itself: what the API shows of them is a mirror, and
+// deleting that frees nothing.
+type staticPods struct{}
+
+func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
+	return Verdict{Rule: RuleStaticPod}, r.s.Units[u].Static
+}
+
+func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.static) }
+
+// tolerations protects units whose PriorityClass tolerates the preemptor's priority for now (proposal "Preemption
+// Toleration").
+type tolerations struct{}
+
+func (tolerations) protects(r *ruling, u int32) (Verdict, bool) {
+	t, p := r.s.Units[u].Toleration, r.p
+	if t == nil || p.IgnoresTolerations || p.Priority >= t.Below {
+		return Verdict{}, false
+	}
+	v := Verdict{Rule: RuleToleration, Until: t.Until}
+	if t.Lasts > 0 {
+		v.Until = fairshare.Add(r.begin, t.Lasts)
+	}
+	if p.Now > v.Until {
+		return Verdict{}, false
+	}
+	if v.Until == Forever {
+		v.Until = 0
+	}
+	if t.ClassNotFound {
+		v.Rule = RuleClassNotFound
+	}
+	return v, true
+}
+
+func (tolerations) about(r *ruling) iter.Seq[int32] {
+	if r.p.IgnoresTolerations {
+		return func(func(int32) bool) {}
+	}
+	return maps.Keys(r.c.tolerant)
+}
+
+// minRuntimes protects units that have not run long enough, but for the surplus of elastic gangs; see [ledger] for how
+// much of that may go together.
+type minRuntimes struct{}
+
+func (minRuntimes) protects(r *ruling, u int32) (Verdict, bool) {
+	v, young := r.young(u)
+	unit := &r.s.Units[u]
+	return v, young && (!elastic(unit) || r.surplusOf(unit) <= 0)
+}
+
+func (minRuntimes) ignores(r *ruling, leaf int32) bool {
+	if !r.inWindows() {
+		return true
+	}
+	_, runtime := r.minRuntimeOf(leaf)
+	list := &r.roster.lists[leaf+1]
+	if runtime > 0 && list.unbegun > 0 {
+		return false
+	}
+	_, young := window(list.latest, runtime, r.p.Now)
+	return !young
+}
+
+// window is the last moment of a min-runtime, 0 where there is none, and whether it has not passed.
+func window(since, runtime, now int64) (until int64, young bool) {
+	if runtime <= 0 {
+		return 0, false
+	}
+	if until = fairshare.Add(since, runtime); until == math.MaxInt64 {
+		return 0, true
+	}
+	return until, now <= until
+}
+
+// young reports whether a unit has not run long enough for this preemptor to take it.
+func (r *ruling) young(u int32) (Verdict, bool) {
+	if !r.inWindows() {
+		return Verdict{}, false
+	}
+	queue, runtime := r.minRuntimeOf(r.leafOf[u])
+	since := r.s.Units[u].Since
+	if since == 0 {
+		since = r.begin
+	}
+	until, young := window(since, runtime, r.p.Now)
+	if !young {
+		return Verdict{}, false
+	}
+	v := Verdict{Rule: RulePreemptMinRuntime, Until: until}
+	if r.reclaims(u) {
+		v.Rule = RuleReclaimMinRuntime
+	}
+	if queue >= 0 {
+		v.Queue = r.t.Queue(queue).Name
+	}
+	return v, true
+}
+
+// minRuntimeOf is how long units of a leaf run before this preemptor may take them, and the queue that says so; -1
+// where it is the default.
+func (r *ruling) minRuntimeOf(leaf int32) (queue int32, runtime int64) {
+	if r.leaf < 0 || leaf < 0 || leaf == r.leaf {
+		return r.t.MinRuntime(leaf, r.p.MinRuntime.Preempt, func(q *fairshare.Queue) int64 { return q.PreemptMinRuntime })
+	}
+	from := leaf
+	if r.p.MinRuntime.Resolve != ResolveQueue {
+		from = r.top(leaf)
+	}
+	return r.t.MinRuntime(from, r.p.MinRuntime.Reclaim, func(q *fairshare.Queue) int64 { return q.ReclaimMinRuntime })
+}

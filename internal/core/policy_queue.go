@@ -1,0 +1,341 @@
+package core
+
+import (
+	"math"
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// queuePolicy entitles a preemptor by what the queues are entitled to, and by priority to units of its own queue and of
+// none. It also knows what bounds sets of units where a verdict is about each alone: shares, quotas, and the surplus of
+// gangs inside a min-runtime.
+type queuePolicy struct {
+	*ruling
+	// used and shares are by queue; request is what the preemptor asks for, and asks lists the resources of that.
+	used    []int64
+	shares  []Amounts
+	request []int64
+	asks    []int
+	// reach is how far from its own queue the preemptor may take, and asIs how far it may with nothing gone.
+	reach, asIs reach
+	subtrees    []subtree
+	// scratch is a ledger for sets of units that are looked at one after the other.
+	scratch *ledger
+
+	order *victimOrder
+	count map[Rule]int
+	shown topUnits
+	// timed are the units that are protected for a time only.
+	timed []timed
+}
+
+// subtree is what the queues say of all units in one leaf, that of the queue one step below the lowest common ancestor.
+type subtree struct {
+	judged bool
+	// rule protects the leaf's units; empty where they may be reclaimed.
+	rule Rule
+	// byQuota is true where they may be reclaimed down to the quota of the queue at the top, byShare where down to its fair share.
+	byQuota, byShare bool
+	// near is true where the subtree is at the nearest distance from its fair share.
+	near bool
+	// spare is what the leaf has beyond all quotas in its subtree; nil as long as it has not been asked for.
+	spare []int64
+	// top is the queue at the top of the subtree.
+	top int32
+}
+
+func newQueuePolicy(v *view, r *ruling) *queuePolicy {
+	b := &queuePolicy{ruling: r, request: v.request(), count: make(map[Rule]int)}
+	b.shown = topUnits{s: v.s, sign: -1}
+	for r, want := range b.request {
+		if want > 0 {
+			b.asks = append(b.asks, r)
+		}
+	}
+	b.roster, b.used = v.inQueues()
+	b.leafOf = b.roster.leaves
+	if b.t != nil {
+		b.shares = v.s.Queues.Shares
+		b.climb()
+		b.asIs = newSide(b).reach()
+		b.reachTo(b.farthest())
+	}
+	return b
+}
+
+// request is what the members ask for together that have to be placed.
+func (v *view) request() []int64 {
+	request := make([]int64, v.dims)
+	for class, n := range firstMembers(v.p.Classes, max(v.p.MinCount, 1)) {
+		for r, want := range v.wanted[class] {
+			for range n {
+				request[r] = fairshare.Add(request[r], min(want, maxAmount))
+			}
+		}
+	}
+	return request
+}
+
+// inQueues are the units of each queue, and what they use.
+func (v *view) inQueues() (*roster, []int64) {
+	ro := v.c.roster
+	if ro == nil {
+		ro = newRoster(v.s)
+	}
+	switch q := v.s.Queues; {
+	case q == nil || q.Tree == nil:
+		return ro, nil
+	case q.used != nil:
+		return ro, q.used
+	default:
+		return ro, usedBy(v.s, ro.leaves)
+	}
+}
+
+// withinLimits reports whether the preemptor may come in beside all that runs in its queue, and in those above it.
+func (v *view) withinLimits() bool {
+	if v.s.Queues == nil {
+		return true
+	}
+	t := v.s.Queues.Tree
+	home := t.LeafOf(v.p.Queue)
+	if home < 0 {
+		return true
+	}
+	request := v.request()
+	_, used := v.inQueues()
+	for q := home; q >= 0; q = t.Parent(q) {
+		for r, want := range request {
+			if want > 0 && fairshare.Add(used[int(q)*t.Dims()+r], want) > t.Queue(q).Limit[r] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (c *queuePolicy) rules() *ruling { return c.ruling }
+
+// climb finds the way up from the preemptor's queue.
+func (c *queuePolicy) climb() {
+	c.onPath = make([]int32, c.t.Len())
+	if c.home < 0 {
+		return
+	}
+	c.path = c.t.Path(c.home)
+	for i, q := range c.path {
+		c.onPath[q] = int32(i) + 1
+	}
+}
+
+func (c *queuePolicy) usedOf(q int32) []int64 { return c.used[int(q)*c.t.Dims():][:c.t.Dims()] }
+
+// share is what a queue is entitled to, of what is listed.
+func (c *queuePolicy) share(q int32) Amounts {
+	if int(q) >= len(c.shares) {
+		return nil
+	}
+	return c.shares[q]
+}
+
+func (c *queuePolicy) shareOf(q int32, r int) int64 {
+	if share := c.share(q); r < len(share) {
+		return share[r]
+	}
+	return 0
+}
+
+// quotaOf is what a queue can always get back: its quota, of which its fair share says how much there is where quotas claim more
+// than that, or that it wants no more.
+func (c *queuePolicy) quotaOf(q int32, r int) int64 {
+	return min(c.t.Queue(q).Quota[r], c.shareOf(q, r))
+}
+
+// ratio is how far a queue is over its fair share, less what has been taken, in what the preemptor asks for.
+func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
+	if taken != nil {
+		taken = taken[int(q)*c.t.Dims():][:c.t.Dims()]
+	}
+	return fairshare.DominantShare(c.usedOf(q), taken, c.share(q), c.asks)
+}
+
+// subtreeOf judges all units of a leaf that is not the preemptor's own.
+func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
+	st := &c.subtrees[leaf]
+	if st.judged {
+		return st
+	}
+	st.judged, st.top = true, c.top(leaf)
+	if st.top != leaf {
+		// All leaves of a subtree are judged by the queue at its top.
+		*st = *c.subtreeOf(st.top)
+		return st
+	}
+	steps := c.stepsTo(leaf)
+	st.byShare, st.byQuota = steps <= c.reach.share, steps <= c.reach.quota
+	switch {
+	case !st.byShare && !st.byQuota:
+		st.rule = RuleOverShare
+	case !c.above(st.top, nil):
+		st.rule = RuleFairShare
+	default:
+		// Down to the quota, what is above the fair share goes first, and that takes a look at each unit.
+		st.near = !st.byQuota && distanceOf(c.ratio(st.top, nil)) >= nearest
+	}
+	return st
+}
+
+// above reports whether a queue at the top of a subtree has more of anything that the preemptor asks for than it may be taken
+// down to, less what has been taken.
+func (c *queuePolicy) above(top int32, taken []int64) bool {
+	st := &c.subtrees[top]
+	for _, r := range c.asks {
+		used := c.usedOf(top)[r]
+		if taken != nil {
+			used -= taken[int(top)*c.t.Dims()+r]
+		}
+		if st.byShare && used > c.shareOf(top, r) || st.byQuota && c.hasQuota(r) && used > c.quotaOf(top, r) {
+			return true
+		}
+	}
+	return false
+}
+
+// entitlement is by priority, or by what the unit's queue and the preemptor's are entitled to.
+func (c *queuePolicy) entitlement(u int32) Verdict {
+	if !c.reclaims(u) {
+		return c.byPriority(c.s.Units[u].Priority)
+	}
+	leaf := c.leafOf[u]
+	if rule := c.subtreeOf(leaf).rule; rule != "" {
+		return Verdict{Rule: rule}
+	}
+	if c.pastSpare(leaf, func(r int) int64 { return useOf(&c.s.Units[u], r) }) {
+		return Verdict{Rule: RuleQuota, Queue: c.t.Queue(c.belowQuota(u, nil)).Name}
+	}
+	return Verdict{Eligible: true, Rule: RuleReclaim}
+}
+
+// spareOf is what a single unit of a leaf may have without leaving any queue in its subtree with less than its quota.
+func (c *queuePolicy) spareOf(leaf int32) []int64 {
+	st := c.subtreeOf(leaf)
+	if st.spare != nil {
+		return st.spare
+	}
+	spare := slices.Repeat([]int64{math.MaxInt64}, c.t.Dims())
+	for q := leaf; ; q = c.t.Parent(q) {
+		for r := range spare {
+			if quota := c.quotaOf(q, r); quota > 0 {
+				spare[r] = min(spare[r], max(c.usedOf(q)[r]-quota, 0))
+			}
+		}
+		if q == st.top {
+			break
+		}
+	}
+	st.spare = spare
+	return spare
+}
+
+// pastSpare reports whether some queue in a leaf's subtree would be left with less than its quota without something that
+// has so much of each resource.
+func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
+	for r, spare := range c.spareOf(leaf) {
+		if spare < math.MaxInt64 && use(r) > spare {
+			return true
+		}
+	}
+	return false
+}
+
+// belowQuota finds a queue in the victim's subtree that would be left with less than its quota of something that the
+// unit has, once it is gone beside what has been taken; -1 where there is none.
+func (c *queuePolicy) belowQuota(u int32, taken []int64) int32 {
+	leaf := c.leafOf[u]
+	top := c.subtreeOf(leaf).top
+	for r := range c.t.Dims() {
+		use := useOf(&c.s.Units[u], r)
+		if use == 0 {
+			continue
+		}
+		for q := leaf; ; q = c.t.Parent(q) {
+			left := c.usedOf(q)[r] - use
+			if taken != nil {
+				left -= taken[int(q)*c.t.Dims()+r]
+			}
+			if quota := c.quotaOf(q, r); quota > 0 && left < quota {
+				return q
+			}
+			if q == top {
+				break
+			}
+		}
+	}
+	return -1
+}
+
+// useOf is what a unit occupies of one resource, on all nodes.
+func useOf(u *Unit, r int) int64 {
+	use := int64(0)
+	for i := range u.Pods {
+		use = fairshare.Add(use, fairshare.Used(u.Pods[i].Request[r]))
+	}
+	return min(use, maxAmount)
+}
+
+// usedBy adds up what runs in every queue and below it.
+func usedBy(s *Snapshot, leaves []int32) []int64 {
+	t := s.Queues.Tree
+	used := make([]int64, t.Len()*t.Dims())
+	for u, leaf := range leaves {
+		useUnit(t, used, leaf, &s.Units[u])
+	}
+	return used
+}
+
+// useUnit adds a unit to what is used in its leaf and in all queues above it.
+func useUnit(t *fairshare.Tree, used []int64, leaf int32, u *Unit) {
+	for i := range u.Pods {
+		t.Use(used, leaf, u.Pods[i].Request, 1)
+	}
+}
+
+func (c *queuePolicy) everything(sr *search, mem *scratch) *search {
+	c.rank(mem)
+	return sr.among(c.order, nil)
+}
+
+func (c *queuePolicy) fits(units []int32) (bound, bool) { return c.ledger().within(units) }
+
+func (c *queuePolicy) part(col *nodeColumn, positions []int32) []int32 {
+	if !c.order.bounded {
+		return positions
+	}
+	l := c.ledger()
+	var part []int32
+	for _, pos := range positions {
+		if l.take(col.units[pos]) {
+			part = append(part, pos)
+		}
+	}
+	slices.Sort(part)
+	return part
+}
+
+func (c *queuePolicy) bounded() bool { return c.order.bounded }
+
+func (c *queuePolicy) potential() int { return c.order.count }
+
+func (c *queuePolicy) potentialOn(n int32) []int32 { return c.order.on(n) }
+
+func (c *queuePolicy) roomOn(n int32) []int64 { return c.order.roomOn(n) }
+
+func (c *queuePolicy) protected() map[Rule]int { return c.count }
+
+func (c *queuePolicy) named() []int32 {
+	c.order.showBarred()
+	return c.shown.units
+}
+
+func (c *queuePolicy) passing() []timed { return c.timed }

@@ -1,0 +1,393 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// queues puts the cluster under queues. The demand of a queue is what runs and what the preemptor wants.
+func (b *build) queues(queues ...fairshare.Queue) *build {
+	tree, faults := fairshare.NewTree(len(b.s.Resources), queues)
+	if len(faults) > 0 {
+		panic(faults)
+	}
+	b.s.Queues = &Queues{Tree: tree}
+	return b
+}
+
+// shared works out the fair shares for a preemptor that waits.
+func (b *build) shared(p *Preemptor) *Snapshot {
+	s := &b.s
+	tree, dims := s.Queues.Tree, len(s.Resources)
+	demand := make([]Amounts, tree.Len())
+	for i := range demand {
+		demand[i] = make(Amounts, dims)
+	}
+	capacity := make(Amounts, dims)
+	for i := range s.Nodes {
+		addTo(capacity, s.Nodes[i].Allocatable)
+	}
+	add := func(leaf int32, a Amounts) {
+		if leaf >= 0 {
+			addTo(demand[leaf], a)
+		}
+	}
+	for u := range s.Units {
+		for i := range s.Units[u].Pods {
+			if tree.LeafOf(s.Units[u].queue()) < 0 {
+				for r, v := range s.Units[u].Pods[i].Request {
+					capacity[r] -= v
+				}
+			}
+			add(tree.LeafOf(s.Units[u].queue()), s.Units[u].Pods[i].Request)
+		}
+	}
+	for _, c := range p.Classes {
+		for range c.Members {
+			add(tree.LeafOf(p.Queue), c.Request)
+		}
+	}
+	s.Queues.Shares = tree.FairShares(capacity, demand)
+	return s
+}
+
+func with(p *Preemptor, opts ...func(*Preemptor)) *Preemptor {
+	for _, o := range opts {
+		o(p)
+	}
+	return p
+}
+
+func at(now int64) func(*Preemptor) { return func(p *Preemptor) { p.Now = now } }
+
+// elasticGang adds the running members of a gang in mode Pod, one on every node that is named.
+func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, request int64, nodes []string, opts ...unitOption) *build {
+	membership := &QueueMembership{Queue: leaf, MinCount: minCount}
+	for i, n := range nodes {
+		member := append([]unitOption{inPodGroup("uid-" + name), func(u *Unit) {
+			u.Membership, u.Running, u.Surplus = membership, true, i >= int(minCount)
+		}}, opts...)
+		b.pod(name+"-"+string(rune('0'+i)), n, priority, request, member...)
+	}
+	return b
+}
+
+// minute is a minute in nanoseconds.
+const minute = int64(60e9)
+
+func TestQueuePolicy(t *testing.T) {
+	abc := []fairshare.Queue{queue("a"), queue("b"), queue("c")}
+	tests := map[string]struct {
+		cluster     *build
+		queues      []fairshare.Queue
+		preemptor   *Preemptor
+		wantOutcome Outcome
+		wantVictims []string
+		wantRule    Rule
+		// wantProtected are the rules that protect any unit.
+		wantProtected map[Rule]int
+		wantMessage   string
+		wantRetryAt   int64
+	}{
+		"reclaim takes from a queue above its share, whatever the priority": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 100, 4, inQueue("b")).pod("b2", "n", 90, 4, inQueue("b")),
+			queues:  abc, preemptor: with(podOf(1, 4), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
+		},
+		"no reclaim from a queue within its share": {
+			// b has 4 of its 4; what stands in the way is c1, of no queue.
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 4, inQueue("b")).pod("c1", "n", 50, 4),
+			queues:  []fairshare.Queue{queue("a"), queue("b", quota(4))}, preemptor: with(podOf(10, 1), ofQueue("a")),
+			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleNotLowerPriority: 1, RuleOverShare: 1},
+		},
+		"no reclaim beyond one's own share, whatever the priority": {
+			cluster: clusterOf("gpu").node("n", 8).pod("a1", "n", 100, 4, inQueue("a")).pod("b1", "n", 1, 4, inQueue("b")),
+			queues:  abc, preemptor: with(podOf(100, 1), ofQueue("a")),
+			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleNotLowerPriority: 1, RuleOverShare: 1},
+			wantMessage: "1 unit of another queue is out of reach (PreemptorOverFairShare)",
+		},
+		"inside a queue it goes by priority": {
+			cluster: clusterOf("gpu").node("n", 8).pod("a1", "n", 5, 4, inQueue("a")).pod("b1", "n", 1, 4, inQueue("b")),
+			queues:  abc, preemptor: with(podOf(10, 4), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"a1"}, wantRule: RuleLowerPriority,
+		},
+		"no queue is taken below its quota": {
+			cluster: clusterOf("gpu").node("n", 8).group("b1", 0, 4, []string{"n", "n"}, inQueue("b")),
+			queues:  []fairshare.Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),
+			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleQuota: 1},
+		},
+		"but quotas that claim more than there is are cut down": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 4, inQueue("b")).pod("b2", "n", 0, 2, inQueue("b")).pod("b3", "n", 9, 2, inQueue("b")),
+			queues:  []fairshare.Queue{queue("a", quota(4)), queue("b", quota(12))}, preemptor: with(podOf(0, 2), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
+		},
+		"not by one either": {
+			// b has 5 of its 4: no pod of 2 can go.
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 2, inQueue("b")).pod("b2", "n", 0, 2, inQueue("b")).
+				pod("b3", "n", 90, 1, inQueue("b")).pod("x", "n", 100, 2),
+			queues: []fairshare.Queue{queue("a", quota(2)), queue("b", quota(4))}, preemptor: with(podOf(0, 2), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b3"}, wantRule: RuleReclaim,
+		},
+		"what was lent comes back": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 9, 4, inQueue("b")).pod("b2", "n", 9, 4, inQueue("b"), startedAt(5)),
+			queues:  []fairshare.Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
+		},
+		"of several queues, the one furthest over its share": {
+			cluster: clusterOf("gpu").node("n", 12).node("m", 0).
+				pod("b1", "n", 0, 5, inQueue("b")).pod("c1", "n", 50, 1, inQueue("c")).
+				pod("c2", "n", 50, 2, inQueue("c")).pod("c3", "n", 50, 4, inQueue("c")),
+			queues: abc, preemptor: with(podOf(0, 1), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"c3"}, wantRule: RuleReclaim,
+		},
+		"a queue is taken from only while it is above its share": {
+			// b has 6 of 4: one of its pods may go, and not two, which it would take.
+			cluster: clusterOf("gpu").node("n", 6).node("m", 2).pod("b1", "n", 0, 2, inQueue("b")).
+				pod("b2", "n", 0, 2, inQueue("b")).pod("b3", "n", 0, 2, inQueue("b")),
+			queues: []fairshare.Queue{queue("a"), queue("b")}, preemptor: with(podOf(0, 4), ofQueue("a")),
+			wantOutcome: Infeasible,
+		},
+		"nor is a gang an exception": {
+			cluster: clusterOf("gpu").node("n", 6).node("m", 2).pod("b1", "n", 0, 2, inQueue("b")).
+				pod("b2", "n", 0, 2, inQueue("b")).pod("b3", "n", 0, 2, inQueue("b")),
+			queues: []fairshare.Queue{queue("a"), queue("b")}, preemptor: with(gangOf(0, 1, members("w", 1, 0, 4)), ofQueue("a")),
+			wantOutcome: Infeasible, wantMessage: "there could be room, but it takes more than queue b has beyond its fair share",
+		},
+		"fragments: the units that make room together are found": {
+			// Any one of b's units may go, and then a second; only the two on m make room.
+			cluster: clusterOf("gpu").node("n", 2).node("m", 2).node("o", 2).
+				pod("b0", "n", 0, 1, inQueue("b"), startedAt(9)).pod("b1", "m", 0, 1, inQueue("b"), startedAt(1)).
+				pod("b2", "m", 0, 1, inQueue("b"), startedAt(2)).pod("b3", "o", 0, 1, inQueue("b"), startedAt(8)).
+				pod("x", "n", 100, 1).pod("y", "o", 100, 1),
+			queues: []fairshare.Queue{queue("a", quota(2)), queue("b", quota(2))}, preemptor: with(podOf(0, 2), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b1", "b2"}, wantRule: RuleReclaim,
+		},
+		"fragments: for a gang as well": {
+			cluster: clusterOf("gpu").node("n", 2).node("m", 2).node("o", 2).
+				pod("b0", "n", 0, 1, inQueue("b"), startedAt(9)).pod("b1", "m", 0, 1, inQueue("b"), startedAt(1)).
+				pod("b2", "m", 0, 1, inQueue("b"), startedAt(2)).pod("b3", "o", 0, 1, inQueue("b"), startedAt(8)).
+				pod("x", "n", 100, 1).pod("y", "o", 100, 1),
+			queues: []fairshare.Queue{queue("a", quota(2)), queue("b", quota(2))}, preemptor: with(gangOf(0, 1, members("w", 1, 0, 2)), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b1", "b2"}, wantRule: RuleReclaim,
+		},
+		"work of no queue goes by priority, and so does its own": {
+			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 3, 4).pod("b1", "n", 1, 4, inQueue("b")),
+			queues:  abc, preemptor: podOf(2, 4),
+			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleLowerPriority,
+		},
+		"work of a queue that is gone counts as work of none": {
+			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 3, 4, inQueue("gone")).pod("b1", "n", 5, 4, inQueue("b")),
+			queues:  abc, preemptor: with(podOf(4, 4), ofQueue("b")),
+			wantOutcome: Preempts, wantVictims: []string{"x"}, wantRule: RuleLowerPriority,
+		},
+		"a preemptor whose queue is gone takes nothing": {
+			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 3, 4).pod("b1", "n", 1, 4, inQueue("b")),
+			queues:  abc, preemptor: with(podOf(100, 4), ofQueue("gone")), wantOutcome: Infeasible,
+		},
+		"system-critical work goes by priority": {
+			cluster: clusterOf("gpu").node("n", 8).pod("a1", "n", 3, 4, inQueue("a")).pod("b1", "n", 2, 4, inQueue("b")),
+			queues:  abc, preemptor: with(podOf(systemCritical, 4), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleLowerPriority,
+		},
+		"a gang loses its surplus before others lose anything": {
+			cluster: clusterOf("gpu").node("n", 8).elasticGang("b1", "b", 2, 50, 2, []string{"n", "n", "n"}).
+				pod("b2", "n", 1, 2, inQueue("b")),
+			queues: abc, preemptor: with(podOf(0, 2), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b1-2"}, wantRule: RuleReclaim,
+		},
+		"reclaim waits for the end of the min-runtime": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 4, inQueue("b"), since(10*minute)).pod("b2", "n", 0, 4, inQueue("b"), since(12*minute)),
+			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 4), ofQueue("a"), at(15*minute)),
+			wantOutcome: Infeasible, wantRetryAt: 15*minute + 1, wantProtected: map[Rule]int{RuleReclaimMinRuntime: 2},
+			wantMessage: "when ns/b1 (ReclaimMinRuntime of queue b) is protected no longer",
+		},
+		"and goes ahead one moment later": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 4, inQueue("b"), since(10*minute)).pod("b2", "n", 0, 4, inQueue("b"), since(12*minute)),
+			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 4), ofQueue("a"), at(15*minute+1)),
+			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
+		},
+		"a clock that has not begun protects": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 8, inQueue("b")),
+			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(minute))}, preemptor: with(podOf(0, 4), ofQueue("a"), at(100*minute)),
+			wantOutcome: Infeasible, wantRetryAt: 101*minute + 1, wantProtected: map[Rule]int{RuleReclaimMinRuntime: 1},
+		},
+		"inside the window a gang loses its surplus": {
+			cluster: clusterOf("gpu").node("n", 8).elasticGang("b1", "b", 3, 0, 2, []string{"n", "n", "n", "n"}, since(10*minute)),
+			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 2), ofQueue("a"), at(11*minute)),
+			wantOutcome: Preempts, wantVictims: []string{"b1-3"}, wantRule: RuleReclaim,
+		},
+		"inside the window a gang loses no more than that": {
+			cluster: clusterOf("gpu").node("n", 8).elasticGang("b1", "b", 3, 0, 2, []string{"n", "n", "n", "n"}, since(10*minute)),
+			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 4), ofQueue("a"), at(11*minute)),
+			wantOutcome: Infeasible, wantRetryAt: 15*minute + 1,
+		},
+		"any member counts as surplus, as long as enough stay": {
+			cluster: clusterOf("gpu").node("n", 2).node("m", 2).
+				elasticGang("b1", "b", 1, 0, 2, []string{"n", "m"}, since(10*minute)).node("x", 0),
+			queues: []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 2), ofQueue("a"), at(11*minute)),
+			wantOutcome: Preempts, wantVictims: []string{"b1-1"}, wantRule: RuleReclaim,
+		},
+		"the default protects work of no queue as well": {
+			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 0, 8, since(10*minute)),
+			queues:  nil, preemptor: with(podOf(5, 4), at(11*minute), func(p *Preemptor) { p.MinRuntime.Preempt = 2 * minute }),
+			wantOutcome: Infeasible, wantRetryAt: 12*minute + 1, wantProtected: map[Rule]int{RulePreemptMinRuntime: 1},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := mustDecide(t, tt.cluster.queues(tt.queues...).shared(tt.preemptor), tt.preemptor, nil)
+			if d.Outcome != tt.wantOutcome {
+				t.Fatalf("outcome %s (%s), want %s; victims %v", d.Outcome, d.Message, tt.wantOutcome, victimNames(&d))
+			}
+			if diff := cmp.Diff(tt.wantVictims, victimNames(&d)); diff != "" {
+				t.Errorf("victims (-want +got):\n%s", diff)
+			}
+			for i := range d.Victims {
+				if d.Victims[i].Rule != tt.wantRule {
+					t.Errorf("victim %s by rule %s, want %s", d.Victims[i].Name, d.Victims[i].Rule, tt.wantRule)
+				}
+			}
+			protected := make(map[Rule]int)
+			for _, r := range d.Protected {
+				protected[r.Rule] = r.Units
+			}
+			for rule, want := range tt.wantProtected {
+				if protected[rule] != want {
+					t.Errorf("%s protects %d, want %d (%v)", rule, protected[rule], want, protected)
+				}
+			}
+			if !strings.Contains(d.Message, tt.wantMessage) {
+				t.Errorf("message %q, want it to say %q", d.Message, tt.wantMessage)
+			}
+			if d.RetryAt != tt.wantRetryAt {
+				t.Errorf("retry at %d, want %d", d.RetryAt, tt.wantRetryAt)
+			}
+		})
+	}
+}
+
+// TestMinRuntimeOfTheDocument has the examples of the min-runtime document, by the names of its queues.
+func TestMinRuntimeOfTheDocument(t *testing.T) {
+	const second = int64(1e9)
+	reclaim := []fairshare.Queue{
+		queue("A"), queue("B", under("A"), reclaimAfter(600*second)), queue("C", under("B")),
+		queue("D", under("B"), reclaimAfter(60*second)), queue("leaf1", under("C"), reclaimAfter(0)),
+		queue("leaf2", under("C"), reclaimAfter(180*second)), queue("leaf3", under("D")), queue("E", under("A")), queue("Z"),
+	}
+	preempt := []fairshare.Queue{
+		queue("A"), queue("B", under("A"), preemptAfter(600*second)), queue("C", under("B")),
+		queue("leaf1", under("C"), preemptAfter(300*second)), queue("leaf2", under("C")), queue("leaf3", under("A")),
+	}
+	tests := map[string]struct {
+		queues            []fairshare.Queue
+		preemptor, victim string
+		resolve           ResolveMethod
+		defaults          MinRuntime
+		want              int64
+		wantQueue         string
+	}{
+		"reclaim: leaf1 from leaf3 goes by D": {queues: reclaim, preemptor: "leaf1", victim: "leaf3", want: 60 * second, wantQueue: "D"},
+		"reclaim: leaf1 from leaf2 goes by leaf2": {
+			queues: reclaim, preemptor: "leaf1", victim: "leaf2", want: 180 * second, wantQueue: "leaf2",
+		},
+		"reclaim: leaf3 from leaf1 goes by C, which has it from B": {
+			queues: reclaim, preemptor: "leaf3", victim: "leaf1", want: 600 * second, wantQueue: "B",
+		},
+		"reclaim: leaf2 from leaf1 is set to nothing": {queues: reclaim, preemptor: "leaf2", victim: "leaf1", want: 0, wantQueue: "leaf1"},
+		"reclaim: always from the victim's leaf": {
+			queues: reclaim, preemptor: "leaf3", victim: "leaf1", resolve: ResolveQueue, want: 0, wantQueue: "leaf1",
+		},
+		"reclaim: no common ancestor goes by the victim's top-level queue": {
+			queues: reclaim, preemptor: "Z", victim: "leaf1", defaults: MinRuntime{Reclaim: 7 * second}, want: 7 * second,
+		},
+		"preempt: leaf1 has its own":   {queues: preempt, preemptor: "leaf1", victim: "leaf1", want: 300 * second, wantQueue: "leaf1"},
+		"preempt: leaf2 has it from B": {queues: preempt, preemptor: "leaf2", victim: "leaf2", want: 600 * second, wantQueue: "B"},
+		"preempt: nothing set: the default": {
+			queues: preempt, preemptor: "leaf3", victim: "leaf3", defaults: MinRuntime{Preempt: 30 * second}, want: 30 * second,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			const start = 1000 * second
+			b := clusterOf("gpu").node("n", 8).pod("v", "n", 0, 8, inQueue(tt.victim), since(start)).queues(tt.queues...)
+			judgeAt := func(now int64) Verdict {
+				p := with(podOf(1, 4), ofQueue(tt.preemptor), at(now))
+				p.MinRuntime = tt.defaults
+				p.MinRuntime.Resolve = tt.resolve
+				s := b.shared(p)
+				return judge(newPolicy(newView(s, p, Arithmetic{}), protections()), 0)
+			}
+			if v := judgeAt(start + tt.want + 1); !v.Eligible {
+				t.Errorf("protected after %ds: %+v", tt.want/second, v)
+			}
+			if tt.want == 0 {
+				return
+			}
+			want := Verdict{Rule: RuleReclaimMinRuntime, Until: start + tt.want, Queue: tt.wantQueue}
+			if tt.preemptor == tt.victim {
+				want.Rule = RulePreemptMinRuntime
+			}
+			if diff := cmp.Diff(want, judgeAt(start+tt.want)); diff != "" {
+				t.Errorf("verdict at the end (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestOneQueueIsLikeNone has everything in one queue: then only priority counts, and all must come out as it does
+// without queues.
+func TestOneQueueIsLikeNone(t *testing.T) {
+	compared := 0
+	rapid.Check(t, func(t *rapid.T) {
+		shape := rapid.SampledFrom([]randomShape{gangShape, bareShape, podShape}).Draw(t, "shape")
+		shape.tolerations, shape.static = true, true
+		s, p := randomCase(fromRapid(t), shape)
+		want := mustDecide2(t, s, p)
+		tree, _ := fairshare.NewTree(len(s.Resources), []fairshare.Queue{queue("all")})
+		s.Queues = &Queues{Tree: tree, Shares: []Amounts{slices.Repeat(Amounts{maxAmount}, len(s.Resources))}}
+		for u := range s.Units {
+			s.Units[u].Membership = &QueueMembership{Queue: "all"}
+		}
+		p.Queue = "all"
+		got := mustDecide2(t, s, p)
+		for i := range got.Victims {
+			got.Victims[i].Queue = ""
+		}
+		got.Preemptor.Queue = ""
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("with one queue (-without +with):\n%s", diff)
+		}
+		if want.Outcome == Preempts {
+			compared++
+		}
+	})
+	if compared == 0 {
+		t.Error("nothing was preempted")
+	}
+}
+
+func mustDecide2(t *rapid.T, s *Snapshot, p *Preemptor) Decision {
+	d, err := Decide(s, p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestDistances(t *testing.T) {
+	last := int32(-1)
+	for _, ratio := range []float64{math.Inf(1), 100, 4, 2, 1.5, 1.2, 1} {
+		d := distanceOf(ratio)
+		if d <= last || d >= distances {
+			t.Errorf("distance %d of ratio %v after %d", d, ratio, last)
+		}
+		last = d
+	}
+}

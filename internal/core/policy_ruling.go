@@ -1,0 +1,188 @@
+package core
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// systemCritical is the lowest priority of preemptors that go by priority whatever the queues say.
+const systemCritical = workload.SystemCritical
+
+// ruling is what the rules of one decision look at: a preemptor, the units, and where both stand in the tree of queues.
+type ruling struct {
+	s           *Snapshot
+	p           *Preemptor
+	c           *columns
+	protections []protection
+	// begin is when clocks that have not begun are taken to begin.
+	begin int64
+
+	// t is the tree of queues; nil without queues.
+	t *fairshare.Tree
+	// leaf is the preemptor's queue, -1 for one that goes by priority, and home the one whose limit it counts for, whatever it goes
+	// by. path leads from home to the top, and onPath is the inverse, from 1 on.
+	leaf   int32
+	home   int32
+	path   []int32
+	onPath []int32
+	// roster has the units of each queue, and leafOf the queue of each unit; nil where queues are of no account.
+	roster *roster
+	leafOf []int32
+	// surplus is how many members each gang has past its minCount, by UID.
+	surplus map[string]int
+}
+
+func newRuling(v *view, protections []protection) *ruling {
+	r := &ruling{s: v.s, p: v.p, c: v.c, protections: protections, begin: v.begin, leaf: leafOfPreemptor(v.s, v.p), home: -1}
+	if q := v.s.Queues; q != nil && q.Tree != nil && q.Tree.Len() > 0 {
+		r.t, r.home = q.Tree, q.Tree.LeafOf(v.p.Queue)
+	}
+	return r
+}
+
+// bounded reports whether more than priority may count: a queue, or a min-runtime.
+func (r *ruling) bounded() bool { return r.home >= 0 || r.inWindows() }
+
+// inWindows reports whether some unit may be inside a min-runtime.
+func (r *ruling) inWindows() bool {
+	return r.leaf >= 0 || r.p.MinRuntime.Preempt > 0 || r.t.Protects()
+}
+
+// leafOfPreemptor is the queue that a preemptor stands for; -1 for one that goes by priority.
+func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
+	if s.Queues == nil || p.Priority >= systemCritical {
+		return -1
+	}
+	return s.Queues.Tree.LeafOf(p.Queue)
+}
+
+// forbidden reports whether the preemptor may take nothing at all, and why.
+func (r *ruling) forbidden() (Rule, bool) {
+	switch {
+	case r.p.Never:
+		return RuleNeverPreempts, true
+	case r.p.Queue != "" && r.s.Queues != nil && r.s.Queues.Tree != nil && r.s.Queues.Tree.LeafOf(r.p.Queue) < 0:
+		return RuleUnknownQueue, true
+	default:
+		return "", false
+	}
+}
+
+// ownGang reports whether a unit belongs to the preemptor's own PodGroup.
+func (r *ruling) ownGang(u int32) bool {
+	return r.p.PodGroup != "" && r.s.Units[u].PodGroup == r.p.PodGroup
+}
+
+// byPriority is the entitlement to a unit of some priority where nothing else counts.
+func (r *ruling) byPriority(priority int32) Verdict {
+	if priority < r.p.Priority {
+		return Verdict{Eligible: true, Rule: RuleLowerPriority}
+	}
+	return Verdict{Rule: RuleNotLowerPriority}
+}
+
+// special lists the units that have to be judged one by one whatever their leaf: those of the preemptor's own gang, and
+// those that narrow protections are about. Some may be listed twice.
+func (r *ruling) special() iter.Seq[int32] {
+	return func(yield func(int32) bool) {
+		for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
+			if !yield(u) {
+				return
+			}
+		}
+		for _, rule := range r.protections {
+			if n, ok := rule.(narrow); ok {
+				for u := range n.about(r) {
+					if !yield(u) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+func (r *ruling) everyUnit(yield func(int32) bool) {
+	for u := range r.s.Units {
+		if len(r.s.Units[u].Pods) > 0 && !yield(int32(u)) {
+			return
+		}
+	}
+}
+
+// reclaims reports whether a unit is taken because of what queues are entitled to, and not by priority.
+func (r *ruling) reclaims(u int32) bool {
+	if r.leaf < 0 {
+		return false
+	}
+	leaf := r.leafOf[u]
+	return leaf >= 0 && leaf != r.leaf
+}
+
+// top is the queue one step below the lowest common ancestor of the preemptor's leaf and another one, in the branch of
+// the other.
+func (r *ruling) top(leaf int32) int32 {
+	top := leaf
+	for q := r.t.Parent(leaf); q >= 0 && r.onPath[q] == 0; q = r.t.Parent(q) {
+		top = q
+	}
+	return top
+}
+
+// elastic reports whether a unit is a member of a gang that may lose some members and stay whole.
+func elastic(u *Unit) bool {
+	return !u.Group && u.PodGroup != "" && u.Membership != nil && u.Membership.MinCount > 0
+}
+
+// surplusOf is how many running members a unit's gang has past its minCount.
+func (r *ruling) surplusOf(u *Unit) int {
+	n, known := r.surplus[u.PodGroup]
+	if !known {
+		n = -int(u.Membership.MinCount)
+		for _, m := range r.c.ofPodGroup(r.s, u.PodGroup) {
+			if r.s.Units[m].Running {
+				n++
+			}
+		}
+		if r.surplus == nil {
+			r.surplus = make(map[string]int)
+		}
+		r.surplus[u.PodGroup] = n
+	}
+	return n
+}
+
+// ofPodGroup lists the units that are, or belong to, a PodGroup.
+func (c *columns) ofPodGroup(s *Snapshot, uid string) []int32 {
+	if uid == "" {
+		return nil
+	}
+	if c.groups != nil {
+		return c.groups[uid]
+	}
+	var units []int32
+	for u := range s.Units {
+		if s.Units[u].PodGroup == uid {
+			units = append(units, int32(u))
+		}
+	}
+	return units
+}
+
+// judgedAlone reports whether some protection has to be asked about every unit of a leaf, -1 for those in no queue. All
+// other units but the special ones have the verdict of their entitlement.
+func (r *ruling) judgedAlone(leaf int32) bool {
+	return slices.ContainsFunc(r.protections, func(rule protection) bool {
+		switch rule := rule.(type) {
+		case leafwise:
+			return !rule.ignores(r, leaf)
+		case narrow:
+			return false
+		default:
+			return true
+		}
+	})
+}

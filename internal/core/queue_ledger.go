@@ -1,0 +1,191 @@
+package core
+
+// ledger keeps count of what is taken from each queue and each gang: a queue may be taken from only while it is above
+// its fair share, or its quota, and never below its quota, and a gang inside its window loses no more than its surplus. That
+// bounds sets of units, where a verdict is about each unit alone. Any part of a set within these bounds is within them; what
+// the preemptor's own side comes to is bounded as well, and there it takes enough units.
+type ledger struct {
+	c    *queuePolicy
+	side *side
+	// taken is by queue and resource; most is the most that a single unit had, for the queues at the top of a subtree. Both
+	// are nil as long as nothing has been.
+	taken, most []int64
+	gone        map[string]int
+	// leaves are those that something has been taken from.
+	leaves map[int32]bool
+}
+
+func newLedger(c *queuePolicy) *ledger {
+	return &ledger{c: c, side: newSide(c), gone: make(map[string]int), leaves: make(map[int32]bool)}
+}
+
+// ledger is an empty one, until the next call.
+func (c *queuePolicy) ledger() *ledger {
+	if c.scratch == nil {
+		c.scratch = newLedger(c)
+	}
+	c.scratch.clear()
+	return c.scratch
+}
+
+// clear has nothing taken.
+func (l *ledger) clear() {
+	for leaf := range l.leaves {
+		for q := leaf; q >= 0; q = l.c.t.Parent(q) {
+			clear(l.taken[int(q)*l.c.t.Dims():][:l.c.t.Dims()])
+			clear(l.most[int(q)*l.c.t.Dims():][:l.c.t.Dims()])
+		}
+	}
+	clear(l.leaves)
+	clear(l.gone)
+	clear(l.side.freed)
+}
+
+// bound is what keeps a unit from being taken beside others: a queue, or a gang's window.
+type bound struct {
+	rule Rule
+	// queue is the one that bounds what is taken; -1 for a gang.
+	queue int32
+	// name is the queue's.
+	name string
+	gang string
+}
+
+// take adds a unit to what is taken, and reports whether it may be.
+func (l *ledger) take(u int32) bool {
+	c := l.c
+	unit := &c.s.Units[u]
+	reclaimed := c.reclaims(u)
+	if reclaimed {
+		if top := c.subtreeOf(c.leafOf[u]).top; !c.above(top, l.taken) || c.belowQuota(u, l.taken) >= 0 {
+			return false
+		}
+	}
+	if _, windowed := l.windowed(u); windowed && l.gone[unit.PodGroup] >= c.surplusOf(unit) {
+		return false
+	}
+	l.add(u, reclaimed)
+	return true
+}
+
+// windowed reports whether a unit belongs to an elastic gang inside its window.
+func (l *ledger) windowed(u int32) (Rule, bool) {
+	if !elastic(&l.c.s.Units[u]) {
+		return "", false
+	}
+	v, young := l.c.young(u)
+	return v.Rule, young
+}
+
+func (l *ledger) add(u int32, reclaimed bool) {
+	c := l.c
+	unit := &c.s.Units[u]
+	if elastic(unit) {
+		l.gone[unit.PodGroup]++
+	}
+	if !reclaimed {
+		return
+	}
+	if l.taken == nil {
+		l.taken, l.most = make([]int64, len(c.used)), make([]int64, len(c.used))
+	}
+	leaf := c.leafOf[u]
+	l.leaves[leaf] = true
+	useUnit(c.t, l.taken, leaf, unit)
+	most := l.most[int(c.subtreeOf(leaf).top)*c.t.Dims():][:c.t.Dims()]
+	for r := range most {
+		most[r] = max(most[r], useOf(unit, r))
+	}
+}
+
+// within reports whether a whole set of units may be taken for the preemptor, in some order, judged by what is there once they
+// have gone; otherwise it names a bound.
+func (l *ledger) within(units []int32) (bound, bool) {
+	for _, u := range units {
+		l.add(u, l.c.reclaims(u))
+		l.side.free(u, 1)
+	}
+	return l.allows(units, l.side)
+}
+
+// allows reports whether units that have been added may be taken, given what the preemptor's side comes to.
+func (l *ledger) allows(units []int32, s *side) (bound, bool) {
+	c, after := l.c, s.reach()
+	for _, u := range units {
+		if rule, windowed := l.windowed(u); windowed {
+			if unit := &c.s.Units[u]; l.gone[unit.PodGroup] > c.surplusOf(unit) {
+				return bound{rule: rule, queue: -1, gang: unit.PodGroup}, false
+			}
+		}
+		if !c.reclaims(u) {
+			continue
+		}
+		leaf := c.leafOf[u]
+		top, steps := c.top(leaf), c.stepsTo(leaf)
+		switch {
+		case steps > max(after.share, after.quota):
+			return c.bound(RuleOverShare, c.path[after.share]), false
+		case !l.lends(top, steps, s, after):
+			return c.bound(RuleFairShare, top), false
+		}
+		if q := l.overdrawn(leaf, top); q >= 0 {
+			return c.bound(RuleQuota, q), false
+		}
+	}
+	return s.outgrown()
+}
+
+// bound is a queue's.
+func (c *queuePolicy) bound(rule Rule, queue int32) bound {
+	return bound{rule: rule, queue: queue, name: c.t.Queue(queue).Name}
+}
+
+// lends reports whether a queue that is so many steps away has what was taken to spare, by what the preemptor's side comes to
+// then: it was above its fair share, or its quota, until the largest unit was taken, last of all.
+//
+// Where that side is entitled only because work of its own has gone, it has to have more afterwards than before, and the other
+// queue keeps its fair share. That work came in free room, more of it would come in what the largest unit leaves over, and so
+// the two would take in turns.
+func (l *ledger) lends(top int32, steps int, s *side, after reach) bool {
+	c := l.c
+	byShare, byQuota, keeps := false, false, steps <= after.share
+	for _, r := range c.asks {
+		at, share := int(top)*c.t.Dims()+r, c.shareOf(top, r)
+		left := c.used[at] - l.taken[at]
+		gains := s.after(0, r) > c.usedOf(c.leaf)[r]
+		byShare = byShare || gains && left+l.most[at] > share
+		byQuota = byQuota || gains && steps <= after.quota && c.hasQuota(r) && left+l.most[at] > c.quotaOf(top, r)
+		keeps = keeps && (steps <= c.asIs.share || c.used[at] <= share || left >= share)
+	}
+	return byQuota || byShare && keeps
+}
+
+// overdrawn finds a queue between a leaf and the top of its subtree that is left with less than its quota of something
+// that was taken; -1 where there is none.
+func (l *ledger) overdrawn(leaf, top int32) int32 {
+	t := l.c.t
+	for q := leaf; ; q = t.Parent(q) {
+		for r := range t.Dims() {
+			at := int(q)*t.Dims() + r
+			if quota := l.c.quotaOf(q, r); l.taken[at] > 0 && quota > 0 && l.c.used[at]-l.taken[at] < quota {
+				return q
+			}
+		}
+		if q == top {
+			return -1
+		}
+	}
+}
+
+// holds reports whether a bound is about a unit.
+func (b bound) holds(c *queuePolicy, u int32) bool {
+	if b.queue < 0 {
+		return c.s.Units[u].PodGroup == b.gang
+	}
+	for q := c.leafOf[u]; q >= 0; q = c.t.Parent(q) {
+		if q == b.queue {
+			return c.reclaims(u)
+		}
+	}
+	return false
+}

@@ -1,0 +1,87 @@
+package core
+
+// roster says which units are in each leaf queue, and the other way round. Without a tree all units are in none.
+type roster struct {
+	// leaves are by unit, -1 for none; at is the position of each unit in the list of its leaf.
+	leaves, at []int32
+	// lists are by leaf, from 1 on; 0 is for units in no queue.
+	lists []leafList
+}
+
+// leafList are the units in one leaf.
+type leafList struct {
+	units []int32
+	// most is no less than what any of them occupies, and latest no earlier than when the clock of any of them began.
+	most   []int64
+	latest int64
+	// unbegun counts those whose clock has not begun.
+	unbegun int
+}
+
+// newRoster finds the leaf of every unit of a snapshot.
+func newRoster(s *Snapshot) *roster {
+	lists := 1
+	if s.Queues != nil && s.Queues.Tree != nil {
+		lists += s.Queues.Tree.Len()
+	}
+	ro := &roster{lists: make([]leafList, lists)}
+	ro.grow(len(s.Units))
+	for u := range s.Units {
+		switch {
+		case len(s.Units[u].Pods) == 0:
+		case s.Queues == nil:
+			ro.put(s, int32(u), -1)
+		default:
+			ro.put(s, int32(u), s.Queues.Tree.LeafOf(s.Units[u].queue()))
+		}
+	}
+	return ro
+}
+
+// grow makes room for more units, which are in no list yet.
+func (ro *roster) grow(units int) {
+	for len(ro.leaves) < units {
+		ro.leaves, ro.at = append(ro.leaves, -1), append(ro.at, -1)
+	}
+}
+
+// put has a unit be in a leaf; -1 for none. It has to be out of any list.
+func (ro *roster) put(s *Snapshot, u, leaf int32) {
+	ro.grow(int(u) + 1)
+	l := &ro.lists[leaf+1]
+	ro.leaves[u], ro.at[u] = leaf, int32(len(l.units))
+	l.units = append(l.units, u)
+	if s.Units[u].Since == 0 {
+		l.unbegun++
+	}
+	l.latest = max(l.latest, s.Units[u].Since)
+	ro.widen(s, u)
+}
+
+// widen takes note of what a unit occupies.
+func (ro *roster) widen(s *Snapshot, u int32) {
+	l := &ro.lists[ro.leaves[u]+1]
+	if l.most == nil {
+		l.most = make([]int64, len(s.Resources))
+	}
+	for r := range l.most {
+		l.most[r] = max(l.most[r], useOf(&s.Units[u], r))
+	}
+}
+
+// drop takes a unit out of its list. What is known of the unit has to be what it was when it was put there.
+func (ro *roster) drop(s *Snapshot, u int32) {
+	l := &ro.lists[ro.leaves[u]+1]
+	at, last := ro.at[u], l.units[len(l.units)-1]
+	l.units[at], ro.at[last] = last, at
+	l.units = l.units[:len(l.units)-1]
+	if s.Units[u].Since == 0 {
+		l.unbegun--
+	}
+	if len(l.units) == 0 {
+		// What is known of them is that of units which have gone.
+		clear(l.most)
+		l.latest = 0
+	}
+	ro.leaves[u], ro.at[u] = -1, -1
+}

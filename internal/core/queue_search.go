@@ -1,0 +1,99 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// boundRounds is how often the search starts over with less to take, after its outcome went beyond a bound.
+const boundRounds = 8
+
+// search is the search among all units that may be taken: first by what the preemptor's side would come to with nothing taken,
+// then, where that does not do, by what it comes to once units of its own have gone. Where it could also have back what is its
+// quota, it does so rather than take from its own queue.
+func (c *queuePolicy) search(sr *search) Decision {
+	far, near := c.reach, c.asIs
+	if near.share < far.share || near.share == far.share && far.quota > 0 {
+		c.reachTo(reach{share: near.share})
+		d, ok := c.searchAmong(sr)
+		if ok && (near.quota == 0 || !slices.ContainsFunc(d.Victims, func(v Victim) bool { return v.Rule == RuleLowerPriority })) {
+			return d
+		}
+		c.reachTo(far)
+		if wide, found := c.searchAmong(sr); found || !ok {
+			return wide
+		}
+		c.reachTo(reach{share: near.share})
+	}
+	d, _ := c.searchAmong(sr)
+	return d
+}
+
+// searchAmong is the search within the policy's reach. Where what it comes to goes beyond a bound, it starts over
+// with less of what is bounded, then goes through the sets one by one, and takes in the end what may go in any case.
+func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
+	mem := sr.v.c.borrow()
+	defer sr.v.c.handBack(mem)
+	cs := c.rank(mem)
+	var first *refusal
+	without := make(map[int32]bool)
+	for range boundRounds {
+		sub := sr.among(cs, without)
+		if f, ok := sub.pick(); ok {
+			return sub.preempting(f), true
+		}
+		first = cmp.Or(first, sub.refused)
+		if sub.refused == nil || sub.refused.bound.rule == RuleOverShare || sub.refused.bound.rule == RuleLimit {
+			break
+		}
+		c.bar(sub.refused, sub.s.ranks, without)
+	}
+	if first != nil {
+		sub := sr.among(cs, nil)
+		if f, ok := sub.wholeSets(); ok {
+			return sub.preempting(f), true
+		}
+	}
+	if sr.p.Gang && cs.bounded {
+		sub := sr.among(cs, cs.apart())
+		if f, ok := sub.pick(); ok {
+			return sub.preempting(f), true
+		}
+	}
+	sub := sr.among(cs, nil)
+	sub.refused = first
+	return sub.infeasible(), false
+}
+
+// bar adds the potential victims under the bound that an outcome went beyond to those to do without, but for those of
+// the outcome that can go together.
+func (c *queuePolicy) bar(refused *refusal, ranks []int32, without map[int32]bool) {
+	kept, l := make(map[int32]bool), c.ledger()
+	for _, u := range slices.Backward(refused.victims) {
+		if refused.bound.holds(c, u) {
+			kept[u] = l.take(u)
+		}
+	}
+	for i, rank := range ranks {
+		if u := int32(i); rank < rankSafe && !kept[u] && refused.bound.holds(c, u) {
+			without[u] = true
+		}
+	}
+}
+
+// sentence says what a bound is, for people.
+func (b bound) sentence() string {
+	switch {
+	case b.queue < 0:
+		return fmt.Sprintf("it takes more members of a gang than %s lets go", b.rule)
+	case b.rule == RuleOverShare:
+		return fmt.Sprintf("it takes queue %s beyond its fair share", b.name)
+	case b.rule == RuleLimit:
+		return fmt.Sprintf("it takes queue %s beyond its limit", b.name)
+	case b.rule == RuleQuota:
+		return fmt.Sprintf("it takes more than queue %s has beyond its quota", b.name)
+	default:
+		return fmt.Sprintf("it takes more than queue %s has beyond its fair share", b.name)
+	}
+}

@@ -1,0 +1,137 @@
+package core
+
+import "slices"
+
+// setsEffort bounds the work that is spent on going through sets of units.
+const setsEffort = 200_000
+
+// wholeSets is a search through the sets of potential victims that may be taken together, for the cheapest that makes room.
+// Where it runs into its bound it has tried the likeliest ones: those with the more important units in place.
+type wholeSets struct {
+	*search
+	c  *queuePolicy
+	ws []want
+	t  *simulation
+	k  roomKeeper
+	// pool are the potential victims, most important first. All that have not been put back are out of t, and out are those
+	// of them that are to stay out.
+	pool, out []int32
+	// side is what the preemptor's queues come to with all gone that are out of t.
+	side *side
+	best found
+	any  bool
+	// effort is what moving one unit costs, and left is how much more may be spent.
+	effort, left int
+}
+
+// wholeSets goes through the sets of units and places the preemptor for good.
+func (sr *search) wholeSets() (found, bool) {
+	c, isBounded := sr.policy.(*queuePolicy)
+	if !isBounded {
+		return found{}, false
+	}
+	t := newSimulation(sr.v, sr.v.c.later)
+	defer t.allBack()
+	ws, ok := sr.insist(t)
+	if !ok {
+		return found{}, false
+	}
+	t.allBack()
+	e := &wholeSets{search: sr, c: c, ws: ws, t: t, k: &packer{simulation: t, ws: ws}, side: newSide(c), effort: 1, left: setsEffort}
+	switch counts := len(ws) == 1 && !sr.v.anyStateful; {
+	case counts:
+		e.k = newCounter(t, ws[0])
+	case sr.v.anyStateful:
+		e.effort += len(sr.s.Nodes)
+	default:
+		e.effort += len(sr.s.Nodes) / 8
+	}
+	e.pool = sr.v.eligible(int32(sr.v.victims.below - 1))
+	if 4*len(e.pool)*e.effort > e.left {
+		return found{}, false
+	}
+	sortByImportance(sr.s, e.pool)
+	for _, u := range e.pool {
+		e.remove(u)
+	}
+	if e.possible() {
+		e.from(0)
+	}
+	t.restoreAll(e.pool)
+	g := &gang{search: sr, ws: ws}
+	return e.best, e.any && g.place(&e.best)
+}
+
+// from tries the sets with, of the units from a position on, as many of the most important ones in place as possible, then
+// those with fewer.
+func (e *wholeSets) from(i int) {
+	kept := e.keep(i)
+	if kept == len(e.pool) {
+		e.consider()
+	} else {
+		e.without(kept)
+	}
+	for k := kept - 1; k >= i; k-- {
+		e.remove(e.pool[k])
+		e.without(k)
+	}
+}
+
+// without goes on with the unit at a position to stay out.
+func (e *wholeSets) without(k int) {
+	e.out = append(e.out, e.pool[k])
+	if e.left > 0 && (!e.any || better(scoreOf(e.s, e.out), e.best.score) < 0) && e.possible() {
+		e.from(k + 1)
+	}
+	e.out = e.out[:len(e.out)-1]
+}
+
+// keep puts units from a position on back, until one cannot come back, and returns the position of that.
+func (e *wholeSets) keep(i int) int {
+	for step := 1; step > 0 && i < len(e.pool) && e.left > 0; {
+		step = min(step, len(e.pool)-i)
+		for _, u := range e.pool[i : i+step] {
+			e.restore(u)
+		}
+		if e.possible() {
+			i, step = i+step, 2*step
+			continue
+		}
+		for _, u := range e.pool[i : i+step] {
+			e.remove(u)
+		}
+		step /= 2
+	}
+	return i
+}
+
+// possible reports whether there may be a way among the sets without the units that stay out: there is room with all gone that
+// are out of t, and bounds allow for those that are to stay out.
+func (e *wholeSets) possible() bool {
+	l := e.c.ledger()
+	for _, u := range e.out {
+		l.add(u, e.c.reclaims(u))
+	}
+	_, ok := l.allows(e.out, e.side)
+	return ok && e.k.room()
+}
+
+func (e *wholeSets) remove(u int32) {
+	e.k.remove(u)
+	e.side.free(u, 1)
+	e.left -= e.effort
+}
+
+func (e *wholeSets) restore(u int32) {
+	e.k.restore(u)
+	e.side.free(u, -1)
+	e.left -= e.effort
+}
+
+// consider keeps the cheapest set: all units but those that are to stay out are in place.
+func (e *wholeSets) consider() {
+	if sc := scoreOf(e.s, e.out); !e.any || better(sc, e.best.score) < 0 {
+		e.best = found{ws: e.ws, victims: slices.Clone(e.out), score: sc, ceiling: sc.HighestPriority}
+		e.any = true
+	}
+}

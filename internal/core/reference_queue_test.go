@@ -1,0 +1,198 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+)
+
+// refForbids says why a set of units may not be taken for a preemptor, min-runtimes and tolerations left aside; "" where it
+// may. All queues are judged by what is there once the set has gone and the preemptor is in.
+func refForbids(s *Snapshot, p *Preemptor, set []int) string {
+	tree, dims := s.Queues.Tree, len(s.Resources)
+	before, gone := make([]Amounts, tree.Len()), make([]Amounts, tree.Len())
+	for q := range before {
+		before[q], gone[q] = make(Amounts, dims), make(Amounts, dims)
+	}
+	outside, want := make(Amounts, dims), make(Amounts, dims)
+	book := func(books []Amounts, u int) {
+		leaf := tree.LeafOf(s.Units[u].queue())
+		for i := range s.Units[u].Pods {
+			if leaf < 0 {
+				addTo(outside, s.Units[u].Pods[i].Request)
+				continue
+			}
+			for _, q := range tree.Path(leaf) {
+				addTo(books[q], s.Units[u].Pods[i].Request)
+			}
+		}
+	}
+	for u := range s.Units {
+		book(before, u)
+	}
+	clear(outside)
+	for _, u := range set {
+		book(gone, u)
+	}
+	for class, n := range refCounts(p) {
+		for range n {
+			addTo(want, p.Classes[class].Request)
+		}
+	}
+	r := &refQueues{s: s, before: before, gone: gone, outside: outside, want: want}
+	if p.Priority < systemCritical {
+		r.mine = tree.Path(tree.LeafOf(p.Queue))
+	}
+	for _, u := range set {
+		if why := r.forbids(p, set, u); why != "" {
+			return fmt.Sprintf("%s: %s", s.Units[u].Name, why)
+		}
+	}
+	for q := tree.LeafOf(p.Queue); q >= 0; q = tree.Parent(q) {
+		for i, w := range want {
+			if w > 0 && r.after(q, i) > tree.Queue(q).Limit[i] {
+				return fmt.Sprintf("it takes %s beyond its limit", tree.Queue(q).Name)
+			}
+		}
+	}
+	for _, q := range r.mine {
+		for i, w := range want {
+			if w > 0 && r.after(q, i)-outside[i] > max(before[q][i], s.Queues.Shares[q][i]) {
+				return fmt.Sprintf("it takes %s beyond its share", tree.Queue(q).Name)
+			}
+		}
+	}
+	return ""
+}
+
+// guaranteed is what a queue can always get back: its quota, as far as its share says that there is so much.
+func guaranteed(qs *Queues, q int32) Amounts {
+	out := slices.Clone(qs.Tree.Queue(q).Quota)
+	for i := range out {
+		out[i] = min(out[i], qs.Shares[q][i])
+	}
+	return out
+}
+
+// refQueues is what queues have before a set of units goes, and what goes.
+type refQueues struct {
+	s             *Snapshot
+	mine          []int32
+	before, gone  []Amounts
+	outside, want Amounts
+}
+
+// after is what a queue of the preemptor's comes to.
+func (r *refQueues) after(q int32, i int) int64 { return r.before[q][i] + r.want[i] - r.gone[q][i] }
+
+func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
+	tree, unit := r.s.Queues.Tree, &r.s.Units[u]
+	leaf := tree.LeafOf(unit.queue())
+	if len(r.mine) == 0 || leaf < 0 || leaf == r.mine[0] {
+		if unit.Priority >= p.Priority {
+			return "its priority is not lower"
+		}
+		return ""
+	}
+	theirs := tree.Path(leaf)
+	steps := slices.IndexFunc(r.mine, func(q int32) bool { return slices.Contains(theirs, q) })
+	if steps < 0 {
+		steps = len(r.mine)
+	}
+	theirs = theirs[:slices.IndexFunc(append(slices.Clone(theirs), -1), func(q int32) bool { return q < 0 || slices.Contains(r.mine, q) })]
+	top := theirs[len(theirs)-1]
+	for _, q := range theirs {
+		for i, taken := range r.gone[q] {
+			if taken > 0 && r.before[q][i]-taken < guaranteed(r.s.Queues, q)[i] {
+				return fmt.Sprintf("%s is left with less than its quota", tree.Queue(q).Name)
+			}
+		}
+	}
+	share := func(q int32) Amounts { return r.s.Queues.Shares[q] }
+	quota := func(q int32) Amounts {
+		// What the preemptor's queue has no quota of, it has by its fair share.
+		to := guaranteed(r.s.Queues, q)
+		for i, v := range tree.Queue(r.mine[0]).Quota {
+			if v == 0 {
+				to[i] = share(q)[i]
+			}
+		}
+		return to
+	}
+	lent := r.lends(set, top, share(top))
+	// With nothing gone, the last unit may be more than is lent.
+	if r.isEntitled(steps, share, r.before) && lent || r.isEntitled(steps, share, r.left()) && lent && r.keeps(top, share(top)) {
+		return ""
+	}
+	lacks := guaranteed(r.s.Queues, top)
+	for i, v := range tree.Queue(r.mine[0]).Quota {
+		if v == 0 {
+			lacks[i] = maxAmount
+		}
+	}
+	if r.isEntitled(steps, quota, r.left()) && r.lends(set, top, lacks) {
+		return ""
+	}
+	return fmt.Sprintf("%s is not to take from %s", p.Queue, tree.Queue(top).Name)
+}
+
+// left is what all queues have without the set.
+func (r *refQueues) left() []Amounts {
+	left := make([]Amounts, len(r.before))
+	for q := range left {
+		left[q] = slices.Clone(r.before[q])
+		for i, v := range r.gone[q] {
+			left[q][i] -= v
+		}
+	}
+	return left
+}
+
+// isEntitled reports whether the lowest queues of the preemptor come to no more than what they are entitled to.
+func (r *refQueues) isEntitled(steps int, to func(q int32) Amounts, have []Amounts) bool {
+	for _, q := range r.mine[:steps] {
+		for i, w := range r.want {
+			if w > 0 && have[q][i]+w > to(q)[i] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// keeps reports whether a queue keeps its fair share of what it had more of.
+func (r *refQueues) keeps(q int32, share Amounts) bool {
+	for i, w := range r.want {
+		if w > 0 && r.before[q][i] > share[i] && r.before[q][i]-r.gone[q][i] < share[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// lends reports whether there is a unit that may go last: without the others of the set, the queue has more than what it may
+// keep, of something that the preemptor's has more of afterwards.
+func (r *refQueues) lends(set []int, top int32, keeps Amounts) bool {
+	tree := r.s.Queues.Tree
+	for _, u := range set {
+		leaf := tree.LeafOf(r.s.Units[u].queue())
+		if leaf < 0 || !slices.Contains(tree.Path(leaf), top) {
+			continue
+		}
+		for i, w := range r.want {
+			gains := r.after(r.mine[0], i) > r.before[r.mine[0]][i]
+			if w > 0 && gains && r.before[top][i]-r.gone[top][i]+useOf(&r.s.Units[u], i) > keeps[i] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refMakesRoom reports whether a preemptor has room with some units gone: on one node for a pod, on all of them for a gang.
+func refMakesRoom(s *Snapshot, p *Preemptor, set []int) bool {
+	gone := make(map[int]bool)
+	for _, u := range set {
+		gone[u] = true
+	}
+	return slices.ContainsFunc(testDomains(s, p), func(nodes []int) bool { return refFeasible(s, p, gone, nodes, refCounts(p)) })
+}

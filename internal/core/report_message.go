@@ -1,0 +1,136 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// need is what an infeasible preemptor is short of.
+type need struct {
+	members, placed int
+	// after is true where all potential victims are counted as gone.
+	after bool
+	// resource is the scarcest one for the only class; empty where no single resource stands out.
+	resource string
+	amount   int64
+	// perNode is true where no node could ever hold two members.
+	perNode bool
+	// nodes is how many nodes there are.
+	nodes int
+	// but is why room that could be made must not be; empty where there is none.
+	but string
+}
+
+// sentence says what is missing, as in "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have them after
+// preemption".
+func (m *need) sentence(d *Decision) string {
+	when := "as things are"
+	if m.after {
+		when = "after preemption"
+	}
+	var msg string
+	switch {
+	case m.nodes == 0:
+		msg = "there are no nodes"
+	case m.but != "":
+		msg = "there could be room, but " + m.but
+	case m.resource == "" && d.Preemptor.Gang:
+		msg = fmt.Sprintf("needs room for %s; %d have it %s", plural(m.members, "member"), m.placed, when)
+	case m.resource == "":
+		msg = "no node has room " + when
+	case m.perNode || !d.Preemptor.Gang:
+		msg = fmt.Sprintf("needs %s %s on %s; %s %s", fairshare.Format(m.resource, m.amount), m.resource,
+			plural(m.members, "node"), nodesHave(m.placed), when)
+	case m.members == 1:
+		msg = fmt.Sprintf("needs %s %s for 1 member; no node has them %s", fairshare.Format(m.resource, m.amount), m.resource, when)
+	default:
+		msg = fmt.Sprintf("needs %s %s for each of %s; %d have room %s", fairshare.Format(m.resource, m.amount),
+			m.resource, plural(m.members, "member"), m.placed, when)
+	}
+	if d.Preemptor.Never {
+		msg += "; preemptionPolicy Never forbids taking any"
+	}
+	if len(d.NodesOut) == 0 {
+		return msg
+	}
+	parts := make([]string, len(d.NodesOut))
+	for i, r := range d.NodesOut {
+		parts[i] = fmt.Sprintf("%d %s", r.Nodes, r.Reason)
+	}
+	return fmt.Sprintf("%s (of %s: %s)", msg, plural(m.nodes, "node"), strings.Join(parts, ", "))
+}
+
+func nodesHave(n int) string {
+	switch n {
+	case 0:
+		return "no node has them"
+	case 1:
+		return "1 node has them"
+	default:
+		return fmt.Sprintf("%d nodes have them", n)
+	}
+}
+
+// sentence tells a decision in one line.
+func sentence(d *Decision) string {
+	who := "pod"
+	if d.Preemptor.Gang {
+		who = fmt.Sprintf("gang of %d", len(d.Placements))
+	}
+	nodes := make(map[string]bool)
+	for _, p := range d.Placements {
+		nodes[p.Node] = true
+	}
+	where := fmt.Sprintf("%d nodes", len(nodes))
+	if len(nodes) == 1 {
+		where = d.Placements[0].Node
+	}
+	switch d.Outcome {
+	case Fits:
+		return fmt.Sprintf("%s fits on %s", who, where)
+	case Waits:
+		return fmt.Sprintf("%s fits on %s once leaving pods are gone", who, where)
+	default:
+		msg := fmt.Sprintf("%s fits on %s once %s gone", who, where, victimPhrase(d.Victims))
+		if d.Score != nil && d.Score.BrokenBudgets > 0 {
+			msg += fmt.Sprintf("; %s a disruption budget", verb(d.Score.BrokenBudgets, "eviction breaks", "evictions break"))
+		}
+		return msg
+	}
+}
+
+// victimPhrase counts victims for people: "1 group (4 pods) and 3 pods are".
+func victimPhrase(victims []Victim) string {
+	groups, inGroups, pods := 0, 0, 0
+	for i := range victims {
+		if victims[i].Group {
+			groups++
+			inGroups += len(victims[i].Pods)
+		} else {
+			pods += len(victims[i].Pods)
+		}
+	}
+	var parts []string
+	if groups > 0 {
+		parts = append(parts, fmt.Sprintf("%s (%s)", plural(groups, "group"), plural(inGroups, "pod")))
+	}
+	if pods > 0 {
+		parts = append(parts, plural(pods, "pod"))
+	}
+	are := "are"
+	if groups+pods == 1 {
+		are = "is"
+	}
+	return strings.Join(parts, " and ") + " " + are
+}
+
+func plural(n int, noun string) string { return verb(n, noun, noun+"s") }
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,140 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// ShortOf counts, by resource, the nodes that have too little of it for a single pod as they are, whatever is leaving
+// them. It reports false as soon as some node has room, and where the preemptor is no single pod. Only resources are
+// looked at.
+func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
+	if p.Gang || len(p.Classes) != 1 || validate(s, p) != nil {
+		return nil, false
+	}
+	v := newView(s, p, Arithmetic{})
+	short := make([]int, v.dims)
+	for _, n := range v.c.byName {
+		if !v.c.sound[n] {
+			return nil, false
+		}
+		room, fits := v.c.free[int(n)*v.dims:][:v.dims], true
+		for r, want := range v.wanted[0] {
+			if want > 0 && want > room[r] {
+				short[r]++
+				fits = false
+			}
+		}
+		if fits {
+			return nil, false
+		}
+	}
+	nodes = make(map[string]int)
+	for r, n := range short {
+		if n > 0 {
+			nodes[s.Resources[r]] = n
+		}
+	}
+	return nodes, true
+}
+
+// outOfRange is why an unsound node takes nothing.
+const outOfRange = "with quantities out of range"
+
+func shortOf(resource string) string { return "short of " + resource }
+
+// nodesRuledOut counts the nodes that were no choice for a preemptor that has found its place: those without room
+// for a member of any class with all potential victims gone, and those that the oracle refused when the search asked
+// about them. It asks nothing by itself: most nodes are dearer than the best, and were never worth a question.
+func (sr *search) nodesRuledOut() []ReasonCount {
+	v, counts := sr.whole.v, make(map[string]int)
+	short := make([]int, v.dims)
+	for _, n := range v.c.byName {
+		if !v.c.sound[n] {
+			counts[outOfRange]++
+			continue
+		}
+		switch r, refusal := v.lacks(n, sr.policy.roomOn(n)); {
+		case refusal != "":
+			counts[refusal]++
+		case r >= 0:
+			short[r]++
+		}
+	}
+	for r, n := range short {
+		if n > 0 {
+			counts[shortOf(sr.s.Resources[r])] = n
+		}
+	}
+	return reasonCounts(counts)
+}
+
+// lacks says why a node on which so much more room can be made takes no class: because it has refused one or, where it
+// has refused none, by a resource that it is short of. It is -1 and "" where the node would take a member of some
+// class. Of several reasons the first counts, whatever the order of the classes.
+func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
+	resource = -1
+	room := v.freeLater(n)
+	for c, wanted := range v.wanted {
+		if v.admits[c][n] == refused {
+			if why := v.oracle.Admits(c, int(n)); refusal == "" || why < refusal {
+				refusal = why
+			}
+			continue
+		}
+		r := shortIn(wanted, room, more)
+		if r < 0 {
+			return -1, ""
+		}
+		if resource < 0 || r < resource {
+			resource = r
+		}
+	}
+	return resource, refusal
+}
+
+// nodesOut counts why nodes take no member at all in the simulation as it stands.
+func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
+	counts := make(map[string]int)
+	for _, n := range t.c.byName {
+		if reason, out := sr.whyOut(t, n, every); out {
+			counts[reason]++
+		}
+	}
+	return reasonCounts(counts)
+}
+
+// reasonCounts lists counts, the largest first.
+func reasonCounts(counts map[string]int) []ReasonCount {
+	rows := make([]ReasonCount, 0, len(counts))
+	for reason, n := range counts {
+		rows = append(rows, ReasonCount{Reason: reason, Nodes: n})
+	}
+	slices.SortFunc(rows, func(a, b ReasonCount) int {
+		return cmp.Or(cmp.Compare(b.Nodes, a.Nodes), cmp.Compare(a.Reason, b.Reason))
+	})
+	return rows
+}
+
+// whyOut says why a node takes no member of any class.
+func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
+	if !t.c.sound[n] {
+		return outOfRange, true
+	}
+	reason, nothing := "", make([]int64, t.dims)
+	for _, w := range every {
+		c := w.class
+		short := shortIn(t.wanted[c], t.freeOf(n), nothing)
+		switch {
+		case !t.admitsNode(c, n):
+			reason = cmp.Or(reason, t.oracle.Admits(c, int(n)))
+		case short >= 0:
+			reason = cmp.Or(reason, shortOf(sr.s.Resources[short]))
+		case t.accepts(c, n):
+			return "", false
+		default:
+			reason = cmp.Or(reason, "refused by filters")
+		}
+	}
+	return reason, true
+}

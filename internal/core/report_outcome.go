@@ -1,0 +1,181 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// capUnits is how many units a Decision names where it counts them all.
+const capUnits = 20
+
+func (sr *search) placed(o Outcome, placements []placement) Decision {
+	d := Decision{Outcome: o, Preemptor: *sr.p, Placements: placementsOf(sr.v, placements)}
+	d.Message = sentence(&d)
+	return d
+}
+
+func (sr *search) preempting(f found) Decision {
+	if len(f.victims) == 0 {
+		// The oracle refused before and does not now: then there is nothing to take.
+		return sr.placed(Waits, f.placements)
+	}
+	score := scoreOf(sr.whole.s, f.victims)
+	ceiling := score.HighestPriority
+	d := Decision{
+		Outcome:        Preempts,
+		Preemptor:      *sr.p,
+		Placements:     placementsOf(sr.v, f.placements),
+		Victims:        sr.victimsOf(f.victims),
+		Reprieved:      sr.policy.potential() - len(f.victims),
+		ReprievedUnits: sr.reprievedUnits(f),
+		Protected:      sr.protectedCounts(),
+		ProtectedUnits: sr.protectedUnits(),
+		Ceiling:        &ceiling,
+		Score:          &score,
+		NodesOut:       sr.nodesRuledOut(),
+	}
+	d.Message = sentence(&d)
+	return d
+}
+
+// reprievedUnits names potential victims that stay on the nodes that the preemptor gets, the most important
+// ones first.
+func (sr *search) reprievedUnits(f found) []UnitRef {
+	victims := make(map[int32]bool, len(f.victims))
+	for _, u := range f.victims {
+		victims[u] = true
+	}
+	s := sr.whole.s
+	top := topUnits{s: s, sign: 1}
+	seen := make(map[int32]bool)
+	for _, st := range f.placements {
+		if seen[st.node] {
+			continue
+		}
+		seen[st.node] = true
+		for _, u := range slices.Backward(sr.policy.potentialOn(st.node)) {
+			if !victims[u] && !top.add(u) {
+				break
+			}
+		}
+	}
+	refs := make([]UnitRef, 0, len(top.units))
+	for _, u := range top.units {
+		refs = append(refs, refOf(&s.Units[u]))
+	}
+	return refs
+}
+
+// protectedUnits names units that the policy protects, the ones closest to being taken.
+func (sr *search) protectedUnits() []ProtectedUnit {
+	named := sr.policy.named()
+	units := make([]ProtectedUnit, 0, len(named))
+	for _, u := range named {
+		verdict := judge(sr.policy, u)
+		units = append(units, ProtectedUnit{
+			UnitRef: refOf(&sr.s.Units[u]), Rule: verdict.Rule, Until: verdict.Until, Queue: verdict.Queue,
+		})
+	}
+	return units
+}
+
+// topUnits keeps the first few units by importance (sign 1) or from the other end (sign -1).
+type topUnits struct {
+	s     *Snapshot
+	sign  int
+	units []int32
+}
+
+// add takes a unit in if it belongs there, and reports false where it comes after a full list, so that
+// nothing after it needs to be offered either.
+func (t *topUnits) add(u int32) bool {
+	compare := func(a, b int32) int { return t.sign * compareUnits(t.s, a, b) }
+	if len(t.units) == capUnits && compare(u, t.units[capUnits-1]) > 0 {
+		return false
+	}
+	at, found := slices.BinarySearchFunc(t.units, u, compare)
+	if !found {
+		t.units = slices.Insert(t.units, at, u)
+		t.units = t.units[:min(len(t.units), capUnits)]
+	}
+	return true
+}
+
+// protectedCounts counts the protected units by rule.
+func (sr *search) protectedCounts() []RuleCount {
+	var rows []RuleCount
+	for rule, n := range sr.policy.protected() {
+		rows = append(rows, RuleCount{Rule: rule, Units: n})
+	}
+	slices.SortFunc(rows, func(a, b RuleCount) int { return cmp.Compare(a.Rule, b.Rule) })
+	return rows
+}
+
+// infeasible says what is missing with all potential victims gone.
+func (sr *search) infeasible() Decision {
+	d := Decision{
+		Outcome: Infeasible, Preemptor: *sr.p, RetryAt: sr.retryAt(), Reprieved: sr.policy.potential(),
+		Protected: sr.protectedCounts(), ProtectedUnits: sr.protectedUnits(),
+	}
+	t := newSimulation(sr.v, sr.v.c.later)
+	if t.anyStateful {
+		pool := t.eligible(int32(t.victims.below - 1))
+		t.removeAll(pool)
+		defer t.restoreAll(pool)
+	} else {
+		t.clearBelow(t.victims.below)
+	}
+	sr.missing(&d, t, sr.v.victims.count > 0)
+	d.Message = sr.withProtection(d.RetryAt, d.Message)
+	return d
+}
+
+// infeasibleAsIs says what is missing as things are, for a preemptor that may take nothing.
+func (sr *search) infeasibleAsIs() Decision {
+	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
+	sr.missing(&d, newSimulation(sr.v, sr.v.c.later), false)
+	return d
+}
+
+// missing says what is missing in a simulation, in which all potential victims are gone or not.
+func (sr *search) missing(d *Decision, t *simulation, after bool) {
+	every := t.hardestFirst(allMembers(sr.p.Classes))
+	d.NodesOut = sr.nodesOut(t, every)
+	placements := t.most(every)
+	t.unplaceAll(placements)
+	m := need{
+		members: max(sr.p.MinCount, 1), placed: len(placements), after: after, nodes: len(sr.v.c.byName),
+	}
+	m.placed = min(m.placed, m.members)
+	if len(every) == 1 && m.placed < m.members {
+		sr.scarcest(t, every[0].class, &m)
+	}
+	if sr.refused != nil {
+		m.but = sr.refused.bound.sentence()
+	}
+	d.Message = m.sentence(d)
+}
+
+// scarcest finds the resource of which there is the least for a class, if any falls short by itself.
+func (sr *search) scarcest(t *simulation, class int, m *need) {
+	fewest := m.members
+	for r, wanted := range t.wanted[class] {
+		if wanted <= 0 {
+			continue
+		}
+		members, perNode := 0, true
+		for _, n := range t.c.byName {
+			if t.c.sound[n] && t.admitsNode(class, n) {
+				members += howMany(t.wanted[class][r:r+1], t.freeOf(n)[r:r+1], m.members)
+			}
+			all := sr.s.Nodes[n].Allocatable[r]
+			perNode = perNode && wanted > all/2
+		}
+		if members < fewest {
+			fewest, m.resource, m.amount, m.perNode = members, sr.s.Resources[r], sr.p.Classes[class].Request[r], perNode
+		}
+	}
+	if m.resource != "" {
+		m.placed = min(m.placed, fewest)
+	}
+}

@@ -1,0 +1,184 @@
+package core
+
+import (
+	"cmp"
+	"slices"
+)
+
+// refusal is a set of victims that goes beyond a bound.
+type refusal struct {
+	victims []int32
+	bound   bound
+}
+
+// among is the same search among the potential victims, but for some to do without: only they are in the columns,
+// and ranks stand for priorities. It shares everything else with the snapshot that was asked about.
+func (sr *search) among(cs *victimOrder, without map[int32]bool) *search {
+	s, v := *sr.s, *sr.v
+	s.ranks, s.orders = cs.ranks, cs.orders
+	if len(without) > 0 {
+		s.ranks = slices.Clone(cs.ranks)
+		for u := range without {
+			s.ranks[u] = rankSafe
+		}
+	}
+	b := &restriction{cs: cs, c: cs.c.c, mem: cs.mem, ranks: s.ranks, without: without}
+	s.columns = b.columns(len(s.Units))
+	v.s, v.c = &s, s.columns
+	v.narrowTo(potentialVictims{below: rankSafe, count: b.count})
+	return &search{
+		s: &s, p: sr.p, v: &v, policy: cs.c, whole: sr.whole, nodes: cs.mem.used, roomy: sr.roomy,
+	}
+}
+
+// restriction makes the columns of a restricted view from those of the snapshot.
+type restriction struct {
+	cs      *victimOrder
+	c       *columns
+	mem     *scratch
+	ranks   []int32
+	without map[int32]bool
+	// count is how many units are in the view, open how many of them are in open leaves, by step.
+	count int
+	open  []int
+
+	picked []pick
+}
+
+// pick is a unit of the view on one node.
+type pick struct {
+	unit, rank, pos int32
+	order           int64
+}
+
+func (b *restriction) columns(units int) *columns {
+	c := b.c
+	d := b.mem.blank(c, units)
+	b.open = make([]int, b.cs.steps())
+	listed, open := b.listed(d), slices.Contains(b.cs.kinds, leafOpen)
+	for _, n := range c.byName {
+		if listed[n] || open {
+			b.node(d, n)
+		}
+	}
+	for step, units := range b.open {
+		if units > 0 {
+			d.perPriority[b.cs.rank(nearest, int32(step))] += units
+			b.count += units
+		}
+	}
+	return d
+}
+
+// listed counts the units that have been judged one by one, and finds the nodes that they are on.
+func (b *restriction) listed(d *columns) (nodes []bool) {
+	nodes = make([]bool, len(d.nodes))
+	for _, u := range b.cs.listed {
+		if b.ranks[u] == rankSafe {
+			continue
+		}
+		d.perPriority[b.ranks[u]]++
+		b.count++
+		if _, at, ok := b.c.lone(u); ok {
+			nodes[at.node] = true
+			continue
+		}
+		for i := range b.cs.c.s.Units[u].Pods {
+			if n := b.cs.c.s.Units[u].Pods[i].Node; n >= 0 {
+				nodes[n] = true
+			}
+		}
+	}
+	return nodes
+}
+
+// node makes the column of one node.
+func (b *restriction) node(d *columns, n int32) {
+	col := &b.c.nodes[n]
+	b.gather(n, col)
+	if len(b.picked) == 0 {
+		return
+	}
+	byOrder := func(x, y pick) int { return cmp.Or(cmp.Compare(x.rank, y.rank), cmp.Compare(x.order, y.order)) }
+	if !slices.IsSortedFunc(b.picked, byOrder) {
+		slices.SortStableFunc(b.picked, byOrder)
+	}
+	count, dims := len(b.picked), d.dims
+	b.mem.used = append(b.mem.used, n)
+	if count == len(col.units) && slices.IsSortedFunc(b.picked, func(x, y pick) int { return cmp.Compare(x.pos, y.pos) }) {
+		b.whole(d, n)
+		return
+	}
+	out := nodeColumn{
+		units: b.mem.numbers.take(count), priorities: b.mem.numbers.take(count),
+		starts: b.mem.amounts.take(count), sums: b.mem.amounts.take((count + 1) * dims), alone: true,
+	}
+	widest := d.widest[int(n)*dims:][:dims]
+	clear(out.sums[:dims])
+	for i, at := range b.picked {
+		out.units[i], out.priorities[i], out.starts[i] = at.unit, at.rank, col.starts[at.pos]
+		out.alone = out.alone && (col.alone || len(b.cs.c.s.Units[at.unit].Pods) == 1)
+		before, after := col.sum(int(at.pos), dims), col.sum(int(at.pos)+1, dims)
+		last, next := out.sum(i, dims), out.sum(i+1, dims)
+		for r := range next {
+			more := after[r] - before[r]
+			next[r], widest[r] = last[r]+more, max(widest[r], more)
+		}
+		d.sites[at.unit] = site{node: n, pos: int32(i)}
+	}
+	d.nodes[n] = out
+	d.sumUp(n)
+}
+
+// whole makes the column of a node that has all of its units in the view, in the same order as ever.
+func (b *restriction) whole(d *columns, n int32) {
+	dims, out := d.dims, b.c.nodes[n]
+	out.priorities = b.mem.numbers.take(len(b.picked))
+	for i, at := range b.picked {
+		out.priorities[i] = at.rank
+		d.sites[at.unit] = site{node: n, pos: int32(i)}
+	}
+	copy(d.widest[int(n)*dims:][:dims], b.c.widest[int(n)*dims:])
+	d.nodes[n] = out
+	d.sumUp(n)
+}
+
+// gather picks the units of a node that are in the view, and gives those of open leaves their rank.
+func (b *restriction) gather(n int32, col *nodeColumn) {
+	cs := b.cs
+	b.picked = b.picked[:0]
+	step := 0
+	for i, u := range col.units {
+		leaf := cs.c.leafOf[u]
+		switch cs.kinds[leaf+1] {
+		case leafMixed:
+			if rank := b.ranks[u]; rank < rankSafe {
+				b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: cs.orders[u]})
+			}
+		case leafOpen:
+			for cs.priorities[step] < col.priorities[i] {
+				step++
+			}
+			if b.without[u] {
+				continue
+			}
+			rank := cs.rank(nearest, int32(step)+1)
+			b.ranks[u], cs.orders[u] = rank, cs.order(leaf, col.priorities[i])
+			b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: cs.orders[u]})
+			if col.alone || cs.c.s.Units[u].firstNode() == n {
+				b.open[step+1]++
+			}
+		case leafBarred, leafUnseen:
+		}
+	}
+}
+
+// firstNode is the first node that a unit has a pod on; -1 for none.
+func (u *Unit) firstNode() int32 {
+	for i := range u.Pods {
+		if n := u.Pods[i].Node; n >= 0 {
+			return int32(n)
+		}
+	}
+	return -1
+}

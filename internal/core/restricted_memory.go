@@ -1,0 +1,110 @@
+package core
+
+import (
+	"math"
+	"sync"
+)
+
+// scratch is the memory of a restricted view, which the next one can use again.
+type scratch struct {
+	ranks  []int32
+	orders []int64
+	// sheet has the columns of the view, used the nodes that have any there.
+	sheet *columns
+	used  []int32
+	// nothing are the sums of a node without units.
+	nothing []int64
+	numbers slab[int32]
+	amounts slab[int64]
+}
+
+// borrow takes memory that nothing else uses, until it is handed back.
+func (c *columns) borrow() *scratch {
+	if m, ok := c.lent.Get().(*scratch); ok {
+		return m
+	}
+	return &scratch{}
+}
+
+func (c *columns) handBack(m *scratch) { c.lent.Put(m) }
+
+// grades are ranks and orders for so many units: none of them may be taken yet.
+func (m *scratch) grades(units int) ([]int32, []int64) {
+	if cap(m.ranks) < units {
+		m.ranks, m.orders = make([]int32, units), make([]int64, units)
+	}
+	m.ranks, m.orders = m.ranks[:units], m.orders[:units]
+	for i := range m.ranks {
+		m.ranks[i] = rankSafe
+	}
+	return m.ranks, m.orders
+}
+
+// blank are columns beside others, of the same nodes with no units on them.
+func (m *scratch) blank(beside *columns, units int) *columns {
+	nodes, dims := len(beside.nodes), beside.dims
+	d := m.sheet
+	if d == nil || len(d.nodes) != nodes || d.dims != dims {
+		d = &columns{lent: &sync.Pool{}, dims: dims, perPriority: make(map[int32]int)}
+		d.grow(nodes)
+		m.sheet, m.nothing, m.used = d, make([]int64, dims), m.used[:0]
+		for n := range d.nodes {
+			m.empty(d, int32(n))
+		}
+	}
+	for _, n := range m.used {
+		m.empty(d, n)
+	}
+	m.used = m.used[:0]
+	m.numbers.reset()
+	m.amounts.reset()
+	clear(d.perPriority)
+	if cap(d.sites) < units {
+		d.sites = make([]site, units)
+	}
+	d.sites = d.sites[:units]
+	d.free, d.later, d.byName, d.rank, d.sound = beside.free, beside.later, beside.byName, beside.rank, beside.sound
+	d.budgeted, d.spanning = beside.budgeted, beside.spanning
+	return d
+}
+
+// empty takes all units off a node.
+func (m *scratch) empty(d *columns, n int32) {
+	at := int(n) * d.dims
+	d.nodes[n], d.top[n] = nodeColumn{sums: m.nothing}, math.MinInt64
+	clear(d.all[at : at+d.dims])
+	clear(d.widest[at : at+d.dims])
+	for i := range d.lowest[int(n)*lowestKept:][:lowestKept] {
+		d.lowest[int(n)*lowestKept+i] = math.MaxInt32
+	}
+}
+
+// slab hands out pieces of memory, many at a time.
+type slab[T any] struct {
+	chunks [][]T
+	next   int
+	left   []T
+}
+
+// slabSize is how much a slab asks for at once.
+const slabSize = 1 << 14
+
+// take returns a piece of its own, with room for nothing more. What it holds is of no meaning.
+func (s *slab[T]) take(n int) []T {
+	if len(s.left) < n {
+		if s.next == len(s.chunks) {
+			s.chunks = append(s.chunks, nil)
+		}
+		if len(s.chunks[s.next]) < n {
+			s.chunks[s.next] = make([]T, max(n, slabSize))
+		}
+		s.left = s.chunks[s.next]
+		s.next++
+	}
+	out := s.left[:n:n]
+	s.left = s.left[n:]
+	return out
+}
+
+// reset takes back all pieces.
+func (s *slab[T]) reset() { s.next, s.left = 0, nil }

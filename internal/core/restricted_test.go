@@ -1,0 +1,117 @@
+package core
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// reclaimCase is a random case in which the preemptor's queue has nothing, and the units are in others: two that have
+// more than their share, by a little or by more, and one that has not, and some in none.
+func reclaimCase(t *rapid.T, shape randomShape) (*Snapshot, *Preemptor, []fairshare.Queue) {
+	pick := fromRapid(t)
+	s, p := randomCase(pick, shape)
+	queues := []fairshare.Queue{queue("mine"), queue("others"), queue("a", under("others")), queue("b", under("others")), queue("within")}
+	names := []string{"a", "b", "within", ""}
+	used := make(map[string]Amounts)
+	for _, name := range names {
+		used[name] = make(Amounts, len(s.Resources))
+	}
+	for u := range s.Units {
+		unit, name := &s.Units[u], names[pick(len(names))]
+		unit.Since = 1
+		if name != "" {
+			unit.Membership = &QueueMembership{Queue: name}
+		}
+		for i := range unit.Pods {
+			addTo(used[name], unit.Pods[i].Request)
+		}
+	}
+	used["others"] = make(Amounts, len(s.Resources))
+	addTo(used["others"], used["a"])
+	addTo(used["others"], used["b"])
+	s.Queues = queuesFor(s, queues)
+	part := int64(2 + pick(9))
+	for i := range s.Queues.Shares {
+		share := slices.Repeat(Amounts{maxAmount}, len(s.Resources))
+		for r := range share {
+			if name := s.Queues.Tree.Queue(int32(i)).Name; name == "others" || name == "a" || name == "b" {
+				share[r] = used[name][r] * part / 10
+			}
+		}
+		s.Queues.Shares[i] = share
+	}
+	p.Queue, p.Now = "mine", max(p.Now, 1000)
+	return s, p, queues
+}
+
+func queuesFor(s *Snapshot, queues []fairshare.Queue) *Queues {
+	tree, _ := fairshare.NewTree(len(s.Resources), queues)
+	q := &Queues{Tree: tree, Shares: make([]Amounts, tree.Len())}
+	if s.Queues != nil {
+		q.Shares = s.Queues.Shares
+	}
+	return q
+}
+
+// guardCase gives some of the queues a quota, or a min-runtime that some of their units are past.
+func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
+	pick := fromRapid(t)
+	first, most := pick(2), 1+pick(10)
+	for u := range s.Units {
+		s.Units[u].Since = int64(first+pick(most)) * 100
+	}
+	for i := range queues {
+		if pick(2) == 0 {
+			queues[i].ReclaimMinRuntime = int64(pick(4)) * 300
+		}
+		if pick(3) > 0 {
+			queues[i].Quota = make(Amounts, len(s.Resources))
+			for r := range queues[i].Quota {
+				queues[i].Quota[r] = int64(pick(9))
+			}
+		}
+	}
+	s.Queues = queuesFor(s, queues)
+}
+
+// TestLeafByLeaf compares what is judged a leaf at a time, as far as that can be, with what is judged one by one, as it
+// is where nothing is known of a leaf's units as a whole.
+func TestLeafByLeaf(t *testing.T) {
+	reclaimed, protected := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		shape := rapid.SampledFrom([]randomShape{gangShape, bareShape, podShape, mixedShape}).Draw(t, "shape")
+		shape.tolerations, shape.static = rapid.Bool().Draw(t, "tolerations"), rapid.Bool().Draw(t, "static")
+		s, p, queues := reclaimCase(t, shape)
+		guardCase(t, s, queues)
+		got := mustDecide2(t, s, p)
+		one := *s
+		one.columns = newColumns(&one)
+		one.columns.roster = newRoster(&one)
+		for i := range one.columns.roster.lists {
+			list := &one.columns.roster.lists[i]
+			list.latest, list.most = Forever, slices.Repeat([]int64{Forever}, len(s.Resources))
+		}
+		want := mustDecide2(t, &one, p)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("leaf by leaf (-one by one +leaf by leaf):\n%s", diff)
+		}
+		for _, v := range got.Victims {
+			if v.Rule == RuleReclaim {
+				reclaimed++
+			}
+		}
+		for _, c := range got.Protected {
+			if c.Rule == RuleQuota || c.Rule == RuleReclaimMinRuntime {
+				protected += c.Units
+			}
+		}
+	})
+	if reclaimed == 0 || protected == 0 {
+		t.Errorf("%d units were reclaimed and %d protected by quota or min-runtime, want some of both", reclaimed, protected)
+	}
+}

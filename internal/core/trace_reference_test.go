@@ -1,0 +1,167 @@
+package core
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// The reference for gangs of one class where only room matters: what each node costs for every number of members, by the
+// sets of its units that no other set beats, and then the best numbers of members by dynamic programming over the nodes.
+// Both are exact.
+
+// refCost is what some units of one ceiling cost. Units below the ceiling do not count for the start.
+type refCost struct {
+	sum   int64
+	pods  int
+	start int64
+}
+
+func (c refCost) plus(o refCost) refCost {
+	return refCost{c.sum + o.sum, c.pods + o.pods, min(c.start, o.start)}
+}
+
+func (c refCost) compare(o refCost) int {
+	return cmp.Or(cmp.Compare(c.sum, o.sum), cmp.Compare(c.pods, o.pods), cmp.Compare(o.start, c.start))
+}
+
+// refUnit is a unit on one node: what it frees, and what it costs.
+type refUnit struct {
+	frees []int64
+	cost  refCost
+}
+
+// refSet is a set of units that no other set of the same node beats.
+type refSet struct {
+	frees []int64
+	cost  refCost
+}
+
+// refGang is the exact optimum for a gang of one class of units of one pod each, without budgets.
+func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
+	eligible := refEligible(s, p)
+	wanted := p.Classes[0].Request
+	var levels []int32
+	for _, u := range eligible {
+		levels = append(levels, s.Units[u].Priority)
+	}
+	slices.Sort(levels)
+	for _, level := range slices.Compact(levels) {
+		units := make([][]refUnit, len(s.Nodes))
+		room := 0
+		all := map[int]bool{}
+		for _, u := range eligible {
+			unit := &s.Units[u]
+			if unit.Priority > level {
+				continue
+			}
+			all[u] = true
+			c := refCost{sum: unitWeight(s, int32(u)), pods: 1, start: math.MaxInt64}
+			if unit.Priority == level {
+				c.start = startOrLast(unit.Start)
+			}
+			n := unit.Pods[0].Node
+			units[n] = append(units[n], refUnit{unit.Pods[0].Request, c})
+		}
+		for _, free := range refRoom(s, all) {
+			room += refMembers(wanted, free)
+		}
+		if room >= p.MinCount {
+			best, ok := refChoice(s, wanted, p.MinCount, units)
+			return Score{HighestPriority: level, PrioritySum: best.sum, Pods: best.pods, EarliestStart: best.start}, ok
+		}
+	}
+	return Score{}, false
+}
+
+func refMembers(wanted, free []int64) int {
+	n := math.MaxInt32
+	for r, w := range wanted {
+		if w > 0 {
+			n = min(n, int(max(free[r], 0)/w))
+		}
+	}
+	return n
+}
+
+// refChoice is the dynamic programming over the nodes.
+func refChoice(s *Snapshot, wanted []int64, need int, units [][]refUnit) (refCost, bool) {
+	free := refRoom(s, nil)
+	none := refCost{sum: -1}
+	best := make([]refCost, need+1)
+	for m := range best {
+		best[m] = none
+	}
+	best[0] = refCost{start: math.MaxInt64}
+	for n := range s.Nodes {
+		next := slices.Repeat([]refCost{none}, need+1)
+		now := refMembers(wanted, free[n])
+		for k := now; k <= max(now, need); k++ {
+			c, ok := refNodeCost(wanted, free[n], k, units[n])
+			if !ok {
+				break
+			}
+			for m, old := range best {
+				if old == none {
+					continue
+				}
+				to := min(m+k, need)
+				if sum := old.plus(c); next[to] == none || sum.compare(next[to]) < 0 {
+					next[to] = sum
+				}
+			}
+		}
+		best = next
+	}
+	return best[need], best[need] != none
+}
+
+// refNodeCost is the least that it costs to have room for so many members on a node.
+func refNodeCost(wanted, free []int64, members int, units []refUnit) (refCost, bool) {
+	short := make([]int64, len(wanted))
+	for r, w := range wanted {
+		if w > 0 {
+			short[r] = max(0, w*int64(members)-free[r])
+		}
+	}
+	sets := []refSet{{make([]int64, len(wanted)), refCost{start: math.MaxInt64}}}
+	for _, u := range units {
+		more := make([]refSet, 0, 2*len(sets))
+		for _, set := range sets {
+			frees := slices.Clone(set.frees)
+			for r := range frees {
+				frees[r] = min(frees[r]+u.frees[r], short[r])
+			}
+			more = append(more, refSet{frees, set.cost.plus(u.cost)})
+		}
+		sets = refUnbeaten(append(more, sets...))
+	}
+	for _, set := range sets {
+		if slices.Equal(set.frees, short) {
+			return set.cost, true
+		}
+	}
+	return refCost{}, false
+}
+
+// refUnbeaten leaves out every set that frees no more and costs no less than another one.
+func refUnbeaten(sets []refSet) []refSet {
+	slices.SortFunc(sets, func(a, b refSet) int {
+		return cmp.Or(a.cost.compare(b.cost), -slices.Compare(a.frees, b.frees))
+	})
+	kept := sets[:0]
+	for _, set := range sets {
+		beaten := slices.ContainsFunc(kept, func(k refSet) bool {
+			for r, f := range set.frees {
+				if f > k.frees[r] {
+					return false
+				}
+			}
+			return true
+		})
+		if !beaten {
+			kept = append(kept, set)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,55 @@
+package eviction
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+)
+
+// Order is a decision with what it takes to carry it out. It is a value: what has to be asked while it is carried out
+// goes to the [Scheduler] that is passed beside it.
+type Order struct {
+	// Decision says which pods go, and for which preemptor.
+	Decision core.Decision
+	// Victims are the pods that go, by UID, as the scheduler knows them. None of them is terminating.
+	Victims map[types.UID]*corev1.Pod
+	// Nominations say where the preemptor goes. The API is told before any victim is touched.
+	Nominations []podstatus.Nomination
+	// Profile is the scheduler profile that the preemptor belongs to.
+	Profile string
+}
+
+// Scheduler answers what an execution has to know of the present while it is under way. It is called from goroutines of
+// the execution, several at a time.
+type Scheduler interface {
+	// TurnBack removes a victim that has not been bound yet from the scheduler's memory. It reports false for one that has
+	// to be deleted.
+	TurnBack(victim *corev1.Pod) bool
+	// Wants reports whether the preemptor of an order still needs what it was promised. No unit is begun after it has
+	// said no.
+	Wants(order *Order) bool
+}
+
+// Outcome is what became of an order.
+type Outcome struct {
+	// Err is what was in the way: nil where every victim is on its way out, [ErrOutdated] where the decision did not
+	// apply any more, or the error of the call that failed.
+	Err error
+	// Begun are the victims that go in spite of Err: those whose removal was under way, and all others of their units.
+	Begun sets.Set[types.UID]
+	// Unwanted is true where the order was outdated and the preemptor did not want it any more. That is no failure.
+	Unwanted bool
+}
+
+// ErrOutdated is the error of an order that has been given up because its decision does not apply any more: the
+// preemptor or a victim is not what it was.
+var ErrOutdated = errors.New("the decision is out of date")
+
+// errUnwanted is ErrOutdated on the preemptor's side.
+var errUnwanted = fmt.Errorf("%w: the preemptor has no more use for it", ErrOutdated)

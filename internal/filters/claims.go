@@ -1,0 +1,171 @@
+package filters
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+)
+
+// claimPlugin is a filter for what pods claim: volumes, or devices. It knows of a claim that has been promised to a pod
+// only once that pod is reserved, in memory. So members are reserved as they are placed in the simulated state, and the
+// next one is told of what is left; all of it is taken back with the members.
+type claimPlugin interface {
+	fwk.PreFilterPlugin
+	fwk.FilterPlugin
+	fwk.ReservePlugin
+}
+
+// claimPlugins are those of a profile.
+func claimPlugins(profile framework.Framework) []claimPlugin {
+	var out []claimPlugin
+	for _, ext := range profile.EnqueueExtensions() {
+		if pl, ok := ext.(claimPlugin); ok && (pl.Name() == names.VolumeBinding || pl.Name() == names.DynamicResources) {
+			out = append(out, pl)
+		}
+	}
+	return out
+}
+
+// claimed is what a placed member has been reserved.
+type claimed struct {
+	pod     *corev1.Pod
+	node    string
+	state   fwk.CycleState
+	plugins []claimPlugin
+}
+
+// claim reserves what a member claims on the node that it has been placed on.
+func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *claimed {
+	if len(oc.claims) == 0 {
+		return nil
+	}
+	c := &claimed{pod: pod.DeepCopy(), node: info.Node().Name, state: framework.NewCycleState()}
+	// As it was before it was placed.
+	c.pod.Spec.NodeName = ""
+	c.state.Write(simulationKey, simulation{})
+	for _, pl := range oc.claims {
+		if pl.Name() == names.VolumeBinding && o.sharesVolume(pod) || pl.Name() == names.DynamicResources && o.sharesDevice(pod) {
+			// What others have been reserved would be taken back with it.
+			continue
+		}
+		_, status := pl.PreFilter(o.ctx, c.state, c.pod, nil)
+		if status.IsSuccess() {
+			if status = pl.Filter(o.ctx, c.state, c.pod, info); status.IsSuccess() {
+				if status = pl.Reserve(o.ctx, c.state, c.pod, c.node); status.IsSuccess() {
+					c.plugins = append(c.plugins, pl)
+				} else {
+					pl.Unreserve(o.ctx, c.state, c.pod, c.node)
+				}
+			}
+		}
+		if !status.IsSuccess() && !status.IsRejected() && !status.IsSkip() {
+			o.fail(status.AsError())
+		}
+	}
+	o.claimsChanged()
+	return c
+}
+
+// unclaim takes that back.
+func (o *Oracle) unclaim(c *claimed) {
+	if c == nil {
+		return
+	}
+	for _, pl := range c.plugins {
+		pl.Unreserve(o.ctx, c.state, c.pod, c.node)
+	}
+	o.claimsChanged()
+}
+
+// claimsChanged has every class look again at what there is to claim.
+func (o *Oracle) claimsChanged() {
+	for i := range o.classes {
+		o.classes[i].claimsStale = len(o.classes[i].claims) > 0
+	}
+}
+
+// sharesVolume reports whether another member has one of the pod's claims for volumes as well.
+func (o *Oracle) sharesVolume(pod *corev1.Pod) bool {
+	if o.users == nil {
+		o.users = make(map[string]int)
+		for i := range o.classes {
+			for _, pi := range o.classes[i].pods {
+				for _, name := range volumeClaims(pi.GetPod()) {
+					o.users[name]++
+				}
+			}
+		}
+	}
+	return slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return o.users[name] > 1 })
+}
+
+// volumeClaims are the names of the claims for volumes that a pod names.
+func volumeClaims(pod *corev1.Pod) []string {
+	var out []string
+	for i := range pod.Spec.Volumes {
+		if c := pod.Spec.Volumes[i].PersistentVolumeClaim; c != nil {
+			out = append(out, c.ClaimName)
+		}
+	}
+	return out
+}
+
+// sharesDevice reports whether some claim of a pod is being allocated for another one, or has been reserved for the pod
+// itself: to take its reservation back would take back the other's, or be a call to the API.
+func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
+	claims := o.profile.SharedDRAManager().ResourceClaims()
+	for i := range pod.Spec.ResourceClaims {
+		name := pod.Spec.ResourceClaims[i].ResourceClaimName
+		for j := range pod.Status.ResourceClaimStatuses {
+			if s := &pod.Status.ResourceClaimStatuses[j]; s.Name == pod.Spec.ResourceClaims[i].Name {
+				name = s.ResourceClaimName
+			}
+		}
+		if name == nil {
+			continue
+		}
+		claim, err := claims.Get(pod.Namespace, *name)
+		if err != nil {
+			continue
+		}
+		isOwn := slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID })
+		if isOwn || claims.GetPendingAllocation(claim.UID) != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// claimant is the member of a class that would be placed next: where each claims something of its own, it is for this one
+// that filters are asked.
+func (oc *oracleClass) claimant() *corev1.Pod {
+	switch {
+	case len(oc.claims) == 0 || oc.placed == len(oc.pods):
+		return oc.pods[0].GetPod()
+	case oc.placed < len(oc.members):
+		return oc.members[oc.placed].GetPod()
+	default:
+		return oc.pods[oc.placed].GetPod()
+	}
+}
+
+// lookAtClaims brings the state of a class level with what there is to claim. It reports false where nothing is left.
+func (o *Oracle) lookAtClaims(oc *oracleClass) bool {
+	for _, pl := range oc.claims {
+		_, status := pl.PreFilter(o.ctx, oc.state, oc.claimant(), nil)
+		if !status.IsSuccess() {
+			if !status.IsRejected() {
+				o.fail(status.AsError())
+			}
+			o.logger.V(6).Info("Nothing is left to claim", "pod", klog.KObj(oc.claimant()), "plugin", pl.Name(), "reason", status.Message())
+			return false
+		}
+	}
+	oc.claimsStale = false
+	return true
+}

@@ -1,0 +1,145 @@
+package filters
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// localVolume is a volume that one node has.
+func localVolume(name, node string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: quantity("1Gi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: "local", PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/x"}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+			}}}},
+		},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeAvailable},
+	}
+}
+
+// TestVolumeForEachMember: no two members are planned for one volume.
+func TestVolumeForEachMember(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		volumes []string
+		members int
+		want    core.Outcome
+		nodes   []string
+	}{
+		"one volume on each node":  {volumes: []string{"node-0", "node-1"}, members: 2, want: core.Fits, nodes: []string{"node-0", "node-1"}},
+		"two volumes on one node":  {volumes: []string{"node-1", "node-1"}, members: 2, want: core.Fits, nodes: []string{"node-1", "node-1"}},
+		"a volume less than there": {volumes: []string{"node-1"}, members: 2, want: core.Infeasible},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := append(nodes(2, "8"), &storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner",
+				VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+			})
+			for i, node := range c.volumes {
+				objects = append(objects, localVolume(fmt.Sprintf("pv-%d", i), node))
+			}
+			all := members("g", c.members, "1", 10)
+			for _, p := range all {
+				objects = append(objects, &corev1.PersistentVolumeClaim{
+					ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: "claim-" + p.UID},
+					Spec: corev1.PersistentVolumeClaimSpec{
+						StorageClassName: ptr.To("local"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+						Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: quantity("1Gi")}},
+					},
+					Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+				})
+				p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name},
+				}}}
+			}
+			w := newWorld(t, nil, objects...)
+			// Nothing is left of the first decision.
+			for range 2 {
+				d := w.decide(all...)
+				if d.Outcome != c.want || !sameNodes(placedOn(d), c.nodes) {
+					t.Fatalf("%s on %v: %s; want %s on %v", d.Outcome, placedOn(d), d.Message, c.want, c.nodes)
+				}
+			}
+		})
+	}
+}
+
+// devices are what a node has of a driver's.
+func devices(node string, count int) *resourceapi.ResourceSlice {
+	s := &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: node},
+		Spec: resourceapi.ResourceSliceSpec{
+			Driver: "gpu.example.com", NodeName: ptr.To(node), Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1},
+		},
+	}
+	for i := range count {
+		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i)})
+	}
+	return s
+}
+
+// TestDeviceForEachMember: no two members are planned for one device, though all of them look alike to filters.
+func TestDeviceForEachMember(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		devices [2]int
+		members int
+		want    core.Outcome
+		nodes   []string
+	}{
+		"one device on each node":  {devices: [2]int{1, 1}, members: 2, want: core.Fits, nodes: []string{"node-0", "node-1"}},
+		"two and one":              {devices: [2]int{2, 1}, members: 3, want: core.Fits, nodes: []string{"node-0", "node-0", "node-1"}},
+		"a device less than there": {devices: [2]int{2, 0}, members: 3, want: core.Infeasible},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := append(nodes(2, "8"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
+			for i, count := range c.devices {
+				objects = append(objects, devices(fmt.Sprintf("node-%d", i), count))
+			}
+			all := members("g", c.members, "1", 10)
+			for _, p := range all {
+				objects = append(objects, claimOf(p))
+				p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
+				p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To(p.Name)}}
+			}
+			w := newWorld(t, nil, objects...)
+			for range 2 {
+				d := w.decide(all...)
+				if d.Outcome != c.want || !sameNodes(placedOn(d), c.nodes) {
+					t.Fatalf("%s on %v: %s; want %s on %v", d.Outcome, placedOn(d), d.Message, c.want, c.nodes)
+				}
+			}
+		})
+	}
+}
+
+// claimOf is the claim that a template has made for a pod.
+func claimOf(p *corev1.Pod) runtime.Object {
+	return &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: p.Namespace, Name: p.Name, UID: types.UID("claim-" + p.Name),
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: p.Name, UID: p.UID, Controller: ptr.To(true)}},
+		},
+		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
+			Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+		}}}},
+	}
+}

@@ -1,0 +1,115 @@
+package filters
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+)
+
+// minds says what of other pods matters to a class by more than their room.
+type minds struct {
+	// everything is true where some filter is not known here, and may mind anything.
+	everything bool
+	// affinity, ports and volumes are true where the filters for them are in force.
+	affinity, ports, volumes bool
+}
+
+// mind takes note of a filter that is not skipped for the class.
+func (m *minds) mind(filter string) {
+	switch filter {
+	case names.InterPodAffinity:
+		m.affinity = true
+	case names.NodePorts:
+		m.ports = true
+	case names.VolumeRestrictions, names.NodeVolumeLimits:
+		m.volumes = true
+	case names.PodTopologySpread, names.VolumeBinding, names.VolumeZone, names.DynamicResources:
+		// Spread has its own rules. The others look at what pods claim, which does not come free with them.
+	default:
+		m.everything = true
+	}
+}
+
+// touch is a cached answer of Touches.
+type touch uint8
+
+const (
+	untold touch = iota
+	touches
+	leavesAlone
+)
+
+// Touches reports whether the pods of a unit matter to some class by more than their room.
+func (o *Oracle) Touches(unit int) bool {
+	if !o.podSensitive {
+		return false
+	}
+	t := &o.touching[unit]
+	if *t == untold {
+		*t = leavesAlone
+		pods := o.view.Cluster.Units[unit].Pods
+		for i := range pods {
+			if o.matters(snapshot.PodInfo(&pods[i])) {
+				*t = touches
+				break
+			}
+		}
+	}
+	return *t == touches
+}
+
+// matters reports whether a pod matters to some class by more than its room.
+func (o *Oracle) matters(pi fwk.PodInfo) bool {
+	for i := range o.classes {
+		if oc := &o.classes[i]; oc.stateful && (oc.minds.everything || o.matterTo(oc, pi)) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *Oracle) matterTo(oc *oracleClass, pi fwk.PodInfo) bool {
+	pod := pi.GetPod()
+	for _, r := range oc.spreads {
+		if r.selects(pod) {
+			return true
+		}
+	}
+	if oc.minds.ports && len(hostPorts(pi)) > 0 || oc.minds.volumes && len(pod.Spec.Volumes) > 0 {
+		return true
+	}
+	if !oc.minds.affinity {
+		return false
+	}
+	own := oc.pods[0]
+	for _, terms := range [...][]fwk.AffinityTerm{own.GetRequiredAffinityTerms(), own.GetRequiredAntiAffinityTerms()} {
+		if o.anyMatches(terms, pod) {
+			return true
+		}
+	}
+	return o.anyMatches(pi.GetRequiredAntiAffinityTerms(), own.GetPod())
+}
+
+func (o *Oracle) anyMatches(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
+	for i := range terms {
+		if terms[i].Matches(pod, o.labelsOf(pod.Namespace)) {
+			return true
+		}
+	}
+	return false
+}
+
+// labelsOf are those of a namespace; none where it cannot be read.
+func (o *Oracle) labelsOf(namespace string) labels.Set {
+	known, ok := o.namespaces[namespace]
+	if !ok {
+		if ns, err := o.profile.SharedInformerFactory().Core().V1().Namespaces().Lister().Get(namespace); err == nil {
+			known = ns.Labels
+		}
+		o.namespaces[namespace] = known
+	}
+	return known
+}

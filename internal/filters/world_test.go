@@ -1,0 +1,195 @@
+package filters
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+)
+
+// world is a cluster as the default profile of a scheduler sees it, with the real filters.
+type world struct {
+	t       testing.TB
+	profile framework.Framework
+	cache   internalcache.Cache
+}
+
+func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Object) *world {
+	t.Helper()
+	client := fake.NewClientset(objects...)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	t.Cleanup(cancel)
+	factory := informers.NewSharedInformerFactory(client, 0)
+	recorders := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
+	sched, err := kubescheduler.New(ctx, client, factory, nil, recorders, kubescheduler.WithExtenders(extenders...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t, profile: sched.Profiles[corev1.DefaultSchedulerName], cache: sched.Cache}
+	w.level()
+	return w
+}
+
+// level brings the framework's snapshot level with the cache.
+func (w *world) level() {
+	w.t.Helper()
+	listed, ok := w.profile.SnapshotSharedLister().(*internalcache.Snapshot)
+	if !ok {
+		w.t.Fatal("The framework's snapshot is of another type")
+	}
+	if err := w.cache.UpdateSnapshot(klog.Background(), listed); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// decide decides for pods: for a gang where they name a group.
+func (w *world) decide(pods ...*corev1.Pod) *core.Decision {
+	w.t.Helper()
+	d, _, err := w.oracle(pods...).Decide()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return &d
+}
+
+func (w *world) oracle(pods ...*corev1.Pod) *Oracle {
+	w.t.Helper()
+	infos, err := w.profile.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cache := snapshot.NewCache(snapshot.Sources{Membership: plain{}, Groups: plain{}, Disruptions: plain{}, Tolerations: plain{}, Queues: plain{}})
+	if err := cache.Level(infos, nil); err != nil {
+		w.t.Fatal(err)
+	}
+	classes, err := snapshot.ClassesOf(pods)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	v := cache.View(nil)
+	_, isGang := gang.GroupOf(pods[0])
+	o, err := NewOracle(w.t.Context(), w.profile, v, &core.Preemptor{
+		Namespace: "ns", Name: "preemptor", UID: "preemptor", Gang: isGang, Priority: *pods[0].Spec.Priority, MinCount: len(pods),
+		Classes: v.Describe(classes, NewResources(w.profile)),
+	}, classes)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return o
+}
+
+// plain is a cluster without groups, queues and tolerations.
+type plain struct{}
+
+func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.NamespacedName{}, false }
+func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
+func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
+func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
+	if pod.DeletionTimestamp != nil {
+		return snapshot.Leaves
+	}
+	return snapshot.Stays
+}
+func (plain) OfPod(*corev1.Pod) *core.Toleration                     { return nil }
+func (plain) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
+func (plain) QueueOf(*corev1.Pod) string                             { return "" }
+func (plain) QueueOfGroup(*gang.Group) string                        { return "" }
+func (plain) Standing([]string) *queue.Standing                      { return nil }
+
+func node(name, cpu string) *corev1.Node {
+	return st.MakeNode().Name(name).Label(corev1.LabelHostname, name).
+		Capacity(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: "64Gi", corev1.ResourcePods: "110"}).Obj()
+}
+
+func nodes(count int, cpu string) []runtime.Object {
+	out := make([]runtime.Object, count)
+	for i := range out {
+		out[i] = node(fmt.Sprintf("node-%d", i), cpu)
+	}
+	return out
+}
+
+// pod makes a pod that asks for CPUs, of a group unless that is "".
+func pod(name, group, cpu string, priority int32) *corev1.Pod {
+	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).SchedulerName(corev1.DefaultSchedulerName).
+		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()
+	if group != "" {
+		p.Labels = map[string]string{v1alpha1.LabelPodGroup: group}
+	}
+	return p
+}
+
+// on puts a pod on a node.
+func on(p *corev1.Pod, node string) *corev1.Pod {
+	p.Spec.NodeName = node
+	return p
+}
+
+func members(group string, count int, cpu string, priority int32) []*corev1.Pod {
+	out := make([]*corev1.Pod, count)
+	for i := range out {
+		out[i] = pod(fmt.Sprintf("%s-%d", group, i), group, cpu, priority)
+	}
+	return out
+}
+
+// with adds pods to objects.
+func with(objects []runtime.Object, pods ...*corev1.Pod) []runtime.Object {
+	out := slices.Clone(objects)
+	for _, p := range pods {
+		out = append(out, p)
+	}
+	return out
+}
+
+// wrap gives a pod to the builders of upstream's tests.
+func wrap(p *corev1.Pod) *st.PodWrapper { return &st.PodWrapper{Pod: *p} }
+
+func quantity(s string) resource.Quantity { return resource.MustParse(s) }
+
+func victims(d *core.Decision) []string {
+	var names []string
+	for _, v := range d.Victims {
+		for _, p := range v.Pods {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func placedOn(d *core.Decision) []string {
+	var names []string
+	for _, p := range d.Placements {
+		names = append(names, p.Node)
+	}
+	slices.Sort(names)
+	return names
+}

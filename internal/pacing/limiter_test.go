@@ -1,0 +1,331 @@
+package pacing
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// server answers as an API server does that has so many workers, each of which takes so long for a call: those that come when
+// all are busy wait.
+type server struct {
+	workers  chan struct{}
+	service  time.Duration
+	answered atomic.Int64
+	// most is how many calls were there at the same time.
+	here, most atomic.Int64
+	// turnsAway, if set, says that the server has too much to do.
+	turnsAway atomic.Bool
+}
+
+func newServer(workers int, service time.Duration) *server {
+	return &server{workers: make(chan struct{}, workers), service: service}
+}
+
+// call reports whether it was answered.
+func (s *server) call() bool {
+	here := s.here.Add(1)
+	defer s.here.Add(-1)
+	for {
+		if most := s.most.Load(); here <= most || s.most.CompareAndSwap(most, here) {
+			break
+		}
+	}
+	if s.turnsAway.Load() {
+		return false
+	}
+	s.workers <- struct{}{}
+	time.Sleep(s.service)
+	<-s.workers
+	s.answered.Add(1)
+	return true
+}
+
+// client makes calls with a Limiter, so many goroutines one after the other, until ctx is done. It counts those that were answered.
+func client(ctx context.Context, l *Limiter, s *server, goroutines int, running *sync.WaitGroup) *atomic.Int64 {
+	var done atomic.Int64
+	for range goroutines {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if l.Begin(ctx, Normal) != nil {
+					return
+				}
+				start := time.Now()
+				ok := s.call()
+				l.End(Answer{Kind: "call", Took: time.Since(start), Refused: !ok})
+				if ok {
+					done.Add(1)
+				} else {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+		})
+	}
+	return &done
+}
+
+// rude makes calls without any bound, so many at a time.
+func rude(ctx context.Context, s *server, goroutines int, running *sync.WaitGroup) *atomic.Int64 {
+	var done atomic.Int64
+	for range goroutines {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				s.call()
+				done.Add(1)
+			}
+		})
+	}
+	return &done
+}
+
+// TestThroughput: as much is done as the server can do, whatever that is, without any number being configured.
+func TestThroughput(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		workers int
+		service time.Duration
+		// wantMost is how many calls may be at the server at the same time after it has been found out.
+		wantMost int
+	}{
+		"a small one":            {workers: 2, service: 2 * time.Millisecond, wantMost: 24},
+		"a large one":            {workers: 40, service: 2 * time.Millisecond, wantMost: maxCalls},
+		"a slow one with room":   {workers: 100, service: 50 * time.Millisecond, wantMost: maxCalls},
+		"one call after another": {workers: 1, service: time.Millisecond, wantMost: 16},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s, l := newServer(c.workers, c.service), New(clock.RealClock{})
+				ctx, cancel := context.WithCancel(t.Context())
+				var running sync.WaitGroup
+				client(ctx, l, s, 300, &running)
+				time.Sleep(5 * time.Second)
+				before := s.answered.Load()
+				s.most.Store(0)
+				time.Sleep(10 * time.Second)
+				rate := float64(s.answered.Load()-before) / 10
+				if can := float64(c.workers) / c.service.Seconds(); rate < 0.95*can {
+					t.Errorf("%.0f calls are answered a second, and %.0f could be", rate, can)
+				}
+				if most := int(s.most.Load()); most > c.wantMost {
+					t.Errorf("%d calls are made at the same time, want %d at most", most, c.wantMost)
+				}
+				cancel()
+				running.Wait()
+			})
+		})
+	}
+}
+
+// TestYields: a client that keeps the server busy is hardly slowed down, and what it left is taken when it has gone.
+func TestYields(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, l := newServer(2, 2*time.Millisecond), New(clock.RealClock{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		ours := client(ctx, l, s, 300, &running)
+		time.Sleep(2 * time.Second)
+		busy, rest := context.WithCancel(ctx)
+		theirs := rude(busy, s, 30, &running)
+		time.Sleep(5 * time.Second)
+		beforeTheirs, beforeOurs := theirs.Load(), ours.Load()
+		time.Sleep(10 * time.Second)
+		shareTheirs := float64(theirs.Load()-beforeTheirs) / (10 * 2 / 0.002)
+		if shareTheirs < 0.9 {
+			t.Errorf("They have %.2f of what they would have alone", shareTheirs)
+		}
+		if ours.Load() == beforeOurs {
+			t.Error("Nothing of ours is done")
+		}
+		rest()
+		time.Sleep(3 * time.Second)
+		beforeOurs = ours.Load()
+		time.Sleep(5 * time.Second)
+		if share := float64(ours.Load()-beforeOurs) / (5 * 2 / 0.002); share < 0.95 {
+			t.Errorf("Afterwards we have %.2f of what we could", share)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// TestTurnedAway: a server that has too much to do sees few calls until it has not.
+func TestTurnedAway(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, l := newServer(20, 2*time.Millisecond), New(clock.RealClock{})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		client(ctx, l, s, 300, &running)
+		time.Sleep(2 * time.Second)
+		s.turnsAway.Store(true)
+		time.Sleep(time.Second)
+		if got := l.Bound(); got != minCalls {
+			t.Errorf("%d calls may be made at a time, want %d", got, minCalls)
+		}
+		s.turnsAway.Store(false)
+		time.Sleep(5 * time.Second)
+		before := s.answered.Load()
+		time.Sleep(time.Second)
+		if rate, can := float64(s.answered.Load()-before), 20/0.002; rate < 0.95*can {
+			t.Errorf("Afterwards %.0f calls are answered a second, and %.0f could be", rate, can)
+		}
+		cancel()
+		running.Wait()
+	})
+}
+
+// TestOneKindIsSlow: where only one kind of calls takes long, or what comes to nothing is quick, no fewer are made.
+func TestOneKindIsSlow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		first Answer
+		took  map[string]time.Duration
+		want  int
+	}{
+		"one kind":          {took: map[string]time.Duration{"DELETE": 100 * time.Millisecond, "POST": time.Millisecond}, want: startCalls},
+		"all kinds":         {took: map[string]time.Duration{"DELETE": 100 * time.Millisecond, "POST": 100 * time.Millisecond}, want: minCalls},
+		"after one in vain": {first: Answer{Kind: "DELETE", Took: 100 * time.Microsecond, Untimed: true}, took: map[string]time.Duration{"DELETE": time.Millisecond}, want: startCalls},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := New(clock.RealClock{})
+				call := func(a Answer) {
+					if err := l.Begin(t.Context(), Normal); err != nil {
+						t.Fatal(err)
+					}
+					l.End(a)
+				}
+				for kind := range c.took {
+					call(Answer{Kind: kind, Took: time.Millisecond})
+				}
+				if c.first.Kind != "" {
+					call(c.first)
+				}
+				for range 1000 {
+					for kind, took := range c.took {
+						call(Answer{Kind: kind, Took: took})
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if got := l.Bound(); got != c.want {
+					t.Errorf("%d calls may be under way, want %d", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowerForGood: a server that has become slower is not taken for a busy one for ever.
+func TestSlowerForGood(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := New(clock.RealClock{})
+		for _, took := range []time.Duration{time.Millisecond, 10 * time.Millisecond} {
+			for end := time.Now().Add(2*memory + time.Minute); time.Now().Before(end); {
+				if err := l.Begin(t.Context(), Normal); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(took)
+				l.End(Answer{Kind: "call", Took: took})
+			}
+		}
+		if got := l.fastest.see("call", time.Hour, time.Now()); got != 10*time.Millisecond {
+			t.Errorf("Calls can be as fast as %v, it says", got)
+		}
+	})
+}
+
+// TestOrder: those that wait go by their class, then by arrival; one that is less urgent goes now and then.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := New(clock.RealClock{})
+		for range startCalls {
+			if err := l.Begin(t.Context(), Background); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var mu sync.Mutex
+		var went []int
+		var running sync.WaitGroup
+		const each = 10
+		for _, class := range []Class{Background, Normal, Urgent} {
+			for i := range each {
+				running.Go(func() {
+					if err := l.Begin(t.Context(), class); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					went = append(went, int(class)*each+i)
+				})
+				synctest.Wait()
+			}
+		}
+		for range 3 * each {
+			l.End(Answer{Untimed: true})
+			synctest.Wait()
+		}
+		running.Wait()
+		want := []int{0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12, 13, 14, 15, 16, 20, 17, 18, 19, 21, 22, 23, 24, 25, 26, 27, 28, 29}
+		if !slices.Equal(went, want) {
+			t.Errorf("They went %v, want %v", went, want)
+		}
+	})
+}
+
+func (l *Limiter) isWaiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isWaitedFor()
+}
+
+// TestGivenUp: a call that is given up while it waits takes the place of none, whenever that is.
+func TestGivenUp(t *testing.T) {
+	t.Parallel()
+	l := New(clock.RealClock{})
+	for range startCalls {
+		if err := l.Begin(t.Context(), Normal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	why := errors.New("given up")
+	var running sync.WaitGroup
+	for range 1000 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		running.Go(func() {
+			if err := l.Begin(ctx, Urgent); err == nil {
+				l.End(Answer{Untimed: true})
+			} else if !errors.Is(err, why) {
+				t.Errorf("It ends with %v", err)
+			}
+		})
+		for !l.isWaiting() {
+			runtime.Gosched()
+		}
+		// It is woken by the first, and finds that it has been let go as well.
+		cancel(why)
+		l.End(Answer{Untimed: true})
+		if err := l.Begin(t.Context(), Normal); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running.Wait()
+	for range startCalls {
+		l.End(Answer{Untimed: true})
+	}
+	if l.underway != 0 || l.isWaitedFor() {
+		t.Errorf("%d calls are under way, and there are some that wait: %t", l.underway, l.isWaitedFor())
+	}
+}

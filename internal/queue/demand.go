@@ -1,0 +1,300 @@
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+)
+
+// bid is what pods that have no node yet ask for: those of one queue, of one group if they have any, that ask for the same.
+type bid struct {
+	bidKey
+	request Amounts
+	terms   *terms
+	// pods is how many there are, and counted of how many of them the queue's demand is.
+	pods, counted int64
+}
+
+type bidKey struct {
+	queue string
+	group types.NamespacedName
+	// kind says what each of them needs of a node.
+	kind string
+}
+
+// terms are what a pod needs of a node beside room.
+type terms struct {
+	affinity    nodeaffinity.RequiredNodeAffinity
+	anywhere    bool
+	tolerations []corev1.Toleration
+	// key is the same for the same terms.
+	key string
+}
+
+func termsOf(pod *corev1.Pod) *terms {
+	spec := &pod.Spec
+	var required *corev1.NodeSelector
+	if a := spec.Affinity; a != nil && a.NodeAffinity != nil {
+		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return &terms{
+		affinity: nodeaffinity.GetRequiredNodeAffinity(pod), anywhere: len(spec.NodeSelector) == 0 && required == nil,
+		tolerations: spec.Tolerations, key: fmt.Sprint(spec.NodeSelector, " ", required.String(), " ", tolerationsKey(spec.Tolerations)),
+	}
+}
+
+func tolerationsKey(tolerations []corev1.Toleration) string {
+	var out strings.Builder
+	for i := range tolerations {
+		t := &tolerations[i]
+		fmt.Fprintf(&out, "%q %s %q %s,", t.Key, t.Operator, t.Value, t.Effect)
+	}
+	return out.String()
+}
+
+func taintsKey(taints []corev1.Taint) string {
+	var out strings.Builder
+	for i := range taints {
+		out.WriteString(taints[i].ToString() + ",")
+	}
+	return out.String()
+}
+
+// Muster is how a group stands of which members wait for their places.
+type Muster struct {
+	// Held is true where none of them can be placed, because the group lacks members, for instance.
+	Held bool
+	// Need is how many of them have to be placed together.
+	Need int
+}
+
+// muster is a Muster with the bids of the group.
+type muster struct {
+	Muster
+	bids map[*bid]bool
+}
+
+// kindOf is the same for equal amounts.
+func kindOf(a Amounts) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		fmt.Fprintf(&out, "%s=%d ", name, a[name])
+	}
+	return out.String()
+}
+
+// Muster records how a group stands whose members have been charged with [Board.ChargeMember]. As long as that is not
+// known, they count as held.
+func (b *Board) Muster(group types.NamespacedName, now Muster) {
+	if !b.Used() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if m := b.musters[group]; m != nil && m.Muster != now {
+		m.Muster = now
+		b.counted++
+		b.weigh(group, nil)
+	}
+}
+
+// Pends reports whether members of a group are charged that have no node yet: how other groups stand need not be told.
+func (b *Board) Pends(group types.NamespacedName) bool {
+	if !b.Used() {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.musters[group] != nil
+}
+
+// pend adds a pod without a node to the bid that it is part of, or takes it away.
+func (b *Board) pend(c charge, sign int64) {
+	key := bidKey{queue: c.queue, group: c.Group, kind: kindOf(c.request) + c.terms.key}
+	d := b.bids[key]
+	if d == nil {
+		d = &bid{bidKey: key, request: c.request, terms: c.terms}
+		b.bids[key] = d
+	}
+	var m *muster
+	if c.Group != (types.NamespacedName{}) {
+		if m = b.musters[c.Group]; m == nil {
+			m = &muster{Muster: Muster{Held: true}, bids: make(map[*bid]bool)}
+			b.musters[c.Group] = m
+		}
+		m.bids[d] = true
+	}
+	d.pods += sign
+	b.weigh(c.Group, d)
+	if d.pods > 0 {
+		return
+	}
+	delete(b.bids, key)
+	if m == nil {
+		return
+	}
+	if delete(m.bids, d); len(m.bids) == 0 {
+		delete(b.musters, c.Group)
+	}
+}
+
+// weighAll settles all bids anew, because nodes or limits have changed.
+func (b *Board) weighAll() {
+	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
+	for _, g := range b.nodes {
+		for name := range g.allocatable {
+			b.listedByNodes[name] = true
+		}
+		if g.closed || g.allocatable == nil {
+			continue
+		}
+		kind := kindOf(g.allocatable) + taintsKey(g.node.Spec.Taints)
+		if b.kinds[kind] == nil {
+			b.kinds[kind] = &nodeKind{allocatable: g.allocatable, taints: g.node.Spec.Taints}
+		}
+		b.kinds[kind].nodes = append(b.kinds[kind].nodes, g)
+	}
+	b.unweighed = false
+	for _, d := range b.bids {
+		if d.group == (types.NamespacedName{}) {
+			b.weigh(d.group, d)
+		}
+	}
+	for group := range b.musters {
+		b.weigh(group, nil)
+	}
+}
+
+// weigh settles how much of the bids of a group is demand, or of the one bid of pods without a group: nothing of what no
+// node or no limit can ever serve.
+func (b *Board) weigh(group types.NamespacedName, alone *bid) {
+	if b.unweighed {
+		// All of them will be.
+		if alone != nil && alone.pods < alone.counted {
+			b.demand(alone, alone.pods)
+		}
+		return
+	}
+	m := b.musters[group]
+	if m == nil {
+		b.demand(alone, b.servable(alone))
+		return
+	}
+	together, served := int64(0), make(map[*bid]int64, len(m.bids))
+	for d := range m.bids {
+		if n := b.servable(d); n > 0 {
+			served[d] = d.pods
+			together += n
+		}
+	}
+	if m.Held || together < int64(m.Need) || b.exceeds(served, int64(m.Need)) {
+		served = nil
+	}
+	for d := range m.bids {
+		b.demand(d, served[d])
+	}
+}
+
+// demand has so many pods of a bid be part of what their queue asks for.
+func (b *Board) demand(d *bid, pods int64) {
+	b.account(d.queue).demand.add(d.request, pods-d.counted)
+	d.counted = pods
+}
+
+// servable is how many pods of a bid the nodes could have if nothing else ran there, and the limits above them one by one.
+func (b *Board) servable(d *bid) int64 {
+	slots, known := b.slots[d.kind]
+	if !known {
+		for _, k := range b.kinds {
+			if n := b.holds(k.allocatable, d.request); n > 0 {
+				slots += k.matching(d.terms) * n
+			}
+		}
+		b.slots[d.kind] = slots
+	}
+	if slots == 0 || b.exceeds(map[*bid]int64{d: 1}, 1) {
+		return 0
+	}
+	if d.group == (types.NamespacedName{}) {
+		// They need not run at the same time.
+		return d.pods
+	}
+	return min(d.pods, slots)
+}
+
+// nodeKind are nodes that have the same, and the same taints.
+type nodeKind struct {
+	allocatable Amounts
+	taints      []corev1.Taint
+	nodes       []*ground
+}
+
+// matching counts the nodes on which a pod with such terms may be.
+func (k *nodeKind) matching(t *terms) (nodes int64) {
+	if _, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), k.taints, t.tolerations, keepsOff, true); untolerated {
+		return 0
+	}
+	if t.anywhere {
+		return int64(len(k.nodes))
+	}
+	for _, g := range k.nodes {
+		// Terms that cannot be read match nothing, as in the scheduler.
+		if match, err := t.affinity.Match(g.node); err == nil && match {
+			nodes++
+		}
+	}
+	return nodes
+}
+
+// keepsOff reports whether a taint keeps pods from being placed.
+func keepsOff(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
+
+// holds is how many pods a node could have. What no node lists may come from elsewhere, as from a device class.
+func (b *Board) holds(allocatable, request Amounts) int64 {
+	most := mostRequested
+	for name, v := range request {
+		if v > 0 && b.listedByNodes[name] {
+			most = min(most, allocatable[name]/v)
+		}
+	}
+	return most
+}
+
+// exceeds reports whether so many of some pods are too much for a limit above them, the smallest of them.
+func (b *Board) exceeds(pods map[*bid]int64, need int64) bool {
+	checked := make(map[string]bool)
+	for d := range pods {
+		for _, queue := range b.path(d.queue) {
+			if checked[queue] {
+				continue
+			}
+			checked[queue] = true
+			for name, most := range b.limits[queue] {
+				if leastOf(pods, name, need) > most {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// leastOf is what so many of some pods ask for of a resource, the smallest of them.
+func leastOf(pods map[*bid]int64, name corev1.ResourceName, need int64) int64 {
+	bids := slices.SortedFunc(maps.Keys(pods), func(x, y *bid) int { return cmp.Compare(x.request[name], y.request[name]) })
+	sum := int64(0)
+	for _, d := range bids {
+		n := min(pods[d], need)
+		sum += n * d.request[name]
+		need -= n
+	}
+	return sum
+}

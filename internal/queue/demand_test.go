@@ -1,0 +1,213 @@
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// TestDemand has queue a and queue b, under one parent, ask for two nodes of 8 GPUs: b for all of them, in pods of one, and
+// a for what is to be judged. What a gets is its share.
+func TestDemand(t *testing.T) {
+	group := types.NamespacedName{Namespace: "ns", Name: "g"}
+	gangOf := func(b *Board, now Muster, requests ...int64) {
+		for i, v := range requests {
+			b.ChargeMember(pod(fmt.Sprintf("g%d", i), v, ""), "a", Membership{Group: group})
+		}
+		b.Muster(group, now)
+	}
+	for name, tc := range map[string]struct {
+		limits map[string]int64
+		asks   func(*Board)
+		want   int64
+	}{
+		"pods that fit": {asks: func(b *Board) { b.Charge(pod("a1", 8, ""), "a") }, want: 8},
+		"more of them than fit at once": {asks: func(b *Board) {
+			for i := range 3 {
+				b.Charge(pod(fmt.Sprintf("a%d", i), 8, ""), "a")
+			}
+		}, want: 8},
+		"a pod larger than any node": {asks: func(b *Board) { b.Charge(pod("a1", 9, ""), "a") }},
+		"beside one that fits": {asks: func(b *Board) {
+			b.Charge(pod("a1", 9, ""), "a")
+			b.Charge(pod("a2", 3, ""), "a")
+		}, want: 3},
+		"a larger node has come": {asks: func(b *Board) {
+			b.Charge(pod("a1", 9, ""), "a")
+			b.Standing(gpus)
+			b.SetNode(node("large", 16))
+		}, want: 9},
+		"the only node that is large enough is closed": {asks: func(b *Board) {
+			b.SetNode(node("large", 16))
+			b.Charge(pod("a1", 9, ""), "a")
+			b.Standing(gpus)
+			b.SetClosedNode(node("large", 16))
+		}},
+		"what no node lists may come from elsewhere": {asks: func(b *Board) {
+			p := pod("a1", 8, "")
+			p.Spec.Containers[0].Resources.Requests["example.com/claimed"] = list(1)[gpu]
+			b.Charge(p, "a")
+		}, want: 8},
+		"a node selector that no node matches": {asks: func(b *Board) { b.Charge(selecting(pod("a1", 4, ""), "zone", "nowhere"), "a") }},
+		"one that a node matches":              {asks: func(b *Board) { b.Charge(selecting(pod("a1", 4, ""), "zone", "here"), "a") }, want: 4},
+		"the node that matched is another one now": {asks: func(b *Board) {
+			b.Charge(selecting(pod("a1", 4, ""), "zone", "here"), "a")
+			b.Standing(gpus)
+			b.SetNode(node("m", 8))
+		}},
+		"a gang of more than the nodes that match hold": {asks: func(b *Board) {
+			for i := range 3 {
+				b.ChargeMember(selecting(pod(fmt.Sprintf("g%d", i), 4, ""), "zone", "here"), "a", Membership{Group: group})
+			}
+			b.Muster(group, Muster{Need: 3})
+		}},
+		"a taint on all nodes": {asks: func(b *Board) {
+			b.SetNode(node("n", 8, tainted))
+			b.SetNode(node("m", 8, tainted))
+			b.Charge(pod("a1", 4, ""), "a")
+		}},
+		"a taint on all nodes, which it tolerates": {asks: func(b *Board) {
+			b.SetNode(node("n", 8, tainted))
+			b.SetNode(node("m", 8, tainted))
+			p := pod("a1", 4, "")
+			p.Spec.Tolerations = []corev1.Toleration{{Key: "kept", Operator: corev1.TolerationOpExists}}
+			b.Charge(p, "a")
+		}, want: 4},
+		"one pod above the queue's limit": {
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, ""), "a") },
+		},
+		"one pod above the parent's limit": {
+			limits: map[string]int64{"top": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, ""), "a") },
+		},
+		"the limit has been raised": {
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) {
+				b.Charge(pod("a1", 5, ""), "a")
+				b.Standing(gpus)
+				b.SetQueue(queueUnder("a", "top", limit(6)))
+			}, want: 5,
+		},
+		"one that runs above the limit counts up to it": {
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, "n"), "a") }, want: 4,
+		},
+		"a gang":                      {asks: func(b *Board) { gangOf(b, Muster{Need: 3}, 2, 2, 2) }, want: 6},
+		"a gang that is held":         {asks: func(b *Board) { gangOf(b, Muster{Held: true, Need: 3}, 2, 2) }},
+		"not yet known how it stands": {asks: func(b *Board) { b.ChargeMember(pod("g0", 2, ""), "a", Membership{Group: group}) }},
+		"a gang that is whole now": {asks: func(b *Board) {
+			gangOf(b, Muster{Held: true, Need: 3}, 2, 2)
+			b.Standing(gpus)
+			gangOf(b, Muster{Need: 3}, 2, 2, 2)
+		}, want: 6},
+		"a gang larger than all nodes": {asks: func(b *Board) { gangOf(b, Muster{Need: 3}, 8, 8, 8) }},
+		"a gang that runs in part": {asks: func(b *Board) {
+			b.ChargeMember(pod("g9", 2, "n"), "a", Membership{Group: group})
+			gangOf(b, Muster{Held: true, Need: 2}, 2)
+		}, want: 2},
+		"a gang above the limit": {
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, Muster{Need: 3}, 2, 2, 2) },
+		},
+		"a gang within the limit, whose surplus is not": {
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, Muster{Need: 2}, 2, 2, 2) }, want: 4,
+		},
+		"members of two kinds": {
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, Muster{Need: 2}, 1, 3, 3) }, want: 4,
+		},
+		"a member larger than any node": {asks: func(b *Board) { gangOf(b, Muster{Need: 2}, 1, 9) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBoard()
+			b.SetNode(node("n", 8))
+			b.SetNode(node("m", 8, func(n *corev1.Node) { n.Labels = map[string]string{"zone": "here"} }))
+			for name, parent := range map[string]string{"top": "", "a": "top", "b": "top"} {
+				q := queueUnder(name, parent)
+				if v, ok := tc.limits[name]; ok {
+					limit(v)(&q.Spec)
+				}
+				b.SetQueue(q)
+			}
+			for i := range 16 {
+				b.Charge(pod(fmt.Sprintf("b%d", i), 1, ""), "b")
+			}
+			// An equal weight for a would be 8 of 16, or of 32 with a large node.
+			tc.asks(b)
+			s := b.Standing(gpus)
+			if got := values(s, s.Shares)["a"]; got != tc.want {
+				t.Errorf("a has a share of %d, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+func selecting(p *corev1.Pod, label, value string) *corev1.Pod {
+	p.Spec.NodeSelector = map[string]string{label: value}
+	return p
+}
+
+func tainted(n *corev1.Node) {
+	n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// TestDemandIsTheSameAnyWay has the books come to the same state by many changes as by the last of them.
+func TestDemandIsTheSameAnyWay(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	queues := []string{"a", "b"}
+	group := func(i int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprintf("g%d", i)} }
+	for range 200 {
+		pods, groups, musters, nodes := make(map[string]*corev1.Pod), make(map[string]int), make(map[int]Muster), make(map[string]int64)
+		b := boardOf(queueUnder("a", "", limit(6)), queueUnder("b", ""))
+		charge := func(b *Board, name string) {
+			if g := groups[name]; g > 0 {
+				b.ChargeMember(pods[name], queues[g%2], Membership{Group: group(g)})
+			} else {
+				b.Charge(pods[name], queues[len(name)%2])
+			}
+		}
+		for range 60 {
+			name := fmt.Sprintf("%0*d", 1+rnd.IntN(2), rnd.IntN(8))
+			switch rnd.IntN(6) {
+			case 0, 1, 2:
+				pods[name], groups[name] = pod(name, 1+rnd.Int64N(9), []string{"", "", "n"}[rnd.IntN(3)]), rnd.IntN(3)
+				charge(b, name)
+			case 3:
+				delete(pods, name)
+				b.Forget(types.UID(name))
+			case 4:
+				g := 1 + rnd.IntN(2)
+				musters[g] = Muster{Held: rnd.IntN(2) == 0, Need: rnd.IntN(4)}
+			case 5:
+				name := fmt.Sprintf("n%d", rnd.IntN(2))
+				nodes[name] = rnd.Int64N(10)
+				b.SetNode(node(name, nodes[name]))
+			}
+			for g, now := range musters {
+				b.Muster(group(g), now)
+			}
+			if rnd.IntN(3) == 0 {
+				b.Standing(gpus)
+			}
+		}
+		anew := boardOf(queueUnder("a", "", limit(6)), queueUnder("b", ""))
+		for name, v := range nodes {
+			anew.SetNode(node(name, v))
+		}
+		for name := range pods {
+			charge(anew, name)
+		}
+		for g, now := range musters {
+			anew.Muster(group(g), now)
+		}
+		got, want := b.Standing(gpus), anew.Standing(gpus)
+		if diff := cmp.Diff(values(want, want.Shares), values(got, got.Shares)); diff != "" {
+			t.Fatalf("shares (-anew +by many changes):\n%s", diff)
+		}
+		for name := range pods {
+			b.Forget(types.UID(name))
+		}
+		if len(b.bids)+len(b.musters)+len(b.accounts) > 0 {
+			t.Fatalf("%d bids, %d musters and %d accounts are left", len(b.bids), len(b.musters), len(b.accounts))
+		}
+	}
+}

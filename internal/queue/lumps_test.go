@@ -1,0 +1,105 @@
+package queue
+
+import (
+	"strings"
+	"testing"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// TestQuotaThatIsHeld: a queue is told where it cannot have its quota back, because whole groups are larger than what their
+// queues have beyond theirs, and only then.
+func TestQuotaThatIsHeld(t *testing.T) {
+	t.Parallel()
+	type work struct {
+		name, queue, group string
+		whole              bool
+		size               int64
+		node               string
+	}
+	gang := func(queue string, members int, size int64, whole bool) (out []work) {
+		for i := range members {
+			out = append(out, work{name: queue + string(rune('0'+i)), queue: queue, group: "g", whole: whole, size: size, node: "n"})
+		}
+		return out
+	}
+	a := func(size int64) work { return work{name: "wants", queue: "a", size: size} }
+	for name, c := range map[string]struct {
+		queues []*v1alpha1.Queue
+		work   []work
+		want   string
+	}{
+		"a gang of all there is": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", quota(4)), queueUnder("b", "", quota(4))},
+			work:   append(gang("b", 4, 2, true), a(4)),
+			want:   `4 nvidia.com/gpu of the quota cannot be given back: PodGroup ns/g of Queue "b" goes as a whole and has 8 nvidia.com/gpu, more than the 4 nvidia.com/gpu by which its quota is exceeded`,
+		},
+		"one whose members go by themselves": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", quota(4)), queueUnder("b", "", quota(4))},
+			work:   append(gang("b", 4, 2, false), a(4)),
+		},
+		"one that is as large as what is lent": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", quota(4)), queueUnder("b", "", quota(4))},
+			work:   append(gang("b", 2, 2, true), work{name: "more", queue: "b", size: 4, node: "n"}, a(4)),
+		},
+		"a part is given back": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", quota(4)), queueUnder("b", "", quota(4))},
+			work:   append(gang("b", 3, 2, true), work{name: "more", queue: "b", size: 2, node: "n"}, a(4)),
+			want:   `2 nvidia.com/gpu of the quota cannot be given back`,
+		},
+		"nothing is wanted": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", quota(4)), queueUnder("b", "", quota(4))},
+			work:   gang("b", 4, 2, true),
+		},
+		"no more than is free": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", quota(4)), queueUnder("b", "", quota(2))},
+			work:   append(gang("b", 2, 2, true), a(4)),
+		},
+		"another queue gives it back": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", quota(2)), queueUnder("b", "", quota(3)), queueUnder("c", "")},
+			work:   append(gang("b", 2, 2, true), work{name: "c", queue: "c", size: 4, node: "n"}, a(2)),
+		},
+		"of a queue beside the parent": {
+			queues: []*v1alpha1.Queue{queueUnder("top", "", quota(4)), queueUnder("a", "top", quota(4)), queueUnder("b", "", quota(4))},
+			work:   append(gang("b", 4, 2, true), a(4)),
+			want:   `Queue "b"`,
+		},
+		"no quota": {
+			queues: []*v1alpha1.Queue{queueUnder("a", ""), queueUnder("b", "", quota(4))},
+			work:   append(gang("b", 4, 2, true), a(4)),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := boardOf(c.queues...)
+			for _, w := range c.work {
+				of := Membership{}
+				if w.group != "" {
+					of = Membership{Group: types.NamespacedName{Namespace: "ns", Name: w.group}, Whole: w.whole}
+				}
+				b.ChargeMember(pod(w.name, w.size, w.node), w.queue, of)
+			}
+			s := b.Standing(gpus)
+			got := c.queues[0].DeepCopy()
+			for _, q := range c.queues {
+				if q.Name == "a" {
+					got = q.DeepCopy()
+				}
+			}
+			s.SetStatus(got, b.Lumps(s))
+			said := apimeta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionQuotaServed)
+			if held := said.Reason == v1alpha1.ReasonQuotaHeld; held != (c.want != "") || !strings.Contains(said.Message, c.want) {
+				t.Errorf("It says %s: %s; want %q", said.Reason, said.Message, c.want)
+			}
+			for _, w := range c.work {
+				b.Forget(types.UID(w.name))
+			}
+			if len(b.lumps) > 0 {
+				t.Errorf("%v is left", b.lumps)
+			}
+		})
+	}
+}

@@ -1,0 +1,274 @@
+package reservation
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Reservation is room that is kept for a pod which has not been assumed there yet. It is never changed.
+type Reservation struct {
+	Pod  fwk.PodInfo
+	UID  types.UID
+	Node string
+	// Place is where it stands in the order of the decision that it is for.
+	Place int
+	workload.Standing
+}
+
+// IsUsedOn reports whether the pod is part of a NodeInfo already.
+func (r *Reservation) IsUsedOn(node fwk.NodeInfo) bool {
+	return slices.ContainsFunc(node.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == r.UID })
+}
+
+// Scheduler is what reservations have to do with the scheduler around them. Its methods are called without a lock held,
+// on the goroutine that has called the Book.
+type Scheduler interface {
+	// Awaits reports whether a pod still waits for its place. One that does not has been forgotten, or is about to be.
+	Awaits(pod *corev1.Pod) bool
+	// Withdraw takes back what shows, in the framework's nominations and in the API, of pods whose reservation has ended
+	// without having been used.
+	Withdraw(pods []*corev1.Pod)
+	// Freed tells that room has been given up.
+	Freed()
+}
+
+// Book keeps reservations. Make one with [New]. It is safe for concurrent use; a look at a node takes no lock.
+type Book struct {
+	scheduler Scheduler
+
+	mu    sync.Mutex
+	byKey map[workload.Key]map[types.UID]*Reservation
+	keyOf map[types.UID]workload.Key
+	// byNode maps node names to []*Reservation that are never changed in place.
+	byNode sync.Map
+	count  atomic.Int64
+}
+
+// New returns an empty Book.
+func New(s Scheduler) *Book {
+	return &Book{scheduler: s, byKey: make(map[workload.Key]map[types.UID]*Reservation), keyOf: make(map[types.UID]workload.Key)}
+}
+
+// Empty reports that nothing is reserved anywhere.
+func (b *Book) Empty() bool { return b.count.Load() == 0 }
+
+// On returns the reservations on a node. The caller must not change the slice.
+func (b *Book) On(node string) []*Reservation {
+	if v, ok := b.byNode.Load(node); ok {
+		if all, ok := v.([]*Reservation); ok {
+			return all
+		}
+	}
+	return nil
+}
+
+// Nodes visits the nodes with reservations. The caller must not change the slices.
+func (b *Book) Nodes() iter.Seq2[string, []*Reservation] {
+	return func(yield func(string, []*Reservation) bool) {
+		b.byNode.Range(func(node, all any) bool {
+			name, ok1 := node.(string)
+			reserved, ok2 := all.([]*Reservation)
+			return !ok1 || !ok2 || yield(name, reserved)
+		})
+	}
+}
+
+// Without lists those of the pods that nothing is reserved for.
+func (b *Book) Without(pods iter.Seq[types.UID]) []types.UID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []types.UID
+	for uid := range pods {
+		if _, ok := b.keyOf[uid]; !ok {
+			out = append(out, uid)
+		}
+	}
+	return out
+}
+
+// Has reports whether room is reserved for a pod.
+func (b *Book) Has(uid types.UID) bool {
+	if b.Empty() {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, ok := b.keyOf[uid]
+	return ok
+}
+
+// NodeOf is the node on which room is reserved for a pod, or "".
+func (b *Book) NodeOf(uid types.UID) string {
+	if b.Empty() {
+		return ""
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.of(uid); r != nil {
+		return r.Node
+	}
+	return ""
+}
+
+// Keeps reports whether room is reserved for every one of these pods, on that node.
+func (b *Book) Keeps(nodes map[types.UID]string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for uid, node := range nodes {
+		if r := b.of(uid); r == nil || r.Node != node {
+			return false
+		}
+	}
+	return true
+}
+
+// Of returns the reservations of a workload, in the order of the decision that they are for.
+func (b *Book) Of(key workload.Key) []*Reservation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.SortedFunc(maps.Values(b.byKey[key]), func(x, y *Reservation) int {
+		return cmp.Or(cmp.Compare(x.Place, y.Place), cmp.Compare(x.UID, y.UID))
+	})
+}
+
+// Keys returns all workloads that have reservations.
+func (b *Book) Keys() []workload.Key {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(b.byKey), workload.Key.Compare)
+}
+
+// Yielding returns the workloads that have a reservation on one of the nodes and do not keep it from a standing.
+func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload.Key {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	found := sets.New[workload.Key]()
+	for node := range nodes {
+		for _, r := range b.On(node) {
+			if !r.KeepsFrom(to) {
+				found.Insert(b.keyOf[r.UID])
+			}
+		}
+	}
+	return slices.SortedFunc(maps.Keys(found), workload.Key.Compare)
+}
+
+// Keep reserves exactly this room for a workload. What it had besides goes to others.
+func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
+	b.mu.Lock()
+	old, moved := maps.Clone(b.byKey[key]), false
+	for uid := range old {
+		b.remove(uid)
+	}
+	for _, r := range reservations {
+		b.remove(r.UID)
+		b.add(key, r)
+		if was := old[r.UID]; was != nil {
+			moved = moved || was.Node != r.Node
+			delete(old, r.UID)
+		}
+	}
+	b.mu.Unlock()
+	b.end(slices.Collect(maps.Values(old)))
+	if moved {
+		b.scheduler.Freed()
+	}
+	// A pod that has left since the decision had nothing to give up then.
+	for _, r := range reservations {
+		if !b.scheduler.Awaits(r.Pod.GetPod()) {
+			b.ReleasePod(r.UID)
+		}
+	}
+}
+
+// Use ends the reservation of a pod that is assumed now: its node counts it.
+func (b *Book) Use(uid types.UID) {
+	if b.Empty() {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(uid)
+}
+
+// Release ends all reservations of a workload that will not use them.
+func (b *Book) Release(key workload.Key) { b.Keep(key, nil) }
+
+// ReleasePod ends the reservations of pods that will not use them.
+func (b *Book) ReleasePod(pods ...types.UID) {
+	if b.Empty() {
+		return
+	}
+	b.mu.Lock()
+	var ended []*Reservation
+	for _, uid := range pods {
+		if r := b.of(uid); r != nil {
+			b.remove(uid)
+			ended = append(ended, r)
+		}
+	}
+	b.mu.Unlock()
+	b.end(ended)
+}
+
+// end takes back what shows of reservations that have not been used, and tells of the room.
+func (b *Book) end(ended []*Reservation) {
+	if len(ended) == 0 {
+		return
+	}
+	pods := make([]*corev1.Pod, len(ended))
+	for i, r := range ended {
+		pods[i] = r.Pod.GetPod()
+	}
+	b.scheduler.Withdraw(pods)
+	b.scheduler.Freed()
+}
+
+func (b *Book) of(uid types.UID) *Reservation {
+	key, ok := b.keyOf[uid]
+	if !ok {
+		return nil
+	}
+	return b.byKey[key][uid]
+}
+
+func (b *Book) add(key workload.Key, r *Reservation) {
+	if b.byKey[key] == nil {
+		b.byKey[key] = make(map[types.UID]*Reservation)
+	}
+	b.byKey[key][r.UID] = r
+	b.keyOf[r.UID] = key
+	b.byNode.Store(r.Node, append(slices.Clone(b.On(r.Node)), r))
+	b.count.Add(1)
+}
+
+func (b *Book) remove(uid types.UID) {
+	key, ok := b.keyOf[uid]
+	if !ok {
+		return
+	}
+	r := b.byKey[key][uid]
+	delete(b.keyOf, uid)
+	delete(b.byKey[key], uid)
+	if len(b.byKey[key]) == 0 {
+		delete(b.byKey, key)
+	}
+	left := slices.DeleteFunc(slices.Clone(b.On(r.Node)), func(other *Reservation) bool { return other.UID == uid })
+	if len(left) == 0 {
+		b.byNode.Delete(r.Node)
+	} else {
+		b.byNode.Store(r.Node, left)
+	}
+	b.count.Add(-1)
+}

@@ -1,0 +1,234 @@
+package reservation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// world is a scheduler that takes note.
+type world struct {
+	mu sync.Mutex
+	// left are the pods that wait for no place any more.
+	left sets.Set[types.UID]
+	// shown are the pods that are nominated, as far as anybody has been told.
+	shown sets.Set[types.UID]
+	freed int
+}
+
+func newWorld() *world { return &world{left: sets.New[types.UID](), shown: sets.New[types.UID]()} }
+
+func (w *world) Awaits(pod *corev1.Pod) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.left.Has(pod.UID)
+}
+
+func (w *world) Withdraw(pods []*corev1.Pod) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, pod := range pods {
+		w.shown.Delete(pod.UID)
+	}
+}
+
+func (w *world) Freed() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.freed++
+}
+
+// show has the pods of reservations nominated, as a plan does.
+func (w *world) show(reserved []*Reservation) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, r := range reserved {
+		w.shown.Insert(r.UID)
+	}
+}
+
+func reservationOf(t interface{ Fatal(...any) }, uid types.UID, node string, priority int32) *Reservation {
+	pi, err := framework.NewPodInfo(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: string(uid), UID: uid}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Reservation{Pod: pi, UID: uid, Node: node, Standing: workload.Standing{Priority: priority}}
+}
+
+// TestBook compares it with the plainest model of it, over anything that can happen in any order. Whatever happens, what
+// is shown is what is reserved or used, and room that is given up is told of.
+func TestBook(t *testing.T) {
+	t.Parallel()
+	keys := []workload.Key{{Gang: true, Name: "x"}, {Name: "x"}, {Gang: true, Name: "y"}}
+	uids := []types.UID{"a", "b", "c", "d"}
+	nodes := []string{"n0", "n1", "n2"}
+	type kept struct {
+		key  workload.Key
+		node string
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld()
+		b := New(w)
+		model, used := map[types.UID]kept{}, sets.New[types.UID]()
+		freed := func(t *rapid.T, before int, want bool) {
+			t.Helper()
+			if got := w.freed > before; got != want {
+				t.Fatalf("told of room: %v, want %v", got, want)
+			}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"keep": func(t *rapid.T) {
+				key := rapid.SampledFrom(keys).Draw(t, "key")
+				next := map[types.UID]string{}
+				var reserved []*Reservation
+				for _, uid := range rapid.SliceOfDistinct(rapid.SampledFrom(uids), rapid.ID).Draw(t, "pods") {
+					next[uid] = rapid.SampledFrom(nodes).Draw(t, "node")
+					reserved = append(reserved, reservationOf(t, uid, next[uid], 0))
+				}
+				want, before := false, w.freed
+				for uid, k := range model {
+					if k.key == key {
+						want = want || next[uid] != k.node
+						delete(model, uid)
+					}
+				}
+				w.show(reserved)
+				for uid, n := range next {
+					used.Delete(uid)
+					if w.left.Has(uid) {
+						want = true
+						delete(model, uid)
+						continue
+					}
+					model[uid] = kept{key, n}
+				}
+				b.Keep(key, reserved)
+				freed(t, before, want)
+			},
+			"use": func(t *rapid.T) {
+				uid, before := rapid.SampledFrom(uids).Draw(t, "pod"), w.freed
+				if _, ok := model[uid]; ok {
+					used.Insert(uid)
+				}
+				b.Use(uid)
+				delete(model, uid)
+				freed(t, before, false)
+			},
+			"leave": func(t *rapid.T) {
+				uid, before := rapid.SampledFrom(uids).Draw(t, "pod"), w.freed
+				w.left.Insert(uid)
+				_, want := model[uid]
+				b.ReleasePod(uid)
+				delete(model, uid)
+				freed(t, before, want)
+			},
+			"release": func(t *rapid.T) {
+				key, before := rapid.SampledFrom(keys).Draw(t, "key"), w.freed
+				count := len(model)
+				maps.DeleteFunc(model, func(_ types.UID, k kept) bool { return k.key == key })
+				b.Release(key)
+				freed(t, before, len(model) < count)
+			},
+			"": func(t *rapid.T) {
+				if b.Empty() != (len(model) == 0) {
+					t.Fatalf("empty %v, want %v", b.Empty(), model)
+				}
+				count := 0
+				for node, reserved := range b.Nodes() {
+					for _, r := range reserved {
+						count++
+						if model[r.UID].node != node || r.Node != node {
+							t.Fatalf("%s is reserved on %s, want %v", r.UID, node, model)
+						}
+					}
+				}
+				if count != len(model) {
+					t.Fatalf("%d reservations, want %v", count, model)
+				}
+				for _, uid := range uids {
+					if _, want := model[uid]; b.Has(uid) != want {
+						t.Fatalf("%s has a reservation: %v, want %v", uid, b.Has(uid), want)
+					}
+				}
+				if want := sets.KeySet(model).Union(used); !want.IsSuperset(w.shown) {
+					t.Fatalf("nominated are %v, and room is kept for %v", w.shown.UnsortedList(), want.UnsortedList())
+				}
+			},
+		})
+	})
+}
+
+func TestYielding(t *testing.T) {
+	t.Parallel()
+	b := New(newWorld())
+	low, high := workload.Key{Name: "low"}, workload.Key{Name: "high"}
+	b.Keep(low, []*Reservation{reservationOf(t, "l", "n", 1)})
+	b.Keep(high, []*Reservation{reservationOf(t, "h", "n", 9)})
+	for priority, want := range map[int32][]workload.Key{1: nil, 5: {low}, 10: {high, low}} {
+		if got := b.Yielding(sets.New("n", "other"), workload.Standing{Priority: priority}); !slices.Equal(got, want) {
+			t.Errorf("%v yield to priority %d, want %v", got, priority, want)
+		}
+	}
+}
+
+// TestNominees: a node is worth asking about where a pod without a reservation is nominated.
+func TestNominees(t *testing.T) {
+	t.Parallel()
+	nominated := func(uid types.UID, node string) *corev1.Pod {
+		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: uid}, Status: corev1.PodStatus{NominatedNodeName: node}}
+	}
+	isInflated := func(pod *corev1.Pod) bool { return pod.UID == "inflated" }
+	b, n := New(newWorld()), &Nominees{}
+	b.Keep(workload.Key{Name: "x"}, []*Reservation{reservationOf(t, "reserved", "n1", 0)})
+	n.See(nominated("reserved", "n1"), isInflated)
+	n.See(nominated("other", "n2"), isInflated)
+	n.See(nominated("inflated", "n3"), isInflated)
+	n.See(nominated("moved", "n4"), isInflated)
+	n.See(nominated("moved", ""), isInflated)
+	n.See(nominated("gone", "n5"), isInflated)
+	n.Forget("gone")
+	if got, want := n.Nodes(b), sets.New("n2", "n3"); !got.Equal(want) {
+		t.Errorf("the nodes are %v, want %v", got.UnsortedList(), want.UnsortedList())
+	}
+	if got, want := n.Inflated(), map[types.UID]string{"inflated": "n3"}; !maps.Equal(got, want) {
+		t.Errorf("inflated are %v, want %v", got, want)
+	}
+	n.Forget("inflated")
+	if got := n.Inflated(); len(got) != 0 {
+		t.Errorf("%v are inflated still", got)
+	}
+}
+
+func TestBookIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	b := New(newWorld())
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			key := workload.Key{Gang: true, Name: fmt.Sprint(i)}
+			for j := range 50 {
+				uid := types.UID(fmt.Sprint(i, "-", j))
+				b.Keep(key, []*Reservation{reservationOf(t, uid, "n", 0)})
+				for _, r := range b.On("n") {
+					_ = r.Priority
+				}
+				b.Use(uid)
+			}
+		})
+	}
+	all.Wait()
+	if !b.Empty() || len(b.On("n")) != 0 {
+		t.Errorf("%d reservations are left", len(b.On("n")))
+	}
+}

@@ -1,0 +1,42 @@
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// gangKey is the key of a gang.
+func gangKey(name types.NamespacedName) workload.Key {
+	return workload.Key{Gang: true, Namespace: name.Namespace, Name: name.Name}
+}
+
+// podKey is the key of a pod that is scheduled by itself.
+func podKey(pod *corev1.Pod) workload.Key {
+	return workload.Key{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID)}
+}
+
+// nameOf is the name of a workload's PodGroup, or of its pod.
+func nameOf(key workload.Key) types.NamespacedName {
+	return types.NamespacedName{Namespace: key.Namespace, Name: key.Name}
+}
+
+// keyOf is what decisions for a pod are for: its gang, or itself.
+func (h *Hub) keyOf(pod *corev1.Pod) workload.Key {
+	if g := h.gangOf(pod); g != nil {
+		return gangKey(g.Key)
+	}
+	return podKey(pod)
+}
+
+// standingOf is how a pod stands.
+func (h *Hub) standingOf(pod *corev1.Pod) workload.Standing {
+	return workload.Standing{Priority: h.priorityOf(pod), Queue: h.queueOf(pod)}
+}
+
+// podOf finds the pod of a workload that is one, as the informer has it.
+func (h *Hub) podOf(key workload.Key) (*corev1.Pod, bool) {
+	pod, err := h.pods.Pods(key.Namespace).Get(key.Name)
+	return pod, err == nil && string(pod.UID) == key.UID
+}

@@ -1,0 +1,258 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Lead has the hub act for a scheduler that leads from now on: it takes over what was promised before, and speaks of pods. One that
+// stands by follows the cluster as well. Call it before the first pod is scheduled, when all pods and groups are known.
+func (h *Hub) Lead() {
+	h.inherit()
+	h.leads.Store(true)
+}
+
+// run drives the waiting list until ctx is done: it tries workloads again whose moment has come, and lets the work of
+// queues through.
+func (h *Hub) run(ctx context.Context) {
+	ticker := h.clock.NewTicker(admission.Interval)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		now := h.clock.Now()
+		// 1. Those that have waited for this moment.
+		for _, due := range h.waits.Due(now) {
+			switch due.Cause {
+			case admission.Pause:
+				// Changes that come in numbers are no reason to go before others again.
+				h.tryAgain(due.Key)
+			case admission.Departure:
+				h.overdue(due.Key)
+			default:
+				h.retry(due.Key)
+			}
+		}
+		// 2. The next turns, unless workloads are still arriving that one event has woken.
+		if !h.waits.Lull(now) {
+			h.letThrough(now)
+		}
+		// 3. Wait until something happens, or the next moment comes.
+		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
+			// 4. Take back what is shown of promises that have ended, and what was promised on nodes that have been lost
+			// meanwhile, wake those for which shares have changed, and tell the users of those that wait, for a turn or for room.
+			h.reviewShown()
+			h.takeBackLost()
+			h.easeTurns()
+			h.tellOfTurns()
+			if h.leads.Load() {
+				h.tellMembers(h.clock.Now())
+			}
+		}
+	}
+}
+
+// awaitNext returns when the waiting list may have something to say. It reports whether that is because of a tick.
+func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
+	var moment <-chan time.Time
+	if at, ok := h.waits.NextLook(now); ok {
+		timer := h.clock.NewTimer(at.Sub(now))
+		defer timer.Stop()
+		moment = timer.C()
+	}
+	select {
+	case <-ctx.Done():
+	case <-h.waits.Wanted():
+	case <-moment:
+	case <-tick:
+		return true
+	}
+	return false
+}
+
+// retry has a workload try again after it has waited for a moment. What it cannot have any more is taken back first.
+func (h *Hub) retry(key workload.Key) {
+	if why := h.forfeits(key); why != "" && !h.waits.Evicting(key) {
+		h.takeBack(key, why)
+	}
+	h.wake(key)
+}
+
+// shares are the books of the queues as the waiting list reads them.
+type shares struct {
+	*queue.Standing
+	// reserved is what is promised, by queue, and is no part of the standing.
+	reserved map[string]queue.Amounts
+}
+
+var _ admission.Shares = (*shares)(nil)
+
+// Next picks the leaf whose turn it is; see [queue.Standing.Next].
+func (s *shares) Next(waiting map[string]bool, underway map[string]admission.Request) (string, bool) {
+	sums := make(map[string]queue.Amounts, len(underway)+len(s.reserved))
+	for name, amounts := range s.reserved {
+		sums[name] = make(queue.Amounts)
+		sums[name].Add(amounts)
+	}
+	for name, request := range underway {
+		if sums[name] == nil {
+			sums[name] = make(queue.Amounts)
+		}
+		sums[name].Add(amountsOf(request))
+	}
+	return s.Standing.Next(waiting, sums)
+}
+
+// Entitled reports whether a leaf would stay within its fair share; see [queue.Standing.Entitled].
+func (s *shares) Entitled(leaf string, request admission.Request) bool {
+	return s.Standing.Entitled(leaf, amountsOf(request))
+}
+
+func amountsOf(request admission.Request) queue.Amounts {
+	out := make(queue.Amounts, len(request))
+	for name, v := range request {
+		out[corev1.ResourceName(name)] = v
+	}
+	return out
+}
+
+func requestOf(amounts queue.Amounts) admission.Request {
+	out := make(admission.Request, len(amounts))
+	for name, v := range amounts {
+		out[string(name)] = v
+	}
+	return out
+}
+
+// shares are how the queues stand now; nil where there are none.
+func (h *Hub) shares() admission.Shares {
+	if !h.board.Used() {
+		return nil
+	}
+	standing := h.board.Standing(h.board.Resources())
+	if standing == nil {
+		return nil
+	}
+	return &shares{
+		Standing: standing, reserved: h.board.Unplaced(h.promised(func(*corev1.Pod) bool { return false })),
+	}
+}
+
+// letThrough begins the next turns.
+func (h *Hub) letThrough(now time.Time) {
+	if !h.waits.AnyHeld() {
+		return
+	}
+	for _, key := range h.waits.LetThrough(h.shares(), now) {
+		logOf(context.Background(), key).V(4).Info("Its turn has come")
+		h.wake(key)
+	}
+}
+
+// easeTurns wakes work whose turn came to nothing and that may fare better since.
+func (h *Hub) easeTurns() {
+	if s := h.shares(); s != nil {
+		for _, key := range h.waits.Eased(s) {
+			h.wake(key)
+		}
+	}
+}
+
+// waitsForTurn reports whether a pod has to wait for the turn of its queue. PreEnqueue calls it, under the queue's lock.
+func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
+	if !h.board.Used() {
+		return false
+	}
+	name := h.queueOf(pod)
+	if name == "" || h.board.Check(name) != (gang.Verdict{}) {
+		return false
+	}
+	key := h.keyOf(pod)
+	if key.Gang && h.isPartlyThrough(key) {
+		// It has room already, which is of no use before it is whole again.
+		return false
+	}
+	switch h.waits.TurnOf(key, name) {
+	case admission.Admitted:
+		return false
+	case admission.Held:
+		return true
+	case admission.NotEntered:
+	}
+	h.waits.Enter(h.waiter(key, pod, name), h.clock.Now())
+	if h.hasLeft(key) {
+		// It has been forgotten already, and would not be again.
+		h.waits.Forget(key)
+	}
+	return true
+}
+
+// isPartlyThrough reports whether a gang has members on nodes, and fewer than it needs.
+func (h *Hub) isPartlyThrough(key workload.Key) bool {
+	g, ok := h.groups.Group(nameOf(key))
+	if !ok {
+		return false
+	}
+	members := h.members(g.Key)
+	through := h.through(g.Key, &members)
+	return through > 0 && through < g.MinCount
+}
+
+// hasLeft reports whether nothing is left of a workload, as far as the informer knows.
+func (h *Hub) hasLeft(key workload.Key) bool {
+	if key.Gang {
+		members := h.lister.Members(nameOf(key))
+		return members.Total() == 0
+	}
+	_, ok := h.podOf(key)
+	return !ok
+}
+
+// waiter is what counts for the turn of a pod, or of the gang that it belongs to.
+func (h *Hub) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
+	request := queue.RequestOf(pod)
+	if g := h.gangOf(pod); key.Gang && g != nil {
+		// Members that stand for each other are alike enough for an order.
+		one, members := queue.RequestOf(pod), h.members(g.Key)
+		for range g.MinCount - h.through(g.Key, &members) - 1 {
+			request.Add(one)
+		}
+	}
+	return admission.Waiter{
+		Key: key, Queue: name, Priority: h.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
+	}
+}
+
+// tellOfTurns tells the users of work that has waited for its first turn for long. What has had one knows what is in its
+// way.
+func (h *Hub) tellOfTurns() {
+	picked, waiting := h.waits.Untold(h.clock.Now())
+	sum := 0
+	for _, n := range waiting {
+		sum += n
+	}
+	h.metrics.Waiting(sum)
+	for _, w := range picked {
+		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
+		if w.Key.Gang {
+			if h.registry.Verdict(nameOf(w.Key)) == (gang.Verdict{}) {
+				h.registry.SetVerdict(nameOf(w.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
+			}
+			continue
+		}
+		pod, ok := h.podOf(w.Key)
+		if !ok || pod.Spec.NodeName != "" {
+			continue
+		}
+		if recorder := h.profiles.recorder(pod.Spec.SchedulerName); recorder != nil {
+			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestMinCountThatChanges while members wait at Permit: where fewer are needed they go on at once, and where more are, than the
+// plan has or than there is room for, it is planned anew, and none is bound beside too few.
+func TestMinCountThatChanges(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// members are created of a gang of 3, nodes has a place for each.
+		members, nodes int
+		// to is the minCount from when two are through, and want are those that have a node then.
+		to, want int
+	}{
+		"lowered to those that are through": {members: 3, nodes: 3, to: 2, want: 3},
+		"lowered further":                   {members: 3, nodes: 3, to: 1, want: 3},
+		"raised to all there are":           {members: 4, nodes: 4, to: 4, want: 4},
+		"raised past the room":              {members: 4, nodes: 3, to: 4, want: 0},
+		"raised past the members":           {members: 3, nodes: 4, to: 4, want: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(c.nodes, "1")...)
+			r.gangOf("g", 3, 0)
+			r.create(members("g", c.members, "1", 0)...)
+			r.cycle()
+			r.cycle()
+			if through := r.hub.registry.Reserved(key("g")); len(through) != 2 {
+				t.Fatalf("%v are through, want 2", through)
+			}
+			r.gangOf("g", c.to, 0)
+			r.hub.GroupChanged(key("g"))
+			if c.want == 0 {
+				r.eventually("the room is given back", func() bool { return len(r.hub.registry.Reserved(key("g"))) == 0 })
+			}
+			placed := func() (n int) {
+				for i := range c.members {
+					if r.nodeOf(fmt.Sprintf("g-%d", i)) != "" {
+						n++
+					}
+				}
+				return n
+			}
+			r.eventually("it is placed as far as it is to be", func() bool {
+				r.cycles()
+				if n := placed(); n > c.want {
+					t.Fatalf("%d members have a node, want %d", n, c.want)
+				}
+				return placed() == c.want && len(r.active()) == 0
+			})
+			if c.want == 0 && !r.hub.reserved.Empty() {
+				t.Error("room is kept for it")
+			}
+		})
+	}
+}

@@ -1,0 +1,392 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// changeNode changes a node; losing is how it ceases to take pods.
+func (r *rig) changeNode(name string, change func(*corev1.Node)) {
+	r.t.Helper()
+	got, err := r.client.CoreV1().Nodes().Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got = got.DeepCopy()
+	change(got)
+	if _, err := r.client.CoreV1().Nodes().Update(r.t.Context(), got, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	isNew := func(known *corev1.Node) bool {
+		return known != nil && known.Spec.Unschedulable == got.Spec.Unschedulable && len(known.Spec.Taints) == len(got.Spec.Taints)
+	}
+	r.eventually("the change of "+name+" is known", func() bool {
+		known, err := r.hub.nodes.Get(name)
+		cached := r.sched.Cache.Dump().Nodes[name]
+		return err == nil && isNew(known) && cached != nil && isNew(cached.Node())
+	})
+}
+
+func (r *rig) removeNode(name string) {
+	r.t.Helper()
+	if err := r.client.CoreV1().Nodes().Delete(r.t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	// The scheduler's cache has a node as long as pods are on it.
+	r.eventually("the scheduler notices that "+name+" has gone", func() bool {
+		_, err := r.hub.nodes.Get(name)
+		for known, info := range r.sched.Cache.Dump().Nodes {
+			if known == name && info.Node() != nil {
+				return false
+			}
+		}
+		return err != nil
+	})
+}
+
+func cordon(n *corev1.Node) { n.Spec.Unschedulable = true }
+
+func notReady(n *corev1.Node) {
+	n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}}
+}
+
+// ways are how nodes are lost.
+var ways = map[string]func(*rig, string){
+	"it goes":         (*rig).removeNode,
+	"it is cordoned":  func(r *rig, name string) { r.changeNode(name, cordon) },
+	"it is not ready": func(r *rig, name string) { r.changeNode(name, notReady) },
+}
+
+// nominatedTo are the nodes that the framework has pods nominated to.
+func (r *rig) nominatedTo(nodes int) []string {
+	var out []string
+	for i := range nodes {
+		name := fmt.Sprintf("node-%d", i)
+		if len(r.plugin.handle.NominatedPodsForNode(name)) > 0 {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// lastNomination is where the API was last told that a pod is expected.
+func (r *rig) lastNomination(name string) (node string, told bool) {
+	r.evictor.mu.Lock()
+	defer r.evictor.mu.Unlock()
+	for _, n := range r.evictor.nominations {
+		if n.Pod.Name == name {
+			node, told = n.Node, true
+		}
+	}
+	return node, told
+}
+
+// promised has a preemptor of two pods, a gang or single ones, wait for its victims on two of four full nodes. It returns the
+// keys of the workloads, and the nodes.
+func promised(r *rig, isGang bool) (keys []workload.Key, on2 []string) {
+	r.t.Helper()
+	for i := range 4 {
+		r.create(on(pod(fmt.Sprintf("v-%d", i), "", "1", 0), fmt.Sprintf("node-%d", i)))
+	}
+	if isGang {
+		r.gangOf("p", 2, 10)
+		r.create(members("p", 2, "1", 10)...)
+		keys = []workload.Key{gangKey(key("p"))}
+	} else {
+		r.create(pod("p-0", "", "1", 10), pod("p-1", "", "1", 10))
+		keys = []workload.Key{podKey(pod("p-0", "", "1", 0)), podKey(pod("p-1", "", "1", 0))}
+	}
+	r.cycles()
+	for i := range r.evictor.orders {
+		for _, v := range r.evictor.orders[i].Victims {
+			r.terminate(v.Name, time.Now())
+		}
+		r.succeed(i)
+	}
+	r.eventually("they wait for their victims", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	for node := range r.hub.reserved.Nodes() {
+		on2 = append(on2, node)
+	}
+	slices.Sort(on2)
+	if len(on2) != 2 || len(r.nominatedTo(4)) != 2 {
+		r.t.Fatalf("Room is promised on %v, and shown on %v", on2, r.nominatedTo(4))
+	}
+	return keys, on2
+}
+
+// terminate has a pod be terminating since a moment.
+func (r *rig) terminate(name string, since time.Time) {
+	r.t.Helper()
+	got, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got = got.DeepCopy()
+	got.DeletionTimestamp = &metav1.Time{Time: since}
+	if _, err := r.client.CoreV1().Pods("ns").Update(r.t.Context(), got, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+	r.eventually("it is known that "+name+" is terminating", func() bool {
+		known, err := r.sched.Cache.GetPod(got)
+		listed, errOfList := r.hub.pods.Pods("ns").Get(name)
+		return err == nil && known.DeletionTimestamp != nil && errOfList == nil && listed.DeletionTimestamp != nil
+	})
+}
+
+// TestPromiseOnALostNode: whatever is promised on a node that cannot take it any more is planned anew, at once and with
+// the victims that are going counted as gone, and nothing shows it any more.
+func TestPromiseOnALostNode(t *testing.T) {
+	t.Parallel()
+	for way, lose := range ways {
+		for _, isGang := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, gang %t", way, isGang), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, nodes(4, "1")...)
+				keys, on2 := promised(r, isGang)
+				lose(r, on2[0])
+				r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+				r.cycles()
+				if got := r.victims(); len(got) != 3 {
+					t.Errorf("Victims were %v, want one more than the two before", got)
+				}
+				var now []string
+				for _, k := range keys {
+					for _, reserved := range r.hub.reserved.Of(k) {
+						now = append(now, reserved.Node)
+					}
+				}
+				slices.Sort(now)
+				if len(now) != 2 || slices.Contains(now, on2[0]) || !slices.Contains(now, on2[1]) {
+					t.Errorf("Room is promised on %v, before that on %v", now, on2)
+				}
+				if shown := r.nominatedTo(4); !slices.Equal(shown, now) {
+					t.Errorf("Shown are %v, promised %v", shown, now)
+				}
+			})
+		}
+	}
+}
+
+// TestPromiseOnTheLastNode: without any node the framework runs no cycle, and the promise ends all the same.
+func TestPromiseOnTheLastNode(t *testing.T) {
+	t.Parallel()
+	for _, isGang := range []bool{true, false} {
+		t.Run(fmt.Sprintf("gang %t", isGang), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(4, "1")...)
+			_, _ = promised(r, isGang)
+			for i := range 4 {
+				r.removeNode(fmt.Sprintf("node-%d", i))
+			}
+			r.eventually("nothing is promised", func() bool { return r.hub.reserved.Empty() && len(r.nominatedTo(4)) == 0 })
+			for _, name := range []string{"p-0", "p-1"} {
+				if node, told := r.lastNomination(name); !told || node != "" {
+					t.Errorf("The API was told that %s is expected on %q (%t)", name, node, told)
+				}
+			}
+			if isGang {
+				if v := r.hub.registry.Verdict(key("p")); v.Reason != v1alpha1.ReasonUnschedulable || !strings.Contains(v.Message, "has gone") {
+					t.Errorf("The gang is told %+v", v)
+				}
+			}
+			// Nothing is left of it when a node comes.
+			if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("new", "2"), metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+			r.cycles()
+			r.eventually("it runs there", func() bool {
+				r.cycles()
+				return r.nodeOf("p-0") == "new" && r.nodeOf("p-1") == "new"
+			})
+		})
+	}
+}
+
+// TestToleratedIsNotLost: what a pod tolerates is no reason to take its room back.
+func TestToleratedIsNotLost(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"))
+	r.create(on(pod("v", "", "1", 0), "node-0"))
+	p := pod("p", "", "1", 10)
+	p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	r.create(p)
+	r.cycle()
+	r.succeed(0)
+	for _, change := range []func(*corev1.Node){cordon, notReady, func(n *corev1.Node) {
+		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "soft", Effect: corev1.TaintEffectPreferNoSchedule})
+	}} {
+		r.changeNode("node-0", change)
+		r.hub.takeBackLost()
+		if !r.hub.reserved.Has(p.UID) || !r.wants(0) {
+			t.Fatal("Its room was taken back")
+		}
+	}
+}
+
+// TestFiltersThatAreOff: a profile that does not look at taints has its pods promised room on tainted nodes.
+func TestFiltersThatAreOff(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, strings.Replace(schedulerYAML, "{name: DefaultPreemption}", "{name: DefaultPreemption}, {name: TaintToleration}, {name: NodeUnschedulable}", 1),
+		nil, node("node-0", "1"))
+	r.create(on(pod("v", "", "1", 0), "node-0"))
+	p := pod("p", "", "1", 10)
+	r.create(p)
+	r.cycle()
+	r.succeed(0)
+	r.changeNode("node-0", cordon)
+	r.changeNode("node-0", notReady)
+	r.hub.takeBackLost()
+	if !r.hub.reserved.Has(p.UID) {
+		t.Error("Its room was taken back")
+	}
+	r.removeNode("node-0")
+	r.eventually("nothing is promised", r.hub.reserved.Empty)
+}
+
+// TestNodeLostDuringAnEviction: no victim goes for room that cannot be had, and it is taken back when the calls are over.
+func TestNodeLostDuringAnEviction(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, nodes(2, "1")...)
+		r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 5), "node-1"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		if !r.wants(0) {
+			t.Fatal("It is not wanted before")
+		}
+		r.removeNode("node-0")
+		if r.wants(0) {
+			t.Error("A victim is to go from a node that has gone")
+		}
+		if !r.hub.reserved.Has(p.UID) {
+			t.Error("The promise has ended, with calls under way")
+		}
+		// Too late: all calls have been made.
+		r.finish(0, eviction.Outcome{})
+		if r.hub.reserved.Has(p.UID) {
+			t.Error("The promise goes on")
+		}
+		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+		r.cycle()
+		if node, _ := r.reservedOn(p.UID); node != "node-1" {
+			t.Errorf("Room is promised on %q", node)
+		}
+	})
+}
+
+// TestUnwantedOnTheLastNode: an order that is given up because there is no node any more leaves no word of room being made.
+func TestUnwantedOnTheLastNode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"))
+	r.create(on(pod("v", "", "1", 0), "node-0"))
+	r.gangOf("g", 1, 10)
+	r.create(members("g", 1, "1", 10)...)
+	r.cycle()
+	if got := r.hub.registry.Verdict(key("g")).Reason; got != v1alpha1.ReasonPreempting {
+		t.Fatalf("It is told %s", got)
+	}
+	r.removeNode("node-0")
+	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
+	if got := r.hub.registry.Verdict(key("g")); got.Reason != v1alpha1.ReasonUnschedulable {
+		t.Errorf("It is told %+v", got)
+	}
+}
+
+// TestPlannedOnALostNode: a cycle that began before the node was lost may promise it afterwards. That ends as well.
+func TestPlannedOnALostNode(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		r.create(on(pod("v", "", "1", 0), "node-0"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.snapshot()
+		r.terminate("v", time.Now())
+		made := r.decide(p)
+		r.removeNode("node-0")
+		ctx, over := context.WithCancel(t.Context())
+		r.plugin.carryOut(ctx, p, made)
+		over()
+		r.eventually("nothing is promised", func() bool {
+			return r.hub.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(r.hub.keyOf(p))
+		})
+	})
+}
+
+// TestTakenBackInItsCycle: the framework shows a promise at the end of the cycle that it was made in. One that has been taken
+// back by then is not shown for good, nothing waits for its victims, and its pod is tried again.
+func TestTakenBackInItsCycle(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		r.create(on(pod("v", "", "1", 0), "node-0"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.terminate("v", time.Now())
+		key := r.hub.keyOf(p)
+		made := r.decide(p)
+		ctx, over := context.WithCancel(t.Context())
+		result, _ := r.plugin.carryOut(ctx, p, made)
+		// Between the reservation and what follows from it there may be a pause, so it is waited for once more.
+		r.hub.takeBack(key, "its queue has changed")
+		r.hub.waits.WaitForVictims(key, []string{"uid-v"}, nil)
+		pi, err := framework.NewPodInfo(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.plugin.handle.AddNominatedPod(klog.Background(), pi, result.NominatingInfo)
+		if r.hub.reviewShown(); len(r.nominatedTo(1)) == 0 {
+			t.Fatal("It has been looked at before the cycle was over")
+		}
+		over()
+		r.eventually("nothing is shown", func() bool { return len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(key) })
+		if node, told := r.lastNomination(p.Name); !told || node != "" {
+			t.Errorf("The API was told last that it is expected on %q (%t)", node, told)
+		}
+	})
+}
+
+// TestPermitOnALostNode: a member that waits for the rest of its gang is not bound to a node that has gone.
+func TestPermitOnALostNode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	r.gangOf("g", 2, 10)
+	r.create(members("g", 2, "1", 10)...)
+	r.cycle()
+	var first string
+	r.eventually("a member waits at Permit", func() bool {
+		first = ""
+		for _, name := range []string{"g-0", "g-1"} {
+			if w := r.plugin.handle.GetWaitingPod(pod(name, "", "1", 0).UID); w != nil {
+				first = w.GetPod().Spec.NodeName
+			}
+		}
+		return first != ""
+	})
+	r.removeNode(first)
+	r.eventually("no member waits", func() bool {
+		return r.plugin.handle.GetWaitingPod("uid-g-0") == nil && r.plugin.handle.GetWaitingPod("uid-g-1") == nil
+	})
+	r.eventually("nothing is promised", r.hub.reserved.Empty)
+	for _, name := range []string{"g-0", "g-1"} {
+		if node := r.nodeOf(name); node != "" {
+			t.Errorf("%s is bound to %s", name, node)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/filters"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// zoned are nodes of so many zones in turn.
+func zoned(count, zones int, cpu string) []runtime.Object {
+	return inZones(0, count, cpu, func(i int) int { return i % zones })
+}
+
+// inZones are nodes that are numbered from some number on.
+func inZones(from, count int, cpu string, zone func(i int) int) []runtime.Object {
+	out := make([]runtime.Object, count)
+	for i := range out {
+		n := node(fmt.Sprintf("node-%02d", from+i), cpu)
+		n.Labels[corev1.LabelTopologyZone] = fmt.Sprintf("zone-%d", zone(from+i))
+		out[i] = n
+	}
+	return out
+}
+
+func spreadOver(key string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.TopologySpreadConstraints = append(p.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+			MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelPodGroup: "g"}},
+		})
+	}
+}
+
+func nearRole(key, role string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"role": role}},
+		}}}}
+	}
+}
+
+// TestMembersThatMindEachOther are confirmed one by one through the queue, the cache and all filters, with others in their
+// way and without.
+func TestMembersThatMindEachOther(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		nodes   []runtime.Object
+		drivers int
+		members int
+		rule    func(*corev1.Pod)
+	}{
+		"6 over zones on 3 nodes":           {nodes: zoned(3, 3, "2"), members: 6, rule: spreadOver(corev1.LabelTopologyZone)},
+		"12 over zones on 3 nodes":          {nodes: zoned(3, 3, "4"), members: 12, rule: spreadOver(corev1.LabelTopologyZone)},
+		"4 over hosts on 2 nodes":           {nodes: zoned(2, 1, "2"), members: 4, rule: spreadOver(corev1.LabelHostname)},
+		"18 over zones":                     {nodes: zoned(6, 3, "3"), members: 18, rule: spreadOver(corev1.LabelTopologyZone)},
+		"17 in one zone, after a small one": {nodes: inZones(0, 20, "1", func(i int) int { return min(i/2, 1) }), members: 17, rule: nearRole(corev1.LabelTopologyZone, "worker")},
+		"driver and workers in a zone":      {nodes: zoned(6, 3, "2"), drivers: 1, members: 3, rule: nearRole(corev1.LabelTopologyZone, "driver")},
+		"driver and workers on a host":      {nodes: zoned(3, 3, "4"), drivers: 1, members: 3, rule: nearRole(corev1.LabelHostname, "driver")},
+	}
+	for name, c := range cases {
+		for _, full := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, full %v", name, full), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, c.nodes...)
+				if full {
+					for i, obj := range c.nodes {
+						n, ok := obj.(*corev1.Node)
+						if !ok {
+							t.Fatal("not a node")
+						}
+						cpu := n.Status.Allocatable[corev1.ResourceCPU]
+						for j := range cpu.Value() {
+							r.create(on(pod(fmt.Sprintf("low-%d-%d", i, j), "", "1", 0), n.Name))
+						}
+					}
+				}
+				total := c.members + c.drivers
+				r.gangOf("g", total, 10)
+				all := members("g", total, "1", 10)
+				for i, p := range all {
+					p.Labels["role"] = "worker"
+					if i >= c.members {
+						p.Labels["role"] = "driver"
+						continue
+					}
+					c.rule(p)
+				}
+				r.create(all...)
+				r.cycles()
+				for i := range r.evictor.orders {
+					for _, v := range r.evictor.orders[i].Victims {
+						r.remove(v)
+					}
+					r.succeed(i)
+				}
+				r.eventually("all members have a node", func() bool {
+					r.cycles()
+					for _, p := range all {
+						if r.nodeOf(p.Name) == "" {
+							return false
+						}
+					}
+					return true
+				})
+				if n := len(r.evictor.orders); full && n != 1 || !full && n != 0 {
+					t.Errorf("%d preemptions", n)
+				}
+			})
+		}
+	}
+}
+
+// TestSamePlanIsNotMadeForEver: a plan that is refused at the same member again waits until something changes.
+func TestSamePlanIsNotMadeForEver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	g := r.gangOf("g", 2, 0)
+	all := members("g", 2, "1", 0)
+	r.create(all...)
+	plan := []gang.Seat{{Member: all[0].UID, Node: "node-0"}, {Member: all[1].UID, Node: "node-1"}}
+	for _, wantLast := range []bool{false, true} {
+		r.hub.registry.SetPlan(g.Key, plan)
+		r.plugin.notConfirmed(framework.NewCycleState(), all[0], g, framework.NewDefaultNodeToStatus())
+		if _, planned := r.hub.registry.PlannedNode(g.Key, all[1].UID); planned {
+			t.Error("The rest of the plan is still there")
+		}
+		if got := strings.Contains(r.hub.registry.Verdict(g.Key).Message, "cannot be carried out"); got != wantLast {
+			t.Errorf("%q is said of the gang", r.hub.registry.Verdict(g.Key).Message)
+		}
+	}
+}
+
+// refusing is a filter that refuses a pod in its own cycle only, as an extender may that has not been asked before.
+const refusedBy = "Refusing"
+
+type refusing struct{}
+
+func (refusing) Name() string { return refusedBy }
+
+// PreFilter has the filter skipped for all other pods.
+func (refusing) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if pod.Annotations[refusedBy] == "" {
+		return nil, fwk.NewStatus(fwk.Skip)
+	}
+	return nil, nil
+}
+
+func (refusing) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
+
+func (refusing) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
+	if filters.Simulates(state) || pod.Annotations[refusedBy] != "yes" {
+		return nil
+	}
+	return fwk.NewStatus(fwk.Unschedulable, "refused")
+}
+
+// TestPlanThatIsRefusedForEver is made twice, and then again when something changes, though a member that was at Permit
+// comes back to the queue each time.
+func TestPlanThatIsRefusedForEver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "2"), node("node-1", "1"))
+	g := r.gangOf("g", 2, 0)
+	// The larger one goes first, and is at Permit when the other is refused.
+	all := []*corev1.Pod{pod("g-0", "g", "2", 0), pod("g-1", "g", "1", 0)}
+	for i, p := range all {
+		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: fmt.Sprintf("node-%d", i)}
+		p.Annotations = map[string]string{refusedBy: []string{"no", "yes"}[i]}
+	}
+	r.create(all...)
+	hasWaited := false
+	r.eventually("the gang is stuck", func() bool {
+		if len(r.active()) > 0 {
+			r.cycle()
+		}
+		hasWaited = hasWaited || r.waiting() > 0
+		return r.hub.registry.Stuck(g.Key)
+	})
+	if !hasWaited {
+		t.Error("No member was at Permit")
+	}
+	r.eventually("all members are back", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
+	r.never("It is planned again", 3*time.Second, func() bool { return len(r.active()) > 0 })
+	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("node-2", "1"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+}

@@ -1,0 +1,136 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// long is how long pods may be terminating in these tests.
+const long = "{terminationTimeout: 5s}"
+
+// said is what a preemptor has been told last: by its PodGroup's condition, or its own.
+func (r *rig) said(p *corev1.Pod) string {
+	if g := r.hub.gangOf(p); g != nil {
+		return r.hub.registry.Verdict(g.Key).Message
+	}
+	got, err := r.client.CoreV1().Pods(p.Namespace).Get(r.t.Context(), p.Name, metav1.GetOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, c := range got.Status.Conditions {
+		if c.Type == corev1.PodScheduled {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// TestOverdue: a pod that is terminating is waited for, and nothing is taken, for a time. Then it counts as staying, is named,
+// and other room is looked for.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRigArgs(t, long, nodes(2, "1")...)
+		r.create(on(pod("stuck", "", "1", 0), "node-0"), on(pod("other", "", "1", 5), "node-1"))
+		since := time.Now()
+		r.terminate("stuck", since)
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		if node, _ := r.reservedOn(p.UID); node != "node-0" || len(r.evictor.orders) != 0 {
+			t.Fatalf("Room is promised on %q, with %d evictions; want it to wait on node-0", node, len(r.evictor.orders))
+		}
+		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+		if waited := time.Since(since); waited < 5*time.Second {
+			t.Errorf("It waited for %v only", waited)
+		}
+		r.cycle()
+		if got := r.victims(); !slices.Equal(got, []string{"other"}) {
+			t.Errorf("Victims are %v", got)
+		}
+		if node, _ := r.reservedOn(p.UID); node != "node-1" {
+			t.Errorf("Room is promised on %q", node)
+		}
+		r.eventually("it is named", func() bool {
+			return strings.Contains(r.said(p), "not waited for, still terminating more than 5s after the grace period: ns/stuck on node-0")
+		})
+	})
+}
+
+// TestOverdueIsNoRoom: where there is no other room, nothing is promised any more, and what has not gone is named.
+func TestOverdueIsNoRoom(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRigArgs(t, long, nodes(1, "1")...)
+		stuck := on(pod("stuck", "", "1", 0), "node-0")
+		r.create(stuck)
+		r.terminate("stuck", time.Now())
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+		r.cycle()
+		if !r.hub.reserved.Empty() || len(r.evictor.orders) != 0 {
+			t.Errorf("Room is promised: %t, with %d evictions", !r.hub.reserved.Empty(), len(r.evictor.orders))
+		}
+		if g := r.hub.gangOf(p); g != nil && r.hub.registry.Verdict(g.Key).Reason != v1alpha1.ReasonUnschedulable {
+			t.Errorf("It is told %+v", r.hub.registry.Verdict(g.Key))
+		}
+		r.eventually("it is named", func() bool { return strings.Contains(r.said(p), "ns/stuck on node-0") })
+		// It goes after all.
+		r.remove(stuck)
+		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+		r.cycles()
+		r.waitBound(p.Name)
+	})
+}
+
+// TestOverdueBeforeItCame: what was read of a node while a pod was on its way out does not count once that is overdue,
+// although nothing on the node has changed.
+func TestOverdueBeforeItCame(t *testing.T) {
+	t.Parallel()
+	r := newRigArgs(t, long, nodes(1, "1")...)
+	r.create(on(pod("stuck", "", "1", 0), "node-0"))
+	r.terminate("stuck", time.Now())
+	first := pod("first", "", "1", 10)
+	r.create(first)
+	r.cycle()
+	r.remove(first)
+	stuck, err := r.hub.pods.Pods("ns").Get("stuck")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the pod is overdue", func() bool { return r.hub.leaving.isOverdue(stuck.UID) })
+	second := pod("second", "", "1", 10)
+	r.create(second)
+	r.cycle()
+	if !r.hub.reserved.Empty() {
+		t.Error("Room is promised where a pod does not go")
+	}
+}
+
+// TestOverdueByTheLongestProfile: profiles share what is known of pods, so that the longest counts.
+func TestOverdueByTheLongestProfile(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, schedulerYAML+`  pluginConfig: [{name: Reprieve, args: {terminationTimeout: 1s}}]
+- schedulerName: patient
+  plugins: {multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}}
+  pluginConfig: [{name: Reprieve, args: {terminationTimeout: 1h}}]
+`, nil, nodes(1, "1")...)
+	stuck := on(pod("stuck", "", "1", 0), "node-0")
+	r.create(stuck)
+	r.terminate("stuck", time.Now().Add(-time.Minute))
+	p := pod("p", "", "1", 10)
+	r.create(p)
+	r.cycle()
+	if !r.hub.reserved.Has(p.UID) {
+		t.Error("The pod is not waited for")
+	}
+}

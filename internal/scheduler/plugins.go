@@ -1,0 +1,94 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/utils/clock"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+)
+
+// Inputs are what the plugins of a scheduler need of the process around them.
+type Inputs struct {
+	// Groups finds PodGroups, Registry keeps where gangs stand, and Evictor has victims removed.
+	Groups   gang.Source
+	Registry *gang.Registry
+	Evictor  Evictor
+	// Statuses writes why members of gangs are not placed that have no cycle of their own; nil for nothing that does.
+	Statuses Statuses
+	// Metrics measure preemptions; nil for metrics that nothing reads.
+	Metrics *metrics.Metrics
+	// Clock is nil for the real one.
+	Clock clock.WithTicker
+	// SchedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well: those that have finished are
+	// followed then, too, which takes an informer of all that have.
+	SchedulingGroups bool
+}
+
+// Plugins makes the plugins of one scheduler, profile by profile, and with the first of them the [Hub] that they share.
+type Plugins struct {
+	inputs Inputs
+
+	making sync.Mutex
+	hub    atomic.Pointer[Hub]
+}
+
+// NewPlugins returns the plugins of a scheduler, to be registered with [Plugins.Registry] before it is made.
+func NewPlugins(inputs Inputs) *Plugins { return &Plugins{inputs: inputs} }
+
+// Registry has the plugins' factories, under [Name] and [SortName].
+func (ps *Plugins) Registry() frameworkruntime.Registry {
+	return frameworkruntime.Registry{Name: ps.newPlugin, SortName: ps.newSort}
+}
+
+// Hub is what the plugins share; nil as long as no profile that has [Plugin] has been built.
+func (ps *Plugins) Hub() *Hub { return ps.hub.Load() }
+
+// newPlugin makes the plugin for one profile.
+func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	// Planning runs the other members' PreFilter, which only the full framework offers.
+	full, ok := handle.(framework.Framework)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s needs a framework that runs PreFilter plugins, got %T", Name, handle)
+	}
+	args, err := configv1alpha1.Decode(given)
+	if err != nil {
+		return nil, fmt.Errorf("profile %s: plugin %s: %w", full.ProfileName(), Name, err)
+	}
+	hub, err := ps.hubOf(ctx, full)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", Name, err)
+	}
+	hub.profiles.add(full.ProfileName(), args, full.EventRecorder())
+	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins)
+	return newPlugin(hub, args, full), nil
+}
+
+// hubOf is the hub of all profiles, made with the first one.
+func (ps *Plugins) hubOf(ctx context.Context, handle framework.Framework) (*Hub, error) {
+	ps.making.Lock()
+	defer ps.making.Unlock()
+	if hub := ps.hub.Load(); hub != nil {
+		return hub, nil
+	}
+	hub, err := newHub(ctx, &ps.inputs, handle)
+	if err != nil {
+		return nil, err
+	}
+	ps.hub.Store(hub)
+	return hub, nil
+}
+
+// newSort makes the queue's order for a profile. A profile can have it that does not have [Plugin].
+func (ps *Plugins) newSort(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+	return &PrioritySort{plugins: ps}, nil
+}

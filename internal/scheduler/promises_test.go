@@ -1,0 +1,516 @@
+package scheduler
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+)
+
+// happening is something that happens to a cluster. What the numbers choose depends on what there is.
+type happening struct {
+	what    string
+	a, b, c int
+}
+
+// happenings are the kinds there are, the frequent ones several times.
+var happenings = []string{
+	"pod", "pod", "pod", "pod", "member", "member", "member", "member", "group", "group",
+	"delete a pod", "delete a pod", "delete a pending pod", "delete a pending pod", "drop a group", "move a member",
+	"end an order", "end an order", "end an order", "fail an order", "a victim goes", "a victim goes", "a victim goes",
+	"a pod that runs", "queue", "drop a queue", "node", "drop a node", "cordon a node", "time passes", "restart",
+}
+
+// cluster is a scheduler on a client, with time of its own, to which things happen. Names are few, so that they are used
+// again; UIDs are not.
+type cluster struct {
+	t       *testing.T
+	r       *rig
+	client  *fake.Clientset
+	groups  *groups
+	queues  map[string]*v1alpha1.Queue
+	pending []int // orders that have not ended
+	uids    int
+	log     []string
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{
+		t: t, client: fake.NewClientset(nodes(3, "3")...), groups: &groups{all: map[types.NamespacedName]*gang.Group{}},
+		queues: map[string]*v1alpha1.Queue{},
+	}
+	c.client.PrependReactor("patch", "pods", c.checkUID)
+	for i := range 6 {
+		c.create(on(pod(fmt.Sprint("low-", i), "", "1", int32(i%2)), fmt.Sprint("node-", i%3)))
+	}
+	c.start()
+	return c
+}
+
+// checkUID does what the API server does with a patch that has the UID of another pod.
+func (c *cluster) checkUID(action clienttesting.Action) (bool, runtime.Object, error) {
+	patch, ok := action.(clienttesting.PatchAction)
+	if !ok {
+		return false, nil, nil
+	}
+	var body struct {
+		Metadata struct{ UID types.UID }
+	}
+	if err := json.Unmarshal(patch.GetPatch(), &body); err != nil {
+		return true, nil, err
+	}
+	if pod := c.find(patch.GetName()); pod != nil && body.Metadata.UID != "" && pod.UID != body.Metadata.UID {
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, pod.Name,
+			field.ErrorList{field.Invalid(field.NewPath("metadata", "uid"), body.Metadata.UID, "field is immutable")})
+	}
+	return false, nil, nil
+}
+
+// start runs a scheduler on what is there.
+func (c *cluster) start() {
+	c.t.Helper()
+	c.r = newRigOn(c.t, c.client, c.groups, schedulerYAML, nil)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
+	statuses := podstatus.New(ctx, c.client, c.client, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
+	go statuses.Run()
+	stop := c.r.stop
+	c.r.stop = func() { stop(); cancel() }
+	c.t.Cleanup(cancel)
+	c.r.evictor.statuses, c.r.hub.statuses = statuses, statuses
+	c.r.plugin.handle.SetAPICacher(statuses)
+	for _, q := range c.queues {
+		c.r.hub.QueueSet(q)
+	}
+	synctest.Wait()
+	c.r.hub.Lead()
+}
+
+// stop ends the scheduler. Nothing comes of what it has begun.
+func (c *cluster) stop() {
+	synctest.Wait()
+	c.r.evictor.statuses = nil
+	c.r.stop()
+	for _, i := range c.pending {
+		c.r.evictor.outcomes[i] <- eviction.Outcome{Err: context.Canceled}
+	}
+	c.pending = nil
+	synctest.Wait()
+}
+
+// uid is a new one.
+func (c *cluster) uid() types.UID {
+	c.uids++
+	return types.UID(fmt.Sprint("uid-", c.uids))
+}
+
+// find is a pod as the API has it, or nil.
+func (c *cluster) find(name string) *corev1.Pod {
+	obj, err := c.client.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "ns", name)
+	if err != nil {
+		return nil
+	}
+	pod, _ := obj.(*corev1.Pod)
+	return pod
+}
+
+// pods are all of them that pass, by name.
+func (c *cluster) pods(which func(*corev1.Pod) bool) []*corev1.Pod {
+	c.t.Helper()
+	list, err := c.client.CoreV1().Pods("ns").List(c.t.Context(), metav1.ListOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var out []*corev1.Pod
+	for i := range list.Items {
+		if pod := &list.Items[i]; which == nil || which(pod) {
+			out = append(out, pod)
+		}
+	}
+	slices.SortFunc(out, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// pick is one of some, or the zero value of none.
+func pick[T any](from []T, i int) (one T, ok bool) {
+	if len(from) == 0 {
+		return one, false
+	}
+	return from[i%len(from)], true
+}
+
+func (c *cluster) create(pod *corev1.Pod) {
+	c.t.Helper()
+	if c.find(pod.Name) != nil {
+		return
+	}
+	pod.UID = c.uid()
+	c.note("pod %s (%s) of %q asks for %s with priority %d", pod.Name, pod.UID, pod.Labels[v1alpha1.LabelPodGroup], pod.Spec.Containers[0].Resources.Requests.Cpu(), *pod.Spec.Priority)
+	if _, err := c.client.CoreV1().Pods("ns").Create(c.t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) update(pod *corev1.Pod) {
+	c.t.Helper()
+	if err := c.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), pod, "ns"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *cluster) delete(pod *corev1.Pod) {
+	c.t.Helper()
+	c.note("pod %s (%s) is gone", pod.Name, pod.UID)
+	if err := c.client.CoreV1().Pods("ns").Delete(c.t.Context(), pod.Name, metav1.DeleteOptions{}); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// leave has a pod begin to leave.
+func (c *cluster) leave(pod *corev1.Pod) {
+	if now := c.find(pod.Name); now != nil && now.UID == pod.UID && now.DeletionTimestamp == nil {
+		c.note("pod %s (%s) begins to leave", pod.Name, pod.UID)
+		now = now.DeepCopy()
+		now.Finalizers, now.DeletionTimestamp = []string{"x/y"}, &metav1.Time{Time: time.Now()}
+		c.update(now)
+	}
+}
+
+func (c *cluster) note(format string, args ...any) {
+	c.log = append(c.log, fmt.Sprintf(format, args...))
+}
+
+// priorities are those of pods and groups.
+var priorities = []int32{1, 10, 100}
+
+// happen has something happen, if it can.
+func (c *cluster) happen(h happening) {
+	c.t.Helper()
+	isPending := func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }
+	switch h.what {
+	case "pod":
+		c.create(pod(fmt.Sprint("single-", h.a%3), "", fmt.Sprint(1+h.b%3), priorities[h.c%3]))
+	case "a pod that runs":
+		c.create(on(pod(fmt.Sprint("low-", h.a%8), "", "1", int32(h.b%2)), fmt.Sprint("node-", h.c%3)))
+	case "member":
+		group := fmt.Sprint("g", h.a%3)
+		priority := priorities[h.a%3]
+		c.create(pod(fmt.Sprintf("%s-%d", group, h.b%4), group, fmt.Sprint(1+h.c%2), priority))
+	case "group":
+		name := fmt.Sprint("g", h.a%3)
+		if _, ok := c.groups.Group(key(name)); ok {
+			return
+		}
+		g := &gang.Group{Key: key(name), UID: c.uid(), MinCount: 1 + h.b%4, Priority: ptr.To(priorities[h.a%3]), Whole: h.c%2 == 0}
+		if h.c%3 == 0 {
+			g.Queue = "q"
+		}
+		c.note("PodGroup %s with minCount %d in queue %q", name, g.MinCount, g.Queue)
+		c.groups.set(g)
+		c.r.hub.GroupChanged(g.Key)
+	case "drop a group":
+		name := key(fmt.Sprint("g", h.a%3))
+		if _, ok := c.groups.Group(name); ok {
+			c.note("PodGroup %s is gone", name.Name)
+			c.groups.drop(name)
+			c.r.hub.GroupChanged(name)
+		}
+	case "delete a pod":
+		if p, ok := pick(c.pods(nil), h.a); ok {
+			c.delete(p)
+		}
+	case "delete a pending pod":
+		if p, ok := pick(c.pods(isPending), h.a); ok {
+			c.delete(p)
+		}
+	case "move a member":
+		p, ok := pick(c.pods(func(pod *corev1.Pod) bool { return isPending(pod) && pod.Labels[v1alpha1.LabelPodGroup] != "" }), h.a)
+		if ok {
+			p = p.DeepCopy()
+			p.Labels[v1alpha1.LabelPodGroup] = fmt.Sprint("g", h.b%3)
+			c.note("pod %s (%s) names PodGroup g%d", p.Name, p.UID, h.b%3)
+			c.update(p)
+		}
+	case "end an order", "fail an order":
+		c.endOrder(h)
+	case "a victim goes":
+		if p, ok := pick(c.pods(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }), h.a); ok {
+			c.delete(p)
+		}
+	case "queue":
+		q := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
+		if h.a%2 == 0 {
+			q.Spec.Limit = corev1.ResourceList{corev1.ResourceCPU: resourceMustParse(fmt.Sprint(1 + h.b%6))}
+		}
+		c.note("Queue q with the limit %v", q.Spec.Limit)
+		c.queues["q"] = q
+		c.r.hub.QueueSet(q)
+	case "drop a queue":
+		if c.queues["q"] != nil {
+			c.note("Queue q is gone")
+			delete(c.queues, "q")
+			c.r.hub.QueueDeleted("q")
+		}
+	case "node", "drop a node", "cordon a node":
+		c.changeNodes(h)
+	case "time passes":
+		c.note("%d s pass", 1+h.a%20)
+		time.Sleep(time.Duration(1+h.a%20) * time.Second)
+	case "restart":
+		c.note("the scheduler is started anew")
+		c.stop()
+		c.start()
+	}
+}
+
+// endOrder ends an eviction: all victims have begun to leave, or some have.
+func (c *cluster) endOrder(h happening) {
+	i, ok := pick(c.pending, h.a)
+	if !ok {
+		return
+	}
+	c.pending = slices.DeleteFunc(c.pending, func(j int) bool { return i == j })
+	order := c.r.evictor.orders[i]
+	outcome := eviction.Outcome{Begun: sets.New[types.UID]()}
+	left := len(order.Victims)
+	if h.what == "fail an order" {
+		outcome.Err, left = errRefused, h.b%(left+1)
+		if h.c%2 == 0 && left == 0 {
+			outcome = eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true}
+		}
+	}
+	victims := make([]*corev1.Pod, 0, len(order.Victims))
+	for _, v := range order.Victims {
+		victims = append(victims, v)
+	}
+	slices.SortFunc(victims, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	if outcome.Err == nil && !c.r.plugin.Wants(&order) {
+		outcome, left = eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true}, 0
+	}
+	for _, v := range victims[:left] {
+		outcome.Begun.Insert(v.UID)
+		if !c.r.plugin.TurnBack(v) {
+			c.leave(v)
+		}
+	}
+	c.note("order %d for %s ends with %v after %d of %d victims", i, order.Decision.Preemptor.Name, outcome.Err, left, len(victims))
+	c.r.evictor.outcomes[i] <- outcome
+}
+
+func (c *cluster) changeNodes(h happening) {
+	c.t.Helper()
+	name := fmt.Sprint("node-", h.a%4)
+	all := c.client.CoreV1().Nodes()
+	now, err := all.Get(c.t.Context(), name, metav1.GetOptions{})
+	switch {
+	case err != nil && h.what == "node":
+		c.note("node %s", name)
+		_, err = all.Create(c.t.Context(), node(name, "3"), metav1.CreateOptions{})
+	case err != nil:
+		return
+	case h.what == "drop a node":
+		c.note("node %s is gone", name)
+		err = all.Delete(c.t.Context(), name, metav1.DeleteOptions{})
+	case h.what == "cordon a node":
+		now = now.DeepCopy()
+		now.Spec.Unschedulable = !now.Spec.Unschedulable
+		c.note("node %s: unschedulable is %v", name, now.Spec.Unschedulable)
+		_, err = all.Update(c.t.Context(), now, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// settle lets the scheduler do all that it does without time going by.
+func (c *cluster) settle() {
+	c.t.Helper()
+	for range 200 {
+		synctest.Wait()
+		if len(c.r.active()) == 0 {
+			// A promise may have ended in the cycle that it was made in, of which the next tick takes what is shown back.
+			c.r.hub.reviewShown()
+			synctest.Wait()
+		}
+		if len(c.r.active()) == 0 {
+			return
+		}
+		orders := len(c.r.evictor.orders)
+		c.r.cycle()
+		for i := orders; i < len(c.r.evictor.orders); i++ {
+			order := &c.r.evictor.orders[i]
+			c.pending = append(c.pending, i)
+			c.note("  order %d for %s takes %d", i, order.Decision.Preemptor.Name, len(order.Victims))
+		}
+	}
+	c.t.Errorf("It does not settle: %s", c.r.pending())
+}
+
+// unfounded names a promise without a living reason, or is "".
+func (c *cluster) unfounded() string {
+	c.t.Helper()
+	h := c.r.hub
+	for node, all := range h.reserved.Nodes() {
+		for _, r := range all {
+			if why := c.unfoundedReservation(r.Pod.GetPod()); why != "" {
+				return fmt.Sprintf("room on %s is reserved for %s (%s): %s", node, r.Pod.GetPod().Name, r.UID, why)
+			}
+		}
+	}
+	for _, name := range []string{"node-0", "node-1", "node-2", "node-3"} {
+		for _, pi := range h.handle.NominatedPodsForNode(name) {
+			pod := pi.GetPod()
+			if on, ok := c.r.reservedOn(pod.UID); (!ok || on != name) && !h.assumed.has(pod.UID) {
+				return fmt.Sprintf("%s (%s) is nominated to %s in memory, and its reservation is on %q", pod.Name, pod.UID, name, on)
+			}
+		}
+	}
+	for _, pod := range c.pods(func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil }) {
+		name := pod.Status.NominatedNodeName
+		if on, _ := c.r.reservedOn(pod.UID); name != "" && on != name && !h.assumed.has(pod.UID) {
+			return fmt.Sprintf("%s (%s) is nominated to %s in the API, and its reservation is on %q", pod.Name, pod.UID, name, on)
+		}
+	}
+	return ""
+}
+
+// unfoundedReservation says why there is no reason to keep room for a pod, or is "".
+func (c *cluster) unfoundedReservation(pod *corev1.Pod) string {
+	h := c.r.hub
+	now := c.find(pod.Name)
+	switch {
+	case now == nil || now.UID != pod.UID:
+		return "it does not exist"
+	case now.Spec.NodeName != "" || now.DeletionTimestamp != nil:
+		return "it is not pending"
+	}
+	key := h.keyOf(now)
+	if !slices.ContainsFunc(h.reserved.Of(key), func(r *reservation.Reservation) bool { return r.UID == pod.UID }) {
+		return "that is not " + key.String() + "'s, which it is part of"
+	}
+	group, isMember := h.groupOf(now)
+	if isMember {
+		g, ok := h.groups.Group(group)
+		members := h.members(group)
+		switch {
+		case !ok:
+			return "its PodGroup does not exist"
+		case gang.Gate(group, g, &members) != gang.Verdict{}:
+			return gang.Gate(group, g, &members).Message
+		}
+	}
+	if h.waits.Evicting(key) {
+		return ""
+	}
+	if h.isBarred(key) {
+		return "its queue does not let it have that"
+	}
+	_, planned := h.registry.PlannedNode(group, pod.UID)
+	soon := h.waits.WaitsFor(key, admission.Pause) || h.waits.WaitsFor(key, admission.Retry)
+	soon = soon || h.waits.Holds(key)
+	if !planned && !soon && !h.waits.WaitsForVictims(key) && !c.isQueued(now) {
+		return "it waits for nothing"
+	}
+	return ""
+}
+
+// isQueued reports whether a pod, or a member of its gang, is about to be tried.
+func (c *cluster) isQueued(pod *corev1.Pod) bool {
+	key := c.r.hub.keyOf(pod)
+	queue := c.r.sched.SchedulingQueue
+	return slices.ContainsFunc(slices.Concat(queue.PodsInActiveQ(), queue.PodsInBackoffQ()), func(other *corev1.Pod) bool {
+		return c.r.hub.keyOf(other) == key
+	})
+}
+
+// checks is how many sequences are played unless -rapid.checks says otherwise: each is a scheduler's life. What it returns sets it
+// back.
+func checks(t *testing.T, count string) func() {
+	t.Helper()
+	const name = "rapid.checks"
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	before := flag.Lookup(name).Value.String()
+	if given {
+		count = before
+	}
+	set := func(to string) {
+		if err := flag.Set(name, to); err != nil {
+			t.Error(err)
+		}
+	}
+	set(count)
+	return func() { set(before) }
+}
+
+// TestPromisesEndWithTheirReason: whatever happens, in whichever order, room is kept only for pods that wait for it to become
+// free, or are being placed, and nothing else says that it is: at once, and later.
+func TestPromisesEndWithTheirReason(t *testing.T) {
+	// The scheduler listens to signals, by a goroutine of the process that must not be part of one test.
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR2)
+	defer signal.Stop(signals)
+	// What is handled there waits between two errors, by the clock of the test that had one last.
+	handlers := utilruntime.ErrorHandlers
+	utilruntime.ErrorHandlers = nil                         //nolint:reassign // There is no other way, and no other test runs.
+	defer func() { utilruntime.ErrorHandlers = handlers }() //nolint:reassign // See above.
+	t.Cleanup(checks(t, "30"))
+	one := rapid.Custom(func(t *rapid.T) happening {
+		n := rapid.IntRange(0, 23)
+		return happening{what: rapid.SampledFrom(happenings).Draw(t, "what"), a: n.Draw(t, "a"), b: n.Draw(t, "b"), c: n.Draw(t, "c")}
+	})
+	rapid.Check(t, func(rt *rapid.T) {
+		all := rapid.SliceOfN(one, 30, 60).Draw(rt, "happenings")
+		wrong := ""
+		synctest.Test(t, func(t *testing.T) {
+			c := newCluster(t)
+			defer func() {
+				c.stop()
+				// Pods wait at Permit, by a clock that stops with this goroutine.
+				time.Sleep(time.Hour)
+			}()
+			for _, h := range all {
+				c.happen(h)
+				c.settle()
+				if why := c.unfounded(); why != "" {
+					wrong = fmt.Sprintf("%s\nafter\n  %s", why, strings.Join(c.log, "\n  "))
+					return
+				}
+			}
+		})
+		if wrong != "" {
+			rt.Fatal(wrong)
+		}
+	})
+}

@@ -1,0 +1,59 @@
+package scheduler
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+)
+
+// sources is what the cache of the snapshot asks the hub.
+type sources struct{ hub *Hub }
+
+func (h *Hub) sources() snapshot.Sources {
+	s := sources{h}
+	return snapshot.Sources{Membership: s, Groups: s, Disruptions: s, Tolerations: s, Queues: s}
+}
+
+// GroupOf is part of snapshot.Membership.
+func (s sources) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return s.hub.groupOf(pod) }
+
+// Group is part of snapshot.Groups.
+func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) { return s.hub.groups.Group(key) }
+
+// Placed is part of snapshot.Groups.
+func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
+	members := s.hub.lister.Members(key)
+	out := members.Assigned
+	for _, pod := range members.Pending {
+		if s.hub.assumed.has(pod.UID) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// DepartureOf is part of snapshot.Disruptions.
+func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }
+
+// OfPod is part of snapshot.Tolerations.
+func (s sources) OfPod(pod *corev1.Pod) *core.Toleration { return s.hub.tolerations.OfPod(pod) }
+
+// OfGroup is part of snapshot.Tolerations.
+func (s sources) OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration {
+	return s.hub.tolerations.OfGroup(g, priority, start)
+}
+
+// QueueOf is part of snapshot.Queues.
+func (s sources) QueueOf(pod *corev1.Pod) string { return s.hub.queueOf(pod) }
+
+// QueueOfGroup is part of snapshot.Queues.
+func (s sources) QueueOfGroup(g *gang.Group) string { return s.hub.queueOfGroup(g) }
+
+// Standing is part of snapshot.Queues.
+func (s sources) Standing(resources []string) *queue.Standing { return s.hub.board.Standing(resources) }

@@ -1,0 +1,146 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// said is what a scheduler with a client says of pods outside of their cycles.
+type said struct {
+	r *rig
+
+	mu  sync.Mutex
+	all map[string][]string
+}
+
+// Say is part of Statuses.
+func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = map[string][]string{}
+	}
+	s.all[p.Name] = append(s.all[p.Name], c.Message)
+	now, err := s.r.client.CoreV1().Pods(p.Namespace).Get(s.r.t.Context(), p.Name, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	now = now.DeepCopy()
+	now.Status.Conditions = []corev1.PodCondition{c}
+	if _, err := s.r.client.CoreV1().Pods(p.Namespace).UpdateStatus(s.r.t.Context(), now, metav1.UpdateOptions{}); err != nil {
+		s.r.t.Error(err)
+	}
+}
+
+// listen has a rig take note of what is said outside of cycles.
+func (r *rig) listen() *said {
+	s := &said{r: r}
+	r.hub.statuses = s
+	return s
+}
+
+// tell has what there is to tell be told as if that much time had gone by.
+func (r *rig) tell(after time.Duration) { r.hub.tellMembers(r.hub.clock.Now().Add(after)) }
+
+// hasSpoken reports whether it is known that a member of the gang g has come to nothing in its own cycle.
+func (r *rig) hasSpoken() bool {
+	m := r.hub.Members(key("g"))
+	return slices.ContainsFunc(m.Pending, isUnschedulable)
+}
+
+// TestEveryMemberThatFindsNoRoomSaysSo: in whichever way it finds none.
+func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		victims  []*corev1.Pod
+		minCount int
+		wantTold int
+		want     string
+	}{
+		"none can be made": {minCount: 5, wantTold: 4, want: "needs"},
+		"room is being made": {
+			victims:  []*corev1.Pod{on(pod("v-0", "", "2", 0), "node-0"), on(pod("v-1", "", "2", 0), "node-0")},
+			minCount: 4, wantTold: 4, want: "gang of 4 fits on node-0 once 2 pods are gone",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "4"))
+			s := r.listen()
+			r.create(c.victims...)
+			r.gangOf("g", c.minCount, 10)
+			r.create(members("g", 5, "1", 10)...)
+			r.eventually("it can be planned", func() bool { return len(r.active()) > 0 })
+			r.cycles()
+			r.eventually("the framework has spoken of the leader", r.hasSpoken)
+			r.tell(0)
+			if len(s.all) != 0 {
+				t.Errorf("%v is said at once", s.all)
+			}
+			r.tell(2 * tellDelay)
+			if len(s.all) != c.wantTold {
+				t.Errorf("%d members are told, want %d: %v", len(s.all), c.wantTold, s.all)
+			}
+			for name, messages := range s.all {
+				if len(messages) != 1 || !strings.Contains(messages[0], c.want) {
+					t.Errorf("%s is told %q, want %q", name, messages, c.want)
+				}
+			}
+		})
+	}
+}
+
+// TestSurplusThatFindsNoRoomSaysSo when the others have their places.
+func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "2"))
+	s := r.listen()
+	r.gangOf("g", 2, 10)
+	r.create(members("g", 5, "1", 10)...)
+	r.eventually("it is placed and the surplus has been tried", func() bool {
+		r.cycles()
+		bound := 0
+		for i := range 5 {
+			if r.nodeOf(fmt.Sprintf("g-%d", i)) != "" {
+				bound++
+			}
+		}
+		return bound == 2 && r.hub.telling.Len() == 1 && r.hub.registry.Leader(key("g")) != "" && len(r.active()) == 0
+	})
+	r.eventually("the framework has spoken of the leader", r.hasSpoken)
+	r.eventually("the two that do not lead say so", func() bool { r.tell(2 * tellDelay); return len(s.all) == 2 })
+	for name, messages := range s.all {
+		if !strings.Contains(messages[0], "needs 1 cpu for 1 member; no node has them") || r.nodeOf(name) != "" {
+			t.Errorf("%s on %q is told %q", name, r.nodeOf(name), messages)
+		}
+	}
+}
+
+// TestGangThatIsPlacedAtOnce is told of nothing, whatever was in its way before.
+func TestGangThatIsPlacedAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "4"))
+	s := r.listen()
+	full := on(pod("full", "", "1", 100), "node-0")
+	r.create(full)
+	r.gangOf("g", 4, 10)
+	all := members("g", 4, "1", 10)
+	r.create(all...)
+	r.eventually("it can be planned", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.remove(full)
+	r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("g-0") != "" })
+	r.waitBound("g-1", "g-2", "g-3")
+	r.tell(time.Minute)
+	if len(s.all) != 0 {
+		t.Errorf("%v is said", s.all)
+	}
+}

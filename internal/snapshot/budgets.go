@@ -1,0 +1,160 @@
+package snapshot
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// budgetIndex keeps the disruption budgets from one decision to the next: each has a position in the core's
+// list for as long as it exists, by which pods refer to it.
+type budgetIndex struct {
+	byKey       map[types.NamespacedName]*knownBudget
+	byNamespace map[string][]*knownBudget
+	idle        []int
+	list        []core.Budget
+}
+
+// knownBudget is one budget, ready to be matched.
+type knownBudget struct {
+	pdb      *policyv1.PodDisruptionBudget
+	position int
+	selector labels.Selector
+}
+
+// budgetChanges says whose budgets have to be matched anew.
+type budgetChanges struct {
+	// matchers are the budgets that cover other pods now, as they were and as they are, by namespace.
+	matchers map[string][]labels.Selector
+	// counted are pods that a budget counts as evicted, and did not before, or the reverse.
+	counted sets.Set[types.NamespacedName]
+}
+
+func newBudgetIndex() *budgetIndex {
+	return &budgetIndex{byKey: make(map[types.NamespacedName]*knownBudget), byNamespace: make(map[string][]*knownBudget)}
+}
+
+// level takes over the budgets as they are now.
+func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) budgetChanges {
+	changes := budgetChanges{matchers: make(map[string][]labels.Selector), counted: sets.New[types.NamespacedName]()}
+	present := 0
+	for _, pdb := range pdbs {
+		known := b.byKey[types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}]
+		if known != nil {
+			present++
+			if known.pdb == pdb {
+				continue
+			}
+		}
+		b.set(known, pdb, &changes)
+	}
+	if present < len(b.byKey) {
+		b.dropAllBut(pdbs, &changes)
+	}
+	return changes
+}
+
+// set adds a budget, or takes over what has changed about one that is known. One whose selector cannot be read may
+// guard any pod of its namespace, so it guards all of them.
+func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget, changes *budgetChanges) {
+	allowed := pdb.Status.DisruptionsAllowed
+	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
+	if err != nil {
+		selector, allowed = labels.Everything(), 0
+		klog.Background().Error(err, "A budget's selector cannot be read; it counts for all pods of its namespace, and allows no disruption",
+			"podDisruptionBudget", klog.KObj(pdb))
+	}
+	if known == nil {
+		known = &knownBudget{selector: labels.Nothing(), pdb: &policyv1.PodDisruptionBudget{}, position: b.newPosition()}
+		b.byKey[types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name}] = known
+		b.byNamespace[pdb.Namespace] = append(b.byNamespace[pdb.Namespace], known)
+	}
+	if !sameSelector(known.selector, selector) {
+		changes.matchers[pdb.Namespace] = append(changes.matchers[pdb.Namespace], known.selector, selector)
+	}
+	changes.count(pdb.Namespace, known.pdb.Status.DisruptedPods, pdb.Status.DisruptedPods)
+	known.pdb, known.selector = pdb, selector
+	b.list[known.position] = core.Budget{Key: pdb.Namespace + "/" + pdb.Name, Allowed: allowed}
+}
+
+// sameSelector compares two selectors. Those that match all and nothing are written alike.
+func sameSelector(a, b labels.Selector) bool {
+	return a.Empty() == b.Empty() && a.String() == b.String()
+}
+
+// count notes the pods that are on one of the lists only.
+func (c *budgetChanges) count(namespace string, before, after map[string]metav1.Time) {
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			c.counted.Insert(types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+	for name := range after {
+		if _, ok := before[name]; !ok {
+			c.counted.Insert(types.NamespacedName{Namespace: namespace, Name: name})
+		}
+	}
+}
+
+func (b *budgetIndex) newPosition() int {
+	if n := len(b.idle); n > 0 {
+		position := b.idle[n-1]
+		b.idle = b.idle[:n-1]
+		return position
+	}
+	b.list = append(b.list, core.Budget{})
+	return len(b.list) - 1
+}
+
+// dropAllBut forgets the budgets that have gone. Their positions are free at once: pods that refer to them are
+// matched anew before the core is asked.
+func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *budgetChanges) {
+	gone := maps.Clone(b.byKey)
+	for _, pdb := range pdbs {
+		delete(gone, types.NamespacedName{Namespace: pdb.Namespace, Name: pdb.Name})
+	}
+	for key, known := range gone {
+		delete(b.byKey, key)
+		b.byNamespace[key.Namespace] = slices.DeleteFunc(b.byNamespace[key.Namespace], func(k *knownBudget) bool { return k == known })
+		if len(b.byNamespace[key.Namespace]) == 0 {
+			delete(b.byNamespace, key.Namespace)
+		}
+		b.list[known.position] = core.Budget{}
+		b.idle = append(b.idle, known.position)
+		changes.matchers[key.Namespace] = append(changes.matchers[key.Namespace], known.selector)
+	}
+}
+
+// of are the positions of the budgets that an eviction of the pod draws on. Evictions that a budget has
+// counted already draw on it no more.
+func (b *budgetIndex) of(pod *corev1.Pod) []int {
+	var out []int
+	for _, known := range b.byNamespace[pod.Namespace] {
+		if _, counted := known.pdb.Status.DisruptedPods[pod.Name]; !counted && known.selector.Matches(labels.Set(pod.Labels)) {
+			out = append(out, known.position)
+		}
+	}
+	return out
+}
+
+// concern reports whether a pod's budgets have to be matched anew.
+func (c *budgetChanges) concern(pod *corev1.Pod) bool {
+	if c.counted.Has(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}) {
+		return true
+	}
+	for _, selector := range c.matchers[pod.Namespace] {
+		if selector.Matches(labels.Set(pod.Labels)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,86 @@
+package snapshot
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// unreadable is a budget whose selector has an operator that does not exist.
+func unreadable(namespace string) *policyv1.PodDisruptionBudget {
+	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "broken"}}
+	pdb.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Resembles"}}}
+	pdb.Status.DisruptionsAllowed = 5
+	return pdb
+}
+
+// TestBudgetThatCannotBeRead guards whatever it may be meant for, until it is mended.
+func TestBudgetThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	index, pdb := newBudgetIndex(), unreadable("ns")
+	bare, elsewhere := pod("bare", "", "1", 0), pod("elsewhere", "", "1", 0)
+	elsewhere.Namespace = "other"
+	guards := func(pod *corev1.Pod) (allowed int32, guarded bool) {
+		of := index.of(pod)
+		if len(of) == 0 {
+			return 0, false
+		}
+		return index.list[of[0]].Allowed, true
+	}
+	index.level([]*policyv1.PodDisruptionBudget{pdb})
+	if allowed, guarded := guards(bare); !guarded || allowed != 0 {
+		t.Errorf("A pod of its namespace is guarded: %t; %d may go", guarded, allowed)
+	}
+	if _, guarded := guards(elsewhere); guarded {
+		t.Error("A pod of another namespace is guarded")
+	}
+	mended := pdb.DeepCopy()
+	mended.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
+	changes := index.level([]*policyv1.PodDisruptionBudget{mended})
+	if _, guarded := guards(bare); guarded || !changes.concern(bare) {
+		t.Errorf("Once it is mended the pod is guarded: %t", guarded)
+	}
+}
+
+// TestDecidedInSpiteOfABudget: one that cannot be read stops no decision, and its pods go last.
+func TestDecidedInSpiteOfABudget(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	s := newStage(t)
+	s.addNodes("node-0", "node-1")
+	guarded := on(pod("guarded", "", "4", 0), "node-0")
+	guarded.Namespace = "other"
+	s.addPods(guarded, on(pod("free", "", "4", 5), "node-1"))
+	if err := s.level(); err != nil {
+		t.Fatal(err)
+	}
+	infos, err := s.snapshot.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.kept.Level(infos, []*policyv1.PodDisruptionBudget{unreadable("other")}); err != nil {
+		t.Fatal(err)
+	}
+	classes, err := ClassesOf([]*corev1.Pod{pod("p", "", "4", 10)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := s.kept.View(nil)
+	d, err := core.Decide(v.Cluster, &core.Preemptor{
+		Namespace: "ns", Name: "p", UID: "uid-p", Priority: 10, MinCount: 1, Classes: v.Describe(classes, countsAll{}),
+	}, core.Arithmetic{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Outcome != core.Preempts || len(d.Victims) != 1 || d.Victims[0].Name != "free" {
+		t.Errorf("%s: %s, of %+v", d.Outcome, d.Message, d.Victims)
+	}
+	if pods := v.Victims(&d); len(pods) != 1 || pods[0].UID != "uid-free" {
+		t.Errorf("The victims are known as %v", pods)
+	}
+}

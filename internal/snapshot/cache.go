@@ -1,0 +1,304 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
+)
+
+// Cache keeps a [core.Cluster] level with the framework's snapshot. Only scheduling cycles use it, which come one at a
+// time; GroupChanged, DisruptionChanged and Invalidate are for any goroutine.
+type Cache struct {
+	sources    Sources
+	budgets    *budgetIndex
+	draws      *draws
+	cluster    *core.Cluster
+	dimensions dimensions
+	// memberships has every queue membership that units have, so that equal ones are shared.
+	memberships map[core.QueueMembership]*core.QueueMembership
+	// listed is the snapshot's list as it was last; nodes are its entries by name.
+	listed []listedNode
+	nodes  map[string]listedNode
+	// overdue are the pods that are terminating and counted on to go no more, by node.
+	overdue map[string][]*corev1.Pod
+	// occupants has what stays on each node, to tell what changes there.
+	occupants *occupants
+
+	mu sync.Mutex
+	// invalid is true where everything has to be read anew.
+	invalid bool
+	// regrouped are the PodGroups that have changed since the last decision.
+	regrouped sets.Set[types.NamespacedName]
+	// unsettled are the nodes with pods that are disrupted now, or are not any more, without any event.
+	unsettled sets.Set[string]
+}
+
+// listedNode is a node as it was last read. The framework keeps a node's NodeInfo where it is and counts its
+// generation up.
+type listedNode struct {
+	info       fwk.NodeInfo
+	generation int64
+}
+
+// NewCache makes an empty cache.
+func NewCache(s Sources) *Cache {
+	return &Cache{
+		sources: s, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), memberships: make(map[core.QueueMembership]*core.QueueMembership),
+		draws: newDraws(), overdue: make(map[string][]*corev1.Pod), occupants: newOccupants(),
+	}
+}
+
+// GroupChanged has the nodes with members of a PodGroup read anew, because Groups says something else of it. Any
+// goroutine may call it.
+func (c *Cache) GroupChanged(key types.NamespacedName) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.regrouped.Insert(key)
+}
+
+// DisruptionChanged has a node read anew, because Disruptions says something else of its pods. Any goroutine may call it.
+func (c *Cache) DisruptionChanged(node string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unsettled.Insert(node)
+}
+
+// Invalidate has everything read anew. Any goroutine may call it.
+func (c *Cache) Invalidate() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.invalid = true
+}
+
+// settle returns the nodes that DisruptionChanged was told of, as far as they exist.
+func (c *Cache) settle() []fwk.NodeInfo {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []fwk.NodeInfo
+	for name := range c.unsettled {
+		if info := c.nodes[name].info; info != nil {
+			out = append(out, info)
+		}
+	}
+	clear(c.unsettled)
+	return out
+}
+
+// news returns what has been noted since the last decision.
+func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	invalid, regrouped = c.invalid, c.regrouped
+	c.invalid, c.regrouped = false, sets.New[types.NamespacedName]()
+	return invalid, regrouped
+}
+
+// Level brings the picture up to date with the nodes of the framework's snapshot and with the budgets. After an error,
+// which names a node that the core does not take, the next Level reads everything anew.
+func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) error {
+	invalid, regrouped := c.news()
+	if c.cluster == nil || invalid {
+		c.reset(infos)
+	}
+	changes := c.budgets.level(budgets)
+	changed, same := c.changed(infos)
+	if c.dimensions.lack(changed) {
+		c.reset(infos)
+		changes = c.budgets.level(budgets)
+		changed, same = infos, false
+	} else if len(regrouped)+len(changes.matchers)+changes.counted.Len() > 0 {
+		changed = append(changed, c.concerned(infos, regrouped, &changes)...)
+	}
+	if len(changed) > 0 || !same {
+		c.take(infos)
+	}
+	changed = append(changed, c.settle()...)
+	groups := make(map[types.NamespacedName]*core.Group)
+	for _, info := range changed {
+		if err := c.setNode(info, groups); err != nil {
+			// What has changed is forgotten by now, and not all of it has been read.
+			c.Invalidate()
+			return fmt.Errorf("node %s: %w", info.Node().Name, err)
+		}
+	}
+	c.cluster.SetBudgets(c.budgets.allowances(c.draws))
+	if s := c.sources.Queues.Standing(c.cluster.Resources()); s != nil {
+		c.cluster.SetQueues(s.Tree, s.Shares)
+	} else {
+		c.cluster.SetQueues(nil, nil)
+	}
+	return nil
+}
+
+// reset starts over, with the dimensions that nodes have now.
+func (c *Cache) reset(infos []fwk.NodeInfo) {
+	c.dimensions = newDimensions(infos)
+	c.cluster = core.NewCluster(c.dimensions.names())
+	c.budgets = newBudgetIndex()
+	c.listed, c.nodes = nil, make(map[string]listedNode, len(infos))
+	clear(c.memberships)
+	clear(c.overdue)
+	c.occupants.reset()
+	c.draws.keep(infos)
+}
+
+// changed are the nodes that are new, or not what they were; same is true where the list has the nodes that it had.
+func (c *Cache) changed(infos []fwk.NodeInfo) (out []fwk.NodeInfo, same bool) {
+	same = len(infos) == len(c.listed)
+	for i, info := range infos {
+		if i < len(c.listed) && c.listed[i].info == info {
+			if c.listed[i].generation != info.GetGeneration() {
+				out = append(out, info)
+			}
+			continue
+		}
+		same = false
+		if known := c.nodes[info.Node().Name]; known.info != info || known.generation != info.GetGeneration() {
+			out = append(out, info)
+		}
+	}
+	return out, same
+}
+
+// take records the list as it is now, and drops the nodes that are not on it any more.
+func (c *Cache) take(infos []fwk.NodeInfo) {
+	same := len(infos) == len(c.listed)
+	c.listed = slices.Grow(c.listed[:0], len(infos))[:len(infos)]
+	for i, info := range infos {
+		same = same && c.listed[i].info == info
+		if c.listed[i].info == info && c.listed[i].generation == info.GetGeneration() {
+			continue
+		}
+		c.listed[i] = listedNode{info: info, generation: info.GetGeneration()}
+		c.nodes[info.Node().Name] = c.listed[i]
+	}
+	if same {
+		return
+	}
+	gone := maps.Clone(c.nodes)
+	for _, info := range infos {
+		delete(gone, info.Node().Name)
+	}
+	for name := range gone {
+		c.cluster.RemoveNode(name)
+		c.draws.read(name, &guardedPods{})
+		delete(c.overdue, name)
+		c.occupants.remove(name)
+		delete(c.nodes, name)
+	}
+}
+
+// concerned are the nodes with pods whose group or budgets have changed, although the nodes have not.
+func (c *Cache) concerned(infos []fwk.NodeInfo, regrouped sets.Set[types.NamespacedName], changes *budgetChanges) []fwk.NodeInfo {
+	var out []fwk.NodeInfo
+	for _, info := range infos {
+		if slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool {
+			pod := pi.GetPod()
+			key, ok := gang.GroupOf(pod)
+			return ok && regrouped.Has(key) || changes.concern(pod)
+		}) {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// setNode hands a node and what runs on it to the core.
+func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
+	room, used := info.GetAllocatable(), info.GetRequested()
+	state := core.NodeState{Node: core.Node{
+		Name: info.Node().Name, Ref: info,
+		Allocatable: c.dimensions.amounts(room, room.GetAllowedPodNumber()),
+		Free:        c.dimensions.amounts(used, len(info.GetPods())),
+	}}
+	for r, v := range state.Free {
+		state.Free[r] = state.Allocatable[r] - v
+	}
+	var guarded guardedPods
+	delete(c.overdue, state.Name)
+	for _, pi := range info.GetPods() {
+		pod := pi.GetPod()
+		cp := core.Pod{
+			Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
+			Request: c.dimensions.amounts(pi.CalculateResource().Resource, 1), Start: Nanos(startOf(pod)), Ref: pi,
+		}
+		budgets, departure := c.budgets.of(pod), c.departureOf(pod)
+		if len(budgets) > 0 || c.draws.knows(state.Name, pod.UID) {
+			guarded.add(pod, c.budgets.keysOf(budgets), departure != Stays)
+		}
+		switch departure {
+		case Leaves:
+			state.Leaving = append(state.Leaving, cp)
+		case Overdue:
+			// It occupies its room, and is no victim.
+			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
+		case Stays:
+			cp.Budgets = budgets
+			state.Pods = append(state.Pods, c.running(cp, pod, groups))
+		}
+	}
+	c.draws.read(state.Name, &guarded)
+	c.occupants.set(info.Node(), &state, c.overdue[state.Name])
+	return c.cluster.SetNode(&state)
+}
+
+// departureOf says whether a pod goes. A static pod does not, whatever becomes of its mirror in the API.
+func (c *Cache) departureOf(pod *corev1.Pod) Departure {
+	if isStatic(pod) {
+		return Stays
+	}
+	return c.sources.Disruptions.DepartureOf(pod)
+}
+
+// isStatic reports whether a pod is the mirror of one that the kubelet of its node runs by itself.
+func isStatic(pod *corev1.Pod) bool {
+	_, mirrors := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirrors
+}
+
+// running makes a pod part of its unit. A static pod is a unit of its own, which nothing that happens to a group removes.
+func (c *Cache) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) core.RunningPod {
+	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
+	if key, ok := c.sources.Membership.GroupOf(pod); ok && !rp.Static {
+		g, known := groups[key]
+		if !known {
+			if g = c.sources.group(key); g != nil {
+				g.Membership = c.membership(g.Membership)
+			}
+			groups[key] = g
+		}
+		rp.Group = g
+	}
+	if rp.Group == nil {
+		rp.Toleration = c.sources.Tolerations.OfPod(pod)
+		rp.Since = Nanos(preemptiontoleration.ScheduledAt(pod))
+		if q := c.sources.Queues.QueueOf(pod); q != "" {
+			rp.Membership = c.membership(&core.QueueMembership{Queue: q})
+		}
+	}
+	return rp
+}
+
+// membership shares equal queue memberships.
+func (c *Cache) membership(t *core.QueueMembership) *core.QueueMembership {
+	if t == nil {
+		return nil
+	}
+	if known, ok := c.memberships[*t]; ok {
+		return known
+	}
+	c.memberships[*t] = t
+	return t
+}

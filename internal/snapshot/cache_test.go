@@ -1,0 +1,293 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// theatre is a cluster that changes at random, with the framework's own cache and snapshot.
+type theatre struct {
+	rt       *rapid.T
+	cache    internalcache.Cache
+	snapshot *internalcache.Snapshot
+	nodes    map[string]*corev1.Node
+	pods     map[string]*corev1.Pod
+	budgets  map[string]*policyv1.PodDisruptionBudget
+	facts    *facts
+	kept     *Cache
+	serial   int
+}
+
+func newTheatre(rt *rapid.T) *theatre {
+	f := newFacts()
+	return &theatre{
+		rt: rt, cache: internalcache.New(rt.Context(), nil, false, false), snapshot: internalcache.NewEmptySnapshot(),
+		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
+		budgets: map[string]*policyv1.PodDisruptionBudget{}, facts: f, kept: NewCache(f.sources()),
+	}
+}
+
+func (th *theatre) pick(names []string) string {
+	slices.Sort(names)
+	return rapid.SampledFrom(names).Draw(th.rt, "which")
+}
+
+func (th *theatre) must(err error) {
+	if err != nil {
+		th.rt.Fatal(err)
+	}
+}
+
+func (th *theatre) addNode() {
+	name := fmt.Sprintf("node-%d", rapid.IntRange(0, 5).Draw(th.rt, "node"))
+	n := node(name, rapid.SampledFrom([]string{"2", "4"}).Draw(th.rt, "cpu"))
+	if rapid.Bool().Draw(th.rt, "gpus") {
+		n.Status.Allocatable["example.com/gpu"] = quantity("2")
+	}
+	if old := th.nodes[name]; old != nil {
+		th.cache.UpdateNode(klog.Background(), old, n)
+	} else {
+		th.cache.AddNode(klog.Background(), n)
+	}
+	th.nodes[name] = n
+}
+
+func (th *theatre) removeNode() {
+	if len(th.nodes) == 0 {
+		return
+	}
+	name := th.pick(slices.Collect(maps.Keys(th.nodes)))
+	th.must(th.cache.RemoveNode(klog.Background(), th.nodes[name]))
+	delete(th.nodes, name)
+}
+
+func (th *theatre) addPod() {
+	if len(th.nodes) == 0 {
+		return
+	}
+	th.serial++
+	group := rapid.SampledFrom([]string{"", "", "g0", "g1"}).Draw(th.rt, "group")
+	p := on(pod(fmt.Sprintf("p%d", th.serial), group, "1", rapid.Int32Range(0, 3).Draw(th.rt, "priority")),
+		th.pick(slices.Collect(maps.Keys(th.nodes))))
+	p.Labels["app"] = rapid.SampledFrom([]string{"x", "y"}).Draw(th.rt, "app")
+	if rapid.Bool().Draw(th.rt, "gpu") {
+		p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = quantity("1")
+	}
+	th.must(th.cache.AddPod(klog.Background(), p))
+	th.pods[p.Name] = p
+}
+
+func (th *theatre) endPod() {
+	if len(th.pods) == 0 {
+		return
+	}
+	old := th.pods[th.pick(slices.Collect(maps.Keys(th.pods)))]
+	if old.DeletionTimestamp != nil {
+		th.must(th.cache.RemovePod(klog.Background(), old))
+		delete(th.pods, old.Name)
+		return
+	}
+	p := old.DeepCopy()
+	p.DeletionTimestamp = &metav1.Time{}
+	th.must(th.cache.UpdatePod(klog.Background(), old, p))
+	th.pods[p.Name] = p
+}
+
+func (th *theatre) changeGroup() {
+	k := key(rapid.SampledFrom([]string{"g0", "g1"}).Draw(th.rt, "group"))
+	if _, ok := th.facts.groups[k]; ok && rapid.Bool().Draw(th.rt, "delete") {
+		delete(th.facts.groups, k)
+	} else {
+		g := &gang.Group{Key: k, UID: types.UID("uid-" + k.Name), MinCount: rapid.IntRange(0, 2).Draw(th.rt, "minCount"),
+			Priority: ptr.To(rapid.Int32Range(0, 3).Draw(th.rt, "priority")), Whole: rapid.Bool().Draw(th.rt, "whole")}
+		if start := rapid.Int64Range(0, 3).Draw(th.rt, "start"); start > 0 {
+			g.StartTime = time.Unix(0, start)
+		}
+		th.facts.groups[k] = g
+	}
+	th.kept.GroupChanged(k)
+}
+
+// disrupt has a pod be on its way out, or stay after all, without a change of its object.
+func (th *theatre) disrupt() {
+	if len(th.pods) == 0 {
+		return
+	}
+	p := th.pods[th.pick(slices.Collect(maps.Keys(th.pods)))]
+	th.facts.disrupted[p.UID] = !th.facts.disrupted[p.UID]
+	th.kept.DisruptionChanged(p.Spec.NodeName)
+}
+
+func (th *theatre) changeBudget() {
+	name := rapid.SampledFrom([]string{"b0", "b1", "b2"}).Draw(th.rt, "budget")
+	if th.budgets[name] != nil && rapid.Bool().Draw(th.rt, "delete") {
+		delete(th.budgets, name)
+		return
+	}
+	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	switch app := rapid.SampledFrom([]string{"x", "y", "none", "all"}).Draw(th.rt, "app"); app {
+	case "none":
+	case "all":
+		pdb.Spec.Selector = &metav1.LabelSelector{}
+	default:
+		pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}
+	}
+	pdb.Status.DisruptionsAllowed = rapid.Int32Range(0, 1).Draw(th.rt, "allowed")
+	if len(th.pods) > 0 && rapid.Bool().Draw(th.rt, "counted") {
+		pdb.Status.DisruptedPods = map[string]metav1.Time{th.pick(slices.Collect(maps.Keys(th.pods))): {}}
+	}
+	th.budgets[name] = pdb
+}
+
+// decide asks the core for a gang of CPUs and GPUs on what a cache shows.
+func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) string {
+	th.must(c.Level(infos, slices.Collect(maps.Values(th.budgets))))
+	classes, err := ClassesOf(pods)
+	th.must(err)
+	v := c.View(nil)
+	in := v.Describe(classes, countsAll{})
+	d, err := core.Decide(v.Cluster, &core.Preemptor{Namespace: "ns", Name: "g", UID: "g", Gang: len(pods) > 1,
+		Priority: 2, MinCount: len(pods), PodGroup: "uid-g1", Classes: in}, core.Arithmetic{})
+	th.must(err)
+	out, err := json.Marshal(&d)
+	th.must(err)
+	return string(out)
+}
+
+// countsAll is a profile that leaves no resource to others.
+type countsAll struct{}
+
+func (countsAll) Ignores(corev1.ResourceName) bool { return false }
+
+func (th *theatre) check() {
+	th.must(th.cache.UpdateSnapshot(klog.Background(), th.snapshot))
+	infos, err := th.snapshot.List()
+	th.must(err)
+	var pods []*corev1.Pod
+	for i := range rapid.IntRange(1, 4).Draw(th.rt, "members") {
+		p := pod(fmt.Sprintf("m%d", i), "", "1", 2)
+		if rapid.Bool().Draw(th.rt, "asks for a gpu") {
+			p.Spec.Containers[0].Resources.Requests["example.com/gpu"] = quantity("1")
+		}
+		pods = append(pods, p)
+	}
+	kept, fresh := th.decide(th.kept, infos, pods), th.decide(NewCache(th.facts.sources()), infos, pods)
+	if kept != fresh {
+		th.rt.Fatalf("kept:  %s\nfresh: %s", kept, fresh)
+	}
+}
+
+// TestCacheIsLevel: whatever has changed, a cache that was kept shows what a new one does.
+func TestCacheIsLevel(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	rapid.Check(t, func(rt *rapid.T) {
+		th := newTheatre(rt)
+		rt.Repeat(map[string]func(*rapid.T){
+			"add or change a node": func(*rapid.T) { th.addNode() },
+			"remove a node":        func(*rapid.T) { th.removeNode() },
+			"add a pod":            func(*rapid.T) { th.addPod() },
+			"add another pod":      func(*rapid.T) { th.addPod() },
+			"end a pod":            func(*rapid.T) { th.endPod() },
+			"disrupt a pod":        func(*rapid.T) { th.disrupt() },
+			"change a group":       func(*rapid.T) { th.changeGroup() },
+			"change a budget":      func(*rapid.T) { th.changeBudget() },
+			"":                     func(*rapid.T) { th.check() },
+		})
+	})
+}
+
+// TestLevelCostsWhatHasChanged: a node that has not changed is not read again.
+func TestLevelCostsWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	s := newStage(t)
+	reads := func() int {
+		t.Helper()
+		if err := s.level(); err != nil {
+			t.Fatal(err)
+		}
+		return s.facts.reads
+	}
+	for i := range 10 {
+		name := fmt.Sprintf("node-%d", i)
+		s.addNodes(name)
+		s.addPods(on(pod("p"+name, "g", "1", 0), name))
+	}
+	if got := reads(); got != 10 {
+		t.Errorf("%d pods read at first, want 10", got)
+	}
+	if got := reads(); got != 0 {
+		t.Errorf("%d pods read although nothing has changed", got)
+	}
+	s.addPods(on(pod("new", "", "1", 0), "node-3"))
+	if got := reads(); got != 2 {
+		t.Errorf("%d pods read after one node has changed, want its 2", got)
+	}
+	s.addNodes("node-99")
+	if got := reads(); got != 0 {
+		t.Errorf("%d pods read after an empty node was added", got)
+	}
+	s.kept.GroupChanged(key("g"))
+	if got := reads(); got != 11 {
+		t.Errorf("%d pods read after their group has changed, want all 11", got)
+	}
+	s.kept.DisruptionChanged("node-3")
+	if got := reads(); got != 2 {
+		t.Errorf("%d pods read after one of a node is disrupted, want its 2", got)
+	}
+	s.kept.Invalidate()
+	for _, want := range []int{11, 0} {
+		if got := reads(); got != want {
+			t.Errorf("%d pods read after all has become invalid, want %d", got, want)
+		}
+	}
+}
+
+// TestLevelStartsOverAfterAnError: what was noted before is not lost.
+func TestLevelStartsOverAfterAnError(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	s := newStage(t)
+	group := &gang.Group{Key: key("g"), UID: "uid-g", Whole: true, Priority: ptr.To[int32](0)}
+	s.facts.groups[group.Key] = group
+	for _, name := range []string{"node-0", "node-1"} {
+		s.addNodes(name)
+		s.addPods(on(pod("p-"+name, "g", "1", 0), name))
+	}
+	if err := s.level(); err != nil {
+		t.Fatal(err)
+	}
+	// A cluster of other dimensions takes no node.
+	s.kept.cluster = core.NewCluster([]string{"one"})
+	group.Priority = ptr.To[int32](7)
+	s.kept.GroupChanged(group.Key)
+	if err := s.level(); err == nil {
+		t.Fatal("No error")
+	}
+	if err := s.level(); err != nil {
+		t.Fatalf("After an error: %v", err)
+	}
+	got := s.kept.View(nil).Cluster
+	if len(got.Nodes) != 2 || len(got.Units) != 1 || got.Units[0].Priority != 7 {
+		t.Errorf("After an error there are %d nodes with %+v", len(got.Nodes), got.Units)
+	}
+}

@@ -1,0 +1,178 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// Class is a set of pending pods with identical scheduling needs.
+type Class struct {
+	// Pods are the members, in the order in which they were given.
+	Pods []fwk.PodInfo
+	// ranks are their positions among all pods.
+	ranks []int
+}
+
+// ResourceFilter tells which resources of a request do not count on nodes.
+type ResourceFilter interface {
+	// Ignores reports whether the profile leaves a scalar resource to others, such as an extender.
+	Ignores(name corev1.ResourceName) bool
+}
+
+// ClassesOf groups pods into classes. The order of pods is their rank, the first one's being the highest, and classes
+// come in the order of their first pods. It fails for a pod that asks for what cannot be read.
+func ClassesOf(pods []*corev1.Pod) ([]Class, error) {
+	var classes []Class
+	byKey := make(map[string]int)
+	for rank, pod := range pods {
+		key, err := classKey(pod)
+		if err != nil {
+			return nil, err
+		}
+		pi, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
+		i, ok := byKey[key]
+		if !ok {
+			i = len(classes)
+			byKey[key] = i
+			classes = append(classes, Class{})
+		}
+		classes[i].Pods = append(classes[i].Pods, pi)
+		classes[i].ranks = append(classes[i].ranks, rank)
+	}
+	return classes, nil
+}
+
+// Describe is what the core has to know of classes, in the dimensions of the View. What they ask for that no node has is
+// named in the Cluster's spare dimension.
+func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
+	out := make([]core.Class, len(classes))
+	var unknown []string
+	for i := range classes {
+		request, none := v.dimensions.request(classes[i].Pods[0].CalculateResource().Resource, filter)
+		out[i].Request = request
+		unknown = append(unknown, none...)
+		for at, pi := range classes[i].Pods {
+			pod := pi.GetPod()
+			out[i].Members = append(out[i].Members, core.Member{Name: pod.Name, UID: string(pod.UID), Rank: classes[i].ranks[at]})
+		}
+	}
+	if len(unknown) > 0 {
+		v.Cluster.Resources = slices.Clone(v.Cluster.Resources)
+		v.Cluster.Resources[len(v.Cluster.Resources)-1] = slices.Min(unknown)
+	}
+	return out
+}
+
+// LacksResource reports whether classes that have been described ask for something that no node has.
+func (v *View) LacksResource() bool { return v.Cluster.Resources[len(v.Cluster.Resources)-1] != "" }
+
+// classKey is the same for two pods exactly if no filter can tell them apart. Labels by which controllers
+// number their pods are left out: they would make a class of every pod.
+func classKey(pod *corev1.Pod) (string, error) {
+	type container struct {
+		Resources     corev1.ResourceRequirements
+		Ports         []corev1.ContainerPort
+		RestartPolicy *corev1.ContainerRestartPolicy
+	}
+	containers := func(cs []corev1.Container) []container {
+		out := make([]container, len(cs))
+		for i := range cs {
+			out[i] = container{Resources: cs[i].Resources, Ports: cs[i].Ports, RestartPolicy: cs[i].RestartPolicy}
+		}
+		return out
+	}
+	labels := make(map[string]string, len(pod.Labels))
+	for k, v := range pod.Labels {
+		if !numbersPods(k) {
+			labels[k] = v
+		}
+	}
+	needs := struct {
+		Namespace      string
+		Labels         map[string]string
+		Containers     []container
+		InitContainers []container
+		Resources      *corev1.ResourceRequirements
+		Overhead       corev1.ResourceList
+		NodeSelector   map[string]string
+		Affinity       *corev1.Affinity
+		Tolerations    []corev1.Toleration
+		Spread         []corev1.TopologySpreadConstraint
+		Volumes        []corev1.Volume
+		Claims         []corev1.PodResourceClaim
+		HostNetwork    bool
+		OS             *corev1.PodOS
+		Priority       *int32
+		Alone          string
+	}{
+		pod.Namespace, labels, containers(pod.Spec.Containers), containers(pod.Spec.InitContainers),
+		pod.Spec.Resources, pod.Spec.Overhead, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
+		pod.Spec.TopologySpreadConstraints, schedulingVolumes(pod), pod.Spec.ResourceClaims,
+		pod.Spec.HostNetwork, pod.Spec.OS, pod.Spec.Priority, alone(pod),
+	}
+	key, err := json.Marshal(needs)
+	if err != nil {
+		return "", fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return string(key), nil
+}
+
+// alone is the pod's name where it has volumes that are claimed under that name, so that each pod's may be
+// confined to other nodes; "" elsewhere.
+func alone(pod *corev1.Pod) string {
+	for i := range pod.Spec.Volumes {
+		if pod.Spec.Volumes[i].Ephemeral != nil {
+			return pod.Name
+		}
+	}
+	return ""
+}
+
+// numbersPods reports whether controllers use a label to tell pods of one template apart.
+func numbersPods(label string) bool {
+	switch label {
+	case "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index",
+		"statefulset.kubernetes.io/pod-name", "leaderworkerset.sigs.k8s.io/worker-index",
+		"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-key",
+		"training.kubeflow.org/replica-index":
+		return true
+	default:
+		return false
+	}
+}
+
+// NeedsOf says what a pod needs of a node, the same for all pods that need the same. It is false for a pod for which that is
+// not all: other pods, volumes or claims matter to it, too.
+func NeedsOf(pod *corev1.Pod) (string, bool) {
+	spec := &pod.Spec
+	if spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
+		len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims)+len(schedulingVolumes(pod)) > 0 {
+		return "", false
+	}
+	// Its name and labels matter to other pods only.
+	key, err := classKey(&corev1.Pod{Spec: *spec})
+	return key, err == nil
+}
+
+// schedulingVolumes are the volumes that can keep a pod from a node.
+func schedulingVolumes(pod *corev1.Pod) []corev1.Volume {
+	var out []corev1.Volume
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && v.DownwardAPI == nil &&
+			v.EmptyDir == nil && v.HostPath == nil {
+			out = append(out, *v)
+		}
+	}
+	return out
+}

@@ -1,0 +1,171 @@
+package snapshot
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// draws keeps count of the pods on their way out that disruption budgets guard. The status of a budget is as old as the
+// disruption controller's last look at it: until that has seen the victims of one preemption go, another one would be
+// allowed the same disruptions again. Budgets are named by the Key that the core knows them by.
+type draws struct {
+	byNode map[string]*guardedPods
+	// healthy and leaving count pods by budget: those that stay and are ready, and those on their way out.
+	healthy, leaving map[string]int
+	// gone are pods that were guarded and are not on their node any more, by budget, until its status has caught up.
+	gone map[string]sets.Set[types.UID]
+}
+
+// guardedPods are the pods of one node that budgets guard.
+type guardedPods struct {
+	pods map[types.UID]guardedPod
+}
+
+// guardedPod is a pod with the budgets that guard it.
+type guardedPod struct {
+	budgets []string
+	// leaving is true on its way out; healthy where the disruption controller counts it.
+	leaving, healthy bool
+}
+
+func newDraws() *draws {
+	return &draws{
+		byNode: make(map[string]*guardedPods), healthy: make(map[string]int), leaving: make(map[string]int),
+		gone: make(map[string]sets.Set[types.UID]),
+	}
+}
+
+// add records a pod with what guards it. A pod that nothing guards matters only because it is still there.
+func (g *guardedPods) add(pod *corev1.Pod, budgets []string, leaving bool) {
+	if g.pods == nil {
+		g.pods = make(map[types.UID]guardedPod)
+	}
+	g.pods[pod.UID] = guardedPod{
+		budgets: budgets, leaving: leaving, healthy: !leaving && pod.DeletionTimestamp == nil && podutil.IsPodReady(pod),
+	}
+}
+
+// knows reports whether a pod of a node was guarded at the last reading.
+func (d *draws) knows(node string, uid types.UID) bool {
+	g := d.byNode[node]
+	if g == nil {
+		return false
+	}
+	_, ok := g.pods[uid]
+	return ok
+}
+
+// keep forgets the nodes that are not there any more. What was on them is on its way out.
+func (d *draws) keep(infos []fwk.NodeInfo) {
+	lost := maps.Clone(d.byNode)
+	for _, info := range infos {
+		delete(lost, info.Node().Name)
+	}
+	for name := range lost {
+		d.read(name, &guardedPods{})
+	}
+}
+
+// read takes over which pods of a node are guarded now.
+func (d *draws) read(node string, now *guardedPods) {
+	before := d.byNode[node]
+	if before == nil && len(now.pods) == 0 {
+		return
+	}
+	if before != nil {
+		for uid, pod := range before.pods {
+			d.count(pod, -1)
+			if _, present := now.pods[uid]; !present {
+				d.left(uid, pod.budgets)
+			}
+		}
+	}
+	for uid, pod := range now.pods {
+		d.count(pod, 1)
+		if len(pod.budgets) == 0 {
+			delete(now.pods, uid)
+		}
+	}
+	if len(now.pods) == 0 {
+		delete(d.byNode, node)
+		return
+	}
+	d.byNode[node] = now
+}
+
+func (d *draws) count(pod guardedPod, sign int) {
+	for _, budget := range pod.budgets {
+		switch {
+		case pod.leaving:
+			add(d.leaving, budget, sign)
+		case pod.healthy:
+			add(d.healthy, budget, sign)
+		}
+	}
+}
+
+func add(counts map[string]int, key string, n int) {
+	if counts[key] += n; counts[key] == 0 {
+		delete(counts, key)
+	}
+}
+
+func (d *draws) left(uid types.UID, budgets []string) {
+	for _, budget := range budgets {
+		if d.gone[budget] == nil {
+			d.gone[budget] = sets.New[types.UID]()
+		}
+		d.gone[budget].Insert(uid)
+	}
+}
+
+// ahead is how many disruptions are on their way that the status of a budget does not account for: no more than there are
+// pods on their way out, and no more than the status counts healthy pods too many. A status that counts no healthy pods
+// says nothing of the latter. Once the status has caught up, it forgets who has gone.
+func (d *draws) ahead(budget string, currentHealthy int32) int32 {
+	drawn := d.leaving[budget]
+	if currentHealthy <= 0 {
+		delete(d.gone, budget)
+		return int32(drawn)
+	}
+	tooMany := int(currentHealthy) - d.healthy[budget]
+	if tooMany <= 0 {
+		delete(d.gone, budget)
+		return 0
+	}
+	return int32(min(drawn+d.gone[budget].Len(), tooMany))
+}
+
+// allowances are the budgets as the core is to know them: less what is on its way already.
+func (b *budgetIndex) allowances(d *draws) []core.Budget {
+	out := slices.Clone(b.list)
+	present := sets.New[string]()
+	for _, known := range b.byKey {
+		key := out[known.position].Key
+		present.Insert(key)
+		out[known.position].Allowed -= d.ahead(key, known.pdb.Status.CurrentHealthy)
+	}
+	for key := range d.gone {
+		if !present.Has(key) {
+			delete(d.gone, key)
+		}
+	}
+	return out
+}
+
+// keysOf are the keys of budgets by their positions.
+func (b *budgetIndex) keysOf(positions []int) []string {
+	out := make([]string, len(positions))
+	for i, position := range positions {
+		out[i] = b.list[position].Key
+	}
+	return out
+}

@@ -1,0 +1,71 @@
+package snapshot
+
+import (
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
+)
+
+// group is a PodGroup as the core knows it; nil where the group does not exist, or its pods go one by one and by their
+// own priorities.
+func (s *Sources) group(key types.NamespacedName) *core.Group {
+	g, ok := s.Groups.Group(key)
+	if !ok || g.PodPriorities && !g.Whole {
+		return nil
+	}
+	var placed []*corev1.Pod
+	if g.Priority == nil || g.StartTime.IsZero() {
+		placed = s.Groups.Placed(key)
+	}
+	priority, since := standingPriority(g, placed), g.StartTime
+	if since.IsZero() {
+		// It is not known when the group was whole, and what protects it must not do so for good.
+		since = lastScheduled(placed)
+	}
+	out := &core.Group{
+		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
+		Start: Nanos(g.StartTime), Since: Nanos(since), Toleration: s.Tolerations.OfGroup(g, priority, since),
+	}
+	t := core.QueueMembership{Queue: s.Queues.QueueOfGroup(g)}
+	if !g.Whole {
+		t.MinCount = int32(g.MinCount)
+	}
+	if t != (core.QueueMembership{}) {
+		out.Membership = &t
+	}
+	return out
+}
+
+// standingPriority is the priority by which a group may be preempted: its own or, as long as that is not known, the
+// highest of its placed members. A group that is not known to have any is not preempted.
+func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
+	switch {
+	case g.Priority != nil:
+		return *g.Priority
+	case len(placed) == 0:
+		return math.MaxInt32
+	}
+	highest := corev1helpers.PodPriority(placed[0])
+	for _, pod := range placed[1:] {
+		highest = max(highest, corev1helpers.PodPriority(pod))
+	}
+	return highest
+}
+
+// lastScheduled is when the last of the pods was scheduled; zero where none is known to be.
+func lastScheduled(pods []*corev1.Pod) time.Time {
+	var last time.Time
+	for _, pod := range pods {
+		if at := preemptiontoleration.ScheduledAt(pod); at.After(last) {
+			last = at
+		}
+	}
+	return last
+}

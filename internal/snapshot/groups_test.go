@@ -1,0 +1,72 @@
+package snapshot
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// scheduledAt says when a pod was scheduled.
+func scheduledAt(p *corev1.Pod, at time.Time) *corev1.Pod {
+	p.Status.Conditions = []corev1.PodCondition{{
+		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at),
+	}}
+	return p
+}
+
+// TestGroups: how a PodGroup stands as a victim, and since when.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	start, later := time.Unix(1000, 0), time.Unix(2000, 0)
+	placed := []*corev1.Pod{scheduledAt(pod("a", "g", "1", 3), start), scheduledAt(pod("b", "g", "1", 5), later)}
+	cases := map[string]struct {
+		group        gang.Group
+		placed       []*corev1.Pod
+		wantNone     bool
+		wantPriority int32
+		wantSince    time.Time
+		wantMinCount int32
+	}{
+		"a gang, pod by pod":                          {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start}, wantPriority: 7, wantSince: start, wantMinCount: 2},
+		"a gang, as a whole":                          {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
+		"the latest member where it has no start":     {group: gang.Group{Priority: ptr.To[int32](7)}, placed: placed, wantPriority: 7, wantSince: later},
+		"the highest member where it has no priority": {group: gang.Group{StartTime: start, Whole: true}, placed: placed, wantPriority: 5, wantSince: start},
+		"neither priority nor members":                {group: gang.Group{StartTime: start}, wantPriority: math.MaxInt32, wantSince: start},
+		"pods one by one, by their own priorities":    {group: gang.Group{PodPriorities: true}, wantNone: true},
+		"their own priorities, but as a whole":        {group: gang.Group{PodPriorities: true, Whole: true}, placed: placed, wantPriority: 5, wantSince: later},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFacts()
+			sources := f.sources()
+			c.group.Key, f.placed = key("g"), c.placed
+			f.groups[c.group.Key] = &c.group
+			got := sources.group(c.group.Key)
+			if c.wantNone || got == nil {
+				if c.wantNone != (got == nil) {
+					t.Errorf("The group is %+v", got)
+				}
+				return
+			}
+			minCount := int32(0)
+			if got.Membership != nil {
+				minCount = got.Membership.MinCount
+			}
+			if got.Priority != c.wantPriority || got.Since != Nanos(c.wantSince) || minCount != c.wantMinCount {
+				t.Errorf("Priority %d since %d, minCount %d; want %d since %d, minCount %d",
+					got.Priority, got.Since, minCount, c.wantPriority, Nanos(c.wantSince), c.wantMinCount)
+			}
+		})
+	}
+	sources := newFacts().sources()
+	if sources.group(key("g")) != nil {
+		t.Error("A group that does not exist is known")
+	}
+}

@@ -1,0 +1,150 @@
+package snapshot
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+)
+
+// facts is all Sources of a test, which changes it. Pods count for the group that they name.
+type facts struct {
+	groups    map[types.NamespacedName]*gang.Group
+	placed    []*corev1.Pod
+	disrupted map[types.UID]bool
+	overdue   map[types.UID]bool
+	// reads counts the pods that the cache has asked about.
+	reads int
+}
+
+func newFacts() *facts {
+	return &facts{groups: map[types.NamespacedName]*gang.Group{}, disrupted: map[types.UID]bool{}, overdue: map[types.UID]bool{}}
+}
+
+func (f *facts) sources() Sources {
+	return Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f}
+}
+
+func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
+
+func (f *facts) Group(key types.NamespacedName) (*gang.Group, bool) {
+	g, ok := f.groups[key]
+	return g, ok
+}
+
+func (f *facts) Placed(types.NamespacedName) []*corev1.Pod { return f.placed }
+
+func (f *facts) DepartureOf(pod *corev1.Pod) Departure {
+	f.reads++
+	switch {
+	case f.overdue[pod.UID]:
+		return Overdue
+	case pod.DeletionTimestamp != nil || f.disrupted[pod.UID]:
+		return Leaves
+	default:
+		return Stays
+	}
+}
+
+func (f *facts) OfPod(*corev1.Pod) *core.Toleration { return nil }
+
+func (f *facts) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
+
+func (f *facts) QueueOf(*corev1.Pod) string { return "" }
+
+func (f *facts) QueueOfGroup(*gang.Group) string { return "" }
+
+func (f *facts) Standing([]string) *queue.Standing { return nil }
+
+// stage is the framework's own cache and snapshot, with a Cache that follows them.
+type stage struct {
+	t        *testing.T
+	facts    *facts
+	cache    internalcache.Cache
+	snapshot *internalcache.Snapshot
+	kept     *Cache
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	f := newFacts()
+	return &stage{
+		t: t, facts: f, kept: NewCache(f.sources()),
+		cache: internalcache.New(t.Context(), nil, false, false), snapshot: internalcache.NewEmptySnapshot(),
+	}
+}
+
+// add adds nodes of four CPUs each.
+func (s *stage) addNodes(names ...string) {
+	for _, name := range names {
+		s.cache.AddNode(klog.Background(), node(name, "4"))
+	}
+}
+
+func (s *stage) addPods(pods ...*corev1.Pod) {
+	s.t.Helper()
+	for _, p := range pods {
+		if err := s.cache.AddPod(klog.Background(), p); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// level brings the kept Cache up to date, and returns what it says.
+func (s *stage) level() error {
+	s.t.Helper()
+	s.facts.reads = 0
+	if err := s.cache.UpdateSnapshot(klog.Background(), s.snapshot); err != nil {
+		s.t.Fatal(err)
+	}
+	infos, err := s.snapshot.List()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return s.kept.Level(infos, nil)
+}
+
+// view is level and then a view.
+func (s *stage) view(promises ...Promise) *View {
+	s.t.Helper()
+	if err := s.level(); err != nil {
+		s.t.Fatal(err)
+	}
+	return s.kept.View(promises)
+}
+
+func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "ns", Name: name} }
+
+func node(name, cpu string) *corev1.Node {
+	return st.MakeNode().Name(name).Label(corev1.LabelHostname, name).
+		Capacity(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: "64Gi", corev1.ResourcePods: "110"}).Obj()
+}
+
+// pod makes a pod that asks for CPUs, of a group unless that is "".
+func pod(name, group, cpu string, priority int32) *corev1.Pod {
+	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).
+		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()
+	p.Labels = map[string]string{}
+	if group != "" {
+		p.Labels[v1alpha1.LabelPodGroup] = group
+	}
+	return p
+}
+
+// on puts a pod on a node.
+func on(p *corev1.Pod, node string) *corev1.Pod {
+	p.Spec.NodeName = node
+	return p
+}
+
+func quantity(s string) resource.Quantity { return resource.MustParse(s) }

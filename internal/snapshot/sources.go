@@ -1,0 +1,69 @@
+package snapshot
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+)
+
+// Sources are what a Cache asks about pods, groups and queues. All of them are needed, and are asked by scheduling
+// cycles only, from [Cache.Level].
+type Sources struct {
+	Membership  Membership
+	Groups      Groups
+	Disruptions Disruptions
+	Tolerations Tolerations
+	Queues      Queues
+}
+
+// Membership tells which PodGroup a pod counts for as a victim.
+type Membership interface {
+	// GroupOf names the group; false for a pod that counts for itself.
+	GroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
+}
+
+// Groups has the facts about PodGroups.
+type Groups interface {
+	// Group finds a group, which the Cache does not change; false where there is none.
+	Group(key types.NamespacedName) (*gang.Group, bool)
+	// Placed are the members of a group that have a node, or are assumed to have one.
+	Placed(key types.NamespacedName) []*corev1.Pod
+}
+
+// Disruptions tells which pods are on their way out, whether their objects say so or not.
+type Disruptions interface {
+	DepartureOf(pod *corev1.Pod) Departure
+}
+
+// Departure says whether a pod goes.
+type Departure int
+
+const (
+	// Stays: nothing has it go, so it may be a victim.
+	Stays Departure = iota
+	// Leaves: it is on its way out. Its room is free once it has gone, and it is no preemptor's victim.
+	Leaves
+	// Overdue: it was told to go, and should have gone long ago. Its room is not counted on, and it cannot be told again.
+	Overdue
+)
+
+// Tolerations tells which preemptors a pod or a group is protected from, and until when; nil for no protection.
+type Tolerations interface {
+	// OfPod is a pod's own. It counts where the pod has no group.
+	OfPod(pod *corev1.Pod) *core.Toleration
+	// OfGroup is that of a group of that priority which has been whole since start.
+	OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration
+}
+
+// Queues tells which leaf queue work is in, "" for none, and how the queues stand.
+type Queues interface {
+	QueueOf(pod *corev1.Pod) string
+	QueueOfGroup(g *gang.Group) string
+	// Standing is the tree of queues with their fair shares, in these resources; nil where there are no queues.
+	Standing(resources []string) *queue.Standing
+}

@@ -1,0 +1,139 @@
+package snapshot
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// View is the cluster as one decision sees it. It shares what the Cache keeps, so it is good until the next Level or
+// View of the Cache, and belongs to the scheduling cycle that took it. The pods that a decision names may be looked up
+// in it longer than that.
+type View struct {
+	// Cluster is what the core searches.
+	Cluster *core.Snapshot
+
+	dimensions *dimensions
+	nodes      map[string]listedNode
+	promised   map[string][]fwk.PodInfo
+	overdue    map[string][]*corev1.Pod
+	occupants  *occupants
+}
+
+// Promise is room on a node for a pod that is not there yet.
+type Promise struct {
+	Pod  fwk.PodInfo
+	Node string
+	// Queue is the leaf queue in whose use the room counts; "" for none.
+	Queue string
+	// Respected is true where the preemptor has to leave the room. Else it counts for the queue only.
+	Respected bool
+}
+
+// View takes a view for one preemptor, of the cluster as it was at the last Level. Promises on nodes that are not there,
+// and to pods that are on their node by now, are left out.
+func (c *Cache) View(promises []Promise) *View {
+	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants}
+	holds := make([]core.Hold, 0, len(promises))
+	for _, p := range promises {
+		info := c.nodes[p.Node].info
+		if info == nil || runsOn(info, p.Pod.GetPod().UID) {
+			continue
+		}
+		hold := core.Hold{Request: c.dimensions.amounts(p.Pod.CalculateResource().Resource, 1), Queue: p.Queue}
+		if p.Respected {
+			hold.Node = p.Node
+			v.promised[p.Node] = append(v.promised[p.Node], p.Pod)
+		}
+		holds = append(holds, hold)
+	}
+	v.Cluster = c.cluster.Snapshot(holds...)
+	return v
+}
+
+func runsOn(info fwk.NodeInfo, uid types.UID) bool {
+	return slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid })
+}
+
+// HasPromised reports whether there is any promised room that the preemptor has to leave.
+func (v *View) HasPromised() bool { return len(v.promised) > 0 }
+
+// Promised are the pods to which the preemptor has to leave room on a node. They are not part of its NodeInfo.
+func (v *View) Promised(node string) []fwk.PodInfo { return v.promised[node] }
+
+// NodeInfo is what the framework knows a node of the Cluster by; nil for an empty slot.
+func (v *View) NodeInfo(slot int) fwk.NodeInfo {
+	info, _ := v.Cluster.Nodes[slot].Ref.(fwk.NodeInfo)
+	return info
+}
+
+// PodInfo is what the framework knows a pod of the Cluster by.
+func PodInfo(p *core.Pod) fwk.PodInfo {
+	pi, _ := p.Ref.(fwk.PodInfo)
+	return pi
+}
+
+// Victims are the pods that a decision takes, as the framework knows them: node by node, as each lists them.
+func (v *View) Victims(d *core.Decision) []*corev1.Pod {
+	byNode := make(map[string]sets.Set[types.UID])
+	for i := range d.Victims {
+		for _, pod := range d.Victims[i].Pods {
+			if byNode[pod.Node] == nil {
+				byNode[pod.Node] = sets.New[types.UID]()
+			}
+			byNode[pod.Node].Insert(types.UID(pod.UID))
+		}
+	}
+	var out []*corev1.Pod
+	for _, node := range slices.Sorted(maps.Keys(byNode)) {
+		info := v.nodes[node].info
+		if info == nil {
+			continue
+		}
+		for _, pi := range info.GetPods() {
+			if pod := pi.GetPod(); byNode[node].Has(pod.UID) {
+				out = append(out, pod)
+			}
+		}
+	}
+	return out
+}
+
+// Disrupted are the pods that are on their way out of some nodes.
+func (v *View) Disrupted(nodes sets.Set[string]) []*corev1.Pod {
+	var out []*corev1.Pod
+	for i := range v.Cluster.Leaving {
+		pod := &v.Cluster.Leaving[i]
+		if pi := PodInfo(pod); pi != nil && nodes.Has(v.Cluster.Nodes[pod.Node].Name) {
+			out = append(out, pi.GetPod())
+		}
+	}
+	return out
+}
+
+// Overdue are the pods that should have gone long ago, node by node and by name. The view is asked before the next Level.
+func (v *View) Overdue() []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, node := range slices.Sorted(maps.Keys(v.overdue)) {
+		out = append(out, slices.SortedFunc(slices.Values(v.overdue[node]), func(a, b *corev1.Pod) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+		})...)
+	}
+	return out
+}
+
+// Placements are the nodes that a decision has for pods, by UID.
+func Placements(d *core.Decision) map[types.UID]string {
+	nodes := make(map[types.UID]string, len(d.Placements))
+	for _, pl := range d.Placements {
+		nodes[types.UID(pl.UID)] = pl.Node
+	}
+	return nodes
+}

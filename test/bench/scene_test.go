@@ -1,0 +1,125 @@
+package bench
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// scene is a cluster as the API has it, and what needs room in it: a gang, or a single pod.
+type scene struct {
+	nodes []*corev1.Node
+	// running are the pods by node.
+	running [][]*corev1.Pod
+	// groups are the running pods' PodGroups.
+	groups  []*schedulingv1beta1.PodGroup
+	budgets []*policyv1.PodDisruptionBudget
+	// gang is the PodGroup of the pending pods; nil for a single one.
+	gang    *schedulingv1beta1.PodGroup
+	pending []*corev1.Pod
+}
+
+// pods counts those that run.
+func (s *scene) pods() int {
+	count := 0
+	for _, pods := range s.running {
+		count += len(pods)
+	}
+	return count
+}
+
+// addNode returns the node's number.
+func (s *scene) addNode(size amounts) int {
+	s.nodes = append(s.nodes, newNode(len(s.nodes), size))
+	s.running = append(s.running, nil)
+	return len(s.nodes) - 1
+}
+
+// addPod has one more pod run on a node.
+func (s *scene) addPod(n int, a amounts, priority int32) *corev1.Pod {
+	pod := newRunning(n, len(s.running[n]), a, priority)
+	s.running[n] = append(s.running[n], pod)
+	return pod
+}
+
+// addGroup is a PodGroup that goes whole, for running pods to join.
+func (s *scene) addGroup(name string, priority int32) *schedulingv1beta1.PodGroup {
+	group := newGroup(name, priority, 1)
+	group.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
+	s.groups = append(s.groups, group)
+	return group
+}
+
+// addBudget lets so many of the pods with an app label be disrupted.
+func (s *scene) addBudget(app string, allowed int32) {
+	s.budgets = append(s.budgets, &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: app, UID: types.UID(uidOf(app))},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed},
+	})
+}
+
+// addGang makes the gang that needs room.
+func (s *scene) addGang(minCount, members int, a amounts) {
+	s.gang = newGroup(gangKey().Name, urgent, minCount)
+	for i := range members {
+		pod := newMember(i, a)
+		join(pod, s.gang)
+		s.pending = append(s.pending, pod)
+	}
+}
+
+func newGroup(name string, priority int32, minCount int) *schedulingv1beta1.PodGroup {
+	return &schedulingv1beta1.PodGroup{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uidOf(name))},
+		Spec: schedulingv1beta1.PodGroupSpec{
+			Priority: ptr.To(priority),
+			SchedulingPolicy: schedulingv1beta1.PodGroupSchedulingPolicy{
+				Gang: &schedulingv1beta1.GangSchedulingPolicy{MinCount: int32(minCount)},
+			},
+		},
+	}
+}
+
+// join makes a pod a member, in the way that both sides read.
+func join(pod *corev1.Pod, group *schedulingv1beta1.PodGroup) {
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To(group.Name)}
+}
+
+// workload names the PodGroup of a pod or, for one without, the pod.
+func workload(pod *corev1.Pod) types.NamespacedName {
+	if key, ok := gang.GroupOf(pod); ok {
+		return key
+	}
+	return types.NamespacedName{Namespace: pod.Namespace, Name: "pod/" + pod.Name}
+}
+
+// groups is a gang.Source of fixed content.
+type groups map[types.NamespacedName]*gang.Group
+
+// Group is part of gang.Source.
+func (g groups) Group(key types.NamespacedName) (*gang.Group, bool) {
+	found, ok := g[key]
+	return found, ok
+}
+
+// source has the PodGroups as Reprieve knows them.
+func (s *scene) source() groups {
+	all, out := s.groups, groups{}
+	if s.gang != nil {
+		all = append(all[:len(all):len(all)], s.gang)
+	}
+	for _, pg := range all {
+		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+		out[key] = &gang.Group{
+			Key: key, UID: pg.UID, MinCount: int(pg.Spec.SchedulingPolicy.Gang.MinCount), Priority: pg.Spec.Priority,
+			Whole: pg.Spec.DisruptionMode != nil && pg.Spec.DisruptionMode.All != nil,
+		}
+	}
+	return out
+}

@@ -1,0 +1,188 @@
+package bench
+
+import "fmt"
+
+// victimScene is a row of the table of victims: a cluster of a multiple of 20 nodes, and a gang that cannot be placed unless
+// some pods go. There is nothing to tell the nodes apart but their size and what runs on them.
+type victimScene struct {
+	name, cluster, gang string
+	make                func(nodes int) *scene
+	// nodes is how many there are; 0 for as many as in all others.
+	nodes int
+	// slow ones take Reprieve seconds.
+	slow bool
+}
+
+func victimScenes() []victimScene {
+	return []victimScene{
+		{name: "half-empty cluster", cluster: "every second node empty, four pods on each other", gang: "one member more than empty nodes, a node each", make: halfEmpty},
+		{name: "members apart", cluster: "half of the nodes may be used, and every second one of those is empty", gang: "members that keep off each other's hosts", make: halfEmptyApart, nodes: 100},
+		{name: "mixed priorities, node by node", cluster: "eight pods a node, all of one priority, 10 to 50", gang: "a tenth of the nodes", make: mixedNodes},
+		{name: "mixed priorities on each node", cluster: "eight pods a node, of priorities 10 to 80", gang: "a member of one pod's size for every second node", make: mixedPods},
+		{name: "whole groups, close together", cluster: "groups of 16 pods that go whole, on two nodes each", gang: "a tenth of the nodes", make: closeGroups},
+		{name: "whole groups, far apart", cluster: "groups of 8 pods that go whole, on eight nodes", gang: "a tenth of the nodes", make: scattered},
+		{name: "budgets", cluster: "eight pods a node; on every second node under a budget that allows nothing", gang: "a quarter of the nodes", make: guarded},
+		{name: "surplus past minCount", cluster: "four pods a node", gang: "half the nodes, a tenth is enough", make: surplus},
+		{name: "heterogeneous nodes", cluster: "nodes of 4, 8 and 16 GPUs, full of pods of 1, 4 and 2 GPUs", gang: "a member of 4 GPUs for every fourth node", make: heterogeneous},
+		{name: "one short on every node", cluster: "seven pods of one GPU on nodes of eight", gang: "a member of 2 GPUs for every second node", make: oneShort},
+		{name: "all of it", cluster: "four pods a node", gang: "all nodes", make: allOfIt},
+	}
+}
+
+// slowScenes are in the documented table only.
+func slowScenes() []victimScene {
+	return []victimScene{
+		{name: "members apart, few", cluster: "as above", gang: "members that keep off each other's hosts", make: halfEmptyApart, nodes: 20, slow: true},
+	}
+}
+
+var (
+	small = amounts{4000, 32, 0}
+	big   = amounts{64_000, 512, 8}
+	// aGPU is a pod of which eight fill a big node, and oneCPU one of which four fill a small one.
+	aGPU   = amounts{1000, 4, 1}
+	oneCPU = amounts{1000, 2, 0}
+	// wholeBig and wholeSmall take a node each.
+	wholeBig   = amounts{8000, 32, 8}
+	wholeSmall = amounts{4000, 8, 0}
+)
+
+// full has so many nodes of a size, with so many pods of one request on each.
+func full(nodes int, size amounts, perNode int, pod amounts, priority func(n, i int) int32) *scene {
+	s := &scene{}
+	for n := range nodes {
+		s.addNode(size)
+		for i := range perNode {
+			s.addPod(n, pod, priority(n, i))
+		}
+	}
+	return s
+}
+
+func always(priority int32) func(n, i int) int32 { return func(int, int) int32 { return priority } }
+
+func halfEmptyNodes(nodes int, filled func(n int) bool) *scene {
+	s := &scene{}
+	for n := range nodes {
+		s.addNode(small)
+		for range 4 {
+			if filled(n) {
+				s.addPod(n, oneCPU, 10)
+			}
+		}
+	}
+	return s
+}
+
+func halfEmpty(nodes int) *scene {
+	s := halfEmptyNodes(nodes, func(n int) bool { return n%2 == 1 })
+	s.addGang(nodes/2+1, nodes/2+1, wholeSmall)
+	return s
+}
+
+func halfEmptyApart(nodes int) *scene {
+	s := halfEmptyNodes(nodes, func(n int) bool { return n%4 == 2 })
+	s.addGang(nodes/4+1, nodes/4+1, amounts{2000, 4, 0})
+	for _, pod := range s.pending {
+		apart(pod)
+	}
+	return s
+}
+
+func mixedNodes(nodes int) *scene {
+	s := full(nodes, big, 8, aGPU, func(n, _ int) int32 { return int32(10 * (1 + n*7%5)) })
+	s.addGang(nodes/10, nodes/10, wholeBig)
+	return s
+}
+
+func mixedPods(nodes int) *scene {
+	s := full(nodes, big, 8, aGPU, func(n, i int) int32 { return int32(10 * (1 + (n*3+i)%8)) })
+	s.addGang(nodes/2, nodes/2, aGPU)
+	return s
+}
+
+// inGroups has the running pods join groups that go whole.
+func inGroups(s *scene, of func(n, i int) int) *scene {
+	known := make(map[int]int)
+	for n, pods := range s.running {
+		for i, pod := range pods {
+			g := of(n, i)
+			at, ok := known[g]
+			if !ok {
+				at = len(s.groups)
+				known[g] = at
+				s.addGroup(groupName(g), *pod.Spec.Priority)
+			}
+			join(pod, s.groups[at])
+		}
+	}
+	return s
+}
+
+func closeGroups(nodes int) *scene {
+	// Which two nodes a group is on has nothing to do with their order.
+	s := inGroups(full(nodes, big, 8, aGPU, always(10)), func(n, _ int) int { return n * 37 % nodes / 2 })
+	s.addGang(nodes/10, nodes/10, wholeBig)
+	return s
+}
+
+func scattered(nodes int) *scene {
+	// The groups of a node have their other pods on seven other nodes each.
+	s := inGroups(full(nodes, big, 8, aGPU, always(10)), func(n, i int) int { return (n + i*7) % nodes })
+	s.addGang(nodes/10, nodes/10, wholeBig)
+	return s
+}
+
+func guarded(nodes int) *scene {
+	s := full(nodes, big, 8, aGPU, always(10))
+	for n, pods := range s.running {
+		for _, pod := range pods {
+			pod.Labels["app"] = fmt.Sprintf("guarded-%t", n%2 == 0)
+		}
+	}
+	s.addBudget("guarded-true", 0)
+	s.addGang(nodes/4, nodes/4, wholeBig)
+	return s
+}
+
+func surplus(nodes int) *scene {
+	s := full(nodes, small, 4, oneCPU, always(10))
+	s.addGang(nodes/10, nodes/2, wholeSmall)
+	return s
+}
+
+func heterogeneous(nodes int) *scene {
+	s := &scene{}
+	for range nodes {
+		switch n := len(s.nodes); n % 3 {
+		case 0:
+			s.addFull(amounts{64_000, 512, 4}, 4, aGPU)
+		case 1:
+			s.addFull(big, 2, amounts{4000, 16, 4})
+		default:
+			s.addFull(amounts{64_000, 512, 16}, 8, amounts{2000, 8, 2})
+		}
+	}
+	s.addGang(nodes/4, nodes/4, amounts{4000, 16, 4})
+	return s
+}
+
+// addFull adds a node with so many pods.
+func (s *scene) addFull(size amounts, pods int, pod amounts) {
+	n := s.addNode(size)
+	for range pods {
+		s.addPod(n, pod, 10)
+	}
+}
+
+func oneShort(nodes int) *scene {
+	s := full(nodes, big, 7, aGPU, always(10))
+	s.addGang(nodes/2, nodes/2, amounts{2000, 8, 2})
+	return s
+}
+
+func allOfIt(nodes int) *scene {
+	s := full(nodes, small, 4, oneCPU, always(10))
+	s.addGang(nodes, nodes, wholeSmall)
+	return s
+}

@@ -1,0 +1,28 @@
+package command
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// oldest is the oldest Kubernetes that Reprieve runs on.
+const oldest = "1.34"
+
+// TestOlderCluster places a pod on a cluster whose API is as old as it may be: what the library reads that came later
+// is not there.
+func TestOlderCluster(t *testing.T) {
+	t.Parallel()
+	s := stage.New(t, playground.Options{
+		NodeGroups: []playground.NodeGroup{{Count: 1, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}}},
+		ExtraArgs:  map[string][]string{playground.APIServer: {"--emulated-version=" + oldest}},
+	})
+	pod := stage.NewPod(s.Namespace, "pod", "", 1)
+	pod.Spec.NodeSelector = nil
+	s.Create(pod)
+	s.Runs("pod", 1)
+}

@@ -1,0 +1,145 @@
+package departures
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const (
+	// terminationTimeout is how long pods may still be there after their grace period.
+	terminationTimeout = 15 * time.Second
+	// promptly is how soon what is promised on a lost node is planned anew.
+	promptly = 5 * time.Second
+)
+
+// priorityClasses are what all tests share.
+var priorityClasses = map[string]int32{"low": 100, "mid": 500, "high": 1000}
+
+// shared is the playground of the tests that need none of their own.
+var shared = stage.Shared{Parallel: 6, Begin: begin}
+
+func TestMain(m *testing.M) { os.Exit(shared.RunTests(m)) }
+
+func begin(ctx context.Context, s *stage.Stage, dir string) error {
+	s.CreateClasses(priorityClasses)
+	config, err := schedulerConfig().Write(dir)
+	if err != nil {
+		return err
+	}
+	_, err = s.Run.StartScheduler(ctx, playground.Scheduler, playground.SchedulerOptions{Config: config, Args: stage.SchedulerArgs()})
+	return err
+}
+
+func schedulerConfig() stage.Config {
+	return stage.Config{Profiles: []string{
+		stage.ProfileConfig(stage.Profile, fmt.Sprintf("{name: Reprieve, args: {terminationTimeout: %v}}", terminationTimeout)),
+	}}
+}
+
+// env is what one test works with: a namespace and nodes of its own.
+type env struct {
+	*stage.Stage
+}
+
+func newEnv(t *testing.T) *env {
+	t.Helper()
+	s := shared.In(t)
+	s.Groups = stage.ReprieveGroups()
+	return &env{s}
+}
+
+// alone is a playground for one test, without nodes, and with the pieces that the test asks for.
+func alone(t *testing.T) *env {
+	t.Helper()
+	config, err := schedulerConfig().Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Config: config}})
+	s.Groups = stage.ReprieveGroups()
+	s.CreateClasses(priorityClasses)
+	return &env{s}
+}
+
+// running creates a pod of four CPUs on a node, and waits until it runs.
+func (e *env) running(name, priority, node string, change ...func(*corev1.Pod)) {
+	e.Helper()
+	pod := stage.NewPod(e.Namespace, name, priority, 4)
+	pod.Spec.NodeSelector[corev1.LabelHostname] = e.NodeName(node)
+	for _, c := range change {
+		c(pod)
+	}
+	e.Create(pod)
+	e.Runs(name, 1)
+}
+
+// urgent creates a preemptor of that many pods of four CPUs, as a gang or one by one.
+func (e *env) urgent(count int, isGang bool) {
+	e.Helper()
+	if isGang {
+		e.CreateGroup(stage.Group{Name: "urgent", MinCount: int32(count), Priority: "high"})
+	}
+	for i := range count {
+		pod := stage.NewPod(e.Namespace, fmt.Sprintf("urgent-%d", i), "high", 4)
+		if isGang {
+			e.Groups.Join(pod, "urgent")
+		}
+		e.Create(pod)
+	}
+}
+
+// leaving are the names of the pods on their way out.
+func (e *env) leaving(ctx context.Context) []string {
+	e.Helper()
+	var out []string
+	for _, pod := range e.AllPods(ctx) {
+		if pod.DeletionTimestamp != nil {
+			out = append(out, pod.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// nominated are the short names of the nodes that the preemptor's pods are nominated to.
+func (e *env) nominated(ctx context.Context) []string {
+	e.Helper()
+	var out []string
+	for _, pod := range e.Pods(ctx, "urgent") {
+		if n := pod.Status.NominatedNodeName; n != "" {
+			out = append(out, e.short(n))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// short is the short name of a node.
+func (e *env) short(node string) string { return strings.TrimPrefix(node, e.NodeName("")) }
+
+// letGo lets all pods go that are on their way out.
+func (e *env) letGo() {
+	e.Helper()
+	ctx := context.WithoutCancel(e.Context())
+	e.LetGo(e.leaving(ctx)...)
+}
+
+// soon waits until something is so, and fails where that takes longer than it may.
+func (e *env) soon(what string, condition func(ctx context.Context) string) {
+	e.Helper()
+	began := time.Now()
+	e.Eventually(what, condition)
+	if took := time.Since(began); took > promptly {
+		e.Errorf("%s, but that took %v", what, took)
+	}
+}

@@ -1,0 +1,133 @@
+package examples
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const gpu corev1.ResourceName = "nvidia.com/gpu"
+
+// env is the README's playground, which a test has to itself, and leaves as empty as it was.
+type env struct {
+	*stage.Stage
+}
+
+// start runs the README's playground.
+func start(t *testing.T) *env {
+	t.Helper()
+	return &env{stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{documentedNodes(t)}})}
+}
+
+// scene plays a subtest, which begins on an empty playground. The examples are in one namespace, and fill all nodes.
+func (e *env) scene(name string, play func(*env)) {
+	e.Helper()
+	e.T.Run(name, func(t *testing.T) {
+		out := &env{e.For(t)}
+		t.Cleanup(out.clear)
+		play(out)
+	})
+}
+
+// documentedNodes are those of the command by which the README starts a playground.
+func documentedNodes(t *testing.T) playground.NodeGroup {
+	t.Helper()
+	_, rest, found := strings.Cut(readme(t), "\n$ bin/playground up ")
+	line, _, _ := strings.Cut(rest, "\n")
+	var group playground.NodeGroup
+	flags := flag.NewFlagSet("playground up", flag.ContinueOnError)
+	flags.IntVar(&group.Count, "nodes", 0, "")
+	resources := flags.String("node-resources", "", "")
+	flags.String("kubeconfig", "", "")
+	if err := flags.Parse(strings.Fields(line)); err != nil || !found {
+		t.Fatalf("the README starts no playground, found %t: %v", found, err)
+	}
+	var err error
+	if group.Resources, err = playground.ParseNodeResources(*resources); err != nil {
+		t.Fatal(err)
+	}
+	return group
+}
+
+func readme(t *testing.T) string {
+	t.Helper()
+	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(page)
+}
+
+// clear removes all work, queues and classes, and waits until the pods have gone.
+func (e *env) clear() {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(e.Context()), time.Minute)
+	defer cancel()
+	here := client.InNamespace(e.Namespace)
+	for _, obj := range []client.Object{&batchv1.Job{}, &appsv1.Deployment{}, &appsv1.StatefulSet{}} {
+		if err := e.Objects.DeleteAllOf(ctx, obj, here, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+			e.Error(err)
+		}
+	}
+	if err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		// Controllers that have not heard of it yet may make some more.
+		now := &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}, ListOptions: client.ListOptions{Namespace: e.Namespace}}
+		if err := e.Objects.DeleteAllOf(ctx, &corev1.Pod{}, now); err != nil {
+			return false, err
+		}
+		var sets appsv1.ReplicaSetList
+		err := e.Objects.List(ctx, &sets, here)
+		return len(sets.Items) == 0 && len(e.AllPods(ctx)) == 0, err
+	}); err != nil {
+		e.Errorf("clear the playground: %v", err)
+	}
+	errs := []error{
+		e.Objects.DeleteAllOf(ctx, &v1alpha1.PodGroup{}, here),
+		e.Objects.DeleteAllOf(ctx, &v1alpha1.Queue{}),
+	}
+	var classes schedulingv1.PriorityClassList
+	errs = append(errs, e.Objects.List(ctx, &classes))
+	for i := range classes.Items {
+		if c := &classes.Items[i]; !strings.HasPrefix(c.Name, "system-") {
+			errs = append(errs, e.Objects.Delete(ctx, c))
+		}
+	}
+	for _, err := range errs {
+		if err != nil {
+			e.Error(err)
+		}
+	}
+}
+
+// pod creates a pod of so many GPUs.
+func (e *env) pod(name, class string, gpus int) {
+	e.Helper()
+	e.ApplyText(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  schedulerName: reprieve-scheduler
+  priorityClassName: %s
+  terminationGracePeriodSeconds: 0
+  containers:
+    - {name: main, image: registry.example/main:1, resources: {limits: {%s: "%d"}}}
+`, name, class, gpu, gpus))
+}

@@ -1,0 +1,197 @@
+package examples
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+)
+
+// plays are the examples, each with what is to be seen file by file.
+var plays = map[string]func(*env){
+	"gang-preempts-gang": gangPreemptsGang,
+	"guaranteed-minutes": guaranteedMinutes,
+	"not-preempted":      notPreempted,
+	"three-teams":        threeTeams,
+}
+
+// TestExamples has a play for each folder of examples/.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	folders, err := os.ReadDir(filepath.Join(playgroundtest.ModuleRoot(t), "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := start(t)
+	for _, folder := range folders {
+		e.scene(folder.Name(), func(e *env) {
+			play, ok := plays[folder.Name()]
+			if !ok {
+				e.Fatal("nothing plays it")
+			}
+			play(e)
+		})
+	}
+}
+
+func gangPreemptsGang(e *env) {
+	for _, file := range []string{"01-priorities.yaml", "02-serving.yaml", "03-training.yaml"} {
+		e.ApplyExample("gang-preempts-gang/" + file)
+	}
+	e.Runs("serving-", 8)
+	e.Runs("training-", 6)
+	serving, training := e.uids("serving-"), e.uids("training-")
+	e.ApplyExample("gang-preempts-gang/04-urgent.yaml")
+	e.Runs("urgent-", 4)
+	e.stay(serving)
+	for uid := range e.uids("training-") {
+		if name, ok := training[uid]; ok {
+			e.Errorf("%s is left of the training, which goes whole", name)
+		}
+	}
+	e.WaitCondition("urgent", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+}
+
+func guaranteedMinutes(e *env) {
+	const guaranteed = 10 * time.Second
+	e.ApplyExample("guaranteed-minutes/01-priorities.yaml", `"600"`, `"10"`)
+	e.ApplyExample("guaranteed-minutes/02-training.yaml")
+	e.Runs("training-", 8)
+	training := e.uids("training-")
+	e.ApplyExample("guaranteed-minutes/03-urgent.yaml")
+	e.WaitsSaying("urgent", "waits until", "default/training (PreemptionToleration)")
+	e.stay(training)
+	began := e.started("training")
+	e.Runs("urgent", 1)
+	for _, c := range e.Pod("urgent").Status.Conditions {
+		if c.Type != corev1.PodScheduled {
+			continue
+		}
+		// Nothing else happens in the cluster that would have it tried again. The API's times are whole seconds.
+		if ran := c.LastTransitionTime.Sub(began); ran < guaranteed || ran > guaranteed+20*time.Second {
+			e.Errorf("training had %v, want %v", ran, guaranteed)
+		}
+	}
+}
+
+func notPreempted(e *env) {
+	e.ApplyExample("not-preempted/01-priorities.yaml")
+	e.ApplyExample("not-preempted/02-running.yaml")
+	e.Runs("resumable-", 4)
+	e.Runs("not-resumable-", 4)
+	guarded := e.uids("not-resumable-")
+	e.ApplyExample("not-preempted/03-urgent.yaml")
+	e.Runs("urgent-", 4)
+	e.stay(guarded)
+	urgent := e.uids("urgent-")
+	e.ApplyExample("not-preempted/04-urgent-too.yaml")
+	e.WaitsSaying("urgent-too", "preemption: ", "4 units of lower priority are protected")
+	e.stay(guarded)
+	e.ApplyExample("not-preempted/05-critical.yaml")
+	e.Runs("critical", 1)
+	e.stay(urgent)
+	e.Eventually("one pod of not-resumable goes", func(ctx context.Context) string {
+		left := 0
+		for _, pod := range e.Pods(ctx, "not-resumable-") {
+			if _, ok := guarded[pod.UID]; ok {
+				left++
+			}
+		}
+		if left != 3 {
+			return fmt.Sprintf("%d of 4 are left", left)
+		}
+		return ""
+	})
+}
+
+// threeTeams prints the table of docs/queues.md as well.
+func threeTeams(e *env) {
+	teams := []string{"research", "product", "interns"}
+	table := []string{"| | research | product | interns |", "| --- | ---: | ---: | ---: |"}
+	step := func(what, file string, pods ...int) {
+		e.Helper()
+		e.ApplyExample("three-teams/" + file)
+		row := "| " + what
+		for i, name := range teams {
+			e.Runs(name+"-", pods[i])
+			row += " | " + e.hasOf(name, int64(2*pods[i]))
+		}
+		table = append(table, row+" |")
+	}
+	e.ApplyExample("three-teams/01-queues.yaml")
+	step("interns come first", "02-interns.yaml", 0, 0, 28)
+	step("research claims its quota", "03-research.yaml", 12, 0, 20)
+	step("product claims its own, and its part of the rest", "04-product.yaml", 12, 17, 3)
+	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(e), "docs", "queues.md"))
+	if err != nil {
+		e.Fatal(err)
+	}
+	if want := strings.Join(table, "\n"); !strings.Contains(string(page), want) {
+		e.Errorf("docs/queues.md has another table than\n%s", want)
+	}
+}
+
+// hasOf waits until a queue says that it has so many GPUs, and returns that, and of how many.
+func (e *env) hasOf(queue string, want int64) string {
+	e.Helper()
+	out := ""
+	e.Eventually("the status of "+queue, func(ctx context.Context) string {
+		var q v1alpha1.Queue
+		if err := e.Objects.Get(ctx, types.NamespacedName{Name: queue}, &q); err != nil {
+			return err.Error()
+		}
+		has, share := q.Status.Allocated[gpu], q.Status.FairShare[gpu]
+		out = fmt.Sprintf("%s of %s", has.String(), share.String())
+		if has.Value() != want {
+			return fmt.Sprintf("%s, want %d", out, want)
+		}
+		return ""
+	})
+	return out
+}
+
+// uids are the pods whose names start so, with their names. Those on their way out do not count.
+func (e *env) uids(prefix string) map[types.UID]string {
+	e.Helper()
+	out := make(map[types.UID]string)
+	for _, pod := range e.Pods(e.Context(), prefix) {
+		out[pod.UID] = pod.Name
+	}
+	return out
+}
+
+// stay checks that pods are still there.
+func (e *env) stay(pods map[types.UID]string) {
+	e.Helper()
+	now := e.uids("")
+	for uid, name := range pods {
+		if _, ok := now[uid]; !ok {
+			e.Errorf("%s has gone", name)
+		}
+	}
+}
+
+// started waits until a PodGroup says when it began to run.
+func (e *env) started(group string) time.Time {
+	e.Helper()
+	var began time.Time
+	e.Eventually(group+" says when it began", func(ctx context.Context) string {
+		pg, ok := e.PodGroup(ctx, group).(*v1alpha1.PodGroup)
+		if !ok || pg.Status.StartTime == nil {
+			return "it does not"
+		}
+		began = pg.Status.StartTime.Time
+		return ""
+	})
+	return began
+}

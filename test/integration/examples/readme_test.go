@@ -1,0 +1,211 @@
+package examples
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const (
+	// preemptions is how many the README's Job has to survive.
+	preemptions = 10
+	// firstBackoff is how long the Job controller waits before it replaces a pod that has failed once. It doubles with each
+	// further failure of the index, up to longestBackoff.
+	firstBackoff   = 10 * time.Second
+	longestBackoff = 10 * time.Minute
+	// promptly is how soon a gang is back on nodes that are free, once its pods may be made again.
+	promptly = 15 * time.Second
+)
+
+// TestReadme plays what the README shows and says of gangs.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	e := start(t)
+	e.scene("its Job survives ten preemptions", (*env).jobSurvives)
+	e.scene("a StatefulSet", (*env).statefulSet)
+	e.scene("a Deployment", (*env).deployment)
+}
+
+// jobSurvives preempts the gang of the README, whose YAML is taken from there, ten times. The first time it waits for as
+// long as the Job controller makes it wait. For the others it moves the end of the preempted pods into the past, as if each
+// preemption had come long after the one before: the controller's back-off grows to ten minutes.
+func (e *env) jobSurvives() {
+	e.CreateClasses(map[string]int32{"urgent": 100000})
+	e.ApplyText(strings.Replace(readmeYAML(e.T), "restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 1", 1))
+	e.Runs("training-", 6)
+	for i := range preemptions {
+		before := e.uids("training-")
+		// Two nodes are free: the third pod takes the gang.
+		names := []string{"urgent-0", "urgent-1", "urgent-2"}
+		for _, name := range names {
+			e.pod(name, "urgent", 8)
+		}
+		e.Runs("urgent-", 3)
+		for uid := range e.uids("training-") {
+			if _, ok := before[uid]; ok {
+				e.Fatalf("preemption %d: a member is still there, the gang goes whole", i+1)
+			}
+		}
+		for _, name := range names {
+			if err := e.Kube.CoreV1().Pods(e.Namespace).Delete(e.Context(), name, metav1.DeleteOptions{}); err != nil {
+				e.Fatal(err)
+			}
+		}
+		bound := promptly
+		if i > 0 {
+			e.age(before)
+		} else {
+			bound += firstBackoff
+		}
+		freed := time.Now()
+		e.Runs("training-", 6)
+		if took := time.Since(freed); took > bound {
+			e.Errorf("preemption %d: it was back after %v, want at most %v", i+1, took, bound)
+		}
+		e.goesOn()
+	}
+}
+
+// age moves the end of pods that have failed into the past, as soon as they have, until their controller replaces them.
+func (e *env) age(pods map[types.UID]string) {
+	e.Helper()
+	long := metav1.NewTime(time.Now().Add(-2 * longestBackoff))
+	e.Eventually("the preempted pods have ended", func(ctx context.Context) string {
+		left := 0
+		for _, pod := range e.AllPods(ctx) {
+			if _, ok := pods[pod.UID]; !ok {
+				continue
+			}
+			left++
+			state := &pod.Status.ContainerStatuses[0].State
+			if pod.Status.Phase != corev1.PodFailed || state.Terminated == nil {
+				continue
+			}
+			if state.Terminated.FinishedAt.Before(&long) || state.Terminated.FinishedAt.Equal(&long) {
+				left--
+				continue
+			}
+			state.Terminated.FinishedAt, state.Terminated.StartedAt = long, long
+			if _, err := e.Kube.CoreV1().Pods(e.Namespace).UpdateStatus(ctx, &pod, metav1.UpdateOptions{}); err != nil {
+				return err.Error()
+			}
+		}
+		if left > 0 {
+			return fmt.Sprintf("%d are left", left)
+		}
+		return ""
+	})
+}
+
+// goesOn checks that the README's Job has not failed, and counts no failure.
+func (e *env) goesOn() {
+	e.Helper()
+	job, err := e.Kube.BatchV1().Jobs(e.Namespace).Get(e.Context(), "training", metav1.GetOptions{})
+	if err != nil {
+		e.Fatal(err)
+	}
+	failed := slices.ContainsFunc(job.Status.Conditions, func(c batchv1.JobCondition) bool {
+		return (c.Type == batchv1.JobFailed || c.Type == batchv1.JobFailureTarget) && c.Status == corev1.ConditionTrue
+	})
+	if failed || job.Status.Failed > 0 || job.Status.FailedIndexes != nil && *job.Status.FailedIndexes != "" {
+		e.Errorf("the Job counts preemptions as failures: %+v", job.Status)
+	}
+}
+
+// readmeYAML is the block of YAML on the page.
+func readmeYAML(t *testing.T) string {
+	t.Helper()
+	_, rest, found := strings.Cut(readme(t), "```yaml\n")
+	block, _, ended := strings.Cut(rest, "```")
+	if !found || !ended {
+		t.Fatal("the README has no YAML")
+	}
+	return block
+}
+
+// statefulSet has a gang wait for pods that OrderedReady makes one after the other, and run with Parallel.
+func (e *env) statefulSet() {
+	const size = 2
+	e.gang("ordered", size)
+	e.gang("parallel", size)
+	for name, policy := range map[string]string{"ordered": "OrderedReady", "parallel": "Parallel"} {
+		e.controller("StatefulSet", name, size, "podManagementPolicy: "+policy, 1)
+	}
+	e.Runs("parallel-", size)
+	e.WaitCondition("ordered", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, v1alpha1.ReasonNotEnoughMembers)
+}
+
+// deployment has a full cluster, in which a rollout goes on only where an old pod makes way for each new one: what a gang
+// has past minCount preempts nothing.
+func (e *env) deployment() {
+	const size = 8
+	e.gang("service", size)
+	e.controller("Deployment", "service", size, "strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}", 8)
+	e.Runs("service-", size)
+	before := e.uids("service-")
+	change := func(patch string) {
+		e.Helper()
+		if _, err := e.Kube.AppsV1().Deployments(e.Namespace).Patch(e.Context(), "service", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+			e.Fatal(err)
+		}
+	}
+	change(`{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+	e.Eventually("the surge waits for room", func(ctx context.Context) string {
+		for _, pod := range e.Pods(ctx, "service-") {
+			if _, old := before[pod.UID]; !old {
+				e.WaitsSaying(pod.Name, "8 short of nvidia.com/gpu")
+				return ""
+			}
+		}
+		return "there is none"
+	})
+	e.stay(before)
+	change(`{"spec":{"strategy":{"rollingUpdate":{"maxSurge":0,"maxUnavailable":1}}}}`)
+	e.Eventually("it is rolled out", func(ctx context.Context) string {
+		d, err := e.Kube.AppsV1().Deployments(e.Namespace).Get(ctx, "service", metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if st := d.Status; st.UpdatedReplicas != size || st.ReadyReplicas != size || st.Replicas != size {
+			return fmt.Sprintf("%d of %d are new, %d are ready", st.UpdatedReplicas, st.Replicas, st.ReadyReplicas)
+		}
+		return ""
+	})
+}
+
+// gang creates a PodGroup.
+func (e *env) gang(name string, minCount int32) {
+	e.Helper()
+	e.CreateGroup(stage.Group{Name: name, MinCount: minCount, Whole: true})
+}
+
+// controller creates what makes the pods of a gang, each of so many GPUs.
+func (e *env) controller(kind, name string, replicas int, field string, gpus int) {
+	e.Helper()
+	e.ApplyText(fmt.Sprintf(`apiVersion: apps/v1
+kind: %s
+metadata: {name: %s}
+spec:
+  replicas: %d
+  %s
+  selector: {matchLabels: {app: %[2]s}}
+  template:
+    metadata: {labels: {app: %[2]s, reprieve.dev/pod-group: %[2]s}}
+    spec:
+      schedulerName: reprieve-scheduler
+      terminationGracePeriodSeconds: 0
+      containers:
+        - {name: main, image: registry.example/main:1, resources: {limits: {nvidia.com/gpu: "%[5]d"}}}
+`, kind, name, replicas, field, gpus))
+}

@@ -1,0 +1,42 @@
+package queues
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// TestFaultsSettle has a cluster with all that can be wrong with queues and with the work that names them, and work that runs
+// and waits beside it. What is wrong is said once: the stage sees to it that nothing is written after that.
+func TestFaultsSettle(t *testing.T) {
+	t.Parallel()
+	c := oneNode(t)
+	c.classes()
+	c.queue("lost", "parent: nowhere")
+	c.queue("chicken", "parent: egg")
+	c.queue("egg", "parent: chicken")
+	c.queue("parent")
+	c.queue("child", "parent: parent", "quota: {nvidia.com/gpu: 3}")
+	c.queue("small", "limit: {nvidia.com/gpu: 1}")
+	c.gang("runs", "child", 2, 2, 1)
+	c.Runs("runs-", 2)
+	c.pods("limited", "small", 2, 1, "")
+	c.Runs("limited-", 1)
+	c.gang("alone", "child", 1, 2, 1)
+	c.gang("large", "child", 2, 2, 7)
+	c.gang("nowhere", "missing", 2, 2, 1)
+	c.pods("adrift", "lost", 1, 1, "")
+	c.pods("inner", "parent", 1, 1, "high")
+
+	c.queueCondition("lost", v1alpha1.ConditionQueueReady, metav1.ConditionFalse, `"nowhere"`)
+	c.queueCondition("chicken", v1alpha1.ConditionQueueReady, metav1.ConditionFalse, "comes back")
+	c.queueCondition("child", v1alpha1.ConditionQuotaServed, metav1.ConditionFalse, `"parent"`)
+	c.groupSays("alone", v1alpha1.ReasonNotEnoughMembers)
+	c.groupSays("large", v1alpha1.ReasonUnschedulable)
+	c.groupSays("nowhere", v1alpha1.ReasonQueueNotFound)
+	// PostFilter has the last word, and DynamicResources' does not fail before Reprieve's.
+	c.WaitsSaying("adrift-0", `the parent "nowhere" of Queue "lost" does not exist. preemption: not tried`)
+	c.WaitsSaying("inner-0", "other queues below it")
+}

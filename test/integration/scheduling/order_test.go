@@ -1,0 +1,192 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// addZone creates nodes of a zone, and returns their short names.
+func (e *env) addZone(zone string, count int, cpus int64) []string {
+	e.Helper()
+	shorts := make([]string, count)
+	for i := range shorts {
+		shorts[i] = fmt.Sprintf("%s%d", zone, i)
+		node := stage.NewNode(e.Namespace, shorts[i], cpus)
+		node.Labels[corev1.LabelTopologyZone] = e.Namespace + "-" + zone
+		e.Create(node)
+	}
+	e.WaitReady(shorts...)
+	return shorts
+}
+
+// fill has a pod of low priority on every CPU of the nodes, and waits until they run.
+func (e *env) fill(nodes []string, cpus int64, change func(*corev1.Pod)) {
+	e.Helper()
+	var specs []podSpec
+	for _, n := range nodes {
+		specs = append(specs, podSpec{name: "low-" + n, on: n, cpus: 1, priority: "low", change: change}.times(int(cpus))...)
+	}
+	e.createRunning(specs...)
+}
+
+func role(name string) map[string]string { return map[string]string{"role": name} }
+
+func toRole(key, name string) []corev1.PodAffinityTerm {
+	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: role(name)}}}
+}
+
+// near has a pod share its domain with pods of a role.
+func near(key, name string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
+	}
+}
+
+// apart keeps a pod off the domains of pods of a role.
+func apart(key, name string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: toRole(key, name)}}
+	}
+}
+
+// spread has a pod spread over domains with others of a role.
+func spread(key, name string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Spec.TopologySpreadConstraints = append(pod.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+			MaxSkew: 1, TopologyKey: key, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: role(name)},
+		})
+	}
+}
+
+// zones are how many nodes run by zone.
+func (e *env) zones(ctx context.Context, prefix string) map[string]int {
+	e.Helper()
+	out := make(map[string]int)
+	for _, pod := range e.pods(ctx, prefix) {
+		node, err := e.Kube.CoreV1().Nodes().Get(ctx, pod.Spec.NodeName, metav1.GetOptions{})
+		if err != nil {
+			e.Fatal(err)
+		}
+		out[node.Labels[corev1.LabelTopologyZone]]++
+	}
+	return out
+}
+
+// TestSpreadGang has members spread over zones, on empty nodes and in the place of others.
+func TestSpreadGang(t *testing.T) {
+	t.Parallel()
+	for name, isFull := range map[string]bool{"on empty nodes": false, "with victims": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, stage.GroupAPIs()[0])
+			var nodes []string
+			for _, zone := range []string{"a", "b", "c"} {
+				nodes = append(nodes, e.addZone(zone, 1, 2)...)
+			}
+			if isFull {
+				e.fill(nodes, 2, nil)
+			}
+			e.gang(stage.Group{Name: "g", MinCount: 6, Priority: "high"}, 6, podSpec{cpus: 1, labels: role("g"), change: spread(corev1.LabelTopologyZone, "g")})
+			e.waitBound("g", 6)
+			for zone, n := range e.zones(t.Context(), "g") {
+				if n != 2 {
+					t.Errorf("%d members are in zone %s, want 2", n, zone)
+				}
+			}
+		})
+	}
+}
+
+// TestGangInOneZone has 40 members share a zone, where the first one by name is too small.
+func TestGangInOneZone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, stage.GroupAPIs()[0])
+	e.addZone("a", 2, 2)
+	e.addZone("b", 20, 2)
+	e.gang(stage.Group{Name: "g", MinCount: 40, Priority: "high"}, 40, podSpec{cpus: 1, labels: role("g"), change: near(corev1.LabelTopologyZone, "g")})
+	e.waitBound("g", 40)
+	if zones := e.zones(t.Context(), "g"); len(zones) != 1 {
+		t.Errorf("The members are in %v", zones)
+	}
+}
+
+// TestDriverAndWorkers has workers follow their driver, which is younger than they are, and takes others' room.
+func TestDriverAndWorkers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, stage.GroupAPIs()[0])
+	e.addZone("a", 2, 2)
+	e.fill(e.addZone("b", 3, 3), 3, nil)
+	e.CreateGroup(stage.Group{Name: "g", MinCount: 9, Priority: "high"})
+	e.create(podSpec{name: "g-worker", group: "g", cpus: 1, priority: "high", labels: role("worker"), change: near(corev1.LabelTopologyZone, "driver")}.times(8)...)
+	e.create(podSpec{name: "g-driver", group: "g", cpus: 1, priority: "high", labels: role("driver")})
+	e.waitBound("g", 9)
+	if zones := e.zones(t.Context(), "g"); len(zones) != 1 {
+		t.Errorf("The members are in %v", zones)
+	}
+}
+
+// TestOneMemberPerHost has members that keep off each other's hosts take one pod on each.
+func TestOneMemberPerHost(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, stage.GroupAPIs()[0])
+	e.fill(e.addZone("a", 4, 2), 2, nil)
+	e.gang(stage.Group{Name: "g", MinCount: 4, Priority: "high"}, 4, podSpec{cpus: 1, labels: role("g"), change: apart(corev1.LabelHostname, "g")})
+	e.waitBound("g", 4)
+	e.Never("no more than one pod per host goes", func(ctx context.Context) string {
+		if left := len(e.Pods(ctx, "low")); left != 4 {
+			return fmt.Sprintf("%d of 8 are left, want 4", left)
+		}
+		return ""
+	})
+}
+
+// TestRulesAndBudgets has members that are spread over zones and keep off each other's hosts spare pods under a budget.
+func TestRulesAndBudgets(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, stage.GroupAPIs()[0])
+	guarded := func(pod *corev1.Pod) { pod.Labels["guarded"] = "yes" }
+	for _, zone := range []string{"a", "b"} {
+		nodes := e.addZone(zone, 3, 1)
+		e.fill(nodes[:1], 1, guarded)
+		e.fill(nodes[1:], 1, nil)
+	}
+	all := intstr.FromInt32(2)
+	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "guarded", Namespace: e.Namespace}}
+	budget.Spec.MinAvailable, budget.Spec.Selector = ptr.To(all), &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}}
+	if _, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Create(t.Context(), budget, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e.Eventually("the budget is counted", func(ctx context.Context) string {
+		now, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Get(ctx, "guarded", metav1.GetOptions{})
+		if err != nil || now.Status.ObservedGeneration == 0 {
+			return fmt.Sprintf("%v, %v", now.Status, err)
+		}
+		return ""
+	})
+	e.gang(stage.Group{Name: "g", MinCount: 4, Priority: "high"}, 4, podSpec{cpus: 1, labels: role("g"), change: func(pod *corev1.Pod) {
+		spread(corev1.LabelTopologyZone, "g")(pod)
+		apart(corev1.LabelHostname, "g")(pod)
+	}})
+	e.waitBound("g", 4)
+	e.Never("pods under the budget stay", func(ctx context.Context) string {
+		left := 0
+		for _, pod := range e.Pods(ctx, "low") {
+			if pod.Labels["guarded"] == "yes" {
+				left++
+			}
+		}
+		if left != 2 {
+			return fmt.Sprintf("%d of 2 are left", left)
+		}
+		return ""
+	})
+}
