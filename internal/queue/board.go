@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,9 @@ type Board struct {
 	// inner are the names of queues with others below them, deleted those of queues that were there once.
 	inner, deleted map[string]bool
 	pods           map[types.UID]charge
-	nodes          map[string]*ground
+	// going are those of the pods that are on a node and terminating.
+	going map[types.UID]bool
+	nodes map[string]*ground
 	// accounts are by the name that the work gives, whether there is such a queue or not.
 	accounts map[string]*account
 	// bids are what pods without a node ask for, and musters how their groups stand.
@@ -73,7 +76,7 @@ type account struct {
 func NewBoard() *Board {
 	return &Board{
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
-		pods: make(map[types.UID]charge), nodes: make(map[string]*ground),
+		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*ground),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
 		bids: make(map[bidKey]*bid), musters: make(map[types.NamespacedName]*muster), limits: make(map[string]Amounts), unweighed: true,
 		lumps: make(map[lumpKey]holding),
@@ -108,6 +111,7 @@ func (b *Board) DeleteQueue(name string) {
 	if len(b.queues) == 0 {
 		b.used.Store(false)
 		clear(b.pods)
+		clear(b.going)
 		clear(b.accounts)
 		clear(b.bids)
 		clear(b.musters)
@@ -188,6 +192,11 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) (chan
 		return false
 	}
 	b.pods[pod.UID] = c
+	if c.going {
+		b.going[pod.UID] = true
+	} else {
+		delete(b.going, pod.UID)
+	}
 	b.book(c, 1)
 	return true
 }
@@ -225,7 +234,15 @@ func (b *Board) forget(uid types.UID) *charge {
 	}
 	b.book(c, -1)
 	delete(b.pods, uid)
+	delete(b.going, uid)
 	return &c
+}
+
+// Going lists the pods on a node that are terminating. They count until they have gone.
+func (b *Board) Going() []types.UID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.going))
 }
 
 // Knows reports whether a pod has been charged, and that its group is not held.

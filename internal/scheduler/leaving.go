@@ -73,6 +73,20 @@ func (l *leavingPods) takes(uid types.UID) bool {
 	return l.victims[uid] != nil
 }
 
+// taken lists the victims of evictions of this process.
+func (l *leavingPods) taken() []types.UID {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return slices.Collect(maps.Keys(l.victims))
+}
+
+// listings are what PodGroups list.
+func (l *leavingPods) listings() map[types.NamespacedName][]v1alpha1.DisruptedPod {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	return maps.Clone(l.byGroup)
+}
+
 // part moves the pods that are going to leave from one list to the other.
 func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.Pod) {
 	l.mu.RLock()
@@ -218,6 +232,19 @@ func (h *Hub) departureOf(pod *corev1.Pod) snapshot.Departure {
 	default:
 		return snapshot.Stays
 	}
+}
+
+// departing are the pods on nodes that count as gone for limits, because they are on their way out.
+func (h *Hub) departing() []types.UID {
+	out := sets.New(slices.Concat(h.board.Going(), h.leaving.taken())...)
+	for key, pods := range h.leaving.listings() {
+		for _, p := range pods {
+			if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && h.isLeaving(pod) {
+				out.Insert(p.UID)
+			}
+		}
+	}
+	return slices.DeleteFunc(out.UnsortedList(), h.leaving.isOverdue)
 }
 
 // isLeaving tells which pods count as gone, because they are on their way out.

@@ -58,7 +58,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		pre := p.podPreemptor(pod)
-		made, err := p.atLimit(ctx, pre, v)
+		made, v, err := p.atLimit(ctx, pre, v)
 		if err != nil {
 			return nil, p.broken(&pre, err)
 		}
@@ -104,7 +104,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, msg)
 	}
 	if v := p.hub.ask(pre.key, func() gang.Verdict { return p.hub.withinLimits(&pre) }); v != (gang.Verdict{}) {
-		made, err := p.atLimit(ctx, pre, v)
+		made, v, err := p.atLimit(ctx, pre, v)
 		if err != nil {
 			return nil, p.broken(&pre, err)
 		}

@@ -2,7 +2,9 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -211,5 +213,39 @@ func TestGangAtTheLimit(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 	if len(r.evictor.orders) != 1 {
 		t.Errorf("%v is taken as well", r.taken(1))
+	}
+}
+
+// TestAtTheLimitWhenAWindowEnds: what a min-runtime keeps from making way at a limit makes way when that is over, and until then
+// the preemptor says so.
+func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
+	t.Parallel()
+	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "4")...)
+			q := limitedQueue("a", "1")
+			q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: 2 * time.Second}
+			r.hub.QueueSet(q)
+			began := time.Now()
+			r.create(ofQueue("a", classed(on(pod("low", "", "1", 1), "node-0"), "", began)))
+			preemptor := ofQueue("a", pod("high", "", "1", 10))
+			if isGang {
+				g := r.gangOf("g", 1, 10)
+				g.Queue = "a"
+				r.groups.set(g)
+				preemptor = pod("high", "g", "1", 10)
+			}
+			r.create(preemptor)
+			r.eventually("it has its turn", func() bool { return len(r.active()) > 0 })
+			r.cycles()
+			if said := r.says("high"); !strings.Contains(said, `Queue "a" has a limit`) || !strings.Contains(said, "waits until") {
+				t.Errorf("%q, want the limit and the window", said)
+			}
+			r.eventually("the window ends", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+			if took := time.Since(began); took < 2*time.Second {
+				t.Errorf("low is taken after %v, within its window", took)
+			}
+		})
 	}
 }

@@ -176,7 +176,7 @@ func (h *Hub) isBarred(key workload.Key) bool {
 	if h.board.Check(name) != (gang.Verdict{}) {
 		return true
 	}
-	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), nil)
+	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), h.departing())
 	return n < len(requests)
 }
 
@@ -297,32 +297,39 @@ func (h *Hub) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 }
 
 // atLimit decides for a preemptor that the limit of its queue keeps out as things are: less important work of that queue may go
-// for it. It returns nil where that is no help.
-func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, error) {
+// for it. It returns nil where that is no help, and what is in the way then: the preemptor waits for the end of what protects
+// those others as well.
+func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*cycleDecision, gang.Verdict, error) {
 	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
-		return nil, nil
+		return nil, v, nil
 	}
 	pre.atLimit, pre.pods = true, pre.pods[:pre.minCount]
 	made, err := p.decide(ctx, pre)
-	if err != nil || made.decision.Outcome == core.Infeasible {
-		return nil, err
+	if err != nil {
+		return nil, v, err
+	}
+	if made.decision.Outcome == core.Infeasible {
+		p.measure(made)
+		p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
+		p.tryLater(made)
+		if made.decision.RetryAt != 0 {
+			v.Message = joined(v.Message, made.decision.Message)
+		}
+		return nil, v, nil
 	}
 	// The limit may name what no node has, and count pods that the snapshot has not.
-	var gone []types.UID
+	gone := p.hub.departing()
 	for _, victim := range made.victims {
 		gone = append(gone, victim.UID)
 	}
-	for i := range made.view.Cluster.Leaving {
-		gone = append(gone, types.UID(made.view.Cluster.Leaving[i].UID))
-	}
 	if p.hub.withinLimits(&pre, gone...) != (gang.Verdict{}) {
-		return nil, nil
+		return nil, v, nil
 	}
 	if made.decision.Outcome != core.Preempts {
 		// Those that have to go are on their way.
 		made.decision.Message = v.Message
 	}
-	return made, nil
+	return made, v, nil
 }
 
 // leaveToOthers takes the surplus of a gang off the end of its plan that its queue's fair share has no room for, as long

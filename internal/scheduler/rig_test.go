@@ -150,6 +150,9 @@ func (r *rig) fail(order int, err error) {
 // succeed ends an order as it should.
 func (r *rig) succeed(order int) {
 	r.t.Helper()
+	if !r.wants(order) {
+		r.t.Errorf("Order %d cannot have been carried out: its preemptor does not want it", order)
+	}
 	r.finish(order, eviction.Outcome{})
 }
 
