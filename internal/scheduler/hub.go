@@ -49,11 +49,13 @@ type Hub struct {
 	tolerations *snapshot.ClassTolerations
 	// waits has which workload waits for what, and whose turn it is.
 	waits *admission.List
-	// reserved is the room that is promised to pods which have been planned or nominated, shown are those promises that the
-	// framework may not have shown yet, and nominees are all pods that the API says are nominated.
+	// reserved is the room that is promised to pods which have been planned or nominated, and nominees are all pods that the
+	// API says are nominated.
 	reserved *reservation.Book
-	shown    shownPromises
 	nominees reservation.Nominees
+	// shown are the cycles at whose end the framework shows a promise, marked where it has ended before. Asked are those of pods
+	// with a promise, marked once Reprieve has heard what came of them.
+	shown, asked cycleLog
 	// board has the books of the queues, and mustering is held while they are told how a group stands.
 	board     *queue.Board
 	mustering sync.Mutex

@@ -351,7 +351,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.plugin.handle.AddNominatedPod(klog.Background(), pi, result.NominatingInfo)
-		if r.hub.reviewShown(); len(r.nominatedTo(1)) == 0 {
+		if r.hub.reviewCycles(); len(r.nominatedTo(1)) == 0 {
 			t.Fatal("It has been looked at before the cycle was over")
 		}
 		over()

@@ -188,7 +188,7 @@ func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 			// It has been promised room anew since.
 			continue
 		}
-		b.hub.shown.end(pod.UID)
+		b.hub.shown.mark(pod.UID)
 		b.hub.handle.DeleteNominatedPodIfExists(pod)
 		if now, ok := b.hub.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -149,12 +151,18 @@ type refusing struct{}
 
 func (refusing) Name() string { return refusedBy }
 
-// PreFilter has the filter skipped for all other pods.
-func (refusing) PreFilter(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if pod.Annotations[refusedBy] == "" {
+// PreFilter has the filter skipped for all other pods, and turns those away for good that are to be once nothing runs: before
+// DynamicResources has its turn, whose PostFilter fails then.
+func (refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	runs := slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return len(n.GetPods()) > 0 })
+	switch how := pod.Annotations[refusedBy]; {
+	case how == "":
 		return nil, fwk.NewStatus(fwk.Skip)
+	case how == "once there is room" && !runs && !filters.Simulates(state):
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "refused")
+	default:
+		return nil, nil
 	}
-	return nil, nil
 }
 
 func (refusing) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
@@ -196,4 +204,31 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+}
+
+// TestTurnedAwayByAnotherPlugin: what is promised to work that another plugin's PreFilter turns away for good goes to others, though
+// nobody tells Reprieve of it. A gang is planned twice, and then when something changes.
+func TestTurnedAwayByAnotherPlugin(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		r.create(on(pod("v", "", "1", 0), "node-0"))
+		p := newPreemptor(r)
+		p.Annotations = map[string]string{refusedBy: "once there is room"}
+		r.create(p)
+		r.cycle()
+		r.succeed(0)
+		r.remove(pod("v", "", "1", 0))
+		r.eventually("it is tried with its victim gone", func() bool { return len(r.active()) > 0 })
+		r.cycle()
+		r.eventually("its room goes to others", func() bool { r.cycles(); return r.hub.reserved.Empty() })
+		r.never("it is tried for ever", 3*admission.Interval, func() bool { return len(r.active()) > 0 })
+		if got := r.nominatedTo(1); len(got) > 0 {
+			t.Errorf("%v is still shown as nominated", got)
+		}
+		r.create(pod("other", "", "1", 0))
+		r.eventually("other has come", func() bool { return len(r.active()) > 0 })
+		r.cycles()
+		r.waitBound("other")
+	})
 }

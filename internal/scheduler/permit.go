@@ -12,6 +12,7 @@ import (
 
 // Reserve records that a member of a gang is through its cycle.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+	p.hub.asked.mark(pod.UID)
 	p.hub.assumed.insert(pod.UID)
 	p.hub.reserved.Use(pod.UID)
 	p.hub.leaving.placed(pod.UID)

@@ -16,6 +16,7 @@ import (
 // PostFilter makes room for a pod or gang that did not fit: it decides for a single pod, and carries out the
 // decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
+	p.hub.asked.mark(pod.UID)
 	if g := p.hub.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
@@ -95,7 +96,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
 	switch {
 	case planned && (confinedTo(state) != "" || p.hub.registry.Next(g.Key) == pod.UID):
-		return p.planFailed(pod, g, node, statuses.Get(node).Message())
+		return p.hub.planFailed(pod, g, node, statuses.Get(node).Message())
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -110,15 +111,15 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 // planFailed takes back a plan of which a member has been refused where it was to go. Something has changed since it was
 // made, as a rule, and it is made anew at once. Where that comes to the same plan, and a member is refused again, it is made
 // anew only when something changes.
-func (p *Plugin) planFailed(pod *corev1.Pod, g *gang.Group, node, why string) *fwk.Status {
+func (h *Hub) planFailed(pod *corev1.Pod, g *gang.Group, node, why string) *fwk.Status {
 	why = "member " + pod.Name + " no longer fits on " + node + ": " + why
-	if again := p.hub.registry.Failed(g.Key); !again {
-		p.hub.metrics.Unconfirmed(metrics.FirstTime)
-		p.hub.release(g.Key, pod, why)
+	if again := h.registry.Failed(g.Key); !again {
+		h.metrics.Unconfirmed(metrics.FirstTime)
+		h.release(g.Key, pod, why)
 		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned anew")
 	}
-	p.hub.metrics.Unconfirmed(metrics.Repeated)
-	p.hub.release(g.Key, nil, why)
-	p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
+	h.metrics.Unconfirmed(metrics.Repeated)
+	h.release(g.Key, nil, why)
+	h.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: "the plan cannot be carried out: " + why})
 	return fwk.NewStatus(fwk.Unschedulable, "the plan cannot be carried out: "+why)
 }

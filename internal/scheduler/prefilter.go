@@ -24,6 +24,14 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.hub.dropInflated()
+	result, status := p.preFilter(ctx, state, pod)
+	if p.hub.reserved.Has(pod.UID) {
+		p.hub.asked.add(ctx, p.hub.keyOf(pod), pod)
+	}
+	return result, status
+}
+
+func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	key, ok := p.hub.groupOf(pod)
 	if !ok {
 		return p.preFilterSingle(ctx, state, pod)

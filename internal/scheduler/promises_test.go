@@ -360,7 +360,7 @@ func (c *cluster) settle() {
 		synctest.Wait()
 		if len(c.r.active()) == 0 {
 			// A promise may have ended in the cycle that it was made in, of which the next tick takes what is shown back.
-			c.r.hub.reviewShown()
+			c.r.hub.reviewCycles()
 			synctest.Wait()
 		}
 		if len(c.r.active()) == 0 {

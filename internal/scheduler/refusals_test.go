@@ -19,7 +19,7 @@ import (
 )
 
 // plainYAML is a profile of which all plugins are known: what their filters go by is, too.
-var plainYAML = strings.NewReplacer(", {name: SlowPreBind}, {name: Refusing}", "").Replace(schedulerYAML)
+var plainYAML = strings.NewReplacer(", {name: SlowPreBind}", "", ", {name: Refusing}", "").Replace(schedulerYAML)
 
 // searches counts the searches for room that came to nothing.
 func (r *rig) searches() func() int {

@@ -47,7 +47,7 @@ profiles:
       enabled: [{name: Reprieve}, {name: SlowPreBind}, {name: Refusing}]
       disabled: [{name: DefaultPreemption}]
     preFilter:
-      enabled: [{name: Reprieve}]
+      enabled: [{name: Reprieve}, {name: Refusing}]
 `
 
 // bound is how long anything may take on a machine that is busy with other things.
