@@ -107,6 +107,9 @@ func (e *wholeSets) keep(i int) int {
 
 // possible reports whether there may be a way among the sets without the units that stay out: there is room with all gone that
 // are out of t, and bounds allow for those that are to stay out.
+//
+// Bounds of reclaimed units ask whether the preemptor's queue ends with more than it had, which the units of that queue decide: they
+// rank above all that are reclaimed, so it is settled which of them stay by the time that a reclaimed one is to stay out.
 func (e *wholeSets) possible() bool {
 	l := e.c.ledger()
 	for _, u := range e.out {

@@ -209,6 +209,9 @@ func (b *Board) demand(d *bid, pods int64) {
 	d.counted = pods
 }
 
+// mostKinds bounds the kinds of pods of which it is remembered how many the nodes could hold.
+const mostKinds = 4096
+
 // servable is how many pods of a bid the nodes could have if nothing else ran there, and the limits above them one by one.
 func (b *Board) servable(d *bid) int64 {
 	slots, known := b.slots[d.kind]
@@ -217,6 +220,9 @@ func (b *Board) servable(d *bid) int64 {
 			if n := b.holds(k.allocatable, d.request); n > 0 {
 				slots += k.matching(d.terms) * n
 			}
+		}
+		if len(b.slots) >= mostKinds {
+			clear(b.slots)
 		}
 		b.slots[d.kind] = slots
 	}

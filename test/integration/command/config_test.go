@@ -18,6 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/deploy"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // TestDocumentedConfiguration runs the scheduler with the configuration that docs/configuration.md begins with: both of
@@ -29,7 +30,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := playgroundtest.Start(t, playground.Options{
+	p := stage.Start(t, playground.Options{
 		NodeGroups: []playground.NodeGroup{{Count: 6, Resources: resources}},
 		CRDs:       deploy.API,
 		Scheduler:  playground.SchedulerOptions{Path: playground.NoScheduler},

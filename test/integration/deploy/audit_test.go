@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -27,22 +26,6 @@ rules:
     users: ["` + account + `"]
   - level: None
 `
-
-// auditArgs are the API server's arguments for an audit log, which is complete at all times.
-func auditArgs(t *testing.T) (args []string, logPath string) {
-	t.Helper()
-	dir := t.TempDir()
-	policy := filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	logPath = filepath.Join(dir, "audit.log")
-	return []string{
-		"--audit-policy-file=" + policy,
-		"--audit-log-path=" + logPath,
-		"--audit-log-mode=blocking-strict",
-	}, logPath
-}
 
 // readAudit returns the scheduler's requests so far. The API server may be writing the last line.
 func readAudit(t *testing.T, path string) []*auditv1.Event {

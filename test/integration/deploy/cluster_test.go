@@ -24,6 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 const (
@@ -71,12 +72,13 @@ func startCluster(t *testing.T) *cluster {
 // startClusterOf starts an API server with as many nodes as each pool has, and installs manifests.
 func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, options playground.Options) *cluster {
 	t.Helper()
-	args, auditLog := auditArgs(t)
-	args = append(args,
+	args := []string{
+		"--audit-log-mode=blocking-strict",
 		// Some clusters ask for more rights of those who set owners.
 		"--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
 		// Where the API server does not stream lists, as some do not, informers list before they watch.
-		"--feature-gates=WatchList=false")
+		"--feature-gates=WatchList=false",
+	}
 	resources, err := playground.ParseNodeResources("cpu=8,memory=32Gi,nvidia.com/gpu=4")
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +92,8 @@ func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, opti
 	options.NodeGroups = groups
 	options.Scheduler = playground.SchedulerOptions{Path: playground.NoScheduler}
 	options.ExtraArgs = map[string][]string{playground.APIServer: args}
-	p := playgroundtest.Start(t, options)
+	options.AuditPolicy = auditPolicy
+	p := stage.Start(t, options)
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -101,7 +104,7 @@ func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &cluster{Client: c, playground: p, manifests: rendered, auditLog: auditLog}
+	out := &cluster{Client: c, playground: p, manifests: rendered, auditLog: p.AuditLog()}
 	out.install(t)
 	return out
 }

@@ -57,6 +57,26 @@ func New(t *testing.T, options playground.Options) *Stage {
 	return s
 }
 
+// Start starts a playground that has no Stage, as for a test that runs the scheduler in a way of its own. It ends with the test, which
+// fails where what schedules there does not come to rest. The options may have an audit policy that records all writes.
+func Start(t *testing.T, options playground.Options) *playground.Playground {
+	t.Helper()
+	if options.AuditPolicy == "" {
+		options.AuditPolicy = auditPolicy
+	}
+	run := playgroundtest.Start(t, options)
+	s := &Stage{T: t, Run: run, begun: time.Now()}
+	t.Cleanup(func() {
+		if t.Failed() {
+			return
+		}
+		if err := s.comeToRest(); err != nil {
+			t.Error(err)
+		}
+	})
+	return run
+}
+
 // complete fills in the directory of binaries, and the CRDs.
 func complete(t testing.TB, options playground.Options) playground.Options {
 	t.Helper()

@@ -55,7 +55,8 @@ type write struct {
 // settles fails a test that leaves a scheduler which does not come to rest.
 func (s *Stage) settles() {
 	s.Helper()
-	if s.Failed() {
+	if s.Failed() || !s.schedules() {
+		// A scheduler that has ended has come to rest.
 		return
 	}
 	if err := s.comeToRest(); err != nil {
@@ -63,12 +64,8 @@ func (s *Stage) settles() {
 	}
 }
 
-// comeToRest waits until nothing has been written for a while: once nothing happens any more, nothing is to be written either. A
-// scheduler that has ended has come to rest.
+// comeToRest waits until nothing has been written for a while: once nothing happens any more, nothing is to be written either.
 func (s *Stage) comeToRest() error {
-	if !s.schedules() {
-		return nil
-	}
 	begun, end := time.Now(), time.Now().Add(settling)
 	for {
 		writes, err := s.writes(nil)
@@ -164,11 +161,17 @@ func (s *Stage) writes(words []byte) ([]write, error) {
 		if err := json.Unmarshal(line, &e); err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
-		if !strings.HasPrefix(e.UserAgent, writer) || e.ObjectRef == nil {
+		if !strings.HasPrefix(e.UserAgent, writer) || !isWrite(&e) {
 			continue
 		}
 		out = append(out, writeOf(&e))
 	}
+}
+
+// isWrite reports whether a call changes something, whatever policy the log is by. Leases are renewed all the time.
+func isWrite(e *auditv1.Event) bool {
+	return e.ObjectRef != nil && !slices.Contains([]string{"get", "list", "watch"}, e.Verb) &&
+		!slices.Contains([]string{"coordination.k8s.io", "authentication.k8s.io", "authorization.k8s.io"}, e.ObjectRef.APIGroup)
 }
 
 func writeOf(e *auditv1.Event) write {
