@@ -27,7 +27,7 @@ STATIC := CGO_ENABLED=0 GOFLAGS=-trimpath
 BUILD := CGO_ENABLED=0 go run -trimpath ./hack/build
 
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
-MODULES := . test/perf hack/tools hack/tools/generate hack/tools/lint
+MODULES := . test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/lint
 
 # A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.
 GIT_DESCRIBE := $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null)
@@ -100,6 +100,14 @@ perf-installed: build ## Measure preemptions from outside, as installed, and wri
 .PHONY: bench
 bench: ## Compare victims and times of decisions with upstream's for some minutes, and write docs/benchmarks.md.
 	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/benchmarks.md
+
+# The rows of bench-compare, as for go test -bench, and how often each side is timed.
+BENCH ?= .
+ROUNDS ?= 5
+
+.PHONY: bench-compare
+bench-compare: ## Time decisions of another commit and of the work tree in turn, and print the ratios: BASE=<commit>.
+	@hack/bench-compare.sh "$(BASE)" "$(ROUNDS)" "$(BENCH)"
 
 .PHONY: verify
 verify: verify-modules verify-generated verify-format vet lint ## Check all that can be checked without running: modules, generated files, format, vet, lint.

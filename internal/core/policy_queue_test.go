@@ -239,6 +239,14 @@ func TestQueuePolicy(t *testing.T) {
 			queues:  nil, preemptor: with(podOf(5, 4), at(11*minute), func(p *Preemptor) { p.MinRuntime.Preempt = 2 * minute }),
 			wantOutcome: Infeasible, wantRetryAt: 12*minute + 1, wantProtected: map[Rule]int{RulePreemptMinRuntime: 1},
 		},
+		"nothing comes of the end of a window where a limit has no room for the preemptor": {
+			cluster: clusterOf("gpu").node("n", 8).pod("beside", "n", 0, 4, since(10*minute)).pod("a1", "n", 5, 2, inQueue("a")),
+			queues:  []fairshare.Queue{queue("a", limit(2))},
+			preemptor: with(podOf(5, 2), ofQueue("a"), at(11*minute), func(p *Preemptor) {
+				p.MinRuntime.Preempt = 20 * minute
+			}),
+			wantOutcome: Infeasible,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -82,14 +82,14 @@ func (s *side) steps(entitled func(q int32, r int) int64) int {
 // room may carry a queue beyond its share and its quota: if evictions could, two queues might take from each other in turns, each
 // for another resource. What was in no queue adds to what all queues share, and to no limit.
 func (s *side) outgrown() (bound, bool) {
+	if q := s.overLimit(); q >= 0 {
+		return s.c.bound(RuleLimit, q), false
+	}
+	if s.c.leaf < 0 {
+		return bound{}, true
+	}
 	for i, q := range s.c.path {
 		for _, r := range s.c.asks {
-			if s.after(i, r) > s.c.t.Queue(q).Limit[r] {
-				return s.c.bound(RuleLimit, q), false
-			}
-			if s.c.leaf < 0 {
-				continue
-			}
 			most := max(s.c.usedOf(q)[r], s.c.shareOf(q, r))
 			if s.after(i, r)-s.freed[r] > most {
 				return s.c.bound(RuleOverShare, q), false
@@ -97,6 +97,27 @@ func (s *side) outgrown() (bound, bool) {
 		}
 	}
 	return bound{}, true
+}
+
+// overLimit finds a queue on the path that comes to more than its limit; -1 where there is none.
+func (s *side) overLimit() int32 {
+	for i, q := range s.c.path {
+		for _, r := range s.c.asks {
+			if s.after(i, r) > s.c.t.Queue(q).Limit[r] {
+				return q
+			}
+		}
+	}
+	return -1
+}
+
+// withinLimitsWithout reports whether limits have room for the preemptor once units have gone.
+func (c *queuePolicy) withinLimitsWithout(units []int32) bool {
+	s := newSide(c)
+	for _, u := range units {
+		s.free(u, 1)
+	}
+	return s.overLimit() < 0
 }
 
 // stepsTo is how many queues the preemptor has below the lowest common ancestor with a leaf.

@@ -36,8 +36,11 @@ func (sr *search) feasibleAfter(end int64) bool {
 	then := sr.whole.at(end+1, mem)
 	t := newSimulation(then.v, then.v.c.later)
 	defer t.allBack()
-	_, ok := then.insist(t)
-	return ok
+	if _, ok := then.insist(t); !ok {
+		return false
+	}
+	c, ok := then.policy.(*queuePolicy)
+	return !ok || c.withinLimitsWithout(then.v.eligible(int32(then.v.victims.below-1)))
 }
 
 // at is the search among all that may be taken at another time.

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	patience = 30 * time.Second
+	patience = 3 * time.Minute
 	interval = 25 * time.Millisecond
 )
 

@@ -143,7 +143,7 @@ func testBoundPodRuns(t *testing.T, client kubernetes.Interface) {
 }
 
 func testGracePeriod(t *testing.T, client kubernetes.Interface) {
-	const grace = 3
+	const grace = 10
 	createBound(t, client, newPod("graceful", nil), "node-0")
 	pod := waitPhase(t, client, "graceful", corev1.PodRunning)
 	began := time.Now()

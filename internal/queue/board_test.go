@@ -205,6 +205,7 @@ func TestRoom(t *testing.T) {
 		queues   []*v1alpha1.Queue
 		placed   map[string]int64
 		reserved map[string]int64
+		gone     []types.UID
 		requests []Amounts
 		want     int
 		wantOver string
@@ -224,6 +225,10 @@ func TestRoom(t *testing.T) {
 			reserved: map[string]int64{"b": 3}, requests: []Amounts{two}, want: 0,
 			wantOver: `Queue "top" has a limit of 4 nvidia.com/gpu: 3 are in use and 2 more are needed`,
 		},
+		"but not what is on its way out, on a node or only promised one": {
+			queues: []*v1alpha1.Queue{queueUnder("a", "", limit(4))}, placed: map[string]int64{"a": 2}, reserved: map[string]int64{"a": 2},
+			gone: []types.UID{"placed-a", "reserved-a"}, requests: []Amounts{two, two}, want: 2,
+		},
 		"a limit of nothing": {
 			queues: []*v1alpha1.Queue{queueUnder("a", "", limit(0))}, requests: []Amounts{two}, want: 0,
 			wantOver: `Queue "a" has a limit of 0 nvidia.com/gpu: 0 are in use and 2 more are needed`,
@@ -242,7 +247,7 @@ func TestRoom(t *testing.T) {
 				b.Charge(pod("reserved-"+queue, v, ""), queue)
 				reserved = append(reserved, types.UID("reserved-"+queue))
 			}
-			n, over := b.Room("a", tt.requests, reserved, nil)
+			n, over := b.Room("a", tt.requests, reserved, tt.gone)
 			if n != tt.want {
 				t.Errorf("room for %d, want %d", n, tt.want)
 			}

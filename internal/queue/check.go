@@ -145,7 +145,7 @@ func (b *Board) limited(queue string, reserved, gone []types.UID) []level {
 		}
 		l := level{queue: name, limit: AmountsOf(q.Spec.Limit), used: b.allocated[name].clone()}
 		for _, uid := range reserved {
-			if c, ok := b.pods[uid]; ok && !c.placed && slices.Contains(b.path(c.queue), name) {
+			if c, ok := b.pods[uid]; ok && !c.placed && !slices.Contains(gone, uid) && slices.Contains(b.path(c.queue), name) {
 				l.used.add(c.request, 1)
 			}
 		}

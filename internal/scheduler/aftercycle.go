@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -27,15 +28,14 @@ func (p *Plugin) show(ctx context.Context, key workload.Key, pod *corev1.Pod, no
 
 // reviewCycles puts right what the framework has done at the end of cycles without a word to the plugin.
 func (h *Hub) reviewCycles() {
-	for _, c := range h.shown.takeOver() {
+	for _, c := range h.shown.review(1) {
 		if c.marked {
 			h.takeBackShown(&c)
 		}
 	}
-	for _, c := range h.asked.takeOver() {
-		if !c.marked {
-			h.unanswered(&c)
-		}
+	// What the framework says of a pod is known a little later.
+	for _, c := range h.asked.review(2) {
+		h.unanswered(&c)
 	}
 }
 
@@ -54,19 +54,33 @@ func (h *Hub) takeBackShown(c *loggedCycle) {
 }
 
 // unanswered takes back what is promised to a pod that was turned away without a word: another plugin's PreFilter called it
-// unresolvable (a claim of it has gone, say), and the PostFilter of a third failed for it, before Reprieve's. The room goes to others.
-// That plugin has the pod tried again when things change.
+// unresolvable (a volume claim that it names has gone, say), and the PostFilter of a third failed for it, before Reprieve's. The room
+// goes to others, and that plugin has the pod tried again when things change. One whose cycle met an error has not been turned away:
+// it is tried again soon, and keeps what it was promised.
 func (h *Hub) unanswered(c *loggedCycle) {
 	if !h.reserved.Has(c.pod.UID) || h.waits.Evicting(c.key) || h.assumed.has(c.pod.UID) || !h.awaitsPlace(c.pod) {
+		return
+	}
+	if now, ok := h.podOf(podKey(c.pod)); !ok || metErrors(now) {
 		return
 	}
 	const why = "another plugin turns it away, whatever room there is"
 	logOf(context.Background(), c.key).V(2).Info("Took a promise back", "reason", why)
 	if g := h.gangOf(c.pod); g != nil {
-		if node, planned := h.registry.PlannedNode(g.Key, c.pod.UID); planned {
-			h.planFailed(c.pod, g, node, why)
+		if _, planned := h.registry.PlannedNode(g.Key, c.pod.UID); planned {
+			// It is in no cycle, so it comes back like all others.
+			if h.planFailed(g, nil, "member "+c.pod.Name+" is refused: "+why); !h.registry.Stuck(g.Key) {
+				h.activate(c.pod)
+			}
 			return
 		}
 	}
 	h.takeBack(c.key, why)
+}
+
+// metErrors reports whether the framework says of a pod that it could not be tried.
+func metErrors(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulerError
+	})
 }

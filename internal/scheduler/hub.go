@@ -54,7 +54,7 @@ type Hub struct {
 	reserved *reservation.Book
 	nominees reservation.Nominees
 	// shown are the cycles at whose end the framework shows a promise, marked where it has ended before. Asked are those of pods
-	// with a promise, marked once Reprieve has heard what came of them.
+	// with a promise, until Reprieve has heard what came of them.
 	shown, asked cycleLog
 	// board has the books of the queues, and mustering is held while they are told how a group stands.
 	board     *queue.Board

@@ -66,6 +66,22 @@ func isClosed(node *corev1.Node) bool {
 	})
 }
 
+// takeBackHeld takes back what is promised to single pods that another plugin does not let enter the queue any more, because a
+// ResourceClaim of theirs has gone, say: no cycle comes that would. Gangs come by planGang, with another member.
+func (h *Hub) takeBackHeld() {
+	if h.reserved.Empty() {
+		return
+	}
+	for _, key := range h.reserved.Keys() {
+		if key.Gang || h.waits.Evicting(key) {
+			continue
+		}
+		if pod, ok := h.podOf(key); ok && !h.entersQueue(pod) {
+			h.takeBack(key, "another plugin holds it back")
+		}
+	}
+}
+
 // takeBackLost has workloads start over that have been promised room on a node which cannot take them any more. A cycle
 // that began before the node was lost may promise it afterwards, so the main loop calls this too, and it goes by how things
 // are. No cycle would: the framework runs none once the last node has gone.

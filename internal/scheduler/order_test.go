@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -160,9 +161,19 @@ func (refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.P
 		return nil, fwk.NewStatus(fwk.Skip)
 	case how == "once there is room" && !runs && !filters.Simulates(state):
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "refused")
+	case how == "with an error" && !runs && !filters.Simulates(state):
+		return nil, fwk.AsStatus(errors.New("it cannot be asked"))
 	default:
 		return nil, nil
 	}
+}
+
+// PreEnqueue holds a pod back.
+func (refusing) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
+	if pod.Annotations[refusedBy] == "before the queue" {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "held back")
+	}
+	return nil
 }
 
 func (refusing) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
@@ -231,4 +242,52 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 		r.cycles()
 		r.waitBound("other")
 	})
+}
+
+// TestErrorsTakeNothingBack: work whose cycle meets an error is tried again, and keeps what it was promised until then.
+func TestErrorsTakeNothingBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"))
+	r.create(on(pod("v", "", "1", 0), "node-0"))
+	p := pod("p", "", "1", 10)
+	p.Annotations = map[string]string{refusedBy: "with an error"}
+	r.create(p)
+	r.cycle()
+	r.succeed(0)
+	r.remove(pod("v", "", "1", 0))
+	r.eventually("it is tried with its victim gone", func() bool { return len(r.active()) > 0 })
+	r.cycle()
+	r.never("its promise is taken back", 4*admission.Interval, func() bool { return r.hub.reserved.Empty() })
+}
+
+// TestHeldBackByAnotherPlugin: what is promised to work that another plugin does not let enter the queue any more goes to others.
+func TestHeldBackByAnotherPlugin(t *testing.T) {
+	t.Parallel()
+	for name, group := range map[string]string{"a pod": "", "a gang": "g"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "2"))
+			r.create(on(pod("v", "", "2", 0), "node-0"))
+			if group != "" {
+				r.gangOf(group, 2, 10)
+				r.create(pod("other", group, "1", 10))
+			}
+			p := pod("p", group, "1", 10)
+			r.create(p)
+			r.cycles()
+			r.succeed(0)
+			if r.hub.reserved.Empty() {
+				t.Fatal("Nothing is promised")
+			}
+			p.Annotations = map[string]string{refusedBy: "before the queue"}
+			if _, err := r.client.CoreV1().Pods("ns").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if group != "" {
+				// Another member plans.
+				r.remove(pod("v", "", "2", 0))
+			}
+			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.hub.reserved.Empty() })
+		})
+	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // long is how long pods may be terminating in these tests.
-const long = "{terminationTimeout: 5s}"
+const long = "{terminationTimeout: 10s}"
 
 // said is what a preemptor has been told last: by its PodGroup's condition, or its own.
 func (r *rig) said(p *corev1.Pod) string {

@@ -12,7 +12,7 @@ import (
 
 // Reserve records that a member of a gang is through its cycle.
 func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	p.hub.asked.mark(pod.UID)
+	p.hub.asked.drop(pod.UID)
 	p.hub.assumed.insert(pod.UID)
 	p.hub.reserved.Use(pod.UID)
 	p.hub.leaving.placed(pod.UID)
@@ -33,6 +33,7 @@ func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, n
 
 // Unreserve releases the whole gang: it is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
+	p.hub.asked.drop(pod.UID)
 	p.hub.forgetPlace(pod.UID)
 	if g := p.hub.gangOf(pod); g != nil {
 		p.hub.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))

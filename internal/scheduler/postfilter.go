@@ -16,7 +16,7 @@ import (
 // PostFilter makes room for a pod or gang that did not fit: it decides for a single pod, and carries out the
 // decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	p.hub.asked.mark(pod.UID)
+	p.hub.asked.drop(pod.UID)
 	if g := p.hub.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
@@ -96,7 +96,7 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
 	switch {
 	case planned && (confinedTo(state) != "" || p.hub.registry.Next(g.Key) == pod.UID):
-		return p.hub.planFailed(pod, g, node, statuses.Get(node).Message())
+		return p.hub.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
 	case planned:
 		return fwk.NewStatus(fwk.Unschedulable)
 	}
@@ -108,14 +108,13 @@ func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Gro
 	return fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the gang has not been planned")
 }
 
-// planFailed takes back a plan of which a member has been refused where it was to go. Something has changed since it was
-// made, as a rule, and it is made anew at once. Where that comes to the same plan, and a member is refused again, it is made
-// anew only when something changes.
-func (h *Hub) planFailed(pod *corev1.Pod, g *gang.Group, node, why string) *fwk.Status {
-	why = "member " + pod.Name + " no longer fits on " + node + ": " + why
+// planFailed takes back a plan of which a member has been refused where it was to go, in its cycle or, where failed is nil, after
+// it. Something has changed since it was made, as a rule, and it is made anew at once. Where that comes to the same plan, and a
+// member is refused again, it is made anew only when something changes.
+func (h *Hub) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Status {
 	if again := h.registry.Failed(g.Key); !again {
 		h.metrics.Unconfirmed(metrics.FirstTime)
-		h.release(g.Key, pod, why)
+		h.release(g.Key, failed, why)
 		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned anew")
 	}
 	h.metrics.Unconfirmed(metrics.Repeated)

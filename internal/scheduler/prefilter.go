@@ -108,6 +108,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		// The member that is let through next plans for all.
 		p.hub.registry.Yield(g.Key, leader.UID)
 		msg := fmt.Sprintf("%d more members are needed and %d can be scheduled; other plugins hold back the rest", pre.minCount, have)
+		p.hub.takeBack(pre.key, msg)
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: msg})
 		return nil, fwk.NewStatus(fwk.Unschedulable, msg)
 	}

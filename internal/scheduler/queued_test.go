@@ -9,9 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // limitedQueue is one that may use so many CPUs.
@@ -220,12 +227,13 @@ func TestGangAtTheLimit(t *testing.T) {
 // the preemptor says so.
 func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 	t.Parallel()
+	const window = 10 * time.Second
 	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(1, "4")...)
 			q := limitedQueue("a", "1")
-			q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: 2 * time.Second}
+			q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: window}
 			r.hub.QueueSet(q)
 			began := time.Now()
 			r.create(ofQueue("a", classed(on(pod("low", "", "1", 1), "node-0"), "", began)))
@@ -243,9 +251,79 @@ func TestAtTheLimitWhenAWindowEnds(t *testing.T) {
 				t.Errorf("%q, want the limit and the window", said)
 			}
 			r.eventually("the window ends", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
-			if took := time.Since(began); took < 2*time.Second {
+			if took := time.Since(began); took < window {
 				t.Errorf("low is taken after %v, within its window", took)
 			}
 		})
+	}
+}
+
+// TestAtTheLimitOverdue: what should have left long ago counts for the limit as long as it is there. Work that counted on it to go,
+// wherever that was, takes the place of others.
+func TestAtTheLimitOverdue(t *testing.T) {
+	t.Parallel()
+	r := newRigArgs(t, "{terminationTimeout: 10s}", nodes(2, "2")...)
+	r.hub.QueueSet(limitedQueue("a", "2"))
+	r.create(ofQueue("a", on(pod("stuck", "", "1", 1), "node-0")), ofQueue("a", on(pod("low", "", "1", 1), "node-0")))
+	r.terminate("stuck", time.Now())
+	r.create(ofQueue("a", pod("high", "", "1", 10)))
+	r.eventually("the more important one has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	if node, ok := r.reservedOn("uid-high"); !ok || len(r.evictor.orders) > 0 {
+		t.Fatalf("it has room on %q, and %d preemptions; want to wait for the one that goes", node, len(r.evictor.orders))
+	}
+	r.eventually("another one makes way", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	if got := r.taken(0); !slices.Equal(got, []string{"low"}) {
+		t.Errorf("%v is taken, want low", got)
+	}
+}
+
+// TestChargedBeforeItIsPromised: the books may hear of a pod later than the scheduler's queue. It counts by the time that others
+// are asked about.
+func TestChargedBeforeItIsPromised(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "4")...)
+	r.hub.QueueSet(limitedQueue("a", "1"))
+	p := ofQueue("a", pod("p", "", "1", 0))
+	r.create(p)
+	r.eventually("it has its turn", func() bool { return len(r.active()) > 0 })
+	r.hub.board.Forget(p.UID)
+	r.hub.keptByQueue(p)
+	if !r.hub.board.Knows(p.UID) {
+		t.Error("It is let through without being charged")
+	}
+}
+
+// TestPlanAtALoweredLimit: what is on its way out counts as gone for those who wait for it, and for no plan that is being carried
+// out.
+func TestPlanAtALoweredLimit(t *testing.T) {
+	t.Parallel()
+	h := (&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {})}).detached()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	h.pods = corelisters.NewPodLister(indexer)
+	h.board.SetQueue(limitedQueue("a", "2"))
+	leaves, waits := placed("leaves"), turnsPod("waits")
+	leaves.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	for _, p := range []*corev1.Pod{leaves, waits} {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+		h.board.Charge(p, "a")
+	}
+	waits.Namespace, waits.Name, waits.Labels = "ns", "waits", map[string]string{v1alpha1.LabelQueue: "a"}
+	if err := indexer.Add(waits); err != nil {
+		t.Fatal(err)
+	}
+	pi, err := framework.NewPodInfo(waits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gangKey(types.NamespacedName{Namespace: "ns", Name: "g"})
+	h.reserved.Keep(g, []*reservation.Reservation{{Pod: pi, UID: waits.UID, Node: "n", Standing: workload.Standing{Queue: "a"}}})
+	h.board.SetQueue(limitedQueue("a", "1"))
+	if h.isBarred(g) {
+		t.Error("It may not wait for what leaves")
+	}
+	h.registry.SetPlan(nameOf(g), []gang.Seat{{Member: waits.UID, Node: "n"}})
+	if !h.isBarred(g) {
+		t.Error("It may come in beside what has not left yet")
 	}
 }

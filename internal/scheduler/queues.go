@@ -155,7 +155,8 @@ func (h *Hub) takeBackBarred() {
 }
 
 // isBarred reports whether a workload has been promised room that its queue does not let it have: the work is in another
-// queue now, the queue cannot be used, or a limit has become too low.
+// queue now, the queue cannot be used, or a limit has become too low for it: even when all have gone that are on their way out, if
+// it waits for that, as what has been planned already does not.
 func (h *Hub) isBarred(key workload.Key) bool {
 	reserved := h.reserved.Of(key)
 	if len(reserved) == 0 || reserved[0].Queue == "" || !h.board.Used() {
@@ -176,7 +177,11 @@ func (h *Hub) isBarred(key workload.Key) bool {
 	if h.board.Check(name) != (gang.Verdict{}) {
 		return true
 	}
-	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), h.departing())
+	var gone []types.UID
+	if !key.Gang || h.registry.Planned(nameOf(key)) == 0 {
+		gone = h.departing()
+	}
+	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), gone)
 	return n < len(requests)
 }
 
@@ -287,6 +292,10 @@ func (h *Hub) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	requests := make([]queue.Amounts, len(pre.pods))
 	for i, pod := range pre.pods {
 		requests[i] = queue.RequestOf(pod)
+		if !h.board.Knows(pod.UID) {
+			// The scheduler's queue has heard of it first. What it is promised is to count for those after it.
+			h.chargeAgain(pod)
+		}
 	}
 	n, over := h.board.Room(pre.queue, requests, h.promised(pre.owns), gone)
 	if n < max(pre.minCount, 1) {

@@ -33,6 +33,8 @@ type Cache struct {
 	nodes  map[string]listedNode
 	// overdue are the pods that are terminating and counted on to go no more, by node.
 	overdue map[string][]*corev1.Pod
+	// unleft is what queues have of them, which counts for the queues as long as they are there, by node.
+	unleft map[string][]core.Hold
 	// occupants has what stays on each node, to tell what changes there.
 	occupants *occupants
 
@@ -56,7 +58,7 @@ type listedNode struct {
 func NewCache(s Sources) *Cache {
 	return &Cache{
 		sources: s, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), memberships: make(map[core.QueueMembership]*core.QueueMembership),
-		draws: newDraws(), overdue: make(map[string][]*corev1.Pod), occupants: newOccupants(),
+		draws: newDraws(), overdue: make(map[string][]*corev1.Pod), unleft: make(map[string][]core.Hold), occupants: newOccupants(),
 	}
 }
 
@@ -150,6 +152,7 @@ func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.listed, c.nodes = nil, make(map[string]listedNode, len(infos))
 	clear(c.memberships)
 	clear(c.overdue)
+	clear(c.unleft)
 	c.occupants.reset()
 	c.draws.keep(infos)
 }
@@ -195,6 +198,7 @@ func (c *Cache) take(infos []fwk.NodeInfo) {
 		c.cluster.RemoveNode(name)
 		c.draws.read(name, &guardedPods{})
 		delete(c.overdue, name)
+		delete(c.unleft, name)
 		c.occupants.remove(name)
 		delete(c.nodes, name)
 	}
@@ -228,6 +232,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	}
 	var guarded guardedPods
 	delete(c.overdue, state.Name)
+	delete(c.unleft, state.Name)
 	for _, pi := range info.GetPods() {
 		pod := pi.GetPod()
 		cp := core.Pod{
@@ -244,6 +249,9 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 		case Overdue:
 			// It occupies its room, and is no victim.
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
+			if q := c.sources.Queues.QueueOf(pod); q != "" {
+				c.unleft[state.Name] = append(c.unleft[state.Name], core.Hold{Request: cp.Request, Queue: q})
+			}
 		case Stays:
 			cp.Budgets = budgets
 			state.Pods = append(state.Pods, c.running(cp, pod, groups))

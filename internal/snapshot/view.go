@@ -54,6 +54,9 @@ func (c *Cache) View(promises []Promise) *View {
 		}
 		holds = append(holds, hold)
 	}
+	for _, node := range slices.Sorted(maps.Keys(c.unleft)) {
+		holds = append(holds, c.unleft[node]...)
+	}
 	v.Cluster = c.cluster.Snapshot(holds...)
 	return v
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -31,7 +32,7 @@ func TestOverdue(t *testing.T) {
 				}
 				return ""
 			})
-			e.NeverFor(terminationTimeout/2, promptly/20, "no other one goes", func(ctx context.Context) string {
+			e.NeverFor(terminationTimeout/2, 250*time.Millisecond, "no other one goes", func(ctx context.Context) string {
 				if going := e.leaving(ctx); len(going) != 1 {
 					return fmt.Sprintf("%v go", going)
 				}

@@ -24,8 +24,9 @@ const (
 	// further failure of the index, up to longestBackoff.
 	firstBackoff   = 10 * time.Second
 	longestBackoff = 10 * time.Minute
-	// promptly is how soon a gang is back on nodes that are free, once its pods may be made again.
-	promptly = 15 * time.Second
+	// promptly is how soon a gang is back on nodes that are free, once its pods may be made again: always on a machine that has other
+	// things to do, and the fastest of them.
+	promptly, atBest = 45 * time.Second, 15 * time.Second
 )
 
 // TestReadme plays what the README shows and says of gangs.
@@ -44,6 +45,7 @@ func (e *env) jobSurvives() {
 	e.CreateClasses(map[string]int32{"urgent": 100000})
 	e.ApplyText(strings.Replace(readmeYAML(e.T), "restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 1", 1))
 	e.Runs("training-", 6)
+	fastest := promptly
 	for i := range preemptions {
 		before := e.uids("training-")
 		// Two nodes are free: the third pod takes the gang.
@@ -70,10 +72,15 @@ func (e *env) jobSurvives() {
 		}
 		freed := time.Now()
 		e.Runs("training-", 6)
-		if took := time.Since(freed); took > bound {
+		took := time.Since(freed)
+		if took > bound {
 			e.Errorf("preemption %d: it was back after %v, want at most %v", i+1, took, bound)
 		}
+		fastest = min(fastest, took)
 		e.goesOn()
+	}
+	if fastest > atBest {
+		e.Errorf("the fastest of them took %v, want at most %v", fastest, atBest)
 	}
 }
 

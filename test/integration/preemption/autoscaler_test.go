@@ -67,20 +67,26 @@ func (e *env) settled() int {
 	return before
 }
 
-// saying checks what the members of a unit say of their not being placed, and returns since when.
+// saying waits until the members of a unit say something of their not being placed, and returns since when.
 func (e *env) saying(name string, phrases ...string) map[string]metav1.Time {
 	e.Helper()
-	since := map[string]metav1.Time{}
-	for _, pod := range e.unit(e.Context(), name) {
-		condition := placing(&pod)
-		if !stage.Mentions(condition.Message, phrases) || strings.Contains(condition.Message, "another member") {
-			e.Errorf("%s says %q, want %q", pod.Name, condition.Message, phrases)
+	var since map[string]metav1.Time
+	e.Eventually(name+" says why", func(ctx context.Context) string {
+		since = map[string]metav1.Time{}
+		for _, pod := range e.unit(ctx, name) {
+			condition := placing(&pod)
+			switch {
+			case condition == nil:
+				return pod.Name + " says nothing"
+			case !stage.Mentions(condition.Message, phrases), strings.Contains(condition.Message, "another member"):
+				return fmt.Sprintf("%s says %q, want %q", pod.Name, condition.Message, phrases)
+			case condition.ObservedGeneration != pod.Generation:
+				return fmt.Sprintf("%s says so of generation %d, and is at %d", pod.Name, condition.ObservedGeneration, pod.Generation)
+			}
+			since[pod.Name] = condition.LastTransitionTime
 		}
-		if condition.ObservedGeneration != pod.Generation {
-			e.Errorf("%s says so of generation %d, and is at %d", pod.Name, condition.ObservedGeneration, pod.Generation)
-		}
-		since[pod.Name] = condition.LastTransitionTime
-	}
+		return ""
+	})
 	return since
 }
 

@@ -125,6 +125,24 @@ func (c *cluster) queue(name string, spec ...string) {
 	c.ApplyText(fmt.Sprintf("apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata:\n  name: %s\nspec:%s\n", name, body))
 }
 
+// known waits until the scheduler has taken queues in as they are now: pods may reach it before a queue that was written first.
+func (c *cluster) known(names ...string) {
+	c.Helper()
+	for _, name := range names {
+		c.Eventually("queue "+name+" is known", func(ctx context.Context) string {
+			q := c.getQueue(ctx, name)
+			if q == nil {
+				return "it is not there"
+			}
+			ready := apimeta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionQueueReady)
+			if ready == nil || ready.ObservedGeneration != q.Generation {
+				return fmt.Sprintf("it is of generation %d, and says %+v", q.Generation, ready)
+			}
+			return ""
+		})
+	}
+}
+
 // pods creates single pods of a queue, from prefix-0 on.
 func (c *cluster) pods(prefix, queue string, count, gpus int, priorityClass string) {
 	c.Helper()

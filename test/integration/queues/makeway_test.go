@@ -73,6 +73,7 @@ func TestMakingWayAtALimit(t *testing.T) {
 		full(c)
 		since := time.Now()
 		c.queue("a", "parent: top", "preemptMinRuntime: 20s")
+		c.known("a")
 		c.pod("a-next", 1, "high", ofA)
 		c.WaitsSaying("a-next", "waits until", "PreemptMinRuntime of queue a")
 		c.Eventually("its window ends", func(ctx context.Context) string {

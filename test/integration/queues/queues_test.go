@@ -163,6 +163,7 @@ func TestNames(t *testing.T) {
 	// Where there is no queue at all, names of queues mean nothing.
 	c.scene("a queue that does not exist", func(c *cluster) {
 		c.queue("other")
+		c.known("other")
 		c.pods("unknown", "later", 1, 1, "")
 		c.gang("group", "later", 2, 2, 1)
 		c.WaitsSaying("unknown-0", `Queue "later" does not exist`)
@@ -174,6 +175,7 @@ func TestNames(t *testing.T) {
 	c.scene("a queue that has others below it", func(c *cluster) {
 		c.queue("parent")
 		c.queue("child", "parent: parent")
+		c.known("child")
 		c.pods("inner", "parent", 1, 1, "")
 		c.WaitsSaying("inner-0", `Queue "parent" has other queues below it`, `such as "child"`)
 		c.deleteQueue("child")
@@ -181,6 +183,7 @@ func TestNames(t *testing.T) {
 	})
 	c.scene("a queue whose parent does not exist", func(c *cluster) {
 		c.queue("lost", "parent: nowhere")
+		c.known("lost")
 		c.pods("adrift", "lost", 1, 1, "")
 		c.WaitsSaying("adrift-0", `Queue "lost" cannot be used`, `"nowhere"`)
 		c.queueCondition("lost", v1alpha1.ConditionQueueReady, metav1.ConditionFalse, `"nowhere"`)
@@ -211,7 +214,7 @@ func TestNames(t *testing.T) {
 func TestReclaimMinRuntime(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)
-	const guaranteed = 20 * time.Second
+	const guaranteed = 40 * time.Second
 	c.queue("lender")
 	c.queue("borrower", "reclaimMinRuntime: 1h", "preemptMinRuntime: 10s")
 	c.gang("borrowed", "borrower", 1, 1, 8)
@@ -220,7 +223,7 @@ func TestReclaimMinRuntime(t *testing.T) {
 	began := c.group(t.Context(), "borrowed").Status.StartTime.Time
 	c.pods("claim", "lender", 1, 4, "")
 	c.WaitsSaying("claim-0", "waits until", "default/borrowed-0 (ReclaimMinRuntime of queue borrower)")
-	c.queue("borrower", "reclaimMinRuntime: 20s", "preemptMinRuntime: 10s")
+	c.queue("borrower", "reclaimMinRuntime: 40s", "preemptMinRuntime: 10s")
 	c.protected("borrowed", guaranteed)
 	c.Runs("claim", 1)
 	c.Gone("borrowed-0")

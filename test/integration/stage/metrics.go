@@ -31,7 +31,7 @@ func (s *Stage) Metrics(scheduler *playground.Component) Metrics {
 
 func (s *Stage) metrics(ctx context.Context, scheduler *playground.Component) (Metrics, error) {
 	config := s.Run.RESTConfig()
-	config.Host, config.Timeout = scheduler.URL(), 5*time.Second
+	config.Host, config.Timeout = scheduler.URL(), 30*time.Second
 	direct, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return Metrics{}, fmt.Errorf("make a client for %s: %w", scheduler.Name(), err)

@@ -26,6 +26,7 @@ func TestClassesThatChange(t *testing.T) {
 	for name, change := range map[string]func(s *stage.Stage, class string, urgent func()){
 		"a toleration that is taken off": func(s *stage.Stage, class string, urgent func()) {
 			annotate(s, class, forever)
+			classIsKnown(s)
 			urgent()
 			s.WaitsSaying("urgent", "1 unit of lower priority is protected")
 			annotate(s, class, map[string]string{
@@ -36,6 +37,7 @@ func TestClassesThatChange(t *testing.T) {
 		},
 		"a minimum that is lowered": func(s *stage.Stage, class string, urgent func()) {
 			annotate(s, class, forever)
+			classIsKnown(s)
 			urgent()
 			s.WaitsSaying("urgent", "1 unit of lower priority is protected")
 			annotate(s, class, map[string]string{preemptiontoleration.AnnotationMinimumPreemptablePriority: "500"})
@@ -44,6 +46,7 @@ func TestClassesThatChange(t *testing.T) {
 		},
 		"a toleration that comes while its pods run": func(s *stage.Stage, class string, urgent func()) {
 			annotate(s, class, forever)
+			classIsKnown(s)
 			urgent()
 			s.WaitsSaying("urgent", "1 unit of lower priority is protected")
 			s.Never("the running pod goes", func(ctx context.Context) string {
@@ -99,4 +102,15 @@ func remove(s *stage.Stage, class string) {
 	if err := s.Kube.SchedulingV1().PriorityClasses().Delete(s.Context(), class, metav1.DeleteOptions{}); err != nil {
 		s.Fatal(err)
 	}
+}
+
+// classIsKnown gives the scheduler time to hear of a class: nothing says that it has, and pods may reach it before a class that was
+// written first.
+func classIsKnown(s *stage.Stage) {
+	s.Never("the running pod goes", func(ctx context.Context) string {
+		if pod := s.Find(ctx, "running"); pod == nil || pod.DeletionTimestamp != nil {
+			return "it does"
+		}
+		return ""
+	})
 }

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Times decisions of another commit and of the work tree in turn, and prints how they differ.
+#
+#   hack/bench-compare.sh <commit> <rounds> <benchmarks>
+#
+# Both are built first. In each round either goes first in turn, so that neither gains from a machine that warms up or slows
+# down. The table is benchstat's: medians of the rounds, the ratio of each as its difference in percent from the other
+# commit (+10% is a ratio of 1.10), and ~ where the rounds do not tell them apart. Four rounds are the fewest that can.
+set -euo pipefail
+
+usage="make bench-compare BASE=<commit> [ROUNDS=<rounds>] [BENCH=<benchmarks>]"
+base=${1:-} rounds=${2:-5} benchmarks=${3:-.}
+if [[ -z $base ]]; then
+  echo "bench-compare: no commit to compare with: $usage" >&2
+  exit 2
+fi
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+if ! commit=$(git rev-parse --verify --quiet "$base^{commit}"); then
+  echo "bench-compare: $base is no commit of this repository: $usage" >&2
+  exit 2
+fi
+
+dir=$(mktemp -d)
+cleanup() {
+  git worktree remove --force "$dir/base" 2>/dev/null || true
+  rm -rf "$dir"
+}
+trap cleanup EXIT
+git worktree add --quiet --detach "$dir/base" "$commit"
+
+export CGO_ENABLED=0
+go -C "$dir/base" test -trimpath -c -o "$dir/base.test" ./internal/core
+go test -trimpath -c -o "$dir/head.test" ./internal/core
+
+run() { # <side> <its root>
+  (cd "$2/internal/core" && "$dir/$1.test" -test.run '^$' -test.bench "$benchmarks" -test.benchtime 0.5s -test.timeout 1h) \
+    >> "$dir/$1.txt"
+}
+for round in $(seq "$rounds"); do
+  echo "round $round of $rounds" >&2
+  if ((round % 2)); then
+    run base "$dir/base"
+    run head .
+  else
+    run head .
+    run base "$dir/base"
+  fi
+done
+
+# Percentiles are metrics of the benchmarks: lower is better, as for times.
+echo "$(git describe --always "$commit") (base) and the work tree (head):"
+echo
+go tool -modfile=hack/tools/benchstat/go.mod benchstat "base=$dir/base.txt" "head=$dir/head.txt"
