@@ -92,11 +92,11 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	}
 	var g errgroup.Group
 	g.SetLimit(queueWrites)
-	lumps := s.board.Lumps(standing)
+	wholeGroups := s.board.WholeGroups(standing)
 	failed, wrote := make([]error, len(all.Items)), make([]bool, len(all.Items))
 	for i := range all.Items {
 		g.Go(func() error {
-			wrote[i], failed[i] = s.write(ctx, &all.Items[i], standing, lumps)
+			wrote[i], failed[i] = s.write(ctx, &all.Items[i], standing, wholeGroups)
 			return nil
 		})
 	}
@@ -110,9 +110,9 @@ func (s *QueueStatus) update(ctx context.Context) error {
 }
 
 // write brings the status of one Queue level with a standing, and reports whether there was anything to write.
-func (s *QueueStatus) write(ctx context.Context, before *v1alpha1.Queue, standing *queue.Standing, lumps queue.Lumps) (bool, error) {
+func (s *QueueStatus) write(ctx context.Context, before *v1alpha1.Queue, standing *queue.Standing, wholeGroups queue.WholeGroups) (bool, error) {
 	after := before.DeepCopy()
-	standing.SetStatus(after, lumps)
+	standing.SetStatus(after, wholeGroups)
 	if apiequality.Semantic.DeepEqual(before.Status, after.Status) {
 		return false, nil
 	}

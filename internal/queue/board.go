@@ -26,13 +26,13 @@ type Board struct {
 	pods           map[types.UID]charge
 	// going are those of the pods that are on a node and terminating.
 	going map[types.UID]bool
-	nodes map[string]*ground
+	nodes map[string]*nodeEntry
 	// accounts are by the name that the work gives, whether there is such a queue or not.
 	accounts map[string]*account
-	// bids are what pods without a node ask for, and musters how their groups stand.
-	bids    map[bidKey]*bid
-	musters map[types.NamespacedName]*muster
-	// unweighed is true where nodes or limits have changed since the bids were weighed by what follows: the nodes that
+	// pending are what pods without a node ask for, and groups how their groups stand.
+	pending map[pendingKey]*pendingPods
+	groups  map[types.NamespacedName]*pendingGroup
+	// unweighed is true where nodes or limits have changed since pending pods were weighed by what follows: the nodes that
 	// take pods, by what they have, how many pods of a kind they could hold, and the resources that any node lists.
 	unweighed     bool
 	kinds         map[string]*nodeKind
@@ -40,8 +40,8 @@ type Board struct {
 	listedByNodes map[corev1.ResourceName]bool
 	// limits are those of queues that have any.
 	limits map[string]Amounts
-	// lumps are what groups have that go as a whole.
-	lumps map[lumpKey]holding
+	// wholeGroups are what groups have that go as a whole.
+	wholeGroups map[wholeGroupKey]groupUse
 	// allocated is what is placed in each queue and below it.
 	allocated map[string]Amounts
 	capacity  Amounts
@@ -76,10 +76,10 @@ type account struct {
 func NewBoard() *Board {
 	return &Board{
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
-		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*ground),
+		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
-		bids: make(map[bidKey]*bid), musters: make(map[types.NamespacedName]*muster), limits: make(map[string]Amounts), unweighed: true,
-		lumps: make(map[lumpKey]holding),
+		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
+		wholeGroups: make(map[wholeGroupKey]groupUse),
 	}
 }
 
@@ -113,9 +113,9 @@ func (b *Board) DeleteQueue(name string) {
 		clear(b.pods)
 		clear(b.going)
 		clear(b.accounts)
-		clear(b.bids)
-		clear(b.musters)
-		clear(b.lumps)
+		clear(b.pending)
+		clear(b.groups)
+		clear(b.wholeGroups)
 		b.vacate()
 		b.standings = nil
 	}
@@ -165,7 +165,7 @@ func (b *Board) Charge(pod *corev1.Pod, queue string) {
 	b.ChargeMember(pod, queue, Membership{})
 }
 
-// ChargeMember is Charge for a member of a group; see [Board.Muster]. It reports whether the books have changed.
+// ChargeMember is Charge for a member of a group; see [Board.SetGroupState]. It reports whether the books have changed.
 func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) (changed bool) {
 	if !b.Used() {
 		return false
@@ -250,14 +250,14 @@ func (b *Board) Knows(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.pods[uid]
-	m := b.musters[c.Group]
+	m := b.groups[c.Group]
 	return ok && (m == nil || !m.Held)
 }
 
 // book adds a charge to its account, or takes it away.
 func (b *Board) book(c charge, sign int) {
 	b.counted++
-	b.gather(c, int64(sign))
+	b.chargeWhole(c, int64(sign))
 	a := b.account(c.queue)
 	if !c.going {
 		a.requested.add(c.request, int64(sign))

@@ -288,7 +288,7 @@ func TestStatus(t *testing.T) {
 		}
 		t.Run(q.Name, func(t *testing.T) {
 			got := q.DeepCopy()
-			s.SetStatus(got, b.Lumps(s))
+			s.SetStatus(got, b.WholeGroups(s))
 			c := apimeta.FindStatusCondition(got.Status.Conditions, tt.kind)
 			if c == nil || c.Status != tt.want || c.Reason != tt.wantReason || !strings.Contains(c.Message, tt.wantMessage) {
 				t.Errorf("condition %+v, want %+v", c, tt)
@@ -320,7 +320,7 @@ func TestStatusSettles(t *testing.T) {
 			b.Charge(pod("p", 1, "n"), "it")
 			s := b.Standing(gpus)
 			first := c.queues[0].DeepCopy()
-			s.SetStatus(first, b.Lumps(s))
+			s.SetStatus(first, b.WholeGroups(s))
 			// Long ago, so that a change of any status would show.
 			said := false
 			for i := range first.Status.Conditions {
@@ -332,7 +332,7 @@ func TestStatusSettles(t *testing.T) {
 				t.Errorf("no condition has the reason %s: %+v", c.want, first.Status.Conditions)
 			}
 			second := first.DeepCopy()
-			s.SetStatus(second, b.Lumps(s))
+			s.SetStatus(second, b.WholeGroups(s))
 			if diff := cmp.Diff(first.Status, second.Status); diff != "" {
 				t.Errorf("it changes by itself:\n%s", diff)
 			}

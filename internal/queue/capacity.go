@@ -6,8 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// ground is one node, as far as it counts for what there is to share.
-type ground struct {
+// nodeEntry is one node, as far as it counts for what there is to share.
+type nodeEntry struct {
 	allocatable Amounts
 	// node is what pods' terms are about; nil for one that is gone.
 	node *corev1.Node
@@ -21,22 +21,22 @@ type ground struct {
 
 // SetNode takes in a node. It may not be changed from now on.
 func (b *Board) SetNode(node *corev1.Node) {
-	b.setNode(node.Name, ground{allocatable: AmountsOf(node.Status.Allocatable), node: node})
+	b.setNode(node.Name, nodeEntry{allocatable: AmountsOf(node.Status.Allocatable), node: node})
 }
 
 // SetClosedNode takes in a node that takes no more pods. It counts with what runs there: the rest is of use to no queue,
 // and what runs is still had by one.
 func (b *Board) SetClosedNode(node *corev1.Node) {
-	b.setNode(node.Name, ground{allocatable: AmountsOf(node.Status.Allocatable), node: node, closed: true})
+	b.setNode(node.Name, nodeEntry{allocatable: AmountsOf(node.Status.Allocatable), node: node, closed: true})
 }
 
 // DeleteNode drops a node.
-func (b *Board) DeleteNode(name string) { b.setNode(name, ground{}) }
+func (b *Board) DeleteNode(name string) { b.setNode(name, nodeEntry{}) }
 
-func (b *Board) setNode(name string, now ground) {
+func (b *Board) setNode(name string, now nodeEntry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	g := b.ground(name)
+	g := b.nodeEntry(name)
 	if g.closed != now.closed || (g.allocatable == nil) != (now.allocatable == nil) || !sameAmounts(g.allocatable, now.allocatable) {
 		g.allocatable, g.closed = now.allocatable, now.closed
 		b.unweighed = true
@@ -52,7 +52,7 @@ func (b *Board) setNode(name string, now ground) {
 
 // occupy adds a charge to what stays on its node, or takes it away.
 func (b *Board) occupy(c charge, sign int64) {
-	g := b.ground(c.node)
+	g := b.nodeEntry(c.node)
 	g.staying.add(c.request, sign)
 	if g.closed {
 		b.recount(g)
@@ -69,10 +69,10 @@ func (b *Board) vacate() {
 	}
 }
 
-func (b *Board) ground(name string) *ground {
+func (b *Board) nodeEntry(name string) *nodeEntry {
 	g := b.nodes[name]
 	if g == nil {
-		g = &ground{staying: make(Amounts)}
+		g = &nodeEntry{staying: make(Amounts)}
 		b.nodes[name] = g
 	}
 	return g
@@ -86,7 +86,7 @@ func (b *Board) prune(name string) {
 }
 
 // recount has a node add to the capacity what it has now.
-func (b *Board) recount(g *ground) {
+func (b *Board) recount(g *nodeEntry) {
 	b.counted++
 	b.capacity.add(g.counted, -1)
 	g.counted = g.allocatable

@@ -14,16 +14,16 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// bid is what pods that have no node yet ask for: those of one queue, of one group if they have any, that ask for the same.
-type bid struct {
-	bidKey
+// pendingPods are what pods that have no node yet ask for: those of one queue, of one group if they have any, that ask for the same.
+type pendingPods struct {
+	pendingKey
 	request Amounts
 	terms   *terms
 	// pods is how many there are, and counted of how many of them the queue's demand is.
 	pods, counted int64
 }
 
-type bidKey struct {
+type pendingKey struct {
 	queue string
 	group types.NamespacedName
 	// kind says what each of them needs of a node.
@@ -68,18 +68,18 @@ func taintsKey(taints []corev1.Taint) string {
 	return out.String()
 }
 
-// Muster is how a group stands of which members wait for their places.
-type Muster struct {
+// GroupState is how a group stands of which members wait for their places.
+type GroupState struct {
 	// Held is true where none of them can be placed, because the group lacks members, for instance.
 	Held bool
 	// Need is how many of them have to be placed together.
 	Need int
 }
 
-// muster is a Muster with the bids of the group.
-type muster struct {
-	Muster
-	bids map[*bid]bool
+// pendingGroup is a GroupState with the pending pods of the group.
+type pendingGroup struct {
+	GroupState
+	pending map[*pendingPods]bool
 }
 
 // kindOf is the same for equal amounts.
@@ -91,16 +91,16 @@ func kindOf(a Amounts) string {
 	return out.String()
 }
 
-// Muster records how a group stands whose members have been charged with [Board.ChargeMember]. As long as that is not
+// SetGroupState records how a group stands whose members have been charged with [Board.ChargeMember]. As long as that is not
 // known, they count as held.
-func (b *Board) Muster(group types.NamespacedName, now Muster) {
+func (b *Board) SetGroupState(group types.NamespacedName, now GroupState) {
 	if !b.Used() {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if m := b.musters[group]; m != nil && m.Muster != now {
-		m.Muster = now
+	if m := b.groups[group]; m != nil && m.GroupState != now {
+		m.GroupState = now
 		b.counted++
 		b.weigh(group, nil)
 	}
@@ -113,40 +113,40 @@ func (b *Board) Pends(group types.NamespacedName) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.musters[group] != nil
+	return b.groups[group] != nil
 }
 
-// pend adds a pod without a node to the bid that it is part of, or takes it away.
+// pend adds a pod without a node to those that are like it, or takes it away.
 func (b *Board) pend(c charge, sign int64) {
-	key := bidKey{queue: c.queue, group: c.Group, kind: kindOf(c.request) + c.terms.key}
-	d := b.bids[key]
+	key := pendingKey{queue: c.queue, group: c.Group, kind: kindOf(c.request) + c.terms.key}
+	d := b.pending[key]
 	if d == nil {
-		d = &bid{bidKey: key, request: c.request, terms: c.terms}
-		b.bids[key] = d
+		d = &pendingPods{pendingKey: key, request: c.request, terms: c.terms}
+		b.pending[key] = d
 	}
-	var m *muster
+	var m *pendingGroup
 	if c.Group != (types.NamespacedName{}) {
-		if m = b.musters[c.Group]; m == nil {
-			m = &muster{Muster: Muster{Held: true}, bids: make(map[*bid]bool)}
-			b.musters[c.Group] = m
+		if m = b.groups[c.Group]; m == nil {
+			m = &pendingGroup{GroupState: GroupState{Held: true}, pending: make(map[*pendingPods]bool)}
+			b.groups[c.Group] = m
 		}
-		m.bids[d] = true
+		m.pending[d] = true
 	}
 	d.pods += sign
 	b.weigh(c.Group, d)
 	if d.pods > 0 {
 		return
 	}
-	delete(b.bids, key)
+	delete(b.pending, key)
 	if m == nil {
 		return
 	}
-	if delete(m.bids, d); len(m.bids) == 0 {
-		delete(b.musters, c.Group)
+	if delete(m.pending, d); len(m.pending) == 0 {
+		delete(b.groups, c.Group)
 	}
 }
 
-// weighAll settles all bids anew, because nodes or limits have changed.
+// weighAll settles all demand anew, because nodes or limits have changed.
 func (b *Board) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
 	for _, g := range b.nodes {
@@ -163,19 +163,19 @@ func (b *Board) weighAll() {
 		b.kinds[kind].nodes = append(b.kinds[kind].nodes, g)
 	}
 	b.unweighed = false
-	for _, d := range b.bids {
+	for _, d := range b.pending {
 		if d.group == (types.NamespacedName{}) {
 			b.weigh(d.group, d)
 		}
 	}
-	for group := range b.musters {
+	for group := range b.groups {
 		b.weigh(group, nil)
 	}
 }
 
-// weigh settles how much of the bids of a group is demand, or of the one bid of pods without a group: nothing of what no
+// weigh settles how much of what a group's pending pods ask for is demand, or of pods without a group: nothing of what no
 // node or no limit can ever serve.
-func (b *Board) weigh(group types.NamespacedName, alone *bid) {
+func (b *Board) weigh(group types.NamespacedName, alone *pendingPods) {
 	if b.unweighed {
 		// All of them will be.
 		if alone != nil && alone.pods < alone.counted {
@@ -183,13 +183,13 @@ func (b *Board) weigh(group types.NamespacedName, alone *bid) {
 		}
 		return
 	}
-	m := b.musters[group]
+	m := b.groups[group]
 	if m == nil {
 		b.demand(alone, b.servable(alone))
 		return
 	}
-	together, served := int64(0), make(map[*bid]int64, len(m.bids))
-	for d := range m.bids {
+	together, served := int64(0), make(map[*pendingPods]int64, len(m.pending))
+	for d := range m.pending {
 		if n := b.servable(d); n > 0 {
 			served[d] = d.pods
 			together += n
@@ -198,13 +198,13 @@ func (b *Board) weigh(group types.NamespacedName, alone *bid) {
 	if m.Held || together < int64(m.Need) || b.exceeds(served, int64(m.Need)) {
 		served = nil
 	}
-	for d := range m.bids {
+	for d := range m.pending {
 		b.demand(d, served[d])
 	}
 }
 
-// demand has so many pods of a bid be part of what their queue asks for.
-func (b *Board) demand(d *bid, pods int64) {
+// demand has so many of some pending pods be part of what their queue asks for.
+func (b *Board) demand(d *pendingPods, pods int64) {
 	b.account(d.queue).demand.add(d.request, pods-d.counted)
 	d.counted = pods
 }
@@ -212,8 +212,8 @@ func (b *Board) demand(d *bid, pods int64) {
 // mostKinds bounds the kinds of pods of which it is remembered how many the nodes could hold.
 const mostKinds = 4096
 
-// servable is how many pods of a bid the nodes could have if nothing else ran there, and the limits above them one by one.
-func (b *Board) servable(d *bid) int64 {
+// servable is how many of some pending pods the nodes could have if nothing else ran there, and the limits above them one by one.
+func (b *Board) servable(d *pendingPods) int64 {
 	slots, known := b.slots[d.kind]
 	if !known {
 		for _, k := range b.kinds {
@@ -226,7 +226,7 @@ func (b *Board) servable(d *bid) int64 {
 		}
 		b.slots[d.kind] = slots
 	}
-	if slots == 0 || b.exceeds(map[*bid]int64{d: 1}, 1) {
+	if slots == 0 || b.exceeds(map[*pendingPods]int64{d: 1}, 1) {
 		return 0
 	}
 	if d.group == (types.NamespacedName{}) {
@@ -240,7 +240,7 @@ func (b *Board) servable(d *bid) int64 {
 type nodeKind struct {
 	allocatable Amounts
 	taints      []corev1.Taint
-	nodes       []*ground
+	nodes       []*nodeEntry
 }
 
 // matching counts the nodes on which a pod with such terms may be.
@@ -275,7 +275,7 @@ func (b *Board) holds(allocatable, request Amounts) int64 {
 }
 
 // exceeds reports whether so many of some pods are too much for a limit above them, the smallest of them.
-func (b *Board) exceeds(pods map[*bid]int64, need int64) bool {
+func (b *Board) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	checked := make(map[string]bool)
 	for d := range pods {
 		for _, queue := range b.path(d.queue) {
@@ -294,10 +294,10 @@ func (b *Board) exceeds(pods map[*bid]int64, need int64) bool {
 }
 
 // leastOf is what so many of some pods ask for of a resource, the smallest of them.
-func leastOf(pods map[*bid]int64, name corev1.ResourceName, need int64) int64 {
-	bids := slices.SortedFunc(maps.Keys(pods), func(x, y *bid) int { return cmp.Compare(x.request[name], y.request[name]) })
+func leastOf(pods map[*pendingPods]int64, name corev1.ResourceName, need int64) int64 {
+	pending := slices.SortedFunc(maps.Keys(pods), func(x, y *pendingPods) int { return cmp.Compare(x.request[name], y.request[name]) })
 	sum := int64(0)
-	for _, d := range bids {
+	for _, d := range pending {
 		n := min(pods[d], need)
 		sum += n * d.request[name]
 		need -= n

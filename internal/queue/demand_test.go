@@ -14,11 +14,11 @@ import (
 // a for what is to be judged. What a gets is its share.
 func TestDemand(t *testing.T) {
 	group := types.NamespacedName{Namespace: "ns", Name: "g"}
-	gangOf := func(b *Board, now Muster, requests ...int64) {
+	gangOf := func(b *Board, now GroupState, requests ...int64) {
 		for i, v := range requests {
 			b.ChargeMember(pod(fmt.Sprintf("g%d", i), v, ""), "a", Membership{Group: group})
 		}
-		b.Muster(group, now)
+		b.SetGroupState(group, now)
 	}
 	for name, tc := range map[string]struct {
 		limits map[string]int64
@@ -63,7 +63,7 @@ func TestDemand(t *testing.T) {
 			for i := range 3 {
 				b.ChargeMember(selecting(pod(fmt.Sprintf("g%d", i), 4, ""), "zone", "here"), "a", Membership{Group: group})
 			}
-			b.Muster(group, Muster{Need: 3})
+			b.SetGroupState(group, GroupState{Need: 3})
 		}},
 		"a taint on all nodes": {asks: func(b *Board) {
 			b.SetNode(node("n", 8, tainted))
@@ -93,29 +93,29 @@ func TestDemand(t *testing.T) {
 		"one that runs above the limit counts up to it": {
 			limits: map[string]int64{"a": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, "n"), "a") }, want: 4,
 		},
-		"a gang":                      {asks: func(b *Board) { gangOf(b, Muster{Need: 3}, 2, 2, 2) }, want: 6},
-		"a gang that is held":         {asks: func(b *Board) { gangOf(b, Muster{Held: true, Need: 3}, 2, 2) }},
+		"a gang":                      {asks: func(b *Board) { gangOf(b, GroupState{Need: 3}, 2, 2, 2) }, want: 6},
+		"a gang that is held":         {asks: func(b *Board) { gangOf(b, GroupState{Held: true, Need: 3}, 2, 2) }},
 		"not yet known how it stands": {asks: func(b *Board) { b.ChargeMember(pod("g0", 2, ""), "a", Membership{Group: group}) }},
 		"a gang that is whole now": {asks: func(b *Board) {
-			gangOf(b, Muster{Held: true, Need: 3}, 2, 2)
+			gangOf(b, GroupState{Held: true, Need: 3}, 2, 2)
 			b.Standing(gpus)
-			gangOf(b, Muster{Need: 3}, 2, 2, 2)
+			gangOf(b, GroupState{Need: 3}, 2, 2, 2)
 		}, want: 6},
-		"a gang larger than all nodes": {asks: func(b *Board) { gangOf(b, Muster{Need: 3}, 8, 8, 8) }},
+		"a gang larger than all nodes": {asks: func(b *Board) { gangOf(b, GroupState{Need: 3}, 8, 8, 8) }},
 		"a gang that runs in part": {asks: func(b *Board) {
 			b.ChargeMember(pod("g9", 2, "n"), "a", Membership{Group: group})
-			gangOf(b, Muster{Held: true, Need: 2}, 2)
+			gangOf(b, GroupState{Held: true, Need: 2}, 2)
 		}, want: 2},
 		"a gang above the limit": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, Muster{Need: 3}, 2, 2, 2) },
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, GroupState{Need: 3}, 2, 2, 2) },
 		},
 		"a gang within the limit, whose surplus is not": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, Muster{Need: 2}, 2, 2, 2) }, want: 4,
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, GroupState{Need: 2}, 2, 2, 2) }, want: 4,
 		},
 		"members of two kinds": {
-			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, Muster{Need: 2}, 1, 3, 3) }, want: 4,
+			limits: map[string]int64{"a": 4}, asks: func(b *Board) { gangOf(b, GroupState{Need: 2}, 1, 3, 3) }, want: 4,
 		},
-		"a member larger than any node": {asks: func(b *Board) { gangOf(b, Muster{Need: 2}, 1, 9) }},
+		"a member larger than any node": {asks: func(b *Board) { gangOf(b, GroupState{Need: 2}, 1, 9) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := NewBoard()
@@ -156,7 +156,7 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 	queues := []string{"a", "b"}
 	group := func(i int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprintf("g%d", i)} }
 	for range 200 {
-		pods, groups, musters, nodes := make(map[string]*corev1.Pod), make(map[string]int), make(map[int]Muster), make(map[string]int64)
+		pods, groups, states, nodes := make(map[string]*corev1.Pod), make(map[string]int), make(map[int]GroupState), make(map[string]int64)
 		b := boardOf(queueUnder("a", "", limit(6)), queueUnder("b", ""))
 		charge := func(b *Board, name string) {
 			if g := groups[name]; g > 0 {
@@ -176,14 +176,14 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 				b.Forget(types.UID(name))
 			case 4:
 				g := 1 + rnd.IntN(2)
-				musters[g] = Muster{Held: rnd.IntN(2) == 0, Need: rnd.IntN(4)}
+				states[g] = GroupState{Held: rnd.IntN(2) == 0, Need: rnd.IntN(4)}
 			case 5:
 				name := fmt.Sprintf("n%d", rnd.IntN(2))
 				nodes[name] = rnd.Int64N(10)
 				b.SetNode(node(name, nodes[name]))
 			}
-			for g, now := range musters {
-				b.Muster(group(g), now)
+			for g, now := range states {
+				b.SetGroupState(group(g), now)
 			}
 			if rnd.IntN(3) == 0 {
 				b.Standing(gpus)
@@ -196,8 +196,8 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 		for name := range pods {
 			charge(anew, name)
 		}
-		for g, now := range musters {
-			anew.Muster(group(g), now)
+		for g, now := range states {
+			anew.SetGroupState(group(g), now)
 		}
 		got, want := b.Standing(gpus), anew.Standing(gpus)
 		if diff := cmp.Diff(values(want, want.Shares), values(got, got.Shares)); diff != "" {
@@ -206,8 +206,8 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 		for name := range pods {
 			b.Forget(types.UID(name))
 		}
-		if len(b.bids)+len(b.musters)+len(b.accounts) > 0 {
-			t.Fatalf("%d bids, %d musters and %d accounts are left", len(b.bids), len(b.musters), len(b.accounts))
+		if len(b.pending)+len(b.groups)+len(b.accounts) > 0 {
+			t.Fatalf("%d pending, %d groups and %d accounts are left", len(b.pending), len(b.groups), len(b.accounts))
 		}
 	}
 }

@@ -33,8 +33,8 @@ func (b *Board) Resources() []string {
 	return slices.Sorted(maps.Keys(known))
 }
 
-// SetStatus brings the status of a queue level with a standing. Lumps are [Board.Lumps].
-func (s *Standing) SetStatus(q *v1alpha1.Queue, lumps Lumps) {
+// SetStatus brings the status of a queue level with a standing. WholeGroups are [Board.WholeGroups].
+func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 	st := &q.Status
 	i, known := s.Tree.Find(q.Name)
 	if known {
@@ -45,7 +45,7 @@ func (s *Standing) SetStatus(q *v1alpha1.Queue, lumps Lumps) {
 	}
 	ready, quota := s.conditions(q.Name)
 	if known && quota.Status == metav1.ConditionTrue {
-		if why := s.unreturnable(i, lumps); why != "" {
+		if why := s.unreturnable(i, wholeGroups); why != "" {
 			quota.Status, quota.Reason, quota.Message = metav1.ConditionFalse, v1alpha1.ReasonQuotaHeld, why
 		}
 	}

@@ -72,7 +72,7 @@ func (h *Hub) memberFinished(obj any) {
 	if !ok {
 		return
 	}
-	h.muster(key)
+	h.tellGroupState(key)
 	if h.registry.Idle(key) {
 		h.wakeSoon(key)
 	}

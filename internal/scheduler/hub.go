@@ -56,9 +56,9 @@ type Hub struct {
 	// shown are the cycles at whose end the framework shows a promise, marked where it has ended before. Asked are those of pods
 	// with a promise, until Reprieve has heard what came of them.
 	shown, asked cycleLog
-	// board has the books of the queues, and mustering is held while they are told how a group stands.
-	board     *queue.Board
-	mustering sync.Mutex
+	// board has the books of the queues, and groupStates is held while they are told how a group stands.
+	board       *queue.Board
+	groupStates sync.Mutex
 	// leaving are the pods that are going to go, though they do not say so themselves.
 	leaving leavingPods
 	// assumed are the pods that may still be turned back.

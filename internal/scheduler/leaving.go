@@ -282,7 +282,7 @@ func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	}
 	if g := h.gangOf(now); g != nil {
 		// Members can be placed beside it, or bound, that could not be beside one that goes.
-		h.muster(g.Key)
+		h.tellGroupState(g.Key)
 		h.wakeSoon(g.Key)
 	}
 	return misled

@@ -211,7 +211,7 @@ func (h *Hub) charge(pod *corev1.Pod) {
 	case !isMember:
 		h.board.Charge(pod, h.queueOf(pod))
 	case h.board.ChargeMember(pod, h.queueOf(pod), h.membership(key)):
-		h.muster(key)
+		h.tellGroupState(key)
 	}
 }
 
@@ -221,24 +221,24 @@ func (h *Hub) membership(key types.NamespacedName) queue.Membership {
 	return queue.Membership{Group: key, Whole: ok && g.Whole}
 }
 
-// muster tells the books how a group stands: what its pending members ask for counts once they can be placed.
-func (h *Hub) muster(key types.NamespacedName) {
+// tellGroupState tells the books how a group stands: what its pending members ask for counts once they can be placed.
+func (h *Hub) tellGroupState(key types.NamespacedName) {
 	if !h.board.Pends(key) {
 		return
 	}
 	// Of several at a time, the one that has looked last has the last word.
-	h.mustering.Lock()
-	defer h.mustering.Unlock()
+	h.groupStates.Lock()
+	defer h.groupStates.Unlock()
 	g, ok := h.groups.Group(key)
 	if !ok {
 		g = nil
 	}
 	members := h.members(key)
-	now := queue.Muster{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
+	now := queue.GroupState{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
 	if g != nil {
 		now.Need = max(g.MinCount-members.Placed(), 0)
 	}
-	h.board.Muster(key, now)
+	h.board.SetGroupState(key, now)
 }
 
 // chargeDelay is when a preemptor is tried again that was decided on before the books knew of it.
@@ -264,7 +264,7 @@ func (h *Hub) chargeGroup(key types.NamespacedName) {
 			h.chargeAgain(pod)
 		}
 	}
-	h.muster(key)
+	h.tellGroupState(key)
 }
 
 // chargeAgain has a pod count for its queue as it is now, on a goroutine that is not told of pods: it may have changed or

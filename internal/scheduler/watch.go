@@ -193,7 +193,7 @@ func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
 // memberLeft repairs a gang that has lost a member.
 func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	disturbed := h.registry.Forget(key, pod.UID)
-	h.muster(key)
+	h.tellGroupState(key)
 	members := h.members(key)
 	if members.Total() == 0 {
 		h.dropGang(key)

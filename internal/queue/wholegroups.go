@@ -18,56 +18,56 @@ type Membership struct {
 	Whole bool
 }
 
-// lumpKey names what a group has in one queue that goes as a whole.
-type lumpKey struct {
+// wholeGroupKey names what a group has in one queue that goes as a whole.
+type wholeGroupKey struct {
 	queue string
 	group types.NamespacedName
 }
 
-// holding is what so many pods have.
-type holding struct {
+// groupUse is what so many pods have.
+type groupUse struct {
 	pods    int64
 	amounts Amounts
 }
 
-// lump is what a group has that goes as a whole.
-type lump struct {
-	lumpKey
+// wholeGroup is what a group has that goes as a whole.
+type wholeGroup struct {
+	wholeGroupKey
 	leaf   int32
 	amount fairshare.Amounts
 }
 
-// gather keeps up to date what groups have on nodes that go whole.
-func (b *Board) gather(c charge, sign int64) {
+// chargeWhole keeps up to date what groups have on nodes that go whole.
+func (b *Board) chargeWhole(c charge, sign int64) {
 	if !c.Whole || !c.placed {
 		return
 	}
-	key := lumpKey{queue: c.queue, group: c.Group}
-	l := b.lumps[key]
+	key := wholeGroupKey{queue: c.queue, group: c.Group}
+	l := b.wholeGroups[key]
 	l.pods += sign
 	if l.amounts == nil {
 		l.amounts = make(Amounts)
 	}
 	l.amounts.add(c.request, sign)
-	if b.lumps[key] = l; l.pods == 0 {
-		delete(b.lumps, key)
+	if b.wholeGroups[key] = l; l.pods == 0 {
+		delete(b.wholeGroups, key)
 	}
 }
 
-// Lumps are what groups that go as a whole have in queues. They do not change.
-type Lumps []lump
+// WholeGroups are what groups that go as a whole have in queues. They do not change.
+type WholeGroups []wholeGroup
 
-// Lumps lists what groups that go as a whole have in the queues of a standing.
-func (b *Board) Lumps(s *Standing) Lumps {
+// WholeGroups lists what groups that go as a whole have in the queues of a standing.
+func (b *Board) WholeGroups(s *Standing) WholeGroups {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var out Lumps
-	for key, l := range b.lumps {
+	var out WholeGroups
+	for key, l := range b.wholeGroups {
 		if leaf := s.Tree.LeafOf(key.queue); leaf >= 0 {
-			out = append(out, lump{lumpKey: key, leaf: leaf, amount: l.amounts.vector(s.Names, 0)})
+			out = append(out, wholeGroup{wholeGroupKey: key, leaf: leaf, amount: l.amounts.vector(s.Names, 0)})
 		}
 	}
-	slices.SortFunc(out, func(x, y lump) int {
+	slices.SortFunc(out, func(x, y wholeGroup) int {
 		return cmp.Or(cmp.Compare(x.queue, y.queue), cmp.Compare(x.group.Namespace, y.group.Namespace), cmp.Compare(x.group.Name, y.group.Name))
 	})
 	return out
@@ -80,7 +80,7 @@ func (s *Standing) guaranteed(q int32, r int) int64 {
 
 // unreturnable says what keeps a queue from getting its quota back: whole groups that are larger than what their queues have
 // beyond theirs; "" for nothing. It leaves out what only a search can find, such as that room is in pieces.
-func (s *Standing) unreturnable(q int32, lumps Lumps) string {
+func (s *Standing) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
 		lacks := s.guaranteed(q, r) - s.Allocated[q][r]
 		if lacks <= 0 {
@@ -91,10 +91,10 @@ func (s *Standing) unreturnable(q int32, lumps Lumps) string {
 			back -= s.Allocated[top][r]
 		}
 		back = max(back, 0)
-		var held *lump
+		var held *wholeGroup
 		var spare int64
 		for _, other := range s.beside(q) {
-			gives, tooLarge := s.gives(other, r, lumps)
+			gives, tooLarge := s.gives(other, r, wholeGroups)
 			back += gives
 			if tooLarge != nil && (held == nil || tooLarge.amount[r] > held.amount[r]) {
 				held, spare = tooLarge, s.Allocated[other][r]-s.guaranteed(other, r)
@@ -126,15 +126,15 @@ func (s *Standing) beside(q int32) []int32 {
 	return out
 }
 
-// gives is how much of a resource a queue can give back at most, and the largest lump that keeps it from giving more; nil for none.
-func (s *Standing) gives(q int32, r int, lumps Lumps) (most int64, tooLarge *lump) {
+// gives is how much of a resource a queue can give back at most, and the largest wholeGroup that keeps it from giving more; nil for none.
+func (s *Standing) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
 	spare := s.Allocated[q][r] - s.guaranteed(q, r)
 	if spare <= 0 {
 		return 0, nil
 	}
 	most = s.Allocated[q][r]
-	for i := range lumps {
-		l := &lumps[i]
+	for i := range wholeGroups {
+		l := &wholeGroups[i]
 		if l.amount[r] <= spare || !slices.Contains(s.Tree.Path(l.leaf), q) {
 			continue
 		}

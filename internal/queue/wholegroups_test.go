@@ -89,7 +89,7 @@ func TestQuotaThatIsHeld(t *testing.T) {
 					got = q.DeepCopy()
 				}
 			}
-			s.SetStatus(got, b.Lumps(s))
+			s.SetStatus(got, b.WholeGroups(s))
 			said := apimeta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionQuotaServed)
 			if held := said.Reason == v1alpha1.ReasonQuotaHeld; held != (c.want != "") || !strings.Contains(said.Message, c.want) {
 				t.Errorf("It says %s: %s; want %q", said.Reason, said.Message, c.want)
@@ -97,8 +97,8 @@ func TestQuotaThatIsHeld(t *testing.T) {
 			for _, w := range c.work {
 				b.Forget(types.UID(w.name))
 			}
-			if len(b.lumps) > 0 {
-				t.Errorf("%v is left", b.lumps)
+			if len(b.wholeGroups) > 0 {
+				t.Errorf("%v is left", b.wholeGroups)
 			}
 		})
 	}
