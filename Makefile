@@ -101,6 +101,14 @@ perf-installed: build ## Measure preemptions from outside, as installed, and wri
 bench: ## Compare victims and times of decisions with upstream's for some minutes, and write docs/benchmarks.md.
 	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/benchmarks.md
 
+# At how many points of evictions kill-points kills, and what they are picked by.
+POINTS ?= 500
+SEED ?= 1
+
+.PHONY: kill-points
+kill-points: build ## Kill the scheduler, API server and etcd at POINTS points of evictions, by SEED (500 take most of an hour).
+	go test ./test/integration/crash -run '^TestKillPoints$$' -timeout 4h -v -args -kill-points $(POINTS) -kill-seed $(SEED)
+
 # The rows of bench-compare, as for go test -bench, and how often each side is timed.
 BENCH ?= .
 ROUNDS ?= 5

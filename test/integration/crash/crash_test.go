@@ -24,7 +24,7 @@ func TestCrash(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	scheduler := c.startScheduler(t, "first", alone)
-	worlds := c.worlds(t, points)
+	worlds := c.worlds(t, "w", points)
 	var cuts []*scene
 	for i, w := range worlds {
 		p := w.spread(uint64(i), i, points)
@@ -71,33 +71,47 @@ func (w *world) restartAt(t *testing.T, p point, scheduler *playground.Component
 // verifyVariety checks that the points were in every part of an eviction.
 func verifyVariety(t *testing.T, cuts []*scene) {
 	t.Helper()
-	parts := map[string]int{"before anything was begun": 0, "before anyone was gone": 0, "when a group was half gone": 0}
+	parts := make(map[string]int)
 	for _, at := range cuts {
-		switch {
-		case len(at.begun) == 0:
-			parts["before anything was begun"]++
-		case len(at.going) == 0:
-			parts["before anyone was gone"]++
-		case len(at.half) > 0:
-			parts["when a group was half gone"]++
-		}
+		parts[partOf(at)]++
 	}
-	for part, n := range parts {
-		if n == 0 {
+	for _, part := range []string{beforeAnything, beforeAnyone, halfGone} {
+		if parts[part] == 0 {
 			t.Errorf("No eviction was cut %s", part)
 		}
 	}
 }
 
-// worlds makes worlds side by side, and waits until all of them are full.
-func (c *cluster) worlds(t *testing.T, n int) []*world {
+const (
+	beforeAnything = "before anything was begun"
+	beforeAnyone   = "before anyone was gone"
+	halfGone       = "when a group was half gone"
+	betweenUnits   = "between two units"
+)
+
+// partOf is the part of an eviction that stood in the API when it was cut.
+func partOf(at *scene) string {
+	switch {
+	case len(at.begun) == 0:
+		return beforeAnything
+	case len(at.going) == 0:
+		return beforeAnyone
+	case len(at.half) > 0:
+		return halfGone
+	default:
+		return betweenUnits
+	}
+}
+
+// worlds makes worlds side by side, whose names have a prefix, and waits until all of them are full.
+func (c *cluster) worlds(t *testing.T, prefix string, n int) []*world {
 	t.Helper()
 	worlds := make([]*world, n)
 	g, ctx := errgroup.WithContext(t.Context())
 	g.SetLimit(8)
 	for i := range worlds {
 		g.Go(func() (err error) {
-			if worlds[i], err = c.newWorld(ctx, fmt.Sprintf("w%d", i)); err != nil {
+			if worlds[i], err = c.newWorld(ctx, fmt.Sprintf("%s%d", prefix, i)); err != nil {
 				return err
 			}
 			return worlds[i].populate(ctx)
@@ -224,7 +238,7 @@ func TestTakeover(t *testing.T) {
 	c := newCluster(t)
 	leader := c.startScheduler(t, "one", oneOfTwo)
 	standby := c.startScheduler(t, "two", oneOfTwo)
-	worlds := c.worlds(t, takeovers)
+	worlds := c.worlds(t, "w", takeovers)
 	for i, w := range worlds {
 		p := w.spread(uint64(100+i), i, takeovers)
 		p.preemptorGone, p.apiServer = i == 1, i == 2

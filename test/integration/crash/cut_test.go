@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,6 +25,8 @@ type point struct {
 	write int
 	// apiServer is killed as well, before the scheduler, and restarted.
 	apiServer bool
+	// etcd is killed as well, after that, and restarted.
+	etcd bool
 	// preemptor is gone when the next scheduler starts: then only what has begun may still go.
 	preemptorGone bool
 	// recreated has a victim that has gone come back under its name, as a controller does it.
@@ -35,12 +38,23 @@ func (p point) String() string {
 	for _, c := range []struct {
 		what string
 		is   bool
-	}{{"API server", p.apiServer}, {"preemptor gone", p.preemptorGone}, {"recreated", p.recreated}} {
+	}{{"API server", p.apiServer}, {"etcd", p.etcd}, {"preemptor gone", p.preemptorGone}, {"recreated", p.recreated}} {
 		if c.is {
 			name += ", " + c.what
 		}
 	}
 	return strings.ReplaceAll(name, " ", "_")
+}
+
+// killed are the components that are killed as well, in their order. They are started the other way round.
+func (p point) killed() (names []string) {
+	if p.apiServer {
+		names = append(names, playground.APIServer)
+	}
+	if p.etcd {
+		names = append(names, playground.Etcd)
+	}
+	return names
 }
 
 // slowest bounds how long a write takes, to the API server and back.
@@ -131,10 +145,13 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 	// Those before it are on their way to the API server then, or back, or have been answered.
 	after := time.Duration(random.Int64N(int64(slowest)))
 	keepsRunning(w.at(t), scheduler, after)
-	if p.apiServer {
-		if err := w.Run.Component(playground.APIServer).Kill(syscall.SIGKILL); err != nil {
+	var killed []*playground.Component
+	for _, name := range p.killed() {
+		component := w.Run.Component(name)
+		if err := component.Kill(syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
+		killed = append(killed, component)
 		// The scheduler may notice, or not.
 		keepsRunning(w.at(t), scheduler, time.Duration(random.Int64N(int64(slowest))))
 	}
@@ -143,8 +160,8 @@ func (w *world) cut(t *testing.T, p point, scheduler *playground.Component) *sce
 	}
 	w.proxy.Set(keepLease)
 	defer w.proxy.Clear()
-	if p.apiServer {
-		if err := w.Run.Component(playground.APIServer).Start(t.Context()); err != nil {
+	for _, component := range slices.Backward(killed) {
+		if err := component.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,7 +34,7 @@ func TestFailingCalls(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	scheduler := c.startScheduler(t, "first", alone)
-	w := c.worlds(t, 1)[0]
+	w := c.worlds(t, "w", 1)[0]
 	w.explain(t, scheduler)
 	var allowed atomic.Bool
 	c.proxy.Set(func(call slowapi.Call) slowapi.Answer {

@@ -32,7 +32,7 @@ func TestCrashOfReclaim(t *testing.T) {
 	c := newCluster(t)
 	c.queued = true
 	scheduler := c.startScheduler(t, "first", alone)
-	worlds := c.worlds(t, cuts)
+	worlds := c.worlds(t, "w", cuts)
 	for _, w := range worlds {
 		w.verifyShare(t, borrower, lenderQuota+borrowerQuota)
 	}
