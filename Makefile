@@ -111,7 +111,7 @@ kill-points: build ## Kill the scheduler, API server and etcd at POINTS points o
 
 # The rows of bench-compare, as for go test -bench, and how often each side is timed.
 BENCH ?= .
-ROUNDS ?= 5
+ROUNDS ?= 6
 
 .PHONY: bench-compare
 bench-compare: ## Time decisions of another commit and of the work tree in turn, and print the ratios: BASE=<commit>.

@@ -5,11 +5,11 @@
 #
 # Both are built first. In each round either goes first in turn, so that neither gains from a machine that warms up or slows
 # down. The table is benchstat's: medians of the rounds, the ratio of each as its difference in percent from the other
-# commit (+10% is a ratio of 1.10), and ~ where the rounds do not tell them apart. Four rounds are the fewest that can.
+# commit (+10% is a ratio of 1.10), and ~ where the rounds do not tell them apart. Six rounds are the fewest that it has an interval for.
 set -euo pipefail
 
 usage="make bench-compare BASE=<commit> [ROUNDS=<rounds>] [BENCH=<benchmarks>]"
-base=${1:-} rounds=${2:-5} benchmarks=${3:-.}
+base=${1:-} rounds=${2:-6} benchmarks=${3:-.}
 if [[ -z $base ]]; then
   echo "bench-compare: no commit to compare with: $usage" >&2
   exit 2
@@ -44,6 +44,13 @@ for round in $(seq "$rounds"); do
   else
     run head .
     run base "$dir/base"
+  fi
+done
+
+for side in base head; do
+  if ! grep -q '^Benchmark' "$dir/$side.txt"; then
+    echo "bench-compare: no benchmark of internal/core is called $benchmarks in $side (in make, a \$ is written \$\$)" >&2
+    exit 2
   fi
 done
 
