@@ -218,7 +218,7 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 }
 
 // TestTurnedAwayByAnotherPlugin: what is promised to work that another plugin's PreFilter turns away for good goes to others, though
-// nobody tells Reprieve of it. A gang is planned twice, and then when something changes.
+// no extension point of Reprieve hears of it. A gang is planned twice, and then when something changes.
 func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {

@@ -9,7 +9,7 @@ import (
 )
 
 // TestMakingWayAtALimit: where a limit has no room, less important work below it makes way, and nothing else, although the node
-// has room. Nobody starts before it has gone.
+// has room. No pod starts before it has gone.
 func TestMakingWayAtALimit(t *testing.T) {
 	t.Parallel()
 	c := oneNode(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// TestReplacementsWait: pods that can preempt nobody, as those that controllers make in place of victims, are woken whenever a pod
+// TestReplacementsWait: pods that can preempt no other, as those that controllers make in place of victims, are woken whenever a pod
 // goes. There is a search for the first of those that are alike, and not for each of them.
 func TestReplacementsWait(t *testing.T) {
 	t.Parallel()
