@@ -5,7 +5,8 @@
 #
 # Both are built first. In each round either goes first in turn, so that neither gains from a machine that warms up or slows
 # down. The table is benchstat's: medians of the rounds, the ratio of each as its difference in percent from the other
-# commit (+10% is a ratio of 1.10), and ~ where the rounds do not tell them apart. Six rounds are the fewest that it has an interval for.
+# commit (+10% is a ratio of 1.10), and ~ where the rounds do not tell them apart. Six rounds are the fewest that it has an
+# interval for.
 set -euo pipefail
 
 usage="make bench-compare BASE=<commit> [ROUNDS=<rounds>] [BENCH=<benchmarks>]"

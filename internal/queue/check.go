@@ -137,6 +137,10 @@ type level struct {
 
 // limited lists the queues with limits from one upwards.
 func (b *Board) limited(queue string, reserved, gone []types.UID) []level {
+	leaves := make(map[types.UID]bool, len(gone))
+	for _, uid := range gone {
+		leaves[uid] = true
+	}
 	var levels []level
 	for _, name := range b.path(queue) {
 		q := b.queues[name]
@@ -145,7 +149,7 @@ func (b *Board) limited(queue string, reserved, gone []types.UID) []level {
 		}
 		l := level{queue: name, limit: AmountsOf(q.Spec.Limit), used: b.allocated[name].clone()}
 		for _, uid := range reserved {
-			if c, ok := b.pods[uid]; ok && !c.placed && !slices.Contains(gone, uid) && slices.Contains(b.path(c.queue), name) {
+			if c, ok := b.pods[uid]; ok && !c.placed && !leaves[uid] && slices.Contains(b.path(c.queue), name) {
 				l.used.add(c.request, 1)
 			}
 		}
