@@ -247,8 +247,6 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, victims map[types.
 		if over := ctx.Done(); over != nil {
 			<-over
 		}
-		// One that gives up what it has, and would decide the same again, has failed.
-		outcome.Unwanted = outcome.Unwanted && len(p.hub.reserved.Of(pre.key)) == 0
 		p.evictionFailed(pre, victims, outcome.Begun)
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); delay > 0 {

@@ -88,26 +88,6 @@ func TestUnwantedIsNoFailure(t *testing.T) {
 	})
 }
 
-// TestGivenUpForNothing: who gives an order up and still has all that it was promised backs off like one whose calls fail. It would
-// decide the same again at once, and for ever.
-func TestGivenUpForNothing(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
-		r := newRig(t, node("node-0", "1"))
-		r.create(on(pod("v", "", "1", 0), "node-0"))
-		p := newPreemptor(r)
-		r.create(p)
-		for i := range 2 {
-			r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
-			r.cycle()
-			r.finish(i, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
-		}
-		if !r.hub.waits.Evicting(r.hub.keyOf(p)) {
-			t.Error("It does not back off")
-		}
-	})
-}
-
 // TestNothingIsPromisedToThoseWhoHaveLeft: who goes while it is decided on has no room kept, and nobody goes for it.
 func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()

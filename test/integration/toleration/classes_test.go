@@ -18,6 +18,9 @@ var forever = map[string]string{
 	preemptiontoleration.AnnotationTolerationSeconds:          "-1",
 }
 
+// protectedByClass is in what a preemptor says. How many units there are depends on the tests beside this one.
+const protectedByClass = "protected (PreemptionToleration)"
+
 // TestClassesThatChange has classes edited, and deleted and made anew while their pods run.
 func TestClassesThatChange(t *testing.T) {
 	t.Parallel()
@@ -28,7 +31,7 @@ func TestClassesThatChange(t *testing.T) {
 			annotate(s, class, forever)
 			classIsKnown(s)
 			urgent()
-			s.WaitsSaying("urgent", "1 unit of lower priority is protected")
+			s.WaitsSaying("urgent", protectedByClass)
 			annotate(s, class, map[string]string{
 				preemptiontoleration.AnnotationMinimumPreemptablePriority: "", preemptiontoleration.AnnotationTolerationSeconds: "",
 			})
@@ -39,7 +42,7 @@ func TestClassesThatChange(t *testing.T) {
 			annotate(s, class, forever)
 			classIsKnown(s)
 			urgent()
-			s.WaitsSaying("urgent", "1 unit of lower priority is protected")
+			s.WaitsSaying("urgent", protectedByClass)
 			annotate(s, class, map[string]string{preemptiontoleration.AnnotationMinimumPreemptablePriority: "500"})
 			s.Gone("running")
 			s.Runs("urgent", 1)
@@ -48,7 +51,7 @@ func TestClassesThatChange(t *testing.T) {
 			annotate(s, class, forever)
 			classIsKnown(s)
 			urgent()
-			s.WaitsSaying("urgent", "1 unit of lower priority is protected")
+			s.WaitsSaying("urgent", protectedByClass)
 			s.Never("the running pod goes", func(ctx context.Context) string {
 				if pod := s.Find(ctx, "running"); pod == nil || pod.DeletionTimestamp != nil {
 					return "it does"
