@@ -126,7 +126,7 @@ func (s *Standing) beside(q int32) []int32 {
 	return out
 }
 
-// gives is how much of a resource a queue can give back at most, and the largest wholeGroup that keeps it from giving more; nil for none.
+// gives is how much of a resource a queue can give back at most, and the largest whole group that keeps it from giving more; nil for none.
 func (s *Standing) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
 	spare := s.Allocated[q][r] - s.guaranteed(q, r)
 	if spare <= 0 {
