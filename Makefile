@@ -10,7 +10,7 @@ BIN := bin
 # The parts of a control plane that the playground and the integration tests run, built from hack/tools.
 COMPONENTS := etcd kube-apiserver kube-controller-manager kwok
 # The commands of this module.
-COMMANDS := reprieve-scheduler playground
+COMMANDS := reprieve-scheduler kubectl-reprieve playground
 
 # How many test packages run at once. Many of them start a control plane, which is heavy.
 TEST_P ?= 2
@@ -70,7 +70,8 @@ test: build ## Run all tests with the race detector, against the control plane i
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
 
 # What to compare: names of workloads (all if empty), small, medium or full, how many runs, one side or both; with
-# PROFILE=1 there are CPU profiles in bin/perf.
+# PROFILE=1 there are CPU profiles in bin/perf, with DECISION_LOG=FILE Reprieve writes its decisions there.
+DECISION_LOG ?=
 WORKLOADS ?=
 SIZE ?= full
 COUNT ?= 1
@@ -81,7 +82,7 @@ PROFILE ?=
 
 .PHONY: perf
 perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (an hour; WORKLOADS="gang-100 gangs" for less).
-	@PATH="$(abspath $(BIN)):$$PATH" $(STATIC) go -C test/perf run . -out $(abspath $(BIN))/perf \
+	@PERF_DECISION_LOG="$(abspath $(DECISION_LOG))" PATH="$(abspath $(BIN)):$$PATH" $(STATIC) go -C test/perf run . -out $(abspath $(BIN))/perf \
 		-doc $(abspath docs)/performance.md -workloads "$(WORKLOADS)" -size $(SIZE) -count $(COUNT) -sides $(SIDES) \
 		$(if $(PROFILE),-profile)
 
@@ -107,7 +108,15 @@ SEED ?= 1
 
 .PHONY: kill-points
 kill-points: build ## Kill the scheduler, API server and etcd at POINTS points of evictions, by SEED (about 5 s each).
-	go test ./test/integration/crash -run '^TestKillPoints$$' -timeout 4h -v -args -kill-points $(POINTS) -kill-seed $(SEED)
+	go test ./test/integration/crash -run '^(TestKillPoints|TestOldLeader)$$' -timeout 4h -v -args -kill-points $(POINTS) -kill-seed $(SEED)
+
+# For how long soak goes on.
+DURATION ?= 60m
+
+.PHONY: soak
+soak: build ## Have schedulers work through faults for DURATION, by SEED, check what they promise, and write docs/endurance.md.
+	go test ./test/integration/soak -run '^TestSoak$$' -count 1 -timeout 0 -v -args \
+		-soak-duration $(DURATION) -soak-seed $(SEED) -soak-report $(CURDIR)/docs/endurance.md
 
 # The rows of bench-compare, as for go test -bench, and how often each side is timed.
 BENCH ?= .
@@ -171,7 +180,8 @@ $(BIN)/kube-controller-manager: STEP := [3/$(STEPS)]
 $(BIN)/kwok: PACKAGE := sigs.k8s.io/kwok/cmd/kwok
 $(BIN)/kwok: STEP := [4/$(STEPS)]
 reprieve-scheduler: STEP := [5/$(STEPS)]
-playground: STEP := [6/$(STEPS)]
+kubectl-reprieve: STEP := [6/$(STEPS)]
+playground: STEP := [7/$(STEPS)]
 
 # Not part of build: for machines without a kubectl.
 $(BIN)/kubectl: PACKAGE := k8s.io/kubernetes/cmd/kubectl

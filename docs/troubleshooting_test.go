@@ -214,7 +214,7 @@ func TestTroubleshooting(t *testing.T) {
 		"types of conditions":   {constants(all, regexp.MustCompile(`^[Cc]ondition[A-Z]`)), "type"},
 		"events":                {events, "event"},
 		"rules":                 {constants(source(t, "internal/core"), regexp.MustCompile(`^Rule[A-Z]`)), "rule"},
-		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken)$`)), ""},
+		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken|Written|Dropped|Unwritable)$`)), ""},
 	} {
 		if len(c.said) < 5 {
 			t.Errorf("%s: only %v are found in the code", what, c.said)

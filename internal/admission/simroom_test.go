@@ -339,9 +339,9 @@ func (s *simulation) shares() *shares {
 func (s *shares) HasLeaf(queue string) bool { return s.Tree.LeafOf(queue) >= 0 }
 
 // Next is part of admission.Shares.
-func (s *shares) Next(waiting map[string]bool, underway map[string]admission.Request) (string, bool) {
+func (s *shares) Next(waiting []string, underway map[string]admission.Request) (string, bool) {
 	var leaves []int32
-	for name := range waiting {
+	for _, name := range waiting {
 		leaves = append(leaves, s.Tree.LeafOf(name))
 	}
 	slices.Sort(leaves)
@@ -365,6 +365,9 @@ func (s *shares) Next(waiting map[string]bool, underway map[string]admission.Req
 
 // At is part of admission.Shares.
 func (s *shares) At() uint64 { return s.at }
+
+// Listed is part of admission.Shares: the queues stay.
+func (s *shares) Listed() uint64 { return 1 }
 
 // Eased is part of admission.Shares.
 func (s *shares) Eased(queue string) uint64 {

@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -44,8 +45,9 @@ func (t *turns) prompt(now time.Time) int {
 
 // outsiders admits the work of queues that are not in the tree.
 func (t *turns) outsiders(shares Shares) (out []workload.Key) {
-	for name, l := range t.lines {
-		if shares != nil && shares.HasLeaf(name) {
+	for _, name := range t.unchecked(shares) {
+		l := t.lines[name]
+		if l == nil || shares != nil && shares.HasLeaf(name) {
 			continue
 		}
 		for l.len() > 0 {
@@ -59,19 +61,33 @@ func (t *turns) outsiders(shares Shares) (out []workload.Key) {
 	return out
 }
 
+// unchecked are the queues of which it is not known that they are in the tree.
+func (t *turns) unchecked(shares Shares) []string {
+	fresh := t.fresh
+	t.fresh = nil
+	switch {
+	case shares == nil:
+		// The next tree may be any.
+		t.listed = 0
+	case shares.Listed() == t.listed:
+		return fresh
+	default:
+		t.listed = shares.Listed()
+	}
+	return slices.Collect(maps.Keys(t.lines))
+}
+
 // first is the next one in order, of those in a leaf: of the queue whose turn it is by priority, then age. A queue whose
 // first one has just failed lets others go before it: it would stand in their way each time that something changes.
 func (t *turns) first(shares Shares, now time.Time) *waiter {
-	waiting, underway := make(map[string]bool, len(t.lines)), make(map[string]Request)
+	waiting, underway := make([]string, 0, len(t.lines)), make(map[string]Request)
 	for name, l := range t.lines {
 		if !l.first().rested.After(now) {
-			waiting[name] = true
+			waiting = append(waiting, name)
 		}
 	}
 	if len(waiting) == 0 {
-		for name := range t.lines {
-			waiting[name] = true
-		}
+		waiting = slices.AppendSeq(waiting, maps.Keys(t.lines))
 	}
 	for _, w := range t.underway {
 		if underway[w.Queue] == nil {

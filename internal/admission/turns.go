@@ -52,9 +52,11 @@ type Shares interface {
 	HasLeaf(queue string) bool
 	// Next picks the leaf whose turn it is, of those that wait; underway is what has been let through, by leaf, and has
 	// no node yet.
-	Next(waiting map[string]bool, underway map[string]Request) (string, bool)
+	Next(waiting []string, underway map[string]Request) (string, bool)
 	// At says which standing of the books this is; a later one is higher.
 	At() uint64
+	// Listed says which tree of queues this is; a later one is higher.
+	Listed() uint64
 	// Eased is when it last became easier for a leaf to reclaim, as At says it.
 	Eased(queue string) uint64
 	// Entitled reports whether a leaf would stay within its fair share with a request.
@@ -73,6 +75,10 @@ type turns struct {
 	// last is when a workload was let through last, arrived when one came last, and since when arrivals are waited for
 	// after an idle period; the zero time where they are not.
 	last, arrived, lullBegan time.Time
+	// listed is the tree of queues by which outsiders were looked for last, and fresh are the queues that have come to have a
+	// line since.
+	listed uint64
+	fresh  []string
 }
 
 // waiter is a Waiter with where it stands.
@@ -157,6 +163,7 @@ func (t *turns) enter(w *waiter, now time.Time) {
 	t.held[w.Key] = w
 	if t.lines[w.Queue] == nil {
 		t.lines[w.Queue] = &line[*waiter]{before: func(a, b *waiter) bool { return order(a, b) < 0 }}
+		t.fresh = append(t.fresh, w.Queue)
 	}
 	t.lines[w.Queue].push(w)
 }

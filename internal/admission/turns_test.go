@@ -19,7 +19,7 @@ import (
 // books are the real books of queues, as the scheduler reads them.
 type books struct{ *queue.Standing }
 
-func (b books) Next(waiting map[string]bool, underway map[string]Request) (string, bool) {
+func (b books) Next(waiting []string, underway map[string]Request) (string, bool) {
 	sums := make(map[string]queue.Amounts)
 	for name, r := range underway {
 		sums[name] = amountsOf(r)

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,10 @@ const queueLag = 5 * time.Second
 // some milliseconds.
 const queueWrites = 16
 
+// queueFigures is how many Queues are written at a time of which nothing but figures has changed, as long as those go on
+// changing: with a thousand busy queues there would be more calls for their figures than for the pods.
+const queueFigures = 25
+
 // QueueStatus keeps the status of Queues level with their books, and has that of PodGroups looked at when Queues have
 // changed.
 type QueueStatus struct {
@@ -38,6 +43,8 @@ type QueueStatus struct {
 	clock    clock.WithTicker
 	orphaned func(int)
 	last     *queue.Standing
+	// reached is the Queue whose figures were written last; those after it come first the next time.
+	reached string
 	// written is when the status of any Queue was written last.
 	written time.Time
 	// groups lists PodGroups of all APIs, and changed is asked to look at them. Listed counts the changes of Queues
@@ -90,37 +97,62 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	if err := s.client.List(ctx, &all); err != nil {
 		return fmt.Errorf("list Queues: %w", err)
 	}
+	due := s.due(all.Items, standing)
+	failed := make([]error, len(due))
 	var g errgroup.Group
 	g.SetLimit(queueWrites)
-	wholeGroups := s.board.WholeGroups(standing)
-	failed, wrote := make([]error, len(all.Items)), make([]bool, len(all.Items))
-	for i := range all.Items {
+	for i, u := range due {
 		g.Go(func() error {
-			wrote[i], failed[i] = s.write(ctx, &all.Items[i], standing, wholeGroups)
+			failed[i] = s.write(ctx, u)
 			return nil
 		})
 	}
 	// Each says for itself what went wrong.
 	_ = g.Wait()
 	s.last = standing
-	if slices.Contains(wrote, true) {
+	if len(due) > 0 {
 		s.written = s.clock.Now()
 	}
 	return errors.Join(failed...)
 }
 
-// write brings the status of one Queue level with a standing, and reports whether there was anything to write.
-func (s *QueueStatus) write(ctx context.Context, before *v1alpha1.Queue, standing *queue.Standing, wholeGroups queue.WholeGroups) (bool, error) {
-	after := before.DeepCopy()
-	standing.SetStatus(after, wholeGroups)
-	if apiequality.Semantic.DeepEqual(before.Status, after.Status) {
-		return false, nil
+// queueUpdate is a Queue as it is, and as it is to be.
+type queueUpdate struct{ before, after *v1alpha1.Queue }
+
+// due are the Queues to be written now, of all that are not level with a standing.
+func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) []queueUpdate {
+	left := queueFigures
+	if standing == s.last {
+		left = len(all)
 	}
-	err := s.client.Status().Patch(ctx, after, client.MergeFrom(before))
+	wholeGroups := s.board.WholeGroups(standing)
+	slices.SortFunc(all, func(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) })
+	first, _ := slices.BinarySearchFunc(all, s.reached+"\x00", func(q v1alpha1.Queue, name string) int { return cmp.Compare(q.Name, name) })
+	var due []queueUpdate
+	for i := range all {
+		before := &all[(first+i)%len(all)]
+		after := before.DeepCopy()
+		standing.SetStatus(after, wholeGroups)
+		switch {
+		case apiequality.Semantic.DeepEqual(before.Status, after.Status):
+		case !apiequality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions):
+			due = append(due, queueUpdate{before, after})
+		case left > 0:
+			left--
+			s.reached = before.Name
+			due = append(due, queueUpdate{before, after})
+		}
+	}
+	return due
+}
+
+// write brings the status of one Queue up to date.
+func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
+	err := s.client.Status().Patch(ctx, u.after, client.MergeFrom(u.before))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) {
-		return true, fmt.Errorf("write the status of Queue %s: %w", before.Name, err)
+		return fmt.Errorf("write the status of Queue %s: %w", u.before.Name, err)
 	}
-	return true, nil
+	return nil
 }
 
 // regroup has PodGroups looked at after Queues have changed: what these guarantee, and whether they are there, stands

@@ -23,10 +23,10 @@ const actionResolving = "Resolving"
 // was made from, then what its class gives (KEP-5710, "Pod Group priorities"). What cannot be filled in is left
 // alone; the group's members stay gated meanwhile, the registry knows why, and the status controller says so.
 type Resolver struct {
-	client     client.Client
-	priorities priorities
-	registry   *gang.Registry
-	recorder   events.EventRecorder
+	client   client.Client
+	filler   *Filler
+	registry *gang.Registry
+	recorder events.EventRecorder
 }
 
 var _ reconcile.Reconciler = (*Resolver)(nil)
@@ -34,7 +34,7 @@ var _ reconcile.Reconciler = (*Resolver)(nil)
 // NewResolver returns a Resolver that writes with client, finds PriorityClasses in classes, and tells registry
 // and, with recorder, the users what cannot be filled in.
 func NewResolver(c client.Client, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder) *Resolver {
-	return &Resolver{client: c, priorities: priorities{classes}, registry: registry, recorder: recorder}
+	return &Resolver{client: c, filler: NewFiller(c, classes), registry: registry, recorder: recorder}
 }
 
 // Reconcile fills in one PodGroup.
@@ -50,7 +50,7 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	before := pg.DeepCopy()
-	lacks, err := r.fill(ctx, &pg)
+	lacks, err := r.filler.Fill(ctx, &pg)
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("fill in PodGroup %s: %w", req, err)
 	}
@@ -81,51 +81,6 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	return reconcile.Result{}, again
 }
 
-// fill fills in what there is, and says what is lacking.
-func (r *Resolver) fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict, error) {
-	policy := &pg.Spec.PodGroupPolicy
-	if ref := pg.Spec.PodGroupTemplateRef; ref != nil && (policy.SchedulingPolicy == nil || policy.Priority == nil) {
-		template, lacks, err := r.template(ctx, pg, ref)
-		if template == nil {
-			return lacks, err
-		}
-		if lacks := clash(pg, template); lacks != (gang.Verdict{}) {
-			return lacks, nil
-		}
-		if !takeOver(policy, template.PodGroupPolicy.DeepCopy()) {
-			return r.waitForTemplate(pg)
-		}
-	}
-	found, err := r.priorities.fill(policy)
-	if err != nil || found {
-		return gang.Verdict{}, err
-	}
-	return noSuchClass(pg), nil
-}
-
-// template finds the template that a group was made from, or says what is missing.
-func (r *Resolver) template(ctx context.Context, pg *v1alpha1.PodGroup, ref *v1alpha1.PodGroupTemplateReference) (*v1alpha1.PodGroupTemplate, gang.Verdict, error) {
-	missing := gang.Verdict{Reason: v1alpha1.ReasonTemplateNotFound}
-	var w v1alpha1.Workload
-	err := r.client.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: ref.WorkloadName}, &w)
-	if apierrors.IsNotFound(err) {
-		missing.Message = fmt.Sprintf("PodGroup %s/%s waits for the template %s of Workload %s, which does not exist",
-			pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName)
-		return nil, missing, nil
-	}
-	if err != nil {
-		return nil, gang.Verdict{}, fmt.Errorf("get Workload %s: %w", ref.WorkloadName, err)
-	}
-	for i := range w.Spec.PodGroupTemplates {
-		if t := &w.Spec.PodGroupTemplates[i]; t.Name == ref.PodGroupTemplateName {
-			return t, gang.Verdict{}, nil
-		}
-	}
-	missing.Message = fmt.Sprintf("PodGroup %s/%s names the template %s of Workload %s, which has no template of that name",
-		pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName)
-	return nil, missing, nil
-}
-
 // clash says where a group's own fields and those of its template contradict each other.
 func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verdict {
 	policy, mode := pg.Spec.SchedulingPolicy, pg.Spec.DisruptionMode
@@ -150,23 +105,6 @@ func clash(pg *v1alpha1.PodGroup, template *v1alpha1.PodGroupTemplate) gang.Verd
 		Message: fmt.Sprintf("PodGroup %s/%s cannot be disrupted as a whole: its disruptionMode PodGroup (%s) takes the gang scheduling policy, and its schedulingPolicy (%s) is basic",
 			pg.Namespace, pg.Name, whose(pg.Spec.DisruptionMode != nil), whose(pg.Spec.SchedulingPolicy != nil)),
 	}
-}
-
-// waitForTemplate says what a group waits for whose template has not been filled in.
-func (r *Resolver) waitForTemplate(pg *v1alpha1.PodGroup) (gang.Verdict, error) {
-	found, err := r.priorities.of(ptr.Deref(pg.Spec.PriorityClassName, ""))
-	switch {
-	case err != nil:
-		return gang.Verdict{}, err
-	case found == nil:
-		return noSuchClass(pg), nil
-	}
-	ref := pg.Spec.PodGroupTemplateRef
-	return gang.Verdict{
-		Reason: v1alpha1.ReasonPending,
-		Message: fmt.Sprintf("PodGroup %s/%s waits for the priority of template %s of Workload %s to be filled in",
-			pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName),
-	}, nil
 }
 
 func noSuchClass(pg *v1alpha1.PodGroup) gang.Verdict {

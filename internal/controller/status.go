@@ -21,6 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // conflictDelay is how long to wait for the cache after somebody else wrote first.
@@ -257,6 +258,9 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 	if t.isReplaced(m, g.MinCount) {
 		before = nil
 	}
+	if before != nil && t.whole.Intersection(ranOf(m)).Len() < max(g.MinCount, 1) {
+		before = wholeSince(*before, m, g.MinCount)
+	}
 	since := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(before.Time) }
 	switch {
 	case before != nil && slices.ContainsFunc(slices.Concat(m.Assigned, m.Succeeded), since):
@@ -278,6 +282,24 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 // isReplaced reports whether a group that is whole was short of members since the last time, and is whole by others.
 func (t *told) isReplaced(m *gang.Members, minCount int) bool {
 	return !t.shortSince.IsZero() && t.whole.Len() > 0 && t.whole.Intersection(ranOf(m)).Len() < minCount
+}
+
+// wholeSince corrects a time from which on not all is known: an earlier process wrote it, or one change after the other has come about
+// while the API could not be read. Meanwhile the group may have been short of members. Where those that were whole then are fewer than
+// minCount by now, it is whole since the last of minCount was scheduled.
+func wholeSince(before metav1.Time, m *gang.Members, minCount int) *metav1.Time {
+	var times []time.Time
+	ran := ranOf(m)
+	for _, pod := range slices.Concat(m.Assigned, m.Succeeded) {
+		if ran.Has(pod.UID) {
+			times = append(times, preemptiontoleration.ScheduledAt(pod))
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	if at := times[max(minCount, 1)-1]; at.After(before.Time) {
+		return &metav1.Time{Time: at}
+	}
+	return &before
 }
 
 // sawWhole takes note of the members of a group whose status says since when it is whole. What has not been written is

@@ -247,6 +247,52 @@ func TestStartTimeOutlivesAMoment(t *testing.T) {
 	}
 }
 
+// TestStartTimeOfWhatWasNotSeen: what became of a gang while nothing led, or while the API did not answer, shows in its members only.
+func TestStartTimeOfWhatWasNotSeen(t *testing.T) {
+	t.Parallel()
+	scheduled := func(at int64) func(*corev1.Pod) {
+		return func(pod *corev1.Pod) {
+			pod.CreationTimestamp = metav1.Unix(at, 0)
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Unix(at, 0)}}
+		}
+	}
+	before := named("r", 2, running, scheduled(400))
+	replaced := slices.Concat(before[:1], named("n", 1, running, scheduled(900)))
+	for name, c := range map[string]struct {
+		// seen is whether this process has seen it whole before.
+		seen bool
+		pods []*corev1.Pod
+		want int64
+	}{
+		"the same members":                             {pods: before, want: 500},
+		"one that was lost has been replaced":          {pods: replaced, want: 900},
+		"one past minCount has come":                   {pods: slices.Concat(before, named("n", 1, running, scheduled(900))), want: 500},
+		"one has succeeded":                            {pods: slices.Concat(before[:1], named("s", 1, succeeded, scheduled(400))), want: 500},
+		"it is not known when they were scheduled":     {pods: named("r", 2, running), want: 500},
+		"the same members, seen before":                {seen: true, pods: before, want: 500},
+		"one was lost and replaced between two looks":  {seen: true, pods: replaced, want: 900},
+		"one past minCount has come between two looks": {seen: true, pods: slices.Concat(before, named("n", 1, running, scheduled(900))), want: 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := gangGroup(2)
+			pg.Status.StartTime = ptr.To(metav1.Unix(500, 0))
+			b := newBench(t, pg)
+			if c.seen {
+				b.pods = before
+				b.reconcile()
+			}
+			b.pods = c.pods
+			for range 2 {
+				b.reconcile()
+				if got := b.group().Status.StartTime; got == nil || got.Unix() != c.want {
+					t.Errorf("Started at %v, want %d", got, c.want)
+				}
+			}
+		})
+	}
+}
+
 func TestPriorityMismatch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))

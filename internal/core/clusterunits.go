@@ -197,6 +197,10 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 		at, c.idleUnits = c.idleUnits[n-1], c.idleUnits[:n-1]
 	} else {
 		at = int32(len(c.s.Units))
+		if at == int32(cap(c.s.Units)) {
+			// There are as many as pods, so what append keeps in hand would be much.
+			c.s.Units = append(make([]Unit, 0, at+at/16+64), c.s.Units...)
+		}
 		c.s.Units = append(c.s.Units, Unit{})
 	}
 	c.s.Units[at] = *u

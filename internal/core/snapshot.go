@@ -67,12 +67,18 @@ type Unit struct {
 	Namespace string
 	Name      string
 	UID       string
-	// Group tells a whole PodGroup from a single pod.
-	Group bool
 	// PodGroup is the UID of the PodGroup that the unit is, or belongs to; empty for a pod without one.
 	PodGroup string
 	// Priority is the unit's: the PodGroup's where there is one, the pod's own otherwise.
 	Priority int32
+	// Group tells a whole PodGroup from a single pod.
+	Group bool
+	// Running is true for a member of a gang that is running, not just placed. Others do not make a gang whole.
+	Running bool
+	// Static marks a pod that the kubelet of its node runs by itself. It is never taken.
+	Static bool
+	// Surplus marks a member past the minCount of its gang: it goes before others of the same priority.
+	Surplus bool
 	// Start is when the unit started, in nanoseconds since 1970; 0 if it has not.
 	Start int64
 	// Lost is the work that would be lost if the unit stopped now, in a measure of the caller's (pod-seconds
@@ -85,12 +91,6 @@ type Unit struct {
 	// Since is when the clock of min-runtimes began for the unit, in nanoseconds since 1970: when its group was
 	// first whole, or the pod was scheduled. 0 where it has not begun.
 	Since int64
-	// Running is true for a member of a gang that is running, not just placed. Others do not make a gang whole.
-	Running bool
-	// Static marks a pod that the kubelet of its node runs by itself. It is never taken.
-	Static bool
-	// Surplus marks a member past the minCount of its gang: it goes before others of the same priority.
-	Surplus bool
 	// Pods are all pods of the unit that are running, at least one.
 	Pods []Pod
 }

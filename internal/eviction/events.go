@@ -1,7 +1,6 @@
 package eviction
 
 import (
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,17 +59,10 @@ func (e *preemptionEvents) victimGroup(v *core.Victim, by v1alpha1.DisruptionPre
 	e.recorder.Eventf(group, e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// mostNames bounds how many victims an event names.
-const mostNames = 5
-
 // success says of a preemptor which victims it took.
 func (e *preemptionEvents) success(d *core.Decision) {
-	names := make([]string, len(d.Victims))
-	for i := range d.Victims {
-		names[i] = d.Victims[i].Namespace + "/" + d.Victims[i].Name
-	}
 	e.recorder.Eventf(e.reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
-		"%s", noteOf(fmt.Sprintf("%s: %v", d.Message, core.FewNames(names, mostNames))))
+		"%s", noteOf(d.Taking()))
 }
 
 // failure says of a preemptor what went wrong.

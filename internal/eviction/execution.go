@@ -117,7 +117,7 @@ func newExecution(e *Executor, order *Order, sched Scheduler, claims []podstatus
 		v := &order.Decision.Victims[i]
 		u := &unit{
 			victim: v, key: types.NamespacedName{Namespace: v.Namespace, Name: v.Name},
-			message: why(&order.Decision, v), gone: sets.New[types.UID](),
+			message: order.Decision.WhyTaken(v), gone: sets.New[types.UID](),
 		}
 		for _, p := range v.Pods {
 			if pod := order.Victims[types.UID(p.UID)]; pod != nil {

@@ -25,17 +25,6 @@ type intents struct {
 	clock  clock.PassiveClock
 }
 
-// why says which preemptor takes a victim, and by what rule.
-func why(d *core.Decision, v *core.Victim) string {
-	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d",
-		preemptorOf(d).Kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
-	if v.Rule == core.RuleReclaim {
-		// Priority has no say in it.
-		said += fmt.Sprintf("; queue %s takes back what queue %s has beyond its fair share or its quota", d.Preemptor.Queue, v.Queue)
-	}
-	return said
-}
-
 func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
 	kind := v1alpha1.PreemptorPod
 	if d.Preemptor.Gang {
@@ -56,7 +45,7 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 			return fmt.Errorf("%w: the PodGroup has been replaced by another", ErrOutdated)
 		}
 		listed := sets.New[types.UID]()
-		next := &v1alpha1.PodGroupDisruption{Preemptor: preemptorOf(d), Rule: string(v.Rule), Message: why(d, v), Time: now}
+		next := &v1alpha1.PodGroupDisruption{Preemptor: preemptorOf(d), Rule: string(v.Rule), Message: d.WhyTaken(v), Time: now}
 		for _, pod := range pods {
 			listed.Insert(pod.UID)
 			next.Pods = append(next.Pods, v1alpha1.DisruptedPod{Name: pod.Name, UID: pod.UID})

@@ -175,6 +175,32 @@ func (r *Registry) Idle(key types.NamespacedName) bool {
 	return idle
 }
 
+// Unled lists the gangs of which no member leads and none is planned.
+func (r *Registry) Unled() []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var out []types.NamespacedName
+	for key, s := range r.gangs {
+		if s.leader == "" && len(s.planned) == 0 {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// Judged lists the gangs with a verdict, with its reason.
+func (r *Registry) Judged() map[types.NamespacedName]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make(map[types.NamespacedName]string)
+	for key, s := range r.gangs {
+		if s.verdict.Reason != "" {
+			out[key] = s.verdict.Reason
+		}
+	}
+	return out
+}
+
 // PlannedNode returns the node that the plan has for a member.
 func (r *Registry) PlannedNode(key types.NamespacedName, member types.UID) (node string, ok bool) {
 	r.read(key, func(s *standing) { node, ok = s.planned[member] })

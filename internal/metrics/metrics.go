@@ -68,6 +68,18 @@ const (
 	Repeated Refusal = "repeated"
 )
 
+// Writing is what became of a decision on its way to the file of the decision log.
+type Writing string
+
+const (
+	// Written: it is in the file.
+	Written Writing = "written"
+	// Dropped: it was left out, because too many waited to be written.
+	Dropped Writing = "dropped"
+	// Unwritable: the file could not be written.
+	Unwritable Writing = "unwritable"
+)
+
 // Metrics are the metrics of one process. Nothing is recorded until they are registered. All methods are safe
 // for concurrent use.
 type Metrics struct {
@@ -80,7 +92,9 @@ type Metrics struct {
 	malformed          *k8smetrics.Gauge
 	orphaned           *k8smetrics.Gauge
 	waiting            *k8smetrics.Gauge
+	reservations       *k8smetrics.Gauge
 	calls              *k8smetrics.Gauge
+	recorded           *k8smetrics.CounterVec
 }
 
 // New makes the metrics of a process.
@@ -134,11 +148,21 @@ func New() *Metrics {
 			Help:           "Gangs and single pods of all queues that wait for their turn.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}),
+		reservations: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
+			Namespace: namespace, Name: "reservations",
+			Help:           "Pods that room on a node is promised to, and that are not there yet.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}),
 		calls: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
 			Namespace: namespace, Name: "api_calls_bound",
 			Help:           "Calls to the API server that may be under way at the same time, by what it can take; 0 where a rate is configured.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}),
+		recorded: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
+			Namespace: namespace, Name: "decision_records_total",
+			Help:           "Decisions for the file of --decision-log, by what became of them on their way there.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"writing"}),
 	}
 }
 
@@ -151,6 +175,9 @@ func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
 // Waiting records how many gangs and single pods wait for the turn of their queue.
 func (m *Metrics) Waiting(workloads int) { m.waiting.Set(float64(workloads)) }
 
+// Promised records to how many pods room is promised.
+func (m *Metrics) Promised(pods int) { m.reservations.Set(float64(pods)) }
+
 // CallsBounded records how many calls to the API server may be under way at the same time.
 func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 
@@ -158,7 +185,7 @@ func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.calls} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.calls, m.recorded} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}
@@ -184,6 +211,9 @@ func (m *Metrics) Unconfirmed(r Refusal) { m.unconfirmed.WithLabelValues(string(
 func (m *Metrics) Decided(who PreemptorType, profile string, took time.Duration) {
 	m.decision.WithLabelValues(string(who), profile).Observe(took.Seconds())
 }
+
+// Recorded records what became of a decision on its way to the file of the decision log.
+func (m *Metrics) Recorded(w Writing) { m.recorded.WithLabelValues(string(w)).Inc() }
 
 // Took records how many pods one preemption takes.
 func (m *Metrics) Took(pods int, profile string) {

@@ -17,6 +17,9 @@ func record(m *Metrics) {
 	m.Took(7, "main")
 	m.Orphaned(4)
 	m.Waiting(5)
+	m.Recorded(Dropped)
+	m.Recorded(Dropped)
+	m.Promised(6)
 }
 
 func TestMetrics(t *testing.T) {
@@ -60,6 +63,8 @@ func TestMetrics(t *testing.T) {
 		"reprieve_preemption_victims":                     7,
 		"reprieve_queue_orphaned_pods":                    4,
 		"reprieve_queue_waiting":                          5,
+		"reprieve_decision_records_total":                 2,
+		"reprieve_reservations":                           6,
 		"reprieve_goroutines_execution_total nothing has": 0,
 	} {
 		if got := sums[name]; got != want {

@@ -49,6 +49,8 @@ type componentSpec struct {
 	prepare func(ctx context.Context) error
 	// ready returns nil once the component does its work; until then an error that says what is missing. Nil means ready at once.
 	ready func(ctx context.Context) error
+	// ended is called when it ends on its own once it was ready. Nil has the playground fail.
+	ended func(error)
 }
 
 // Component is one process of a Playground: etcd, the API server and so on. Its methods may be called from any goroutine.

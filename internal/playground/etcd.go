@@ -2,6 +2,7 @@ package playground
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net/http"
 	"path/filepath"
@@ -40,6 +41,9 @@ func (p *Playground) etcdSpec(port int) componentSpec {
 		},
 	}
 }
+
+// EtcdTLS is what a client of etcd itself needs, which answers at the URL of the component [Etcd]. Each call returns a new one.
+func (p *Playground) EtcdTLS() *tls.Config { return p.certs.etcdClient().TLSClientConfig }
 
 // probe is nil when a GET of url answers 200. Connections are not kept.
 func probe(ctx context.Context, transport *http.Transport, url string) (err error) {

@@ -95,6 +95,11 @@ type SchedulerOptions struct {
 
 	// Args are command-line arguments that come last.
 	Args []string
+
+	// Ended is called with an *ExitError when the scheduler ends by itself once it was ready, as a leader does that cannot
+	// renew its lease. It does not count as a death then, and may be started again, but not by the goroutine of the call.
+	// Nil has the playground fail.
+	Ended func(error)
 }
 
 // NodeGroup is a number of simulated nodes that are alike.

@@ -128,10 +128,11 @@ func (p *Playground) schedulerSpec(name, path string, options SchedulerOptions, 
 	url := fmt.Sprintf("https://%s:%d", loopback, port)
 	var started time.Time
 	return componentSpec{
-		name: name,
-		path: path,
-		args: args,
-		port: port,
+		name:  name,
+		path:  path,
+		args:  args,
+		port:  port,
+		ended: options.Ended,
 		// The copy goes with the data directory.
 		files: strings.NewReplacer(p.configCopy(name), options.Config),
 		prepare: func(context.Context) error {

@@ -3,6 +3,7 @@ package playground_test
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -44,7 +45,8 @@ func TestScheduler(t *testing.T) {
 	if err := scheduler.Kill(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	other, err := p.StartScheduler(t.Context(), "other", playground.SchedulerOptions{})
+	ended := make(chan error, 1)
+	other, err := p.StartScheduler(t.Context(), "other", playground.SchedulerOptions{Ended: func(err error) { ended <- err }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +54,22 @@ func TestScheduler(t *testing.T) {
 		t.Errorf("the other scheduler is %v, process %d, log %s", p.Component("other"), other.PID(), other.LogPath())
 	}
 	requireScheduled(t, p, "third")
+
+	// Its end is for who has asked for it, and no death.
+	if err := syscall.Kill(other.PID(), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	var exit *playground.ExitError
+	if err := <-ended; !errors.As(err, &exit) || exit.Component != "other" {
+		t.Errorf("got %v, want that the other scheduler was killed", err)
+	}
+	if err := p.Err(); err != nil {
+		t.Errorf("its end counts as a death: %v", err)
+	}
+	if err := other.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	requireScheduled(t, p, "fourth")
 }
 
 // requireScheduled creates a pod for the default profile of reprieve-scheduler, and waits until it runs.

@@ -244,7 +244,10 @@ func (p *Playground) launchComponent(ctx context.Context, spec componentSpec) (*
 	spec.env = p.env
 	spec.logPath = p.dir.logPath(spec.name)
 	spec.args = slices.Concat(spec.args, p.options.ExtraArgs[spec.name])
-	c := &Component{spec: spec, spawner: p.spawner, died: p.fail, closing: make(chan struct{})}
+	if spec.ended == nil {
+		spec.ended = p.fail
+	}
+	c := &Component{spec: spec, spawner: p.spawner, died: spec.ended, closing: make(chan struct{})}
 	if err := p.add(c); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.name, err)
 	}

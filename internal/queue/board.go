@@ -48,6 +48,8 @@ type Board struct {
 	// listed counts the changes of queues, counted those of anything that shares depend on.
 	listed, counted uint64
 	standings       []*Standing
+	// resources are what Resources said last.
+	resources knownResources
 }
 
 // charge is what one pod counts for.
@@ -70,6 +72,8 @@ type account struct {
 	staying Amounts
 	// pods are all that count, placed those on a node.
 	pods, placed int
+	// changed is when any of that changed last, as a value of Board.counted.
+	changed uint64
 }
 
 // NewBoard returns an empty Board.
@@ -259,6 +263,7 @@ func (b *Board) book(c charge, sign int) {
 	b.counted++
 	b.chargeWhole(c, int64(sign))
 	a := b.account(c.queue)
+	a.changed = b.counted
 	if !c.going {
 		a.requested.add(c.request, int64(sign))
 	}
@@ -307,12 +312,18 @@ type Standing struct {
 	// OrphanedPods counts the pods of that.
 	OrphanedPods int
 
+	// leaves are the books of each leaf as vectors; nil for one without work. They are shared with later standings.
+	leaves []*leafBooks
+
 	listed, counted uint64
 	// grown is, by queue, when its share last grew in any resource, and lent when some queue last came to have more
 	// beyond its share, both as values of counted.
 	grown []uint64
 	lent  uint64
 }
+
+// leafBooks are an account in the resources of a standing.
+type leafBooks struct{ demand, allocated, requested fairshare.Amounts }
 
 // Standing works out how the queues stand, in some resources; nil where there are no queues. It does so again only
 // after something has changed.
@@ -357,11 +368,13 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	if b.unweighed {
 		b.weighAll()
 	}
-	demand := make([]fairshare.Amounts, s.Tree.Len())
-	s.Allocated, s.Requested = make([]fairshare.Amounts, s.Tree.Len()), make([]fairshare.Amounts, s.Tree.Len())
-	s.Waiting = make([]int32, s.Tree.Len())
+	queues, dims := s.Tree.Len(), len(names)
+	demand, flat := make([]fairshare.Amounts, queues), make(fairshare.Amounts, 2*queues*dims)
+	s.Allocated, s.Requested = make([]fairshare.Amounts, queues), make([]fairshare.Amounts, queues)
+	s.Waiting, s.leaves = make([]int32, queues), make([]*leafBooks, queues)
 	for i := range demand {
-		s.Allocated[i], s.Requested[i] = make(fairshare.Amounts, len(names)), make(fairshare.Amounts, len(names))
+		s.Allocated[i], s.Requested[i] = flat[:dims:dims], flat[dims:2*dims:2*dims]
+		flat = flat[2*dims:]
 	}
 	capacity := b.capacity.clone()
 	for name, a := range b.accounts {
@@ -375,13 +388,13 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 			}
 			continue
 		}
-		demand[i] = a.demand.vector(names, 0)
-		allocated, requested := a.allocated.vector(names, 0), a.requested.vector(names, 0)
-		for _, q := range s.Tree.Path(i) {
+		own := s.booksOf(i, a, old)
+		demand[i] = own.demand
+		for q := i; q >= 0; q = s.Tree.Parent(q) {
 			s.Waiting[q] += int32(a.pods - a.placed)
 			for r := range names {
-				s.Allocated[q][r] += allocated[r]
-				s.Requested[q][r] += requested[r]
+				s.Allocated[q][r] += own.allocated[r]
+				s.Requested[q][r] += own.requested[r]
 			}
 		}
 	}
@@ -389,6 +402,18 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	s.Shares = s.Tree.FairShares(s.Capacity, demand)
 	s.follow(old)
 	return s
+}
+
+// booksOf has the account of a leaf as vectors, those of the standing before where nothing has changed since.
+func (s *Standing) booksOf(leaf int32, a *account, old *Standing) *leafBooks {
+	if old != nil && old.Tree == s.Tree && old.leaves[leaf] != nil && a.changed <= old.counted {
+		s.leaves[leaf] = old.leaves[leaf]
+	} else {
+		s.leaves[leaf] = &leafBooks{
+			demand: a.demand.vector(s.Names, 0), allocated: a.allocated.vector(s.Names, 0), requested: a.requested.vector(s.Names, 0),
+		}
+	}
+	return s.leaves[leaf]
 }
 
 // described are the queues as the core knows them.

@@ -28,6 +28,9 @@ func (s *Standing) follow(old *Standing) {
 // At is when the standing was worked out, for [Standing.Eased].
 func (s *Standing) At() uint64 { return s.counted }
 
+// Listed says of which tree of queues this is a standing, as [Board.Listed] does.
+func (s *Standing) Listed() uint64 { return s.listed }
+
 // Eased is when it last became easier for a leaf to reclaim: its share, or that of a queue above it, grew, or some
 // queue came to have more beyond its own.
 func (s *Standing) Eased(leaf string) uint64 {

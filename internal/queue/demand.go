@@ -205,7 +205,9 @@ func (b *Board) weigh(group types.NamespacedName, alone *pendingPods) {
 
 // demand has so many of some pending pods be part of what their queue asks for.
 func (b *Board) demand(d *pendingPods, pods int64) {
-	b.account(d.queue).demand.add(d.request, pods-d.counted)
+	a := b.account(d.queue)
+	a.changed = b.counted
+	a.demand.add(d.request, pods-d.counted)
 	d.counted = pods
 }
 

@@ -15,13 +15,25 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Resources lists all resources that there are, or that a queue speaks of.
+// knownResources are all resources at one state of the queues, of which some are had by nodes.
+type knownResources struct {
+	names  []string
+	listed uint64
+	had    map[corev1.ResourceName]bool
+}
+
+// Resources lists all resources that there are, or that a queue speaks of. The list is not to be changed.
 func (b *Board) Resources() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	had := b.resources.had
+	if b.resources.listed == b.listed && len(had) == len(b.capacity) && !anyBut(b.capacity, had) {
+		return b.resources.names
+	}
 	known := make(map[string]bool)
+	had = make(map[corev1.ResourceName]bool, len(b.capacity))
 	for name := range b.capacity {
-		known[string(name)] = true
+		known[string(name)], had[name] = true, true
 	}
 	for _, q := range b.queues {
 		for _, list := range [...]corev1.ResourceList{q.Spec.Quota, q.Spec.Limit} {
@@ -30,7 +42,18 @@ func (b *Board) Resources() []string {
 			}
 		}
 	}
-	return slices.Sorted(maps.Keys(known))
+	b.resources = knownResources{names: slices.Sorted(maps.Keys(known)), listed: b.listed, had: had}
+	return b.resources.names
+}
+
+// anyBut reports whether there is anything of what is not in a set.
+func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
+	for name := range a {
+		if !set[name] {
+			return true
+		}
+	}
+	return false
 }
 
 // SetStatus brings the status of a queue level with a standing. WholeGroups are [Board.WholeGroups].

@@ -5,9 +5,9 @@ import "github.com/reprieve-dev/reprieve/internal/core/fairshare"
 // Next picks the leaf whose work is to be tried next, of those that waiting names; see [fairshare.Standing.Next].
 // Underway is what has been let through, by leaf, and has no node yet. It reports false where none of the leaves is in
 // the tree.
-func (s *Standing) Next(waiting map[string]bool, underway map[string]Amounts) (string, bool) {
-	var leaves []int32
-	for name := range waiting {
+func (s *Standing) Next(waiting []string, underway map[string]Amounts) (string, bool) {
+	leaves := make([]int32, 0, len(waiting))
+	for _, name := range waiting {
 		if leaf := s.Tree.LeafOf(name); leaf >= 0 {
 			leaves = append(leaves, leaf)
 		}

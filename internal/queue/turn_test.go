@@ -31,17 +31,14 @@ func TestNext(t *testing.T) {
 			for queue, v := range tt.placed {
 				b.Charge(pod("placed-"+queue, v, "n"), queue)
 			}
-			waiting, underway := make(map[string]bool), make(map[string]Amounts)
+			underway := make(map[string]Amounts)
 			for _, queue := range []string{"x1", "x2", "y1"} {
 				b.Charge(pod("waiting-"+queue, 8, ""), queue)
-			}
-			for _, queue := range tt.waiting {
-				waiting[queue] = true
 			}
 			for queue, v := range tt.underway {
 				underway[queue] = Amounts{gpu: v}
 			}
-			got, ok := b.Standing(gpus).Next(waiting, underway)
+			got, ok := b.Standing(gpus).Next(tt.waiting, underway)
 			if got != tt.want || ok != (tt.want != "") {
 				t.Errorf("next is %q, %v, want %q", got, ok, tt.want)
 			}

@@ -63,6 +63,9 @@ func New(s Scheduler) *Book {
 // Empty reports that nothing is reserved anywhere.
 func (b *Book) Empty() bool { return b.count.Load() == 0 }
 
+// Len is how many pods room is reserved for.
+func (b *Book) Len() int { return int(b.count.Load()) }
+
 // On returns the reservations on a node. The caller must not change the slice.
 func (b *Book) On(node string) []*Reservation {
 	if v, ok := b.byNode.Load(node); ok {

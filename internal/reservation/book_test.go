@@ -153,7 +153,7 @@ func TestBook(t *testing.T) {
 						}
 					}
 				}
-				if count != len(model) {
+				if count != len(model) || count != b.Len() {
 					t.Fatalf("%d reservations, want %v", count, model)
 				}
 				for _, uid := range uids {

@@ -29,6 +29,9 @@ import (
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
 	p.measure(made)
+	if d.Outcome != core.Preempts {
+		p.record(made)
+	}
 	p.tellGang(made)
 	nodes := snapshot.Placements(d)
 	news := !p.hub.reserved.Keeps(nodes)
@@ -211,16 +214,18 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 	logger := p.logOfPreemptor(ctx, pre.key)
 	logger.V(2).Info("Preempting", "victims", len(order.Victims))
 	logger.V(4).Info("Why victims are preempted", "victims", len(order.Victims), "reason", made.decision.Message)
+	ended := p.follow(made)
 	if !*p.args.Asynchronous {
-		return p.evictNow(ctx, &pre, order)
+		return p.evictNow(ctx, &pre, order, ended)
 	}
-	p.evictSoon(ctx, pre, order)
+	p.evictSoon(ctx, pre, order, ended)
 	return nil
 }
 
-// evictNow waits for the calls. Nothing has to be gated: the preemptor is in its cycle.
-func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order) error {
+// evictNow waits for the calls, and passes on how they ended. Nothing has to be gated: the preemptor is in its cycle.
+func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, ended func(eviction.Outcome)) error {
 	outcome := <-p.hub.evictor.Evict(ctx, order, p)
+	ended(outcome)
 	if outcome.Err != nil {
 		p.evictionFailed(pre, order.Victims, outcome.Begun)
 	}
@@ -231,12 +236,15 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 	return outcome.Err
 }
 
-// evictSoon returns at once, long before the last call.
-func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order) {
+// evictSoon returns at once, long before the last call. How they ended is passed on then.
+func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, ended func(eviction.Outcome)) {
 	running := p.hub.waits.StartEviction(pre.key)
 	// The cycle's context ends with the cycle.
 	outcomes := p.hub.evictor.Evict(context.WithoutCancel(ctx), order, p)
-	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) { p.evicted(ctx, &pre, order.Victims, outcome, running) })
+	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) {
+		ended(outcome)
+		p.evicted(ctx, &pre, order.Victims, outcome, running)
+	})
 }
 
 // evicted acts on the outcome of an order for a preemptor that has been gated since, and lets it through, at once or when

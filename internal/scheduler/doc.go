@@ -11,7 +11,7 @@
 //
 // The extension points, in the order in which a member of a gang meets them:
 //
-//   - PreEnqueue gates members until their PodGroup and minCount of them exist and it is the turn of their queue, and then
+//   - PreEnqueue ([Gate]) gates members until their PodGroup and minCount of them exist and it is the turn of their queue, and then
 //     lets one through, the leader, which plans for all.
 //   - PreFilter plans the whole gang on one snapshot when the leader comes, and confines every later member
 //     to the node that the plan has for it.

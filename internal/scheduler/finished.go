@@ -30,12 +30,14 @@ func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Fr
 	if err := gang.AddIndex(pods); err != nil {
 		return nil, nil, err
 	}
-	if _, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	told, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.memberFinished,
 		DeleteFunc: h.podDeleted,
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, nil, err
 	}
+	h.toldOfFinished = told.HasSynced
 	return pods.GetIndexer(), func() { factory.Start(ctx.Done()) }, nil
 }
 

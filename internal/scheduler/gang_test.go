@@ -293,7 +293,7 @@ func TestMemberThatIsHeldBackDoesNotLead(t *testing.T) {
 	held.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "x"}}
 	r.create(append(members("g", 2, "1", 0), held)...)
 	r.hub.registry.Forget(key("g"), r.hub.registry.Leader(key("g")))
-	if status := r.plugin.PreEnqueue(t.Context(), held); !status.IsSuccess() {
+	if status := r.hub.gatePod(held); !status.IsSuccess() {
 		t.Errorf("PreEnqueue: %v, want what others say to count", status)
 	}
 	if leader := r.hub.registry.Leader(key("g")); leader != "" {

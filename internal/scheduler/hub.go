@@ -38,11 +38,15 @@ type Hub struct {
 	// of all profiles.
 	handle   framework.Framework
 	profiles profiles
-	lister   *gang.Lister
-	pods     corelisters.PodLister
-	nodes    corelisters.NodeLister
+	// moved is true where pods have left their nodes, or got one, since gangs without a leader were looked at.
+	moved  atomic.Bool
+	lister *gang.Lister
+	pods   corelisters.PodLister
+	nodes  corelisters.NodeLister
 	// told report whether the hub has heard of all pods, and of all nodes, that there were at the start.
 	told []cache.InformerSynced
+	// toldOfFinished is told's for the members that have finished.
+	toldOfFinished cache.InformerSynced
 
 	// cluster is the core's picture of the cluster, and tolerations are those of PriorityClasses in it.
 	cluster     *snapshot.Cache
@@ -69,6 +73,8 @@ type Hub struct {
 	// telling has what members of gangs say of themselves, and statuses writes it.
 	telling  telling
 	statuses Statuses
+	// decisions has a record of decisions.
+	decisions DecisionLog
 	// leads is set once this process schedules.
 	leads atomic.Bool
 
@@ -119,7 +125,7 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 // detached is a Hub without a scheduler around it: what it keeps in memory.
 func (in *Inputs) detached() *Hub {
 	h := &Hub{
-		groups: in.Groups, registry: in.Registry, evictor: in.Evictor, metrics: in.Metrics, clock: in.Clock, statuses: in.Statuses,
+		groups: in.Groups, registry: in.Registry, evictor: in.Evictor, metrics: in.Metrics, clock: in.Clock, statuses: in.Statuses, decisions: in.Decisions,
 		rejected: sets.New[types.UID](), board: queue.NewBoard(), waits: admission.NewList(),
 	}
 	if h.metrics == nil {
@@ -127,6 +133,9 @@ func (in *Inputs) detached() *Hub {
 	}
 	if h.statuses == nil {
 		h.statuses = unsaid{}
+	}
+	if h.decisions == nil {
+		h.decisions = unrecorded{}
 	}
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
@@ -222,7 +231,11 @@ func (h *Hub) wakeGang(key types.NamespacedName) {
 	}
 	if pod := h.spokesman(key, &members); pod != nil {
 		h.activate(pod)
+		return
 	}
+	// Other plugins hold all of them back, and it is for these to hear of the events that end it.
+	reserved := sets.New(h.registry.Reserved(key)...)
+	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return reserved.Has(pod.UID) })...)
 }
 
 // wakeNext lets the planned member come forward that goes next.
@@ -266,7 +279,7 @@ func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1
 // not plan for its gang.
 func (h *Hub) entersQueue(pod *corev1.Pod) bool {
 	for _, pl := range h.handle.PreEnqueuePlugins() {
-		if pl.Name() != Name && !pl.PreEnqueue(context.Background(), pod).IsSuccess() {
+		if pl.Name() != GateName && !pl.PreEnqueue(context.Background(), pod).IsSuccess() {
 			return false
 		}
 	}

@@ -238,7 +238,7 @@ func TestTurnOfAPodThatHasLeft(t *testing.T) {
 	r.waitBound("p")
 	r.remove(p)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
-	r.plugin.PreEnqueue(t.Context(), p)
+	r.hub.gatePod(p)
 	if n := r.hub.waits.Len(); n != 0 {
 		t.Errorf("%d entries are left of it", n)
 	}

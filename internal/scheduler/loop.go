@@ -47,11 +47,12 @@ func (h *Hub) run(ctx context.Context) {
 		// 3. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
 			// 4. Put right what came of cycles that are over, take back what was promised on nodes that have been lost
-			// meanwhile and to those that others hold back, wake those for which shares have changed, and tell the users of
+			// meanwhile and to those that others hold back, wake those that nothing holds back any more and for which shares have changed, and tell the users of
 			// those that wait, for a turn or for room.
 			h.reviewCycles()
 			h.takeBackLost()
 			h.takeBackHeld()
+			h.wakeHeld()
 			h.easeTurns()
 			h.tellOfTurns()
 			if h.leads.Load() {
@@ -97,7 +98,7 @@ type shares struct {
 var _ admission.Shares = (*shares)(nil)
 
 // Next picks the leaf whose turn it is; see [queue.Standing.Next].
-func (s *shares) Next(waiting map[string]bool, underway map[string]admission.Request) (string, bool) {
+func (s *shares) Next(waiting []string, underway map[string]admission.Request) (string, bool) {
 	sums := make(map[string]queue.Amounts, len(underway)+len(s.reserved))
 	for name, amounts := range s.reserved {
 		sums[name] = make(queue.Amounts)
@@ -241,6 +242,7 @@ func (h *Hub) tellOfTurns() {
 		sum += n
 	}
 	h.metrics.Waiting(sum)
+	h.metrics.Promised(h.reserved.Len())
 	for _, w := range picked {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
 		if w.Key.Gang {

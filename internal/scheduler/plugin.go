@@ -32,7 +32,6 @@ type Plugin struct {
 }
 
 var (
-	_ fwk.PreEnqueuePlugin  = (*Plugin)(nil)
 	_ fwk.EnqueueExtensions = (*Plugin)(nil)
 	_ fwk.PreFilterPlugin   = (*Plugin)(nil)
 	_ fwk.FilterPlugin      = (*Plugin)(nil)

@@ -25,6 +25,8 @@ type Inputs struct {
 	Evictor  Evictor
 	// Statuses writes why members of gangs are not placed that have no cycle of their own; nil for nothing that does.
 	Statuses Statuses
+	// Decisions keeps a record of decisions; nil for none.
+	Decisions DecisionLog
 	// Metrics measure preemptions; nil for metrics that nothing reads.
 	Metrics *metrics.Metrics
 	// Clock is nil for the real one.
@@ -45,9 +47,9 @@ type Plugins struct {
 // NewPlugins returns the plugins of a scheduler, to be registered with [Plugins.Registry] before it is made.
 func NewPlugins(inputs Inputs) *Plugins { return &Plugins{inputs: inputs} }
 
-// Registry has the plugins' factories, under [Name] and [SortName].
+// Registry has the plugins' factories, under [Name], [GateName] and [SortName].
 func (ps *Plugins) Registry() frameworkruntime.Registry {
-	return frameworkruntime.Registry{Name: ps.newPlugin, SortName: ps.newSort}
+	return frameworkruntime.Registry{Name: ps.newPlugin, GateName: ps.newGate, SortName: ps.newSort}
 }
 
 // Hub is what the plugins share; nil as long as no profile that has [Plugin] has been built.
@@ -55,10 +57,9 @@ func (ps *Plugins) Hub() *Hub { return ps.hub.Load() }
 
 // newPlugin makes the plugin for one profile.
 func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
-	// Planning runs the other members' PreFilter, which only the full framework offers.
-	full, ok := handle.(framework.Framework)
-	if !ok {
-		return nil, fmt.Errorf("plugin %s needs a framework that runs PreFilter plugins, got %T", Name, handle)
+	full, err := fullFramework(handle)
+	if err != nil {
+		return nil, err
 	}
 	args, err := configv1alpha1.Decode(given)
 	if err != nil {
@@ -71,6 +72,28 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	hub.profiles.add(full.ProfileName(), args, full.EventRecorder())
 	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins)
 	return newPlugin(hub, args, full), nil
+}
+
+// newGate makes what holds pods of one profile back.
+func (ps *Plugins) newGate(ctx context.Context, _ runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+	full, err := fullFramework(handle)
+	if err != nil {
+		return nil, err
+	}
+	hub, err := ps.hubOf(ctx, full)
+	if err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", GateName, err)
+	}
+	return &Gate{hub: hub}, nil
+}
+
+// fullFramework is what planning takes, which runs the other members' PreFilter: only the full framework offers that.
+func fullFramework(handle fwk.Handle) (framework.Framework, error) {
+	full, ok := handle.(framework.Framework)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s needs a framework that runs PreFilter plugins, got %T", Name, handle)
+	}
+	return full, nil
 }
 
 // hubOf is the hub of all profiles, made with the first one.

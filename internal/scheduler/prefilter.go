@@ -104,27 +104,22 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *corev1.Pod, g *gang.Group, members *gang.Members) (*fwk.PreFilterResult, *fwk.Status) {
 	p.hub.registry.Planning(g.Key)
 	pre := p.gangPreemptor(g, members)
-	if have := len(pre.pods); have < pre.minCount {
+	if v := tooFew(&pre); v != (gang.Verdict{}) {
 		// The member that is let through next plans for all.
 		p.hub.registry.Yield(g.Key, leader.UID)
-		msg := fmt.Sprintf("%d more members are needed and %d can be scheduled; other plugins hold back the rest", pre.minCount, have)
-		p.hub.takeBack(pre.key, msg)
-		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: msg})
-		return nil, fwk.NewStatus(fwk.Unschedulable, msg)
+		p.hub.takeBack(pre.key, v.Message)
+		p.hub.registry.SetVerdict(g.Key, v)
+		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
-	if v := p.hub.ask(pre.key, func() gang.Verdict { return p.hub.withinLimits(&pre) }); v != (gang.Verdict{}) {
-		made, v, err := p.atLimit(ctx, pre, v)
-		if err != nil {
-			return nil, p.broken(&pre, err)
-		}
+	made, v, err := p.decideGang(ctx, &pre)
+	switch {
+	case err != nil:
+		return nil, p.broken(&pre, err)
+	case v != (gang.Verdict{}):
 		if made == nil {
 			p.turnDown(ctx, state, &pre, v)
 		}
 		return nil, keptOut(state, made, v)
-	}
-	made, err := p.decide(ctx, pre)
-	if err != nil {
-		return nil, p.broken(&pre, err)
 	}
 	d := &made.decision
 	if d.Outcome != core.Fits {
@@ -158,6 +153,28 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, string(gang.HoldForOrder))
+}
+
+// tooFew says why a gang cannot be planned that has members enough, of which too few can be scheduled.
+func tooFew(pre *preemptor) gang.Verdict {
+	have := len(pre.pods)
+	if have >= pre.minCount {
+		return gang.Verdict{}
+	}
+	return gang.Verdict{
+		Reason:  v1alpha1.ReasonUnschedulable,
+		Message: fmt.Sprintf("%d more members are needed and %d can be scheduled; other plugins hold back the rest", pre.minCount, have),
+	}
+}
+
+// decideGang decides for as many members of a gang as the limits of its queue leave room for. Where that is not enough, it says
+// so, beside a decision that makes room below the limit or, where there is none, nil.
+func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
+	if v := p.hub.ask(pre.key, func() gang.Verdict { return p.hub.withinLimits(pre) }); v != (gang.Verdict{}) {
+		return p.atLimit(ctx, *pre, v)
+	}
+	made, err := p.decide(ctx, *pre)
+	return made, gang.Verdict{}, err
 }
 
 // keptOut is what a preemptor hears that its queue keeps out as things are. PostFilter carries out what was decided for it, if

@@ -36,6 +36,10 @@ func (h *Hub) queueOf(pod *corev1.Pod) string {
 	return pod.Labels[h.QueueLabel(pod)]
 }
 
+// QueueOf names the leaf queue of a pod: its group's, or the one in its own label; "" for none, and for all where there are no
+// queues. Any goroutine may call it.
+func (h *Hub) QueueOf(pod *corev1.Pod) string { return h.queueOf(pod) }
+
 // QueueLabel is the label by which a pod's profile has queues named.
 func (h *Hub) QueueLabel(pod *corev1.Pod) string {
 	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
@@ -319,6 +323,7 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 	}
 	if made.decision.Outcome == core.Infeasible {
 		p.measure(made)
+		p.record(made)
 		p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
 		p.tryLater(made)
 		if made.decision.RetryAt != 0 {

@@ -208,10 +208,14 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 		})
 	}
 	t.Cleanup(r.stop)
+	profiles := decodeProfiles(t, configuration)
+	AddGate(profiles)
+	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor})
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
-		kubescheduler.WithProfiles(decodeProfiles(t, configuration)...),
+		kubescheduler.WithProfiles(profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			Name:      r.factory(),
+			Name:      r.factory(plugins),
+			GateName:  plugins.newGate,
 			refusedBy: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return refusing{}, nil },
 			slowPreBindName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return slowPreBind{}, nil
@@ -238,8 +242,7 @@ func onlyFinished(selector fields.Selector) bool {
 }
 
 // factory makes the plugin, and takes note of it.
-func (r *rig) factory() frameworkruntime.PluginFactory {
-	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor})
+func (r *rig) factory(plugins *Plugins) frameworkruntime.PluginFactory {
 	return func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
 		pl, err := plugins.Registry()[Name](ctx, args, handle)
 		if p, ok := pl.(*Plugin); ok {

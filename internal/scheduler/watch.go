@@ -136,6 +136,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	case !ok:
 	case pod.Spec.NodeName != "":
 		h.registry.Settled(key, pod.UID)
+		h.moved.Store(true)
 		h.telling.retouch(key, h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil && h.registry.Verdict(key).Reason == v1alpha1.ReasonUnschedulable:
 		if leader := h.registry.Leader(key); leader != "" && leader != pod.UID {
@@ -153,6 +154,7 @@ func (h *Hub) podDeleted(obj any) {
 	if !ok {
 		return
 	}
+	h.moved.Store(true)
 	h.leaving.gone(pod, h.clock.Now())
 	if h.board.Forget(pod.UID) {
 		// The scheduler's queue may have heard of it first, and tried those at the limit too early.

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"hash/maphash"
 	"maps"
 	"slices"
@@ -34,7 +35,23 @@ type occupants struct {
 type occupancy struct {
 	node        *corev1.Node
 	allocatable core.Amounts
-	pods        map[types.UID]uint64
+	// pods are sorted by UID. As a map they took a sixth of all that is kept of a pod.
+	pods []occupant
+}
+
+// occupant is one pod that stays; its print is 0 for one that is on its way out for longer than it may take.
+type occupant struct {
+	uid   types.UID
+	print uint64
+}
+
+// printOf is the print of a pod; 0 for one that does not stay there.
+func (y *occupancy) printOf(uid types.UID) uint64 {
+	at, ok := slices.BinarySearchFunc(y.pods, uid, func(o occupant, uid types.UID) int { return cmp.Compare(o.uid, uid) })
+	if !ok {
+		return 0
+	}
+	return y.pods[at].print
 }
 
 func newOccupants() *occupants {
@@ -50,13 +67,14 @@ func (o *occupants) reset() {
 
 // set takes in a node as it is now.
 func (o *occupants) set(node *corev1.Node, state *core.NodeState, overdue []*corev1.Pod) {
-	now := &occupancy{node: node, allocatable: state.Allocatable, pods: make(map[types.UID]uint64, len(state.Pods)+len(overdue))}
+	now := &occupancy{node: node, allocatable: state.Allocatable, pods: make([]occupant, 0, len(state.Pods)+len(overdue))}
 	for i := range state.Pods {
-		now.pods[types.UID(state.Pods[i].UID)] = o.fingerprint(&state.Pods[i])
+		now.pods = append(now.pods, occupant{uid: types.UID(state.Pods[i].UID), print: o.fingerprint(&state.Pods[i])})
 	}
 	for _, pod := range overdue {
-		now.pods[pod.UID] = 0
+		now.pods = append(now.pods, occupant{uid: pod.UID})
 	}
+	slices.SortFunc(now.pods, func(a, b occupant) int { return cmp.Compare(a.uid, b.uid) })
 	before := o.nodes[node.Name]
 	o.nodes[node.Name] = now
 	switch {
@@ -77,10 +95,13 @@ func (o *occupants) remove(node string) {
 
 // staysIn reports whether all pods are still there, as they were.
 func (y *occupancy) staysIn(now *occupancy) bool {
-	for uid, was := range y.pods {
-		if is, ok := now.pods[uid]; !ok || is != was {
+	rest := now.pods
+	for _, was := range y.pods {
+		at := slices.IndexFunc(rest, func(is occupant) bool { return is.uid >= was.uid })
+		if at < 0 || rest[at] != was {
 			return false
 		}
+		rest = rest[at+1:]
 	}
 	return true
 }
@@ -149,7 +170,7 @@ func (v *View) Respects(promised map[types.UID]string) bool {
 		if slices.ContainsFunc(v.promised[node], func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid }) {
 			continue
 		}
-		if on := v.occupants.nodes[node]; on == nil || on.pods[uid] == 0 {
+		if on := v.occupants.nodes[node]; on == nil || on.printOf(uid) == 0 {
 			return false
 		}
 	}

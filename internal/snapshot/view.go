@@ -73,7 +73,11 @@ func (v *View) Promised(node string) []fwk.PodInfo { return v.promised[node] }
 
 // NodeInfo is what the framework knows a node of the Cluster by; nil for an empty slot.
 func (v *View) NodeInfo(slot int) fwk.NodeInfo {
-	info, _ := v.Cluster.Nodes[slot].Ref.(fwk.NodeInfo)
+	return nodeInfo(&v.Cluster.Nodes[slot])
+}
+
+func nodeInfo(n *core.Node) fwk.NodeInfo {
+	info, _ := n.Ref.(fwk.NodeInfo)
 	return info
 }
 

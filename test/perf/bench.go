@@ -71,7 +71,7 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	}
 	ctx, cancel := context.WithTimeout(ctx, rowCap)
 	defer cancel()
-	for sides := b.order(n); len(sides) > 0; {
+	for sides := b.order(r, n); len(sides) > 0; {
 		died, err := b.runSides(ctx, r, sides, dir)
 		if err != nil {
 			return nil, err
@@ -85,10 +85,13 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	return readFigures(dir, r.name)
 }
 
-// order is the order of the sides in the nth run. Every other run has them the other way round, as the second of a
+// order is the order of a row's sides in the nth run. Every other run has them the other way round, as the second of a
 // process has its heap and the disk in another state than the first.
-func (b *bench) order(n int) []string {
+func (b *bench) order(r *row, n int) []string {
 	sides := slices.Clone(b.sides)
+	if at := slices.Index(sides, upstream); at >= 0 {
+		sides[at] = r.rival()
+	}
 	if n%2 == 0 {
 		slices.Reverse(sides)
 	}

@@ -11,10 +11,11 @@ import (
 	"strings"
 )
 
-// The sides of a comparison, as in the names of the test cases.
+// The sides of a comparison, as in the names of the test cases. Rows of queues have unqueued in upstream's place.
 const (
 	upstream = "upstream"
 	reprieve = "reprieve"
+	unqueued = "unqueued"
 )
 
 // figures are what one side reached on one workload.
@@ -55,7 +56,7 @@ func (d *dataItem) quantiles() quantiles {
 // readFigures reads the data items that a run of a workload has left in a directory. Sides that left none have
 // empty figures.
 func readFigures(dir, workload string) (map[string]*figures, error) {
-	out := map[string]*figures{upstream: {}, reprieve: {}}
+	out := map[string]*figures{upstream: {}, reprieve: {}, unqueued: {}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err

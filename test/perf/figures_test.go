@@ -34,6 +34,7 @@ func TestReadFigures(t *testing.T) {
 			PerSecond: quantiles{10, 11, 12, 14}, Waits: quantiles{1, 2, 3, 4},
 		},
 		reprieve: {},
+		unqueued: {},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)

@@ -121,8 +121,8 @@ func (o *options) measure(ctx context.Context, r *row) (*result, error) {
 		if err != nil {
 			return nil, err
 		}
-		theirs, ours = append(theirs, got[upstream]), append(ours, got[reprieve])
-		for _, side := range o.sides {
+		theirs, ours = append(theirs, got[r.rival()]), append(ours, got[reprieve])
+		for _, side := range o.order(r, n) {
 			fmt.Fprintf(o.stderr, "%s: %s: %s, %s pods/s\n", r.name, side, placed(got[side]), rate(got[side].PerSecond.Average))
 		}
 		if err := ctx.Err(); err != nil {

@@ -72,6 +72,10 @@ func TestConfigIsTheDefault(t *testing.T) {
 			t.Fatalf("%s has %d profiles, want 1", file, len(config.Profiles))
 		}
 		delete(config.Profiles[0], "schedulerName")
+		if plugins, ok := config.Profiles[0]["plugins"].(map[string]any); ok {
+			// The gate, which reprieve-scheduler adds.
+			delete(plugins, "preEnqueue")
+		}
 		return config.Profiles[0]
 	}
 	want := profile("../../cmd/reprieve-scheduler/app/default-config.yaml")
@@ -90,7 +94,7 @@ func TestSelectRows(t *testing.T) {
 	}{
 		"all of a size": {
 			size: sizeMedium,
-			want: []string{"scheduling", "scheduling-occupied", "preemption-async", "preemption", "gangs", "gang-100"},
+			want: []string{"scheduling", "scheduling-occupied", "preemption-async", "preemption", "gangs", "queues-6", "gangs-queues-6", "gang-100"},
 		},
 		"some, in the order of the table": {
 			size: sizeFull, names: []string{"gang-500", "scheduling"},
@@ -157,10 +161,19 @@ func TestSidesThatAreLeft(t *testing.T) {
 // TestCommandTurnsSidesRound has every other run start with the other side.
 func TestCommandTurnsSidesRound(t *testing.T) {
 	b := &bench{binary: "throughput.test", size: sizeSmall, sides: []string{upstream, reprieve}}
-	for n, want := range map[int]string{1: "-sides=upstream,reprieve", 2: "-sides=reprieve,upstream", 3: "-sides=upstream,reprieve"} {
-		cmd := b.command(t.Context(), &row{name: "gangs"}, b.order(n), "out")
+	gangs, queues := row{name: "gangs"}, row{name: "queues-6", unqueued: true}
+	for want, tt := range map[string]struct {
+		row *row
+		n   int
+	}{
+		"-sides=upstream,reprieve": {&gangs, 1},
+		"-sides=reprieve,upstream": {&gangs, 2},
+		"-sides=unqueued,reprieve": {&queues, 3},
+		"-sides=reprieve,unqueued": {&queues, 4},
+	} {
+		cmd := b.command(t.Context(), tt.row, b.order(tt.row, tt.n), "out")
 		if got := strings.Join(cmd.Args, " "); !strings.Contains(got, want) {
-			t.Errorf("run %d: %s, want %s in it", n, got, want)
+			t.Errorf("run %d of %s: %s, want %s in it", tt.n, tt.row.name, got, want)
 		}
 	}
 }

@@ -25,7 +25,9 @@ type row struct {
 	// overall is set where most pods are placed in a burst at the end, so that an average over the seconds says
 	// little. The sides are compared by the time for all pods then.
 	overall bool
-	aim     aim
+	// unqueued compares with Reprieve itself, with no Queue there, in place of kube-scheduler.
+	unqueued bool
+	aim      aim
 }
 
 // rows are all workloads, in the order of the table.
@@ -52,6 +54,12 @@ func rows() []row {
 			name: "gangs", title: "5,000 nodes, 1,000 gangs of 3, no preemption",
 			sizes: all, aim: aim{ratio: 2},
 		},
+		queued("queues-6", "5,000 nodes, 5,000 pods in 6 queues, no preemption", all),
+		queued("queues-100", "5,000 nodes, 5,000 pods in 100 queues, no preemption", all[2:]),
+		queued("queues-1000", "5,000 nodes, 5,000 pods in 1,000 queues, no preemption", all[2:]),
+		queued("gangs-queues-6", "5,000 nodes, 1,000 gangs of 3 in 6 queues, no preemption", all),
+		queued("gangs-queues-100", "5,000 nodes, 1,000 gangs of 3 in 100 queues, no preemption", all[2:]),
+		queued("gangs-queues-1000", "5,000 nodes, 1,000 gangs of 3 in 1,000 queues, no preemption", all[2:]),
 		{
 			name: "gang-10", title: "gang of 10 takes 40 pods on 10 nodes",
 			sizes: []string{sizeSmall}, gang: true,
@@ -65,6 +73,26 @@ func rows() []row {
 			sizes: []string{sizeFull}, gang: true, aim: aim{seconds: 6},
 		},
 	}
+}
+
+// queued is a row of work in queues, beside the same work without.
+func queued(name, title string, sizes []string) row {
+	return row{name: name, title: title, sizes: sizes, unqueued: true, aim: aim{ratio: 0.95}}
+}
+
+// rival is the label of the side that Reprieve is compared with, and rivalTitle what the table calls it.
+func (r *row) rival() string {
+	if r.unqueued {
+		return unqueued
+	}
+	return upstream
+}
+
+func (r *row) rivalTitle() string {
+	if r.unqueued {
+		return "Reprieve, no queues"
+	}
+	return "kube-scheduler"
 }
 
 // titleAt names the row in the table of a size. Only the full one has the numbers of the title.
@@ -101,7 +129,7 @@ func selectRows(all []row, size string, names []string) ([]row, error) {
 
 // aim is what Reprieve is to reach. Where nothing is set, that is to finish.
 type aim struct {
-	// ratio is how many times upstream's pods per second Reprieve has to place at least.
+	// ratio is how many times the other side's pods per second Reprieve has to place at least.
 	ratio float64
 	// seconds is the time that a gang may take at most.
 	seconds float64

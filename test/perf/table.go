@@ -104,7 +104,7 @@ func (r *result) lines(title string, cells func(*figures) []string) string {
 		all := append(append([]string{title, name}, cells(f)...), more...)
 		return "| " + strings.Join(all, " | ") + " |\n"
 	}
-	return line("kube-scheduler", r.upstream, "", "") + line("Reprieve", r.ours, ratio, r.row.judge(r.upstream, r.ours))
+	return line(r.row.rivalTitle(), r.upstream, "", "") + line("Reprieve", r.ours, ratio, r.row.judge(r.upstream, r.ours))
 }
 
 // placed says how long it took to place all pods, or how far it came.

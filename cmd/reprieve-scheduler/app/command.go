@@ -24,6 +24,8 @@ type Options struct {
 	*options.Options
 	// SchedulerName renames the profile of the default configuration.
 	SchedulerName string
+	// DecisionLog says where decisions are written.
+	DecisionLog DecisionLogOptions
 }
 
 // NewOptions returns the defaults.
@@ -35,6 +37,7 @@ func NewOptions() *Options {
 	}
 	o.Flags.FlagSet("misc").StringVar(&o.SchedulerName, "scheduler-name", o.SchedulerName,
 		"The schedulerName that Pods ask for, in place of \"reprieve-scheduler\". Not together with --config, where profiles have names.")
+	o.DecisionLog.addFlags(o.Flags)
 	return o
 }
 

@@ -102,7 +102,6 @@ type extensionPoint struct {
 
 func ourPoints(p *config.Plugins) []extensionPoint {
 	return []extensionPoint{
-		{"preEnqueue", &p.PreEnqueue},
 		{"preFilter", &p.PreFilter},
 		{"filter", &p.Filter},
 		{"postFilter", &p.PostFilter},

@@ -3,6 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"reflect"
 	"sync"
 	"time"
@@ -37,6 +40,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -56,17 +60,7 @@ const upstreamLease = "kube-system/kube-scheduler"
 func Run(ctx context.Context, opts *Options) error {
 	logger := klog.FromContext(ctx)
 	ctrl.SetLogger(logr.New(logger.GetSink()))
-	effective, err := effectiveConfig(ctx, opts)
-	if err != nil {
-		return err
-	}
-	if errs := opts.Validate(); len(errs) > 0 {
-		return utilerrors.NewAggregate(errs)
-	}
-	if err := checkGates(utilfeature.DefaultFeatureGate); err != nil {
-		return err
-	}
-	rest, err := preflight(ctx, effective, opts)
+	rest, lines, err := check(ctx, opts)
 	if err != nil {
 		return err
 	}
@@ -89,10 +83,18 @@ func Run(ctx context.Context, opts *Options) error {
 	if err := pace(ctx, c, limiter); err != nil {
 		return err
 	}
+	scheduler.AddGate(c.ComponentConfig.Profiles)
 	cc := c.Complete()
 	warnOfUpstreamLease(logger, &cc.ComponentConfig)
 	warnOfProfiles(logger, &cc.ComponentConfig)
-	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured)
+	process, err := processName(&cc)
+	if err != nil {
+		return err
+	}
+	decisions := decisionlog.New(decisionlog.Options{
+		Process: process, Out: lines, Observer: &writingObserver{logger: logger, metrics: measured, path: opts.DecisionLog.Path},
+	})
+	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured, decisions)
 	if err != nil {
 		return err
 	}
@@ -104,10 +106,44 @@ func Run(ctx context.Context, opts *Options) error {
 		g.AddMetrics()
 	}
 	opts.ComponentGlobalsRegistry.AddMetrics()
-	if err := parts.start(ctx, sched, &cc); err != nil {
+	leading, err := parts.start(ctx, sched, &cc)
+	if err != nil {
 		return err
 	}
+	taken := &snapshots{cache: sched.Cache, hub: parts.plugins.Hub(), process: process}
+	stopServing, err := serve(ctx, &cc, sched, leading, map[string]http.Handler{
+		decisionsPath: latestDecisions(decisions), snapshotPath: readOnly(taken.ServeHTTP),
+	})
+	if err != nil {
+		return err
+	}
+	defer stopServing()
+	defer startWriting(ctx, decisions)()
 	return kubeschedulerapp.Run(ctx, &cc, sched)
+}
+
+// check finds out whether the scheduler can be started with these options: it returns how to reach the API server, and what
+// decisions are written to, nil for nothing.
+func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, error) {
+	effective, err := effectiveConfig(ctx, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, nil, utilerrors.NewAggregate(errs)
+	}
+	if err := checkGates(utilfeature.DefaultFeatureGate); err != nil {
+		return nil, nil, err
+	}
+	lines, err := opts.DecisionLog.open(os.Stdout)
+	if err != nil {
+		return nil, nil, err
+	}
+	rest, err := preflight(ctx, effective, opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	return rest, lines, nil
 }
 
 // warnOfUpstreamLease says when the lease is that of the cluster's own scheduler: beside a running one,
@@ -146,7 +182,7 @@ type parts struct {
 }
 
 // assemble makes the parts; nothing runs yet.
-func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics) (*parts, error) {
+func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog) (*parts, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register the types of %s: %w", v1alpha1.GroupName, err)
@@ -194,7 +230,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		eviction.WithMetrics(measured), eviction.WithProfileRecorders(p.recorderOf),
 		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
-		Groups: p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, SchedulingGroups: p.native != nil,
+		Groups: p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, SchedulingGroups: p.native != nil,
 	})
 	return p, nil
 }
@@ -270,14 +306,14 @@ func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.Informer
 	return synced && toolscache.WaitForCacheSync(ctx.Done(), queuesTold)
 }
 
-// start fills the cache, and has the controllers run once sched does.
-func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) error {
+// start fills the cache, and has the controllers run once sched does. What it returns is closed then.
+func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) (leading <-chan struct{}, err error) {
 	logger := klog.FromContext(ctx)
 	// checkProfiles has seen to it that there is one.
 	hub := p.plugins.Hub()
 	queuesTold, err := controller.FollowQueues(ctx, p.cache, hub)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	go func() {
 		if err := p.cache.Start(ctx); err != nil {
@@ -287,7 +323,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	}()
 	// A group that is not known yet would be taken for single pods.
 	if !p.groupsSynced(ctx, queuesTold) {
-		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
+		return nil, fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
 	inputs := controller.Inputs{
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
@@ -300,7 +336,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		profile.SetAPICacher(p.statuses)
 	}
 	go p.statuses.Run()
-	leading := onceItRuns(sched, func() {
+	leading = onceItRuns(sched, func() {
 		p.awaitIntents(ctx, hub)
 		hub.WaitForSync(ctx)
 		hub.Lead()
@@ -317,7 +353,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
 	}()
-	return nil
+	return leading, nil
 }
 
 // awaitIntents returns when planning knows all that earlier leaders have begun. The cache of one that has stood

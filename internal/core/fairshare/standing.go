@@ -3,6 +3,7 @@ package fairshare
 import (
 	"cmp"
 	"math"
+	"slices"
 )
 
 // Standing is what queues have beside what they are entitled to, by index in the tree. Both count what is below a queue.
@@ -46,14 +47,17 @@ func (s *Standing) Next(leaves []int32, underway map[int32]Amounts) (int32, bool
 			below[q] = true
 		}
 	}
-	used := s.with(underway)
+	used, all := s.with(underway), make([]int, s.Tree.Dims())
+	for r := range all {
+		all[r] = r
+	}
 	for siblings := s.Tree.Top(); ; {
 		best, lowest := int32(-1), position{}
 		for _, q := range siblings {
 			if !below[q] {
 				continue
 			}
-			if at := s.position(q, used[q]); best < 0 || at.compare(lowest) < 0 {
+			if at := s.position(q, used[q], all); best < 0 || at.compare(lowest) < 0 {
 				best, lowest = q, at
 			}
 		}
@@ -78,12 +82,9 @@ func (p position) compare(other position) int {
 	return cmp.Compare(p.ofAll, other.ofAll)
 }
 
-func (s *Standing) position(q int32, used Amounts) position {
-	entitled, all := false, make([]int, len(used))
-	for r := range all {
-		all[r] = r
-		entitled = entitled || s.Shares[q][r] > 0
-	}
+// position is where a queue stands that uses so much, by all resources.
+func (s *Standing) position(q int32, used Amounts, all []int) position {
+	entitled := slices.ContainsFunc(s.Shares[q], func(share int64) bool { return share > 0 })
 	// Without a weight it counts as it is: to come after all others would be to have no turn at all.
 	p := position{ofShare: math.Inf(1), ofAll: s.ofCapacity(used) / float64(max(s.Tree.nodes[q].Weight, 1))}
 	if entitled {

@@ -254,6 +254,18 @@ func TestBadInput(t *testing.T) {
 			args: func(t *testing.T) []string { return []string{"--config", t.TempDir()} },
 			want: []string{"configuration ", "is a directory"},
 		},
+		"decision log in a directory that does not exist": {
+			args: func(t *testing.T) []string {
+				return []string{"--kubeconfig", kubeconfigFor(t, "127.0.0.1:1"), "--decision-log", "no-such-directory/log"}
+			},
+			want: []string{"--decision-log no-such-directory/log: no such file or directory; name a file"},
+		},
+		"decision log of no size": {
+			args: func(t *testing.T) []string {
+				return []string{"--kubeconfig", kubeconfigFor(t, "127.0.0.1:1"), "--decision-log", "-", "--decision-log-maxsize", "0"}
+			},
+			want: []string{"--decision-log-maxsize is 0 megabytes; it has to be at least 1"},
+		},
 		"no kubeconfig outside a cluster": {
 			args: func(*testing.T) []string { return nil },
 			want: []string{"no kubeconfig", "--kubeconfig", "clientConnection.kubeconfig"},

@@ -108,37 +108,51 @@ func (c *cluster) leader(t *testing.T) string {
 
 // testEndpoints asks as a kubelet does, without credentials, and as a scraper of metrics with and without rights.
 func testEndpoints(t *testing.T, c *cluster) {
-	const scraper = "scraper"
-	c.create(t,
-		&corev1.ServiceAccount{ObjectMeta: meta(scraper)},
-		&corev1.ServiceAccount{ObjectMeta: meta("stranger")},
-		&rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: scraper},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: metricsRole},
-			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: scraper}},
-		})
+	const scraper, auditor, stranger = "scraper", "auditor", "stranger"
+	tokens := map[string]string{"": "", "nonsense": "nonsense"}
+	for account, role := range map[string]string{scraper: metricsRole, auditor: decisionsRole, stranger: ""} {
+		c.create(t, &corev1.ServiceAccount{ObjectMeta: meta(account)})
+		tokens[account] = c.token(t, metav1.NamespaceDefault, account)
+		if role != "" {
+			c.create(t, &rbacv1.ClusterRoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: account},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+				Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: account}},
+			})
+		}
+	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(c.playground.RESTConfig().CAData)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
 	t.Cleanup(transport.CloseIdleConnections)
 	for _, tc := range []struct {
-		path, token string
-		want        int
+		path, as string
+		want     int
 	}{
 		{path: "/livez", want: http.StatusOK},
 		{path: "/readyz", want: http.StatusOK},
 		{path: "/metrics", want: http.StatusForbidden},
-		{path: "/metrics", token: c.token(t, metav1.NamespaceDefault, "stranger"), want: http.StatusForbidden},
-		{path: "/metrics", token: c.token(t, metav1.NamespaceDefault, scraper), want: http.StatusOK},
+		{path: "/metrics", as: stranger, want: http.StatusForbidden},
+		{path: "/metrics", as: auditor, want: http.StatusForbidden},
+		{path: "/metrics", as: scraper, want: http.StatusOK},
+		{path: "/debug/reprieve/decisions", want: http.StatusForbidden},
+		{path: "/debug/reprieve/decisions", as: "nonsense", want: http.StatusUnauthorized},
+		{path: "/debug/reprieve/decisions", as: stranger, want: http.StatusForbidden},
+		{path: "/debug/reprieve/decisions", as: scraper, want: http.StatusForbidden},
+		{path: "/debug/reprieve/decisions", as: auditor, want: http.StatusOK},
+		{path: "/debug/reprieve/snapshot", want: http.StatusForbidden},
+		{path: "/debug/reprieve/snapshot", as: "nonsense", want: http.StatusUnauthorized},
+		{path: "/debug/reprieve/snapshot", as: scraper, want: http.StatusForbidden},
+		{path: "/debug/reprieve/snapshot", as: auditor, want: http.StatusOK},
 	} {
 		// A denial is remembered for 10 s, and the role may be news to the API server.
-		eventually(t, tc.path, func(ctx context.Context) string {
+		eventually(t, tc.path+" as "+tc.as, func(ctx context.Context) string {
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.schedulers[0].URL()+tc.path, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tc.token != "" {
-				request.Header.Set("Authorization", "Bearer "+tc.token)
+			if token := tokens[tc.as]; token != "" {
+				request.Header.Set("Authorization", "Bearer "+token)
 			}
 			response, err := transport.RoundTrip(request)
 			if err != nil {

@@ -33,11 +33,19 @@ func userRoles() map[string]map[string][]string {
 // metricsRole is the ClusterRole for readers of metrics.
 const metricsRole = "reprieve-metrics-reader"
 
+// decisionsRole is the ClusterRole for readers of what the scheduler decides.
+const decisionsRole = "reprieve-decisions-reader"
+
 func TestUserRoles(t *testing.T) {
 	m := render(t, deployPath(t))
-	metrics := []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}
-	if got := typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", metricsRole)).Rules; !reflect.DeepEqual(got, metrics) {
-		t.Errorf("%s grants %v, want %v", metricsRole, got, metrics)
+	for role, paths := range map[string][]string{
+		metricsRole:   {"/metrics"},
+		decisionsRole: {"/debug/reprieve/decisions", "/debug/reprieve/snapshot"},
+	} {
+		want := []rbacv1.PolicyRule{{NonResourceURLs: paths, Verbs: []string{"get"}}}
+		if got := typed[rbacv1.ClusterRole](t, m.find(t, "ClusterRole", role)).Rules; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s grants %v, want %v", role, got, want)
+		}
 	}
 	for role, want := range userRoles() {
 		got := map[string][]string{}

@@ -31,6 +31,8 @@ type Call struct {
 	Method, Path string
 	// Body is that of a call that writes.
 	Body []byte
+	// Watch is set for a stream of changes.
+	Watch bool
 }
 
 // Answer says what becomes of one call. The zero Answer lets it through at once.
@@ -38,8 +40,13 @@ type Answer struct {
 	// Before and After are how long the call takes on its way to the API server, and back. A call whose caller ends
 	// before it gets there never does; any other comes through, whoever still waits for it.
 	Before, After time.Duration
-	// Refuse is the HTTP status that it is answered with, in the API server's place; 0 for none.
+	// Until, where it is not nil, keeps the call on its way until it is closed, before all else.
+	Until <-chan struct{}
+	// Refuse is the HTTP status that it is answered with, in the API server's place; 0 for none. Of 429 it is told to come
+	// again after a second.
 	Refuse int
+	// Pretend has it answered with what it sends, as if that had been written. The API server does not hear of it.
+	Pretend bool
 }
 
 // Rule decides what becomes of a call. It is called from many goroutines.
@@ -54,6 +61,11 @@ type Proxy struct {
 
 	mu   sync.RWMutex
 	rule Rule
+	// watching ends all watches that are under way, when cut is called.
+	watching context.Context
+	cut      context.CancelFunc
+	// behind is by how much the clock of those who call is behind.
+	behind time.Duration
 	// active counts the calls that are under way and were not let through at once.
 	active atomic.Int64
 }
@@ -80,6 +92,8 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 		// Connections that break are what this is for.
 		ErrorLog: log.New(io.Discard, "", 0),
 	}}
+	p.forward.ModifyResponse = setForward
+	p.watching, p.cut = context.WithCancel(running)
 	p.Clear()
 	p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(func() {
@@ -122,7 +136,7 @@ func (p *Proxy) Kubeconfig(t testing.TB) string {
 }
 
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
-	call := Call{Method: r.Method, Path: r.URL.Path}
+	call := Call{Method: r.Method, Path: r.URL.Path, Watch: r.Method == http.MethodGet && r.URL.Query().Get("watch") != ""}
 	if r.Method != http.MethodGet {
 		var err error
 		// To its end: the server hears of a caller that ends only once there is nothing left to read.
@@ -131,30 +145,36 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		}
 		r.Body = io.NopCloser(bytes.NewReader(call.Body))
 	}
-	caller, cancel := p.bind(r.Context())
-	defer cancel()
 	answer := p.ask(call)
+	r = p.setBack(r, call.Body)
+	caller, cancel := bind(r.Context(), p.lifeOf(call))
+	defer cancel()
 	if answer == (Answer{}) {
 		p.forward.ServeHTTP(w, r.WithContext(caller))
 		return
 	}
 	defer p.active.Add(-1)
-	if !pause(caller, answer.Before) {
+	if !held(caller, answer.Until) || !pause(caller, answer.Before) {
 		return
 	}
 	if answer.Refuse != 0 {
 		refuse(w, answer.Refuse)
 		return
 	}
-	through, done := p.bind(context.WithoutCancel(r.Context()))
+	if answer.Pretend {
+		w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+		_, _ = w.Write(call.Body)
+		return
+	}
+	through, done := bind(context.WithoutCancel(r.Context()), p.running)
 	defer done()
 	p.forward.ServeHTTP(&late{ResponseWriter: w, caller: caller, by: answer.After}, r.WithContext(through))
 }
 
-// bind ends a context with the proxy.
-func (p *Proxy) bind(ctx context.Context) (context.Context, func()) {
+// bind ends a context with another.
+func bind(ctx, with context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(p.running, cancel)
+	stop := context.AfterFunc(with, cancel)
 	return ctx, func() {
 		stop()
 		cancel()
@@ -170,6 +190,19 @@ func (p *Proxy) ask(call Call) Answer {
 		p.active.Add(1)
 	}
 	return answer
+}
+
+// held waits until a channel is closed, if there is one. It reports false where the caller has gone meanwhile.
+func held(caller context.Context, until <-chan struct{}) bool {
+	if until == nil {
+		return true
+	}
+	select {
+	case <-until:
+		return true
+	case <-caller.Done():
+		return false
+	}
 }
 
 // pause waits. It reports false where the caller has gone meanwhile.
@@ -211,8 +244,12 @@ func (l *late) Unwrap() http.ResponseWriter { return l.ResponseWriter }
 // refuse answers as an API server does that will not, or cannot.
 func refuse(w http.ResponseWriter, code int) {
 	reason := metav1.StatusReasonInternalError
-	if code == http.StatusForbidden {
+	switch code {
+	case http.StatusForbidden:
 		reason = metav1.StatusReasonForbidden
+	case http.StatusTooManyRequests:
+		reason = metav1.StatusReasonTooManyRequests
+		w.Header().Set("Retry-After", "1")
 	}
 	raw, err := json.Marshal(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},

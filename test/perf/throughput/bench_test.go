@@ -47,7 +47,9 @@ func BenchmarkPerfScheduling(b *testing.B) {
 				ours.registry(),
 				perf.WithPreRunFn(watches.expect),
 				perf.WithPrepareFn(func(tCtx ktesting.TContext) error {
-					ours.start()
+					if err := ours.start(); err != nil {
+						return err
+					}
 					return watches.start(tCtx)
 				}))
 		})

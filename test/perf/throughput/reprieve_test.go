@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	restclient "k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -27,6 +29,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/deploy/crds"
 	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -44,13 +47,14 @@ type assembly struct {
 	handle  fwk.Handle
 	plugins *scheduler.Plugins
 	// controllers starts them; nil once it has been called, and for upstream's side.
-	controllers func()
+	controllers func() error
 }
 
 // registry has the plugins. The framework makes those that a profile enables, so upstream's side has none of them.
 func (a *assembly) registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
 		scheduler.Name:     a.factory(scheduler.Name),
+		scheduler.GateName: a.factory(scheduler.GateName),
 		scheduler.SortName: a.factory(scheduler.SortName),
 	}
 }
@@ -107,7 +111,13 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
-	plugins = scheduler.NewPlugins(scheduler.Inputs{Groups: groups, Registry: registry, Evictor: executor, Metrics: a.metrics})
+	decisions, err := record(ctx)
+	if err != nil {
+		return err
+	}
+	plugins = scheduler.NewPlugins(scheduler.Inputs{
+		Groups: groups, Registry: registry, Evictor: executor, Statuses: statuses, Metrics: a.metrics, Decisions: decisions,
+	})
 	run(ctx, "cache", objects.Start)
 	if !objects.WaitForCacheSync(ctx) || !groups.WaitForSync(ctx) {
 		return fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
@@ -117,29 +127,61 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if !ok {
 		return fmt.Errorf("the handle %T is no framework", handle)
 	}
-	a.controllers = func() {
+	a.controllers = func() error {
 		// No pod is there yet.
 		framework.SetAPICacher(statuses)
 		go statuses.Run()
 		hub := plugins.Hub()
+		queuesTold, err := controller.FollowQueues(ctx, objects, hub)
+		if err != nil {
+			return err
+		}
+		if !toolscache.WaitForCacheSync(ctx.Done(), queuesTold) {
+			return fmt.Errorf("fill the cache of Queues: %w", context.Cause(ctx))
+		}
+		hub.Lead()
 		inputs := controller.Inputs{
-			Client: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub,
+			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub,
 			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
-			Queues: hub, OrphanedPods: func(int) {},
+			Queues: hub, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
 		}
 		pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
 		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, hub)
 		run(ctx, "controllers", func(ctx context.Context) error { return controller.Run(ctx, inputs) })
+		return nil
 	}
 	return nil
 }
 
-// start is called once the scheduler runs, which is when reprieve-scheduler starts its controllers.
-func (a *assembly) start() {
-	if a.controllers != nil {
-		a.controllers()
-		a.controllers = nil
+// decisionLogVariable names the file of the decision log, as --decision-log does; without it, decisions are recorded in memory.
+const decisionLogVariable = "PERF_DECISION_LOG"
+
+// record makes the record of decisions, as reprieve-scheduler does, which is written until ctx is done.
+func record(ctx context.Context) (*decisionlog.Log, error) {
+	path := os.Getenv(decisionLogVariable)
+	if path == "" {
+		return decisionlog.New(decisionlog.Options{}), nil
 	}
+	const most, backups = 100 << 20, 5
+	file, err := decisionlog.OpenFile(path, most, backups)
+	if err != nil {
+		return nil, fmt.Errorf("open the decision log: %w", err)
+	}
+	log := decisionlog.New(decisionlog.Options{Process: "scheduler_perf", Out: file})
+	run(ctx, "decision log", func(ctx context.Context) error {
+		log.Run(ctx)
+		return file.Close()
+	})
+	return log, nil
+}
+
+// start is called once the scheduler runs, which is when reprieve-scheduler starts its controllers.
+func (a *assembly) start() error {
+	begin := a.controllers
+	if a.controllers = nil; begin == nil {
+		return nil
+	}
+	return begin()
 }
 
 // run runs a part until ctx is done. Without it the figures would be wrong, so its failure ends the process.

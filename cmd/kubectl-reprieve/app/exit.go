@@ -1,0 +1,85 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/manifest"
+)
+
+// The exit codes. docs/kubectl.md has them for users.
+const (
+	// exitAnswered: the question has been answered.
+	exitAnswered = 0
+	// exitFailed: something has gone wrong that none of the others is about.
+	exitFailed = 1
+	// exitUsage: the flags, the manifest, the snapshot or the configuration is not right.
+	exitUsage = 2
+	// exitNotFound: there is no such object.
+	exitNotFound = 3
+	// exitForbidden: the caller lacks a right.
+	exitForbidden = 4
+	// exitUnreachable: the API server does not answer, or does not know Reprieve.
+	exitUnreachable = 5
+	// exitNoRoom: the question has been answered, and something that was planned finds no room.
+	exitNoRoom = 6
+)
+
+// codedError is an error with an exit code of its own.
+type codedError struct {
+	code int
+	err  error
+}
+
+// Error is that of the error inside.
+func (e *codedError) Error() string { return e.err.Error() }
+
+// Unwrap is the error inside.
+func (e *codedError) Unwrap() error { return e.err }
+
+func usage(err error) error { return &codedError{exitUsage, err} }
+
+func notFound(err error) error { return &codedError{exitNotFound, err} }
+
+// errNoRoom has the command end with exitNoRoom and nothing more to say.
+var errNoRoom = errors.New("no room for all")
+
+// codeOf is the exit code for an error.
+func codeOf(err error) int {
+	var coded *codedError
+	var forbidden *inventory.ForbiddenError
+	var notServed *inventory.NotServedError
+	var file *inventory.FileError
+	var mistake *manifest.Error
+	var network net.Error
+	var address *url.Error
+	switch {
+	case err == nil:
+		return exitAnswered
+	case errors.Is(err, errNoRoom):
+		return exitNoRoom
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &file), errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist):
+		return exitUsage
+	case errors.As(err, &forbidden), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return exitForbidden
+	case errors.Is(err, context.Canceled):
+		return exitFailed
+	case errors.As(err, &notServed), errors.As(err, &network), errors.As(err, &address), clientcmd.IsEmptyConfig(err):
+		return exitUnreachable
+	default:
+		return exitFailed
+	}
+}
+
+// oneLine is an error in one line.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -1,0 +1,174 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// happening is a preemption that has begun, as the cluster tells of it.
+type happening struct {
+	Time time.Time `json:"time"`
+	// Preemptor took Victim, by Rule.
+	Preemptor string `json:"preemptor"`
+	Victim    string `json:"victim"`
+	Namespace string `json:"namespace"`
+	Rule      string `json:"rule,omitempty"`
+	Message   string `json:"message,omitempty"`
+	// Source says where this stands: an event, or the status of the victim.
+	Source string `json:"source"`
+}
+
+// reasonPreempted is the reason of the scheduler's events on victims.
+const reasonPreempted = "Preempted"
+
+// preemptions are those that the cluster still tells of, newest first: by the statuses of victims in the objects and, of a live
+// cluster, by events. Namespace is empty for all.
+func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, namespace string) ([]happening, error) {
+	out, err := byStatus(objects)
+	if err != nil {
+		return nil, err
+	}
+	if a.snapshot == "" {
+		told, err := a.byEvents(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, told...)
+	}
+	out = slices.DeleteFunc(out, func(h happening) bool { return namespace != "" && h.Namespace != namespace })
+	slices.SortStableFunc(out, func(x, y happening) int {
+		return cmp.Or(y.Time.Compare(x.Time), cmp.Compare(x.Victim, y.Victim), cmp.Compare(x.Source, y.Source))
+	})
+	// A pod's event and its condition tell of the same.
+	type same struct{ victim, preemptor string }
+	last := make(map[same]time.Time)
+	return slices.DeleteFunc(out, func(h happening) bool {
+		key := same{h.Victim, h.Preemptor}
+		newer, told := last[key]
+		last[key] = h.Time
+		return told && newer.Sub(h.Time) < time.Minute
+	}), nil
+}
+
+// byStatus reads the preemptions in the statuses of PodGroups, and in the conditions of pods.
+func byStatus(objects *inventory.Inventory) ([]happening, error) {
+	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
+	if err != nil {
+		return nil, err
+	}
+	var out []happening
+	for _, pg := range groups {
+		victim := "podgroup " + pg.Namespace + "/" + pg.Name
+		if d := pg.Status.LastDisruption; d != nil {
+			out = append(out, happening{Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Source: "status"})
+		}
+		if d := pg.Status.Disruption; d != nil {
+			out = append(out, happening{
+				Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Message: d.Message, Source: "status",
+			})
+		}
+	}
+	for _, pod := range pods {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == v1alpha1.ReasonPreemptionByScheduler {
+				out = append(out, happening{
+					Time: c.LastTransitionTime.UTC(), Victim: "pod " + pod.Namespace + "/" + pod.Name, Namespace: pod.Namespace, Message: c.Message, Source: "status",
+				})
+			}
+		}
+	}
+	return out, nil
+}
+
+func preemptorName(p v1alpha1.DisruptionPreemptor) string {
+	kind := "pod "
+	if p.Kind == v1alpha1.PreemptorPodGroup {
+		kind = "podgroup "
+	}
+	return kind + types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String()
+}
+
+// byEvents reads the preemptions that the API server has events of, usually those of the last hour.
+func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, error) {
+	told, err := a.events(ctx, namespace, "reason="+reasonPreempted)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]happening, 0, len(told))
+	for i := range told {
+		e := &told[i]
+		h := happening{Time: timeOf(e), Victim: referenceName(&e.Regarding), Namespace: e.Regarding.Namespace, Message: e.Note, Source: "event"}
+		if e.Related != nil {
+			h.Preemptor = referenceName(e.Related)
+		}
+		out = append(out, h)
+	}
+	return out, nil
+}
+
+// events lists events by a field selector.
+func (a *asking) events(ctx context.Context, namespace, selector string) ([]eventsv1.Event, error) {
+	rest, err := a.kube.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig: %w", err)
+	}
+	var out []eventsv1.Event
+	options := metav1.ListOptions{Limit: 500, FieldSelector: selector}
+	for {
+		page, err := client.EventsV1().Events(namespace).List(ctx, options)
+		if apierrors.IsForbidden(err) {
+			where := "all namespaces"
+			if namespace != "" {
+				where = "namespace " + namespace
+			}
+			return nil, &codedError{exitForbidden, fmt.Errorf("you may not list events.events.k8s.io in %s, which tell what was preempted", where)}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list events: %w", err)
+		}
+		out = append(out, page.Items...)
+		if options.Continue = page.Continue; options.Continue == "" {
+			return out, nil
+		}
+	}
+}
+
+func timeOf(e *eventsv1.Event) time.Time {
+	switch {
+	case e.Series != nil:
+		return e.Series.LastObservedTime.UTC()
+	case !e.EventTime.IsZero():
+		return e.EventTime.UTC()
+	default:
+		return e.CreationTimestamp.UTC()
+	}
+}
+
+func referenceName(r *corev1.ObjectReference) string {
+	kind := "pod "
+	if r.Kind == "PodGroup" {
+		kind = "podgroup "
+	}
+	return kind + types.NamespacedName{Namespace: r.Namespace, Name: r.Name}.String()
+}

@@ -1,0 +1,297 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/manifest"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// planAnswer is the answer of plan.
+type planAnswer struct {
+	typed
+	Results []whatif.Result `json:"results"`
+	Cost    whatif.Cost     `json:"cost"`
+	Ignored []string        `json:"ignored,omitempty"`
+}
+
+func (a *asking) planCommand() *cobra.Command {
+	var files []string
+	var vary manifest.Variation
+	var replicas int32
+	cmd := &cobra.Command{
+		Use:   "plan -f FILE",
+		Short: "Say where work would land, who would go for it, and what that costs",
+		Long: `Say where work would land if it were submitted now, who would go for it and what that costs, or why it
+would not land. Pods, Jobs, JobSets, Deployments, ReplicaSets and StatefulSets are planned with the PodGroups that
+they come with; PriorityClasses, Queues and the like count as if they were there already. Several files, and several
+objects in one, are planned in their order, each on the cluster as the one before would leave it. Work that is pending
+in the cluster is not placed first: it keeps what it has been promised, and nothing more.`,
+		Example: "  kubectl reprieve plan -f job.yaml\n  helm template . | kubectl reprieve plan -f - --set-priority high --replicas 4",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if len(files) == 0 {
+				return usage(fmt.Errorf("plan what? Give manifests with -f FILE, or -f - for standard input"))
+			}
+			if cmd.Flags().Changed("replicas") {
+				if replicas < 0 {
+					return usage(fmt.Errorf("--replicas %d: it is at least 0", replicas))
+				}
+				vary.Replicas = &replicas
+			}
+			return a.plan(cmd.Context(), files, vary)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&files, "filename", "f", nil, "Manifests to plan, in this order; - for standard input.")
+	flags.StringVar(&vary.Priority, "set-priority", "", "Plan as if the work had this priority: a number, or a PriorityClass.")
+	flags.StringVar(&vary.Queue, "queue", "", "Plan as if the work were in this Queue.")
+	flags.Int32Var(&replicas, "replicas", 0, "Plan as if controllers made this many pods.")
+	return cmd
+}
+
+func (a *asking) plan(ctx context.Context, files []string, vary manifest.Variation) error {
+	var documents []manifest.Document
+	for _, name := range files {
+		read, err := a.documents(name)
+		if err != nil {
+			return err
+		}
+		documents = append(documents, read...)
+	}
+	shown := newProgress(a.streams.ErrOut, a.clock)
+	answer, err := a.planned(ctx, shown, documents, vary)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	if err := a.write(answer, func(to io.Writer, wide bool) error { return a.showPlan(to, answer, wide) }); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(answer.Results, func(r whatif.Result) bool { return !r.HasRoom() }) {
+		return errNoRoom
+	}
+	return nil
+}
+
+func (a *asking) documents(name string) ([]manifest.Document, error) {
+	from, end, err := a.open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	return manifest.Read(name, from)
+}
+
+func (a *asking) planned(ctx context.Context, shown *progress, documents []manifest.Document, vary manifest.Variation) (*planAnswer, error) {
+	asked, err := a.gather(ctx, shown)
+	if err != nil {
+		return nil, err
+	}
+	if vary.Namespace, err = a.namespace(); err != nil {
+		return nil, err
+	}
+	vary.QueueLabel = queueLabel(asked.cfg)
+	submitted, err := manifest.Submit(ctx, asked.objects, documents, vary)
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for i := range submitted.Workloads {
+		total += submitted.Workloads[i].Turns()
+	}
+	results, err := whatif.Plan(ctx, submitted.Objects, asked.cfg, submitted.Workloads, func(decided int) {
+		shown.say("deciding %d of %d", decided+1, total)
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := &planAnswer{
+		typed:   typed{APIVersion: answerVersion, Kind: "Plan", Taken: asked.objects.Taken.UTC()},
+		Results: results, Ignored: submitted.Ignored,
+	}
+	for i := range results {
+		answer.Cost.Add(results[i].Cost)
+	}
+	return answer, nil
+}
+
+// queueLabel is the label by which the first profile of Reprieve's has pods name their queue.
+func queueLabel(cfg *config.KubeSchedulerConfiguration) string {
+	for _, profile := range cfg.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			if plugin.Name != scheduler.Name {
+				continue
+			}
+			if args, err := configv1alpha1.Decode(plugin.Args); err == nil && args.QueueLabelKey != nil {
+				return *args.QueueLabelKey
+			}
+		}
+	}
+	return v1alpha1.LabelQueue
+}
+
+// showPlan shows an answer of plan to people.
+func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
+	rows := [][]string{{"WORKLOAD", "OUTCOME", "PLACED", "VICTIMS", "GPU-HOURS LOST", "NODES"}}
+	if wide {
+		rows[0] = append(rows[0], "CPU-HOURS LOST")
+	}
+	for i := range answer.Results {
+		r := &answer.Results[i]
+		row := []string{
+			title(r), a.paint(colourOf(r), outcomes(r)), fmt.Sprintf("%d/%d", r.Placed, r.Pods),
+			victims(r.Cost), hours(r.Cost.GPUHours), nodes(r, wide),
+		}
+		if wide {
+			row = append(row, hours(r.Cost.CPUHours))
+		}
+		rows = append(rows, row)
+	}
+	if err := table(to, rows); err != nil {
+		return err
+	}
+	for i := range answer.Results {
+		a.showSteps(to, &answer.Results[i], wide)
+	}
+	if len(answer.Results) == 0 {
+		fmt.Fprintln(to, "Nothing that was given makes pods.")
+	}
+	if len(answer.Ignored) > 0 {
+		fmt.Fprintln(to, "\nNot planned, no decision depends on it:", strings.Join(answer.Ignored, ", "))
+	}
+	return nil
+}
+
+func title(r *whatif.Result) string {
+	return strings.ToLower(r.Kind) + "/" + r.Name + " (" + r.Namespace + ")"
+}
+
+// outcomes counts those of all steps, or is the one that all have.
+func outcomes(r *whatif.Result) string {
+	var order []core.Outcome
+	counts := make(map[core.Outcome]int)
+	for i := range r.Steps {
+		o := r.Steps[i].Outcome
+		if counts[o] == 0 {
+			order = append(order, o)
+		}
+		counts[o]++
+	}
+	switch len(order) {
+	case 0:
+		return "Nothing"
+	case 1:
+		return string(order[0])
+	}
+	parts := make([]string, len(order))
+	for i, o := range order {
+		parts[i] = strconv.Itoa(counts[o]) + " " + string(o)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func colourOf(r *whatif.Result) string {
+	switch {
+	case !r.HasRoom():
+		return bad
+	case r.Cost.Pods > 0:
+		return fair
+	default:
+		return good
+	}
+}
+
+func victims(cost whatif.Cost) string {
+	if cost.Pods == 0 {
+		return "none"
+	}
+	out := plural(cost.Pods, "pod")
+	if cost.Groups > 0 {
+		out += " (" + plural(cost.Groups, "group") + ")"
+	}
+	return out
+}
+
+// nodes names those that pods go to, the first few of them unless all are wanted.
+func nodes(r *whatif.Result, all bool) string {
+	const few = 3
+	var names []string
+	for i := range r.Steps {
+		for _, place := range r.Steps[i].Placements {
+			names = append(names, place.Node)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	switch {
+	case len(names) == 0:
+		return "-"
+	case all || len(names) <= few:
+		return strings.Join(names, ",")
+	default:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ","), len(names)-few)
+	}
+}
+
+// showSteps says what the table leaves out: each decision in words, and its victims.
+func (a *asking) showSteps(to io.Writer, r *whatif.Result, wide bool) {
+	said := ""
+	for i := range r.Steps {
+		step := &r.Steps[i]
+		if step.Message == said && len(step.Victims) == 0 {
+			continue
+		}
+		said = step.Message
+		fmt.Fprintf(to, "\n%s: %s\n", a.paint(bold, title(r)), step.Message)
+		for _, v := range step.Victims {
+			fmt.Fprintf(to, "  - %s: priority %d, rule %s, %s, %s GPU-hours\n",
+				unitName(v.Namespace, v.Name, v.Group), v.Priority, v.Rule, plural(len(v.Pods), "pod"), hours(v.Cost.GPUHours))
+		}
+		if step.Outcome != core.Infeasible && !wide {
+			continue
+		}
+		for _, p := range step.Protected {
+			fmt.Fprintf(to, "  - %s stays: %s\n", unitName(p.Namespace, p.Name, p.Group), protection(&p))
+		}
+		if step.RetryAt != nil {
+			fmt.Fprintf(to, "  Not before %s: until then it is protections that are in the way.\n", step.RetryAt.Format(time.RFC3339))
+		}
+	}
+}
+
+func unitName(namespace, name string, group bool) string {
+	if group {
+		return "podgroup " + namespace + "/" + name
+	}
+	return "pod " + namespace + "/" + name
+}
+
+// protection says by which rule a unit is protected, and until when.
+func protection(p *core.ProtectedUnit) string {
+	said := string(p.Rule)
+	if p.Queue != "" {
+		said += " of queue " + p.Queue
+	}
+	switch p.Until {
+	case 0:
+		return said
+	case core.Forever:
+		return said + ", without an end"
+	default:
+		return said + " until " + time.Unix(0, p.Until).UTC().Format(time.RFC3339)
+	}
+}

@@ -1,0 +1,73 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"k8s.io/utils/clock"
+)
+
+// progress shows on a terminal what is being waited for, once that takes longer than patience. Any goroutine may tell it.
+type progress struct {
+	to   io.Writer
+	done chan struct{}
+	over sync.WaitGroup
+
+	mu   sync.Mutex
+	said string
+}
+
+// newProgress starts showing progress, until end is called. Where the writer is no terminal, it shows nothing.
+func newProgress(to io.Writer, clk clock.Clock) *progress {
+	p := &progress{to: to, done: make(chan struct{})}
+	if !isTerminal(to) {
+		return p
+	}
+	p.over.Go(func() {
+		timer := clk.NewTimer(patience)
+		defer timer.Stop()
+		shown := false
+		for {
+			select {
+			case <-p.done:
+				if shown {
+					fmt.Fprint(to, "\r\x1b[K")
+				}
+				return
+			case <-timer.C():
+				p.mu.Lock()
+				said := p.said
+				p.mu.Unlock()
+				fmt.Fprintf(to, "\r\x1b[K%s ...", said)
+				shown = true
+				timer.Reset(patience / 5)
+			}
+		}
+	})
+	return p
+}
+
+// say sets what is being done.
+func (p *progress) say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.said = fmt.Sprintf(format, args...)
+}
+
+// end stops showing and clears the line. It is called once.
+func (p *progress) end() {
+	close(p.done)
+	p.over.Wait()
+}
+
+// isTerminal reports whether what is written is shown on a terminal.
+func isTerminal(to io.Writer) bool {
+	file, ok := to.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

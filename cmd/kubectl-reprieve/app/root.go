@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/component-base/version"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+)
+
+// asking is what all subcommands share.
+type asking struct {
+	streams  genericiooptions.IOStreams
+	kube     *genericclioptions.ConfigFlags
+	clock    clock.Clock
+	coloured bool
+	// snapshot and configuration are the names of files, "" for the live cluster and for the default; format is that of answers.
+	snapshot, configuration, format string
+}
+
+// Run runs the command and returns its exit code. Environment looks up a variable of the environment.
+func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string, environment func(string) (string, bool)) int {
+	// The library's own log is about a scheduler that does not run here.
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	_, plain := environment("NO_COLOR")
+	a := &asking{
+		streams: streams, kube: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams), clock: clock.RealClock{},
+		coloured: !plain && isTerminal(streams.Out),
+	}
+	cmd := a.command()
+	cmd.SetArgs(args)
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	err := cmd.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, errNoRoom) {
+		fmt.Fprintln(streams.ErrOut, "error:", oneLine(err))
+	}
+	return codeOf(err)
+}
+
+// command is the root, with all subcommands.
+func (a *asking) command() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kubectl-reprieve",
+		Short: "Ask about the decisions of the scheduler Reprieve",
+		Long: `Ask about the decisions of the scheduler Reprieve: who would go if this were submitted, why a
+workload is pending, who is protected until when. Everything is decided by the scheduler's own code, on the
+objects of the cluster or of a snapshot file. Nothing is ever written to a cluster.
+
+Exit codes: 0 answered; 1 failed; 2 flags, manifest or snapshot not right; 3 no such object; 4 a right is
+missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and something planned finds no room.`,
+		Version:       version.Get().GitVersion,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl reprieve"},
+	}
+	flags := cmd.PersistentFlags()
+	a.kube.AddFlags(flags)
+	flags.StringVarP(&a.format, "output", "o", formatTable, "How to write the answer: table, wide, json or yaml.")
+	flags.StringVar(&a.snapshot, "snapshot", "", "A file of \"snapshot\" to go by, in place of the live cluster; - for standard input.")
+	flags.StringVar(&a.configuration, "config", "", "The scheduler's KubeSchedulerConfiguration file; by default that of the snapshot, or the one that the scheduler runs without --config.")
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
+	})
+	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
+	cmd.AddCommand(a.planCommand(), a.whyCommand(), a.whenCommand(), a.queuesCommand(), a.protectedCommand(), a.historyCommand(), a.snapshotCommand())
+	return cmd
+}
+
+// exactly is cobra's ExactArgs, with what the argument is.
+func exactly(what ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(what) {
+			return nil
+		}
+		if len(what) == 0 {
+			return usage(fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args))
+		}
+		return usage(fmt.Errorf("%s takes %d arguments, %v, and got %q", cmd.CommandPath(), len(what), what, args))
+	}
+}
+
+// patience is how long something may take before there is something to see.
+const patience = time.Second

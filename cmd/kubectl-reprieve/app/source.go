@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// question is what a decision needs: the objects, and the scheduler's configuration.
+type question struct {
+	objects *inventory.Inventory
+	cfg     *config.KubeSchedulerConfiguration
+}
+
+// gather reads the objects, live or from a file, and the configuration.
+func (a *asking) gather(ctx context.Context, shown *progress) (*question, error) {
+	objects, err := a.read(ctx, shown)
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := a.load(ctx, objects)
+	if err != nil {
+		return nil, usage(err)
+	}
+	return &question{objects: objects, cfg: cfg}, nil
+}
+
+// read reads the objects.
+func (a *asking) read(ctx context.Context, shown *progress) (*inventory.Inventory, error) {
+	if a.snapshot == "" {
+		return a.list(ctx, shown)
+	}
+	shown.say("reading %s", a.snapshot)
+	from, end, err := a.open(a.snapshot)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	objects, err := inventory.Read(from)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", a.snapshot, err)
+	}
+	return objects, nil
+}
+
+// list reads the objects of the live cluster.
+func (a *asking) list(ctx context.Context, shown *progress) (*inventory.Inventory, error) {
+	rest, err := a.kube.ToRESTConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, &codedError{exitUnreachable, errors.New("no kubeconfig names a cluster; set --kubeconfig or KUBECONFIG, or go by a file with --snapshot")}
+	}
+	if err != nil {
+		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	// A few hundred calls at most, which the server's own limits hold back where they have to be.
+	rest.QPS = -1
+	client, err := dynamic.NewForConfig(rest)
+	if err != nil {
+		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)
+	if err != nil {
+		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	shown.say("asking %s", rest.Host)
+	return inventory.List(ctx, inventory.Listing{
+		Client: client, Discovery: discoverer, Now: a.clock.Now(),
+		Progress: func(resource string, objects int) { shown.say("listing %s: %d", resource, objects) },
+	})
+}
+
+// load reads the configuration of --config, else that of the snapshot, else the default one.
+func (a *asking) load(ctx context.Context, objects *inventory.Inventory) (*config.KubeSchedulerConfiguration, error) {
+	if a.configuration != "" || objects.Configuration == "" {
+		return schedulerapp.LoadConfig(ctx, a.configuration)
+	}
+	file, err := os.CreateTemp("", "reprieve-config-*.yaml")
+	if err != nil {
+		return nil, fmt.Errorf("keep the snapshot's configuration: %w", err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	_, err = file.WriteString(objects.Configuration)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("keep the snapshot's configuration: %w", err)
+	}
+	return schedulerapp.LoadConfig(ctx, file.Name())
+}
+
+// open opens a file, or standard input for -.
+func (a *asking) open(name string) (from io.Reader, end func(), err error) {
+	if name == "-" {
+		return a.streams.In, func() {}, nil
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return file, func() { _ = file.Close() }, nil
+}
+
+// namespace is that of the flags, or of the kubeconfig's context, or default.
+func (a *asking) namespace() (string, error) {
+	namespace, _, err := a.kube.ToRawKubeConfigLoader().Namespace()
+	if err != nil && a.snapshot == "" {
+		return "", usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	return namespace, nil
+}

@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// whenAnswer is the answer of when.
+type whenAnswer struct {
+	typed
+	Subject  string         `json:"subject"`
+	Decision *whatif.Step   `json:"decision"`
+	Bounds   *whatif.Bounds `json:"bounds"`
+}
+
+func (a *asking) whenCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "when POD|job/NAME|podgroup/NAME",
+		Short: "Say when pending work starts, as far as anything is known",
+		Long: `Say when pending work starts, as bounds with their reasons and never as a guess: not before protections have
+ended that are in the way; at the latest when pods that run have reached their activeDeadlineSeconds, if nothing else comes; or
+that it is unknown, because those in the way declare no end. Each bound is verified by a decision of the scheduler's own
+code. Deadlines of Jobs are not looked at, only those of their pods.`,
+		Example: "  kubectl reprieve when podgroup/train -n team-a",
+		Args:    exactly("POD|job/NAME|podgroup/NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			namespace, err := a.namespace()
+			if err != nil {
+				return err
+			}
+			about, err := parseSubject(args[0], namespace)
+			if err != nil {
+				return err
+			}
+			shown := newProgress(a.streams.ErrOut, a.clock)
+			answer, err := a.when(cmd.Context(), shown, about)
+			shown.end()
+			if err != nil {
+				return err
+			}
+			return a.write(answer, func(to io.Writer, _ bool) error {
+				a.showWhen(to, answer)
+				return nil
+			})
+		},
+	}
+}
+
+func (a *asking) when(ctx context.Context, shown *progress, about *subject) (*whenAnswer, error) {
+	asked, err := a.gather(ctx, shown)
+	if err != nil {
+		return nil, err
+	}
+	exists, err := about.find(asked.objects)
+	switch {
+	case err != nil:
+		return nil, err
+	case !exists:
+		return nil, notFound(fmt.Errorf("%s does not exist", about.name()))
+	case len(about.pending()) == 0:
+		return nil, notFound(fmt.Errorf("%s has no pod that is pending", about.name()))
+	}
+	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	key := podKey(about.pending()[0])
+	step, err := cluster.Decide(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	bounds, err := whatif.When(ctx, asked.objects, asked.cfg, key, &step, func(decided int) {
+		shown.say("looking for ends: %d decisions so far", decided)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &whenAnswer{
+		typed:   typed{APIVersion: answerVersion, Kind: "When", Taken: asked.objects.Taken.UTC()},
+		Subject: about.name(), Decision: &step, Bounds: bounds,
+	}, nil
+}
+
+func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
+	b := answer.Bounds
+	fmt.Fprintf(to, "%s: %s\n", a.paint(bold, answer.Subject), answer.Decision.Message)
+	if b.NotBefore != nil {
+		fmt.Fprintf(to, "Not before %s: %s.\n", b.NotBefore.Format(time.RFC3339), b.BecauseOf)
+	}
+	if b.AtTheLatest != nil {
+		fmt.Fprintf(to, "At the latest %s: %s.\n", b.AtTheLatest.UTC().Format(time.RFC3339), b.Then)
+		return
+	}
+	if answer.Decision.Outcome == whatif.Held {
+		fmt.Fprintln(to, "Unknown: time does not change what it waits for.")
+		return
+	}
+	fmt.Fprintf(to, "Unknown: %s declare no end.\n", fmt.Sprintf("%d of the pods that run", b.Endless))
+}

@@ -1,0 +1,20 @@
+// Command kubectl-reprieve asks about decisions of Reprieve: as kubectl reprieve, or by itself.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := app.Run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:], os.LookupEnv)
+	stop()
+	os.Exit(code)
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"bytes"
+	"net/http"
+
+	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+)
+
+// decisionsPath and snapshotPath are what Reprieve answers beside what kube-scheduler does. The ClusterRole in deploy/ names
+// them.
+const (
+	decisionsPath = "/debug/reprieve/decisions"
+	snapshotPath  = "/debug/reprieve/snapshot"
+)
+
+// jsonLines is the type of documents with one JSON value in each line.
+const jsonLines = "application/x-ndjson"
+
+// latestDecisions answers with the latest records, the oldest first, each as it stands in the file of --decision-log.
+func latestDecisions(log *decisionlog.Log) http.Handler {
+	return readOnly(func(w http.ResponseWriter, r *http.Request) {
+		latest := log.Latest()
+		var lines bytes.Buffer
+		for i := range latest {
+			if err := decisionlog.Encode(&lines, &latest[i]); err != nil {
+				http.Error(w, "write the decisions as JSON: "+err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
+		answer(w, r, jsonLines, lines.Bytes())
+	})
+}
+
+// readOnly refuses what is neither GET nor HEAD.
+func readOnly(handle http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			w.Header().Set("Allow", "GET, HEAD")
+			http.Error(w, r.URL.Path+" is only read; ask with GET", http.StatusMethodNotAllowed)
+			return
+		}
+		handle(w, r)
+	})
+}
+
+// answer sends a document.
+func answer(w http.ResponseWriter, r *http.Request, contentType string, document []byte) {
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if _, err := w.Write(document); err != nil {
+		klog.FromContext(r.Context()).V(2).Info("Did not send an answer whole", "path", r.URL.Path, "reason", err)
+	}
+}

@@ -1,0 +1,149 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	goruntime "runtime"
+	"slices"
+	"time"
+
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	apirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	"k8s.io/apiserver/pkg/server/flagz"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/mux"
+	"k8s.io/apiserver/pkg/server/routes"
+	"k8s.io/apiserver/pkg/server/statusz"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/component-base/configz"
+	"k8s.io/component-base/logs"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/prometheus/slis"
+	zpagesfeatures "k8s.io/component-base/zpages/features"
+	"k8s.io/klog/v2"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
+)
+
+// endpointsName is what the library calls its server in what it answers.
+const endpointsName = "kube-scheduler"
+
+// shutdownTimeout is how long requests have that are being answered when the scheduler ends.
+const shutdownTimeout = 5 * time.Second
+
+// errNotSynced is what /readyz says until all handlers of events have been told what there is.
+var errNotSynced = errors.New("handlers are not fully synchronized")
+
+// serve answers on the secure port from now on, until the call of end, which waits for requests that are being answered. The
+// library has a server of its own, to which nothing can be added. So it is told to have none, and what it would answer is
+// put together here, from its parts and in its order, with Reprieve's own behind the same authentication and authorization.
+//
+// The caller has leading closed when the process leads. Without a secure port nothing is served.
+func serve(ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, leading <-chan struct{}, own map[string]http.Handler) (end func(), err error) {
+	serving := cc.SecureServing
+	if serving == nil {
+		return func() {}, nil
+	}
+	cc.SecureServing = nil
+	paths := mux.NewPathRecorderMux(endpointsName)
+	installHealth(ctx, paths, cc, sched)
+	installMetrics(paths, cc, leading)
+	installDebug(paths, cc)
+	for path, handler := range own {
+		paths.Handle(path, handler)
+	}
+	stop := make(chan struct{})
+	stopped, _, err := serving.Serve(guarded(paths, cc), shutdownTimeout, stop)
+	if err != nil {
+		return nil, fmt.Errorf("serve on %s: %w", serving.Listener.Addr(), err)
+	}
+	return func() {
+		close(stop)
+		<-stopped
+	}, nil
+}
+
+// guarded has requests pass the authentication and authorization of the scheduler's options first.
+func guarded(handler http.Handler, cc *schedulerconfig.CompletedConfig) http.Handler {
+	requests := &apirequest.RequestInfoFactory{}
+	handler = genericapifilters.WithAuthorization(handler, cc.Authorization.Authorizer, scheme.Codecs)
+	handler = genericapifilters.WithAuthentication(handler, cc.Authentication.Authenticator, genericapifilters.Unauthorized(scheme.Codecs), nil, nil)
+	handler = genericapifilters.WithRequestInfo(handler, requests)
+	handler = genericapifilters.WithCacheControl(handler)
+	handler = genericfilters.WithHTTPLogging(handler)
+	return genericfilters.WithPanicRecovery(handler, requests)
+}
+
+// installHealth answers whether the process is alive, and whether it is ready.
+func installHealth(ctx context.Context, paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler) {
+	var alive []healthz.HealthChecker
+	if cc.LeaderElection != nil && cc.LeaderElection.WatchDog != nil {
+		alive = append(alive, cc.LeaderElection.WatchDog)
+	}
+	synced := make(chan struct{})
+	go func() {
+		if err := sched.WaitForHandlersSync(ctx); err != nil {
+			klog.FromContext(ctx).V(2).Info("Ended before all handlers were synchronized", "reason", err)
+			return
+		}
+		close(synced)
+	}()
+	handlers := healthz.NamedCheck("sched-handler-sync", func(*http.Request) error {
+		if isClosed(synced) {
+			return nil
+		}
+		return errNotSynced
+	})
+	ready := slices.Concat(alive, []healthz.HealthChecker{healthz.NewShutdownHealthz(ctx.Done()), handlers})
+	healthz.InstallHandler(paths, alive...)
+	healthz.InstallLivezHandler(paths)
+	healthz.InstallReadyzHandler(paths, ready...)
+}
+
+// installMetrics answers with what the process measures, and how it is configured.
+func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, leading <-chan struct{}) {
+	configz.InstallHandler(paths)
+	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
+	ofPods := resources.Handler(cc.InformerFactory.Core().V1().Pods().Lister())
+	paths.HandleFunc("/metrics/resources", func(w http.ResponseWriter, r *http.Request) {
+		// One that stands by would say the same again.
+		if isClosed(leading) {
+			ofPods.ServeHTTP(w, r)
+		}
+	})
+	slis.SLIMetricsWithReset{}.Install(paths)
+}
+
+// installDebug answers those who look for a fault in the process itself, as far as its options and feature gates let them.
+func installDebug(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig) {
+	if cc.ComponentConfig.EnableProfiling {
+		routes.Profiling{}.Install(paths)
+		if cc.ComponentConfig.EnableContentionProfiling {
+			goruntime.SetBlockProfileRate(1)
+		}
+		routes.DebugFlags{}.Install(paths, "v", routes.StringFlagPutHandler(logs.GlogSetter))
+	}
+	if cc.Flagz != nil && utilfeature.DefaultFeatureGate.Enabled(zpagesfeatures.ComponentFlagz) {
+		flagz.Install(paths, endpointsName, cc.Flagz)
+	}
+	if utilfeature.DefaultFeatureGate.Enabled(zpagesfeatures.ComponentStatusz) {
+		version := compatibility.DefaultBuildEffectiveVersion()
+		statusz.Install(paths, endpointsName, statusz.NewRegistry(version, statusz.WithListedPaths(paths.ListedPaths())))
+	}
+}
+
+// isClosed reports whether something has happened that is told by closing a channel.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

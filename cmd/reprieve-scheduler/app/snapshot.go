@@ -1,0 +1,68 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+)
+
+// nodeCache is the scheduler's own cache, as far as snapshots of it go.
+type nodeCache interface {
+	UpdateSnapshot(logger klog.Logger, s *internalcache.Snapshot) error
+}
+
+// describer says what decisions go by, for the nodes of a snapshot.
+type describer interface {
+	State(nodes []fwk.NodeInfo) (snapshot.State, error)
+}
+
+// snapshots answers with what decisions go by. The nodes and pods are of one moment: they are copied as a scheduling cycle
+// copies them, under the lock of the scheduler's cache, and into a snapshot that no cycle uses.
+type snapshots struct {
+	cache   nodeCache
+	hub     describer
+	process string
+
+	// taking has one be taken at a time: each copies the whole cluster.
+	taking sync.Mutex
+}
+
+// ServeHTTP is part of http.Handler.
+func (s *snapshots) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	document, err := s.take(klog.FromContext(r.Context()))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	answer(w, r, "application/json", document)
+}
+
+func (s *snapshots) take(logger klog.Logger) ([]byte, error) {
+	s.taking.Lock()
+	defer s.taking.Unlock()
+	copied := internalcache.NewEmptySnapshot()
+	if err := s.cache.UpdateSnapshot(logger, copied); err != nil {
+		return nil, fmt.Errorf("take a snapshot of the scheduler's cache: %w", err)
+	}
+	nodes, err := copied.NodeInfos().List()
+	if err != nil {
+		return nil, fmt.Errorf("list the nodes of a snapshot: %w", err)
+	}
+	state, err := s.hub.State(nodes)
+	if err != nil {
+		return nil, fmt.Errorf("describe the cluster: %w", err)
+	}
+	state.Process = s.process
+	document, err := json.Marshal(state)
+	if err != nil {
+		return nil, fmt.Errorf("write the snapshot as JSON: %w", err)
+	}
+	return append(document, '\n'), nil
+}

@@ -1,0 +1,104 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// Filler knows what users leave to Reprieve in PodGroups and in templates of Workloads. It writes nothing: what it fills in are
+// values. It is safe for concurrent use.
+type Filler struct {
+	reader     client.Reader
+	priorities priorities
+}
+
+// NewFiller returns a Filler that finds Workloads with reader, and PriorityClasses in classes.
+func NewFiller(reader client.Reader, classes schedulinglisters.PriorityClassLister) *Filler {
+	return &Filler{reader: reader, priorities: priorities{classes}}
+}
+
+// FillTemplate fills in the priority of a Workload's template. It reports false while the class does not exist.
+func (f *Filler) FillTemplate(t *v1alpha1.PodGroupTemplate) (bool, error) {
+	return f.priorities.fill(&t.PodGroupPolicy)
+}
+
+// PriorityOf is what a PriorityClass comes to for a pod or group that names it, or for one that names none; false for a class that
+// does not exist.
+func (f *Filler) PriorityOf(class string) (priority int32, policy corev1.PreemptionPolicy, found bool, err error) {
+	r, err := f.priorities.of(class)
+	if err != nil || r == nil {
+		return 0, "", false, err
+	}
+	return r.priority, r.policy, true, nil
+}
+
+// Fill fills in what there is, in memory, and says what is lacking.
+func (f *Filler) Fill(ctx context.Context, pg *v1alpha1.PodGroup) (gang.Verdict, error) {
+	policy := &pg.Spec.PodGroupPolicy
+	if ref := pg.Spec.PodGroupTemplateRef; ref != nil && (policy.SchedulingPolicy == nil || policy.Priority == nil) {
+		template, lacks, err := f.template(ctx, pg, ref)
+		if template == nil {
+			return lacks, err
+		}
+		if lacks := clash(pg, template); lacks != (gang.Verdict{}) {
+			return lacks, nil
+		}
+		if !takeOver(policy, template.PodGroupPolicy.DeepCopy()) {
+			return f.waitForTemplate(pg)
+		}
+	}
+	found, err := f.priorities.fill(policy)
+	if err != nil || found {
+		return gang.Verdict{}, err
+	}
+	return noSuchClass(pg), nil
+}
+
+// template finds the template that a group was made from, or says what is missing.
+func (f *Filler) template(ctx context.Context, pg *v1alpha1.PodGroup, ref *v1alpha1.PodGroupTemplateReference) (*v1alpha1.PodGroupTemplate, gang.Verdict, error) {
+	missing := gang.Verdict{Reason: v1alpha1.ReasonTemplateNotFound}
+	var w v1alpha1.Workload
+	err := f.reader.Get(ctx, client.ObjectKey{Namespace: pg.Namespace, Name: ref.WorkloadName}, &w)
+	if apierrors.IsNotFound(err) {
+		missing.Message = fmt.Sprintf("PodGroup %s/%s waits for the template %s of Workload %s, which does not exist",
+			pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName)
+		return nil, missing, nil
+	}
+	if err != nil {
+		return nil, gang.Verdict{}, fmt.Errorf("get Workload %s: %w", ref.WorkloadName, err)
+	}
+	for i := range w.Spec.PodGroupTemplates {
+		if t := &w.Spec.PodGroupTemplates[i]; t.Name == ref.PodGroupTemplateName {
+			return t, gang.Verdict{}, nil
+		}
+	}
+	missing.Message = fmt.Sprintf("PodGroup %s/%s names the template %s of Workload %s, which has no template of that name",
+		pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName)
+	return nil, missing, nil
+}
+
+// waitForTemplate says what a group waits for whose template has not been filled in.
+func (f *Filler) waitForTemplate(pg *v1alpha1.PodGroup) (gang.Verdict, error) {
+	found, err := f.priorities.of(ptr.Deref(pg.Spec.PriorityClassName, ""))
+	switch {
+	case err != nil:
+		return gang.Verdict{}, err
+	case found == nil:
+		return noSuchClass(pg), nil
+	}
+	ref := pg.Spec.PodGroupTemplateRef
+	return gang.Verdict{
+		Reason: v1alpha1.ReasonPending,
+		Message: fmt.Sprintf("PodGroup %s/%s waits for the priority of template %s of Workload %s to be filled in",
+			pg.Namespace, pg.Name, ref.PodGroupTemplateName, ref.WorkloadName),
+	}, nil
+}

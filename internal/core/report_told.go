@@ -1,0 +1,30 @@
+package core
+
+import "fmt"
+
+// mostTold bounds how many victims Taking names.
+const mostTold = 5
+
+// WhyTaken says to a victim of the decision which preemptor takes it, and by which rule. Conditions, events and commands use
+// these words.
+func (d *Decision) WhyTaken(v *Victim) string {
+	kind := "Pod"
+	if d.Preemptor.Gang {
+		kind = "PodGroup"
+	}
+	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d", kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
+	if v.Rule == RuleReclaim {
+		// Priority has no say in it.
+		said += fmt.Sprintf("; queue %s takes back what queue %s has beyond its fair share or its quota", d.Preemptor.Queue, v.Queue)
+	}
+	return said
+}
+
+// Taking says to the preemptor where it fits, and who goes for it.
+func (d *Decision) Taking() string {
+	names := make([]string, len(d.Victims))
+	for i := range d.Victims {
+		names[i] = d.Victims[i].Namespace + "/" + d.Victims[i].Name
+	}
+	return fmt.Sprintf("%s: %v", d.Message, FewNames(names, mostTold))
+}

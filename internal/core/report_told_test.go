@@ -1,0 +1,46 @@
+package core
+
+import "testing"
+
+// TestWordsOfADecision: what both sides of a preemption are told of it.
+func TestWordsOfADecision(t *testing.T) {
+	t.Parallel()
+	victims := []Victim{
+		{Namespace: "research", Name: "training", Group: true, Priority: 1000, Rule: RuleLowerPriority},
+		{Namespace: "research", Name: "notebook", Priority: 20, Rule: RuleReclaim, Queue: "interns"},
+	}
+	for name, c := range map[string]struct {
+		preemptor             Preemptor
+		victims               []Victim
+		wantTaken, wantTaking string
+	}{
+		"a gang takes by priority": {
+			preemptor: Preemptor{Namespace: "default", Name: "urgent", Gang: true, Priority: 100000}, victims: victims[:1],
+			wantTaken:  "preempted by PodGroup default/urgent (priority 100000): LowerPriority, the victim's priority is 1000",
+			wantTaking: "it fits: [research/training]",
+		},
+		"a pod takes what is its queue's": {
+			preemptor: Preemptor{Namespace: "prod", Name: "p", Priority: 1, Queue: "product"}, victims: victims[1:],
+			wantTaken: "preempted by Pod prod/p (priority 1): Reclaim, the victim's priority is 20; " +
+				"queue product takes back what queue interns has beyond its fair share or its quota",
+			wantTaking: "it fits: [research/notebook]",
+		},
+		"many go": {
+			preemptor:  Preemptor{Namespace: "prod", Name: "p"},
+			victims:    []Victim{{Name: "f"}, {Name: "e"}, {Name: "d"}, {Name: "c"}, {Name: "b"}, {Name: "a"}, {Name: "g"}},
+			wantTaken:  "preempted by Pod prod/p (priority 0): , the victim's priority is 0",
+			wantTaking: "it fits: [/a /b /c /d /e and 2 more]",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := Decision{Preemptor: c.preemptor, Victims: c.victims, Message: "it fits"}
+			if got := d.WhyTaken(&d.Victims[0]); got != c.wantTaken {
+				t.Errorf("The victim is told %q, want %q", got, c.wantTaken)
+			}
+			if got := d.Taking(); got != c.wantTaking {
+				t.Errorf("The preemptor is told %q, want %q", got, c.wantTaking)
+			}
+		})
+	}
+}

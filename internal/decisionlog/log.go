@@ -1,0 +1,227 @@
+package decisionlog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+const (
+	// Kept is how many records a Log keeps in memory where its options do not say.
+	Kept = 1000
+	// Queued is how many records may wait to be written where the options of a Log do not say.
+	Queued = 4096
+)
+
+// Options say how a Log records. The zero value is for one that keeps the latest records and writes none.
+type Options struct {
+	// Process is who decides, in every record.
+	Process string
+	// Out is where lines go, one write for each; nil for nowhere. Only Run writes to it.
+	Out io.Writer
+	// Kept is how many records are kept in memory, and Queued how many may wait to be written; 0 for the defaults.
+	Kept, Queued int
+	// Observer is told what becomes of records on their way to Out; nil for nothing that is.
+	Observer Observer
+}
+
+// Observer is told what becomes of records on their way to where they are written. It is called by any goroutine, several at
+// a time.
+type Observer interface {
+	// Written is called for a record that has been written.
+	Written()
+	// Dropped is called for a record that was left out, because too many waited to be written.
+	Dropped()
+	// Unwritable is called for a record that could not be written.
+	Unwritable(err error)
+}
+
+// unobserved tells nothing.
+type unobserved struct{}
+
+// Written is part of Observer.
+func (unobserved) Written() {}
+
+// Dropped is part of Observer.
+func (unobserved) Dropped() {}
+
+// Unwritable is part of Observer.
+func (unobserved) Unwritable(error) {}
+
+// Log keeps a record of decisions. Make one with [New]. It is safe for concurrent use, and none of its methods but Run waits
+// for anything to be written.
+type Log struct {
+	process  string
+	out      io.Writer
+	observer Observer
+	// lines are the records that wait to be written; nil where none are.
+	lines chan *entry
+
+	mu       sync.Mutex
+	sequence uint64
+	// latest are the records in memory, as a ring: the oldest is at oldest once it is full.
+	latest []*entry
+	oldest int
+	kept   int
+	// over is true when Run has ended, and nothing is written any more.
+	over bool
+}
+
+// entry is a record in memory. Its record is changed under the Log's lock, and not any more once it is queued.
+type entry struct {
+	record Record
+	// queued is true once it has been handed over to be written.
+	queued bool
+}
+
+// New makes a Log. Where Out is set, its owner has Run write.
+func New(o Options) *Log {
+	l := &Log{process: o.Process, out: o.Out, observer: o.Observer, kept: cmp.Or(o.Kept, Kept)}
+	if l.observer == nil {
+		l.observer = unobserved{}
+	}
+	if l.out != nil {
+		l.lines = make(chan *entry, cmp.Or(o.Queued, Queued))
+	}
+	return l
+}
+
+// Record takes note of a decision of which it is known what becomes of it.
+func (l *Log) Record(r Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue(l.keep(r))
+}
+
+// Follow takes note of a decision that is being carried out. The caller calls ended once, from any goroutine, when it is known
+// what became of it.
+func (l *Log) Follow(r Record) (ended func(Result)) {
+	r.Result = Result{State: UnderWay}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.keep(r)
+	return func(result Result) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if e.queued {
+			// The process is ending, and has written that it is under way.
+			return
+		}
+		result.Time = result.Time.UTC()
+		e.record.Result = result
+		l.queue(e)
+	}
+}
+
+// keep has a record among the latest, in place of the oldest.
+func (l *Log) keep(r Record) *entry {
+	l.sequence++
+	r.Schema, r.Process, r.Sequence, r.Time = Schema, l.process, l.sequence, r.Time.UTC()
+	r.Decision = shown(r.Decision)
+	e := &entry{record: r}
+	if len(l.latest) < l.kept {
+		l.latest = append(l.latest, e)
+	} else {
+		l.latest[l.oldest] = e
+		l.oldest = (l.oldest + 1) % l.kept
+	}
+	return e
+}
+
+// shown is a decision without what its JSON leaves out: the members of a gang, which would be kept in memory with it.
+func shown(d core.Decision) core.Decision {
+	d.Preemptor.Classes, d.Preemptor.Nominated, d.Preemptor.Limits = nil, nil, nil
+	return d
+}
+
+// queue hands a record over to be written, unless too many wait.
+func (l *Log) queue(e *entry) {
+	e.queued = true
+	if l.lines == nil {
+		return
+	}
+	if l.over {
+		l.observer.Dropped()
+		return
+	}
+	select {
+	case l.lines <- e:
+	default:
+		l.observer.Dropped()
+	}
+}
+
+// Latest are the records in memory, the oldest first, those of decisions that are being carried out among them.
+func (l *Log) Latest() []Record {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]Record, 0, len(l.latest))
+	for i := range l.latest {
+		out = append(out, l.latest[(l.oldest+i)%len(l.latest)].record)
+	}
+	return out
+}
+
+// Run writes records until ctx is done, and then those that wait, and those of decisions that are being carried out. It is
+// called once. Where nothing is written it returns at once.
+func (l *Log) Run(ctx context.Context) {
+	if l.lines == nil {
+		return
+	}
+	var line bytes.Buffer
+	for {
+		select {
+		case e := <-l.lines:
+			l.write(&line, &e.record)
+		case <-ctx.Done():
+			for _, e := range l.end() {
+				l.write(&line, &e.record)
+			}
+			return
+		}
+	}
+}
+
+// end has no more records queued, and returns those that have not been written.
+func (l *Log) end() []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	var left []*entry
+	for len(l.lines) > 0 {
+		left = append(left, <-l.lines)
+	}
+	for i := range l.latest {
+		if e := l.latest[(l.oldest+i)%len(l.latest)]; !e.queued {
+			e.queued = true
+			left = append(left, e)
+		}
+	}
+	return left
+}
+
+// write writes one record, in memory that is used again.
+func (l *Log) write(line *bytes.Buffer, r *Record) {
+	line.Reset()
+	if err := Encode(line, r); err != nil {
+		l.observer.Unwritable(err)
+		return
+	}
+	if _, err := l.out.Write(line.Bytes()); err != nil {
+		l.observer.Unwritable(err)
+		return
+	}
+	l.observer.Written()
+}
+
+// Encode writes a record as one line.
+func Encode(w io.Writer, r *Record) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(r)
+}

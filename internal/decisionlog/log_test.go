@@ -1,0 +1,256 @@
+package decisionlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// named is a record for a preemptor of that name.
+func named(name string) Record {
+	return Record{Time: noon, Result: Result{State: Waiting}, Decision: core.Decision{Outcome: core.Infeasible, Preemptor: core.Preemptor{Name: name}}}
+}
+
+// seen says of records who they are for, and how far they are.
+func seen(records []Record) []string {
+	out := make([]string, len(records))
+	for i := range records {
+		out[i] = fmt.Sprintf("%d %s %s", records[i].Sequence, records[i].Decision.Preemptor.Name, records[i].Result.State)
+	}
+	return out
+}
+
+// counts is an Observer that counts.
+type counts struct {
+	mu                           sync.Mutex
+	written, dropped, unwritable int
+}
+
+func (c *counts) Written()         { c.add(&c.written) }
+func (c *counts) Dropped()         { c.add(&c.dropped) }
+func (c *counts) Unwritable(error) { c.add(&c.unwritable) }
+
+func (c *counts) add(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
+func (c *counts) want(t *testing.T, written, dropped, unwritable int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.written != written || c.dropped != dropped || c.unwritable != unwritable {
+		t.Errorf("%d written, %d dropped, %d unwritable; want %d, %d, %d", c.written, c.dropped, c.unwritable, written, dropped, unwritable)
+	}
+}
+
+// parsed are the records of some lines.
+func parsed(t *testing.T, lines []byte) []Record {
+	t.Helper()
+	var out []Record
+	for line := range bytes.Lines(lines) {
+		r, err := Parse(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func wantSeen(t *testing.T, got []Record, want ...string) {
+	t.Helper()
+	if !slices.Equal(seen(got), want) {
+		t.Errorf("Records %q, want %q", seen(got), want)
+	}
+}
+
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	log := New(Options{Kept: 3})
+	wantSeen(t, log.Latest())
+	log.Record(named("a"))
+	ended := log.Follow(named("b"))
+	wantSeen(t, log.Latest(), "1 a Waiting", "2 b UnderWay")
+	log.Record(named("c"))
+	ended(Result{State: CarriedOut, Time: noon})
+	log.Record(named("d"))
+	wantSeen(t, log.Latest(), "2 b CarriedOut", "3 c Waiting", "4 d Waiting")
+	log.Record(named("e"))
+	log.Record(named("f"))
+	wantSeen(t, log.Latest(), "4 d Waiting", "5 e Waiting", "6 f Waiting")
+	// One that is over when it is not among the latest any more is of no consequence for them.
+	ended = log.Follow(named("g"))
+	for _, name := range []string{"h", "i", "j"} {
+		log.Record(named(name))
+	}
+	ended(Result{State: Failed})
+	wantSeen(t, log.Latest(), "8 h Waiting", "9 i Waiting", "10 j Waiting")
+}
+
+// TestMembersAreNotKept: a record holds no more in memory than its JSON says.
+func TestMembersAreNotKept(t *testing.T) {
+	t.Parallel()
+	log := New(Options{})
+	log.Record(made(t, small(), urgent(16)))
+	if p := log.Latest()[0].Decision.Preemptor; p.Classes != nil || p.Nominated != nil || p.Limits != nil {
+		t.Errorf("The record keeps %+v", p)
+	}
+}
+
+// TestRun: what is recorded is written as it comes, and when all is over what is left, with what is still under way.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		observed := &counts{}
+		log := New(Options{Process: "p", Out: &out, Observer: observed})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { log.Run(ctx) })
+		late, later := log.Follow(named("late")), log.Follow(named("later"))
+		log.Record(named("now"))
+		synctest.Wait()
+		wantSeen(t, parsed(t, out.Bytes()), "3 now Waiting")
+		late(Result{State: GivenUp, Time: noon, Error: "the decision is out of date"})
+		synctest.Wait()
+		wantSeen(t, parsed(t, out.Bytes()), "3 now Waiting", "1 late GivenUp")
+		cancel()
+		running.Wait()
+		wantSeen(t, parsed(t, out.Bytes()), "3 now Waiting", "1 late GivenUp", "2 later UnderWay")
+		later(Result{State: CarriedOut, Time: noon})
+		log.Record(named("after"))
+		wantSeen(t, parsed(t, out.Bytes()), "3 now Waiting", "1 late GivenUp", "2 later UnderWay")
+		observed.want(t, 3, 1, 0)
+	})
+}
+
+// stuck is a writer on which the first write waits until it is let go.
+type stuck struct {
+	letGo chan struct{}
+	lines bytes.Buffer
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	<-s.letGo
+	return s.lines.Write(p)
+}
+
+// TestSlowWriter: a decision does not wait for what writes; what it has no room for is left out, and counted.
+func TestSlowWriter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		out, observed := &stuck{letGo: make(chan struct{})}, &counts{}
+		log := New(Options{Out: out, Queued: 2, Observer: observed})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { log.Run(ctx) })
+		log.Record(named("first"))
+		synctest.Wait()
+		// The first is being written, two wait.
+		for i := range 10 {
+			log.Record(named(fmt.Sprint(i)))
+		}
+		observed.want(t, 0, 8, 0)
+		if got := len(log.Latest()); got != 11 {
+			t.Errorf("%d records are in memory, want all 11", got)
+		}
+		close(out.letGo)
+		cancel()
+		running.Wait()
+		wantSeen(t, parsed(t, out.lines.Bytes()), "1 first Waiting", "2 0 Waiting", "3 1 Waiting")
+		observed.want(t, 3, 8, 0)
+	})
+}
+
+// failing is a writer that fails.
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestFailingWriter(t *testing.T) {
+	t.Parallel()
+	observed := &counts{}
+	log := New(Options{Out: failing{errors.New("no space left on device")}, Observer: observed})
+	log.Record(named("a"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	log.Run(ctx)
+	observed.want(t, 0, 0, 1)
+	wantSeen(t, log.Latest(), "1 a Waiting")
+}
+
+// TestNothingToWrite: without a file there is nothing to run.
+func TestNothingToWrite(t *testing.T) {
+	t.Parallel()
+	New(Options{}).Run(context.WithoutCancel(t.Context()))
+}
+
+// TestConcurrently is for the race detector.
+func TestConcurrently(t *testing.T) {
+	t.Parallel()
+	log := New(Options{Kept: 10, Out: io.Discard, Queued: 5})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running, deciding sync.WaitGroup
+	running.Go(func() { log.Run(ctx) })
+	for range 4 {
+		deciding.Go(func() {
+			for range 100 {
+				log.Follow(named("f"))(Result{State: CarriedOut, Time: time.Now()})
+				log.Record(named("r"))
+				log.Latest()
+			}
+		})
+	}
+	deciding.Wait()
+	cancel()
+	running.Wait()
+	if latest := log.Latest(); latest[9].Sequence != 800 {
+		t.Errorf("The last of 800 has the number %d", latest[9].Sequence)
+	}
+}
+
+// BenchmarkRecord is what recording costs the scheduling cycle: with a file that is written beside it, and without.
+func BenchmarkRecord(b *testing.B) {
+	r := made(b, small(running("training", 10, 0, 8)), urgent(8))
+	p := urgent(8)
+	resources := small().Resources
+	for name, out := range map[string]io.Writer{"in memory": nil, "and written": io.Discard} {
+		b.Run(name, func(b *testing.B) {
+			log := New(Options{Out: out})
+			ctx, cancel := context.WithCancel(b.Context())
+			var running sync.WaitGroup
+			running.Go(func() { log.Run(ctx) })
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Asks = AsksOf(p.Classes, resources)
+				log.Record(r)
+			}
+			cancel()
+			running.Wait()
+		})
+	}
+}
+
+// BenchmarkEncode is what a line costs the goroutine that writes.
+func BenchmarkEncode(b *testing.B) {
+	r := made(b, small(running("training", 10, 0, 8)), urgent(8))
+	var line bytes.Buffer
+	b.ReportAllocs()
+	for b.Loop() {
+		line.Reset()
+		if err := Encode(&line, &r); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package inventory
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// Kind is one of the kinds of objects in an [Inventory].
+type Kind struct {
+	schema.GroupVersionResource
+	// Kind is what objects say they are.
+	Kind string
+	// Required is true for the kinds without which there is nothing to decide: a cluster that does not serve them is none
+	// that Reprieve runs in.
+	Required bool
+}
+
+// GroupVersionKind is what objects of the kind say they are.
+func (k *Kind) GroupVersionKind() schema.GroupVersionKind {
+	return k.GroupVersion().WithKind(k.Kind)
+}
+
+// The resources that are asked for by name.
+const (
+	Pods            = "pods"
+	Nodes           = "nodes"
+	PriorityClasses = "priorityclasses"
+	PodGroups       = "podgroups.reprieve.dev"
+	NativePodGroups = "podgroups.scheduling.k8s.io"
+	Queues          = "queues.reprieve.dev"
+	Workloads       = "workloads.reprieve.dev"
+)
+
+// Kinds lists what a scheduler of Reprieve's reads: the kinds that deploy/clusterrole.yaml lets it list. The PodGroups of
+// scheduling.k8s.io are of whichever version a cluster serves, and stand here with the newest.
+func Kinds() []Kind {
+	own := v1alpha1.SchemeGroupVersion
+	kind := func(group, version, resource, name string) Kind {
+		return Kind{GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: resource}, Kind: name}
+	}
+	needed := func(k Kind) Kind {
+		k.Required = true
+		return k
+	}
+	return []Kind{
+		needed(kind("", "v1", "pods", "Pod")),
+		needed(kind("", "v1", "nodes", "Node")),
+		needed(kind("", "v1", "namespaces", "Namespace")),
+		kind("", "v1", "services", "Service"),
+		kind("", "v1", "replicationcontrollers", "ReplicationController"),
+		kind("", "v1", "persistentvolumes", "PersistentVolume"),
+		kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+		kind("apps", "v1", "replicasets", "ReplicaSet"),
+		kind("apps", "v1", "statefulsets", "StatefulSet"),
+		needed(kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")),
+		needed(kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")),
+		kind("storage.k8s.io", "v1", "storageclasses", "StorageClass"),
+		kind("storage.k8s.io", "v1", "csinodes", "CSINode"),
+		kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver"),
+		kind("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity"),
+		kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment"),
+		kind("resource.k8s.io", "v1", "deviceclasses", "DeviceClass"),
+		kind("resource.k8s.io", "v1", "resourceslices", "ResourceSlice"),
+		kind("resource.k8s.io", "v1", "resourceclaims", "ResourceClaim"),
+		kind("resource.k8s.io", "v1", "devicetaintrules", "DeviceTaintRule"),
+		needed(kind(own.Group, own.Version, "podgroups", "PodGroup")),
+		needed(kind(own.Group, own.Version, "queues", "Queue")),
+		needed(kind(own.Group, own.Version, "workloads", "Workload")),
+		kind("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup"),
+	}
+}
+
+// NameOf is how a resource is called in an [Inventory]: as kubectl calls it, where the core and built-in kinds go by their
+// plural alone unless another kind has it as well.
+func NameOf(resource schema.GroupVersionResource) string {
+	switch resource.Group {
+	case v1alpha1.GroupName:
+		return resource.Resource + "." + resource.Group
+	case "scheduling.k8s.io":
+		if resource.Resource == "podgroups" {
+			return NativePodGroups
+		}
+	}
+	return resource.Resource
+}

@@ -1,0 +1,162 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/reprieve-dev/reprieve/internal/native"
+)
+
+// ForbiddenError is the error of [List] for a caller who may not list all that deciding needs.
+type ForbiddenError struct {
+	// Resources are those that the caller may not list, sorted.
+	Resources []string
+}
+
+// Error names all missing rights.
+func (e *ForbiddenError) Error() string {
+	return "you may not list " + strings.Join(e.Resources, ", ") + " in all namespaces, which deciding needs; " +
+		"ask for the ClusterRole reprieve-planner, or use --snapshot with a file of somebody who may"
+}
+
+// NotServedError is the error of [List] for a server that does not have what Reprieve is installed with.
+type NotServedError struct {
+	// Resources are those that are not served, sorted.
+	Resources []string
+}
+
+// Error names what is not served.
+func (e *NotServedError) Error() string {
+	return "the API server does not serve " + strings.Join(e.Resources, ", ") + ": Reprieve is not installed in this cluster, or the context is another one's"
+}
+
+// Listing is what [List] lists with.
+type Listing struct {
+	Client    dynamic.Interface
+	Discovery discovery.DiscoveryInterface
+	// Now is the moment that the Inventory is of.
+	Now time.Time
+	// Progress is told, from several goroutines, how many objects of a resource have come so far; nil for nothing that is.
+	Progress func(resource string, objects int)
+}
+
+const (
+	// page is how many objects are listed by one call.
+	page = 500
+	// lists is how many calls are under way at the same time.
+	lists = 4
+)
+
+// List reads from a cluster all that deciding needs, page by page, with the caller's own rights. It only lists. It returns a
+// [*ForbiddenError] or a [*NotServedError] where that is what is in the way.
+func List(ctx context.Context, with Listing) (*Inventory, error) {
+	out := New(with.Now)
+	kinds := Kinds()
+	kind, err := native.Discover(with.Discovery)
+	switch {
+	case errors.Is(err, native.ErrNotServed):
+	case err != nil:
+		return nil, fmt.Errorf("look for PodGroups of %s: %w", native.Group, err)
+	default:
+		out.native = kind.Version
+	}
+	var forbidden, missing []string
+	results := make([][]Object, len(kinds))
+	failures := make([]error, len(kinds))
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(lists)
+	for i := range kinds {
+		resource := kinds[i].GroupVersionResource
+		if NameOf(resource) == NativePodGroups {
+			if out.native == "" {
+				continue
+			}
+			resource.Version = out.native
+		}
+		group.Go(func() error {
+			results[i], failures[i] = listAll(within, &with, resource)
+			if isExpected(failures[i]) {
+				return nil
+			}
+			return failures[i]
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range kinds {
+		name := NameOf(kinds[i].GroupVersionResource)
+		switch {
+		case apierrors.IsForbidden(failures[i]):
+			forbidden = append(forbidden, fullName(kinds[i].GroupVersionResource))
+		case failures[i] != nil && kinds[i].Required:
+			missing = append(missing, fullName(kinds[i].GroupVersionResource))
+		case failures[i] == nil && len(results[i]) > 0:
+			out.objects[name] = results[i]
+		}
+	}
+	switch {
+	case len(missing) > 0:
+		slices.Sort(missing)
+		return nil, &NotServedError{Resources: missing}
+	case len(forbidden) > 0:
+		slices.Sort(forbidden)
+		return nil, &ForbiddenError{Resources: forbidden}
+	}
+	return out, nil
+}
+
+// isExpected tells the answers that say something of the cluster or the caller from those that say that listing failed.
+func isExpected(err error) bool {
+	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
+}
+
+func fullName(resource schema.GroupVersionResource) string {
+	if resource.Group == "" {
+		return resource.Resource
+	}
+	return resource.Resource + "." + resource.Group
+}
+
+// listAll lists all objects of a resource. A list that is too old to go on with is begun again, once.
+func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionResource) ([]Object, error) {
+	var out []Object
+	for next, again := "", false; ; {
+		list, err := with.Client.Resource(resource).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		if apierrors.IsResourceExpired(err) && next != "" && !again {
+			out, next, again = nil, "", true
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", fullName(resource), err)
+		}
+		for i := range list.Items {
+			list.Items[i].SetGroupVersionKind(schema.GroupVersionKind{
+				Group: resource.Group, Version: resource.Version, Kind: strings.TrimSuffix(list.GetKind(), "List"),
+			})
+			object, err := trimmed(NameOf(resource), list.Items[i].Object)
+			if err != nil {
+				return nil, fmt.Errorf("list %s: %w", fullName(resource), err)
+			}
+			out = append(out, object)
+		}
+		if with.Progress != nil {
+			with.Progress(NameOf(resource), len(out))
+		}
+		if next = list.GetContinue(); next == "" {
+			slices.SortFunc(out, byName)
+			return out, nil
+		}
+	}
+}

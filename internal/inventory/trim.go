@@ -1,0 +1,173 @@
+package inventory
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// trimmed is an object without what no decision depends on: who manages which of its fields, and what containers run.
+func trimmed(resource string, object map[string]any) (Object, error) {
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		delete(metadata, "managedFields")
+		delete(metadata, "selfLink")
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
+			if len(annotations) == 0 {
+				delete(metadata, "annotations")
+			}
+		}
+	}
+	if resource == Pods {
+		eachContainer(object, func(container map[string]any) {
+			for _, field := range []string{"args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "volumeMounts"} {
+				delete(container, field)
+			}
+		})
+		for _, field := range []string{"containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"} {
+			unstructured.RemoveNestedField(object, "status", field)
+		}
+	}
+	if resource == "replicasets" || resource == "statefulsets" || resource == "replicationcontrollers" {
+		// Only their selectors count.
+		unstructured.RemoveNestedField(object, "spec", "template")
+		unstructured.RemoveNestedField(object, "spec", "volumeClaimTemplates")
+	}
+	return encoded(object)
+}
+
+// encoded is an object with its names. Maps are encoded with their keys in order, so the same object makes the same bytes.
+func encoded(object map[string]any) (Object, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return Object{}, fmt.Errorf("encode an object: %w", err)
+	}
+	return named(raw)
+}
+
+// named reads the names of an object.
+func named(raw json.RawMessage) (Object, error) {
+	var of struct {
+		Metadata metav1.ObjectMeta `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &of); err != nil {
+		return Object{}, fmt.Errorf("read the metadata of an object: %w", err)
+	}
+	return Object{Namespace: of.Metadata.Namespace, Name: of.Metadata.Name, UID: of.Metadata.UID, Raw: raw}, nil
+}
+
+func eachContainer(pod map[string]any, visit func(container map[string]any)) {
+	for _, field := range []string{"containers", "initContainers", "ephemeralContainers"} {
+		list, _, _ := unstructured.NestedFieldNoCopy(pod, "spec", field)
+		containers, _ := list.([]any)
+		for _, c := range containers {
+			if container, ok := c.(map[string]any); ok {
+				visit(container)
+			}
+		}
+	}
+}
+
+// keepOnly drops the annotations that no decision depends on.
+func keepOnly(annotations map[string]any) {
+	prefixes := []string{
+		"preemption-toleration.scheduling.x-k8s.io/", "reprieve.dev/",
+		"volume.kubernetes.io/", "volume.beta.kubernetes.io/", "pv.kubernetes.io/", "storage.alpha.kubernetes.io/",
+		"kubernetes.io/config.mirror",
+	}
+	maps.DeleteFunc(annotations, func(name string, _ any) bool {
+		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	})
+}
+
+// Redact leaves out what may tell of the people who use a cluster and is not needed to decide: annotations other than those
+// that decisions depend on, images, addresses, messages of conditions. Names, labels and amounts stay, since decisions
+// depend on them.
+func Redact(in *Inventory) (*Inventory, error) {
+	out := in.clone()
+	out.Redacted = true
+	for resource, list := range in.objects {
+		redacted := make([]Object, len(list))
+		for i := range list {
+			var object map[string]any
+			if err := list[i].Into(&object); err != nil {
+				return nil, err
+			}
+			redact(resource, object)
+			var err error
+			if redacted[i], err = encoded(object); err != nil {
+				return nil, err
+			}
+		}
+		out.objects[resource] = redacted
+	}
+	return out, nil
+}
+
+func redact(resource string, object map[string]any) {
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		if annotations, ok := metadata["annotations"].(map[string]any); ok {
+			keepOnly(annotations)
+		}
+	}
+	conditions, _, _ := unstructured.NestedFieldNoCopy(object, "status", "conditions")
+	if list, ok := conditions.([]any); ok {
+		for _, c := range list {
+			if condition, ok := c.(map[string]any); ok {
+				delete(condition, "message")
+			}
+		}
+	}
+	switch resource {
+	case Pods:
+		eachContainer(object, func(container map[string]any) {
+			delete(container, "image")
+			delete(container, "workingDir")
+		})
+		redactVolumes(object)
+		for _, field := range []string{"hostIP", "hostIPs", "podIP", "podIPs", "message"} {
+			unstructured.RemoveNestedField(object, "status", field)
+		}
+		for _, field := range []string{"imagePullSecrets", "serviceAccountName", "serviceAccount", "hostAliases", "dnsConfig", "securityContext"} {
+			unstructured.RemoveNestedField(object, "spec", field)
+		}
+	case "persistentvolumes":
+		for _, field := range []string{"volumeAttributes", "controllerPublishSecretRef", "nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef", "controllerExpandSecretRef"} {
+			unstructured.RemoveNestedField(object, "spec", "csi", field)
+		}
+	case Nodes:
+		for _, field := range []string{"addresses", "images", "nodeInfo", "daemonEndpoints"} {
+			unstructured.RemoveNestedField(object, "status", field)
+		}
+		unstructured.RemoveNestedField(object, "spec", "providerID")
+		unstructured.RemoveNestedField(object, "spec", "podCIDR")
+		unstructured.RemoveNestedField(object, "spec", "podCIDRs")
+	case "services":
+		for _, field := range []string{"clusterIP", "clusterIPs", "externalIPs", "loadBalancerIP", "externalName"} {
+			unstructured.RemoveNestedField(object, "spec", field)
+		}
+		unstructured.RemoveNestedField(object, "status")
+	}
+}
+
+// redactVolumes drops the volumes of a pod that no filter looks at: secrets and the like.
+func redactVolumes(pod map[string]any) {
+	list, _, _ := unstructured.NestedFieldNoCopy(pod, "spec", "volumes")
+	volumes, ok := list.([]any)
+	spec, isMap := pod["spec"].(map[string]any)
+	if !ok || !isMap {
+		return
+	}
+	spec["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {
+		volume, _ := v.(map[string]any)
+		return !slices.ContainsFunc([]string{"persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi"}, func(kind string) bool {
+			_, has := volume[kind]
+			return has
+		})
+	})
+}

@@ -1,0 +1,73 @@
+package scheduler
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// TestGateCaresForNoOtherPod: what it did care for, each pod that it holds back would be asked about.
+func TestGateCaresForNoOtherPod(t *testing.T) {
+	registered, err := (&Gate{}).EventsToRegister(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []fwk.ClusterEvent
+	for _, e := range registered {
+		events = append(events, e.Event)
+	}
+	for name, tt := range map[string]struct {
+		event fwk.ClusterEvent
+		want  bool
+	}{
+		"a pod is deleted":             {fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Delete}, false},
+		"a pod gets its node":          {fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.Add}, false},
+		"the labels of another change": {fwk.ClusterEvent{Resource: fwk.AssignedPod, ActionType: fwk.UpdatePodLabel}, false},
+		"a node comes":                 {fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}, false},
+		"its own labels change":        {fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodLabel}, true},
+		"its own gates are gone":       {fwk.ClusterEvent{Resource: fwk.TargetPod, ActionType: fwk.UpdatePodSchedulingGatesEliminated}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := framework.MatchAnyClusterEvent(tt.event, events); got != tt.want {
+				t.Errorf("it is asked about: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestAddGate has each profile with the plugin use the gate, once.
+func TestAddGate(t *testing.T) {
+	set := func(names ...string) config.PluginSet {
+		var out config.PluginSet
+		for _, name := range names {
+			out.Enabled = append(out.Enabled, config.Plugin{Name: name})
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		plugins *config.Plugins
+		want    []config.Plugin
+	}{
+		"no plugins":                       {nil, nil},
+		"another profile":                  {&config.Plugins{MultiPoint: set("DefaultPreemption")}, nil},
+		"everywhere":                       {&config.Plugins{MultiPoint: set(Name)}, set(GateName).Enabled},
+		"point by point":                   {&config.Plugins{PreEnqueue: set("SchedulingGates", Name), PostFilter: set(Name)}, set("SchedulingGates", GateName).Enabled},
+		"named already":                    {&config.Plugins{MultiPoint: set(Name), PreEnqueue: set(GateName)}, set(GateName).Enabled},
+		"named already, at all its points": {&config.Plugins{MultiPoint: set(Name, GateName)}, set(GateName).Enabled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			profiles := []config.KubeSchedulerProfile{{Plugins: tt.plugins}}
+			AddGate(profiles)
+			var got []config.Plugin
+			if profiles[0].Plugins != nil {
+				got = profiles[0].Plugins.PreEnqueue.Enabled
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("preEnqueue (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

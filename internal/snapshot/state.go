@@ -1,0 +1,349 @@
+package snapshot
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// StateSchema is the version of a State's JSON. A field that is added leaves it as it is; one that goes, or means something
+// else, gives it another number.
+const StateSchema = "reprieve.dev/snapshot/v1"
+
+// State is what decisions go by, at one moment, for people and programs to read. What only filters know (affinity, spread,
+// ports, volumes) stands in the objects of the API, and is left out. Times are nanoseconds since 1970 and durations
+// nanoseconds, as in decisions. Lists are in the order of their names.
+type State struct {
+	// Schema is the version of this form.
+	Schema string `json:"schema"`
+	// Time is when it was taken, in UTC.
+	Time time.Time `json:"time"`
+	// Process is the scheduler process that it was taken from.
+	Process string `json:"process"`
+	// Generation is the newest generation of any node in the scheduler's cache: a larger one means that something has changed.
+	Generation int64 `json:"generation"`
+	// Nodes are the nodes that may take pods.
+	Nodes []StateNode `json:"nodes"`
+	// Units are what may be preempted as a whole: pods, and PodGroups in disruption mode PodGroup.
+	Units []StateUnit `json:"units"`
+	// Leaving are the pods on their way out: their room is counted on.
+	Leaving []StatePod `json:"leaving,omitempty"`
+	// Overdue are the pods that should have gone long ago: their room is not counted on, and they are no victims.
+	Overdue []StatePod `json:"overdue,omitempty"`
+	// Promised is the room that is kept for pods which are not on their node yet.
+	Promised []StatePromise `json:"promised,omitempty"`
+	// Budgets are the PodDisruptionBudgets.
+	Budgets []StateBudget `json:"budgets,omitempty"`
+	// Queues are the queues that can be used, parents before their children.
+	Queues []StateQueue `json:"queues,omitempty"`
+}
+
+// StateAmounts are amounts by resource: milli-CPUs, bytes and counts. Those of 0 are left out.
+type StateAmounts map[string]int64
+
+// StateNode is one node.
+type StateNode struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Taints []corev1.Taint    `json:"taints,omitempty"`
+	// Unschedulable is true for a node that is cordoned.
+	Unschedulable bool         `json:"unschedulable,omitempty"`
+	Allocatable   StateAmounts `json:"allocatable"`
+	// Free is what all pods on the node leave over, those on their way out included. It may be negative.
+	Free StateAmounts `json:"free"`
+}
+
+// StateUnit is one preemption unit.
+type StateUnit struct {
+	// Namespace, Name and UID are those of the pod, or of the PodGroup.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Group tells a whole PodGroup from a single pod.
+	Group bool `json:"group"`
+	// PodGroup is the UID of the PodGroup that the unit is, or belongs to.
+	PodGroup string `json:"podGroup,omitempty"`
+	// Priority is the PodGroup's where there is one, the pod's own otherwise.
+	Priority int32 `json:"priority"`
+	// Start is when it started; 0 if it has not.
+	Start int64 `json:"start,omitempty"`
+	// Since is when the clock of min-runtimes began; 0 if it has not.
+	Since int64 `json:"since,omitempty"`
+	// Queue is the name of the leaf queue.
+	Queue string `json:"queue,omitempty"`
+	// MinCount is how many members make the gang whole that the pod belongs to.
+	MinCount int32 `json:"minCount,omitempty"`
+	// Surplus marks a member past the minCount of its gang.
+	Surplus bool `json:"surplus,omitempty"`
+	// Running is true for a pod whose containers run.
+	Running bool `json:"running,omitempty"`
+	// Static marks a pod that the kubelet of its node runs by itself.
+	Static bool `json:"static,omitempty"`
+	// Toleration is what keeps it from preemption by low priorities.
+	Toleration *StateToleration `json:"toleration,omitempty"`
+	// Pods are the pods that go with it.
+	Pods []StatePod `json:"pods"`
+}
+
+// StateToleration exempts a unit from preemption by low priorities.
+type StateToleration struct {
+	// Below is the lowest priority that is not tolerated.
+	Below int32 `json:"below"`
+	// Until is its last moment; left out where it has none.
+	Until int64 `json:"until,omitempty"`
+	// Lasts is how long it lasts where its clock has not begun.
+	Lasts int64 `json:"lasts,omitempty"`
+	// ClassNotFound is true where the PriorityClass does not exist, so that what is tolerated is not known.
+	ClassNotFound bool `json:"classNotFound,omitempty"`
+}
+
+// StatePod is one pod on a node.
+type StatePod struct {
+	Namespace string       `json:"namespace"`
+	Name      string       `json:"name"`
+	UID       string       `json:"uid"`
+	Node      string       `json:"node"`
+	Request   StateAmounts `json:"request"`
+	// Start is when it started; 0 if it has not.
+	Start int64 `json:"start,omitempty"`
+	// Budgets are the PodDisruptionBudgets that its eviction draws on, as namespace/name.
+	Budgets []string `json:"budgets,omitempty"`
+}
+
+// StatePromise is room that is kept for a pod.
+type StatePromise struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// Node is where the room is.
+	Node    string       `json:"node"`
+	Request StateAmounts `json:"request"`
+	// Priority is that of the pod, or of its PodGroup. The room is kept from what does not stand above it.
+	Priority int32 `json:"priority"`
+	// Queue is the leaf queue in whose use the room counts.
+	Queue string `json:"queue,omitempty"`
+}
+
+// StateBudget is one PodDisruptionBudget.
+type StateBudget struct {
+	// Key is its namespace/name.
+	Key string `json:"key"`
+	// Allowed is how many more pods may be evicted before it is broken, with those on their way out counted already.
+	Allowed int32 `json:"allowed"`
+}
+
+// StateQueue is one queue.
+type StateQueue struct {
+	Name   string `json:"name"`
+	Parent string `json:"parent,omitempty"`
+	// Quota is what it can always get back, cut down to its parent's.
+	Quota StateAmounts `json:"quota"`
+	// Limit is what its work never exceeds; resources without a limit are left out.
+	Limit map[string]int64 `json:"limit,omitempty"`
+	// FairShare is what it is entitled to now.
+	FairShare StateAmounts `json:"fairShare"`
+	// Used is what the units in it, and in the queues below it, occupy.
+	Used StateAmounts `json:"used"`
+	// OverQuotaWeight and Priority say what it gets of what no quota claims.
+	OverQuotaWeight int64 `json:"overQuotaWeight"`
+	Priority        int32 `json:"priority"`
+	// PreemptMinRuntime and ReclaimMinRuntime are how long its work runs before it may be taken; left out where that is
+	// up to the queues above it.
+	PreemptMinRuntime *int64 `json:"preemptMinRuntime,omitempty"`
+	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
+}
+
+// Promised is a Promise with the priority by which it is kept.
+type Promised struct {
+	Promise
+	Priority int32
+}
+
+// State describes the cluster as it was at the last Level, with room that is promised. Like Level, it belongs to the one
+// goroutine that uses the Cache. Time and Process are the caller's to fill in.
+func (c *Cache) State(promised []Promised) State {
+	s := c.cluster.Snapshot()
+	d := describer{s: s, resources: s.Resources}
+	out := State{Schema: StateSchema, Nodes: d.nodes(), Units: d.units(), Budgets: d.budgets(), Queues: d.queues()}
+	for _, n := range c.nodes {
+		out.Generation = max(out.Generation, n.generation)
+	}
+	for i := range s.Leaving {
+		out.Leaving = append(out.Leaving, d.pod(&s.Leaving[i]))
+	}
+	slices.SortFunc(out.Leaving, byName)
+	for _, node := range slices.Sorted(maps.Keys(c.overdue)) {
+		info := c.nodes[node].info
+		for _, pi := range info.GetPods() {
+			if pod := pi.GetPod(); slices.Contains(c.overdue[node], pod) {
+				out.Overdue = append(out.Overdue, StatePod{
+					Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: node, Start: Nanos(startOf(pod)),
+					Request: d.amounts(c.dimensions.amounts(pi.CalculateResource().Resource, 1)),
+				})
+			}
+		}
+	}
+	slices.SortFunc(out.Overdue, byName)
+	for _, p := range promised {
+		pod := p.Pod.GetPod()
+		if info := c.nodes[p.Node].info; info == nil || runsOn(info, pod.UID) {
+			continue
+		}
+		out.Promised = append(out.Promised, StatePromise{
+			Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Node: p.Node, Queue: p.Queue, Priority: p.Priority,
+			Request: d.amounts(c.dimensions.amounts(p.Pod.CalculateResource().Resource, 1)),
+		})
+	}
+	slices.SortFunc(out.Promised, func(a, b StatePromise) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}
+
+// describer describes the parts of a core's snapshot.
+type describer struct {
+	s         *core.Snapshot
+	resources []string
+}
+
+func (d *describer) amounts(a core.Amounts) StateAmounts {
+	out := make(StateAmounts, len(a))
+	for r, v := range a {
+		if v != 0 {
+			out[d.resources[r]] = v
+		}
+	}
+	return out
+}
+
+func (d *describer) nodes() []StateNode {
+	out := make([]StateNode, 0, len(d.s.Nodes))
+	for i := range d.s.Nodes {
+		n := &d.s.Nodes[i]
+		info := nodeInfo(n)
+		if info == nil {
+			// An empty slot.
+			continue
+		}
+		node := info.Node()
+		out = append(out, StateNode{
+			Name: n.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable,
+			Allocatable: d.amounts(n.Allocatable), Free: d.amounts(n.Free),
+		})
+	}
+	slices.SortFunc(out, func(a, b StateNode) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}
+
+func (d *describer) units() []StateUnit {
+	out := make([]StateUnit, 0, len(d.s.Units))
+	for i := range d.s.Units {
+		u := &d.s.Units[i]
+		if len(u.Pods) == 0 {
+			continue
+		}
+		unit := StateUnit{
+			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, Priority: u.Priority,
+			Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, Pods: make([]StatePod, len(u.Pods)),
+		}
+		if m := u.Membership; m != nil {
+			unit.Queue, unit.MinCount = m.Queue, m.MinCount
+		}
+		if t := u.Toleration; t != nil {
+			unit.Toleration = &StateToleration{Below: t.Below, Until: t.Until, Lasts: t.Lasts, ClassNotFound: t.ClassNotFound}
+			if t.Until == core.Forever {
+				unit.Toleration.Until = 0
+			}
+		}
+		for j := range u.Pods {
+			unit.Pods[j] = d.pod(&u.Pods[j])
+		}
+		slices.SortFunc(unit.Pods, byName)
+		out = append(out, unit)
+	}
+	slices.SortFunc(out, func(a, b StateUnit) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+	return out
+}
+
+func (d *describer) pod(p *core.Pod) StatePod {
+	out := StatePod{
+		Namespace: p.Namespace, Name: p.Name, UID: p.UID, Node: d.s.Nodes[p.Node].Name, Request: d.amounts(p.Request), Start: p.Start,
+	}
+	for _, b := range p.Budgets {
+		out.Budgets = append(out.Budgets, d.s.Budgets[b].Key)
+	}
+	slices.Sort(out.Budgets)
+	return out
+}
+
+func byName(a, b StatePod) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+}
+
+func (d *describer) budgets() []StateBudget {
+	var out []StateBudget
+	for _, b := range d.s.Budgets {
+		// A position that no budget has is empty.
+		if b.Key != "" {
+			out = append(out, StateBudget{Key: b.Key, Allowed: b.Allowed})
+		}
+	}
+	slices.SortFunc(out, func(a, b StateBudget) int { return cmp.Compare(a.Key, b.Key) })
+	return out
+}
+
+func (d *describer) queues() []StateQueue {
+	q := d.s.Queues
+	if q == nil || q.Tree == nil {
+		return nil
+	}
+	used := make([]int64, q.Tree.Len()*q.Tree.Dims())
+	for i := range d.s.Units {
+		u := &d.s.Units[i]
+		if u.Membership == nil {
+			continue
+		}
+		leaf := q.Tree.LeafOf(u.Membership.Queue)
+		for j := range u.Pods {
+			q.Tree.Use(used, leaf, u.Pods[j].Request, 1)
+		}
+	}
+	out := make([]StateQueue, q.Tree.Len())
+	for i := range out {
+		queue := q.Tree.Queue(int32(i))
+		out[i] = StateQueue{
+			Name: queue.Name, Parent: queue.Parent, Quota: d.amounts(queue.Quota), Limit: d.limit(queue.Limit),
+			FairShare: d.amounts(q.Shares[i]), Used: d.amounts(used[i*q.Tree.Dims():][:q.Tree.Dims()]),
+			OverQuotaWeight: queue.Weight, Priority: queue.Priority,
+			PreemptMinRuntime: setting(queue.PreemptMinRuntime), ReclaimMinRuntime: setting(queue.ReclaimMinRuntime),
+		}
+	}
+	return out
+}
+
+// limit is a limit by resource: one of 0 is a limit, too.
+func (d *describer) limit(a core.Amounts) map[string]int64 {
+	out := make(map[string]int64)
+	for r, v := range a {
+		if v != fairshare.Unlimited && d.resources[r] != "" {
+			out[d.resources[r]] = v
+		}
+	}
+	return out
+}
+
+// setting is a min-runtime of a queue; nil where it has none of its own.
+func setting(nanoseconds int64) *int64 {
+	if nanoseconds == fairshare.Unset {
+		return nil
+	}
+	return &nanoseconds
+}

@@ -1,0 +1,358 @@
+package whatif_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/events"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/profile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/manifest"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// clusters is how many clusters TestPlanIsWhatIsDone generates.
+const clusters = 300
+
+// TestPlanIsWhatIsDone holds plan = act: on generated clusters, a scheduler that runs takes the victims that the plan names, and puts
+// the pods on its nodes; where the plan says that there is no room, it takes none.
+func TestPlanIsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	outcomes := make(map[core.Outcome]int)
+	// When all clusters are through.
+	t.Cleanup(func() {
+		t.Logf("outcomes: %v", outcomes)
+		for _, o := range []core.Outcome{core.Fits, core.Preempts, core.Infeasible, whatif.Held} {
+			if !t.Failed() && outcomes[o] < clusters/50 {
+				t.Errorf("%d of %d clusters have the outcome %s: too few to tell anything", outcomes[o], clusters, o)
+			}
+		}
+	})
+	for seed := range clusters {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			outcome := compare(t, uint64(seed))
+			mu.Lock()
+			defer mu.Unlock()
+			outcomes[outcome]++
+		})
+	}
+}
+
+// compare plans for the work of a generated cluster, has a scheduler act on it, and compares.
+func compare(t *testing.T, seed uint64) core.Outcome {
+	t.Helper()
+	s, w := generated(seed, time.Now())
+	results, err := whatif.Plan(t.Context(), s.inventory(t), configuration(t), []manifest.Workload{w}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	step := &results[0].Steps[0]
+	a := act(t, s, w.Pods)
+	planned := make(map[string][]string)
+	for _, place := range step.Placements {
+		planned[place.Pod] = append([]string{place.Node}, place.OrLike...)
+	}
+	var victims []string
+	for _, v := range step.Victims {
+		for _, pod := range v.Pods {
+			victims = append(victims, pod.Name)
+		}
+	}
+	slices.Sort(victims)
+	nodes := a.await(len(planned))
+	if got := a.victims(); !slices.Equal(got, victims) {
+		t.Errorf("The scheduler takes %v; planned were %v (%s: %s)", got, victims, step.Outcome, step.Message)
+	}
+	// Where work goes for a limit's sake, there may be room elsewhere already, and once it has gone one node is as good as another.
+	anyNode := len(victims) > 0 && slices.ContainsFunc(s.queues, func(q *v1alpha1.Queue) bool { return len(q.Spec.Limit) > 0 })
+	// Members that are alike stand for each other: the one that leads goes first.
+	var places []string
+	for _, place := range step.Placements {
+		places = append(places, place.Node)
+	}
+	slices.Sort(places)
+	anyNode = anyNode || len(step.Pods) > 1 && slices.Equal(slices.Sorted(maps.Values(nodes)), places)
+	for pod, node := range nodes {
+		if !anyNode && !slices.Contains(planned[pod], node) {
+			t.Errorf("The scheduler puts %s on %s; planned were %v (%s: %s)", pod, node, planned[pod], step.Outcome, step.Message)
+		}
+	}
+	if len(nodes) != len(planned) {
+		t.Errorf("The scheduler puts %d pods on nodes, %v; planned were %v (%s: %s)", len(nodes), nodes, planned, step.Outcome, step.Message)
+	}
+	return step.Outcome
+}
+
+// generated makes up a cluster, nearly full of pods and gangs of several priorities, some of them in queues, and work to place in it.
+func generated(seed uint64, now time.Time) (*scene, manifest.Workload) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := newScene(now)
+	free := make([]int64, 2+r.IntN(5))
+	for i := range free {
+		free[i] = 2 << r.IntN(3)
+		s.node(fmt.Sprintf("node-%d", i), free[i])
+		if r.IntN(8) == 0 {
+			s.nodes[i].Spec.Taints = []corev1.Taint{{Key: "example.com/broken", Effect: corev1.TaintEffectNoSchedule}}
+		}
+	}
+	var queues []string
+	if r.IntN(3) == 0 {
+		for i := range 2 {
+			name := fmt.Sprintf("queue-%d", i)
+			q := s.queue(name, int64(r.IntN(12)))
+			if r.IntN(3) == 0 {
+				q.Spec.Limit = corev1.ResourceList{gpu: *resource.NewQuantity(q.Spec.Quota.Name(gpu, resource.DecimalSI).Value()+int64(r.IntN(6)), resource.DecimalSI)}
+			}
+			if r.IntN(3) == 0 {
+				q.Spec.ReclaimMinRuntime = &metav1.Duration{Duration: time.Duration(1+r.IntN(6)) * time.Hour}
+			}
+			queues = append(queues, name)
+		}
+	}
+	queue := func() string {
+		if len(queues) == 0 {
+			return ""
+		}
+		return queues[r.IntN(len(queues))]
+	}
+	hours := func() time.Duration { return time.Duration(30+60*r.IntN(8)) * time.Minute }
+	for i := range 3 + r.IntN(12) {
+		priority := int32(100 * r.IntN(4))
+		count, group, of := 1, "", queue()
+		if r.IntN(3) == 0 {
+			count, group = 2+r.IntN(3), fmt.Sprintf("group-%d", i)
+			mode := v1alpha1.DisruptionModePod
+			if r.IntN(2) == 0 {
+				mode = v1alpha1.DisruptionModePodGroup
+			}
+			pg := s.group(group, int32(1+r.IntN(count)), priority, mode, of)
+			start := metav1.NewTime(now.Add(-hours()).Truncate(time.Second))
+			pg.Status.StartTime = &start
+		}
+		gpus, since := int64(1+r.IntN(3)), hours()
+		for j := range count {
+			at := r.IntN(len(free))
+			if free[at] < gpus {
+				continue
+			}
+			free[at] -= gpus
+			p := s.running(fmt.Sprintf("pod-%d-%d", i, j), group, fmt.Sprintf("node-%d", at), gpus, priority, since)
+			if group == "" && of != "" {
+				p.Labels[v1alpha1.LabelQueue] = of
+			}
+			if group == "" && priority == 100 && r.IntN(2) == 0 {
+				p.Spec.PriorityClassName = "tolerant"
+			}
+			if group == "" && r.IntN(5) == 0 {
+				s.budget(p.Name, 0)
+			}
+		}
+	}
+	return s, work(s, r, queue())
+}
+
+// work makes up what is to be placed.
+func work(s *scene, r *rand.Rand, queue string) manifest.Workload {
+	priority, gpus := int32(100*r.IntN(5)), int64(1+r.IntN(4))
+	if r.IntN(2) == 0 {
+		pod := s.pending("new", "", gpus, priority)
+		if queue != "" {
+			pod.Labels[v1alpha1.LabelQueue] = queue
+		}
+		return manifest.Workload{Kind: "Pod", Namespace: "ns", Name: "new", Pods: []*corev1.Pod{pod}}
+	}
+	count := 2 + r.IntN(4)
+	// Now and then it lacks a member.
+	s.group("new", int32(max(count-r.IntN(3)+r.IntN(2), 1)), priority, v1alpha1.DisruptionModePod, queue)
+	return manifest.Workload{Kind: "PodGroup", Namespace: "ns", Name: "new", Gang: true, Pods: members(s, "new", count, gpus, priority)}
+}
+
+// acting is a scheduler that runs, on a client without a server.
+type acting struct {
+	t      *testing.T
+	client *fake.Clientset
+	pods   []*corev1.Pod
+
+	mu    sync.Mutex
+	taken []string
+}
+
+// act runs a scheduler on a scene and some pods until the test ends.
+func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
+	t.Helper()
+	a := &acting{t: t, client: fake.NewClientset(s.objects(pods...)...), pods: pods}
+	finished := func(selector fields.Selector) bool {
+		return selector != nil && strings.Contains(selector.String(), "status.phase!=Pending")
+	}
+	a.client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		list, ok := action.(clienttesting.ListAction)
+		return ok && finished(list.GetListRestrictions().Fields), &corev1.PodList{}, nil
+	})
+	a.client.PrependWatchReactor("pods", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, ok := action.(clienttesting.WatchAction)
+		return ok && finished(w.GetWatchRestrictions().Fields), watch.NewFake(), nil
+	})
+	a.client.PrependReactor("create", "pods", a.bind)
+	groups := &gang.Store{}
+	for _, pg := range s.groups {
+		groups.Set(gang.FromPodGroup(pg))
+	}
+	plugins := scheduler.NewPlugins(scheduler.Inputs{Groups: groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: a})
+	ctx, cancel := context.WithCancel(t.Context())
+	factory := informers.NewSharedInformerFactory(a.client, 0)
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: a.client.EventsV1()})
+	cfg := configuration(t)
+	scheduler.AddGate(cfg.Profiles)
+	sched, err := kubescheduler.New(ctx, a.client, factory, nil, profile.NewRecorderFactory(broadcaster),
+		kubescheduler.WithProfiles(cfg.Profiles...), kubescheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range s.queues {
+		plugins.Hub().QueueSet(q)
+	}
+	for _, pg := range s.groups {
+		plugins.Hub().GroupChanged(types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
+	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
+	if err := sched.WaitForHandlersSync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	plugins.Hub().WaitForSync(ctx)
+	plugins.Hub().Lead()
+	var running sync.WaitGroup
+	running.Go(func() { sched.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+		broadcaster.Shutdown()
+		factory.Shutdown()
+	})
+	return a
+}
+
+// Evict takes the victims at once.
+func (a *acting) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
+	outcome := make(chan eviction.Outcome, 1)
+	go func() {
+		for _, victim := range order.Victims {
+			a.mu.Lock()
+			a.taken = append(a.taken, victim.Name)
+			a.mu.Unlock()
+			if err := a.client.CoreV1().Pods(victim.Namespace).Delete(context.Background(), victim.Name, metav1.DeleteOptions{}); err != nil {
+				a.t.Errorf("delete %s: %v", victim.Name, err)
+			}
+		}
+		outcome <- eviction.Outcome{}
+	}()
+	return outcome
+}
+
+// Nominate does nothing: the reservations of the scheduler that runs are enough.
+func (*acting) Nominate(context.Context, []podstatus.Nomination) {}
+
+// bind does what the API server does when a pod is bound.
+func (a *acting) bind(action clienttesting.Action) (bool, runtime.Object, error) {
+	create, ok := action.(clienttesting.CreateAction)
+	if !ok || action.GetSubresource() != "binding" {
+		return false, nil, nil
+	}
+	binding, ok := create.GetObject().(*corev1.Binding)
+	if !ok {
+		return false, nil, nil
+	}
+	pods, gvr := a.client.Tracker(), corev1.SchemeGroupVersion.WithResource("pods")
+	object, err := pods.Get(gvr, binding.Namespace, binding.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return true, nil, fmt.Errorf("%T is no pod", object)
+	}
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = binding.Target.Name
+	return true, binding, pods.Update(gvr, pod, binding.Namespace)
+}
+
+// await returns the nodes of the pods once as many are bound as were planned, and the scheduler has said of all others why not.
+func (a *acting) await(planned int) map[string]string {
+	a.t.Helper()
+	var bound map[string]string
+	err := wait.PollUntilContextTimeout(a.t.Context(), 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		bound = make(map[string]string)
+		refused := 0
+		for _, pod := range a.pods {
+			now, err := a.client.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			if now.Spec.NodeName != "" {
+				bound[pod.Name] = now.Spec.NodeName
+				continue
+			}
+			if slices.ContainsFunc(now.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse
+			}) {
+				refused++
+			}
+		}
+		// Members that are held back in PreEnqueue have nothing to say.
+		return len(bound) == planned && (planned > 0 || refused > 0 || a.gated(ctx)), nil
+	})
+	if err != nil {
+		a.t.Errorf("%d pods are bound, %v, and %d planned: %v", len(bound), bound, planned, err)
+	}
+	return bound
+}
+
+// gated reports whether nothing has happened for a while, of work that no cycle runs for.
+func (a *acting) gated(ctx context.Context) bool {
+	for range 20 {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(10 * time.Millisecond):
+		}
+		if len(a.victims()) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (a *acting) victims() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := slices.Clone(a.taken)
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,278 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/native"
+	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// NotOursError is the error of previews for pods that ask for another scheduler.
+type NotOursError struct {
+	// Pod and Scheduler are the names of the pod, and of the scheduler that it is for.
+	Pod       types.NamespacedName
+	Scheduler string
+	// Profiles are the schedulers that the configuration has.
+	Profiles []string
+}
+
+// Error says what to write in the pod.
+func (e *NotOursError) Error() string {
+	return fmt.Sprintf("pod %s asks for the scheduler %q, and Reprieve's configuration has %q: write schedulerName: %s in its spec",
+		e.Pod, e.Scheduler, e.Profiles, e.Profiles[0])
+}
+
+// Cluster is a scheduler on the objects of an inventory, in which no cycle runs. Only one goroutine may use it at a time; the caller that
+// makes one closes it.
+type Cluster struct {
+	objects *inventory.Inventory
+	sched   *kubescheduler.Scheduler
+	hub     *scheduler.Hub
+	// plugins are Reprieve's, by profile.
+	plugins map[string]*scheduler.Plugin
+	groups  gang.Source
+	// pods are those that have not finished, by name. They belong to the informer.
+	pods  []*corev1.Pod
+	close func()
+}
+
+// New makes a Cluster of objects, with the profiles and extenders of a scheduler's configuration.
+func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Cluster, error) {
+	own, theirs, keys, err := groupsOf(objects)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://inventory.invalid", Transport: server{objects}, QPS: -1})
+	if err != nil {
+		return nil, fmt.Errorf("make a client: %w", err)
+	}
+	// What runs for this Cluster ends with it.
+	running, cancel := context.WithCancel(ctx)
+	c := &Cluster{objects: objects, groups: gang.Merge(own, theirs), plugins: make(map[string]*scheduler.Plugin), close: cancel}
+	factory := informers.NewSharedInformerFactory(client, 0)
+	if c.sched, err = c.newScheduler(running, client, factory, cfg); err != nil {
+		cancel()
+		return nil, fmt.Errorf("make the scheduler: %w", err)
+	}
+	c.close = func() {
+		cancel()
+		c.sched.SchedulingQueue.Close()
+		factory.Shutdown()
+	}
+	if err := c.fill(running, factory, keys); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// Close ends all that runs for the Cluster.
+func (c *Cluster) Close() { c.close() }
+
+// newScheduler makes a kube-scheduler with Reprieve's plugins, and takes note of those.
+func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*kubescheduler.Scheduler, error) {
+	plugins := scheduler.NewPlugins(scheduler.Inputs{
+		Groups: c.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: idle{},
+		Clock: stopped{c.objects.Taken}, SchedulingGroups: len(c.objects.Objects(inventory.NativePodGroups)) > 0,
+	})
+	registry := plugins.Registry()
+	newPlugin := registry[scheduler.Name]
+	registry[scheduler.Name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
+		made, err := newPlugin(ctx, args, handle)
+		if plugin, ok := made.(*scheduler.Plugin); ok {
+			if full, ok := handle.(framework.Framework); ok {
+				c.plugins[full.ProfileName()] = plugin
+			}
+		}
+		return made, err
+	}
+	profiles := cfg.DeepCopy().Profiles
+	scheduler.AddGate(profiles)
+	sched, err := kubescheduler.New(ctx, client, factory, nil,
+		func(string) events.EventRecorderLogger { return silent{} },
+		kubescheduler.WithComponentConfigVersion(cfg.APIVersion),
+		kubescheduler.WithProfiles(profiles...),
+		kubescheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(registry),
+		kubescheduler.WithExtenders(cfg.Extenders...),
+		kubescheduler.WithParallelism(cfg.Parallelism),
+	)
+	if err != nil {
+		return nil, err
+	}
+	if c.hub = plugins.Hub(); c.hub == nil {
+		return nil, errors.New("no profile of the configuration has the plugin " + scheduler.Name)
+	}
+	return sched, nil
+}
+
+// fill has the scheduler know all objects, in the order in which one that starts comes to know them.
+func (c *Cluster) fill(ctx context.Context, factory informers.SharedInformerFactory, groups []types.NamespacedName) error {
+	queues, err := inventory.Decode[*v1alpha1.Queue](c.objects, inventory.Queues)
+	if err != nil {
+		return fmt.Errorf("queues: %w", err)
+	}
+	for _, q := range queues {
+		c.hub.QueueSet(q)
+	}
+	for _, key := range groups {
+		c.hub.GroupChanged(key)
+	}
+	factory.Start(ctx.Done())
+	for kind, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			return fmt.Errorf("read %v: %w", kind, context.Cause(ctx))
+		}
+	}
+	if err := c.awaitHandlers(ctx); err != nil {
+		return err
+	}
+	if err := c.hub.Settle(ctx); err != nil {
+		return err
+	}
+	if c.pods, err = factory.Core().V1().Pods().Lister().List(labels.Everything()); err != nil {
+		return fmt.Errorf("list pods: %w", err)
+	}
+	slices.SortFunc(c.pods, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return nil
+}
+
+// awaitHandlers waits until the scheduler has heard of all objects. It looks anew every few milliseconds: the library waits a tenth of a
+// second before it looks again, which is most of what a preview takes in a small cluster.
+func (c *Cluster) awaitHandlers(ctx context.Context) error {
+	const soon = 2 * time.Millisecond
+	for {
+		short, cancel := context.WithTimeout(ctx, soon)
+		err := c.sched.WaitForHandlersSync(short)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("wait for the scheduler: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// groupsOf reads the PodGroups of both APIs, and names them all.
+func groupsOf(objects *inventory.Inventory) (own, theirs *gang.Store, keys []types.NamespacedName, err error) {
+	own, theirs = &gang.Store{}, &gang.Store{}
+	ours, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("podgroups: %w", err)
+	}
+	for _, pg := range ours {
+		own.Set(gang.FromPodGroup(pg))
+		keys = append(keys, types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name})
+	}
+	for _, object := range objects.Objects(inventory.NativePodGroups) {
+		u := &unstructured.Unstructured{}
+		if err := u.UnmarshalJSON(object.Raw); err != nil {
+			return nil, nil, nil, fmt.Errorf("podgroups of %s: %w", native.Group, err)
+		}
+		theirs.Set(gang.FromPodGroup(native.FromObject(u)))
+		keys = append(keys, types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()})
+	}
+	return own, theirs, keys, nil
+}
+
+// Preview is what the next cycle of a pending pod, or of its gang, would come to. It returns a [*NotOursError] for the pods of
+// other schedulers.
+func (c *Cluster) Preview(ctx context.Context, key types.NamespacedName) (scheduler.Preview, error) {
+	pod, ok := c.Pod(key)
+	if !ok {
+		return scheduler.Preview{}, fmt.Errorf("pod %s is not among the objects", key)
+	}
+	plugin, ok := c.plugins[pod.Spec.SchedulerName]
+	if !ok {
+		return scheduler.Preview{}, &NotOursError{Pod: key, Scheduler: pod.Spec.SchedulerName, Profiles: slices.Sorted(maps.Keys(c.plugins))}
+	}
+	if err := c.level(pod.Spec.SchedulerName); err != nil {
+		return scheduler.Preview{}, err
+	}
+	preview, err := plugin.Preview(ctx, pod)
+	if err != nil {
+		return scheduler.Preview{}, err
+	}
+	return preview, nil
+}
+
+// level brings the snapshot of a profile's framework level with the cache, as a cycle does at its start.
+func (c *Cluster) level(profile string) error {
+	snapshot, ok := c.sched.Profiles[profile].SnapshotSharedLister().(*internalcache.Snapshot)
+	if !ok {
+		return fmt.Errorf("the snapshot of profile %s is of a type that is not known", profile)
+	}
+	if err := c.sched.Cache.UpdateSnapshot(klog.Background(), snapshot); err != nil {
+		return fmt.Errorf("take a snapshot: %w", err)
+	}
+	return nil
+}
+
+// Pod finds a pod that has not finished. It must not be changed.
+func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
+	i, found := slices.BinarySearchFunc(c.pods, key, func(pod *corev1.Pod, key types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(pod.Namespace, key.Namespace), cmp.Compare(pod.Name, key.Name))
+	})
+	if !found {
+		return nil, false
+	}
+	return c.pods[i], true
+}
+
+// Hub is what Reprieve's plugins share: the books of queues, and what groups have.
+func (c *Cluster) Hub() *scheduler.Hub { return c.hub }
+
+// Groups finds PodGroups.
+func (c *Cluster) Groups() gang.Source { return c.groups }
+
+// idle is the evictor of a scheduler in which nothing is carried out.
+type idle struct{}
+
+// Evict is never called: no PostFilter runs.
+func (idle) Evict(context.Context, eviction.Order, eviction.Scheduler) <-chan eviction.Outcome {
+	refused := make(chan eviction.Outcome, 1)
+	refused <- eviction.Outcome{Err: errors.New("nothing is evicted in a preview")}
+	return refused
+}
+
+// Nominate does nothing.
+func (idle) Nominate(context.Context, []podstatus.Nomination) {}
+
+// silent records no events.
+type silent struct{}
+
+// Eventf does nothing.
+func (silent) Eventf(runtime.Object, runtime.Object, string, string, string, string, ...any) {}
+
+// WithLogger is part of events.EventRecorderLogger.
+func (s silent) WithLogger(klog.Logger) events.EventRecorderLogger { return s }

@@ -1,0 +1,215 @@
+package whatif_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/manifest"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// planned are two nodes of 4 GPUs, of which a gang of two has taken all but one for two hours.
+func planned() *scene {
+	s := newScene(noon)
+	s.node("node-a", 4)
+	s.node("node-b", 4)
+	s.group("batch", 2, 10, v1alpha1.DisruptionModePodGroup, "")
+	s.running("batch-0", "batch", "node-a", 4, 10, 2*time.Hour)
+	s.running("batch-1", "batch", "node-b", 3, 10, 2*time.Hour)
+	return s
+}
+
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	pod := func(s *scene, name string, gpus int64, priority int32) manifest.Workload {
+		return manifest.Workload{Kind: "Pod", Namespace: "ns", Name: name, Pods: []*corev1.Pod{s.pending(name, "", gpus, priority)}}
+	}
+	gangOf := func(s *scene, name string, minCount int32, count int, gpus int64, priority int32) manifest.Workload {
+		s.group(name, minCount, priority, v1alpha1.DisruptionModePod, "")
+		return manifest.Workload{Kind: "PodGroup", Namespace: "ns", Name: name, Gang: true, Pods: members(s, name, count, gpus, priority)}
+	}
+	type want struct {
+		outcome  core.Outcome
+		placed   int
+		nodes    string
+		victims  string
+		gpuHours float64
+		says     string
+	}
+	for name, c := range map[string]struct {
+		submit func(s *scene) []manifest.Workload
+		want   []want
+	}{
+		"a pod that fits goes where the scheduler likes best": {
+			submit: func(s *scene) []manifest.Workload { return []manifest.Workload{pod(s, "small", 1, 0)} },
+			want:   []want{{outcome: core.Fits, placed: 1, nodes: "node-b", says: "pod fits on node-b"}},
+		},
+		"a pod takes a gang as a whole, with what that costs": {
+			submit: func(s *scene) []manifest.Workload { return []manifest.Workload{pod(s, "big", 2, 100)} },
+			want:   []want{{outcome: core.Preempts, placed: 1, nodes: "node-a", victims: "batch", gpuHours: 14, says: "once 1 group (2 pods) is gone"}},
+		},
+		"a pod of no higher priority takes nothing": {
+			submit: func(s *scene) []manifest.Workload { return []manifest.Workload{pod(s, "equal", 2, 10)} },
+			want:   []want{{outcome: core.Infeasible, says: "no node has them"}},
+		},
+		"a gang takes a gang": {
+			submit: func(s *scene) []manifest.Workload { return []manifest.Workload{gangOf(s, "train", 2, 2, 4, 100)} },
+			want:   []want{{outcome: core.Preempts, placed: 2, nodes: "node-a,node-b", victims: "batch", gpuHours: 14}},
+		},
+		"a gang that lacks members waits for them": {
+			submit: func(s *scene) []manifest.Workload { return []manifest.Workload{gangOf(s, "short", 3, 2, 1, 100)} },
+			want:   []want{{outcome: whatif.Held, says: "needs 3 members and has 2"}},
+		},
+		"what comes second finds the room that the first has made": {
+			submit: func(s *scene) []manifest.Workload {
+				return []manifest.Workload{pod(s, "first", 4, 100), pod(s, "second", 4, 0), pod(s, "third", 4, 0)}
+			},
+			want: []want{
+				{outcome: core.Preempts, placed: 1, victims: "batch", gpuHours: 14},
+				{outcome: core.Fits, placed: 1},
+				{outcome: core.Infeasible},
+			},
+		},
+		"a pod of another scheduler is not Reprieve's to place": {
+			submit: func(s *scene) []manifest.Workload {
+				w := pod(s, "other", 1, 0)
+				w.Pods[0].Spec.SchedulerName = "default-scheduler"
+				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: whatif.Held, says: `asks for the scheduler "default-scheduler"`}},
+		},
+		"a pod with a scheduling gate waits for it": {
+			submit: func(s *scene) []manifest.Workload {
+				w := pod(s, "gated", 1, 0)
+				w.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: whatif.Held, says: "example.com/wait"}},
+		},
+		"a queue at its limit says so": {
+			submit: func(s *scene) []manifest.Workload {
+				q := s.queue("team", 0)
+				q.Spec.Limit = corev1.ResourceList{gpu: *resource.NewQuantity(0, resource.DecimalSI)}
+				w := pod(s, "limited", 1, 100)
+				w.Pods[0].Labels[v1alpha1.LabelQueue] = "team"
+				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: whatif.Held, says: `"team"`}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := planned()
+			workloads := c.submit(s)
+			results, err := whatif.Plan(t.Context(), s.inventory(t), configuration(t), workloads, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(results) != len(c.want) {
+				t.Fatalf("%d results, want %d", len(results), len(c.want))
+			}
+			for i, want := range c.want {
+				r := &results[i]
+				step := r.Steps[0]
+				if step.Outcome != want.outcome || r.Placed != want.placed || !strings.Contains(step.Message, want.says) {
+					t.Errorf("%s: %s, %d placed, %q; want %s, %d, %q", r.Name, step.Outcome, r.Placed, step.Message, want.outcome, want.placed, want.says)
+				}
+				if got := nodesOf(r); want.nodes != "" && got != want.nodes {
+					t.Errorf("%s: on %s, want %s", r.Name, got, want.nodes)
+				}
+				if got := victimsOf(r); got != want.victims {
+					t.Errorf("%s: takes %q, want %q", r.Name, got, want.victims)
+				}
+				if r.Cost.GPUHours != want.gpuHours {
+					t.Errorf("%s: costs %v GPU-hours, want %v", r.Name, r.Cost.GPUHours, want.gpuHours)
+				}
+			}
+		})
+	}
+}
+
+func nodesOf(r *whatif.Result) string {
+	var out []string
+	for _, step := range r.Steps {
+		for _, place := range step.Placements {
+			out = append(out, place.Node)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(slices.Compact(out), ",")
+}
+
+func victimsOf(r *whatif.Result) string {
+	var out []string
+	for _, step := range r.Steps {
+		for _, v := range step.Victims {
+			out = append(out, v.Name)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, ",")
+}
+
+// TestPlanIsTheSameEachTime: the same objects and the same manifests make the same bytes.
+func TestPlanIsTheSameEachTime(t *testing.T) {
+	t.Parallel()
+	var before []byte
+	for range 3 {
+		s := planned()
+		s.group("train", 2, 100, v1alpha1.DisruptionModePod, "")
+		w := manifest.Workload{Kind: "PodGroup", Namespace: "ns", Name: "train", Gang: true, Pods: members(s, "train", 2, 4, 100)}
+		results, err := whatif.Plan(t.Context(), s.inventory(t), configuration(t), []manifest.Workload{w}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(results)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before != nil && !bytes.Equal(before, text) {
+			t.Fatalf("The answers differ:\n%s\n%s", before, text)
+		}
+		before = text
+	}
+}
+
+// TestPlanCountsWhatIsLeaving: room that terminating pods leave costs nothing, unless they should have gone long ago.
+func TestPlanCountsWhatIsLeaving(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		since time.Duration
+		want  core.Outcome
+	}{
+		"one that has just been deleted is waited for": {since: time.Second, want: core.Waits},
+		"one that does not go is not counted on":       {since: 24 * time.Hour, want: core.Infeasible},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(noon)
+			s.node("node-a", 4)
+			going := s.running("going", "", "node-a", 4, 1000, 48*time.Hour)
+			at := metav1.NewTime(noon.Add(-c.since))
+			going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &at, new(int64)
+			w := manifest.Workload{Kind: "Pod", Namespace: "ns", Name: "next", Pods: []*corev1.Pod{s.pending("next", "", 4, 0)}}
+			results, err := whatif.Plan(t.Context(), s.inventory(t), configuration(t), []manifest.Workload{w}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := results[0].Steps[0]; got.Outcome != c.want {
+				t.Errorf("%s (%s), want %s", got.Outcome, got.Message, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,212 @@
+package whatif_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
+)
+
+const gpu = corev1.ResourceName("nvidia.com/gpu")
+
+// scene is a cluster by its objects.
+type scene struct {
+	now    time.Time
+	nodes  []*corev1.Node
+	pods   []*corev1.Pod
+	groups []*v1alpha1.PodGroup
+	queues []*v1alpha1.Queue
+	pdbs   []*policyv1.PodDisruptionBudget
+}
+
+func newScene(now time.Time) *scene { return &scene{now: now} }
+
+// node adds a node with GPUs.
+func (s *scene) node(name string, gpus int64) *corev1.Node {
+	has := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("512Gi"),
+		corev1.ResourcePods: resource.MustParse("110"), gpu: *resource.NewQuantity(gpus, resource.DecimalSI),
+	}
+	n := &corev1.Node{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{corev1.LabelHostname: name}},
+		Status:     corev1.NodeStatus{Capacity: has, Allocatable: has},
+	}
+	s.nodes = append(s.nodes, n)
+	return n
+}
+
+// pending makes a pod that asks for GPUs, of a group unless that is "". It is not added.
+func (s *scene) pending(name, group string, gpus int64, priority int32) *corev1.Pod {
+	asks := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), gpu: *resource.NewQuantity(gpus, resource.DecimalSI)}
+	p := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "ns", Name: name, UID: types.UID("uid-" + name), CreationTimestamp: metav1.NewTime(s.now.Add(-time.Minute)), Labels: map[string]string{"app": name},
+		},
+		Spec: corev1.PodSpec{
+			SchedulerName: "reprieve-scheduler", Priority: &priority, RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{
+				Name: "c", Image: "image", Resources: corev1.ResourceRequirements{Requests: asks, Limits: corev1.ResourceList{gpu: asks[gpu]}},
+			}},
+		},
+		Status: corev1.PodStatus{Phase: corev1.PodPending},
+	}
+	if group != "" {
+		p.Labels[v1alpha1.LabelPodGroup] = group
+	}
+	return p
+}
+
+// running adds a pod that has been running on a node for some time.
+func (s *scene) running(name, group, node string, gpus int64, priority int32, since time.Duration) *corev1.Pod {
+	p := s.pending(name, group, gpus, priority)
+	p.Spec.NodeName = node
+	start := metav1.NewTime(s.now.Add(-since).Truncate(time.Second))
+	p.CreationTimestamp = start
+	p.Status = corev1.PodStatus{Phase: corev1.PodRunning, StartTime: &start, Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: start},
+		{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: start},
+	}}
+	s.pods = append(s.pods, p)
+	return p
+}
+
+// group adds a gang; one that goes as a whole if that is its mode.
+func (s *scene) group(name string, minCount, priority int32, mode v1alpha1.DisruptionMode, queue string) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Generation: 1},
+	}
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: minCount}}
+	pg.Spec.DisruptionMode, pg.Spec.Priority = &mode, &priority
+	pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
+	if queue != "" {
+		pg.Spec.QueueName = &queue
+	}
+	s.groups = append(s.groups, pg)
+	return pg
+}
+
+// queue adds a Queue with a quota of GPUs.
+func (s *scene) queue(name string, quota int64) *v1alpha1.Queue {
+	q := &v1alpha1.Queue{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Queue"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1},
+	}
+	q.Spec.Quota = corev1.ResourceList{gpu: *resource.NewQuantity(quota, resource.DecimalSI)}
+	s.queues = append(s.queues, q)
+	return q
+}
+
+// budget adds a PodDisruptionBudget of the pods with a label app.
+func (s *scene) budget(app string, allowed int32) {
+	s.pdbs = append(s.pdbs, &policyv1.PodDisruptionBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "of-" + app, UID: types.UID("uid-pdb-" + app), Generation: 1},
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: ptr.To(intstr.FromInt32(allowed)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": app}},
+		},
+		Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: allowed, ObservedGeneration: 1, CurrentHealthy: 1, DesiredHealthy: 1 - allowed, ExpectedPods: 1},
+	})
+}
+
+// inventory has the objects of the scene, and some pods beside them.
+func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventory {
+	t.Helper()
+	changes := []inventory.Change{
+		{Resource: "namespaces", Object: &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "uid-ns"}}},
+		{Resource: inventory.PriorityClasses, Object: class("high", 1000)},
+		{Resource: inventory.PriorityClasses, Object: class("low", 10)},
+		{Resource: inventory.PriorityClasses, Object: tolerant()},
+	}
+	for _, o := range s.nodes {
+		changes = append(changes, inventory.Change{Resource: inventory.Nodes, Object: o})
+	}
+	for _, pods := range [][]*corev1.Pod{s.pods, more} {
+		for _, o := range pods {
+			changes = append(changes, inventory.Change{Resource: inventory.Pods, Object: o})
+		}
+	}
+	for _, o := range s.groups {
+		changes = append(changes, inventory.Change{Resource: inventory.PodGroups, Object: o})
+	}
+	for _, o := range s.queues {
+		changes = append(changes, inventory.Change{Resource: inventory.Queues, Object: o})
+	}
+	for _, o := range s.pdbs {
+		changes = append(changes, inventory.Change{Resource: "poddisruptionbudgets", Object: o})
+	}
+	out, err := inventory.New(s.now).With(changes...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// objects are those of the built-in APIs, for a client.
+func (s *scene) objects(more ...*corev1.Pod) []runtime.Object {
+	out := []runtime.Object{class("high", 1000), class("low", 10), tolerant()}
+	for _, o := range s.nodes {
+		out = append(out, o.DeepCopy())
+	}
+	for _, pods := range [][]*corev1.Pod{s.pods, more} {
+		for _, o := range pods {
+			out = append(out, o.DeepCopy())
+		}
+	}
+	for _, o := range s.pdbs {
+		out = append(out, o.DeepCopy())
+	}
+	return out
+}
+
+func class(name string, value int32) *schedulingv1.PriorityClass {
+	return &schedulingv1.PriorityClass{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "scheduling.k8s.io/v1", Kind: "PriorityClass"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-class-" + name)}, Value: value,
+	}
+}
+
+// tolerant is a class of priority 100 whose pods tolerate preemptors below 300 for two hours. It is not for work that asks what would
+// help: no preemptor may have it.
+func tolerant() *schedulingv1.PriorityClass {
+	c := class("tolerant", 100)
+	c.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+	c.Annotations = map[string]string{
+		preemptiontoleration.AnnotationMinimumPreemptablePriority: "300", preemptiontoleration.AnnotationTolerationSeconds: "7200",
+	}
+	return c
+}
+
+func configuration(t testing.TB) *config.KubeSchedulerConfiguration {
+	t.Helper()
+	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func members(s *scene, group string, count int, gpus int64, priority int32) []*corev1.Pod {
+	out := make([]*corev1.Pod, count)
+	for i := range out {
+		out[i] = s.pending(fmt.Sprintf("%s-%d", group, i), group, gpus, priority)
+	}
+	return out
+}

@@ -1,0 +1,452 @@
+package whatif
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// Remedy is one change by which a workload would find room that finds none, verified by a decision.
+type Remedy struct {
+	// Kind is a word for the change: Wait, MinCount, Taint, Uncordon, Nodes, Limit, Quota or Priority.
+	Kind string `json:"kind"`
+	// Change says what to change.
+	Change string `json:"change"`
+	// Outcome, Message and Cost are those of the decision that would follow.
+	Outcome core.Outcome `json:"outcome"`
+	Message string       `json:"message"`
+	Cost    Cost         `json:"cost"`
+}
+
+// Search looks for single changes by which a pending workload would find room, the smallest of each kind, and verifies each by a
+// decision on the objects with just that changed. Pods are those of the workload that are pending. Told is called before each
+// decision with how many there have been; it may be nil.
+func Search(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, pods []*corev1.Pod, group *v1alpha1.PodGroup, told func(decided int)) ([]Remedy, error) {
+	s := &search{objects: objects, cfg: cfg, pods: pods, group: group, told: told}
+	var out []Remedy
+	for _, look := range []func(context.Context) ([]Remedy, error){
+		s.wait, s.minCount, s.taints, s.cordons, s.nodes, s.bounds, s.priorities,
+	} {
+		found, err := look(ctx)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, found...)
+	}
+	return out, nil
+}
+
+// search is a Search under way.
+type search struct {
+	objects *inventory.Inventory
+	cfg     *config.KubeSchedulerConfiguration
+	pods    []*corev1.Pod
+	// group is the PodGroup of reprieve.dev that the pods are of, or nil.
+	group   *v1alpha1.PodGroup
+	told    func(int)
+	decided int
+}
+
+// try decides with some objects changed. It returns nil where there is no room all the same.
+func (s *search) try(ctx context.Context, kind, change string, objects *inventory.Inventory) (*Remedy, error) {
+	if s.told != nil {
+		s.told(s.decided)
+	}
+	s.decided++
+	cluster, err := New(ctx, objects, s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	step, err := cluster.Decide(ctx, keyOf(s.pods[0]))
+	if err != nil {
+		return nil, err
+	}
+	if step.Outcome == core.Infeasible || step.Outcome == Held {
+		return nil, nil //nolint:nilnil // That it does not help is no error.
+	}
+	return &Remedy{Kind: kind, Change: change, Outcome: step.Outcome, Message: step.Message, Cost: step.Cost}, nil
+}
+
+// smallest finds the least of 1 to most that helps, where more never helps less; nil where most does not.
+func (s *search) smallest(most int, attempt func(n int) (*Remedy, error)) (*Remedy, error) {
+	if most < 1 {
+		return nil, nil //nolint:nilnil // As in try.
+	}
+	best, err := attempt(most)
+	if best == nil || err != nil {
+		return nil, err
+	}
+	var failed error
+	sort.Search(most-1, func(i int) bool {
+		if failed != nil {
+			return true
+		}
+		var found *Remedy
+		if found, failed = attempt(i + 1); found != nil {
+			best = found
+		}
+		return found != nil
+	})
+	return best, failed
+}
+
+func listOf(r *Remedy, err error) ([]Remedy, error) {
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return []Remedy{*r}, nil
+}
+
+// wait is to let protections end, where the decision says when they have.
+func (s *search) wait(ctx context.Context) ([]Remedy, error) {
+	cluster, err := New(ctx, s.objects, s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	step, err := cluster.Decide(ctx, keyOf(s.pods[0]))
+	cluster.Close()
+	if err != nil || step.RetryAt == nil {
+		return nil, err
+	}
+	change := fmt.Sprintf("wait until %s, when protections have ended", step.RetryAt.Format(time.RFC3339))
+	return listOf(s.try(ctx, "Wait", change, s.objects.At(step.RetryAt.Add(time.Nanosecond))))
+}
+
+// minCount is to have fewer members that have to run together.
+func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
+	if s.group == nil || s.group.Spec.SchedulingPolicy == nil || s.group.Spec.SchedulingPolicy.Gang == nil {
+		return nil, nil
+	}
+	count := int(s.group.Spec.SchedulingPolicy.Gang.MinCount)
+	return listOf(s.smallest(count-1, func(fewer int) (*Remedy, error) {
+		pg := s.group.DeepCopy()
+		pg.Spec.SchedulingPolicy.Gang.MinCount = int32(count - fewer)
+		objects, err := s.objects.With(inventory.Change{Resource: inventory.PodGroups, Object: pg})
+		if err != nil {
+			return nil, err
+		}
+		return s.try(ctx, "MinCount", fmt.Sprintf("lower minCount of PodGroup %s from %d to %d", pg.Name, count, count-fewer), objects)
+	}))
+}
+
+// taints is to tolerate one taint, on whichever nodes have it.
+func (s *search) taints(ctx context.Context) ([]Remedy, error) {
+	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	on := make(map[corev1.Taint]int)
+	var order []corev1.Taint
+	for _, node := range nodes {
+		for _, taint := range node.Spec.Taints {
+			taint.TimeAdded = nil
+			tolerated := corev1helpers.TolerationsTolerateTaint(klog.Background(), s.pods[0].Spec.Tolerations, &taint, true)
+			// That of a cordoned node has its own remedy.
+			if taint.Effect == corev1.TaintEffectPreferNoSchedule || tolerated || taint.Key == corev1.TaintNodeUnschedulable {
+				continue
+			}
+			if on[taint] == 0 {
+				order = append(order, taint)
+			}
+			on[taint]++
+		}
+	}
+	var out []Remedy
+	for _, taint := range order {
+		changed := s.changedPods(func(pod *corev1.Pod) {
+			pod.Spec.Tolerations = append(pod.Spec.Tolerations, corev1.Toleration{
+				Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: taint.Value, Effect: taint.Effect,
+			})
+		})
+		objects, err := s.objects.With(changed...)
+		if err != nil {
+			return nil, err
+		}
+		found, err := s.try(ctx, "Taint", fmt.Sprintf("tolerate the taint %s, which %s", taint.ToString(), have(on[taint], "node")), objects)
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			out = append(out, *found)
+		}
+	}
+	return out, nil
+}
+
+// cordons is to uncordon as few nodes as help, by name.
+func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
+	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	nodes = slices.DeleteFunc(nodes, func(n *corev1.Node) bool { return !n.Spec.Unschedulable })
+	return listOf(s.smallest(len(nodes), func(n int) (*Remedy, error) {
+		var changes []inventory.Change
+		var names []string
+		for _, node := range nodes[:n] {
+			node = node.DeepCopy()
+			node.Spec.Unschedulable = false
+			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
+			changes = append(changes, inventory.Change{Resource: inventory.Nodes, Object: node})
+			names = append(names, node.Name)
+		}
+		objects, err := s.objects.With(changes...)
+		if err != nil {
+			return nil, err
+		}
+		return s.try(ctx, "Uncordon", fmt.Sprintf("uncordon %v", names), objects)
+	}))
+}
+
+// nodes is to add as few nodes as help, like one that there is: of each kind there is.
+func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
+	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	var kinds []*corev1.Node
+	for _, node := range nodes {
+		if !node.Spec.Unschedulable && !slices.ContainsFunc(kinds, func(k *corev1.Node) bool { return sameKind(k, node) }) {
+			kinds = append(kinds, node)
+		}
+	}
+	// The smallest first; many kinds of nodes would take long.
+	slices.SortStableFunc(kinds, func(a, b *corev1.Node) int {
+		return cmp.Compare(a.Status.Allocatable.Cpu().MilliValue(), b.Status.Allocatable.Cpu().MilliValue())
+	})
+	const mostKinds = 5
+	var best *Remedy
+	fewest := len(s.pods)
+	for _, kind := range kinds[:min(len(kinds), mostKinds)] {
+		found, err := s.smallest(fewest, func(n int) (*Remedy, error) {
+			objects, err := s.objects.With(copies(kind, n)...)
+			if err != nil {
+				return nil, err
+			}
+			found, err := s.try(ctx, "Nodes", fmt.Sprintf("add %s like %s", count(n, "node"), kind.Name), objects)
+			if found != nil {
+				fewest = min(fewest, n-1)
+			}
+			return found, err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if found != nil {
+			best = found
+		}
+	}
+	return listOf(best, nil)
+}
+
+func sameKind(a, b *corev1.Node) bool {
+	if len(a.Status.Allocatable) != len(b.Status.Allocatable) || len(a.Spec.Taints) != len(b.Spec.Taints) {
+		return false
+	}
+	for name, quantity := range a.Status.Allocatable {
+		if other, ok := b.Status.Allocatable[name]; !ok || quantity.Cmp(other) != 0 {
+			return false
+		}
+	}
+	for name, value := range a.Labels {
+		if name != corev1.LabelHostname && b.Labels[name] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// copies are empty nodes like one.
+func copies(like *corev1.Node, n int) []inventory.Change {
+	out := make([]inventory.Change, n)
+	for i := range out {
+		node := like.DeepCopy()
+		node.Name = fmt.Sprintf("%s-added-%d", like.Name, i+1)
+		node.UID = types.UID("added:" + node.Name)
+		if node.Labels != nil {
+			node.Labels[corev1.LabelHostname] = node.Name
+		}
+		out[i] = inventory.Change{Resource: inventory.Nodes, Object: node}
+	}
+	return out
+}
+
+// bounds is to raise one limit or one quota of the workload's queue, or of one above it, by as little as helps.
+func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
+	path, err := s.path(ctx)
+	if err != nil {
+		return nil, err
+	}
+	requests := make(corev1.ResourceList)
+	for _, pod := range s.pods {
+		for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+			sum := requests[name]
+			sum.Add(quantity)
+			requests[name] = sum
+		}
+	}
+	var out []Remedy
+	for _, q := range path {
+		for _, bound := range []struct {
+			kind string
+			of   func(*v1alpha1.Queue) corev1.ResourceList
+		}{
+			{"Limit", func(q *v1alpha1.Queue) corev1.ResourceList { return q.Spec.Limit }},
+			{"Quota", func(q *v1alpha1.Queue) corev1.ResourceList { return q.Spec.Quota }},
+		} {
+			for _, name := range sortedNames(bound.of(q)) {
+				found, err := s.raise(ctx, q, bound.kind, bound.of, name, requests[name])
+				if err != nil {
+					return nil, err
+				}
+				if found != nil {
+					out = append(out, *found)
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// raise tries one resource of one bound, in as many steps as the workload's request has units: of cpu and memory, sixteenths.
+func (s *search) raise(ctx context.Context, q *v1alpha1.Queue, kind string, of func(*v1alpha1.Queue) corev1.ResourceList, name corev1.ResourceName, request resource.Quantity) (*Remedy, error) {
+	total := request.Value()
+	if total <= 0 {
+		return nil, nil //nolint:nilnil // As in try.
+	}
+	const most = 64
+	unit := max((total+most-1)/most, 1)
+	return s.smallest(int((total+unit-1)/unit), func(n int) (*Remedy, error) {
+		changed := q.DeepCopy()
+		more := resource.NewQuantity(min(int64(n)*unit, total), request.Format)
+		before := of(changed)[name]
+		after := before.DeepCopy()
+		after.Add(*more)
+		of(changed)[name] = after
+		if limit, ok := changed.Spec.Limit[name]; kind == "Quota" && ok && limit.Cmp(after) < 0 {
+			return nil, nil //nolint:nilnil // That would take two changes.
+		}
+		objects, err := s.objects.With(inventory.Change{Resource: inventory.Queues, Object: changed})
+		if err != nil {
+			return nil, err
+		}
+		change := fmt.Sprintf("raise the %s of queue %s by %s %s, to %s", map[string]string{"Limit": "limit", "Quota": "quota"}[kind], q.Name, more, name, &after)
+		return s.try(ctx, kind, change, objects)
+	})
+}
+
+// path are the queues from the workload's leaf to the top.
+func (s *search) path(ctx context.Context) ([]*v1alpha1.Queue, error) {
+	queues, err := inventory.Decode[*v1alpha1.Queue](s.objects, inventory.Queues)
+	if err != nil || len(queues) == 0 {
+		return nil, err
+	}
+	cluster, err := New(ctx, s.objects, s.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	byName := make(map[string]*v1alpha1.Queue, len(queues))
+	for _, q := range queues {
+		byName[q.Name] = q
+	}
+	var out []*v1alpha1.Queue
+	for name := cluster.queueOf(s.pods[0]); name != ""; {
+		q := byName[name]
+		if q == nil || slices.Contains(out, q) {
+			break
+		}
+		out = append(out, q)
+		name = ptr.Deref(q.Spec.Parent, "")
+	}
+	return out, nil
+}
+
+// priorities is to have the lowest priority that helps, of those that PriorityClasses give.
+func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
+	classes, err := inventory.Decode[*schedulingv1.PriorityClass](s.objects, inventory.PriorityClasses)
+	if err != nil {
+		return nil, err
+	}
+	now := corev1helpers.PodPriority(s.pods[0])
+	if s.group != nil {
+		now = ptr.Deref(s.group.Spec.Priority, now)
+	}
+	// Those of the system are not for users.
+	const highestUser = 1_000_000_000
+	classes = slices.DeleteFunc(classes, func(c *schedulingv1.PriorityClass) bool {
+		return c.Value <= now || c.Value > highestUser || ptr.Deref(c.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
+	})
+	slices.SortFunc(classes, func(a, b *schedulingv1.PriorityClass) int {
+		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.Name, b.Name))
+	})
+	return listOf(s.smallest(len(classes), func(n int) (*Remedy, error) {
+		class := classes[n-1]
+		changes := s.changedPods(func(pod *corev1.Pod) {
+			pod.Spec.Priority, pod.Spec.PriorityClassName = &class.Value, class.Name
+			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
+		})
+		if s.group != nil {
+			pg := s.group.DeepCopy()
+			pg.Spec.Priority, pg.Spec.PriorityClassName = &class.Value, &class.Name
+			pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
+			changes = append(changes, inventory.Change{Resource: inventory.PodGroups, Object: pg})
+		}
+		objects, err := s.objects.With(changes...)
+		if err != nil {
+			return nil, err
+		}
+		return s.try(ctx, "Priority", fmt.Sprintf("submit it with the PriorityClass %s (%d in place of %d)", class.Name, class.Value, now), objects)
+	}))
+}
+
+// changedPods are the pending pods with something changed in each.
+func (s *search) changedPods(change func(*corev1.Pod)) []inventory.Change {
+	pods := make([]*corev1.Pod, len(s.pods))
+	for i, pod := range s.pods {
+		pods[i] = pod.DeepCopy()
+		change(pods[i])
+	}
+	return podChanges(pods)
+}
+
+func sortedNames(list corev1.ResourceList) []corev1.ResourceName {
+	out := make([]corev1.ResourceName, 0, len(list))
+	for name := range list {
+		out = append(out, name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+func have(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun + " has"
+	}
+	return fmt.Sprintf("%d %ss have", n, noun)
+}

@@ -1,0 +1,335 @@
+package kubectl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
+	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+)
+
+// patience is how long anything may take on a machine that is busy with other things.
+const patience = 2 * time.Minute
+
+const namespace = metav1.NamespaceDefault
+
+// reader is the user that the command runs as.
+const reader = "system:serviceaccount:" + namespace + ":reader"
+
+// auditPolicy has every request of the reader recorded, and no others.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+  users: ["` + reader + `"]
+- level: None
+`
+
+// train is a gang of two, each of which takes all GPUs of a node.
+const train = `apiVersion: reprieve.dev/v1alpha1
+kind: PodGroup
+metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: high}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: train-0, labels: {reprieve.dev/pod-group: train}}
+spec: {schedulerName: reprieve-scheduler, priorityClassName: high, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: train-1, labels: {reprieve.dev/pod-group: train}}
+spec: {schedulerName: reprieve-scheduler, priorityClassName: high, containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 4}}}]}
+`
+
+// stand is a playground with three nodes of 4 GPUs, on which four pods of low priority have 2 GPUs each.
+type stand struct {
+	*testing.T
+	playground *playground.Playground
+	kube       kubernetes.Interface
+	objects    dynamic.Interface
+	kubeconfig string
+}
+
+func newStand(t *testing.T) *stand {
+	t.Helper()
+	p := playgroundtest.Start(t, playground.Options{
+		CRDs: crds.FS, AuditPolicy: auditPolicy,
+		NodeGroups: []playground.NodeGroup{{Count: 3, Resources: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi"), "nvidia.com/gpu": resource.MustParse("4"),
+		}}},
+	})
+	s := &stand{T: t, playground: p, kube: kubernetes.NewForConfigOrDie(p.RESTConfig()), objects: dynamic.NewForConfigOrDie(p.RESTConfig())}
+	for name, value := range map[string]int32{"low": 10, "high": 1000} {
+		s.must(s.kube.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{}))
+	}
+	for i := range 6 {
+		pod := fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: low-%d}\nspec: {schedulerName: reprieve-scheduler, priorityClassName: low, terminationGracePeriodSeconds: 1, "+
+			"containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 2}}}]}\n", i)
+		s.create(pod)
+	}
+	s.eventually("the pods of low priority run", func() bool { return len(s.onNodes("low-")) == 6 })
+	s.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	s.must(s.kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}, metav1.CreateOptions{}))
+	token, err := s.kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WriteKubeconfig(s.kubeconfig, token.Status.Token); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stand) must(_ any, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// create creates what a manifest has.
+func (s *stand) create(text string) {
+	s.Helper()
+	for part := range strings.SplitSeq(text, "---\n") {
+		var object unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(part), &object.Object); err != nil {
+			s.Fatal(err)
+		}
+		resource := corev1.SchemeGroupVersion.WithResource("pods")
+		if object.GetKind() == "PodGroup" {
+			resource = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
+		}
+		s.must(s.objects.Resource(resource).Namespace(namespace).Create(s.Context(), &object, metav1.CreateOptions{}))
+	}
+}
+
+// onNodes are the nodes of the pods whose names begin so.
+func (s *stand) onNodes(prefix string) map[string]string {
+	s.Helper()
+	pods, err := s.kube.CoreV1().Pods(namespace).List(s.Context(), metav1.ListOptions{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	out := make(map[string]string)
+	for i := range pods.Items {
+		if pod := &pods.Items[i]; strings.HasPrefix(pod.Name, prefix) && pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			out[pod.Name] = pod.Spec.NodeName
+		}
+	}
+	return out
+}
+
+func (s *stand) eventually(what string, condition func() bool) {
+	s.Helper()
+	err := wait.PollUntilContextTimeout(s.Context(), 100*time.Millisecond, patience, true, func(context.Context) (bool, error) { return condition(), nil })
+	if err != nil {
+		s.Fatalf("%s: not within %v", what, patience)
+	}
+}
+
+// ask runs the command as the reader.
+func (s *stand) ask(input string, args ...string) (code int, out, errOut string) {
+	s.Helper()
+	var stdout, stderr bytes.Buffer
+	code = app.Run(s.Context(), genericiooptions.IOStreams{In: strings.NewReader(input), Out: &stdout, ErrOut: &stderr},
+		append(args, "--kubeconfig", s.kubeconfig), func(string) (string, bool) { return "", false })
+	return code, stdout.String(), stderr.String()
+}
+
+// allow gives the reader the ClusterRole that deploy/ has for it.
+func (s *stand) allow() {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "deploy", "clusterroles-users.yaml"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	for part := range strings.SplitSeq(string(text), "---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(part), &role); err != nil {
+			s.Fatal(err)
+		}
+		if role.Name == "reprieve-planner" {
+			s.must(s.kube.RbacV1().ClusterRoles().Create(s.Context(), &role, metav1.CreateOptions{}))
+		}
+	}
+	s.must(s.kube.RbacV1().ClusterRoleBindings().Create(s.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reprieve-planner"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "reader"}},
+	}, metav1.CreateOptions{}))
+	s.eventually("the reader may list", func() bool {
+		code, _, _ := s.ask("", "snapshot")
+		return code == 0
+	})
+}
+
+// verbs counts the reader's requests by verb, as the API server has recorded them.
+func (s *stand) verbs() map[string]int {
+	s.Helper()
+	file, err := os.Open(s.playground.AuditLog())
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	out := make(map[string]int)
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var entry struct {
+			Verb string `json:"verb"`
+			User struct {
+				Username string `json:"username"`
+			} `json:"user"`
+		}
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && entry.User.Username == reader {
+			out[entry.Verb]++
+		}
+	}
+	return out
+}
+
+// planned is what plan answers in JSON.
+type planned struct {
+	Results []struct {
+		Placed int `json:"placed"`
+		Steps  []struct {
+			Outcome    string `json:"outcome"`
+			Placements []struct{ Pod, Node string }
+			Victims    []struct{ Pods []struct{ Name string } }
+		} `json:"steps"`
+	} `json:"results"`
+}
+
+// TestPlanOfALiveCluster: without rights it names those that are missing; with those of the role, it says what the scheduler then does, and
+// what every command asks are reads.
+func TestPlanOfALiveCluster(t *testing.T) {
+	s := newStand(t)
+	if code, _, errOut := s.ask(train, "plan", "-f", "-"); code != 4 || !strings.Contains(errOut, "you may not list") || !strings.Contains(errOut, "queues.reprieve.dev") || strings.Count(errOut, "\n") != 1 {
+		t.Errorf("without rights: exit code %d, %q", code, errOut)
+	}
+	s.allow()
+	code, out, errOut := s.ask(train, "plan", "-f", "-", "-o", "json")
+	if code != 0 {
+		t.Fatalf("plan: exit code %d, %s", code, errOut)
+	}
+	var answer planned
+	if err := json.Unmarshal([]byte(out), &answer); err != nil {
+		t.Fatal(err)
+	}
+	step := answer.Results[0].Steps[0]
+	if step.Outcome != "Preempts" || len(step.Placements) != 2 || len(step.Victims) == 0 {
+		t.Fatalf("It plans %+v", step)
+	}
+	s.sameBySnapshot(out)
+	for _, args := range [][]string{{"queues"}, {"protected", "-A"}, {"history", "-A"}, {"why", "low-0"}} {
+		if code, out, errOut := s.ask("", args...); code != 0 || out == "" {
+			t.Errorf("%v: exit code %d, %q, %s", args, code, out, errOut)
+		}
+	}
+	if code, _, errOut := s.ask("", "why", "nothing"); code != 3 || !strings.Contains(errOut, "pod default/nothing does not exist") {
+		t.Errorf("why of what there is not: exit code %d, %q", code, errOut)
+	}
+	s.create(train)
+	s.eventually("the gang is placed", func() bool { return len(s.onNodes("train-")) == 2 })
+	// Members that are alike stand for each other: the one that leads goes first.
+	var places []string
+	for _, place := range step.Placements {
+		places = append(places, place.Node)
+	}
+	slices.Sort(places)
+	if got := slices.Sorted(maps.Values(s.onNodes("train-"))); !slices.Equal(got, places) {
+		t.Errorf("The scheduler puts the members on %v; planned were %v", got, places)
+	}
+	var victims []string
+	for _, v := range step.Victims {
+		for _, pod := range v.Pods {
+			victims = append(victims, pod.Name)
+		}
+	}
+	left := s.onNodes("low-")
+	for i := range 6 {
+		name := fmt.Sprintf("low-%d", i)
+		if _, stays := left[name]; stays == slices.Contains(victims, name) {
+			t.Errorf("%s stays: %t; planned were the victims %v", name, stays, victims)
+		}
+	}
+	s.tellsOfThePast(victims[0])
+	for verb, n := range s.verbs() {
+		if verb != "list" && verb != "get" {
+			t.Errorf("The command makes %d requests %q", n, verb)
+		}
+	}
+	if s.verbs()["list"] == 0 {
+		t.Error("No list of the command is recorded")
+	}
+}
+
+// sameBySnapshot checks that a snapshot of the same moment answers as the cluster does.
+func (s *stand) sameBySnapshot(live string) {
+	s.Helper()
+	code, snapshot, errOut := s.ask("", "snapshot", "--redact")
+	if code != 0 {
+		s.Fatalf("snapshot: exit code %d, %s", code, errOut)
+	}
+	file := filepath.Join(s.TempDir(), "snapshot.json")
+	if err := os.WriteFile(file, []byte(snapshot), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	_, out, _ := s.ask(train, "plan", "-f", "-", "-o", "json", "--snapshot", file)
+	var first, second planned
+	if err := json.Unmarshal([]byte(live), &first); err != nil {
+		s.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(out), &second); err != nil {
+		s.Fatalf("%v: %s", err, out)
+	}
+	if fmt.Sprint(first) != fmt.Sprint(second) {
+		s.Errorf("By the snapshot, it plans %+v; by the cluster %+v", second, first)
+	}
+}
+
+// tellsOfThePast checks that who took what can be asked on both sides.
+func (s *stand) tellsOfThePast(victim string) {
+	s.Helper()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"why", "podgroup/train"}, "Took: pod default/" + victim},
+		{[]string{"why", victim}, "by podgroup default/train"},
+		{[]string{"history"}, "podgroup default/train"},
+	} {
+		s.eventually(fmt.Sprintf("%v says %q", c.args, c.want), func() bool {
+			code, out, _ := s.ask("", c.args...)
+			return code == 0 && strings.Contains(out, c.want)
+		})
+	}
+}

@@ -1,0 +1,109 @@
+package slowapi
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// SetBehind has those who call through the proxy live with a clock that is behind by that much, from their next call on: all times
+// that they are told are later by it, and all that they write are earlier. For them and for all others it is as if their clock were
+// wrong, as long as they have been told nothing before: begin with it before a caller starts. Their calls have to be in JSON. 0, as
+// it is at first, changes nothing.
+func (p *Proxy) SetBehind(by time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.behind = by
+}
+
+// behindKey has the difference in the context of a call.
+type behindKey struct{}
+
+// setBack has the times that a call writes be those of a clock that is behind.
+func (p *Proxy) setBack(r *http.Request, body []byte) *http.Request {
+	p.mu.RLock()
+	by := p.behind
+	p.mu.RUnlock()
+	if by == 0 {
+		return r
+	}
+	// What comes back has to be read on its way.
+	r.Header.Del("Accept-Encoding")
+	r.Header.Set("Accept", "application/json")
+	if len(body) > 0 {
+		body = shift(body, -by)
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	}
+	return r.WithContext(context.WithValue(r.Context(), behindKey{}, by))
+}
+
+// setForward has the times that a caller is told be those of a clock that is ahead of its own.
+func setForward(response *http.Response) error {
+	by, ok := response.Request.Context().Value(behindKey{}).(time.Duration)
+	if !ok {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+	if err != nil || kind != "application/json" && !strings.HasPrefix(kind, "text/") {
+		return fmt.Errorf("the times in %q cannot be changed", response.Header.Get("Content-Type"))
+	}
+	response.Header.Del("Content-Length")
+	response.ContentLength = -1
+	response.Body = &shifted{from: response.Body, lines: bufio.NewReader(response.Body), by: by}
+	return nil
+}
+
+// shifted changes times line by line: each event of a watch is one.
+type shifted struct {
+	from  io.ReadCloser
+	lines *bufio.Reader
+	by    time.Duration
+	ready []byte
+	err   error
+}
+
+// Read reads what has been changed.
+func (s *shifted) Read(to []byte) (int, error) {
+	for len(s.ready) == 0 && s.err == nil {
+		var line []byte
+		line, s.err = s.lines.ReadBytes('\n')
+		s.ready = shift(line, s.by)
+	}
+	n := copy(to, s.ready)
+	s.ready = s.ready[n:]
+	if n == 0 {
+		return 0, s.err
+	}
+	return n, nil
+}
+
+// Close ends the stream.
+func (s *shifted) Close() error { return s.from.Close() }
+
+// shift moves all times in a JSON text.
+func shift(text []byte, by time.Duration) []byte {
+	return timeText().ReplaceAllFunc(text, func(found []byte) []byte {
+		at, err := time.Parse(time.RFC3339Nano, string(found[1:len(found)-1]))
+		if err != nil {
+			return found
+		}
+		layout := "2006-01-02T15:04:05Z"
+		if dot := bytes.IndexByte(found, '.'); dot > 0 {
+			layout = "2006-01-02T15:04:05." + strings.Repeat("0", len(found)-dot-3) + "Z"
+		}
+		return []byte(`"` + at.Add(by).Format(layout) + `"`)
+	})
+}
+
+func timeText() *regexp.Regexp {
+	return regexp.MustCompile(`"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"`)
+}
+
+var _ io.ReadCloser = (*shifted)(nil)

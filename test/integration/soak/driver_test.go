@@ -1,0 +1,411 @@
+package soak
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const (
+	// beat is the time between two things that the driver does.
+	beat = 200 * time.Millisecond
+	// callTimeout bounds each of its calls.
+	callTimeout = 5 * time.Second
+	// recreateAfter is for how long nothing of a job has come or gone before what it lacks comes back.
+	recreateAfter = 2 * time.Second
+	// jobLabel has the name of the job that a pod is of.
+	jobLabel = "soak.reprieve.dev/job"
+)
+
+// job is work that is to be there until it is taken away: a gang, or a single pod.
+type job struct {
+	name, class, queue string
+	members, minCount  int
+	cpus, grace        int64
+	gang, whole        bool
+	// made counts the pods that it has had, changed is when the last one came.
+	made    int
+	changed time.Time
+}
+
+// driver has work come and go. Only run makes calls.
+type driver struct {
+	*stage.Stage
+
+	observer *observer
+	random   *rand.Rand
+
+	mu     sync.Mutex
+	paused bool
+	jobs   map[string]*job
+	// ending are jobs of which something may still be there.
+	ending map[string]*job
+	// lost are nodes that are gone, with the time at which another comes.
+	lost map[string]time.Time
+	// names counts jobs, hosts counts nodes.
+	names, hosts int
+	// said is the last error that has been logged.
+	said string
+}
+
+func newDriver(s *stage.Stage, o *observer, random *rand.Rand) *driver {
+	return &driver{
+		Stage: s, observer: o, random: random, paused: true,
+		jobs: make(map[string]*job), ending: make(map[string]*job), lost: make(map[string]time.Time),
+	}
+}
+
+func (d *driver) pause() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = true
+}
+
+func (d *driver) resume() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.paused = false
+}
+
+// unsettled says what of its own doing is still under way, or "".
+func (d *driver) unsettled() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.ending)+len(d.lost) > 0 {
+		return fmt.Sprintf("%d jobs end, and %d nodes are to be replaced", len(d.ending), len(d.lost))
+	}
+	return ""
+}
+
+// run does one thing after the other until ctx is done.
+func (d *driver) run(ctx context.Context) {
+	// It ends with ctx, which is no error.
+	_ = wait.PollUntilContextCancel(ctx, beat, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		// The API server may be gone, or refuse: what is not done is done another time.
+		if err := d.step(ctx); err != nil && d.Context().Err() == nil && err.Error() != d.said {
+			d.said = err.Error()
+			d.Logf("driver: %.150s", d.said)
+		}
+		return false, nil
+	})
+}
+
+func (d *driver) step(ctx context.Context) error {
+	pods := d.pods()
+	for _, name := range slices.Sorted(maps.Keys(d.ending)) {
+		if err := d.finish(ctx, d.ending[name], pods[name]); err != nil {
+			return err
+		}
+	}
+	if err := d.replaceNodes(ctx); err != nil || d.paused {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(d.jobs)) {
+		if err := d.complete(ctx, d.jobs[name], pods[name]); err != nil {
+			return err
+		}
+	}
+	return d.happen(ctx, pods)
+}
+
+// pods are those that there are, by job.
+func (d *driver) pods() map[string][]*corev1.Pod {
+	out := make(map[string][]*corev1.Pod)
+	d.observer.with(func(c *invariants.Checker) {
+		for pod := range c.Pods {
+			if name := pod.Labels[jobLabel]; name != "" {
+				out[name] = append(out[name], pod)
+			}
+		}
+	})
+	for _, pods := range out {
+		slices.SortFunc(pods, func(a, b *corev1.Pod) int { return cmpNames(a.Name, b.Name) })
+	}
+	return out
+}
+
+func cmpNames(a, b string) int {
+	if a < b {
+		return -1
+	}
+	return 1
+}
+
+// happen has one thing happen, or nothing.
+func (d *driver) happen(ctx context.Context, pods map[string][]*corev1.Pod) error {
+	switch dice := d.random.IntN(100); {
+	case dice < 50:
+		if d.demand() < int64(nodeCount*nodeCPUs)*14/10 {
+			return d.arrive(ctx)
+		}
+		d.leave()
+	case dice < 62:
+		d.leave()
+	case dice < 72:
+		return d.loseMember(ctx, pods)
+	case dice < 80:
+		return d.cordon(ctx)
+	case dice < 82:
+		return d.loseNode(ctx)
+	}
+	return nil
+}
+
+// demand is what all jobs ask for.
+func (d *driver) demand() int64 {
+	sum := int64(0)
+	for _, j := range d.jobs {
+		sum += int64(j.members) * j.cpus
+	}
+	return sum
+}
+
+// arrive has a job come.
+func (d *driver) arrive(ctx context.Context) error {
+	d.names++
+	j := &job{
+		name: "j" + strconv.Itoa(d.names), class: pickOf(d.random, classNames()), members: 1, grace: 1 + d.random.Int64N(3),
+		cpus: 1 + d.random.Int64N(4),
+	}
+	if d.random.IntN(2) == 0 {
+		j.queue = pickOf(d.random, []string{"a", "b", "c"})
+	}
+	if d.random.IntN(2) == 0 {
+		j.gang, j.members = true, 2+d.random.IntN(5)
+		j.minCount = j.members
+		if j.whole = d.random.IntN(5) < 3; !j.whole && d.random.IntN(2) == 0 {
+			j.minCount--
+		}
+	}
+	d.jobs[j.name] = j
+	if j.gang {
+		if err := d.Objects.Create(ctx, d.groupOf(j)); err != nil {
+			d.end(j)
+			return fmt.Errorf("create PodGroup %s: %w", j.name, err)
+		}
+	}
+	return d.complete(ctx, j, nil)
+}
+
+func pickOf(random *rand.Rand, from []string) string { return from[random.IntN(len(from))] }
+
+func (d *driver) groupOf(j *job) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: d.Namespace, Name: j.name}}
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(j.minCount)}}
+	pg.Spec.PriorityClassName = &j.class
+	if j.whole {
+		pg.Spec.DisruptionMode = ptr.To(v1alpha1.DisruptionModePodGroup)
+	}
+	if j.queue != "" {
+		pg.Spec.QueueName = &j.queue
+	}
+	return pg
+}
+
+// complete has pods come that a job lacks, all at once, as its controller would.
+func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error {
+	living := 0
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			living++
+		}
+	}
+	if living >= j.members || time.Since(j.changed) < recreateAfter {
+		return nil
+	}
+	for range j.members - living {
+		j.made++
+		j.changed = time.Now()
+		if err := d.Objects.Create(ctx, d.podOf(j)); err != nil {
+			return fmt.Errorf("create a pod of %s: %w", j.name, err)
+		}
+	}
+	return nil
+}
+
+func (d *driver) podOf(j *job) *corev1.Pod {
+	pod := stage.NewPod(d.Namespace, fmt.Sprintf("%s-%d", j.name, j.made), j.class, j.cpus)
+	// Not 0: an API server that is killed between its two steps leaves such a pod for ever.
+	pod.Spec.TerminationGracePeriodSeconds = &j.grace
+	pod.Labels[jobLabel] = j.name
+	if j.gang {
+		d.Groups.Join(pod, j.name)
+	} else if j.queue != "" {
+		pod.Labels[v1alpha1.LabelQueue] = j.queue
+	}
+	return pod
+}
+
+// leave has a job go.
+func (d *driver) leave() {
+	if names := slices.Sorted(maps.Keys(d.jobs)); len(names) > 0 {
+		d.end(d.jobs[pickOf(d.random, names)])
+	}
+}
+
+func (d *driver) end(j *job) {
+	delete(d.jobs, j.name)
+	d.ending[j.name] = j
+}
+
+// overdueAfter is how long past its grace period a pod has that is to go. The simulated kubelets may miss one around a restart of
+// etcd, and on a cluster the collector of pods would remove it.
+const overdueAfter = 10 * time.Second
+
+// finish deletes what is left of a job: its pods, and when they have gone its PodGroup.
+func (d *driver) finish(ctx context.Context, j *job, pods []*corev1.Pod) error {
+	for _, pod := range pods {
+		var err error
+		switch {
+		case pod.DeletionTimestamp == nil:
+			err = d.deletePod(ctx, pod, nil)
+		case time.Since(pod.DeletionTimestamp.Time) > overdueAfter:
+			err = d.deletePod(ctx, pod, ptr.To[int64](0))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(pods) > 0 || time.Since(j.changed) < recreateAfter {
+		return nil
+	}
+	if j.gang {
+		if err := client.IgnoreNotFound(d.Objects.Delete(ctx, d.groupOf(j))); err != nil {
+			return fmt.Errorf("delete PodGroup %s: %w", j.name, err)
+		}
+	}
+	delete(d.ending, j.name)
+	return nil
+}
+
+// deletePod deletes a pod, with its own grace period where none is given.
+func (d *driver) deletePod(ctx context.Context, pod *corev1.Pod, grace *int64) error {
+	d.observer.with(func(c *invariants.Checker) { c.Release(pod.UID) })
+	err := d.Kube.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
+		GracePeriodSeconds: grace, Preconditions: metav1.NewUIDPreconditions(string(pod.UID)),
+	})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("delete pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// loseMember deletes a pod of a job, which gets another.
+func (d *driver) loseMember(ctx context.Context, pods map[string][]*corev1.Pod) error {
+	names := slices.Sorted(maps.Keys(d.jobs))
+	if len(names) == 0 {
+		return nil
+	}
+	j := d.jobs[pickOf(d.random, names)]
+	of := pods[j.name]
+	if len(of) == 0 {
+		return nil
+	}
+	j.changed = time.Now()
+	return d.deletePod(ctx, of[d.random.IntN(len(of))], nil)
+}
+
+// cordon has a node take no more pods, or one that takes none take them again.
+func (d *driver) cordon(ctx context.Context) error {
+	nodes, err := d.nodes(ctx)
+	if err != nil {
+		return err
+	}
+	closed := slices.DeleteFunc(slices.Clone(nodes), func(n corev1.Node) bool { return !n.Spec.Unschedulable })
+	open := slices.DeleteFunc(nodes, func(n corev1.Node) bool { return n.Spec.Unschedulable })
+	from, to := open, true
+	if len(closed) >= 2 || len(closed) > 0 && d.random.IntN(2) == 0 || len(open) == 0 {
+		from, to = closed, false
+	}
+	if len(from) == 0 {
+		return nil
+	}
+	name := from[d.random.IntN(len(from))].Name
+	patch := fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, to)
+	if _, err := d.Kube.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("cordon %s: %w", name, err)
+	}
+	return nil
+}
+
+func (d *driver) nodes(ctx context.Context) ([]corev1.Node, error) {
+	list, err := d.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	return list.Items, nil
+}
+
+// loseNode deletes a node, unless one is gone already. Another comes some seconds later.
+func (d *driver) loseNode(ctx context.Context) error {
+	if len(d.lost) > 0 {
+		return nil
+	}
+	nodes, err := d.nodes(ctx)
+	if err != nil || len(nodes) == 0 {
+		return err
+	}
+	name := nodes[d.random.IntN(len(nodes))].Name
+	if err := d.Kube.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	d.lost[name] = time.Now().Add(time.Duration(3+d.random.IntN(8)) * time.Second)
+	return nil
+}
+
+// replaceNodes removes the pods of nodes that are gone, as the pod garbage collector would, and has other nodes come.
+func (d *driver) replaceNodes(ctx context.Context) error {
+	for _, name := range slices.Sorted(maps.Keys(d.lost)) {
+		var left []*corev1.Pod
+		d.observer.with(func(c *invariants.Checker) {
+			for pod := range c.Pods {
+				if pod.Spec.NodeName == name {
+					left = append(left, pod)
+				}
+			}
+		})
+		for _, pod := range left {
+			if err := d.deletePod(ctx, pod, ptr.To[int64](0)); err != nil {
+				return err
+			}
+		}
+		if len(left) > 0 || time.Now().Before(d.lost[name]) {
+			continue
+		}
+		if err := d.addNode(ctx); err != nil {
+			return err
+		}
+		delete(d.lost, name)
+	}
+	return nil
+}
+
+func (d *driver) addNode(ctx context.Context) error {
+	node := stage.NewNode(d.Namespace, strconv.Itoa(d.hosts+1), nodeCPUs)
+	if err := d.Objects.Create(ctx, node); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create node %s: %w", node.Name, err)
+	}
+	d.hosts++
+	return nil
+}

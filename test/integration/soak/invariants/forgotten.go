@@ -1,0 +1,149 @@
+package invariants
+
+import (
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// checkForgotten looks for work that waits although it could run. Others may take its room first: what counts is what could run all
+// the time.
+func (c *Checker) checkForgotten(now time.Time) {
+	could := c.couldRun()
+	maps.DeleteFunc(c.able, func(what string, _ time.Time) bool { _, still := could[what]; return !still })
+	for what, how := range could {
+		since, before := c.able[what]
+		if !before {
+			c.able[what] = now
+			continue
+		}
+		if now.Sub(since) > c.bounds.Forgotten {
+			c.violate(WorkForgotten, now, "%s waits since %v, and %s", what, now.Sub(since).Round(time.Second), how)
+			// Once is enough.
+			c.able[what] = now.Add(24 * time.Hour)
+		}
+	}
+}
+
+// couldRun is what waits and could run, and where: in room that is free, or that its priority entitles it to beyond doubt.
+func (c *Checker) couldRun() map[string]string {
+	out := make(map[string]string)
+	free := c.free()
+	for _, pod := range c.pods {
+		if !isWaiting(pod) {
+			continue
+		}
+		u := c.unitOf(pod)
+		need := 1
+		if key, ok := groupOf(pod); ok {
+			if u.group == nil {
+				continue
+			}
+			if need = minCountOf(u.group.PodGroup) - u.group.bound; need > c.waiting(u.group) {
+				continue
+			}
+			need = max(need, 1)
+			if need > 1 && out["PodGroup "+key.String()] != "" {
+				continue
+			}
+		}
+		c.counts.Judged[WorkForgotten]++
+		what := "pod " + keyOf(pod).String()
+		if need > 1 {
+			what = "PodGroup " + keyOf(u.group).String()
+		}
+		if how := c.roomFor(u, need, free); how != "" {
+			out[what] = how
+		}
+	}
+	return out
+}
+
+func (c *Checker) waiting(g *group) int {
+	n := 0
+	for _, pod := range c.members(g) {
+		if isWaiting(pod) {
+			n++
+		}
+	}
+	return n
+}
+
+// roomFor says where there is room for that many pods like one, or "".
+func (c *Checker) roomFor(u unit, need int, free map[string]int64) string {
+	size := requested(u.pod, corev1.ResourceCPU)
+	for _, q := range c.path(u.queue()) {
+		if limit, ok := q.Spec.Limit[corev1.ResourceCPU]; ok && c.used(q, corev1.ResourceCPU)+int64(need)*size > limit.MilliValue() {
+			return ""
+		}
+	}
+	if n := count(free, size); n >= need {
+		return fmt.Sprintf("there is free room for %d", n)
+	}
+	if u.queue() != "" || !u.preempts() {
+		return ""
+	}
+	withVictims := maps.Clone(free)
+	for _, pod := range c.pods {
+		if _, usable := free[pod.Spec.NodeName]; usable && c.isPrey(u, pod) {
+			withVictims[pod.Spec.NodeName] += requested(pod, corev1.ResourceCPU)
+		}
+	}
+	if n := count(withVictims, size); n >= need {
+		return fmt.Sprintf("there is room for %d where lower priorities are", n)
+	}
+	return ""
+}
+
+// isPrey reports whether a pod can be taken by itself, for a preemptor without a queue, at any time.
+func (c *Checker) isPrey(by unit, pod *corev1.Pod) bool {
+	victim := c.unitOf(pod)
+	if !isStaying(pod) || victim.queue() != "" || victim.priority() >= by.priority() || victim.group != nil && isWhole(victim.group.PodGroup) {
+		return false
+	}
+	_, tolerates := c.toleratesUntil(victim, by.priority(), time.Time{})
+	return !tolerates
+}
+
+func count(free map[string]int64, size int64) int {
+	n := int64(0)
+	for _, room := range free {
+		n += max(room, 0) / max(size, 1)
+	}
+	return int(n)
+}
+
+// free is what nodes that take pods have left of CPU, in thousandths.
+func (c *Checker) free() map[string]int64 {
+	out := make(map[string]int64)
+	for name, node := range c.nodes {
+		if isUsable(node) {
+			out[name] = node.Status.Allocatable.Cpu().MilliValue()
+		}
+	}
+	for _, pod := range c.pods {
+		if _, ok := out[pod.Spec.NodeName]; ok && hasNode(pod) {
+			out[pod.Spec.NodeName] -= requested(pod, corev1.ResourceCPU)
+		}
+	}
+	return out
+}
+
+func isUsable(node *corev1.Node) bool {
+	if node.Spec.Unschedulable || node.DeletionTimestamp != nil {
+		return false
+	}
+	for i := range node.Spec.Taints {
+		if node.Spec.Taints[i].Effect != corev1.TaintEffectPreferNoSchedule {
+			return false
+		}
+	}
+	for i := range node.Status.Conditions {
+		if c := &node.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,242 @@
+package invariants
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// group is a PodGroup with what it has been through. It is kept when it has gone: its pods may go later.
+type group struct {
+	*v1alpha1.PodGroup
+
+	gone bool
+	// bound counts the members that stay on nodes, and whole is set once they have been minCount, until none is left.
+	bound int
+	whole bool
+	// forming is since when, in working time, there are some, but fewer. Excused is set where a member has gone meanwhile.
+	forming *time.Duration
+	excused bool
+	// listed are all pods that it has ever had on record as going.
+	listed map[types.UID]bool
+	// eviction is the one under way, or nil.
+	eviction *groupEviction
+}
+
+// groupEviction is the end of a whole group.
+type groupEviction struct {
+	intent *v1alpha1.PodGroupDisruption
+	// pods are those that go, by UID, with their names.
+	pods map[types.UID]types.NamespacedName
+	// left are members that had a node and were not listed: they would be left over.
+	left map[types.UID]types.NamespacedName
+	// begun is when the first one went, in working time.
+	begun *time.Duration
+}
+
+// SeeGroup tells the next state of a PodGroup.
+func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
+	c.counts.States++
+	key := keyOf(now)
+	g := c.groups[key]
+	if g == nil || g.UID != now.UID {
+		g = &group{listed: make(map[types.UID]bool)}
+		c.groups[key] = g
+	}
+	g.PodGroup, g.gone = now, false
+	intent := now.Status.Disruption
+	switch {
+	case intent == nil:
+		// It was taken back, or is over. One of which something has gone is looked at until all of it has.
+		if g.eviction != nil && g.eviction.begun == nil {
+			g.eviction = nil
+		}
+	case g.eviction == nil || isAnother(g.eviction.intent, intent):
+		c.judgeIntent(at, g, intent)
+		c.beginEviction(g, intent)
+	case g.eviction.begun == nil:
+		g.eviction.take(now.Namespace, intent)
+	}
+}
+
+// GroupGone says that a PodGroup does not exist any more. Its pods are nobody's then.
+func (c *Checker) GroupGone(at time.Time, key types.NamespacedName) {
+	c.counts.States++
+	if g := c.groups[key]; g != nil {
+		g.gone, g.forming, g.eviction = true, nil, nil
+	}
+	c.end(at, preemptor{kind: v1alpha1.PreemptorPodGroup, name: key})
+}
+
+// isAnother reports whether an intent is not the same as before, with less on the list.
+func isAnother(before, now *v1alpha1.PodGroupDisruption) bool {
+	listed := make(map[types.UID]bool)
+	for _, p := range before.Pods {
+		listed[p.UID] = true
+	}
+	for _, p := range now.Pods {
+		if !listed[p.UID] {
+			return true
+		}
+	}
+	return before.Preemptor.UID != now.Preemptor.UID || !before.Time.Equal(&now.Time)
+}
+
+func (c *Checker) beginEviction(g *group, intent *v1alpha1.PodGroupDisruption) {
+	before := g.eviction
+	g.eviction = &groupEviction{left: make(map[types.UID]types.NamespacedName)}
+	g.eviction.take(g.Namespace, intent)
+	if before != nil && before.begun != nil {
+		// What has begun for one goes on, whoever it goes for.
+		g.eviction.begun = before.begun
+		for uid, name := range before.pods {
+			g.eviction.pods[uid] = name
+		}
+	}
+	for uid := range g.eviction.pods {
+		g.listed[uid] = true
+	}
+	for _, pod := range c.members(g) {
+		if isStaying(pod) && g.eviction.pods[pod.UID] == (types.NamespacedName{}) {
+			g.eviction.left[pod.UID] = keyOf(pod)
+		}
+	}
+}
+
+// take has what is listed go, and nothing else.
+func (e *groupEviction) take(namespace string, intent *v1alpha1.PodGroupDisruption) {
+	e.intent, e.pods = intent, make(map[types.UID]types.NamespacedName)
+	for _, p := range intent.Pods {
+		e.pods[p.UID] = types.NamespacedName{Namespace: namespace, Name: p.Name}
+	}
+}
+
+// members are the pods of a group.
+func (c *Checker) members(g *group) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range c.pods {
+		if key, ok := groupOf(pod); ok && key.Name == g.Name && key.Namespace == g.Namespace {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// follow keeps up what is known of the group of a pod whose state has changed. A pod that goes is a member less.
+func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
+	key, ok := groupOf(pod)
+	if !ok {
+		return
+	}
+	g := c.groups[key]
+	if g == nil || g.gone {
+		return
+	}
+	waiting, bound := 0, 0
+	for _, member := range c.members(g) {
+		if isWaiting(member) {
+			waiting++
+		}
+		if isStaying(member) {
+			bound++
+		}
+	}
+	g.bound = bound
+	switch name := (preemptor{kind: v1alpha1.PreemptorPodGroup, name: key}); {
+	case waiting > 0:
+		delete(c.ended, name)
+	default:
+		c.end(at, name)
+	}
+	least := minCountOf(g.PodGroup)
+	switch {
+	case bound == 0:
+		g.whole, g.forming, g.excused = false, nil, false
+	case bound >= least:
+		if !g.whole && least > 1 {
+			c.counts.Whole++
+			c.counts.Judged[GangPartlyBound]++
+		}
+		g.whole, g.forming, g.excused = true, nil, false
+	case g.whole:
+	case goes:
+		// What is left has to wait for another member, for which there may be no room.
+		g.excused, g.forming = true, nil
+	case g.forming == nil && !g.excused:
+		since := c.time.at(at)
+		g.forming = &since
+	}
+}
+
+func (c *Checker) checkForming(now time.Time, g *group) {
+	if g.forming == nil || c.time.at(now)-*g.forming <= c.bounds.Gang {
+		return
+	}
+	c.violate(GangPartlyBound, now, "PodGroup %s has %d of %d bound since %v", keyOf(g), g.bound, minCountOf(g.PodGroup), (c.time.at(now) - *g.forming).Round(time.Second))
+	g.forming, g.excused = nil, true
+}
+
+// victimGoes is for a pod that begins to go.
+func (c *Checker) victimGoes(at time.Time, pod *corev1.Pod) {
+	if markOf(pod) == nil || c.released[pod.UID] {
+		return
+	}
+	c.counts.Victims++
+	g := c.unitOf(pod).group
+	if g == nil || g.eviction == nil || g.eviction.begun != nil {
+		return
+	}
+	if _, ok := g.eviction.pods[pod.UID]; !ok {
+		return
+	}
+	since := c.time.at(at)
+	g.eviction.begun = &since
+	c.counts.Groups++
+	c.counts.Judged[GroupPartlyEvicted]++
+}
+
+// checkEviction looks at a group that has begun to go.
+func (c *Checker) checkEviction(now time.Time, g *group) {
+	e := g.eviction
+	if e == nil || e.begun == nil {
+		return
+	}
+	took := c.time.at(now) - *e.begun
+	staying := c.staying(e.pods)
+	if len(staying) > 0 && took <= c.bounds.Group {
+		return
+	}
+	if len(staying) > 0 {
+		c.violate(GroupPartlyEvicted, now, "%d of the %d pods of PodGroup %s that are to go stay after %v: %v", len(staying), len(e.pods), keyOf(g), took.Round(time.Second), staying)
+	}
+	if left := c.staying(e.left); len(left) > 0 {
+		c.violate(GroupPartlyEvicted, now, "PodGroup %s has gone but for %v, which had a node and were not listed", keyOf(g), left)
+	}
+	g.eviction = nil
+}
+
+// staying are those of some pods that are not on their way out.
+func (c *Checker) staying(pods map[types.UID]types.NamespacedName) []string {
+	var out []string
+	for uid, name := range pods {
+		if pod := c.pods[name]; pod != nil && pod.UID == uid && pod.DeletionTimestamp == nil {
+			out = append(out, name.String())
+		}
+	}
+	return out
+}
+
+// startOf is the earliest that the clock of a group can have begun: when minCount members had nodes, or the last of fewer.
+func (c *Checker) startOf(g *group) metav1.Time {
+	var times []time.Time
+	for _, pod := range c.members(g) {
+		if at, ok := scheduledAt(pod); ok && hasNode(pod) {
+			times = append(times, at)
+		}
+	}
+	return metav1.NewTime(nth(times, minCountOf(g.PodGroup)))
+}

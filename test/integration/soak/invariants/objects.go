@@ -1,0 +1,162 @@
+package invariants
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+func keyOf(o metav1.Object) types.NamespacedName {
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
+}
+
+// groupOf is the PodGroup that a pod names, or none.
+func groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	name := pod.Labels[v1alpha1.LabelPodGroup]
+	return types.NamespacedName{Namespace: pod.Namespace, Name: name}, name != ""
+}
+
+// hasNode reports whether a pod has a node and has not finished: it uses what it asked for there.
+func hasNode(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// isWaiting reports whether a pod is to be given a node.
+func isWaiting(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodPending
+}
+
+// isStaying reports whether a pod has a node and is not on its way out.
+func isStaying(pod *corev1.Pod) bool { return hasNode(pod) && pod.DeletionTimestamp == nil }
+
+func conditionOf(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind })
+	if i < 0 || pod.Status.Conditions[i].Status != corev1.ConditionTrue {
+		return nil
+	}
+	return &pod.Status.Conditions[i]
+}
+
+// markOf is what a preemption has said on a pod, or nil.
+func markOf(pod *corev1.Pod) *corev1.PodCondition {
+	if c := conditionOf(pod, corev1.DisruptionTarget); c != nil && c.Reason == corev1.PodReasonPreemptionByScheduler {
+		return c
+	}
+	return nil
+}
+
+// scheduledAt is when a pod got its node, or false.
+func scheduledAt(pod *corev1.Pod) (time.Time, bool) {
+	if c := conditionOf(pod, corev1.PodScheduled); c != nil {
+		return c.LastTransitionTime.Time, true
+	}
+	return time.Time{}, false
+}
+
+// requested is what a pod asks for of a resource, in thousandths.
+func requested(pod *corev1.Pod, name corev1.ResourceName) int64 {
+	sum := int64(0)
+	for i := range pod.Spec.Containers {
+		quantity := pod.Spec.Containers[i].Resources.Requests[name]
+		sum += quantity.MilliValue()
+	}
+	return sum
+}
+
+// isWhole reports whether a PodGroup is disrupted as a whole.
+func isWhole(pg *v1alpha1.PodGroup) bool {
+	return ptr.Deref(pg.Spec.DisruptionMode, v1alpha1.DisruptionModePod) == v1alpha1.DisruptionModePodGroup
+}
+
+// minCountOf is that of a gang, or 0 for another PodGroup.
+func minCountOf(pg *v1alpha1.PodGroup) int {
+	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
+		return 0
+	}
+	return int(pg.Spec.SchedulingPolicy.Gang.MinCount)
+}
+
+// unit is a pod, a pod with its PodGroup, or a PodGroup alone, as it stands beside others.
+type unit struct {
+	pod   *corev1.Pod
+	group *group
+}
+
+func (c *Checker) unitOf(pod *corev1.Pod) unit {
+	u := unit{pod: pod}
+	if key, ok := groupOf(pod); ok {
+		if g := c.groups[key]; g != nil && !g.gone {
+			u.group = g
+		}
+	}
+	return u
+}
+
+// priority is that of its group, if it has one.
+func (u unit) priority() int32 {
+	if u.group != nil {
+		return ptr.Deref(u.group.Spec.Priority, 0)
+	}
+	return ptr.Deref(u.pod.Spec.Priority, 0)
+}
+
+func (u unit) class() string {
+	if u.group != nil {
+		return ptr.Deref(u.group.Spec.PriorityClassName, "")
+	}
+	return u.pod.Spec.PriorityClassName
+}
+
+// preempts reports whether it may take anything from others.
+func (u unit) preempts() bool {
+	if u.group != nil {
+		return ptr.Deref(u.group.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
+	}
+	return ptr.Deref(u.pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
+}
+
+// queue is the Queue that it counts for, or "".
+func (u unit) queue() string {
+	if u.group != nil {
+		return ptr.Deref(u.group.Spec.QueueName, "")
+	}
+	return u.pod.Labels[v1alpha1.LabelQueue]
+}
+
+// path are a Queue and those above it.
+func (c *Checker) path(queue string) []*v1alpha1.Queue {
+	var out []*v1alpha1.Queue
+	for q := c.queues[queue]; q != nil && !slices.Contains(out, q); q = c.queues[ptr.Deref(q.Spec.Parent, "")] {
+		out = append(out, q)
+	}
+	return out
+}
+
+// used is what pods on nodes have of a Queue, all below it included, in thousandths.
+func (c *Checker) used(q *v1alpha1.Queue, name corev1.ResourceName) int64 {
+	sum := int64(0)
+	for _, pod := range c.pods {
+		if hasNode(pod) && slices.Contains(c.path(c.unitOf(pod).queue()), q) {
+			sum += requested(pod, name)
+		}
+	}
+	return sum
+}
+
+// checkLimits is for a pod that has got a node.
+func (c *Checker) checkLimits(at time.Time, pod *corev1.Pod) {
+	for _, q := range c.path(c.unitOf(pod).queue()) {
+		for name, limit := range q.Spec.Limit {
+			c.counts.Judged[LimitExceeded]++
+			if used := c.used(q, name); used > limit.MilliValue() {
+				c.violate(LimitExceeded, at, "queue %s has %d.%03d %s of %s once pod %s is bound", q.Name, used/1000, used%1000, name, limit.String(), keyOf(pod))
+			}
+		}
+	}
+}

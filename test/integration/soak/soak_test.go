@@ -1,0 +1,204 @@
+package soak
+
+import (
+	"context"
+	"flag"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/soak/invariants"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+var (
+	soakDuration = flag.Duration("soak-duration", 105*time.Second, "for how long TestSoak has work and faults come; at least 90s")
+	soakSeed     = flag.Uint64("soak-seed", 1, "what work and faults of TestSoak are picked by")
+	soakReport   = flag.String("soak-report", "", "page that TestSoak writes its report into; empty for none")
+)
+
+const (
+	// shortestRun has a calm at its end, and faults before it.
+	shortestRun = 90 * time.Second
+	// calmFor is somewhat longer than what could run may wait.
+	calmFor = 38 * time.Second
+	// restFor is how long nothing comes before levels are measured.
+	restFor = 8 * time.Second
+	// calmEvery is how long there is work between two calms at most.
+	calmEvery = 6 * time.Minute
+	// faultEvery is how often a fault begins in a long run; in a short one it is more often.
+	faultEvery = 30 * time.Second
+	// faultsAtLeast are as many as a short run has time for, and longestPart is what part of a run a fault may last at most.
+	faultsAtLeast, longestPart = 6, 20
+)
+
+// soak is one run.
+type soak struct {
+	*stage.Stage
+
+	replicas []*replica
+	observer *observer
+	driver   *driver
+	faults   *schedule
+	// shown is how many violations the test has been failed with.
+	shown int
+}
+
+// TestSoak has schedulers work through faults, and checks that what they promise is kept.
+func TestSoak(t *testing.T) {
+	t.Parallel()
+	if *soakDuration < shortestRun {
+		t.Fatalf("-soak-duration is %v, it must be %v or more", *soakDuration, shortestRun)
+	}
+	t.Logf("seed %d, %v: -soak-seed and -soak-duration have it run again", *soakSeed, *soakDuration)
+	s := newSoak(t)
+	began := time.Now()
+	end := began.Add(*soakDuration)
+	// In the last third the leader stays, so that what it has can be compared with what it had.
+	lastThird := end.Add(-calmFor - (*soakDuration-calmFor)/3)
+	s.work(lastThird, s.faults.any)
+	first := s.measure()
+	s.work(end.Add(-calmFor), s.faults.mild)
+	s.calm()
+	last := s.measure()
+	s.compare(first, last)
+	r := report{
+		seed: *soakSeed, duration: time.Since(began), began: began, counts: s.counts(), violations: s.violations(), faults: s.faults.done(),
+		first: first, last: last, exits: s.exits(),
+	}
+	t.Log("\n" + r.String())
+	if *soakReport != "" {
+		if err := r.writeInto(*soakReport); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func newSoak(t *testing.T) *soak {
+	t.Helper()
+	st := stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler}})
+	s := &soak{Stage: st}
+	s.observer = observe(t, st.Run)
+	s.driver = newDriver(st, s.observer, rand.New(rand.NewPCG(*soakSeed, 1)))
+	s.driver.furnish()
+	s.faults = newSchedule(rand.New(rand.NewPCG(*soakSeed, 2)))
+	s.replicas = []*replica{newReplica(st, "one", ""), newReplica(st, "two", "application/json")}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, r := range s.replicas {
+		running.Go(func() { r.supervise(ctx) })
+	}
+	running.Go(func() { s.driver.run(ctx) })
+	running.Go(func() { s.observer.tick(ctx) })
+	t.Cleanup(func() {
+		stop()
+		running.Wait()
+		for _, r := range s.replicas {
+			r.stop()
+		}
+	})
+	return s
+}
+
+// work has work and faults come until a time, and calms in between.
+func (s *soak) work(until time.Time, pick func() fault) {
+	s.Helper()
+	every := min(faultEvery, (*soakDuration-calmFor)/faultsAtLeast)
+	calmed := time.Now()
+	s.driver.resume()
+	for s.goesOn(until, every) {
+		if time.Since(calmed) > calmEvery {
+			s.calm()
+			s.driver.resume()
+			calmed = time.Now()
+		}
+		begin := time.Now()
+		f := pick()
+		s.strike(f, *soakDuration/longestPart)
+		s.pass(min(every-time.Since(begin), time.Until(until)))
+	}
+	s.pass(time.Until(until))
+	s.driver.pause()
+}
+
+// goesOn reports whether there is time for one more fault. It ends the test where something has gone wrong for good.
+func (s *soak) goesOn(until time.Time, every time.Duration) bool {
+	s.Helper()
+	s.show()
+	if err := s.observer.failure(); err != nil {
+		s.Fatal(err)
+	}
+	if err := s.Run.Err(); err != nil {
+		s.Fatal(err)
+	}
+	return time.Until(until) > every/2
+}
+
+// pass lets time go by, and shows what is broken meanwhile.
+func (s *soak) pass(d time.Duration) {
+	s.Helper()
+	if d <= 0 {
+		return
+	}
+	s.during(d, func(context.Context) { s.show() })
+}
+
+// during calls look every second until that much time has gone by.
+func (s *soak) during(d time.Duration, look func(context.Context)) {
+	ctx, cancel := context.WithTimeout(s.Context(), d)
+	defer cancel()
+	// It ends with the time, which is no error here.
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		look(ctx)
+		return false, nil
+	})
+}
+
+// calm has nothing come or go for a while: what could run has to run.
+func (s *soak) calm() {
+	s.Helper()
+	s.driver.pause()
+	s.awaitSettled()
+	s.observer.with(func(c *invariants.Checker) { c.BeginCalm() })
+	s.pass(calmFor)
+	s.observer.with(func(c *invariants.Checker) { c.EndCalm() })
+	s.show()
+}
+
+// awaitSettled waits until all that was on its way out when the driver stopped has gone.
+func (s *soak) awaitSettled() {
+	s.Helper()
+	s.Eventually("what the driver deletes is gone", func(context.Context) string { return s.driver.unsettled() })
+}
+
+// show fails the test with what has been broken since the last look.
+func (s *soak) show() {
+	s.Helper()
+	all := s.violations()
+	for _, v := range all[s.shown:] {
+		s.Errorf("BROKEN %v", v)
+	}
+	s.shown = len(all)
+}
+
+func (s *soak) violations() (out []invariants.Violation) {
+	s.observer.with(func(c *invariants.Checker) { out = append(out, c.Violations()...) })
+	return out
+}
+
+func (s *soak) counts() (out invariants.Counts) {
+	s.observer.with(func(c *invariants.Checker) { out = c.Counts() })
+	return out
+}
+
+func (s *soak) exits() int64 {
+	sum := int64(0)
+	for _, r := range s.replicas {
+		sum += r.exits.Load()
+	}
+	return sum
+}
