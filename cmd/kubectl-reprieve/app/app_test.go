@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
@@ -60,6 +61,13 @@ func run(t *testing.T, files map[string]string, input string, args ...string) (c
 	return code, stdout.String(), strings.ReplaceAll(stderr.String(), dir+string(filepath.Separator), "")
 }
 
+// TestMain sorts the flags of the whole process once: cobra looks at them in every command, and pflag sorts them at
+// the first look, which commands that run side by side, as only tests do, would all be.
+func TestMain(m *testing.M) {
+	pflag.CommandLine.VisitAll(func(*pflag.Flag) {})
+	os.Exit(m.Run())
+}
+
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{"cluster.json": cluster, "job.yaml": job, "cut.json": cluster[:200]}
@@ -99,6 +107,8 @@ func TestCommand(t *testing.T) {
 		},
 		"a flag that there is not":   {args: []string{"plan", "--loud"}, want: 2, wantErr: "unknown flag: --loud; see kubectl reprieve plan --help"},
 		"a format that there is not": {args: []string{"plan", "-o", "csv"}, want: 2, wantErr: "it is one of table, wide, json, yaml"},
+		"the version":                {args: []string{"--version"}, want: 0, wantOut: []string{"Reprieve ", ", Kubernetes v"}},
+		"the version, asked below":   {args: []string{"plan", "--version"}, want: 0, wantOut: []string{"Reprieve ", ", Kubernetes v"}},
 		"a cluster that is not":      {args: []string{"plan", "-f", "job.yaml", "--server", "https://127.0.0.1:1"}, want: 5, wantErr: "127.0.0.1:1"},
 	} {
 		t.Run(name, func(t *testing.T) {

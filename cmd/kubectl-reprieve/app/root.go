@@ -13,6 +13,8 @@ import (
 	"k8s.io/component-base/version"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
 )
 
 // asking is what all subcommands share.
@@ -58,12 +60,15 @@ objects of the cluster or of a snapshot file. Nothing is ever written to a clust
 
 Exit codes: 0 answered; 1 failed; 2 flags, manifest or snapshot not right; 3 no such object; 4 a right is
 missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and something planned finds no room.`,
-		Version:       version.Get().GitVersion,
+		Version:       schedulerapp.VersionLine(version.Get().GitVersion),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl reprieve"},
 	}
+	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
+	// The scheduler's library has a flag of this name for the whole process, which cobra would take in otherwise.
+	flags.Bool("version", false, "Print the version.")
 	a.kube.AddFlags(flags)
 	flags.StringVarP(&a.format, "output", "o", formatTable, "How to write the answer: table, wide, json or yaml.")
 	flags.StringVar(&a.snapshot, "snapshot", "", "A file of \"snapshot\" to go by, in place of the live cluster; - for standard input.")
@@ -74,6 +79,10 @@ missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and s
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(a.planCommand(), a.whyCommand(), a.whenCommand(), a.queuesCommand(), a.protectedCommand(), a.historyCommand(), a.snapshotCommand())
+	for _, sub := range cmd.Commands() {
+		sub.Version = cmd.Version
+		sub.SetVersionTemplate(cmd.VersionTemplate())
+	}
 	return cmd
 }
 

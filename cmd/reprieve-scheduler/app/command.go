@@ -66,7 +66,7 @@ of the queue, ReprievePrioritySort.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if v := cmd.Flags().Lookup("version"); v != nil && v.Value.String() == "true" {
-				_, err := fmt.Fprintln(cmd.OutOrStdout(), versionLine(version.Get().GitVersion))
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), VersionLine(version.Get().GitVersion))
 				return err
 			}
 			// What is left are --version=raw and --version=vX.Y.Z, as every component has them.
@@ -99,8 +99,8 @@ of the queue, ReprievePrioritySort.`,
 	return cmd
 }
 
-// versionLine tells Reprieve's version, which stands in the build metadata, from that of the Kubernetes library.
-func versionLine(gitVersion string) string {
+// VersionLine tells Reprieve's version, which stands in the build metadata, from that of the Kubernetes library.
+func VersionLine(gitVersion string) string {
 	kubernetes, reprieve, stamped := strings.Cut(gitVersion, "+reprieve.")
 	if !stamped {
 		reprieve = "(built without a version)"
