@@ -225,7 +225,9 @@ func (l *List) NextLook(now time.Time) (time.Time, bool) {
 func (l *List) Placed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endTurn(key)
+	if l.endTurn(key) {
+		l.turns.foundPlace()
+	}
 	l.drop(key)
 }
 

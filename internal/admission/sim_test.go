@@ -310,16 +310,26 @@ func (s *simulation) cycle() {
 	}
 	next := 0
 	for i, j := range s.ready {
-		first := s.ready[next]
-		if cmp.Or(cmp.Compare(first.priority, j.priority), j.since.Compare(first.since), j.key.Compare(first.key)) < 0 {
+		first, seat := s.seat(s.ready[next]), s.seat(j)
+		if cmp.Or(cmp.Compare(first.Priority, seat.Priority), seat.Time.Compare(first.Time), j.key.Compare(s.ready[next].key)) < 0 {
 			next = i
 		}
 	}
 	j := s.ready[next]
 	s.ready = slices.Delete(s.ready, next, next+1)
 	j.queued = false
-	s.try(j)
+	if !s.list.TurnAway(j.key) {
+		s.try(j)
+	}
 	s.cycleAgain()
+}
+
+// seat is the place of a job in the scheduler's queue.
+func (s *simulation) seat(j *job) admission.Seat {
+	if seat, ok := s.list.Seat(j.key); ok {
+		return seat
+	}
+	return admission.Seat{Priority: j.priority, Time: j.since}
 }
 
 // try decides for one job, and carries that out.

@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// LetThrough admits workloads as long as there is room in the window, and returns them. Without shares, because there are
-// no queues, none is held back; work of a queue that is not there has nothing to wait for either, and is to hear it.
+// LetThrough begins the next turns once those before them are over, and returns the workloads in the order in which they go.
+// Without shares, because there are no queues, none is held back; work of a queue that is not there has nothing to wait for either,
+// and is to hear it.
 func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -19,12 +20,12 @@ func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
 		return out
 	}
 	t.lullBegan = time.Time{}
-	for prompt := t.prompt(now); len(t.held) > 0 && prompt < window; prompt++ {
-		w := t.first(shares, now)
-		t.leave(w)
-		t.admitted[w.Key], t.underway[w.Key] = w, w
-		t.last, w.began, w.seen = now, now, shares.At()
-		out = append(out, w.Key)
+	if t.prompt(now) == 0 {
+		if len(t.underway) > 0 {
+			// They take long, so that an order of several says little.
+			t.batch.most = 1
+		}
+		out = append(out, t.admit(shares, now)...)
 	}
 	return out
 }
@@ -99,12 +100,17 @@ func (t *turns) first(shares Shares, now time.Time) *waiter {
 	return t.lines[leaf].first()
 }
 
-// OthersWait reports whether work waits for the turn of another queue, that which backs off left out.
+// OthersWait reports whether work waits for the turn of another queue, or goes next, that which backs off left out.
 func (l *List) OthersWait(queue string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, line := range l.turns.lines {
 		if name != queue && !line.first().rested.After(now) {
+			return true
+		}
+	}
+	for _, w := range l.turns.underway {
+		if w.Queue != queue && now.Sub(w.began) <= patience {
 			return true
 		}
 	}

@@ -8,9 +8,6 @@ import (
 )
 
 const (
-	// window is how many workloads are let through and not decided on yet. The scheduler's queue has an order of its own
-	// for more than one.
-	window = 1
 	// patience is how long one of them may take before another one goes: it may have failed where nothing told of it, or
 	// other work of the scheduler's queue comes first. What it asks for counts for the order until it has taken
 	// longestTurn.
@@ -75,6 +72,7 @@ type turns struct {
 	// last is when a workload was let through last, arrived when one came last, and since when arrivals are waited for
 	// after an idle period; the zero time where they are not.
 	last, arrived, lullBegan time.Time
+	batch                    batch
 	// listed is the tree of queues by which outsiders were looked for last, and fresh are the queues that have come to have a
 	// line since.
 	listed uint64
@@ -86,9 +84,10 @@ type waiter struct {
 	Waiter
 	// place is where it stands in its line.
 	place int
-	// began is when it was let through, and seen how the queues stood then.
+	// began is when it was let through, seen how the queues stood then, and seat where it went in the scheduler's queue.
 	began time.Time
 	seen  uint64
+	seat  Seat
 	// failures counts the turns in a row that came to nothing; until rested, others go first.
 	failures int
 	rested   time.Time
@@ -103,6 +102,7 @@ func newTurns() turns {
 	return turns{
 		held: make(map[workload.Key]*waiter), lines: make(map[string]*line[*waiter]), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter),
+		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }
 
@@ -161,6 +161,11 @@ func (t *turns) enter(w *waiter, now time.Time) {
 	}
 	t.arrived = now
 	t.held[w.Key] = w
+	t.queue(w)
+}
+
+// queue puts a waiter in its line.
+func (t *turns) queue(w *waiter) {
 	if t.lines[w.Queue] == nil {
 		t.lines[w.Queue] = &line[*waiter]{before: func(a, b *waiter) bool { return order(a, b) < 0 }}
 		t.fresh = append(t.fresh, w.Queue)
@@ -183,11 +188,13 @@ func (l *List) AnyHeld() bool {
 	return len(l.turns.held) > 0
 }
 
-// Decided records that a workload has its place, or room is being made for it: the next turn begins.
+// Decided records that room is being made for a workload, or that it is known why not: the next turn begins.
 func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.endTurn(key)
+	if l.endTurn(key) {
+		l.turns.callBack()
+	}
 }
 
 // CameToNothing has a workload wait for another turn when it comes again, later than others.
@@ -200,7 +207,9 @@ func (l *List) CameToNothing(key workload.Key) {
 		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
 		w.failures++
 	}
-	l.endTurn(key)
+	if l.endTurn(key) {
+		l.turns.callBack()
+	}
 }
 
 // TurnOver has a workload wait for another turn if more of it comes: all of it that was to be placed has its place.
@@ -211,12 +220,14 @@ func (l *List) TurnOver(key workload.Key) {
 	l.endTurn(key)
 }
 
-// endTurn has the next workload go, if it was this one's turn.
-func (l *List) endTurn(key workload.Key) {
-	if _, ok := l.turns.underway[key]; ok {
+// endTurn has the next workload go, if it was this one's turn, which it reports.
+func (l *List) endTurn(key workload.Key) bool {
+	_, ok := l.turns.underway[key]
+	if ok {
 		delete(l.turns.underway, key)
 		l.signal()
 	}
+	return ok
 }
 
 // Rouse ends the backing off of a workload for which something has changed.
@@ -248,6 +259,7 @@ func (t *turns) forget(key workload.Key) (wasUnderway bool) {
 	delete(t.underway, key)
 	delete(t.admitted, key)
 	delete(t.backingOff, key)
+	delete(t.batch.called, key)
 	return wasUnderway
 }
 
@@ -261,7 +273,9 @@ func (t *turns) leave(w *waiter) {
 	}
 }
 
-func (t *turns) len() int { return len(t.held) + len(t.admitted) + len(t.backingOff) }
+func (t *turns) len() int {
+	return len(t.held) + len(t.admitted) + len(t.backingOff) + len(t.batch.called)
+}
 
 // lullEnds is until when arrivals are waited for; the zero time where they are not.
 func (t *turns) lullEnds(now time.Time) time.Time {

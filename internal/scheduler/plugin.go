@@ -69,7 +69,8 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 // decisionKey is where a cycle keeps its decision between PreFilter and PostFilter.
 const decisionKey fwk.StateKey = Name + "/decision"
 
-// turnedDownKey is where a cycle keeps that the queue of a gang leaves it no room. No other member would fare better.
+// turnedDownKey is where a cycle keeps that the queue of a workload leaves it no room, or is not its turn. Nothing is to be made for
+// it, and no other member of a gang would fare better.
 const turnedDownKey fwk.StateKey = Name + "/turned-down"
 
 type turnedDown struct{}

@@ -17,6 +17,9 @@ import (
 // decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.hub.asked.drop(pod.UID)
+	if _, err := state.Read(turnedDownKey); err == nil {
+		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+	}
 	if g := p.hub.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
@@ -71,9 +74,6 @@ func decisionOf(state fwk.CycleState) (*cycleDecision, bool) {
 
 // postFilterGang carries out the decision for a gang.
 func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	if _, err := state.Read(turnedDownKey); err == nil {
-		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
-	}
 	made, ok := decisionOf(state)
 	if !ok {
 		status := p.notConfirmed(state, pod, g, statuses)

@@ -24,6 +24,11 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.hub.dropInflated()
+	if p.hub.waits.TurnAway(p.hub.keyOf(pod)) {
+		// Its turn was called back after it had come through PreEnqueue.
+		state.Write(turnedDownKey, turnedDown{})
+		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
+	}
 	result, status := p.preFilter(ctx, state, pod)
 	if p.hub.reserved.Has(pod.UID) {
 		p.hub.asked.add(ctx, p.hub.keyOf(pod), pod)

@@ -1,7 +1,12 @@
 package scheduler
 
 import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
 )
 
 // SortName is the name of the queue's order in a scheduler's configuration. It takes PrioritySort's place, in
@@ -9,12 +14,14 @@ import (
 const SortName = "ReprievePrioritySort"
 
 // PrioritySort orders the queue as the plugin of that name does, by priority and then by time, except that for
-// a member of a PodGroup the group's priority counts (KEP-5710, "Pod Group priorities"). The queue calls it,
-// from any goroutine.
+// a member of a PodGroup the group's priority counts (KEP-5710, "Pod Group priorities"), and that workloads whose turn it is in
+// their queues keep the order of their turns: each has the seat that it was given with its turn (see [admission.Seat]). The queue
+// calls it, from any goroutine.
 //
-// The queue is a heap, so a priority must not change while a pod is in it. A member is not, until its group's
-// priority has been filled in, and that does not change then. Only a PodGroup that is deleted, and made again
-// with another priority, may find some of its members in their old places until their next turn.
+// The queue is a heap, so what counts must not change while a pod is in it. A member is not, until its group's
+// priority has been filled in, and that does not change then; a turn begins before the pod is in it. Only a PodGroup that is
+// deleted, and made again with another priority, may find some of its members in their old places until their next turn, and so
+// may a pod that does not come to its turn within ten seconds.
 type PrioritySort struct{ plugins *Plugins }
 
 var _ fwk.QueueSortPlugin = (*PrioritySort)(nil)
@@ -24,19 +31,29 @@ func (*PrioritySort) Name() string { return SortName }
 
 // Less reports whether the first entity of the queue comes before the second.
 func (s *PrioritySort) Less(first, second fwk.QueuedEntityInfo) bool {
-	a, b := s.priorityOf(first), s.priorityOf(second)
-	if a != b {
-		return a > b
+	a, b := s.seatOf(first), s.seatOf(second)
+	if a.Priority != b.Priority {
+		return a.Priority > b.Priority
 	}
-	return first.GetTimestamp().Before(second.GetTimestamp())
+	return a.Time.Before(b.Time)
 }
 
-// priorityOf is the priority that counts for an entity of the queue. With upstream's pod group cycle off, which Reprieve's
-// own takes the place of, each is a pod.
-func (s *PrioritySort) priorityOf(entity fwk.QueuedEntityInfo) int32 {
+// seatOf is what counts for an entity of the queue. With upstream's pod group cycle off, which Reprieve's own takes the place of,
+// each is a pod.
+func (s *PrioritySort) seatOf(entity fwk.QueuedEntityInfo) admission.Seat {
 	hub := s.plugins.Hub()
 	if pod, ok := entity.(interface{ GetPodInfo() fwk.PodInfo }); ok && hub != nil {
-		return hub.priorityOf(pod.GetPodInfo().GetPod())
+		return hub.seatOf(pod.GetPodInfo().GetPod(), entity.GetTimestamp())
 	}
-	return entity.GetPriority()
+	return admission.Seat{Priority: entity.GetPriority(), Time: entity.GetTimestamp()}
+}
+
+// seatOf is the place in the queue of a pod that came there at some time.
+func (h *Hub) seatOf(pod *corev1.Pod, came time.Time) admission.Seat {
+	if h.board.Used() {
+		if seat, ok := h.waits.Seat(h.keyOf(pod)); ok {
+			return seat
+		}
+	}
+	return admission.Seat{Priority: h.priorityOf(pod), Time: came}
 }

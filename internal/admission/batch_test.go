@@ -1,0 +1,187 @@
+package admission
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// TestBatch is how many go at a time, and in which order.
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(s *scene){
+		"more, as long as all find their places": func(s *scene) {
+			for i := range 8 {
+				s.enter(fmt.Sprint(i), "a", 0, 100-i)
+			}
+			s.want("at first", s.turn(), "0")
+			s.Placed(podNamed("0"))
+			s.want("after one", s.turn(), "1", "2")
+			s.Placed(podNamed("1"))
+			s.want("while one is under way", s.turn())
+			s.Placed(podNamed("2"))
+			s.want("after both", s.turn(), "3", "4", "5", "6")
+		},
+		"those after one that finds no place wait again": func(s *scene) {
+			s.batchOf(4)
+			s.Placed(podNamed("3"))
+			s.CameToNothing(podNamed("4"))
+			for _, name := range []string{"5", "6"} {
+				if s.TurnOf(podNamed(name), "a") != Held || !s.TurnAway(podNamed(name)) || s.TurnAway(podNamed(name)) {
+					s.t.Errorf("%s is not turned away, once", name)
+				}
+			}
+			s.want("then", s.turn(), "5")
+		},
+		"so do those after one that room is made for": func(s *scene) {
+			s.batchOf(4)
+			s.Decided(podNamed("3"))
+			s.enter("urgent", "a", 9, 0)
+			s.want("then", s.turn(), "urgent")
+			s.Placed(podNamed("urgent"))
+			s.want("after that", s.turn(), "4", "5")
+		},
+		"one whose turn comes again is not turned away": func(s *scene) {
+			s.batchOf(4)
+			s.CameToNothing(podNamed("3"))
+			s.want("then", s.turn(), "4")
+			if s.TurnAway(podNamed("4")) || !s.TurnAway(podNamed("5")) {
+				s.t.Error("turned away: want 5, not 4")
+			}
+		},
+		"one at a time while one takes long": func(s *scene) {
+			s.batchOf(4)
+			for _, name := range []string{"3", "4", "5"} {
+				s.Placed(podNamed(name))
+			}
+			s.now = s.now.Add(patience + 1)
+			s.want("then", s.turn(), "7")
+		},
+		"nothing is left of those that have gone": func(s *scene) {
+			s.batchOf(4)
+			s.CameToNothing(podNamed("3"))
+			for i := range 20 {
+				s.Forget(podNamed(fmt.Sprint(i)))
+			}
+			if n := s.Len(); n != 0 {
+				s.t.Errorf("%d are known still", n)
+			}
+		},
+		"work of other queues that goes next waits too": func(s *scene) {
+			s.batchOf(2)
+			s.enter("b", "b", 0, 1)
+			s.Placed(podNamed("1"))
+			s.Placed(podNamed("2"))
+			if got := s.turn(); !slices.Contains(got, "b") {
+				s.t.Fatalf("%v go, want b among them", got)
+			}
+			if !s.OthersWait("a", s.now) {
+				s.t.Error("none of the others waits")
+			}
+		},
+	}
+	for name, run := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			run(newScene(t))
+		})
+	}
+}
+
+// batchOf has 20 wait, in the order of their names, and so many of them go at a time in the end.
+func (s *scene) batchOf(size int) {
+	s.t.Helper()
+	for i := range 20 {
+		s.enter(fmt.Sprint(i), "a", 0, 100-i)
+	}
+	for {
+		gone := s.turn()
+		if len(gone) == size {
+			return
+		}
+		for _, name := range gone {
+			s.Placed(podNamed(name))
+		}
+	}
+}
+
+// TestSeats: what goes at a time keeps its order among others, whatever their priorities.
+func TestSeats(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.enter("first", "b", 0, 1)
+	s.turn()
+	s.Placed(podNamed("first"))
+	s.enter("low", "b", 1, 500)
+	s.enter("high", "b", 9, 1)
+	s.enter("lowest", "b", 0, 900)
+	s.want("those that go", s.turn(), "high", "low")
+	a, _ := s.Seat(podNamed("high"))
+	b, ok := s.Seat(podNamed("low"))
+	if !ok || a.Priority != 9 || b.Priority != 1 {
+		t.Errorf("seats are %v and %v", a, b)
+	}
+	if c := (Seat{Priority: 20, Time: at(-900)}).after(b); c.Priority != 1 || !c.Time.After(b.Time) {
+		t.Errorf("a more important and older one behind %v has the seat %v", b, c)
+	}
+	if _, ok := s.Seat(podNamed("lowest")); ok {
+		t.Error("one that waits for its turn has a seat")
+	}
+}
+
+// TestBatchesKeepTheOrder: work goes in the order in which it would one at a time, each turn on the books as they are then.
+func TestBatchesKeepTheOrder(t *testing.T) {
+	t.Parallel()
+	longest := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		type work struct {
+			queue    string
+			priority int32
+			age      int
+			fails    bool
+		}
+		all := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) work {
+			return work{
+				queue: rapid.SampledFrom([]string{"a", "b"}).Draw(rt, "queue"), priority: rapid.Int32Range(0, 2).Draw(rt, "priority"),
+				age: rapid.IntRange(0, 20).Draw(rt, "age"), fails: rapid.IntRange(0, 5).Draw(rt, "fails") == 0,
+			}
+		}), 1, 40).Draw(rt, "work")
+		order := func(most int) (out []string) {
+			s := newScene(t)
+			left := make(map[workload.Key]work)
+			for i, w := range all {
+				left[s.enter(fmt.Sprint(i), w.queue, w.priority, w.age)] = w
+			}
+			for len(left) > 0 {
+				s.turns.batch.most = min(s.turns.batch.most, most)
+				keys := s.LetThrough(s.shares(), s.now)
+				longest = max(longest, len(keys))
+				for _, key := range keys {
+					if s.TurnAway(key) {
+						continue
+					}
+					w := left[key]
+					delete(left, key)
+					out = append(out, key.Name)
+					if w.fails {
+						s.CameToNothing(key)
+						continue
+					}
+					s.runs(key.Name, w.queue)
+					s.Placed(key)
+				}
+			}
+			return out
+		}
+		if one, more := order(1), order(longestBatch); !slices.Equal(one, more) {
+			rt.Errorf("one at a time %v, in batches %v", one, more)
+		}
+	})
+	if longest < 8 {
+		t.Errorf("at most %d went at a time: the cases say little", longest)
+	}
+}
