@@ -188,6 +188,13 @@ func (l *List) AnyHeld() bool {
 	return len(l.turns.held) > 0
 }
 
+// CanBegin reports whether LetThrough has a turn to begin: some wait, and those before them have had theirs, or take too long.
+func (l *List) CanBegin(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.turns.held) > 0 && l.turns.prompt(now) == 0
+}
+
 // Decided records that room is being made for a workload, or that it is known why not: the next turn begins.
 func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()

@@ -31,9 +31,13 @@ const queueLag = 5 * time.Second
 // some milliseconds.
 const queueWrites = 16
 
-// queueFigures is how many Queues are written at a time of which nothing but figures has changed, as long as those go on
+// queueFigures is how many Queues are written a second of which nothing but figures has changed, as long as those go on
 // changing: with a thousand busy queues there would be more calls for their figures than for the pods.
-const queueFigures = 25
+const queueFigures = 8
+
+// queueLook is how much time there is for each Queue between two looks at all of them, as long as figures go on changing: to work
+// out the status of a thousand takes a while, and few of them are written.
+const queueLook = 4 * time.Millisecond
 
 // QueueStatus keeps the status of Queues level with their books, and has that of PodGroups looked at when Queues have
 // changed.
@@ -45,8 +49,8 @@ type QueueStatus struct {
 	last     *queue.Standing
 	// reached is the Queue whose figures were written last; those after it come first the next time.
 	reached string
-	// written is when the status of any Queue was written last.
-	written time.Time
+	// written is when the status of any Queue was written last, and looked when all were looked at.
+	written, looked time.Time
 	// groups lists PodGroups of all APIs, and changed is asked to look at them. Listed counts the changes of Queues
 	// up to the last time.
 	groups  client.Reader
@@ -93,6 +97,9 @@ func (s *QueueStatus) update(ctx context.Context) error {
 		return nil
 	}
 	s.orphaned(standing.OrphanedPods)
+	if s.last != nil && standing != s.last && standing.Listed() == s.last.Listed() && s.clock.Since(s.looked) < time.Duration(standing.Tree.Len())*queueLook {
+		return nil
+	}
 	var all v1alpha1.QueueList
 	if err := s.client.List(ctx, &all); err != nil {
 		return fmt.Errorf("list Queues: %w", err)
@@ -121,10 +128,11 @@ type queueUpdate struct{ before, after *v1alpha1.Queue }
 
 // due are the Queues to be written now, of all that are not level with a standing.
 func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) []queueUpdate {
-	left := queueFigures
-	if standing == s.last {
-		left = len(all)
+	left := len(all)
+	if standing != s.last && !s.looked.IsZero() {
+		left = max(1, int(queueFigures*s.clock.Since(s.looked).Seconds()))
 	}
+	s.looked = s.clock.Now()
 	wholeGroups := s.board.WholeGroups(standing)
 	slices.SortFunc(all, func(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	first, _ := slices.BinarySearchFunc(all, s.reached+"\x00", func(q v1alpha1.Queue, name string) int { return cmp.Compare(q.Name, name) })

@@ -3,11 +3,13 @@ package controller
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -16,7 +18,7 @@ import (
 // TestQueuesDue: while the books go on changing, figures are written a few queues at a time, each in its turn; conditions
 // at once, and everything once the books are still.
 func TestQueuesDue(t *testing.T) {
-	const queues = 2*queueFigures + 10
+	const queues = 2*queueFigures + 6
 	board := queue.NewBoard()
 	var all []v1alpha1.Queue
 	for i := range queues {
@@ -40,9 +42,11 @@ func TestQueuesDue(t *testing.T) {
 		}
 		return board.Standing(board.Resources())
 	}
-	s := &QueueStatus{board: board}
+	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	s := &QueueStatus{board: board, clock: clock}
 	// write does what update does with those that are due.
 	write := func(standing *queue.Standing) map[string]bool {
+		clock.Step(time.Second)
 		due := s.due(all, standing)
 		s.last = standing
 		names := make(map[string]bool)

@@ -150,7 +150,8 @@ func (h *Hub) shares() admission.Shares {
 
 // letThrough begins the next turns.
 func (h *Hub) letThrough(now time.Time) {
-	if !h.waits.AnyHeld() {
+	// The books take time to look at, and this is asked whenever a turn ends.
+	if !h.waits.CanBegin(now) {
 		return
 	}
 	for _, key := range h.waits.LetThrough(h.shares(), now) {
