@@ -61,9 +61,9 @@ func (l *List) TurnAway(key workload.Key) bool {
 // admit begins the turns of a batch, whose first comes first.
 func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	var last *waiter
+	c := t.contest(now)
 	for len(t.held) > 0 && len(out) < t.batch.most {
-		w := t.first(shares, now)
-		t.leave(w)
+		w := t.next(c, shares, now)
 		w.seat = Seat{Priority: w.Priority, Time: w.Since}
 		if last != nil {
 			w.seat = w.seat.after(last.seat)

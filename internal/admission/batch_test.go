@@ -165,12 +165,15 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 						continue
 					}
 					w := left[key]
-					delete(left, key)
 					out = append(out, key.Name)
 					if w.fails {
+						// It comes again, and lets others go first.
 						s.CameToNothing(key)
+						w.fails = false
+						left[s.enter(key.Name, w.queue, w.priority, w.age)] = w
 						continue
 					}
+					delete(left, key)
 					s.runs(key.Name, w.queue)
 					s.Placed(key)
 				}

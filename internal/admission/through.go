@@ -78,26 +78,51 @@ func (t *turns) unchecked(shares Shares) []string {
 	return slices.Collect(maps.Keys(t.lines))
 }
 
-// first is the next one in order, of those in a leaf: of the queue whose turn it is by priority, then age. A queue whose
-// first one has just failed lets others go before it: it would stand in their way each time that something changes.
-func (t *turns) first(shares Shares, now time.Time) *waiter {
-	waiting, underway := make([]string, 0, len(t.lines)), make(map[string]Request)
+// contest is what is known of those that wait while a batch is picked from them.
+type contest struct {
+	// waiting are the queues of which one goes next: all, where each backs off. Underway is what has been let through, by leaf.
+	waiting  []string
+	all      bool
+	underway map[string]Request
+}
+
+// contest looks at all queues. One whose first workload has just failed lets others go before it: it would stand in their way each
+// time that something changes.
+func (t *turns) contest(now time.Time) *contest {
+	c := &contest{waiting: make([]string, 0, len(t.lines)), underway: make(map[string]Request)}
 	for name, l := range t.lines {
 		if !l.first().rested.After(now) {
-			waiting = append(waiting, name)
+			c.waiting = append(c.waiting, name)
 		}
-	}
-	if len(waiting) == 0 {
-		waiting = slices.AppendSeq(waiting, maps.Keys(t.lines))
 	}
 	for _, w := range t.underway {
-		if underway[w.Queue] == nil {
-			underway[w.Queue] = make(Request)
-		}
-		underway[w.Queue].add(w.Request)
+		c.goes(w)
 	}
-	leaf, _ := shares.Next(waiting, underway)
-	return t.lines[leaf].first()
+	return c
+}
+
+// goes has what a workload asks for count for its queue.
+func (c *contest) goes(w *waiter) {
+	if c.underway[w.Queue] == nil {
+		c.underway[w.Queue] = make(Request)
+	}
+	c.underway[w.Queue].add(w.Request)
+}
+
+// next takes the next one in order out of its line, of those in a leaf: of the queue whose turn it is by priority, then age.
+func (t *turns) next(c *contest, shares Shares, now time.Time) *waiter {
+	if len(c.waiting) == 0 {
+		c.all = true
+		c.waiting = slices.AppendSeq(c.waiting, maps.Keys(t.lines))
+	}
+	leaf, _ := shares.Next(c.waiting, c.underway)
+	w := t.lines[leaf].first()
+	t.leave(w)
+	c.goes(w)
+	if l := t.lines[leaf]; l == nil || !c.all && l.first().rested.After(now) {
+		c.waiting = slices.DeleteFunc(c.waiting, func(name string) bool { return name == leaf })
+	}
+	return w
 }
 
 // OthersWait reports whether work waits for the turn of another queue, or goes next, that which backs off left out.
