@@ -261,9 +261,8 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 	if before != nil && t.whole.Intersection(ranOf(m)).Len() < max(g.MinCount, 1) {
 		before = wholeSince(*before, m, g.MinCount)
 	}
-	since := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(before.Time) }
 	switch {
-	case before != nil && slices.ContainsFunc(slices.Concat(m.Assigned, m.Succeeded), since):
+	case before != nil && m.GoesBackTo(before.Time):
 		return before
 	case running < g.MinCount:
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -59,6 +60,13 @@ func (m *Members) Available() int { return len(m.Pending) + m.Placed() }
 
 // Placed counts the members that have had their place: those with a node that run, or have succeeded.
 func (m *Members) Placed() int { return len(m.Assigned) + len(m.Succeeded) }
+
+// GoesBackTo reports whether any of the members that have had their place was created by a moment. Where none was, what was known of
+// the group then is known of others that it had.
+func (m *Members) GoesBackTo(at time.Time) bool {
+	by := func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(at) }
+	return slices.ContainsFunc(m.Assigned, by) || slices.ContainsFunc(m.Succeeded, by)
+}
 
 // Total counts all members that exist, in whatever state.
 func (m *Members) Total() int {

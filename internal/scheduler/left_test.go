@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // again is a pod that has come back under the name of another one.
@@ -330,7 +331,32 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 	if pre := r.plugin.gangPreemptor(g, &known); pre.minCount != 2 {
 		t.Errorf("%d more members are needed, want 2", pre.minCount)
 	}
+	r.hub.registry.SetPlan(g.Key, []gang.Seat{{Member: after[0].UID, Node: "node-0"}, {Member: after[1].UID, Node: "node-1"}})
+	if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), after[0], "node-0"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
 	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), after[0], "node-0"); status.Code() != fwk.Wait {
 		t.Errorf("The first member gets %v at Permit", status)
+	}
+}
+
+// TestPlanIsTakenBackBeforePermit: a member whose gang has lost its plan while it was on its way to Permit does not wait there for
+// others that do not come.
+func TestPlanIsTakenBackBeforePermit(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	g := r.gangOf("g", 2, 10)
+	all := members("g", 2, "1", 10)
+	r.create(all...)
+	r.hub.registry.SetPlan(g.Key, []gang.Seat{{Member: all[0].UID, Node: "node-0"}, {Member: all[1].UID, Node: "node-1"}})
+	if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), all[0], "node-0"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), all[0], "node-0"); status.Code() != fwk.Wait {
+		t.Errorf("The member gets %v at Permit while another one is to come", status)
+	}
+	r.hub.release(g.Key, nil, "another plugin holds a member back")
+	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), all[0], "node-0"); status.Code() != fwk.Unschedulable {
+		t.Errorf("The member gets %v at Permit, and none is to come", status)
 	}
 }

@@ -7,7 +7,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // Reserve records that a member of a gang is through its cycle.
@@ -60,11 +63,29 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 	}
 	members := p.hub.members(key)
 	if through := p.hub.through(key, &members); through < g.MinCount {
+		if p.hub.atMost(key, &members) < g.MinCount {
+			// The plan was taken back while the member was on its way here, so no others come.
+			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of PodGroup %s has been taken back", key)), 0
+		}
 		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d of %d members of PodGroup %s are through", through, g.MinCount, key)), p.args.Gang.PermitTimeout.Duration
 	}
 	logOf(ctx, gangKey(key)).V(2).Info("Enough members of a gang are through", "members", g.MinCount)
 	p.hub.allow(key)
 	return nil, 0
+}
+
+// atMost counts the members that are through, or will be: those in the plan too, and those that may be turned back for others.
+func (h *Hub) atMost(key types.NamespacedName, members *gang.Members) int {
+	count := members.Placed() + h.registry.Planned(key)
+	reserved := sets.New(h.registry.Reserved(key)...)
+	h.rejecting.Lock()
+	defer h.rejecting.Unlock()
+	for _, pod := range members.Pending {
+		if reserved.Has(pod.UID) && !h.rejected.Has(pod.UID) {
+			count++
+		}
+	}
+	return count
 }
 
 // allow lets the members through that wait at Permit.

@@ -38,6 +38,12 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	return out
 }
 
+// GoesBackTo is part of snapshot.Groups.
+func (s sources) GoesBackTo(key types.NamespacedName, at time.Time) bool {
+	members := s.hub.lister.Members(key)
+	return members.GoesBackTo(at)
+}
+
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }
 

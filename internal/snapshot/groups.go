@@ -20,18 +20,23 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	if !ok || g.PodPriorities && !g.Whole {
 		return nil
 	}
+	start := g.StartTime
+	if !start.IsZero() && !s.Groups.GoesBackTo(key, start) {
+		// It is that of a run before, and its end has not been written yet.
+		start = time.Time{}
+	}
 	var placed []*corev1.Pod
-	if g.Priority == nil || g.StartTime.IsZero() {
+	if g.Priority == nil || start.IsZero() {
 		placed = s.Groups.Placed(key)
 	}
-	priority, since := standingPriority(g, placed), g.StartTime
+	priority, since := standingPriority(g, placed), start
 	if since.IsZero() {
 		// It is not known when the group was whole, and what protects it must not do so for good.
 		since = lastScheduled(placed)
 	}
 	out := &core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
-		Start: Nanos(g.StartTime), Since: Nanos(since), Toleration: s.Tolerations.OfGroup(g, priority, since),
+		Start: Nanos(start), Since: Nanos(since), Toleration: s.Tolerations.OfGroup(g, priority, since),
 	}
 	t := core.QueueMembership{Queue: s.Queues.QueueOfGroup(g)}
 	if !g.Whole {

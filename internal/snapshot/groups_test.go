@@ -25,6 +25,8 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	start, later := time.Unix(1000, 0), time.Unix(2000, 0)
 	placed := []*corev1.Pod{scheduledAt(pod("a", "g", "1", 3), start), scheduledAt(pod("b", "g", "1", 5), later)}
+	anew := scheduledAt(pod("c", "g", "1", 3), later)
+	anew.CreationTimestamp = metav1.NewTime(later)
 	cases := map[string]struct {
 		group        gang.Group
 		placed       []*corev1.Pod
@@ -33,9 +35,15 @@ func TestGroups(t *testing.T) {
 		wantSince    time.Time
 		wantMinCount int32
 	}{
-		"a gang, pod by pod":                          {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start}, wantPriority: 7, wantSince: start, wantMinCount: 2},
-		"a gang, as a whole":                          {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
-		"the latest member where it has no start":     {group: gang.Group{Priority: ptr.To[int32](7)}, placed: placed, wantPriority: 7, wantSince: later},
+		"a gang, pod by pod":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start}, wantPriority: 7, wantSince: start, wantMinCount: 2},
+		"a gang, as a whole":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
+		"the latest member where it has no start": {group: gang.Group{Priority: ptr.To[int32](7)}, placed: placed, wantPriority: 7, wantSince: later},
+		"the latest member where its start is that of a run before": {
+			group: gang.Group{Priority: ptr.To[int32](7), StartTime: start, Whole: true}, placed: []*corev1.Pod{anew}, wantPriority: 7, wantSince: later,
+		},
+		"its start where a member has been replaced": {
+			group: gang.Group{Priority: ptr.To[int32](7), StartTime: start, Whole: true}, placed: []*corev1.Pod{placed[0], anew}, wantPriority: 7, wantSince: start,
+		},
 		"the highest member where it has no priority": {group: gang.Group{StartTime: start, Whole: true}, placed: placed, wantPriority: 5, wantSince: start},
 		"neither priority nor members":                {group: gang.Group{StartTime: start}, wantPriority: math.MaxInt32, wantSince: start},
 		"pods one by one, by their own priorities":    {group: gang.Group{PodPriorities: true}, wantNone: true},

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,10 @@ func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return g
 func (f *facts) Group(key types.NamespacedName) (*gang.Group, bool) {
 	g, ok := f.groups[key]
 	return g, ok
+}
+
+func (f *facts) GoesBackTo(_ types.NamespacedName, at time.Time) bool {
+	return len(f.placed) == 0 || slices.ContainsFunc(f.placed, func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(at) })
 }
 
 func (f *facts) Placed(types.NamespacedName) []*corev1.Pod { return f.placed }

@@ -33,6 +33,8 @@ type Groups interface {
 	Group(key types.NamespacedName) (*gang.Group, bool)
 	// Placed are the members of a group that have a node, or are assumed to have one.
 	Placed(key types.NamespacedName) []*corev1.Pod
+	// GoesBackTo reports whether any member that has had its place was created by a moment.
+	GoesBackTo(key types.NamespacedName, at time.Time) bool
 }
 
 // Disruptions tells which pods are on their way out, whether their objects say so or not.
