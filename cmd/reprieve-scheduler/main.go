@@ -6,6 +6,8 @@ import (
 	"os"
 
 	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // Shows calls to the API server and leader election.
+	_ "k8s.io/component-base/metrics/prometheus/version"  // Shows the version.
 
 	"github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
 )

@@ -46,6 +46,7 @@ type QueueStatus struct {
 	board    *queue.Board
 	clock    clock.WithTicker
 	orphaned func(int)
+	figures  func(map[string]v1alpha1.QueueStatus)
 	last     *queue.Standing
 	// reached is the Queue whose figures were written last; those after it come first the next time.
 	reached string
@@ -60,9 +61,14 @@ type QueueStatus struct {
 
 // NewQueueStatus returns a QueueStatus.
 func NewQueueStatus(in *Inputs) *QueueStatus {
-	return &QueueStatus{
-		client: in.QueueClient, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, groups: in.Groups(), changed: in.Changed,
+	s := &QueueStatus{
+		client: in.QueueClient, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, figures: in.QueueFigures,
+		groups: in.Groups(), changed: in.Changed,
 	}
+	if s.figures == nil {
+		s.figures = func(map[string]v1alpha1.QueueStatus) {}
+	}
+	return s
 }
 
 // Start keeps the status up to date until ctx is done.
@@ -90,6 +96,7 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 func (s *QueueStatus) update(ctx context.Context) error {
 	if !s.board.Used() {
 		s.orphaned(0)
+		s.figures(nil)
 		return nil
 	}
 	standing := s.board.Standing(s.board.Resources())
@@ -104,7 +111,8 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	if err := s.client.List(ctx, &all); err != nil {
 		return fmt.Errorf("list Queues: %w", err)
 	}
-	due := s.due(all.Items, standing)
+	due, levels := s.due(all.Items, standing)
+	s.figures(levels)
 	failed := make([]error, len(due))
 	var g errgroup.Group
 	g.SetLimit(queueWrites)
@@ -126,8 +134,9 @@ func (s *QueueStatus) update(ctx context.Context) error {
 // queueUpdate is a Queue as it is, and as it is to be.
 type queueUpdate struct{ before, after *v1alpha1.Queue }
 
-// due are the Queues to be written now, of all that are not level with a standing.
-func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) []queueUpdate {
+// due are the Queues to be written now, of all that are not level with a standing; levels has the status of every Queue as
+// it is to be.
+func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) (due []queueUpdate, levels map[string]v1alpha1.QueueStatus) {
 	left := len(all)
 	if standing != s.last && !s.looked.IsZero() {
 		left = max(1, int(queueFigures*s.clock.Since(s.looked).Seconds()))
@@ -136,11 +145,12 @@ func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) []queu
 	wholeGroups := s.board.WholeGroups(standing)
 	slices.SortFunc(all, func(a, b v1alpha1.Queue) int { return cmp.Compare(a.Name, b.Name) })
 	first, _ := slices.BinarySearchFunc(all, s.reached+"\x00", func(q v1alpha1.Queue, name string) int { return cmp.Compare(q.Name, name) })
-	var due []queueUpdate
+	levels = make(map[string]v1alpha1.QueueStatus, len(all))
 	for i := range all {
 		before := &all[(first+i)%len(all)]
 		after := before.DeepCopy()
 		standing.SetStatus(after, wholeGroups)
+		levels[before.Name] = after.Status
 		switch {
 		case apiequality.Semantic.DeepEqual(before.Status, after.Status):
 		case !apiequality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions):
@@ -151,7 +161,7 @@ func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) []queu
 			due = append(due, queueUpdate{before, after})
 		}
 	}
-	return due
+	return due, levels
 }
 
 // write brings the status of one Queue up to date.

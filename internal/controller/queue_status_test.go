@@ -47,7 +47,7 @@ func TestQueuesDue(t *testing.T) {
 	// write does what update does with those that are due.
 	write := func(standing *queue.Standing) map[string]bool {
 		clock.Step(time.Second)
-		due := s.due(all, standing)
+		due, _ := s.due(all, standing)
 		s.last = standing
 		names := make(map[string]bool)
 		for _, u := range due {

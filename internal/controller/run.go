@@ -62,6 +62,8 @@ type Inputs struct {
 	Board        *queue.Board
 	Queues       Queues
 	OrphanedPods func(int)
+	// QueueFigures is told how all Queues stand, by name, when that has changed; nil for none.
+	QueueFigures func(map[string]v1alpha1.QueueStatus)
 }
 
 // Run runs all controllers until ctx is done, or one of them fails.

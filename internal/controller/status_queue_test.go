@@ -130,11 +130,13 @@ func TestGroupsOfQueues(t *testing.T) {
 		t.Fatal(err)
 	}
 	orphans := -1
+	var figures map[string]v1alpha1.QueueStatus
 	board := queue.NewBoard()
 	objects := newClient(t, inQueue, outside)
 	s := NewQueueStatus(&Inputs{
 		Client: objects, QueueClient: objects, Board: board, Changed: changed, OrphanedPods: func(n int) { orphans = n },
-		Clock: clocktesting.NewFakeClock(time.Unix(1000, 0)),
+		QueueFigures: func(all map[string]v1alpha1.QueueStatus) { figures = all },
+		Clock:        clocktesting.NewFakeClock(time.Unix(1000, 0)),
 	})
 	looked := func() []string {
 		t.Helper()
@@ -176,9 +178,18 @@ func TestGroupsOfQueues(t *testing.T) {
 	if err := s.update(t.Context()); err != nil || orphans != 2 {
 		t.Errorf("%d orphaned pods (%v), want 2", orphans, err)
 	}
+	b := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}}
+	if err := objects.Create(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	board.SetQueue(b)
+	err := s.update(t.Context())
+	if allocated := figures["b"].Allocated; err != nil || allocated.Pods().Value() != 1 || len(figures) != 1 {
+		t.Errorf("the figures are %+v (%v), want one pod of b", figures, err)
+	}
 	board.DeleteQueue("b")
-	if err := s.update(t.Context()); err != nil || orphans != 0 {
-		t.Errorf("%d orphaned pods (%v) without queues", orphans, err)
+	if err := s.update(t.Context()); err != nil || orphans != 0 || len(figures) != 0 {
+		t.Errorf("%d orphaned pods, figures %v (%v) without queues", orphans, figures, err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -265,6 +266,7 @@ func (x *execution) remove(ctx context.Context) error {
 		}
 		if became == accepted {
 			t.unit.announce(klog.FromContext(ctx))
+			x.lost(t.pod)
 			mu.Lock()
 			going = append(going, t)
 			mu.Unlock()
@@ -284,6 +286,14 @@ func (x *execution) remove(ctx context.Context) error {
 		}
 	})
 	return err
+}
+
+// lost records the work that goes with a pod. One that has not started has done none.
+func (x *execution) lost(pod *corev1.Pod) {
+	if start := pod.Status.StartTime; start != nil {
+		requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+		x.metrics.Lost(requests, x.clock.Since(start.Time), x.order.Profile)
+	}
 }
 
 // noteMembers records on PodGroups that members of theirs went one by one. A group that goes whole has that from its intent.

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -449,5 +450,38 @@ func TestDurationsAreTrue(t *testing.T) {
 				t.Errorf("It took %v s, want 3: one for each call", got)
 			}
 		})
+	}
+}
+
+// TestLostWork counts what pods that are evicted had requested for as long as they had run; those that have gone already, or had
+// not started, have lost nothing by it.
+func TestLostWork(t *testing.T) {
+	t.Parallel()
+	running := func(name string, gpus string, since int64) *corev1.Pod {
+		p := pod(name)
+		p.Spec.Containers = []corev1.Container{{
+			Name: "c", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"nvidia.com/gpu": resource.MustParse(gpus)}},
+		}}
+		if since > 0 {
+			p.Status.StartTime = &metav1.Time{Time: time.Unix(since, 0)}
+		}
+		return p
+	}
+	all := []*corev1.Pod{running("a", "2", 900), running("b", "4", 990), running("new", "8", 0), running("gone", "1", 500)}
+	objects := []client.Object{pod("urgent-0")}
+	for _, p := range all[:3] {
+		objects = append(objects, p)
+	}
+	b := newBench(t, objects...)
+	o := order(victim("a"), victim("b"), victim("new"), victim("gone"))
+	for _, p := range all {
+		o.Victims[p.UID] = p
+	}
+	if got := b.evict(o); got.Err != nil {
+		t.Fatalf("It came to %+v", got)
+	}
+	// The clock of the bench stands at 1000 s.
+	if got, want := b.counted("preempted_resource_seconds_total", "", ""), 2.0*100+4*10; got != want {
+		t.Errorf("%v GPU-seconds are lost, want %v", got, want)
 	}
 }

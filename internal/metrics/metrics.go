@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	k8smetrics "k8s.io/component-base/metrics"
 )
 
@@ -95,6 +96,8 @@ type Metrics struct {
 	reservations       *k8smetrics.Gauge
 	calls              *k8smetrics.Gauge
 	recorded           *k8smetrics.CounterVec
+	lost               *k8smetrics.CounterVec
+	queues             *queueGauges
 }
 
 // New makes the metrics of a process.
@@ -163,6 +166,12 @@ func New() *Metrics {
 			Help:           "Decisions for the file of --decision-log, by what became of them on their way there.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}, []string{"writing"}),
+		lost: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
+			Namespace: namespace, Name: "preempted_resource_seconds_total",
+			Help:           "What evicted pods had requested, times how long they had run: the work that is lost where none of it was saved.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"resource", "profile"}),
+		queues: newQueueGauges(),
 	}
 }
 
@@ -185,12 +194,26 @@ func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.calls, m.recorded} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.calls, m.recorded, m.lost, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}
 	}
+	if len(errs) == 0 {
+		m.beginAtZero()
+	}
 	return errors.Join(errs...)
+}
+
+// beginAtZero shows the counters of faults before there is one: an alert sees no increase in a counter that comes up with
+// its first.
+func (m *Metrics) beginAtZero() {
+	for _, r := range []Refusal{FirstTime, Repeated} {
+		m.unconfirmed.WithLabelValues(string(r))
+	}
+	for _, w := range []Writing{Written, Dropped, Unwritable} {
+		m.recorded.WithLabelValues(string(w))
+	}
 }
 
 // Ran records that an operation has ended, when it took that long. The profile is "" for work that is for none.
@@ -218,4 +241,11 @@ func (m *Metrics) Recorded(w Writing) { m.recorded.WithLabelValues(string(w)).In
 // Took records how many pods one preemption takes.
 func (m *Metrics) Took(pods int, profile string) {
 	m.victims.WithLabelValues(profile).Observe(float64(pods))
+}
+
+// Lost records that a pod which has run for that long, with these requests, has been evicted.
+func (m *Metrics) Lost(requests corev1.ResourceList, ran time.Duration, profile string) {
+	for name, quantity := range requests {
+		m.lost.WithLabelValues(string(name), profile).Add(quantity.AsApproximateFloat64() * max(0, ran.Seconds()))
+	}
 }

@@ -1,11 +1,16 @@
 package metrics
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	k8smetrics "k8s.io/component-base/metrics"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
 func record(m *Metrics) {
@@ -20,6 +25,7 @@ func record(m *Metrics) {
 	m.Recorded(Dropped)
 	m.Recorded(Dropped)
 	m.Promised(6)
+	m.Lost(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}, 3*time.Second, "main")
 }
 
 func TestMetrics(t *testing.T) {
@@ -47,10 +53,7 @@ func TestMetrics(t *testing.T) {
 					name += " " + label.GetValue()
 				}
 			}
-			sums[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
-			if h := metric.GetHistogram(); h != nil {
-				sums[name] = h.GetSampleSum()
-			}
+			sums[name] += metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + metric.GetHistogram().GetSampleSum()
 		}
 	}
 	for name, want := range map[string]float64{
@@ -65,6 +68,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_queue_waiting":                          5,
 		"reprieve_decision_records_total":                 2,
 		"reprieve_reservations":                           6,
+		"reprieve_preempted_resource_seconds_total":       6,
 		"reprieve_goroutines_execution_total nothing has": 0,
 	} {
 		if got := sums[name]; got != want {
@@ -77,4 +81,72 @@ func TestMetrics(t *testing.T) {
 func TestUnregistered(t *testing.T) {
 	t.Parallel()
 	record(New())
+}
+
+// TestQueues: what is shown of queues is what was said of them last, and nothing of those that have gone.
+func TestQueues(t *testing.T) {
+	t.Parallel()
+	m := New()
+	registry := k8smetrics.NewKubeRegistry()
+	if err := m.Register(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	amounts := func(of ...string) corev1.ResourceList {
+		out := corev1.ResourceList{}
+		for i := 0; i < len(of); i += 2 {
+			out[corev1.ResourceName(of[i])] = resource.MustParse(of[i+1])
+		}
+		return out
+	}
+	m.Queues(map[string]v1alpha1.QueueStatus{
+		"a": {Waiting: 3, Allocated: amounts("cpu", "500m", "gpu", "4"), FairShare: amounts("cpu", "2", "gpu", "6")},
+		"b": {Waiting: 1, Allocated: amounts("cpu", "1")},
+	})
+	m.Queues(map[string]v1alpha1.QueueStatus{"a": {Waiting: 2, Allocated: amounts("cpu", "1500m"), FairShare: amounts("cpu", "3")}})
+	got := map[string]float64{}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if !strings.HasPrefix(family.GetName(), "reprieve_queue_") || len(family.GetMetric()[0].GetLabel()) == 0 {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			series := family.GetName()
+			for _, label := range metric.GetLabel() {
+				series += " " + label.GetValue()
+			}
+			got[series] = metric.GetGauge().GetValue()
+		}
+	}
+	want := map[string]float64{
+		"reprieve_queue_pending_pods a": 2, "reprieve_queue_allocated a cpu": 1.5, "reprieve_queue_fair_share a cpu": 3,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("shown are %v, want %v", got, want)
+	}
+}
+
+// TestBeginAtZero: faults that there have not been are counted, at 0.
+func TestBeginAtZero(t *testing.T) {
+	t.Parallel()
+	m := New()
+	registry := k8smetrics.NewKubeRegistry()
+	if err := m.Register(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := map[string]int{}
+	for _, family := range families {
+		series[family.GetName()] = len(family.GetMetric())
+	}
+	for name, want := range map[string]int{"reprieve_gang_plans_unconfirmed_total": 2, "reprieve_decision_records_total": 3} {
+		if series[name] != want {
+			t.Errorf("%s has %d series, want %d", name, series[name], want)
+		}
+	}
 }

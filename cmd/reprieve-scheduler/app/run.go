@@ -329,7 +329,8 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Members: hub,
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
-		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, MalformedTolerations: p.metrics.Malformed,
+		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues,
+		MalformedTolerations: p.metrics.Malformed,
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub)
 	for _, profile := range sched.Profiles {
