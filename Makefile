@@ -26,8 +26,12 @@ STATIC := CGO_ENABLED=0 GOFLAGS=-trimpath
 # go build, which shows how far it is.
 BUILD := CGO_ENABLED=0 go run -trimpath ./hack/build
 
+# Tests of the chart and of what monitors the scheduler: with the libraries of Helm and Prometheus, of which nothing is to be
+# a dependency of the product.
+CHART_TESTS := test/chart test/monitoring
+
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
-MODULES := . test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/lint
+MODULES := . test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/lint
 
 # A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.
 GIT_DESCRIBE := $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null)
@@ -67,7 +71,13 @@ unit: ## Run the unit tests: no control plane, no race detector.
 
 .PHONY: test
 test: build ## Run all tests with the race detector, against the control plane in bin/ where they need one.
+	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory chart-test)
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
+
+.PHONY: chart-test
+chart-test: ## Run the tests of the Helm chart, the alerts and the dashboard: no control plane (part of test).
+	@# The go command does not see files outside of a module, so it would not notice that the chart has changed: -count=1.
+	@for module in $(CHART_TESTS); do $(STATIC) go -C $$module test -count=1 $(TEST_FLAGS) ./... || exit 1; done
 
 # What to compare: names of workloads (all if empty), small, medium or full, how many runs, one side or both; with
 # PROFILE=1 there are CPU profiles in bin/perf, with DECISION_LOG=FILE Reprieve writes its decisions there.
@@ -138,14 +148,14 @@ lint: ## Run the linters.
 .PHONY: vet
 vet: ## Run go vet.
 	@echo "==> vet"
-	@$(STATIC) go vet ./...
+	@for module in . $(CHART_TESTS); do $(STATIC) go -C $$module vet ./... || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format the Go files.
 	@$(STATIC) $(LINT) fmt
 
 .PHONY: generate
-generate: ## Write the generated files again: deep copies and CRDs.
+generate: ## Write the generated files again: deep copies, CRDs, pages, and what the chart has from deploy/.
 	@$(STATIC) hack/generate.sh .
 
 .PHONY: tidy

@@ -293,7 +293,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages = append(pages, notes...)
-	for _, page := range []string{"README.md", "deploy/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"} {
+	for _, page := range []string{"README.md", "deploy/README.md", "charts/reprieve/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"} {
 		pages = append(pages, filepath.Join("..", filepath.FromSlash(page)))
 	}
 	for _, page := range pages {

@@ -7,7 +7,8 @@ trap 'rm -rf "$fresh"' EXIT
 
 # The generated files under a directory.
 generated() {
-  (cd "$1" && find api deploy/crds docs -type f \( -name 'zz_generated.*' -o -name 'reprieve.dev_*.yaml' -o -name configuration.md \))
+  (cd "$1" && find api deploy/crds docs charts -type f \( -name 'zz_generated.*' -o -name 'reprieve.dev_*.yaml' -o -name configuration.md \
+    -o -path 'charts/*/files/*' -o -path 'charts/*/README.md' \))
 }
 
 hack/generate.sh "$fresh"

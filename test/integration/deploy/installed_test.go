@@ -49,6 +49,7 @@ func TestInstalled(t *testing.T) {
 			})
 		}
 	})
+	t.Run("alerts and dashboard go by what there is", func(t *testing.T) { testMonitored(t, c) })
 	t.Run("the standby is ready", func(t *testing.T) { c.startScheduler(t, name+"-1") })
 	t.Run("the standby takes over", func(t *testing.T) { testTakeover(t, c) })
 	t.Run("no permission is unused", func(t *testing.T) { testUnused(t, c) })
@@ -121,10 +122,7 @@ func testEndpoints(t *testing.T, c *cluster) {
 			})
 		}
 	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(c.playground.RESTConfig().CAData)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
-	t.Cleanup(transport.CloseIdleConnections)
+	transport := c.transport(t)
 	for _, tc := range []struct {
 		path, as string
 		want     int
@@ -167,6 +165,16 @@ func testEndpoints(t *testing.T, c *cluster) {
 			return ""
 		})
 	}
+}
+
+// transport trusts the certificates that the schedulers have made for themselves.
+func (c *cluster) transport(t *testing.T) *http.Transport {
+	t.Helper()
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(c.playground.RESTConfig().CAData)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
 }
 
 // testUnused looks for permissions without requests.

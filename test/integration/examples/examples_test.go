@@ -19,6 +19,7 @@ import (
 
 // plays are the examples, each with what is to be seen file by file.
 var plays = map[string]func(*env){
+	"first-gang":         firstGang,
 	"gang-preempts-gang": gangPreemptsGang,
 	"guaranteed-minutes": guaranteedMinutes,
 	"not-preempted":      notPreempted,
@@ -42,6 +43,23 @@ func TestExamples(t *testing.T) {
 			play(e)
 		})
 	}
+}
+
+// firstGang comes to what docs/quickstart.md says of it.
+func firstGang(e *env) {
+	e.ApplyExample("first-gang/01-gang.yaml")
+	e.Runs("first-gang-", 3)
+	e.Eventually("the PodGroup runs", func(ctx context.Context) string {
+		var pg v1alpha1.PodGroup
+		if err := e.Objects.Get(ctx, types.NamespacedName{Namespace: e.Namespace, Name: "first-gang"}, &pg); err != nil {
+			return err.Error()
+		}
+		if pg.Status.Phase != v1alpha1.PodGroupRunning || pg.Status.Running != 3 {
+			return fmt.Sprintf("it is %s, with %d pods that run", pg.Status.Phase, pg.Status.Running)
+		}
+		return ""
+	})
+	e.WaitCondition("first-gang", v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled)
 }
 
 func gangPreemptsGang(e *env) {

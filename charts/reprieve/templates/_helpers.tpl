@@ -1,0 +1,76 @@
+{{/* The labels of every object, as deploy/kustomization.yaml has them. */}}
+{{- define "reprieve.labels" -}}
+app.kubernetes.io/name: reprieve-scheduler
+app.kubernetes.io/part-of: reprieve
+{{- end }}
+
+{{/* The labels by which the scheduler's Pods are found. */}}
+{{- define "reprieve.selector" -}}
+app.kubernetes.io/name: reprieve-scheduler
+{{- end }}
+
+{{- define "reprieve.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{/*
+One object of files/, which are copies of deploy/ that `make generate` makes: with the labels, and with the release's
+namespace wherever deploy/ has reprieve-system, in the user names of policies as well.
+Takes root, object, and rules: further rules of a role.
+*/}}
+{{- define "reprieve.object" -}}
+{{- $labels := include "reprieve.labels" .root | fromYaml -}}
+{{- $_ := set .object.metadata "labels" (merge ((get .object.metadata "labels") | default dict) $labels) -}}
+{{- with get . "rules" }}{{ $_ := set $.object "rules" (concat $.object.rules .) }}{{ end -}}
+{{- toYaml .object | replace "reprieve-system" .root.Release.Namespace }}
+{{ end }}
+
+{{/* All objects of one file. Takes root and file. */}}
+{{- define "reprieve.objects" -}}
+{{- $root := .root -}}
+{{- range splitList "\n---\n" (.root.Files.Get .file) }}
+---
+{{ include "reprieve.object" (dict "root" $root "object" (fromYaml .)) }}
+{{- end }}
+{{- end }}
+
+{{/* The KubeSchedulerConfiguration. */}}
+{{- define "reprieve.configuration" -}}
+{{- range list "apiVersion" "kind" "profiles" -}}
+{{- if hasKey $.Values.configuration . -}}
+{{- fail (printf "configuration.%s: the chart sets it; profiles are set by the value profiles" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range list "leaderElect" "resourceNamespace" "resourceName" -}}
+{{- if hasKey (get $.Values.configuration "leaderElection" | default dict) . -}}
+{{- fail (printf "configuration.leaderElection.%s: the chart sets it, as the scheduler may use that one Lease only; leave it out" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $profiles := list -}}
+{{- range .Values.profiles -}}
+{{- $plugins := dict
+  "multiPoint" (dict "enabled" (list (dict "name" "Reprieve")) "disabled" (list (dict "name" "DefaultPreemption")))
+  "queueSort" (dict "enabled" (list (dict "name" "ReprievePrioritySort")) "disabled" (list (dict "name" "PrioritySort")))
+  "preFilter" (dict "enabled" (list (dict "name" "Reprieve"))) -}}
+{{- range $point, $set := (get . "plugins" | default dict) -}}
+{{- if hasKey $plugins $point -}}
+{{- fail (printf "profiles: plugins.%s is set by the chart, Reprieve needs it as it is; name the plugin under another extension point" $point) -}}
+{{- end -}}
+{{- $_ := set $plugins $point $set -}}
+{{- end -}}
+{{- $profile := dict "schedulerName" .schedulerName "plugins" $plugins -}}
+{{- $config := list -}}
+{{- with get . "args" }}{{ $config = append $config (dict "name" "Reprieve" "args" .) }}{{ end -}}
+{{- $config = concat $config ((get . "pluginConfig") | default list) -}}
+{{- if $config }}{{ $_ := set $profile "pluginConfig" $config }}{{ end -}}
+{{- $profiles = append $profiles $profile -}}
+{{- end -}}
+{{- $election := dict "leaderElect" true "resourceNamespace" .Release.Namespace "resourceName" "reprieve-scheduler" -}}
+{{- toYaml (merge (dict
+  "apiVersion" "kubescheduler.config.k8s.io/v1"
+  "kind" "KubeSchedulerConfiguration"
+  "leaderElection" $election
+  "profiles" $profiles) (deepCopy .Values.configuration)) }}
+{{- end }}

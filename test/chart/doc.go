@@ -1,0 +1,4 @@
+// Package chart renders the Helm chart with Helm's own engine: what it has by default is what deploy/ installs, each value does
+// what its description says, and what is wrong is refused in words that help. It is a module of its own, so that nothing
+// of Helm is a dependency of the product.
+package chart

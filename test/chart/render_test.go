@@ -1,0 +1,145 @@
+package chart
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	chartDir  = "../../charts/reprieve"
+	deployDir = "../../deploy"
+	// namespace is the one that deploy/ has.
+	namespace = "reprieve-system"
+	queueKind = "reprieve.dev/v1alpha1/Queue"
+)
+
+// object is a rendered object.
+type object map[string]any
+
+// objects are rendered objects, by kind, namespace and name.
+type objects map[string]object
+
+// at is the value at a path of an object; nil where there is none.
+func (o object) at(path ...string) any {
+	var value any = map[string]any(o)
+	for _, name := range path {
+		m, ok := value.(map[string]any)
+		if !ok {
+			return nil
+		}
+		value = m[name]
+	}
+	return value
+}
+
+func (o object) text(path ...string) string {
+	s, _ := o.at(path...).(string)
+	return s
+}
+
+func (o object) key() string {
+	return strings.Join([]string{o.text("kind"), o.text("metadata", "namespace"), o.text("metadata", "name")}, " ")
+}
+
+func load(t *testing.T) *helmchart.Chart {
+	t.Helper()
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// cluster is what is rendered for.
+type cluster struct {
+	namespace string
+	kinds     []string
+}
+
+// tryRender is helm template, with values in YAML.
+func tryRender(t *testing.T, values string, on cluster) (map[string]string, error) {
+	t.Helper()
+	var given map[string]any
+	if err := yaml.UnmarshalStrict([]byte(values), &given); err != nil {
+		t.Fatal(err)
+	}
+	c := load(t)
+	capabilities := *chartutil.DefaultCapabilities
+	capabilities.KubeVersion = chartutil.KubeVersion{Version: "v1.34.0", Major: "1", Minor: "34"}
+	capabilities.APIVersions = slices.Concat(capabilities.APIVersions, on.kinds)
+	release := chartutil.ReleaseOptions{Name: "reprieve", Namespace: on.namespace, IsInstall: true, Revision: 1}
+	all, err := chartutil.ToRenderValues(c, given, release, &capabilities)
+	if err != nil {
+		return nil, fmt.Errorf("values: %w", err)
+	}
+	out, err := engine.Engine{Strict: true}.Render(c, all)
+	if err != nil {
+		return nil, fmt.Errorf("render: %w", err)
+	}
+	return out, nil
+}
+
+// render is helm template that has to work.
+func render(t *testing.T, values string, on cluster) objects {
+	t.Helper()
+	files, err := tryRender(t, values, on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := objects{}
+	separator := regexp.MustCompile(`(?m)^---\s*$`)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if path.Ext(name) != ".yaml" {
+			continue
+		}
+		for _, text := range separator.Split(files[name], -1) {
+			var o object
+			if err := yaml.UnmarshalStrict([]byte(text), &o); err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, text)
+			}
+			if len(o) == 0 {
+				continue
+			}
+			if out[o.key()] != nil {
+				t.Errorf("%s has %s a second time", name, o.key())
+			}
+			out[o.key()] = o
+		}
+	}
+	return out
+}
+
+// kustomized is kubectl kustomize of a directory of deploy/.
+func kustomized(t *testing.T, dir string) objects {
+	t.Helper()
+	rendered, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := objects{}
+	for _, resource := range rendered.Resources() {
+		raw, err := resource.AsYAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o object
+		if err := yaml.Unmarshal(raw, &o); err != nil {
+			t.Fatal(err)
+		}
+		out[o.key()] = o
+	}
+	return out
+}

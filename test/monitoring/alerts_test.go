@@ -1,0 +1,238 @@
+package monitoring
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/model"
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	root  = "../.."
+	files = root + "/charts/reprieve/monitoring"
+)
+
+// rule is an alert.
+type rule struct {
+	Alert       string            `json:"alert"`
+	Expr        string            `json:"expr"`
+	For         string            `json:"for"`
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+}
+
+func alerts(t *testing.T) map[string]rule {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(files, "alerts.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Groups []struct {
+			Name  string `json:"name"`
+			Rules []rule `json:"rules"`
+		} `json:"groups"`
+	}
+	if err := yaml.UnmarshalStrict(raw, &file); err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]rule{}
+	for _, group := range file.Groups {
+		for _, r := range group.Rules {
+			if out[r.Alert].Alert != "" {
+				t.Errorf("there are two alerts %s", r.Alert)
+			}
+			out[r.Alert] = r
+		}
+	}
+	if len(out) == 0 {
+		t.Fatal("there are no alerts")
+	}
+	return out
+}
+
+// scene is a time in a cluster, and the alerts that have gone off at its end.
+type scene struct {
+	series string
+	// want are the alerts that fire, out of all.
+	want []string
+}
+
+// calm is what a scheduler shows that works: it leads, preempts, and all goes well.
+const calm = `
+reprieve_reservations{instance="a"} 0 2 1 0 0x120
+leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x120
+leader_election_master_status{instance="other", name="kube-scheduler"} 0+0x120
+reprieve_goroutines_execution_total{instance="a", operation="preemption", result="success"} 0+10x120
+reprieve_goroutines_execution_total{instance="a", operation="preemption", result="abandoned"} 0+5x120
+reprieve_gang_plans_unconfirmed_total{instance="a", refusal="first"} 0+1x120
+reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x120
+reprieve_preemption_attempts_total{instance="a", preemptor="gang", result="preempts"} 0+10x120
+reprieve_preemption_decision_seconds_bucket{instance="a", le="0.1"} 0+10x120
+reprieve_preemption_decision_seconds_bucket{instance="a", le="3"} 0+10x120
+reprieve_preemption_decision_seconds_bucket{instance="a", le="+Inf"} 0+10x120
+reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="1"} 0+10x120
+reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="60"} 0+10x120
+reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="+Inf"} 0+10x120
+reprieve_queue_orphaned_pods{instance="a"} 0+0x120
+reprieve_malformed_preemption_tolerations{instance="a"} 0+0x120
+reprieve_decision_records_total{instance="a", writing="written"} 0+10x120
+reprieve_decision_records_total{instance="a", writing="dropped"} 0+0x120
+scheduler_schedule_attempts_total{instance="a", result="scheduled"} 0+10x120
+rest_client_requests_total{instance="a", code="200"} 0+100x120
+rest_client_requests_total{instance="a", code="429"} 0+1x120
+rest_client_requests_total{instance="other", code="429"} 0+100x120
+`
+
+// but is calm with series in place of those of the same names and labels, or beside them.
+func but(series string) string {
+	name := func(line string) string {
+		end := strings.LastIndex(line, "}")
+		return line[:end+1]
+	}
+	var out []string
+	replaced := map[string]bool{}
+	for line := range strings.Lines(series) {
+		replaced[name(line)] = true
+		out = append(out, line)
+	}
+	for line := range strings.Lines(calm) {
+		if !replaced[name(line)] {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func scenes() map[string]scene {
+	return map[string]scene{
+		"all is well":          {series: calm},
+		"nothing is scraped":   {want: []string{"ReprieveDown"}},
+		"it has just gone":     {series: "reprieve_reservations{instance=\"a\"} 0+0x112"},
+		"none leads":           {but(`leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x110 0+0x9`), []string{"ReprieveNoLeader"}},
+		"another leads soon":   {series: but(`leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x118 0+0x1`)},
+		"a standby leads":      {series: but("leader_election_master_status{instance=\"a\", name=\"kube-scheduler\"} 0+0x120\nleader_election_master_status{instance=\"b\", name=\"kube-scheduler\"} 1+0x120\nreprieve_reservations{instance=\"b\"} 0+0x120")},
+		"2% fail":              {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.2x120`), []string{"ReprievePreemptionsFail"}},
+		"half a percent fails": {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.05x120`)},
+		"completions fail":     {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+1x120`)},
+		"a plan is refused again": {
+			but(`reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x110 1+0x9`), []string{"ReprievePlansRefused"},
+		},
+		"a plan was refused again long ago": {series: but(`reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x60 1+0x59`)},
+		"searches fail":                     {but(`reprieve_preemption_attempts_total{instance="a", preemptor="gang", result="error"} 0+1x120`), []string{"ReprieveSearchesFail"}},
+		"decisions take two seconds": {
+			but(`reprieve_preemption_decision_seconds_bucket{instance="a", le="0.1"} 0+5x120`), []string{"ReprieveDecisionsSlow"},
+		},
+		"one decision in a thousand is slow": {series: but(`reprieve_preemption_decision_seconds_bucket{instance="a", le="0.1"} 0+9.99x120`)},
+		"evictions take most of a minute": {
+			but(`reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="1"} 0+1x120`), []string{"ReprieveEvictionsSlow"},
+		},
+		"room is promised and nothing placed": {
+			but("reprieve_reservations{instance=\"a\"} 2+0x120\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} 7+0x120"),
+			[]string{"ReprievePromisesNotKept"},
+		},
+		"room is promised and others placed": {series: but(`reprieve_reservations{instance="a"} 2+0x120`)},
+		"the API server is overloaded":       {but(`rest_client_requests_total{instance="a", code="429"} 0+10x120`), []string{"ReprieveCallsRefused"}},
+		"the API server does not answer":     {but(`rest_client_requests_total{instance="a", code="<error>"} 0+10x120`), []string{"ReprieveCallsRefused"}},
+		"pods are orphaned":                  {but(`reprieve_queue_orphaned_pods{instance="a"} 3+0x120`), []string{"ReprieveOrphanedPods"}},
+		"pods are orphaned for a moment":     {series: but(`reprieve_queue_orphaned_pods{instance="a"} 0+0x110 3+0x9`)},
+		"a toleration cannot be read":        {but(`reprieve_malformed_preemption_tolerations{instance="a"} 1+0x120`), []string{"ReprieveTolerationsUnreadable"}},
+		"records are dropped":                {but(`reprieve_decision_records_total{instance="a", writing="dropped"} 0+0x110 4+0x9`), []string{"ReprieveDecisionLogGaps"}},
+		"records cannot be written":          {but(`reprieve_decision_records_total{instance="a", writing="unwritable"} 0+0x110 4+0x9`), []string{"ReprieveDecisionLogGaps"}},
+	}
+}
+
+// TestAlerts: in each scene those alerts have gone off at its end that are wanted, and no others; each has a scene.
+func TestAlerts(t *testing.T) {
+	t.Parallel()
+	const end = 120 * scrapes
+	all, e := alerts(t), newEngine()
+	shown := map[string]bool{}
+	for name, c := range scenes() {
+		for _, alert := range c.want {
+			shown[alert] = true
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := newDatabase(t, e.parser, c.series)
+			var got []string
+			for alert, r := range all {
+				if fires(t, e, db, r, end) {
+					got = append(got, alert)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%v have gone off, want %v", got, c.want)
+			}
+		})
+	}
+	for alert := range all {
+		if !shown[alert] {
+			t.Errorf("%s goes off in no scene", alert)
+		}
+	}
+}
+
+// fires reports whether some series has met a rule's expression at every evaluation since as long ago as its "for".
+func fires(t *testing.T, e engine, db database, r rule, end time.Duration) bool {
+	t.Helper()
+	hold := time.Duration(0)
+	if r.For != "" {
+		d, err := model.ParseDuration(r.For)
+		if err != nil {
+			t.Fatalf("%s: %v", r.Alert, err)
+		}
+		hold = time.Duration(d)
+	}
+	met := map[string]int{}
+	evaluations := 0
+	for at := end - hold; at <= end; at += scrapes {
+		for _, s := range e.at(t, db, r.Expr, at) {
+			met[s.Metric.String()]++
+		}
+		evaluations++
+	}
+	for _, n := range met {
+		if n == evaluations {
+			return true
+		}
+	}
+	return false
+}
+
+// TestAlertsAreDocumented: each alert says how bad it is and what is the matter, and docs/alerts.md what to do.
+func TestAlertsAreDocumented(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "alerts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(raw)
+	all := alerts(t)
+	for name, r := range all {
+		if !slices.Contains([]string{"critical", "warning", "info"}, r.Labels["severity"]) {
+			t.Errorf("%s has the severity %q", name, r.Labels["severity"])
+		}
+		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
+			t.Errorf("%s does not say what is the matter", name)
+		}
+		if want := "docs/alerts.md#" + strings.ToLower(name); r.Annotations["runbook"] != want {
+			t.Errorf("the runbook of %s is %q, want %q", name, r.Annotations["runbook"], want)
+		}
+		if !strings.Contains(page, fmt.Sprintf("\n## %s\n\n", name)) {
+			t.Errorf("docs/alerts.md does not say what to do about %s", name)
+		}
+	}
+	for line := range strings.Lines(page) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "## "); ok && all[name].Alert == "" {
+			t.Errorf("docs/alerts.md has %s, which is no alert", name)
+		}
+	}
+}

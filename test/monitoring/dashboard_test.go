@@ -1,0 +1,89 @@
+package monitoring
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+type panel struct {
+	ID      int    `json:"id"`
+	Type    string `json:"type"`
+	Title   string `json:"title"`
+	GridPos struct {
+		H, W, X, Y int
+	} `json:"gridPos"`
+	Targets []struct {
+		Expr string `json:"expr"`
+	} `json:"targets"`
+}
+
+func panels(t *testing.T) []panel {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(files, "dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []panel `json:"panels"`
+	}
+	if err := json.Unmarshal(raw, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	if len(dashboard.Panels) == 0 {
+		t.Fatal("the dashboard is empty")
+	}
+	return dashboard.Panels
+}
+
+// atWork is what a scheduler shows beside calm.
+const atWork = `
+reprieve_queue_waiting{instance="a"} 3+0x120
+reprieve_api_calls_bound{instance="a"} 50+0x120
+reprieve_queue_pending_pods{instance="a", queue="research"} 4+0x120
+reprieve_queue_allocated{instance="a", queue="research", resource="pods"} 6+0x120
+reprieve_queue_allocated{instance="a", queue="research", resource="nvidia.com/gpu"} 6+0x120
+reprieve_queue_fair_share{instance="a", queue="research", resource="nvidia.com/gpu"} 8+0x120
+reprieve_preemption_victims_sum{instance="a", profile="p"} 0+2x120
+reprieve_preempted_resource_seconds_total{instance="a", resource="nvidia.com/gpu", profile="p"} 0+60x120
+reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.01x120
+reprieve_preemption_decision_seconds_bucket{instance="a", preemptor="gang", le="+Inf"} 0+10x120
+scheduler_pending_pods{instance="a", queue="gated"} 4+0x120
+scheduler_pod_scheduling_sli_duration_seconds_bucket{instance="a", le="1"} 0+4x120
+scheduler_pod_scheduling_sli_duration_seconds_bucket{instance="a", le="+Inf"} 0+4x120
+rest_client_request_duration_seconds_bucket{instance="a", verb="GET", le="1"} 0+4x120
+rest_client_request_duration_seconds_bucket{instance="a", verb="GET", le="+Inf"} 0+4x120
+`
+
+// TestDashboard: every query of every panel has data where a scheduler works.
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	db := newDatabase(t, e.parser, but(atWork))
+	variables := strings.NewReplacer("$__rate_interval", "5m", "$__range", "1h", "$resource", "nvidia.com/gpu")
+	ids := map[int]string{}
+	for _, p := range panels(t) {
+		if p.Type == "row" {
+			continue
+		}
+		if other, ok := ids[p.ID]; ok {
+			t.Errorf("%q and %q have one id", p.Title, other)
+		}
+		ids[p.ID] = p.Title
+		if p.GridPos.X+p.GridPos.W > 24 || len(p.Targets) == 0 {
+			t.Errorf("%q is too wide, or empty: %+v", p.Title, p)
+		}
+		for _, target := range p.Targets {
+			expression := variables.Replace(target.Expr)
+			if strings.Contains(expression, "$") {
+				t.Errorf("%q: %s has a variable that the dashboard does not have", p.Title, expression)
+				continue
+			}
+			if len(e.at(t, db, expression, 119*scrapes)) == 0 {
+				t.Errorf("%q shows nothing: %s", p.Title, expression)
+			}
+		}
+	}
+}
