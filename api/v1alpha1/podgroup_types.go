@@ -9,6 +9,27 @@ import (
 // LabelPodGroup is the label by which a Pod joins the PodGroup of that name in its own namespace.
 const LabelPodGroup = "reprieve.dev/pod-group"
 
+// Annotations of an object whose pods are to be a gang, such as a Job, or of its namespace, for all that do not say otherwise.
+const (
+	// AnnotationGang asks for a PodGroup with "true", and for none with "false".
+	AnnotationGang = "reprieve.dev/gang"
+	// AnnotationGangPer says what a gang spans: GangPerObject, or GangPerRole.
+	AnnotationGangPer = "reprieve.dev/gang-per"
+	// AnnotationDisruptionMode, AnnotationPriorityClass and AnnotationQueue are the disruptionMode, priorityClassName and
+	// queueName of the PodGroup that is made.
+	AnnotationDisruptionMode = "reprieve.dev/disruption-mode"
+	AnnotationPriorityClass  = "reprieve.dev/priority-class"
+	AnnotationQueue          = LabelQueue
+)
+
+// Values of AnnotationGangPer.
+const (
+	// GangPerObject has one gang for all roles.
+	GangPerObject = "object"
+	// GangPerRole has one gang for each role.
+	GangPerRole = "role"
+)
+
 // DisruptionMode says what is disrupted together when a PodGroup has to give up room (KEP-5710,
 // "Preemption unit").
 //
@@ -46,6 +67,9 @@ const (
 	ReasonScheduled = "Scheduled"
 	// ReasonNotEnoughMembers: fewer members exist than minCount asks for.
 	ReasonNotEnoughMembers = "NotEnoughMembers"
+	// ReasonBehindItsObject: the object that the PodGroup was made for asks for more members than it does, and none has
+	// a node.
+	ReasonBehindItsObject = "BehindItsObject"
 	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place the gang.
 	ReasonMixedSchedulerNames = "MixedSchedulerNames"
 	// ReasonSchedulerNotServed: members name a scheduler that is no profile of Reprieve's.

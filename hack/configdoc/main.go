@@ -96,6 +96,35 @@ func (w *writer) fields(typeName string, path []string) error {
 		}
 		fmt.Fprintf(w.out, "\n### %s\n\n%s\n\nA %s; by default %s.\n\n```yaml\n%s```\n",
 			strings.Join(at, "."), doc.text, kind, doc.standard, nest(at, doc.example))
+		if err := w.elements(field.Type, strings.Join(at, ".")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elements writes a line for each field of what a list consists of.
+func (w *writer) elements(e ast.Expr, of string) error {
+	list, ok := e.(*ast.ArrayType)
+	if !ok {
+		return nil
+	}
+	s, ok := w.types[typeOf(list.Elt)]
+	if !ok {
+		return nil
+	}
+	fmt.Fprintf(w.out, "\nEach of `%s` has\n\n", of)
+	for _, field := range s.Fields.List {
+		doc, err := parseDoc(field.Doc.Text(), jsonName(field))
+		if err != nil {
+			return fmt.Errorf("field %s of %s: %w", jsonName(field), of, err)
+		}
+		fmt.Fprintf(w.out, "- %s\n", doc.text)
+	}
+	for _, field := range s.Fields.List {
+		if err := w.elements(field.Type, of+"."+jsonName(field)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -114,6 +143,8 @@ func typeOf(e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.StarExpr:
 		return typeOf(t.X)
+	case *ast.ArrayType:
+		return "list of " + typeOf(t.Elt)
 	case *ast.SelectorExpr:
 		return strings.ToLower(t.Sel.Name)
 	case *ast.Ident:

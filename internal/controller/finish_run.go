@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 const (
@@ -38,7 +36,7 @@ func newFinishController(in Inputs) (controller.Controller, error) {
 		return nil, fmt.Errorf("make controller podgroup-disruption: %w", err)
 	}
 	for _, src := range append(in.groupSources(),
-		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(groupOfPod)},
+		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
 		in.Evicted,
 	) {
 		if err := c.Watch(src); err != nil {
@@ -49,9 +47,9 @@ func newFinishController(in Inputs) (controller.Controller, error) {
 }
 
 // groupOfPod asks for the group of a pod to be looked at.
-func groupOfPod(_ context.Context, obj client.Object) []reconcile.Request {
+func (in *Inputs) groupOfPod(_ context.Context, obj client.Object) []reconcile.Request {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		if key, ok := gang.GroupOf(pod); ok {
+		if key, ok := in.membership().GroupOf(pod); ok {
 			return []reconcile.Request{{NamespacedName: key}}
 		}
 	}

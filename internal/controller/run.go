@@ -37,6 +37,10 @@ type Inputs struct {
 	Profiles sets.Set[string]
 	// Source finds groups, of both APIs.
 	Source gang.Source
+	// Derived knows the groups that are made for pods which name none, and DerivedChanged is told of those that change; nil
+	// where none are.
+	Derived        Derived
+	DerivedChanged *Trigger
 	// Cache holds PodGroups and Workloads. It must be running.
 	Cache cache.Cache
 	// Informers are the scheduler's; Pods and PriorityClasses are read from there.
@@ -85,6 +89,13 @@ func Run(ctx context.Context, in Inputs) error {
 		return err
 	}
 	others = append(others, tolerations, labels)
+	if in.Derived != nil {
+		derive, err := newDeriveControllers(in)
+		if err != nil {
+			return err
+		}
+		others = append(others, derive...)
+	}
 	if in.Finisher != nil {
 		finish, err := newFinishController(in)
 		if err != nil {
@@ -120,7 +131,7 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 		return nil, fmt.Errorf("make controller podgroup-status: %w", err)
 	}
 	for _, src := range append(in.groupSources(),
-		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(groupOfPod)},
+		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
 		in.Changed,
 	) {
 		if err := c.Watch(src); err != nil {
@@ -128,6 +139,14 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 		}
 	}
 	return c, nil
+}
+
+// membership says which group a pod belongs to.
+func (in *Inputs) membership() gang.Membership {
+	if in.Derived == nil {
+		return gang.Named{}
+	}
+	return in.Derived
 }
 
 // Groups reads from the cache, and writes, PodGroups of both APIs.

@@ -165,7 +165,7 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		return v, false
 	}
 	switch v := s.registry.Verdict(g.Key); v.Reason {
-	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting, v1alpha1.ReasonPending, v1alpha1.ReasonQueueNotFound,
+	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting, v1alpha1.ReasonPending, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonQueueNotFound,
 		v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable, v1alpha1.ReasonQueueLimit:
 		return v, false
 	}

@@ -38,6 +38,7 @@ type Tolerations struct {
 	classes  schedulinglisters.PriorityClassLister
 	pods     corelisters.PodLister
 	groups   gang.Source
+	members  gang.Membership
 	recorder events.EventRecorder
 	count    func(malformed int)
 	// told has what was wrong last, by class.
@@ -48,8 +49,8 @@ var _ reconcile.Reconciler = (*Tolerations)(nil)
 
 // NewTolerations returns a Tolerations that reports with recorder, and with count how many classes are malformed or missing
 // whenever that changes. It must be run with one worker: it keeps what it has told.
-func NewTolerations(classes schedulinglisters.PriorityClassLister, pods corelisters.PodLister, groups gang.Source, recorder events.EventRecorder, count func(int)) *Tolerations {
-	return &Tolerations{classes: classes, pods: pods, groups: groups, recorder: recorder, count: count, told: make(map[string]string)}
+func NewTolerations(classes schedulinglisters.PriorityClassLister, pods corelisters.PodLister, groups gang.Source, members gang.Membership, recorder events.EventRecorder, count func(int)) *Tolerations {
+	return &Tolerations{classes: classes, pods: pods, groups: groups, members: members, recorder: recorder, count: count, told: make(map[string]string)}
 }
 
 // Reconcile looks at one PriorityClass.
@@ -100,7 +101,7 @@ func (r *Tolerations) tell(class *schedulingv1.PriorityClass, reason, wrong stri
 
 // classOf is the class that counts for a pod: its PodGroup's where it has one.
 func (r *Tolerations) classOf(pod *corev1.Pod) string {
-	if key, ok := gang.GroupOf(pod); ok {
+	if key, ok := r.members.GroupOf(pod); ok {
 		if g, ok := r.groups.Group(key); ok && !g.PodPriorities {
 			return g.PriorityClassName
 		}
@@ -126,7 +127,7 @@ func (r *Tolerations) podOfMissingClass(_ context.Context, obj client.Object) []
 
 func newTolerationController(in Inputs) (controller.Controller, error) {
 	classes, pods := in.Informers.Scheduling().V1().PriorityClasses(), in.Informers.Core().V1().Pods()
-	tolerations := NewTolerations(classes.Lister(), pods.Lister(), in.Source, in.Recorder, in.MalformedTolerations)
+	tolerations := NewTolerations(classes.Lister(), pods.Lister(), in.Source, in.membership(), in.Recorder, in.MalformedTolerations)
 	return newResolveController("priorityclass-toleration", tolerations,
 		&source.Informer{Informer: classes.Informer(), Handler: &handler.EnqueueRequestForObject{}},
 		&source.Informer{

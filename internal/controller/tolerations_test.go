@@ -26,7 +26,7 @@ func TestTolerations(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	count := -1
 	pods := corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
-	r := NewTolerations(schedulinglisters.NewPriorityClassLister(store), pods, &gang.Store{}, recorder, func(n int) { count = n })
+	r := NewTolerations(schedulinglisters.NewPriorityClassLister(store), pods, &gang.Store{}, gang.Named{}, recorder, func(n int) { count = n })
 	look := func(seconds string) []string {
 		t.Helper()
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
@@ -73,7 +73,7 @@ func TestMissingClass(t *testing.T) {
 	t.Parallel()
 	classes, pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}), cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	recorder, groups, count := events.NewFakeRecorder(10), &gang.Store{}, -1
-	r := NewTolerations(schedulinglisters.NewPriorityClassLister(classes), corelisters.NewPodLister(pods), groups, recorder, func(n int) { count = n })
+	r := NewTolerations(schedulinglisters.NewPriorityClassLister(classes), corelisters.NewPodLister(pods), groups, gang.Named{}, recorder, func(n int) { count = n })
 	pod := func(name, node, class, group string) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Spec: corev1.PodSpec{NodeName: node, PriorityClassName: class}}
 		if group != "" {

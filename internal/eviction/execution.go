@@ -16,7 +16,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
@@ -300,7 +299,7 @@ func (x *execution) lost(pod *corev1.Pod) {
 func (x *execution) noteMembers(going []task) {
 	noted := sets.New[types.NamespacedName]()
 	for _, t := range going {
-		key, member := gang.GroupOf(t.pod)
+		key, member := x.members.GroupOf(t.pod)
 		if t.unit.victim.Group || !member || noted.Has(key) {
 			continue
 		}

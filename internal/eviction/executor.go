@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
@@ -39,6 +40,7 @@ const (
 type Executor struct {
 	ctx      context.Context
 	intents  intents
+	members  gang.Membership
 	remover  remover
 	statuses *podstatus.Writer
 	ledger   *ledger
@@ -60,6 +62,7 @@ func New(
 	e := &Executor{
 		ctx:       ctx,
 		intents:   intents{client: groups, clock: clk},
+		members:   gang.Named{},
 		remover:   remover{pods: pods, clock: clk},
 		statuses:  statuses,
 		ledger:    &ledger{clock: clk},

@@ -27,6 +27,11 @@ func WithGroupSource(groups gang.Source) Option {
 	return func(e *Executor) { e.events.groups = groups }
 }
 
+// WithMembership says which PodGroup a pod belongs to. Without it, it is the one that the pod names.
+func WithMembership(members gang.Membership) Option {
+	return func(e *Executor) { e.members = members }
+}
+
 // WithGroupDone has done called, by name, with every PodGroup that an execution has finished with, for the [Finisher] to
 // look at. It must not block.
 func WithGroupDone(done func(types.NamespacedName)) Option {

@@ -36,6 +36,26 @@ func AddIndex(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
+// AnchorIndexName is the name of the Pod informer's index by anchor; see [Derived].
+const AnchorIndexName = "reprieve.dev/anchor"
+
+// AddAnchorIndex adds the index by anchor to a Pod informer that has not been started.
+func AddAnchorIndex(informer cache.SharedIndexInformer, derived Derived) error {
+	if _, ok := informer.GetIndexer().GetIndexers()[AnchorIndexName]; ok {
+		return nil
+	}
+	err := informer.AddIndexers(cache.Indexers{AnchorIndexName: func(obj any) ([]string, error) {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			return derived.AnchorsOf(pod), nil
+		}
+		return nil, nil
+	}})
+	if err != nil {
+		return fmt.Errorf("index pods by what they belong to: %w", err)
+	}
+	return nil
+}
+
 // Members are the Pods of one group, by what state they are in, in no particular order.
 type Members struct {
 	// Pending have no node, no scheduling gate and no deletion timestamp: they can be scheduled.
@@ -74,18 +94,45 @@ func (m *Members) Total() int {
 }
 
 // Lister lists Members from informers' indexers that have the index of AddIndex.
-type Lister struct{ indexers []cache.Indexer }
+type Lister struct {
+	indexers []cache.Indexer
+	derived  Derived
+}
 
 // NewLister returns a Lister over all of the indexers. A Pod that several of them have is taken from the last.
 func NewLister(indexers ...cache.Indexer) *Lister { return &Lister{indexers: indexers} }
 
+// WithDerived has the Lister find the Pods of derived groups as well. The indexers must have the index of AddAnchorIndex.
+func (l *Lister) WithDerived(derived Derived) *Lister {
+	return &Lister{indexers: l.indexers, derived: derived}
+}
+
 // Members tells the Pods of a group apart by what state they are in. It is safe for concurrent use; the Pods
 // belong to the informer and must not be changed.
 func (l *Lister) Members(key types.NamespacedName) Members {
+	pods := l.by(IndexName, key.String(), nil)
+	if l.derived != nil {
+		for _, anchor := range l.derived.Anchors(key) {
+			pods = append(pods, l.by(AnchorIndexName, anchor, func(pod *corev1.Pod) bool {
+				// Those that name the group by themselves have been found.
+				_, named := GroupOf(pod)
+				own, ok := l.derived.GroupOf(pod)
+				return !named && ok && own == key
+			})...)
+		}
+	}
+	return MembersOf(pods)
+}
+
+// Anchored are the Pods with an anchor.
+func (l *Lister) Anchored(anchor string) []*corev1.Pod { return l.by(AnchorIndexName, anchor, nil) }
+
+// by are the Pods that an index has under a value and that are wanted; nil wants all.
+func (l *Lister) by(index, value string, wanted func(*corev1.Pod) bool) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i, indexer := range l.indexers {
 		// The only error is an unknown index, which is a mistake in wiring that every test would show.
-		objs, err := indexer.ByIndex(IndexName, key.String())
+		objs, err := indexer.ByIndex(index, value)
 		if err != nil {
 			panic(err)
 		}
@@ -94,12 +141,12 @@ func (l *Lister) Members(key types.NamespacedName) Members {
 		}
 		pods = slices.Grow(pods, len(objs))
 		for _, obj := range objs {
-			if pod, ok := obj.(*corev1.Pod); ok {
+			if pod, ok := obj.(*corev1.Pod); ok && (wanted == nil || wanted(pod)) {
 				pods = append(pods, pod)
 			}
 		}
 	}
-	return MembersOf(pods)
+	return pods
 }
 
 func containsPod(objs []any, uid types.UID) bool {

@@ -172,7 +172,7 @@ func TestOnlyOutcome(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := onlyOutcome(c.pod)
+			out, err := (&Hub{derived: underived{}}).onlyOutcome(c.pod)
 			got, ok := out.(*corev1.Pod)
 			if err != nil || !ok {
 				t.Fatalf("Got %T, error %v", out, err)

@@ -18,16 +18,16 @@ import (
 func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Framework) (finished cache.Indexer, start func(), err error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			// Nothing selects by spec.schedulingGroup.
-			if !in.SchedulingGroups {
+			// Nothing selects by spec.schedulingGroup, or by what pods belong to.
+			if !in.SchedulingGroups && in.Derived == nil {
 				o.LabelSelector = v1alpha1.LabelPodGroup
 			}
 			o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 		}),
-		informers.WithTransform(onlyOutcome),
+		informers.WithTransform(h.onlyOutcome),
 	)
 	pods := factory.Core().V1().Pods().Informer()
-	if err := gang.AddIndex(pods); err != nil {
+	if err := h.addIndexes(pods); err != nil {
 		return nil, nil, err
 	}
 	told, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -42,7 +42,7 @@ func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Fr
 }
 
 // onlyOutcome keeps of a finished pod what is asked about it: of one without a group, nothing but its name.
-func onlyOutcome(obj any) (any, error) {
+func (h *Hub) onlyOutcome(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
 		return obj, nil
@@ -50,7 +50,11 @@ func onlyOutcome(obj any) (any, error) {
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 	}}
-	if _, member := gang.GroupOf(pod); !member {
+	_, named := gang.GroupOf(pod)
+	switch derived := len(h.derived.AnchorsOf(pod)) > 0; {
+	case derived:
+		out.Labels, out.OwnerReferences = pod.Labels, pod.OwnerReferences
+	case !named:
 		return out, nil
 	}
 	if name, ok := pod.Labels[v1alpha1.LabelPodGroup]; ok {

@@ -73,6 +73,9 @@ func (g *Gate) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 func (g *Gate) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status { return g.hub.gatePod(pod) }
 
 func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
+	if v := h.derived.Hold(pod); v != (gang.Verdict{}) {
+		return gated(v.Message)
+	}
 	key, ok := h.groupOf(pod)
 	if !ok {
 		return h.gateSingle(pod)
@@ -139,6 +142,9 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	}
 	members := h.members(key)
 	verdict := gang.Gate(key, g, &members)
+	if verdict == (gang.Verdict{}) && g != nil {
+		verdict = h.short(g, &members)
+	}
 	if verdict == (gang.Verdict{}) && h.board.Used() && g != nil {
 		check := func() gang.Verdict { return h.board.Check(h.queueOfGroup(g)) }
 		if check() != (gang.Verdict{}) {

@@ -41,8 +41,10 @@ type Hub struct {
 	// moved is true where pods have left their nodes, or got one, since gangs without a leader were looked at.
 	moved  atomic.Bool
 	lister *gang.Lister
-	pods   corelisters.PodLister
-	nodes  corelisters.NodeLister
+	// derived knows the groups of all pods, those that name one included.
+	derived Derived
+	pods    corelisters.PodLister
+	nodes   corelisters.NodeLister
 	// told report whether the hub has heard of all pods, and of all nodes, that there were at the start.
 	told []cache.InformerSynced
 	// toldOfFinished is told's for the members that have finished.
@@ -93,7 +95,7 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 	pods, classes := factory.Core().V1().Pods(), factory.Scheduling().V1().PriorityClasses()
 	h.handle, h.pods, h.tolerations = handle, pods.Lister(), snapshot.NewClassTolerations(classes.Lister())
 	h.nodes = factory.Core().V1().Nodes().Lister()
-	if err := gang.AddIndex(pods.Informer()); err != nil {
+	if err := h.addIndexes(pods.Informer()); err != nil {
 		return nil, err
 	}
 	finished, start, err := h.watchFinished(ctx, in, handle)
@@ -101,6 +103,9 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 		return nil, err
 	}
 	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
+	if in.Derived != nil {
+		h.lister = h.lister.WithDerived(in.Derived)
+	}
 	toldOfPods, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.podAdded,
 		UpdateFunc: h.podUpdated,
@@ -128,6 +133,9 @@ func (in *Inputs) detached() *Hub {
 		groups: in.Groups, registry: in.Registry, evictor: in.Evictor, metrics: in.Metrics, clock: in.Clock, statuses: in.Statuses, decisions: in.Decisions,
 		rejected: sets.New[types.UID](), board: queue.NewBoard(), waits: admission.NewList(),
 	}
+	if h.derived = in.Derived; h.derived == nil {
+		h.derived = underived{}
+	}
 	if h.metrics == nil {
 		h.metrics = metrics.New()
 	}
@@ -143,6 +151,14 @@ func (in *Inputs) detached() *Hub {
 	h.reserved = reservation.New(&bookkeeper{h})
 	h.cluster = snapshot.NewCache(h.sources())
 	return h
+}
+
+// addIndexes adds the indexes by which members of groups are found.
+func (h *Hub) addIndexes(pods cache.SharedIndexInformer) error {
+	if err := gang.AddIndex(pods); err != nil {
+		return err
+	}
+	return gang.AddAnchorIndex(pods, h.derived)
 }
 
 // WaitForSync waits until the hub has heard of all that there was when it began: before that, the books of the queues say

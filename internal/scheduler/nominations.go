@@ -129,7 +129,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 	for node := range p.hub.nominees.Nodes(p.hub.reserved).Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
-			if p.hub.reserved.Has(pod.UID) || pre.owns(pod) || p.hub.standingOf(pod).KeepsFrom(pre.standing()) {
+			if p.hub.reserved.Has(pod.UID) || p.hub.owns(pre, pod) || p.hub.standingOf(pod).KeepsFrom(pre.standing()) {
 				continue
 			}
 			p.handle.DeleteNominatedPodIfExists(pod)

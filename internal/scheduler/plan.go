@@ -109,12 +109,12 @@ func (pre *preemptor) standing() workload.Standing {
 	return workload.Standing{Priority: pre.priority, Queue: pre.queue}
 }
 
-// owns reports whether a pod is one of those that the decision is for.
-func (pre *preemptor) owns(pod *corev1.Pod) bool {
+// owns reports whether a pod is one of those that a decision for the preemptor is for.
+func (h *Hub) owns(pre *preemptor, pod *corev1.Pod) bool {
 	if !pre.key.Gang {
 		return pod.UID == pre.uid
 	}
-	key, ok := gang.GroupOf(pod)
+	key, ok := h.derived.GroupOf(pod)
 	return ok && key == nameOf(pre.key)
 }
 

@@ -31,6 +31,8 @@ type Inputs struct {
 	Metrics *metrics.Metrics
 	// Clock is nil for the real one.
 	Clock clock.WithTicker
+	// Derived knows the groups of pods that do not name one; nil for none.
+	Derived Derived
 	// SchedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well: those that have finished are
 	// followed then, too, which takes an informer of all that have.
 	SchedulingGroups bool

@@ -10,7 +10,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // profiles knows every profile that has the plugin, by scheduler name. The zero value is ready
@@ -63,7 +62,7 @@ func (ps *profiles) recorder(name string) events.EventRecorder {
 // groupOf names the PodGroup by which a pod is scheduled, and preempted: none where its profile goes by pods. Pods of
 // other schedulers have theirs.
 func (h *Hub) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	key, ok := gang.GroupOf(pod)
+	key, ok := h.derived.GroupOf(pod)
 	if !ok {
 		return key, false
 	}

@@ -301,7 +301,7 @@ func (h *Hub) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 			h.chargeAgain(pod)
 		}
 	}
-	n, over := h.board.Room(pre.queue, requests, h.promised(pre.owns), gone)
+	n, over := h.board.Room(pre.queue, requests, h.promised(func(pod *corev1.Pod) bool { return h.owns(pre, pod) }), gone)
 	if n < max(pre.minCount, 1) {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueLimit, Message: over.Sentence()}
 	}
@@ -365,7 +365,7 @@ func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
 	for i, seat := range plan {
 		requests[i] = asked[seat.Member]
 	}
-	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promised(pre.owns)))
+	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promised(func(pod *corev1.Pod) bool { return h.owns(pre, pod) })))
 	return plan[:max(n, least)]
 }
 

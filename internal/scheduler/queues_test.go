@@ -31,7 +31,7 @@ func TestQueueOf(t *testing.T) {
 	} {
 		groups.Set(&g)
 	}
-	h := &Hub{board: queue.NewBoard(), groups: groups}
+	h := &Hub{board: queue.NewBoard(), groups: groups, derived: underived{}}
 	args := &configv1alpha1.ReprieveArgs{QueueLabelKey: ptr.To("team/queue")}
 	configv1alpha1.SetDefaults(args)
 	h.profiles.add("keyed", args, nil)
@@ -67,7 +67,7 @@ func TestQueueOf(t *testing.T) {
 
 // withoutQueues does all that the queues add to the way of a pod, where there are none.
 func withoutQueues() func() {
-	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, waits: admission.NewList()}
+	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, waits: admission.NewList(), derived: underived{}}
 	args := &configv1alpha1.ReprieveArgs{}
 	configv1alpha1.SetDefaults(args)
 	h.profiles.add("reprieve-scheduler", args, nil)
@@ -101,7 +101,7 @@ func BenchmarkNoQueues(b *testing.B) {
 }
 
 func TestMinRuntimeOfGroup(t *testing.T) {
-	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}}
+	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, derived: underived{}}
 	for name, change := range map[string]func(*configv1alpha1.ReprieveArgs){
 		"patient": func(a *configv1alpha1.ReprieveArgs) {
 			a.PreemptMinRuntime, a.ReclaimMinRuntime = &metav1.Duration{Duration: time.Minute}, &metav1.Duration{Duration: time.Hour}

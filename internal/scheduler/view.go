@@ -41,7 +41,7 @@ func (p *Plugin) promises(pre *preemptor) []snapshot.Promise {
 	for node, reserved := range p.hub.reserved.Nodes() {
 		for _, r := range reserved {
 			switch {
-			case pre.owns(r.Pod.GetPod()):
+			case p.hub.owns(pre, r.Pod.GetPod()):
 			case r.KeepsFrom(pre.standing()):
 				out = append(out, snapshot.Promise{Pod: r.Pod, Node: node, Queue: p.hub.queueOf(r.Pod.GetPod()), Respected: true})
 			case r.Queue != "":
@@ -52,7 +52,7 @@ func (p *Plugin) promises(pre *preemptor) []snapshot.Promise {
 	for node := range p.hub.nominees.Nodes(p.hub.reserved) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()
-			if !p.hub.reserved.Has(pod.UID) && !pre.owns(pod) && p.hub.standingOf(pod).KeepsFrom(pre.standing()) {
+			if !p.hub.reserved.Has(pod.UID) && !p.hub.owns(pre, pod) && p.hub.standingOf(pod).KeepsFrom(pre.standing()) {
 				out = append(out, snapshot.Promise{Pod: nominated, Node: node, Queue: p.hub.queueOf(pod), Respected: true})
 			}
 		}

@@ -70,12 +70,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	newKey, isMember := h.groupOf(after)
 	moved := wasMember != isMember || oldKey != newKey
 	if moved {
-		// What it was promised, it was promised as a part of something else.
-		h.reserved.ReleasePod(after.UID)
-		h.waits.Forget(podKey(after))
-	}
-	if wasMember && moved {
-		h.memberLeft(oldKey, after)
+		h.regrouped(after, oldKey, wasMember)
 	}
 	if isMember && (moved || settlesAnew(before, after)) {
 		h.regroup(newKey)

@@ -14,7 +14,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
@@ -210,7 +209,7 @@ func (c *Cache) concerned(infos []fwk.NodeInfo, regrouped sets.Set[types.Namespa
 	for _, info := range infos {
 		if slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool {
 			pod := pi.GetPod()
-			key, ok := gang.GroupOf(pod)
+			key, ok := c.sources.Membership.GroupOf(pod)
 			return ok && regrouped.Has(key) || changes.concern(pod)
 		}) {
 			out = append(out, info)

@@ -88,6 +88,9 @@ type ReprieveArgs struct {
 	// gang says how long the steps of placing a gang may take.
 	Gang GangArgs `json:"gang,omitempty"`
 
+	// groups says for which kinds of objects PodGroups are made without a user writing them.
+	Groups GroupArgs `json:"groups,omitempty"`
+
 	// retry says when a preemption whose calls have failed is tried again.
 	Retry RetryArgs `json:"retry,omitempty"`
 
@@ -167,4 +170,77 @@ type SearchArgs struct {
 	//
 	// Example: 20000
 	PackingSteps *int32 `json:"packingSteps,omitempty"`
+}
+
+// GroupArgs say for which kinds of objects PodGroups are made.
+type GroupArgs struct {
+	// kinds are those for whose pods this profile makes PodGroups, by the rules that Reprieve has: Job, JobSet,
+	// LeaderWorkerSet, PyTorchJob, RayCluster, RayJob and SparkApplication. Pods of such an object wait until it is
+	// known, so the scheduler needs the right to list and watch the kind.
+	//
+	// Default: []
+	//
+	// Example: [Job, JobSet]
+	Kinds []string `json:"kinds,omitempty"`
+
+	// optIn says which objects of these kinds get PodGroups: with Annotated those that have the annotation
+	// reprieve.dev/gang: "true", or are in a namespace that has it; with Always all. The annotation with "false"
+	// leaves an object out in either case.
+	//
+	// Default: Annotated
+	//
+	// Example: Always
+	OptIn *GroupOptIn `json:"optIn,omitempty"`
+
+	// rules are for further kinds: each says where an object of its kind says how many pods it has.
+	//
+	// Default: []
+	//
+	// Example: [{apiVersion: example.com/v1, kind: Trainer, resource: trainers, roles: [{name: worker, replicas: spec.workers}]}]
+	Rules []GroupRule `json:"rules,omitempty"`
+}
+
+// GroupOptIn says which objects get PodGroups.
+type GroupOptIn string
+
+const (
+	// OptInAnnotated is for those that ask for it.
+	OptInAnnotated GroupOptIn = "Annotated"
+	// OptInAlways is for all that do not ask to be left out.
+	OptInAlways GroupOptIn = "Always"
+)
+
+// GroupRule says of one kind of objects which pods and how many belong together. Its paths are names of fields with dots
+// between them, from the top of the object.
+type GroupRule struct {
+	// apiVersion is that of the kind, as example.com/v1.
+	APIVersion string `json:"apiVersion"`
+	// kind is the name of the kind, as it stands in the pods' owner references.
+	Kind string `json:"kind"`
+	// resource is the kind's name in the API, in lower case and plural.
+	Resource string `json:"resource"`
+	// suspend is the path of a boolean that is true while the object has no pods.
+	Suspend string `json:"suspend,omitempty"`
+	// nameLabel is the label by which pods name the object, where their owner references do not lead to it.
+	NameLabel string `json:"nameLabel,omitempty"`
+	// unitLabel is the label that tells the replicas of the object apart, where each is a gang of its own.
+	UnitLabel string `json:"unitLabel,omitempty"`
+	// units is the path of how many of these replicas there are.
+	Units string `json:"units,omitempty"`
+	// roleLabel is the label by which pods say which role they have.
+	RoleLabel string `json:"roleLabel,omitempty"`
+	// roles are what the object's pods are; the first one that fits a pod counts.
+	Roles []GroupRole `json:"roles"`
+}
+
+// GroupRole is one kind of an object's pods.
+type GroupRole struct {
+	// name is the value of roleLabel on the role's pods.
+	Name string `json:"name"`
+	// replicas is the path of how many pods the role has.
+	Replicas string `json:"replicas,omitempty"`
+	// minimum is the path of how many it needs, where that may be fewer.
+	Minimum string `json:"minimum,omitempty"`
+	// alone is true for pods that are scheduled by themselves, beside the gang of the others.
+	Alone bool `json:"alone,omitempty"`
 }

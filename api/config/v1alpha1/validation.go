@@ -33,6 +33,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	gang := field.NewPath("gang")
 	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, 24*time.Hour)...)
 	errs = append(errs, duration(gang.Child("settleTime"), args.Gang.SettleTime, 0, time.Minute)...)
+	errs = append(errs, validateGroups(field.NewPath("groups"), &args.Groups)...)
 	retry := field.NewPath("retry")
 	errs = append(errs, duration(retry.Child("initialBackoff"), args.Retry.InitialBackoff, time.Millisecond, time.Hour)...)
 	errs = append(errs, duration(retry.Child("maxBackoff"), args.Retry.MaxBackoff, time.Millisecond, 24*time.Hour)...)

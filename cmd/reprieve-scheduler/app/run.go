@@ -43,6 +43,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
@@ -174,6 +175,11 @@ type parts struct {
 	// source finds groups of both APIs; sources are what it is made of.
 	source  gang.Source
 	sources []*controller.Groups
+	// derived knows the groups that are made for pods which name none, and follower tells it of the objects that they belong
+	// to; nil where no profile asks for any. derivedChanged is told of such groups.
+	derived        *grouping.Resolver
+	follower       *grouping.Follower
+	derivedChanged *controller.Trigger
 	// direct reads from the API server, PodGroups of both APIs.
 	direct client.Client
 	// evicted is told of the groups that an eviction has done with.
@@ -223,14 +229,18 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if p.statuses, err = newStatuses(ctx, cc); err != nil {
 		return nil, err
 	}
+	if err := p.deriveGroups(rest, cc.ComponentConfig.Profiles); err != nil {
+		return nil, err
+	}
 	if err := p.followGroups(ctx); err != nil {
 		return nil, err
 	}
 	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{},
 		eviction.WithMetrics(measured), eviction.WithProfileRecorders(p.recorderOf),
-		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request))
+		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
-		Groups: p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, SchedulingGroups: p.native != nil,
+		Derived: p.schedulerDerived(),
+		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, SchedulingGroups: p.native != nil,
 	})
 	return p, nil
 }
@@ -321,6 +331,10 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
 	}()
+	// A pod is of what it belongs to, which has to be known by then.
+	if err := p.follow(ctx, hub); err != nil {
+		return nil, err
+	}
 	// A group that is not known yet would be taken for single pods.
 	if !p.groupsSynced(ctx, queuesTold) {
 		return nil, fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
@@ -331,6 +345,9 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues,
 		MalformedTolerations: p.metrics.Malformed,
+	}
+	if p.derived != nil {
+		inputs.Derived, inputs.DerivedChanged = p.derived, p.derivedChanged
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub)
 	for _, profile := range sched.Profiles {

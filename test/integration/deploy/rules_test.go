@@ -84,19 +84,32 @@ const (
 	afterConflict  = "only after a conflict with another writer"
 	bindingFailed  = "only where binding fails after the devices were reserved"
 	insideOfServer = "the API server asks itself for it when the status is written; the test fails without it"
+	forGroups      = "only for an object that asks for a group; test/integration/groups has some"
+	notServed      = "the cluster of the test does not serve the kind"
 	patchOfBinding = "as above, where binding fails after the devices were reserved"
 )
 
 // unseen are the permissions that need no request, and why the scheduler has them all the same.
 func unseen() map[permission]string {
 	const group = "resource.k8s.io"
-	return map[permission]string{
+	out := map[permission]string{
 		{group: group, resource: "resourceclaims", verb: "get"}:            afterConflict,
 		{group: group, resource: "resourceclaims", verb: "delete"}:         bindingFailed,
 		{group: group, resource: "resourceclaims/status", verb: "patch"}:   bindingFailed,
 		{group: group, resource: "resourceclaims/binding", verb: "update"}: insideOfServer,
 		{group: group, resource: "resourceclaims/binding", verb: "patch"}:  patchOfBinding,
+		{group: "reprieve.dev", resource: "podgroups", verb: "create"}:     forGroups,
+		{group: "reprieve.dev", resource: "podgroups", verb: "delete"}:     forGroups,
 	}
+	for resource, group := range map[string]string{
+		"jobsets": "jobset.x-k8s.io", "leaderworkersets": "leaderworkerset.x-k8s.io", "pytorchjobs": "kubeflow.org",
+		"rayclusters": "ray.io", "rayjobs": "ray.io", "sparkapplications": "sparkoperator.k8s.io",
+	} {
+		for _, verb := range []string{"list", "watch"} {
+			out[permission{group: group, resource: resource, verb: verb}] = notServed
+		}
+	}
+	return out
 }
 
 // builtIn are permissions of the built-in roles that are bound, one request for each binding.

@@ -1,0 +1,108 @@
+package grouping
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// AnchorsOf is part of gang.Derived. Informers call it under their locks, so it goes by what does not change.
+func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
+	settings, ok := r.profiles[pod.Spec.SchedulerName]
+	if _, named := gang.GroupOf(pod); named || !ok {
+		return nil
+	}
+	for _, rule := range settings.rules {
+		if name, ok := pod.Labels[rule.NameLabel]; ok && rule.NameLabel != "" {
+			all := nameAnchor(rule, pod.Namespace, name)
+			if rule.UnitLabel == "" {
+				return []string{all}
+			}
+			return []string{all, unitAnchor(all, pod.Labels[rule.UnitLabel])}
+		}
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && settings.follows(groupKindOf(owner)) {
+		return []string{ownerAnchor(owner.UID)}
+	}
+	return nil
+}
+
+// Anchors is part of gang.Derived.
+func (r *Resolver) Anchors(key types.NamespacedName) []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m, ok := r.groups[key]
+	if !ok {
+		return nil
+	}
+	o, ok := r.objects[m.root]
+	if !ok {
+		return nil
+	}
+	if o.rule.NameLabel != "" && o.rule.UnitLabel != "" {
+		return []string{unitAnchor(nameAnchor(o.rule, o.namespace, o.name), m.suffix.unit)}
+	}
+	return r.anchorsBelow(o)
+}
+
+// anchorsBelow are those that the pods of an object may have.
+func (r *Resolver) anchorsBelow(o *object) []string {
+	if o.rule != nil && o.rule.NameLabel != "" {
+		return []string{nameAnchor(o.rule, o.namespace, o.name)}
+	}
+	out := []string{ownerAnchor(o.uid)}
+	for uid := range r.children[o.uid] {
+		if child, ok := r.objects[uid]; ok {
+			out = append(out, r.anchorsBelow(child)...)
+		}
+	}
+	return out
+}
+
+// podsBelow are the pods of an object.
+func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, anchor := range r.anchorsBelow(o) {
+		out = append(out, r.pods.Anchored(anchor)...)
+	}
+	return out
+}
+
+func ownerAnchor(uid types.UID) string { return "owner " + string(uid) }
+
+func nameAnchor(rule *Rule, namespace, name string) string {
+	return rule.Kind.GroupKind().String() + " " + namespace + "/" + name
+}
+
+func unitAnchor(all, unit string) string { return all + " " + unit }
+
+// longestRoot and hashLength bound the parts of a group's name: an API object's may have 253 characters.
+const longestRoot, hashLength = 160, 8
+
+// groupName is the same for the same part of the same object, and another one for an object that has its name later.
+func groupName(o *object, s suffix) string {
+	name := baseName(o)
+	if part := s.name(); part != "" {
+		name += "-" + strings.Map(inNames, part)
+	}
+	return name
+}
+
+func baseName(o *object) string {
+	sum := sha256.Sum256([]byte(o.uid))
+	return strings.TrimRight(o.name[:min(len(o.name), longestRoot)], "-.") + "-" + hex.EncodeToString(sum[:])[:hashLength]
+}
+
+// inNames replaces what labels may have and names may not.
+func inNames(c rune) rune {
+	if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+		return c
+	}
+	return '-'
+}

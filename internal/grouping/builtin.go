@@ -1,0 +1,129 @@
+package grouping
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+)
+
+// BuiltIn are the rules that need not be written, by kind. Deployments and StatefulSets have none: their pods do not need each
+// other to start.
+func BuiltIn() map[string]*Rule {
+	job := Through{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"}
+	rayCluster := Through{schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}, "rayclusters"}
+	return map[string]*Rule{
+		"Job": {
+			Kind: job.Kind, Resource: job.Resource, Suspend: "spec.suspend",
+			Roles: []Role{{Replicas: "spec.parallelism", AtMost: "spec.completions", Default: 1}},
+		},
+		"JobSet": {
+			Kind: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}, Resource: "jobsets",
+			Through: []Through{job}, Suspend: "spec.suspend", RoleLabel: "jobset.sigs.k8s.io/replicatedjob-name",
+			Roles: []Role{{
+				Each: "spec.replicatedJobs", NameAt: "name", Times: "replicas",
+				Replicas: "template.spec.parallelism", AtMost: "template.spec.completions", Default: 1,
+			}},
+			InOrder:      []Condition{{"spec.startupPolicy.startupPolicyOrder", "InOrder"}},
+			InOrderItems: "spec.replicatedJobs", InOrderField: "dependsOn",
+		},
+		"LeaderWorkerSet": leaderWorkerSet(),
+		"PyTorchJob": {
+			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}, Resource: "pytorchjobs",
+			Suspend: "spec.runPolicy.suspend", RoleLabel: "training.kubeflow.org/replica-type",
+			Roles: []Role{{Each: "spec.pytorchReplicaSpecs", Replicas: "replicas", Default: 1}},
+		},
+		"RayCluster": {
+			Kind: rayCluster.Kind, Resource: rayCluster.Resource, Suspend: "spec.suspend", RoleLabel: "ray.io/group",
+			Roles: rayRoles("spec."),
+		},
+		"RayJob": {
+			Kind: schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}, Resource: "rayjobs",
+			Through: []Through{rayCluster, job}, Suspend: "spec.suspend", RoleLabel: "ray.io/group",
+			Roles: rayRoles("spec.rayClusterSpec."),
+		},
+		"SparkApplication": {
+			Kind:     schema.GroupVersionKind{Group: "sparkoperator.k8s.io", Version: "v1beta2", Kind: "SparkApplication"},
+			Resource: "sparkapplications", NameLabel: "sparkoperator.k8s.io/app-name", Suspend: "spec.suspend",
+			RoleLabel: "spark-role",
+			Roles: []Role{
+				// The driver asks for the executors.
+				{Name: "driver", Alone: true},
+				{
+					Name: "executor", Replicas: "spec.executor.instances", Default: 1,
+					Minimum: "spec.dynamicAllocation.minExecutors", Elastic: "spec.dynamicAllocation.enabled",
+				},
+			},
+		},
+	}
+}
+
+func leaderWorkerSet() *Rule {
+	return &Rule{
+		Kind:     schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
+		Resource: "leaderworkersets", NameLabel: "leaderworkerset.sigs.k8s.io/name",
+		UnitLabel: "leaderworkerset.sigs.k8s.io/group-index", Units: "spec.replicas",
+		RoleLabel: "leaderworkerset.sigs.k8s.io/worker-index",
+		Roles: []Role{
+			// With LeaderReady the workers are made once the leader is ready, so it cannot wait for them.
+			{Name: "0", Default: 1, AloneWhen: Condition{"spec.startupPolicy", "LeaderReady"}},
+			{Name: AnyName, Replicas: "spec.leaderWorkerTemplate.size", Default: 1, Plus: -1},
+		},
+	}
+}
+
+// rayRoles are those of a Ray cluster that is described at a path. What submits a job has no group of Ray's.
+func rayRoles(at Path) []Role {
+	return []Role{
+		{Name: NoName, Alone: true},
+		{Name: "headgroup", Default: 1},
+		{
+			Each: at + "workerGroupSpecs", NameAt: "groupName", Times: "numOfHosts", Replicas: "replicas", Default: 1,
+			Minimum: "minReplicas", Elastic: at + "enableInTreeAutoscaling",
+		},
+	}
+}
+
+// FromArgs reads the rules that a profile asks for: those of the kinds it names, and its own.
+func FromArgs(args *configv1alpha1.GroupArgs) ([]*Rule, error) {
+	var out []*Rule
+	known := BuiltIn()
+	for _, kind := range args.Kinds {
+		rule, ok := known[kind]
+		if !ok {
+			return nil, fmt.Errorf("groups.kinds: %s has no rule; write one under groups.rules", kind)
+		}
+		out = append(out, rule)
+	}
+	for i := range args.Rules {
+		rule, err := fromArgs(&args.Rules[i])
+		if err != nil {
+			return nil, fmt.Errorf("groups.rules[%d]: %w", i, err)
+		}
+		at := slices.IndexFunc(out, func(r *Rule) bool { return r.Kind.GroupKind() == rule.Kind.GroupKind() })
+		if at >= 0 {
+			return nil, fmt.Errorf("groups.rules[%d]: %s has a rule already; leave one of the two", i, rule.Kind.GroupKind())
+		}
+		out = append(out, rule)
+	}
+	return out, nil
+}
+
+func fromArgs(args *configv1alpha1.GroupRule) (*Rule, error) {
+	gv, err := schema.ParseGroupVersion(args.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	rule := &Rule{
+		Kind: gv.WithKind(args.Kind), Resource: args.Resource, Suspend: Path(args.Suspend), NameLabel: args.NameLabel,
+		UnitLabel: args.UnitLabel, Units: Path(args.Units), RoleLabel: args.RoleLabel,
+	}
+	for _, role := range args.Roles {
+		rule.Roles = append(rule.Roles, Role{
+			Name: role.Name, Replicas: Path(role.Replicas), Minimum: Path(role.Minimum), Alone: role.Alone,
+		})
+	}
+	return rule, nil
+}

@@ -1,0 +1,213 @@
+package grouping
+
+import (
+	"fmt"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// standing is where a pod stood before a change.
+type standing struct {
+	key  types.NamespacedName
+	was  bool
+	hold gang.Verdict
+}
+
+func (r *Resolver) standingOf(pod *corev1.Pod) standing {
+	key, was := r.GroupOf(pod)
+	return standing{key, was, r.Hold(pod)}
+}
+
+// Set takes in an object of a kind that is followed, as it is now.
+func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	next := &object{
+		objectName: objectName{gk, u.GetNamespace(), u.GetName()}, gvk: r.kinds[gk].GroupVersionKind, uid: u.GetUID(),
+		owner: metav1.GetControllerOf(u), rule: r.rules[gk], names: make(map[suffix]types.NamespacedName),
+	}
+	if next.rule != nil {
+		next.reading, next.choice = next.rule.Read(u), choiceOf(u.GetAnnotations(), u.GetLabels())
+	}
+	before, ok := r.objects[next.uid]
+	if ok && reflect.DeepEqual(before.reading, next.reading) && before.choice == next.choice && reflect.DeepEqual(before.owner, next.owner) {
+		return
+	}
+	r.change([]*object{next}, func() {
+		if ok {
+			next.plan, next.note, next.names = before.plan, before.note, before.names
+		}
+		r.objects[next.uid], r.byName[next.objectName] = next, next.uid
+		if next.owner != nil {
+			if r.children[next.owner.UID] == nil {
+				r.children[next.owner.UID] = make(map[types.UID]struct{})
+			}
+			r.children[next.owner.UID][next.uid] = struct{}{}
+		}
+	})
+}
+
+// SetNamespace takes in the annotations of a namespace.
+func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	choice := choiceOf(annotations, nil)
+	if before, ok := r.namespaces[name]; ok && before == choice {
+		return
+	}
+	var concerned []*object
+	for _, o := range r.objects {
+		if o.namespace == name && o.rule != nil {
+			concerned = append(concerned, o)
+		}
+	}
+	r.change(concerned, func() { r.namespaces[name] = choice })
+}
+
+// Delete takes note that an object is gone. What it was to its pods it stays as long as there are some.
+func (r *Resolver) Delete(uid types.UID) {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	r.mu.Lock()
+	o, ok := r.objects[uid]
+	if ok {
+		o.gone = true
+	}
+	r.mu.Unlock()
+	if ok {
+		r.tell([]*object{o})
+	}
+}
+
+// DeleteNamespace forgets a namespace, which has no objects any more.
+func (r *Resolver) DeleteNamespace(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.namespaces, name)
+}
+
+// Sweep forgets objects that are gone when their pods are, and takes those at their word that have changed meanwhile.
+func (r *Resolver) Sweep() {
+	r.changing.Lock()
+	defer r.changing.Unlock()
+	var changed []*object
+	for _, o := range r.objects {
+		switch {
+		case o.gone && len(r.podsBelow(o)) == 0:
+			r.forget(o)
+		case o.note != "":
+			changed = append(changed, o)
+		}
+	}
+	if len(changed) > 0 {
+		r.change(changed, func() {})
+	}
+}
+
+func (r *Resolver) forget(o *object) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.objects, o.uid)
+	delete(r.children, o.uid)
+	if o.owner != nil {
+		delete(r.children[o.owner.UID], o.uid)
+	}
+	if r.byName[o.objectName] == o.uid {
+		delete(r.byName, o.objectName)
+	}
+	for _, key := range o.names {
+		delete(r.groups, key)
+	}
+}
+
+// change makes a change, plans anew for the objects that it concerns, and tells of pods that are in another group by it. Only
+// one who holds changing may call it; apart from names, nothing else changes what is known.
+func (r *Resolver) change(concerned []*object, apply func()) {
+	before := r.stand(concerned)
+	r.mu.Lock()
+	apply()
+	r.mu.Unlock()
+	for uid, pod := range r.stand(concerned) {
+		// A pod may only now be known to belong to one of them.
+		if _, ok := before[uid]; !ok {
+			before[uid] = pod
+		}
+	}
+	for _, o := range concerned {
+		if o.rule != nil {
+			r.plan(o)
+		}
+	}
+	for _, p := range before {
+		now := r.standingOf(p.pod)
+		if now.key != p.key || now.was != p.was || p.hold != (gang.Verdict{}) && now.hold == (gang.Verdict{}) {
+			r.pods.MembershipChanged(p.pod, p.key, p.was)
+		}
+	}
+	r.tell(concerned)
+}
+
+type standingPod struct {
+	standing
+	pod *corev1.Pod
+}
+
+// stand is how the pods of objects stand, by UID.
+func (r *Resolver) stand(objects []*object) map[types.UID]standingPod {
+	out := make(map[types.UID]standingPod)
+	for _, o := range objects {
+		for _, pod := range r.podsBelow(o) {
+			out[pod.UID] = standingPod{r.standingOf(pod), pod}
+		}
+	}
+	return out
+}
+
+// plan says what the pods of an object are. While one of them has a node, they stay what they are.
+func (r *Resolver) plan(o *object) {
+	namespace, ok := r.namespaces[o.namespace]
+	if !ok {
+		return
+	}
+	next, note := newPlan(o.reading, o.choice, namespace, o.namespace), ""
+	if o.plan != nil && o.plan.shape() != next.shape() && r.isPlaced(o) {
+		note = fmt.Sprintf("%s has changed in a way that moves its pods to other groups, or to none; they stay in theirs until none of them has a node", o)
+		next = o.plan
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o.plan, o.note = next, note
+}
+
+// isPlaced reports whether a pod of an object has a node.
+func (r *Resolver) isPlaced(o *object) bool {
+	for _, pod := range r.podsBelow(o) {
+		done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if pod.Spec.NodeName != "" && !done {
+			return true
+		}
+	}
+	return false
+}
+
+// tell has the groups of objects looked at.
+func (r *Resolver) tell(objects []*object) {
+	r.mu.RLock()
+	var keys []types.NamespacedName
+	for _, o := range objects {
+		for _, key := range o.names {
+			keys = append(keys, key)
+		}
+	}
+	r.mu.RUnlock()
+	for _, key := range keys {
+		r.changed(key)
+	}
+}

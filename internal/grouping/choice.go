@@ -1,0 +1,68 @@
+package grouping
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// Choice is what users say of a group, on an object or its namespace. What is empty has not been said.
+type Choice struct {
+	// Gang is "true" or "false".
+	Gang string
+	// Per is one of the values of v1alpha1.AnnotationGangPer.
+	Per            string
+	DisruptionMode string
+	PriorityClass  string
+	Queue          string
+	// DefaultQueue is that of the namespace, for objects whose pods name none either.
+	DefaultQueue string
+}
+
+// choiceOf reads annotations. An object may name its queue by a label as well, as pods do.
+func choiceOf(annotations, labels map[string]string) Choice {
+	return Choice{
+		Gang: annotations[v1alpha1.AnnotationGang], Per: annotations[v1alpha1.AnnotationGangPer],
+		DisruptionMode: annotations[v1alpha1.AnnotationDisruptionMode],
+		PriorityClass:  annotations[v1alpha1.AnnotationPriorityClass],
+		Queue:          cmp.Or(annotations[v1alpha1.AnnotationQueue], labels[v1alpha1.LabelQueue]),
+	}
+}
+
+// or fills in what has not been said from the choice for a namespace.
+func (c Choice) or(other Choice) Choice {
+	return Choice{
+		Gang: cmp.Or(c.Gang, other.Gang), Per: cmp.Or(c.Per, other.Per), DisruptionMode: cmp.Or(c.DisruptionMode, other.DisruptionMode),
+		PriorityClass: cmp.Or(c.PriorityClass, other.PriorityClass), Queue: c.Queue, DefaultQueue: other.Queue,
+	}
+}
+
+// flaw says what of a choice cannot be understood; "" for nothing.
+func (c Choice) flaw() string {
+	for _, check := range []struct {
+		annotation, value string
+		allowed           [2]string
+	}{
+		{v1alpha1.AnnotationGang, c.Gang, [2]string{"true", "false"}},
+		{v1alpha1.AnnotationGangPer, c.Per, [2]string{v1alpha1.GangPerObject, v1alpha1.GangPerRole}},
+		{v1alpha1.AnnotationDisruptionMode, c.DisruptionMode, [2]string{string(v1alpha1.DisruptionModePod), string(v1alpha1.DisruptionModePodGroup)}},
+	} {
+		if check.value != "" && check.value != check.allowed[0] && check.value != check.allowed[1] {
+			return fmt.Sprintf("the annotation %s is %q; it has to be %q or %q", check.annotation, check.value, check.allowed[0], check.allowed[1])
+		}
+	}
+	return ""
+}
+
+// allowed says what of a choice is not for a namespace; "" for nothing. The admission policies refuse the same of a PodGroup that
+// a user writes.
+func (c Choice) allowed(namespace string) string {
+	if strings.HasPrefix(c.PriorityClass, "system-") && namespace != metav1.NamespaceSystem {
+		return fmt.Sprintf("the annotation %s is %q, which is for namespace %s only", v1alpha1.AnnotationPriorityClass, c.PriorityClass, metav1.NamespaceSystem)
+	}
+	return ""
+}

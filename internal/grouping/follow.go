@@ -1,0 +1,256 @@
+package grouping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/dynamicinformer"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// sweepInterval is how often it is looked for objects that have lost their pods, and for kinds that pods wait for.
+	sweepInterval = 10 * time.Second
+	// syncInterval is how often it is looked whether a kind has been read.
+	syncInterval = 50 * time.Millisecond
+)
+
+// Follower reads the objects of the kinds that a [Resolver] asks for, and tells it. A kind that the API server does not serve
+// costs nothing until there is a pod that belongs to one.
+type Follower struct {
+	resolver *Resolver
+	objects  dynamic.Interface
+	served   discovery.ServerResourcesInterface
+
+	mu sync.Mutex
+	// read are the kinds that are followed.
+	read map[schema.GroupKind]*followed
+	// namespaces is followed besides.
+	namespaces *followed
+}
+
+// followed is a kind with an informer.
+type followed struct {
+	informer cache.SharedIndexInformer
+	told     cache.InformerSynced
+	// refused is true where it could not be read the last time.
+	refused bool
+}
+
+// NewFollower returns a Follower, which does nothing yet.
+func NewFollower(resolver *Resolver, objects dynamic.Interface, served discovery.ServerResourcesInterface) *Follower {
+	return &Follower{resolver: resolver, objects: objects, served: served, read: make(map[schema.GroupKind]*followed)}
+}
+
+// Start follows what the API server serves, until ctx is done. It returns once all of that is known that can be read.
+func (f *Follower) Start(ctx context.Context) error {
+	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
+	var err error
+	f.namespaces, err = f.follow(ctx, namespaces, cache.ResourceEventHandlerFuncs{
+		AddFunc:    f.setNamespace,
+		UpdateFunc: func(_, obj any) { f.setNamespace(obj) },
+		DeleteFunc: func(obj any) {
+			if u := objectOf(obj); u != nil {
+				f.resolver.DeleteNamespace(u.GetName())
+			}
+		},
+	}, func(error) {})
+	if err != nil {
+		return err
+	}
+	for _, k := range f.resolver.kinds {
+		if err := f.look(ctx, k); err != nil {
+			return err
+		}
+	}
+	return wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return f.synced(), nil })
+}
+
+// Run looks after what is followed until ctx is done.
+func (f *Follower) Run(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		f.resolver.Sweep()
+		for gk, k := range f.resolver.kinds {
+			if f.isRead(gk) || !k.wanted.Load() {
+				continue
+			}
+			if err := f.look(ctx, k); err != nil {
+				klog.FromContext(ctx).Error(err, "Look for a kind that pods belong to", "kind", gk)
+			}
+		}
+		f.synced()
+	}, sweepInterval)
+}
+
+func (f *Follower) isRead(gk schema.GroupKind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, ok := f.read[gk]
+	return ok
+}
+
+// look follows a kind if it is served.
+func (f *Follower) look(ctx context.Context, k *kind) error {
+	logger := klog.FromContext(ctx)
+	resource := k.GroupVersion().WithResource(k.resource)
+	list, err := f.served.ServerResourcesForGroupVersion(k.GroupVersion().String())
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("ask for the resources of %s: %w", k.GroupVersion(), err)
+	}
+	if list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource && r.Kind == k.Kind }) {
+		f.resolver.setTrouble(k, fmt.Sprintf("the API server does not serve %s of %s", k.resource, k.GroupVersion()))
+		logger.Info("The API server does not serve a kind that groups are made for; it is looked for again when a pod belongs to one",
+			"kind", k.Kind, "apiVersion", k.GroupVersion().String())
+		return nil
+	}
+	gk := k.GroupKind()
+	set := func(obj any) {
+		if u := objectOf(obj); u != nil {
+			f.resolver.Set(gk, u)
+		}
+	}
+	trouble := func(err error) {
+		why := fmt.Sprintf("list or watch %s: %v", resource.GroupResource(), err)
+		if apierrors.IsForbidden(err) {
+			why = fmt.Sprintf("it may not list and watch %s, which its role has to allow", resource.GroupResource())
+		}
+		if f.refuse(gk) {
+			logger.Info("A kind that groups are made for cannot be read; pods that belong to one wait", "kind", k.Kind, "reason", why)
+		}
+		f.resolver.setTrouble(k, why)
+	}
+	in, err := f.follow(ctx, resource, cache.ResourceEventHandlerFuncs{
+		AddFunc:    set,
+		UpdateFunc: func(_, obj any) { set(obj) },
+		DeleteFunc: func(obj any) {
+			if u := objectOf(obj); u != nil {
+				f.resolver.Delete(u.GetUID())
+			}
+		},
+	}, trouble)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.read[gk] = in
+	return nil
+}
+
+// follow starts an informer. The function failed is told of what keeps it from reading.
+func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, handler cache.ResourceEventHandler, failed func(error)) (*followed, error) {
+	informer := dynamicinformer.NewFilteredDynamicInformer(f.objects, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+	if err := informer.SetTransform(trim); err != nil {
+		return nil, fmt.Errorf("watch %s: %w", resource, err)
+	}
+	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+		failed(err)
+		if !apierrors.IsForbidden(err) {
+			cache.DefaultWatchErrorHandler(ctx, r, err)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", resource, err)
+	}
+	told, err := informer.AddEventHandler(handler)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", resource, err)
+	}
+	go informer.RunWithContext(ctx)
+	return &followed{informer: informer, told: told.HasSynced}, nil
+}
+
+// refuse takes note that a kind cannot be read, and reports whether that is new.
+func (f *Follower) refuse(gk schema.GroupKind) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in, ok := f.read[gk]
+	if !ok || in.refused || in.told() {
+		return false
+	}
+	in.refused = true
+	return true
+}
+
+// synced reports whether all is known that can be read, and takes note of what is.
+func (f *Follower) synced() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.namespaces.told()
+	for gk, in := range f.read {
+		switch {
+		case in.told():
+			in.refused = false
+			f.resolver.setTrouble(f.resolver.kinds[gk], "")
+		case !in.refused:
+			all = false
+		}
+	}
+	return all
+}
+
+func (f *Follower) setNamespace(obj any) {
+	if u := objectOf(obj); u != nil {
+		f.resolver.SetNamespace(u.GetName(), u.GetAnnotations())
+	}
+}
+
+// setTrouble says why objects of a kind are not known; "" for that they are.
+func (r *Resolver) setTrouble(k *kind, trouble string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	k.trouble = trouble
+}
+
+func objectOf(obj any) *unstructured.Unstructured {
+	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = d.Obj
+	}
+	u, _ := obj.(*unstructured.Unstructured)
+	return u
+}
+
+// errNoObject is about what an informer hands over that is no object of the API.
+var errNoObject = errors.New("not an object")
+
+// trim leaves out what no rule reads and takes the most room: what pods are made from, the status, and who wrote which field.
+func trim(obj any) (any, error) {
+	u, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return nil, fmt.Errorf("%T: %w", obj, errNoObject)
+	}
+	delete(u.Object, "status")
+	u.SetManagedFields(nil)
+	dropPodSpecs(u.Object)
+	return u, nil
+}
+
+// dropPodSpecs empties what has containers.
+func dropPodSpecs(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, ok := v["containers"].([]any); ok {
+			clear(v)
+			return
+		}
+		for _, below := range v {
+			dropPodSpecs(below)
+		}
+	case []any:
+		for _, below := range v {
+			dropPodSpecs(below)
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package grouping
+
+import (
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Group is what a PodGroup that is derived is to be like.
+type Group struct {
+	// Owner is a reference to the object, which is no controller of the group and does not wait for it when it is deleted.
+	Owner    metav1.OwnerReference
+	MinCount int
+	// Suspended is true while the object has no pods; Ended where it is gone, or has no such group any more.
+	Suspended, Ended bool
+	// Surplus is true for a replica past those that the object asks for. It may have pods all the same, while it replaces others.
+	Surplus bool
+	Choice  Choice
+	// Note says what about the object does not count yet; "" for nothing.
+	Note string
+}
+
+// Group describes a group; false for one that is not derived, or that nothing is known of.
+func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	m, ok := r.groups[key]
+	if !ok {
+		return Group{}, false
+	}
+	o, ok := r.objects[m.root]
+	if !ok || o.plan == nil {
+		return Group{}, false
+	}
+	count := o.plan.minCount(m.suffix)
+	return Group{
+		Owner:    metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
+		MinCount: int(count), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
+		Ended: o.gone || count == 0 || !r.hasGroup(o, m.suffix), Surplus: o.isSurplus(m.suffix),
+	}, true
+}
+
+// hasGroup reports whether an object has a group of that suffix now.
+func (r *Resolver) hasGroup(o *object, s suffix) bool {
+	if o.plan.flaw != "" || o.plan.perRole != (s.role != "") {
+		return false
+	}
+	for _, settings := range r.profiles {
+		if settings.has(o.kind) && o.plan.grouped(settings) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSurplus reports whether a unit is past those that an object asks for. One that is no number has no place in a count.
+func (o *object) isSurplus(s suffix) bool {
+	n, err := strconv.ParseInt(s.unit, 10, 64)
+	return o.rule.UnitLabel != "" && err == nil && n >= o.plan.reading.Units
+}
+
+// Recall makes a group known that an earlier process has written, by its name and the object that owns it: none of its pods
+// may be there to tell.
+func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o, ok := r.objects[root]
+	if _, known := r.groups[key]; known || !ok || o.rule == nil || o.plan == nil || o.namespace != key.Namespace {
+		return
+	}
+	rest, ok := strings.CutPrefix(key.Name, baseName(o))
+	if !ok {
+		return
+	}
+	var s suffix
+	rest = strings.TrimPrefix(rest, "-")
+	if o.rule.UnitLabel != "" {
+		s.unit, rest, _ = strings.Cut(rest, "-")
+	}
+	s.role = rest
+	if groupName(o, s) == key.Name {
+		o.names[s], r.groups[key] = key, member{root, s}
+	}
+}
+
+// MinCount is how many members a derived group is to need; false for a group that is not derived.
+func (r *Resolver) MinCount(key types.NamespacedName) (int, bool) {
+	g, ok := r.Group(key)
+	return g.MinCount, ok && !g.Ended
+}

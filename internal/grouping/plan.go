@@ -1,0 +1,136 @@
+package grouping
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// plan is what an object and its namespace come to: whether its pods are grouped, and how.
+type plan struct {
+	choice  Choice
+	reading Reading
+	// flaw says why no group can be made though one is asked for; "" for nothing.
+	flaw string
+	// perRole has a gang for each role.
+	perRole bool
+}
+
+// newPlan plans for an object of a namespace, from which it inherits what it does not say itself.
+func newPlan(reading Reading, own, inherited Choice, namespace string) *plan {
+	p := &plan{choice: own.or(inherited), reading: reading}
+	p.perRole = p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder
+	switch {
+	case p.choice.flaw() != "":
+		p.flaw = p.choice.flaw()
+	case p.choice.allowed(namespace) != "":
+		p.flaw = p.choice.allowed(namespace)
+	case reading.Flaw != "":
+		p.flaw = reading.Flaw
+	case reading.InOrder && !p.perRole:
+		p.flaw = fmt.Sprintf("its roles start one after the other, so no gang can span them; set the annotation %s to %q",
+			v1alpha1.AnnotationGangPer, v1alpha1.GangPerRole)
+	}
+	return p
+}
+
+// grouped reports whether the pods of a profile are grouped.
+func (p *plan) grouped(s *Settings) bool {
+	// What is neither "true" nor "false" is a flaw of something that asks for a group.
+	return p.choice.Gang != "false" && (p.choice.Gang != "" || s.Always)
+}
+
+// shape is the same for plans by which a pod is in the same group.
+func (p *plan) shape() string {
+	parts := []string{p.choice.Gang, p.flaw, fmt.Sprint(p.perRole)}
+	for _, role := range p.reading.Roles {
+		parts = append(parts, fmt.Sprintf("%s/%t", role.Name, role.Alone))
+	}
+	slices.Sort(parts[3:])
+	return strings.Join(parts, ";")
+}
+
+// roleOf is the role of a pod, or false where it has none of those that the object has.
+func (p *plan) roleOf(rule *Rule, pod *corev1.Pod) (Size, bool) {
+	if rule.RoleLabel == "" && len(p.reading.Roles) > 0 {
+		return p.reading.Roles[0], true
+	}
+	value := pod.Labels[rule.RoleLabel]
+	for _, role := range p.reading.Roles {
+		if role.Name == value || role.Name == AnyName && value != "" {
+			return role, true
+		}
+	}
+	return Size{}, false
+}
+
+// minCount is how many members the group of a unit and role needs; 0 where the object has no such group any more.
+func (p *plan) minCount(suffix suffix) int64 {
+	var sum int64
+	for _, role := range p.reading.Roles {
+		if !role.Alone && (!p.perRole || role.Name == suffix.role) {
+			sum += role.Count
+		}
+	}
+	return sum
+}
+
+// suffix tells the groups of one object apart.
+type suffix struct{ unit, role string }
+
+// names is the part of a group's name that stands for a suffix.
+func (s suffix) name() string {
+	parts := slices.DeleteFunc([]string{s.unit, s.role}, func(part string) bool { return part == "" })
+	return strings.ToLower(strings.Join(parts, "-"))
+}
+
+// Settings are what a profile asks for.
+type Settings struct {
+	// Always has all objects grouped that do not ask for the opposite.
+	Always bool
+	rules  []*Rule
+}
+
+// NewSettings are those of a profile with rules.
+func NewSettings(rules []*Rule, always bool) *Settings {
+	return &Settings{Always: always, rules: rules}
+}
+
+// Merge is the union of the rules of profiles, by kind. One kind has one rule.
+func Merge(profiles map[string]*Settings) ([]*Rule, error) {
+	var out []*Rule
+	from := make(map[*Rule]string)
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		for _, rule := range profiles[name].rules {
+			at := slices.IndexFunc(out, func(r *Rule) bool { return r.Kind.GroupKind() == rule.Kind.GroupKind() })
+			if at < 0 {
+				out, from[rule] = append(out, rule), name
+				continue
+			}
+			if !reflect.DeepEqual(out[at], rule) {
+				return nil, fmt.Errorf("profile %s: groups: %s has another rule in profile %s; write the same in both",
+					name, rule.Kind.GroupKind(), from[out[at]])
+			}
+		}
+	}
+	return out, nil
+}
+
+// has reports whether the profile groups the pods of a kind by its own rule.
+func (s *Settings) has(kind schema.GroupKind) bool {
+	return slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Kind.GroupKind() == kind })
+}
+
+// follows reports whether objects of a kind may be, or lead to, those that the profile groups pods by.
+func (s *Settings) follows(kind schema.GroupKind) bool {
+	return s.has(kind) || slices.ContainsFunc(s.rules, func(r *Rule) bool {
+		return slices.ContainsFunc(r.Through, func(t Through) bool { return t.Kind.GroupKind() == kind })
+	})
+}

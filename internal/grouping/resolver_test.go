@@ -1,0 +1,335 @@
+package grouping
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+const profile = "reprieve-scheduler"
+
+// world is a Resolver with pods around it.
+type world struct {
+	*Resolver
+	t  *testing.T
+	mu sync.Mutex
+	// mu is held for the rest.
+	pods    []*corev1.Pod
+	moved   []string
+	changed []types.NamespacedName
+}
+
+func (w *world) Anchored(anchor string) []*corev1.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(w.pods), func(pod *corev1.Pod) bool { return !slices.Contains(w.AnchorsOf(pod), anchor) })
+}
+
+func (w *world) MembershipChanged(pod *corev1.Pod, _ types.NamespacedName, _ bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.moved = append(w.moved, pod.Name)
+}
+
+func newWorld(t *testing.T, always bool, kinds ...string) *world {
+	t.Helper()
+	var rules []*Rule
+	for _, kind := range kinds {
+		rules = append(rules, BuiltIn()[kind])
+	}
+	w := &world{t: t}
+	r, err := NewResolver(map[string]*Settings{profile: NewSettings(rules, always)}, func(key types.NamespacedName) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.changed = append(w.changed, key)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Attach(w)
+	r.SetNamespace("ns", nil)
+	w.Resolver = r
+	return w
+}
+
+// object is "Kind/name", whose UID it is, with annotations and a spec; its owner is another such, or "".
+func (w *world) object(what, owner, annotations, spec string) {
+	w.t.Helper()
+	kind, name, _ := strings.Cut(what, "/")
+	rule := BuiltIn()[kind]
+	u := objectFrom(w.t, fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {namespace: ns, name: %s, uid: %s, annotations: {%s}}\nspec: {%s}\n",
+		rule.Kind.GroupVersion(), kind, name, what, annotations, spec))
+	if owner != "" {
+		u.SetOwnerReferences([]metav1.OwnerReference{ownerRef(owner)})
+	}
+	w.Set(rule.Kind.GroupKind(), u)
+}
+
+func ownerRef(what string) metav1.OwnerReference {
+	kind, name, _ := strings.Cut(what, "/")
+	apiVersion := "apps/v1"
+	if rule, ok := BuiltIn()[kind]; ok {
+		apiVersion = rule.Kind.GroupVersion().String()
+	}
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(what), Controller: ptr.To(true)}
+}
+
+// pod adds one that is controlled by an object, with labels in pairs.
+func (w *world) pod(name, owner string, labels ...string) *corev1.Pod {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{}},
+		Spec:       corev1.PodSpec{SchedulerName: profile},
+	}
+	if owner != "" {
+		pod.OwnerReferences = []metav1.OwnerReference{ownerRef(owner)}
+	}
+	for i := 0; i < len(labels); i += 2 {
+		pod.Labels[labels[i]] = labels[i+1]
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.pods = append(w.pods, pod)
+	return pod
+}
+
+// group is the name of a pod's group without its hash; "" for none. It fails where the pod is held back.
+func (w *world) group(pod *corev1.Pod) string {
+	w.t.Helper()
+	if v := w.Hold(pod); v != (gang.Verdict{}) {
+		w.t.Errorf("%s is held back: %s", pod.Name, v.Message)
+	}
+	key, ok := w.GroupOf(pod)
+	if !ok {
+		return ""
+	}
+	parts := strings.Split(key.Name, "-")
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return len(p) == hashLength }), "-")
+}
+
+func (w *world) held(pod *corev1.Pod, reason string, phrases ...string) {
+	w.t.Helper()
+	v := w.Hold(pod)
+	if v.Reason != reason {
+		w.t.Errorf("%s is held back for %q (%s), want %s", pod.Name, v.Reason, v.Message, reason)
+	}
+	for _, phrase := range phrases {
+		if !strings.Contains(v.Message, phrase) {
+			w.t.Errorf("%s hears %q, which does not say %q", pod.Name, v.Message, phrase)
+		}
+	}
+	if key, ok := w.GroupOf(pod); ok {
+		w.t.Errorf("%s is held back, and a member of %s", pod.Name, key)
+	}
+}
+
+const gangOn = `reprieve.dev/gang: "true"`
+
+func TestOptIn(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		object, namespace string
+		always            bool
+		want              bool
+	}{
+		"nothing is said":                {"", "", false, false},
+		"the object asks":                {"true", "", false, true},
+		"the namespace asks":             {"", "true", false, true},
+		"the object asks not":            {"false", "true", true, false},
+		"the object asks all the same":   {"true", "false", false, true},
+		"the profile has all":            {"", "", true, true},
+		"the namespace asks not":         {"", "false", true, false},
+		"the object asks not, by itself": {"false", "", true, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tt.always, "Job")
+			if tt.namespace != "" {
+				w.SetNamespace("ns", map[string]string{v1alpha1.AnnotationGang: tt.namespace})
+			}
+			annotations := ""
+			if tt.object != "" {
+				annotations = fmt.Sprintf("%s: %q", v1alpha1.AnnotationGang, tt.object)
+			}
+			w.object("Job/train", "", annotations, "parallelism: 4")
+			if got := w.group(w.pod("p", "Job/train")) != ""; got != tt.want {
+				t.Errorf("it gets a group: %t, want %t", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	const role, unit, worker, name = "jobset.sigs.k8s.io/replicatedjob-name", "leaderworkerset.sigs.k8s.io/group-index",
+		"leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/name"
+	const roles = "replicatedJobs: [{name: a, template: {spec: {parallelism: 2}}}, {name: b, replicas: 2, template: {spec: {parallelism: 3}}}]"
+	w := newWorld(t, false, "Job", "JobSet", "LeaderWorkerSet", "RayJob", "SparkApplication")
+	w.object("JobSet/set", "", gangOn, roles)
+	w.object("Job/set-a", "JobSet/set", "", "parallelism: 2")
+	w.object("JobSet/each", "", gangOn+`, reprieve.dev/gang-per: role`, roles)
+	w.object("Job/each-b", "JobSet/each", "", "parallelism: 3")
+	w.object("JobSet/order", "", gangOn, "startupPolicy: {startupPolicyOrder: InOrder}, "+roles)
+	w.object("Job/order-a", "JobSet/order", "", "parallelism: 2")
+	w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 2, leaderWorkerTemplate: {size: 4}")
+	w.object("LeaderWorkerSet/ready", "", gangOn, "replicas: 2, startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}")
+	w.object("RayJob/ray", "", gangOn, "rayClusterSpec: {workerGroupSpecs: [{groupName: gpu, replicas: 2}]}")
+	w.Set(schema.GroupKind{Group: "ray.io", Kind: "RayCluster"}, clusterOf(t, "RayJob/ray"))
+	w.object("SparkApplication/spark", "", gangOn, "executor: {instances: 3}")
+	named := w.pod("named", "Job/set-a", role, "a", v1alpha1.LabelPodGroup, "mine")
+	tests := map[string]struct {
+		pod     *corev1.Pod
+		want    string
+		minimum int
+	}{
+		"of a JobSet":                          {w.pod("1", "Job/set-a", role, "a"), "set", 8},
+		"of a JobSet by role":                  {w.pod("2", "Job/each-b", role, "b"), "each-b", 6},
+		"of a JobSet in order":                 {w.pod("3", "Job/order-a", role, "a"), "order-a", 2},
+		"one that names its group":             {named, "mine", 0},
+		"a leader":                             {w.pod("4", "StatefulSet/serve", name, "serve", unit, "0", worker, "0"), "serve-0", 4},
+		"a worker of another replica":          {w.pod("5", "StatefulSet/serve-1", name, "serve", unit, "1", worker, "3"), "serve-1", 4},
+		"a leader that has to be ready":        {w.pod("6", "StatefulSet/ready", name, "ready", unit, "0", worker, "0"), "", 0},
+		"a worker that waits for it":           {w.pod("7", "StatefulSet/ready-0", name, "ready", unit, "0", worker, "1"), "ready-0", 3},
+		"a head, by way of a cluster":          {w.pod("8", "RayCluster/ray-1", "ray.io/group", "headgroup"), "ray", 3},
+		"a driver":                             {w.pod("9", "SparkApplication/spark", "sparkoperator.k8s.io/app-name", "spark", "spark-role", "driver"), "", 0},
+		"an executor, whose owner is a driver": {w.pod("10", "Pod/driver", "sparkoperator.k8s.io/app-name", "spark", "spark-role", "executor"), "spark", 3},
+		"of a StatefulSet":                     {w.pod("11", "StatefulSet/db"), "", 0},
+		"of nothing":                           {w.pod("12", ""), "", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := &world{Resolver: w.Resolver, t: t}
+			if got := w.group(tt.pod); got != tt.want {
+				t.Errorf("its group is %q, want %q", got, tt.want)
+			}
+			key, _ := w.GroupOf(tt.pod)
+			if g, ok := w.Group(key); ok != (tt.minimum > 0) || ok && (g.MinCount != tt.minimum || g.Ended) {
+				t.Errorf("the group is %+v, want %d members", g, tt.minimum)
+			}
+			if tt.minimum > 0 && !slices.ContainsFunc(w.Resolver.Anchors(key), func(a string) bool { return slices.Contains(w.AnchorsOf(tt.pod), a) }) {
+				t.Errorf("%s is not found by any of %q", tt.pod.Name, w.Resolver.Anchors(key))
+			}
+		})
+	}
+}
+
+// TestHeldBack: a pod of which not all is known is no single pod.
+func TestHeldBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job", "JobSet", "LeaderWorkerSet")
+	first := w.pod("first", "Job/late")
+	w.held(first, ReasonOwnerUnknown, "Job late")
+	w.object("Job/late", "", gangOn, "parallelism: 2")
+	if got := w.group(first); got != "late" || !slices.Equal(w.moved, []string{"first"}) {
+		t.Errorf("its group is %q, and %q have been told", got, w.moved)
+	}
+	w.object("Job/under", "JobSet/unknown", "", "parallelism: 2")
+	w.held(w.pod("under", "Job/under"), ReasonOwnerUnknown, "JobSet unknown")
+	w.setTrouble(w.kinds[schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}], "it may not list and watch jobsets")
+	w.held(w.pod("under-2", "Job/under"), ReasonOwnerUnknown, "JobSet unknown", "may not list and watch jobsets")
+
+	w.object("Job/odd", "", `reprieve.dev/gang: "yes"`, "parallelism: 2")
+	w.held(w.pod("odd", "Job/odd"), ReasonNotGroupable, "Job odd", "reprieve.dev/gang", `"yes"`)
+	w.object("Job/mode", "", gangOn+", reprieve.dev/disruption-mode: All", "parallelism: 2")
+	w.held(w.pod("mode", "Job/mode"), ReasonNotGroupable, "disruption-mode")
+	w.object("Job/class", "", gangOn+", reprieve.dev/priority-class: system-node-critical", "parallelism: 2")
+	w.held(w.pod("class", "Job/class"), ReasonNotGroupable, "system-node-critical", "kube-system")
+	w.object("JobSet/order", "", gangOn+", reprieve.dev/gang-per: object", "startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: a, template: {spec: {}}}]")
+	w.object("Job/order-a", "JobSet/order", "", "")
+	w.held(w.pod("order", "Job/order-a", "jobset.sigs.k8s.io/replicatedjob-name", "a"), ReasonNotGroupable, "one after the other")
+	w.object("JobSet/set", "", gangOn, "replicatedJobs: [{name: a, template: {spec: {}}}]")
+	w.object("Job/set-b", "JobSet/set", "", "")
+	w.held(w.pod("role", "Job/set-b", "jobset.sigs.k8s.io/replicatedjob-name", "b"), ReasonNotGroupable, `"b"`)
+	w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 2, leaderWorkerTemplate: {size: 4}")
+	w.held(w.pod("unit", "StatefulSet/x", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/worker-index", "1"), ReasonNotGroupable, "group-index")
+}
+
+// TestChangesOfShape: where a pod has a node, its gang stays what it is until none has.
+func TestChangesOfShape(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job")
+	w.object("Job/train", "", gangOn, "parallelism: 2")
+	pod := w.pod("p", "Job/train")
+	key, _ := w.GroupOf(pod)
+	w.object("Job/train", "", gangOn, "parallelism: 5")
+	if g, _ := w.Group(key); g.MinCount != 5 || !slices.Contains(w.changed, key) {
+		t.Errorf("scaled to 5, it needs %d; told of %v", g.MinCount, w.changed)
+	}
+	pod.Spec.NodeName = "node-0"
+	w.object("Job/train", "", `reprieve.dev/gang: "false"`, "parallelism: 5")
+	if g, _ := w.Group(key); w.group(pod) != "train" || !strings.Contains(g.Note, "Job train has changed") {
+		t.Errorf("it has left its group while it runs; the note is %q", g.Note)
+	}
+	w.Sweep()
+	if w.group(pod) != "train" {
+		t.Error("a sweep has it leave its group while it runs")
+	}
+	w.moved, pod.Spec.NodeName = nil, ""
+	w.Sweep()
+	if g, _ := w.Group(key); w.group(pod) != "" || !g.Ended || g.Note != "" || !slices.Equal(w.moved, []string{"p"}) {
+		t.Errorf("with no pod on a node it is in %q; the group is %+v; told %q", w.group(pod), g, w.moved)
+	}
+}
+
+// TestGone: an object stays what it is to its pods until they have gone, and one of its name is another one.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job")
+	w.object("Job/train", "", gangOn, "parallelism: 2")
+	pod := w.pod("p", "Job/train")
+	key, _ := w.GroupOf(pod)
+	w.Delete("Job/train")
+	w.Sweep()
+	if g, ok := w.Group(key); w.group(pod) != "train" || !ok || !g.Ended {
+		t.Errorf("the pod is in %q, the group is %+v, %t", w.group(pod), g, ok)
+	}
+	w.pods = nil
+	w.Sweep()
+	if _, ok := w.Group(key); ok || len(w.objects)+len(w.groups)+len(w.byName) > 0 {
+		t.Errorf("the group is known for good; %d objects, %d groups", len(w.objects), len(w.groups))
+	}
+	a, b := &object{objectName: objectName{name: "train"}, uid: "1"}, &object{objectName: objectName{name: "train"}, uid: "2"}
+	if groupName(a, suffix{}) == groupName(b, suffix{}) {
+		t.Error("two objects of one name, one after the other, have one group")
+	}
+}
+
+// TestRecall: a group that an earlier process has written is known without its pods.
+func TestRecall(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "LeaderWorkerSet")
+	w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 2, leaderWorkerTemplate: {size: 4}")
+	o := w.objects["LeaderWorkerSet/serve"]
+	for unit, surplus := range map[string]bool{"1": false, "2": true} {
+		key := types.NamespacedName{Namespace: "ns", Name: groupName(o, suffix{unit: unit})}
+		w.Recall(key, o.uid)
+		if g, ok := w.Group(key); !ok || g.Ended || g.Surplus != surplus {
+			t.Errorf("replica %s of 2: the group is %+v, %t, want surplus %t", unit, g, ok, surplus)
+		}
+	}
+	other := types.NamespacedName{Namespace: "ns", Name: "serve-mine"}
+	w.Recall(other, o.uid)
+	if g, ok := w.Group(other); ok {
+		t.Errorf("a group of another name is known as %+v", g)
+	}
+}
+
+// clusterOf is the RayCluster that a RayJob makes.
+func clusterOf(t *testing.T, job string) *unstructured.Unstructured {
+	t.Helper()
+	u := objectFrom(t, "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {namespace: ns, name: ray-1, uid: RayCluster/ray-1}\nspec: {}\n")
+	u.SetOwnerReferences([]metav1.OwnerReference{ownerRef(job)})
+	return u
+}

@@ -1,0 +1,255 @@
+package grouping
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Path names a field: names with dots between them. "" is for none.
+type Path string
+
+// value is what stands at a path below from, if anything does.
+func (p Path) value(from map[string]any) (any, bool) {
+	if p == "" {
+		return nil, false
+	}
+	v, ok, err := unstructured.NestedFieldNoCopy(from, strings.Split(string(p), ".")...)
+	return v, ok && err == nil && v != nil
+}
+
+// Condition is that a field has a value, written as text.
+type Condition struct {
+	Path   Path
+	Equals string
+}
+
+func (c Condition) holds(from map[string]any) bool {
+	v, ok := c.Path.value(from)
+	return ok && fmt.Sprint(v) == c.Equals
+}
+
+// Rule says of one kind of objects how many pods belong together.
+type Rule struct {
+	Kind     schema.GroupVersionKind
+	Resource string
+	// Through are kinds between the object and its pods that have to be followed to find it.
+	Through []Through
+	// Suspend is a boolean.
+	Suspend Path
+	// NameLabel is the label by which pods name the object; "" where owner references lead to it.
+	NameLabel string
+	// UnitLabel tells replicas apart that are gangs of their own; "" for none. Units is how many there are, 1 if absent.
+	UnitLabel string
+	Units     Path
+	// RoleLabel tells roles apart. Without one, all pods have the first role.
+	RoleLabel string
+	Roles     []Role
+	// InOrder are conditions under which one role waits for another: no gang can then span them.
+	InOrder []Condition
+	// InOrderItems is the path of a list of which any item may have the field InOrderField to the same effect.
+	InOrderItems, InOrderField Path
+}
+
+// Through is a kind between objects and their pods.
+type Through struct {
+	Kind     schema.GroupVersionKind
+	Resource string
+}
+
+// Role is one kind of an object's pods, or with Each one for each item of a list or map.
+type Role struct {
+	// Name is the value of the rule's RoleLabel; AnyName fits all that others do not, and NoName pods without the label.
+	Name string
+	// Each is the path of a list or map. NameAt is where its items have their names; those of a map are its keys, in lower
+	// case. Paths below are within an item then.
+	Each, NameAt Path
+	// The role has Times × the smaller of Replicas and AtMost pods.
+	Times, Replicas, AtMost Path
+	// Minimum takes the place of that product's second factor where Elastic, a boolean of the whole object, is true. An
+	// empty Elastic always is.
+	Minimum, Elastic Path
+	// Default is Replicas where nothing is there; 0 for an error. Plus is added to each product: LeaderWorkerSets count
+	// their leader with the workers.
+	Default, Plus int64
+	// Alone has the pods scheduled by themselves; AloneWhen does so on a condition on the whole object.
+	Alone     bool
+	AloneWhen Condition
+}
+
+const (
+	// AnyName is for a role that has no name of its own.
+	AnyName = "*"
+	// NoName is for pods without the label of roles.
+	NoName = ""
+)
+
+// Size is how many pods a role has.
+type Size struct {
+	Name  string
+	Count int64
+	Alone bool
+}
+
+// Reading is what an object says of its pods.
+type Reading struct {
+	Suspended bool
+	Units     int64
+	Roles     []Size
+	// InOrder is true where one role's pods come once those of another are ready.
+	InOrder bool
+	// Flaw says what could not be read; "" for nothing.
+	Flaw string
+}
+
+// Read reads an object.
+func (r *Rule) Read(u *unstructured.Unstructured) Reading {
+	out := Reading{Units: 1}
+	if v, ok := r.Suspend.value(u.Object); ok {
+		out.Suspended, _ = v.(bool)
+	}
+	for _, c := range r.InOrder {
+		out.InOrder = out.InOrder || c.holds(u.Object)
+	}
+	if list, ok := r.InOrderItems.value(u.Object); ok {
+		for _, item := range items(list) {
+			_, has := r.InOrderField.value(item.fields)
+			out.InOrder = out.InOrder || has
+		}
+	}
+	var err error
+	if r.UnitLabel != "" {
+		if out.Units, err = number(u.Object, r.Units, 1); err != nil {
+			out.Flaw = err.Error()
+			return out
+		}
+	}
+	for i := range r.Roles {
+		sizes, err := r.Roles[i].read(u.Object)
+		if err != nil {
+			out.Flaw = err.Error()
+			return out
+		}
+		out.Roles = append(out.Roles, sizes...)
+	}
+	return out
+}
+
+// item is one of a list or map.
+type item struct {
+	name   string
+	fields map[string]any
+}
+
+func items(v any) []item {
+	var out []item
+	switch all := v.(type) {
+	case []any:
+		for _, one := range all {
+			if fields, ok := one.(map[string]any); ok {
+				out = append(out, item{fields: fields})
+			}
+		}
+	case map[string]any:
+		for name, one := range all {
+			if fields, ok := one.(map[string]any); ok {
+				out = append(out, item{name: strings.ToLower(name), fields: fields})
+			}
+		}
+	}
+	return out
+}
+
+func (role *Role) read(root map[string]any) ([]Size, error) {
+	alone := role.Alone || role.AloneWhen.Path != "" && role.AloneWhen.holds(root)
+	if role.Each == "" {
+		count, err := role.count(root, root)
+		if err != nil {
+			return nil, err
+		}
+		return []Size{{Name: role.Name, Count: count, Alone: alone}}, nil
+	}
+	list, ok := role.Each.value(root)
+	if !ok {
+		if role.Default > 0 {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%s matches nothing", role.Each)
+	}
+	var out []Size
+	for _, it := range items(list) {
+		name := it.name
+		if v, ok := role.NameAt.value(it.fields); ok {
+			name = fmt.Sprint(v)
+		}
+		count, err := role.count(root, it.fields)
+		if err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", role.Each, name, err)
+		}
+		out = append(out, Size{Name: name, Count: count, Alone: alone})
+	}
+	return out, nil
+}
+
+func (role *Role) count(root, from map[string]any) (int64, error) {
+	if role.Alone {
+		return 0, nil
+	}
+	times, err := number(from, role.Times, 1)
+	if err != nil {
+		return 0, err
+	}
+	count, err := number(from, role.Replicas, role.Default)
+	if err != nil {
+		return 0, err
+	}
+	most, err := optional(from, role.AtMost, count)
+	if err != nil {
+		return 0, err
+	}
+	count = min(count, most) + role.Plus
+	elastic := role.Elastic == ""
+	if v, ok := role.Elastic.value(root); ok {
+		elastic, _ = v.(bool)
+	}
+	if elastic && role.Minimum != "" {
+		if count, err = optional(from, role.Minimum, count); err != nil {
+			return 0, err
+		}
+	}
+	return times * max(count, 0), nil
+}
+
+// optional is the number at a path; where nothing is there, the given one.
+func optional(from map[string]any, path Path, standard int64) (int64, error) {
+	if _, ok := path.value(from); !ok {
+		return standard, nil
+	}
+	return number(from, path, standard)
+}
+
+// number is the one at a path; where nothing is there, the given one, unless that is 0.
+func number(from map[string]any, path Path, standard int64) (int64, error) {
+	v, ok := path.value(from)
+	if !ok && (standard != 0 || path == "") {
+		return standard, nil
+	}
+	if !ok {
+		return 0, fmt.Errorf("%s matches nothing", path)
+	}
+	var n int64
+	switch v := v.(type) {
+	case int64:
+		n = v
+	case float64:
+		n = int64(v)
+	default:
+		return 0, fmt.Errorf("%s is %v, which is no number", path, v)
+	}
+	if n < 0 {
+		return 0, fmt.Errorf("%s is %d", path, n)
+	}
+	return n, nil
+}

@@ -1,0 +1,179 @@
+package grouping
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+)
+
+// objectFrom reads an object as an informer has it, with int64 for numbers.
+func objectFrom(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	const (
+		job    = "apiVersion: batch/v1\nkind: Job\nspec: "
+		jobSet = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nspec: "
+		lws    = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nspec: "
+		torch  = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: "
+		ray    = "apiVersion: ray.io/v1\nkind: RayCluster\nspec: "
+		rayJob = "apiVersion: ray.io/v1\nkind: RayJob\nspec: "
+		spark  = "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nspec: "
+	)
+	tests := map[string]struct {
+		object string
+		want   Reading
+	}{
+		"a Job that says nothing":               {job + "{template: {}}", Reading{Units: 1, Roles: []Size{{Count: 1}}}},
+		"a Job of four":                         {job + "{parallelism: 4, completionMode: Indexed, completions: 4}", Reading{Units: 1, Roles: []Size{{Count: 4}}}},
+		"a Job with fewer left to complete":     {job + "{parallelism: 8, completions: 3}", Reading{Units: 1, Roles: []Size{{Count: 3}}}},
+		"a Job with more to complete than run":  {job + "{parallelism: 4, completions: 100}", Reading{Units: 1, Roles: []Size{{Count: 4}}}},
+		"a Job that is suspended":               {job + "{suspend: true, parallelism: 4}", Reading{Suspended: true, Units: 1, Roles: []Size{{Count: 4}}}},
+		"a Job of none":                         {job + "{parallelism: 0}", Reading{Units: 1, Roles: []Size{{}}}},
+		"a Job with nonsense for a parallelism": {job + "{parallelism: many}", Reading{Units: 1, Flaw: "spec.parallelism is many, which is no number"}},
+		"a JobSet of two roles": {
+			jobSet + "{replicatedJobs: [{name: driver, template: {spec: {parallelism: 1, completions: 1}}}, {name: workers, replicas: 2, template: {spec: {parallelism: 4, completions: 4}}}]}",
+			Reading{Units: 1, Roles: []Size{{Name: "driver", Count: 1}, {Name: "workers", Count: 8}}},
+		},
+		"a JobSet that starts in order": {
+			jobSet + "{startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [{name: a, template: {spec: {}}}]}",
+			Reading{Units: 1, InOrder: true, Roles: []Size{{Name: "a", Count: 1}}},
+		},
+		"a JobSet that starts in any order": {
+			jobSet + "{suspend: true, startupPolicy: {startupPolicyOrder: AnyOrder}, replicatedJobs: [{name: a, replicas: 3, template: {spec: {}}}]}",
+			Reading{Units: 1, Suspended: true, Roles: []Size{{Name: "a", Count: 3}}},
+		},
+		"a JobSet with a role that depends on another": {
+			jobSet + "{replicatedJobs: [{name: a, template: {spec: {}}}, {name: b, dependsOn: [{name: a, status: Ready}], template: {spec: {}}}]}",
+			Reading{Units: 1, InOrder: true, Roles: []Size{{Name: "a", Count: 1}, {Name: "b", Count: 1}}},
+		},
+		"a LeaderWorkerSet": {
+			lws + "{replicas: 3, startupPolicy: LeaderCreated, leaderWorkerTemplate: {size: 4}}",
+			Reading{Units: 3, Roles: []Size{{Name: "0", Count: 1}, {Name: AnyName, Count: 3}}},
+		},
+		"a LeaderWorkerSet whose leader comes first": {
+			lws + "{replicas: 3, startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}",
+			Reading{Units: 3, Roles: []Size{{Name: "0", Count: 1, Alone: true}, {Name: AnyName, Count: 3}}},
+		},
+		"a LeaderWorkerSet of leaders": {lws + "{leaderWorkerTemplate: {}}", Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1}, {Name: AnyName}}}},
+		"a PyTorchJob": {
+			torch + "{runPolicy: {suspend: true}, pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 3}}}",
+			Reading{Suspended: true, Units: 1, Roles: []Size{{Name: "master", Count: 1}, {Name: "worker", Count: 3}}},
+		},
+		"a RayCluster": {
+			ray + "{headGroupSpec: {}, workerGroupSpecs: [{groupName: gpu, replicas: 4, minReplicas: 1, maxReplicas: 8, numOfHosts: 2}]}",
+			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 8}}},
+		},
+		"a RayCluster that scales by itself": {
+			ray + "{enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: gpu, replicas: 4, minReplicas: 1}, {groupName: cpu, replicas: 2, minReplicas: 0}]}",
+			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 1}, {Name: "cpu"}}},
+		},
+		"a RayJob": {
+			rayJob + "{rayClusterSpec: {workerGroupSpecs: [{groupName: gpu, replicas: 4}]}}",
+			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 4}}},
+		},
+		"a SparkApplication": {
+			spark + "{driver: {cores: 1}, executor: {instances: 5}}",
+			Reading{Units: 1, Roles: []Size{{Name: "driver", Alone: true}, {Name: "executor", Count: 5}}},
+		},
+		"a SparkApplication that scales by itself": {
+			spark + "{dynamicAllocation: {enabled: true, minExecutors: 2, maxExecutors: 9}, executor: {instances: 5}}",
+			Reading{Units: 1, Roles: []Size{{Name: "driver", Alone: true}, {Name: "executor", Count: 2}}},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := objectFrom(t, tt.object)
+			if _, err := trim(u); err != nil {
+				t.Fatal(err)
+			}
+			got := BuiltIn()[u.GetKind()].Read(u)
+			// Maps have no order.
+			if u.GetKind() == "PyTorchJob" {
+				slices.SortFunc(got.Roles, func(a, b Size) int { return strings.Compare(a.Name, b.Name) })
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("it reads %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestKindsAreBuiltIn: the configuration allows the kinds that have a rule, and no others.
+func TestKindsAreBuiltIn(t *testing.T) {
+	t.Parallel()
+	var kinds []string
+	for kind, rule := range BuiltIn() {
+		kinds = append(kinds, kind)
+		if rule.Kind.Kind != kind || rule.Resource != strings.ToLower(kind)+"s" {
+			t.Errorf("the rule for %s is for %s, %s", kind, rule.Kind, rule.Resource)
+		}
+	}
+	slices.Sort(kinds)
+	if !slices.Equal(kinds, configv1alpha1.KnownKinds()) {
+		t.Errorf("there are rules for %q, and the configuration allows %q", kinds, configv1alpha1.KnownKinds())
+	}
+}
+
+func TestRulesOfOperators(t *testing.T) {
+	t.Parallel()
+	trainer := configv1alpha1.GroupRule{
+		APIVersion: "example.com/v1", Kind: "Trainer", Resource: "trainers", Suspend: "spec.paused", RoleLabel: "example.com/role",
+		Roles: []configv1alpha1.GroupRole{
+			{Name: "worker", Replicas: "spec.workers.count", Minimum: "spec.workers.least"}, {Name: "logger", Alone: true},
+		},
+	}
+	rules, err := FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Job"}, Rules: []configv1alpha1.GroupRule{trainer}})
+	if err != nil || len(rules) != 2 {
+		t.Fatalf("got %d rules, error %v", len(rules), err)
+	}
+	for text, want := range map[string]Reading{
+		"spec: {paused: true, workers: {count: 5}}": {Suspended: true, Units: 1, Roles: []Size{{Name: "worker", Count: 5}, {Name: "logger", Alone: true}}},
+		"spec: {workers: {count: 5, least: 2}}":     {Units: 1, Roles: []Size{{Name: "worker", Count: 2}, {Name: "logger", Alone: true}}},
+		"spec: {workers: 5}":                        {Units: 1, Flaw: "spec.workers.count matches nothing"},
+		"spec: {workers: {count: -1}}":              {Units: 1, Flaw: "spec.workers.count is -1"},
+	} {
+		if got := rules[1].Read(objectFrom(t, "apiVersion: example.com/v1\nkind: Trainer\n"+text)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s reads %+v, want %+v", text, got, want)
+		}
+	}
+
+	again := trainer
+	again.APIVersion, again.Kind = "batch/v1", "Job"
+	_, err = FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Job"}, Rules: []configv1alpha1.GroupRule{again}})
+	if err == nil || !strings.Contains(err.Error(), "Job.batch has a rule already") {
+		t.Errorf("two rules for Jobs: %v", err)
+	}
+	if _, err := FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Deployment"}}); err == nil || !strings.Contains(err.Error(), "Deployment has no rule") {
+		t.Errorf("a rule for Deployments: %v", err)
+	}
+
+	other := trainer
+	other.RoleLabel = "example.com/other"
+	theirs, err := FromArgs(&configv1alpha1.GroupArgs{Rules: []configv1alpha1.GroupRule{other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	profiles := map[string]*Settings{"a": NewSettings(rules, false), "b": NewSettings(theirs, false)}
+	if _, err := NewResolver(profiles, nil); err == nil || !strings.Contains(err.Error(), "Trainer.example.com has another rule in profile a") {
+		t.Errorf("profiles with two rules for one kind: %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+package scheduler
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// Derived knows the groups that are made for pods which do not name one.
+type Derived interface {
+	gang.Derived
+	// Hold says why a pod cannot be considered before more is known of what it belongs to.
+	Hold(pod *corev1.Pod) gang.Verdict
+	// MinCount is how many members a derived group is to need; false for one that is not derived.
+	MinCount(key types.NamespacedName) (int, bool)
+}
+
+// underived is where no groups are derived.
+type underived struct{ gang.Named }
+
+func (underived) AnchorsOf(*corev1.Pod) []string            { return nil }
+func (underived) Anchors(types.NamespacedName) []string     { return nil }
+func (underived) Hold(*corev1.Pod) gang.Verdict             { return gang.Verdict{} }
+func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
+
+// Anchored are the pods with an anchor, those that have finished included.
+func (h *Hub) Anchored(anchor string) []*corev1.Pod { return h.lister.Anchored(anchor) }
+
+// MembershipChanged follows a pod into another group, or out of one, because of what has become known of the object that it
+// belongs to. One that was held back for want of that is tried.
+func (h *Hub) MembershipChanged(pod *corev1.Pod, before types.NamespacedName, was bool) {
+	now, is := h.groupOf(pod)
+	if was != is || before != now {
+		h.regrouped(pod, before, was)
+		if is {
+			h.cluster.GroupChanged(now)
+		}
+	}
+	h.podChanged(pod, pod.Spec.NodeName == "")
+	if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
+		h.activate(pod)
+	}
+}
+
+// regrouped repairs what a pod leaves behind that is in another group now.
+func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) {
+	// What it was promised, it was promised as a part of something else.
+	h.reserved.ReleasePod(pod.UID)
+	h.waits.Forget(podKey(pod))
+	if was {
+		h.memberLeft(before, pod)
+	}
+}
+
+// short says of a derived gang, none of whose members has had a node, that its PodGroup does not ask for all of them yet.
+func (h *Hub) short(g *gang.Group, members *gang.Members) gang.Verdict {
+	want, ok := h.derived.MinCount(g.Key)
+	if !ok || !g.IsGang() || g.MinCount >= want || h.through(g.Key, members) > 0 {
+		return gang.Verdict{}
+	}
+	return gang.Verdict{
+		Reason:  v1alpha1.ReasonBehindItsObject,
+		Message: fmt.Sprintf("PodGroup %s needs %d members, and is to need %d before it is placed", g.Key, g.MinCount, want),
+	}
+}

@@ -1,0 +1,232 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+const on = `reprieve.dev/gang: "true"`
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.CreateClasses(map[string]int32{"urgent": 1000})
+	for name, test := range map[string]func(*stage.Stage){
+		"a Job is placed whole":               placedWhole,
+		"a Job is scaled":                     scaled,
+		"a Job is suspended and runs again":   suspended,
+		"a Job opts out":                      optsOut,
+		"a group that is named wins":          namedWins,
+		"a Job asks for what there is not":    asksAmiss,
+		"a Job says how it is to be":          saysHow,
+		"a JobSet, of a kind that comes late": jobSet,
+		"a LeaderWorkerSet":                   leaderWorkerSet,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(s.In(t))
+		})
+	}
+}
+
+// placedWhole: six pods find no room on four CPUs, and none of them starts; with more room all do. The group goes with the Job.
+func placedWhole(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	made := job(s, "train", on, "", "parallelism: 6, completions: 6, completionMode: Indexed")
+	noRoom(s, "train-", "train-")
+	pg := group(s, "train-", "needs six", needs(6))
+	if len(pg.OwnerReferences) != 1 || pg.OwnerReferences[0].UID != made.GetUID() || pg.OwnerReferences[0].Controller != nil || pg.OwnerReferences[0].BlockOwnerDeletion != nil {
+		s.Errorf("it is owned by %+v", pg.OwnerReferences)
+	}
+	for _, pod := range s.Pods(s.Context(), "train-") {
+		if pod.Labels[v1alpha1.LabelPodGroup] != "" {
+			s.Errorf("%s has been given the label of a group", pod.Name)
+		}
+	}
+	s.AddNodes(4, "b")
+	s.Runs("train-", 6)
+	group(s, "train-", "runs", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Phase == v1alpha1.PodGroupRunning })
+	remove(s, made)
+	none(s)
+}
+
+// scaled: a gang that waits needs as many as the Job has now; one that runs grows where there is room, and needs fewer once it is smaller.
+func scaled(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", on, "", "parallelism: 6")
+	noRoom(s, "train-", "train-")
+	change(s, "train", func(spec *batchv1.JobSpec) { spec.Parallelism = ptr.To[int32](7) })
+	group(s, "train-", "needs seven", needs(7))
+	change(s, "train", func(spec *batchv1.JobSpec) { spec.Parallelism = ptr.To[int32](3) })
+	s.Runs("train-", 3)
+	group(s, "train-", "needs three", needs(3))
+	change(s, "train", func(spec *batchv1.JobSpec) { spec.Parallelism = ptr.To[int32](4) })
+	s.Runs("train-", 4)
+	change(s, "train", func(spec *batchv1.JobSpec) { spec.Parallelism = ptr.To[int32](2) })
+	group(s, "train-", "needs two", needs(2))
+	s.Runs("train-", 2)
+}
+
+// suspended: the run that follows has a group of its own.
+func suspended(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", on, "", "parallelism: 3")
+	s.Runs("train-", 3)
+	first := group(s, "train-", "is there", needs(3))
+	change(s, "train", func(spec *batchv1.JobSpec) { spec.Suspend = ptr.To(true) })
+	none(s)
+	change(s, "train", func(spec *batchv1.JobSpec) { spec.Suspend = ptr.To(false) })
+	s.Runs("train-", 3)
+	second := group(s, "train-", "is there again", needs(3))
+	if second.UID == first.UID || second.Name != first.Name {
+		s.Errorf("the second run has group %s, %s; the first had %s, %s", second.Name, second.UID, first.Name, first.UID)
+	}
+}
+
+// optsOut: in a namespace whose Jobs are gangs, one that does not want to be takes what room there is.
+func optsOut(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	s.Eventually("the namespace asks for gangs", func(ctx context.Context) string {
+		namespace, err := s.Kube.CoreV1().Namespaces().Get(ctx, s.Namespace, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, v1alpha1.AnnotationGang, "true")
+		if _, err := s.Kube.CoreV1().Namespaces().Update(ctx, namespace, metav1.UpdateOptions{}); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	gang := job(s, "gang", "", "", "parallelism: 6")
+	noRoom(s, "gang-", "gang-")
+	remove(s, gang)
+	none(s)
+	job(s, "crowd", `reprieve.dev/gang: "false"`, "", "parallelism: 6")
+	s.Eventually("four of six run", func(context.Context) string {
+		if n := placed(s, "crowd-"); n != 4 {
+			return fmt.Sprintf("%d have a node", n)
+		}
+		return ""
+	})
+	none(s)
+}
+
+// namedWins: pods that name a group are members of that one, whatever their Job asks for.
+func namedWins(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	create(s, "apiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: mine}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n")
+	job(s, "train", on, v1alpha1.LabelPodGroup+": mine", "parallelism: 6")
+	s.Eventually("four of six run, two of which are needed", func(context.Context) string {
+		if n := placed(s, "train-"); n != 4 {
+			return fmt.Sprintf("%d have a node", n)
+		}
+		return ""
+	})
+	if all := groups(s.Context(), s); len(all) != 1 {
+		s.Errorf("there are %d PodGroups, want the one that was written", len(all))
+	}
+}
+
+// asksAmiss: what cannot be understood is named, and nothing starts.
+func asksAmiss(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", `reprieve.dev/gang: "yes"`, "", "parallelism: 1")
+	s.Eventually("its pod hears of it", func(ctx context.Context) string {
+		for _, pod := range s.Pods(ctx, "train-") {
+			if pod.Spec.NodeName != "" {
+				return pod.Name + " has a node"
+			}
+			for _, e := range s.EventsOf(ctx, pod.Name, "NotGroupable") {
+				if stage.Mentions(e.Message, []string{"Job train", v1alpha1.AnnotationGang, `"yes"`}) {
+					return ""
+				}
+			}
+		}
+		return "it has not"
+	})
+	none(s)
+}
+
+// saysHow: queue, class and disruption mode are those of the Job's annotations.
+func saysHow(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", on+`, reprieve.dev/disruption-mode: PodGroup, reprieve.dev/priority-class: urgent`, "", "parallelism: 2")
+	s.Runs("train-", 2)
+	pg := group(s, "train-", "is there", needs(2))
+	if ptr.Deref(pg.Spec.DisruptionMode, "") != v1alpha1.DisruptionModePodGroup || ptr.Deref(pg.Spec.PriorityClassName, "") != "urgent" || ptr.Deref(pg.Spec.Priority, 0) != 1000 {
+		s.Errorf("the group is made as %+v", pg.Spec)
+	}
+}
+
+// crd is one that accepts any spec.
+func crd(group, version, kind, plural string) string {
+	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[4]s.%[1]s}
+spec:
+  group: %[1]s
+  scope: Namespaced
+  names: {kind: %[3]s, plural: %[4]s}
+  versions:
+  - name: %[2]s
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+`, group, version, kind, plural)
+}
+
+// jobSet: one gang over two roles, of which the Jobs are made one after the other.
+func jobSet(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	s.ApplyText(crd("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"))
+	set := create(s, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: set, annotations: {"+on+"}}\n"+
+		"spec: {replicatedJobs: [{name: driver, template: {spec: {parallelism: 1}}}, {name: worker, replicas: 2, template: {spec: {parallelism: 2}}}]}\n")
+	role := func(name string) string { return "jobset.sigs.k8s.io/replicatedjob-name: " + name }
+	job(s, "set-driver-0", "", role("driver"), "parallelism: 1", ownedBy(set))
+	pg := group(s, "set-", "needs five", needs(5))
+	job(s, "set-worker-0", "", role("worker"), "parallelism: 2", ownedBy(set))
+	job(s, "set-worker-1", "", role("worker"), "parallelism: 2", ownedBy(set))
+	noRoom(s, pg.Name, "set-")
+	s.AddNodes(4, "b")
+	s.Runs("set-", 5)
+	if all := groups(s.Context(), s); len(all) != 1 || all[0].OwnerReferences[0].Kind != "JobSet" {
+		s.Errorf("there are %d PodGroups, want one of the JobSet", len(all))
+	}
+	remove(s, set)
+	none(s)
+}
+
+// leaderWorkerSet: each replica is a gang, and starts without the other.
+func leaderWorkerSet(s *stage.Stage) {
+	s.AddNodes(8, "a")
+	s.ApplyText(crd("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
+	create(s, "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: serve, annotations: {"+on+"}}\n"+
+		"spec: {replicas: 2, startupPolicy: LeaderCreated, leaderWorkerTemplate: {size: 2}}\n")
+	member := func(name, unit, index string) *corev1.Pod {
+		pod := stage.NewPod(s.Namespace, name, "", 1)
+		pod.Labels = map[string]string{
+			"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": unit, "leaderworkerset.sigs.k8s.io/worker-index": index,
+		}
+		return pod
+	}
+	s.Create(member("serve-0", "0", "0"), member("serve-1", "1", "0"), member("serve-1-1", "1", "1"))
+	s.Runs("serve-1", 2)
+	group(s, "serve-", "of the second replica runs", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Scheduled == 2 && minCount(pg) == 2 })
+	if pod := s.Pod("serve-0"); pod.Spec.NodeName != "" {
+		s.Error("the leader of the first replica has started without its worker")
+	}
+	s.Create(member("serve-0-1", "0", "1"))
+	s.Runs("serve-", 4)
+	if all := groups(s.Context(), s); len(all) != 2 {
+		s.Errorf("there are %d PodGroups, want one for each replica", len(all))
+	}
+}
