@@ -137,7 +137,7 @@ bench-compare: ## Time decisions of another commit and of the work tree in turn,
 	@hack/bench-compare.sh "$(BASE)" "$(ROUNDS)" "$(BENCH)"
 
 .PHONY: verify
-verify: verify-modules verify-generated verify-format vet lint ## Check all that can be checked without running: modules, generated files, format, vet, lint.
+verify: verify-modules verify-generated verify-web verify-format vet lint ## Check all that can be checked without running: modules, generated files, format, vet, lint.
 
 .PHONY: lint
 lint: ## Run the linters.
@@ -158,6 +158,15 @@ fmt: ## Format the Go files.
 generate: ## Write the generated files again: deep copies, CRDs, pages, and what the chart has from deploy/.
 	@$(STATIC) hack/generate.sh .
 
+.PHONY: web
+web: ## Build the page of kubectl reprieve report from web/ (needs Node.js 20 and npm).
+	npm --prefix web ci --no-audit --no-fund
+	npm --prefix web run build
+
+.PHONY: web-test
+web-test: kubectl-reprieve ## Open that page in Chromium: what it says, how it looks, whether all can use it (after make web).
+	npm --prefix web test
+
 .PHONY: tidy
 tidy: ## Bring the go.mod files up to date.
 	@for module in $(MODULES); do go -C $$module mod tidy || exit 1; done
@@ -171,6 +180,13 @@ verify-format:
 verify-generated:
 	@echo "==> generated files"
 	@$(STATIC) hack/verify-generated.sh
+
+# By hashes, so that it takes no npm.
+.PHONY: verify-web
+verify-web:
+	@echo "==> the page of web/"
+	@$(STATIC) go test ./internal/report -run '^TestPageIsBuiltFromItsSources$$' > /dev/null || \
+		{ echo "internal/report/page is not what web/ has. Run 'make web'." >&2; exit 1; }
 
 .PHONY: verify-modules
 verify-modules:

@@ -74,7 +74,17 @@ func made(tb testing.TB, s *core.Snapshot, p *core.Preemptor) Record {
 		tb.Fatal(err)
 	}
 	d.Elapsed = 1_250_000
-	return Record{Time: noon, Profile: "reprieve-scheduler", Asks: AsksOf(p.Classes, s.Resources), Decision: d}
+	r := Record{Time: noon, Profile: "reprieve-scheduler", Asks: AsksOf(p.Classes, s.Resources), Decision: d}
+	for _, v := range d.Victims {
+		lost := Lost{UID: v.UID}
+		for _, u := range s.Units {
+			if u.UID == v.UID {
+				lost.Spend(time.Unix(0, u.Start), noon, map[string]int64{"cpu": u.Pods[0].Request[1], s.Resources[3]: u.Pods[0].Request[3]})
+			}
+		}
+		r.Lost = append(r.Lost, lost)
+	}
+	return r
 }
 
 // TestGolden holds the form of a line still: other programs read it. docs/decisions.md shows one of them.

@@ -36,6 +36,8 @@ type Record struct {
 	// Decision is the decision as the core made it. Its outcome is never Fits, but where only the limit of a queue was in
 	// the way.
 	Decision core.Decision `json:"decision"`
+	// Lost is the work that stopping the victims loses, one for each of them, in their order; empty where there are none.
+	Lost []Lost `json:"lost,omitempty"`
 	// Result is what became of it.
 	Result Result `json:"result"`
 }
@@ -47,6 +49,34 @@ type Ask struct {
 	// Request is what one of them occupies, by resource: milli-CPUs, bytes and counts. Resources that it does not ask for
 	// are left out; one that no node has stands under "".
 	Request map[string]int64 `json:"request"`
+}
+
+// Lost is the work that one victim loses: all that it has been given since it started, if it cannot go on where it was.
+type Lost struct {
+	// UID is that of the victim.
+	UID string `json:"uid"`
+	// Since is when the first of its pods started, in UTC; zero where none has.
+	Since time.Time `json:"since,omitzero"`
+	// Spent is what its pods have had since each of them started, by resource: milli-CPUs, bytes and counts,
+	// times seconds.
+	Spent map[string]float64 `json:"spent,omitempty"`
+}
+
+// Spend adds a pod that has had these amounts since its start.
+func (l *Lost) Spend(start, now time.Time, amounts map[string]int64) {
+	if start = start.UTC(); l.Since.IsZero() || start.Before(l.Since) {
+		l.Since = start
+	}
+	seconds := max(now.Sub(start).Seconds(), 0)
+	for resource, amount := range amounts {
+		if amount == 0 || seconds == 0 {
+			continue
+		}
+		if l.Spent == nil {
+			l.Spent = make(map[string]float64, len(amounts))
+		}
+		l.Spent[resource] += float64(amount) * seconds
+	}
 }
 
 // AsksOf are what the classes of a preemptor ask for, in the resources of a snapshot.

@@ -2,6 +2,11 @@ package scheduler
 
 import (
 	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -30,11 +35,45 @@ func (unrecorded) Follow(decisionlog.Record) func(decisionlog.Result) {
 
 // recordOf describes a decision for the record.
 func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
+	now := p.hub.clock.Now()
 	return decisionlog.Record{
-		Time: p.hub.clock.Now(), Profile: p.handle.ProfileName(),
+		Time: now, Profile: p.handle.ProfileName(),
 		Asks:     decisionlog.AsksOf(made.decision.Preemptor.Classes, made.view.Cluster.Resources),
 		Repeated: made.repeated, WaitsFor: made.waitsFor(), Decision: made.decision,
+		Lost: lostWith(made, now),
 	}
+}
+
+// lostWith is the work that is lost with the victims of a decision, in their order.
+func lostWith(made *cycleDecision, now time.Time) []decisionlog.Lost {
+	if len(made.victims) == 0 {
+		return nil
+	}
+	pods := byUID(made.victims)
+	out := make([]decisionlog.Lost, 0, len(made.decision.Victims))
+	for i := range made.decision.Victims {
+		v := &made.decision.Victims[i]
+		lost := decisionlog.Lost{UID: v.UID}
+		for _, named := range v.Pods {
+			if pod := pods[types.UID(named.UID)]; pod != nil && pod.Status.StartTime != nil {
+				lost.Spend(pod.Status.StartTime.Time, now, givenTo(pod))
+			}
+		}
+		out = append(out, lost)
+	}
+	return out
+}
+
+// givenTo is what a pod has been given, by resource, in the units of the record.
+func givenTo(pod *corev1.Pod) map[string]int64 {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	out := make(map[string]int64, len(requests))
+	for name, quantity := range requests {
+		if out[string(name)] = quantity.Value(); name == corev1.ResourceCPU {
+			out[string(name)] = quantity.MilliValue()
+		}
+	}
+	return out
 }
 
 // record takes note of a decision that there is nothing to carry out of.

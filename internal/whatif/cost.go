@@ -1,11 +1,12 @@
 package whatif
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // Cost is what it costs to stop pods.
@@ -38,16 +39,9 @@ func costOf(pod *corev1.Pod, now time.Time) Cost {
 		switch {
 		case name == corev1.ResourceCPU:
 			cost.CPUHours += quantity.AsApproximateFloat64() * hours
-		case isGPU(name):
+		case workload.IsGPU(string(name)):
 			cost.GPUHours += quantity.AsApproximateFloat64() * hours
 		}
 	}
 	return cost
-}
-
-// isGPU tells the extended resources that stand for GPUs, or parts of them, by their names: nvidia.com/gpu,
-// nvidia.com/mig-1g.5gb, amd.com/gpu, gpu.intel.com/i915.
-func isGPU(name corev1.ResourceName) bool {
-	domain, rest, extended := strings.Cut(string(name), "/")
-	return extended && (strings.HasSuffix(rest, "gpu") || strings.HasPrefix(rest, "mig-") || strings.HasPrefix(domain, "gpu."))
 }

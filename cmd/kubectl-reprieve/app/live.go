@@ -1,0 +1,221 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+// keptDecisions is how many decisions of a scheduler ui remembers: it has but the latest thousand itself.
+const keptDecisions = 10_000
+
+// decisionsPath is where a scheduler answers with its latest decisions.
+const decisionsPath = "/debug/reprieve/decisions"
+
+// noteCluster says what a page without whole decisions lacks.
+const noteCluster = "This goes by statuses and events, which tell of preemptions only: not of what waits, and not of what was lost. " +
+	"Give kubectl reprieve ui the files of a decision log, or --scheduler, for whole decisions."
+
+// schedulerEndpoint is where a scheduler's secure port is.
+type schedulerEndpoint struct {
+	url, authority string
+}
+
+// liveSource is where ui reads from: files, a scheduler, or the objects of the cluster.
+func (a *asking) liveSource(files []string, scheduler schedulerEndpoint) (inputSource, error) {
+	switch {
+	case slices.Contains(files, "-"):
+		return nil, usage(errors.New("ui reads files again and again, and standard input only once; use report"))
+	case len(files) > 0:
+		return func(context.Context) (report.Input, error) { return a.readLogs(files) }, nil
+	case scheduler.url != "":
+		return a.schedulerSource(scheduler)
+	default:
+		return a.clusterSource, nil
+	}
+}
+
+// schedulerSource reads the decisions that a scheduler has in memory, as the user of the kubeconfig, and remembers them.
+func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, error) {
+	at, err := url.Parse(scheduler.url)
+	if err != nil || at.Scheme != "https" || at.Host == "" {
+		return nil, usage(fmt.Errorf("--scheduler %q: it is a URL such as https://127.0.0.1:10259", scheduler.url))
+	}
+	config, err := a.kube.ToRESTConfig()
+	if err != nil {
+		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	config = rest.CopyConfig(config)
+	config.Host, config.Timeout = at.Host, 30*time.Second
+	config.TLSClientConfig.ServerName, config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = "", nil, scheduler.authority
+	if scheduler.authority == "" {
+		// The certificate of a scheduler is usually its own. The caller's token goes to no other machine without knowing which.
+		if ip := net.ParseIP(at.Hostname()); at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return nil, usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
+		}
+		config.TLSClientConfig.Insecure = true
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, usage(fmt.Errorf("--scheduler: %w", err))
+	}
+	where := "https://" + at.Host + decisionsPath
+	var kept []report.Entry
+	return func(ctx context.Context) (report.Input, error) {
+		entries, source, err := askScheduler(ctx, client, where)
+		if err != nil {
+			return report.Input{}, err
+		}
+		kept = remember(kept, entries)
+		source.Decisions = len(kept)
+		return report.Input{Entries: slices.Clone(kept), Sources: []report.Source{source}}, nil
+	}, nil
+}
+
+// askScheduler asks for the latest decisions.
+func askScheduler(ctx context.Context, client *http.Client, where string) ([]report.Entry, report.Source, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, http.NoBody)
+	if err != nil {
+		return nil, report.Source{}, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, report.Source{}, err
+	}
+	defer func() { _ = answer.Body.Close() }()
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return nil, report.Source{}, &codedError{exitForbidden, fmt.Errorf("you may not read %s; ask for the ClusterRole reprieve-decisions-reader, with a token in the kubeconfig", where)}
+	default:
+		said, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
+		return nil, report.Source{}, &codedError{exitUnreachable, fmt.Errorf("%s answers %s: %s", where, answer.Status, strings.TrimSpace(string(said)))}
+	}
+	entries, source, err := report.Read(where, answer.Body)
+	var empty *report.EmptyError
+	if errors.As(err, &empty) && empty.First == nil {
+		// One that has decided nothing yet, or stands by.
+		err = nil
+	}
+	return entries, source, err
+}
+
+// remember adds entries to those known, each of which may have come further, and forgets the oldest.
+func remember(known, more []report.Entry) []report.Entry {
+	at := make(map[string]int, len(known))
+	for i := range known {
+		at[known[i].ID] = i
+	}
+	for i := range more {
+		if was, ok := at[more[i].ID]; ok {
+			known[was] = more[i]
+			continue
+		}
+		known = append(known, more[i])
+	}
+	return known[max(len(known)-keptDecisions, 0):]
+}
+
+// clusterSource reads the preemptions that statuses and events tell of, as history does.
+func (a *asking) clusterSource(ctx context.Context) (report.Input, error) {
+	shown := newProgress(io.Discard, a.clock)
+	defer shown.end()
+	objects, err := a.read(ctx, shown)
+	if err != nil {
+		return report.Input{}, err
+	}
+	found, err := a.preemptions(ctx, objects, "")
+	if err != nil {
+		return report.Input{}, err
+	}
+	queues, err := queuesOf(objects)
+	if err != nil {
+		return report.Input{}, err
+	}
+	parties, err := partiesOf(objects)
+	if err != nil {
+		return report.Input{}, err
+	}
+	return report.Input{Entries: entriesOf(found, parties), Queues: queues, Note: noteCluster}, nil
+}
+
+// partiesOf are the workloads that are there, by the names that preemptions have for them.
+func partiesOf(objects *inventory.Inventory) (map[string]report.Party, error) {
+	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string]report.Party, len(groups)+len(pods))
+	for _, pod := range pods {
+		out["pod "+pod.Namespace+"/"+pod.Name] = report.Party{Priority: pod.Spec.Priority, Queue: pod.Labels[v1alpha1.LabelQueue]}
+	}
+	for _, pg := range groups {
+		party := report.Party{Priority: pg.Spec.Priority}
+		if pg.Spec.QueueName != nil {
+			party.Queue = *pg.Spec.QueueName
+		}
+		out["podgroup "+pg.Namespace+"/"+pg.Name] = party
+	}
+	return out, nil
+}
+
+// entriesOf are the entries of preemptions, one for what one preemptor took at one time.
+func entriesOf(found []happening, parties map[string]report.Party) []report.Entry {
+	type key struct {
+		preemptor string
+		at        time.Time
+	}
+	at := make(map[key]int)
+	var out []report.Entry
+	for i := range slices.Backward(found) {
+		h := &found[i]
+		k := key{h.Preemptor, h.Time.Truncate(time.Second)}
+		n, ok := at[k]
+		if !ok {
+			n = len(out)
+			at[k] = n
+			out = append(out, report.Entry{
+				ID: h.Preemptor + "@" + k.at.Format(time.RFC3339), Time: h.Time, Preemptor: party(h.Preemptor, parties),
+				Outcome: core.Preempts, State: decisionlog.CarriedOut, Message: h.Message,
+			})
+		}
+		victim := party(h.Victim, parties)
+		stop := report.Stop{Party: victim, Rule: h.Rule}
+		if !victim.Group {
+			stop.Pods = []core.VictimPod{{Namespace: victim.Namespace, Name: victim.Name}}
+		}
+		out[n].Stops = append(out[n].Stops, stop)
+	}
+	return out
+}
+
+// party reads the name that a preemption has for a workload.
+func party(name string, known map[string]report.Party) report.Party {
+	kind, rest, _ := strings.Cut(name, " ")
+	p := known[name]
+	p.Group = kind == "podgroup"
+	if p.Namespace, p.Name, _ = strings.Cut(rest, "/"); p.Name == "" {
+		p.Name = "not told"
+	}
+	return p
+}

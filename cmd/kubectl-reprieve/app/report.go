@@ -1,0 +1,133 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+// reportFile is where a report goes that is not told.
+const reportFile = "report.html"
+
+// ownerOnly is the mode of reports: they have the names of the pods of all namespaces.
+const ownerOnly = 0o600
+
+func (a *asking) reportCommand() *cobra.Command {
+	to := ""
+	cmd := &cobra.Command{
+		Use:   "report FILE...",
+		Short: "Write a page of what a decision log tells",
+		Long: `Write one HTML page of what the scheduler's decision log tells: who stopped what, when and by which rule, what that lost, and
+where it went round in circles. The page needs no network. Files are those of the scheduler's --decision-log, the rotated ones
+among them, - for standard input; broken lines are passed over and counted. With --snapshot, queues stand in their tree.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage(fmt.Errorf("%s of what? Name the files of the scheduler's --decision-log", cmd.CommandPath()))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, to) },
+	}
+	// In place of the format of answers.
+	cmd.Flags().StringVarP(&to, "output", "o", reportFile, "The file to write; - for standard output.")
+	return cmd
+}
+
+// report writes the page of some files.
+func (a *asking) report(ctx context.Context, files []string, to string) error {
+	in, err := a.readLogs(files)
+	if err != nil {
+		return err
+	}
+	if a.snapshot != "" {
+		shown := newProgress(a.streams.ErrOut, a.clock)
+		objects, err := a.read(ctx, shown)
+		shown.end()
+		if err != nil {
+			return err
+		}
+		if in.Queues, err = queuesOf(objects); err != nil {
+			return err
+		}
+	}
+	made := report.Build(in)
+	if to == "-" {
+		return report.Write(a.streams.Out, made, report.Still)
+	}
+	if err := writeReport(to, made); err != nil {
+		return err
+	}
+	broken := 0
+	for _, s := range in.Sources {
+		broken += s.Broken
+	}
+	said := fmt.Sprintf("Wrote %s: %s, %s", to, plural(made.Totals.Decisions, "decision"), plural(made.Totals.Stops, "stop"))
+	if broken > 0 {
+		said += fmt.Sprintf("; %s passed over", plural(broken, "broken line"))
+	}
+	_, err = fmt.Fprintln(a.streams.Out, said)
+	return err
+}
+
+// writeReport writes the page to a file.
+func writeReport(path string, made *report.Report) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, ownerOnly)
+	if err != nil {
+		return usage(fmt.Errorf("--output: %w", err))
+	}
+	err = report.Write(file, made, report.Still)
+	return errors.Join(err, file.Close())
+}
+
+// readLogs reads decision logs.
+func (a *asking) readLogs(files []string) (report.Input, error) {
+	var in report.Input
+	for _, name := range files {
+		from, end, err := a.open(name)
+		if err != nil {
+			return in, usage(err)
+		}
+		entries, source, err := report.Read(filepath.Base(name), from)
+		end()
+		var empty *report.EmptyError
+		if errors.As(err, &empty) {
+			return in, usage(fmt.Errorf("%s %w", name, err))
+		}
+		if err != nil {
+			return in, err
+		}
+		in.Entries, in.Sources = append(in.Entries, entries...), append(in.Sources, source)
+	}
+	return in, nil
+}
+
+// queuesOf are the queues among objects.
+func queuesOf(objects *inventory.Inventory) ([]report.Queue, error) {
+	queues, err := inventory.Decode[*v1alpha1.Queue](objects, inventory.Queues)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]report.Queue, 0, len(queues))
+	for _, q := range queues {
+		out = append(out, queueOf(q))
+	}
+	return out, nil
+}
+
+func queueOf(q *v1alpha1.Queue) report.Queue {
+	none := ""
+	out := report.Queue{Name: q.Name, Parent: *cmp.Or(q.Spec.Parent, &none), Quota: make(map[string]string, len(q.Spec.Quota))}
+	for resource, quantity := range q.Spec.Quota {
+		out.Quota[string(resource)] = quantity.String()
+	}
+	return out
+}

@@ -1,0 +1,178 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+const (
+	// loopback is the only address that ui listens on.
+	loopback = "127.0.0.1"
+	// freshFor is how long what has been asked for is good: pages ask more often, and there may be several.
+	freshFor = 15 * time.Second
+	// headerTimeout bounds how long a request may take to say what it wants.
+	headerTimeout = 10 * time.Second
+)
+
+func (a *asking) uiCommand() *cobra.Command {
+	port, from := 0, schedulerEndpoint{}
+	cmd := &cobra.Command{
+		Use:   "ui [FILE...]",
+		Short: "Serve the page of \"report\", live, on 127.0.0.1",
+		Long: `Serve the page of "report" on 127.0.0.1 until it is interrupted, and keep it up to date. It shows the files of a decision log; or,
+with --scheduler, the latest decisions that the scheduler has in memory; or, with neither, the preemptions of which the cluster's statuses
+and events tell. Everything is read with your kubeconfig; nothing is installed and nothing is written. Who opens the page needs the
+whole URL, which has a secret in it.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if port < 0 || port > 65535 {
+				return usage(fmt.Errorf("--port %d: it is between 0 and 65535", port))
+			}
+			if len(args) > 0 && from.url != "" {
+				return usage(errors.New("files and --scheduler: name one of the two"))
+			}
+			source, err := a.liveSource(args, from)
+			if err != nil {
+				return err
+			}
+			return a.serve(cmd.Context(), port, source)
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&port, "port", 0, "The port on 127.0.0.1; 0 for any that is free.")
+	flags.StringVar(&from.url, "scheduler", "", "URL of the scheduler's secure port, such as https://127.0.0.1:10259 with a port-forward, to read its decisions from.")
+	flags.StringVar(&from.authority, "scheduler-certificate-authority", "", "File with the certificate that the scheduler's is signed by; without one, --scheduler has to be on this machine.")
+	return cmd
+}
+
+// serve serves the page until ctx is done.
+func (a *asking) serve(ctx context.Context, port int, source inputSource) error {
+	// What cannot be read at all is told now, and not to a browser.
+	pages := &pages{source: source, asking: a, secret: rand.Text()}
+	if _, err := pages.report(ctx); err != nil {
+		return err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if err != nil {
+		return usage(fmt.Errorf("--port: %w", err))
+	}
+	pages.host = listener.Addr().String()
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: headerTimeout}
+	ended := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer ended()
+	if _, err := fmt.Fprintf(a.streams.Out, "Serving on http://%s/%s/ until interrupted\n", pages.host, pages.secret); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
+}
+
+// inputSource reads what a report is made of.
+type inputSource func(ctx context.Context) (report.Input, error)
+
+// pages answers with the page and its data, to browsers that have been told the secret.
+type pages struct {
+	source       inputSource
+	asking       *asking
+	host, secret string
+
+	mu    sync.Mutex
+	made  *report.Report
+	until time.Time
+}
+
+// report makes the report, at most once in freshFor.
+func (p *pages) report(ctx context.Context) (*report.Report, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := p.asking.clock.Now(); p.made == nil || !now.Before(p.until) {
+		in, err := p.source(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p.made, p.until = report.Build(in), now.Add(freshFor)
+	}
+	return p.made, nil
+}
+
+// ServeHTTP is part of http.Handler.
+func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	for name, value := range map[string]string{
+		"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+		"Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin", "Cross-Origin-Opener-Policy": "same-origin",
+	} {
+		header.Set(name, value)
+	}
+	if why := p.refuses(r); why != "" {
+		http.Error(w, why, http.StatusForbidden)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		header.Set("Allow", "GET, HEAD")
+		http.Error(w, "ask with GET", http.StatusMethodNotAllowed)
+		return
+	}
+	path, known := strings.CutPrefix(r.URL.Path, "/"+p.secret+"/")
+	if !known || path != "" && path != "data.json" {
+		http.Error(w, "open the whole URL that kubectl reprieve ui has printed", http.StatusNotFound)
+		return
+	}
+	made, err := p.report(r.Context())
+	if err != nil {
+		http.Error(w, oneLine(err), http.StatusBadGateway)
+		return
+	}
+	var body bytes.Buffer
+	if path == "" {
+		header.Set("Content-Type", "text/html; charset=utf-8")
+		err = report.Write(&body, made, report.Live)
+	} else {
+		header.Set("Content-Type", "application/json")
+		err = json.NewEncoder(&body).Encode(made)
+	}
+	if err != nil {
+		http.Error(w, oneLine(err), http.StatusInternalServerError)
+		return
+	}
+	// A browser that has gone away has nothing to be told.
+	_, _ = w.Write(body.Bytes())
+}
+
+// refuses says why a request is not answered: a site that has its name lead to this machine sends its own name as the host, and one
+// that only sends requests here is another origin.
+func (p *pages) refuses(r *http.Request) string {
+	_, port, err := net.SplitHostPort(p.host)
+	if err != nil || r.Host != p.host && r.Host != net.JoinHostPort("localhost", port) {
+		return "this host is not served"
+	}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if u, err := url.Parse(origin); err != nil || u.Scheme != "http" || u.Host != r.Host {
+			return "other origins are not served"
+		}
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "cross-site", "same-site":
+		// A link from elsewhere may open the page; nothing may read it.
+		if r.Header.Get("Sec-Fetch-Mode") != "navigate" {
+			return "other origins are not served"
+		}
+	}
+	return ""
+}

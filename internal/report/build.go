@@ -1,0 +1,192 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// name is what a workload is known by from one decision to the next.
+type name struct {
+	group          bool
+	namespace, pod string
+}
+
+// builder puts a report together.
+type builder struct {
+	entries   []Entry
+	report    Report
+	workloads map[name]int
+	queues    map[string]int
+	// waiting are the workloads that had found no room when they were last decided about.
+	waiting map[int]bool
+	// stops are all stops, in the order of decisions.
+	stops []stopped
+}
+
+// stopped is one stop of one workload.
+type stopped struct {
+	decision, victim, preemptor int
+	at                          time.Time
+	stop                        *Stop
+}
+
+func newBuilder(in Input) *builder {
+	b := &builder{
+		entries: inOrder(in.Entries), workloads: make(map[name]int), queues: make(map[string]int), waiting: make(map[int]bool),
+		report: Report{
+			Schema: Schema, Sources: slices.Clone(in.Sources), Note: in.Note, Queues: []QueueRow{}, Workloads: []WorkloadRow{}, Decisions: []DecisionRow{},
+		},
+	}
+	b.plant(in.Queues)
+	return b
+}
+
+// plant makes the tree of queues, parents first and by name. Queues that decisions name and the cluster does not have stand at the top.
+func (b *builder) plant(known []Queue) {
+	all := slices.Clone(known)
+	names := make(map[string]bool, len(all))
+	for _, q := range all {
+		names[q.Name] = true
+	}
+	note := func(queue string) {
+		if queue != "" && !names[queue] {
+			names[queue] = true
+			all = append(all, Queue{Name: queue})
+		}
+	}
+	for i := range b.entries {
+		note(b.entries[i].Preemptor.Queue)
+		for j := range b.entries[i].Stops {
+			note(b.entries[i].Stops[j].Queue)
+		}
+	}
+	slices.SortFunc(all, func(x, y Queue) int { return cmp.Compare(x.Name, y.Name) })
+	below := make(map[string][]Queue)
+	for _, q := range all {
+		if !names[q.Parent] {
+			q.Parent = ""
+		}
+		below[q.Parent] = append(below[q.Parent], q)
+	}
+	var grow func(parent string, at, depth int)
+	grow = func(parent string, at, depth int) {
+		for _, q := range below[parent] {
+			b.queues[q.Name] = len(b.report.Queues)
+			b.report.Queues = append(b.report.Queues, QueueRow{Name: q.Name, Parent: at, Depth: depth, Quota: q.Quota})
+			grow(q.Name, b.queues[q.Name], depth+1)
+		}
+	}
+	grow("", -1, 0)
+	// Queues that are their own ancestors hang below nothing.
+	for _, q := range all {
+		if _, ok := b.queues[q.Name]; !ok {
+			b.queues[q.Name] = len(b.report.Queues)
+			b.report.Queues = append(b.report.Queues, QueueRow{Name: q.Name, Parent: -1, Quota: q.Quota})
+		}
+	}
+}
+
+// workload is the place of a workload in the list. Its priority and queue are those of the last decision that knows them.
+func (b *builder) workload(p *Party) int {
+	key := name{p.Group, p.Namespace, p.Name}
+	at, ok := b.workloads[key]
+	if !ok {
+		at = len(b.report.Workloads)
+		b.workloads[key] = at
+		b.report.Workloads = append(b.report.Workloads, WorkloadRow{Namespace: p.Namespace, Name: p.Name, Group: p.Group, Queue: -1})
+	}
+	w := &b.report.Workloads[at]
+	if p.Priority != nil {
+		w.Priority = p.Priority
+	}
+	if p.Queue != "" {
+		w.Queue = b.queues[p.Queue]
+	}
+	return at
+}
+
+// add adds one decision.
+func (b *builder) add(i int) {
+	e := &b.entries[i]
+	at := b.workload(&e.Preemptor)
+	row := DecisionRow{
+		ID: e.ID, At: millis(e.Time), Ended: millis(e.Ended), Preemptor: at, Priority: e.Preemptor.Priority, Outcome: e.Outcome, State: e.State,
+		Message: e.Message, WaitsFor: e.WaitsFor, Error: e.Error, Begun: e.Begun, Repeated: e.Repeated, MinCount: e.MinCount,
+		RetryAt: e.RetryAt / int64(time.Millisecond), Asks: e.Asks, Protected: e.Protected, ProtectedUnits: e.ProtectedUnits,
+		Reprieved: e.Reprieved, ReprievedUnits: e.ReprievedUnits, NodesOut: e.NodesOut,
+	}
+	for _, p := range e.Placements {
+		row.Placements = append(row.Placements, PlacementRow{Pod: p.Member, Node: p.Node})
+	}
+	for j := range e.Stops {
+		row.Victims = append(row.Victims, b.victim(i, j, at))
+	}
+	b.report.Decisions = append(b.report.Decisions, row)
+	b.report.Totals.Decisions++
+	b.waiting[at] = e.Outcome == core.Infeasible || e.Outcome == core.Waits
+	if e.Happened() {
+		b.report.Totals.Preemptions++
+	}
+}
+
+// victim is the row of one victim, which is counted if it was stopped.
+func (b *builder) victim(i, j, preemptor int) VictimRow {
+	e, s := &b.entries[i], &b.entries[i].Stops[j]
+	v := VictimRow{Workload: b.workload(&s.Party), Priority: s.Priority, Rule: s.Rule, Since: millis(s.Since), Pods: []PlacementRow{}}
+	if s.Measured {
+		v.Hours = &Hours{GPU: s.GPUHours, CPU: s.CPUHours}
+	}
+	for _, pod := range s.Pods {
+		v.Pods = append(v.Pods, PlacementRow{Pod: pod.Name, Node: pod.Node})
+	}
+	if e.Happened() {
+		b.stops = append(b.stops, stopped{decision: i, victim: v.Workload, preemptor: preemptor, at: e.Time, stop: s})
+		b.report.Workloads[v.Workload].Stopped++
+		b.report.Workloads[preemptor].Took++
+		b.report.Totals.add(s)
+	}
+	return v
+}
+
+// spans tells of each workload when it waited and when it ran, as far as decisions do: it waits from a decision that finds no
+// room on, and has room from one that makes it on, until it is stopped itself.
+func (b *builder) spans() {
+	at := make([]Span, len(b.report.Workloads))
+	end := func(w int, t int64) {
+		if at[w].Kind != "" {
+			at[w].To = t
+			b.report.Workloads[w].Spans = append(b.report.Workloads[w].Spans, at[w])
+		}
+		at[w] = Span{}
+	}
+	for i := range b.entries {
+		e, row := &b.entries[i], &b.report.Decisions[i]
+		switch w := row.Preemptor; {
+		case e.Happened() || e.Outcome == core.Fits:
+			end(w, row.At)
+			at[w] = Span{Kind: SpanRuns, From: row.At}
+		case at[w].Kind != SpanWaits:
+			end(w, row.At)
+			at[w] = Span{Kind: SpanWaits, From: row.At}
+		}
+		if !e.Happened() {
+			continue
+		}
+		for _, v := range row.Victims {
+			// What is taken member by member goes on with the others.
+			if at[v.Workload].Kind != SpanRuns && v.Since > 0 {
+				end(v.Workload, v.Since)
+				at[v.Workload] = Span{Kind: SpanRuns, From: v.Since}
+			}
+			end(v.Workload, row.At)
+		}
+	}
+	for w, s := range at {
+		if s.Kind != "" {
+			b.report.Workloads[w].Spans = append(b.report.Workloads[w].Spans, s)
+		}
+	}
+}

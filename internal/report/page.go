@@ -1,0 +1,73 @@
+package report
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+//go:embed page
+var built embed.FS
+
+// Where the page takes its decisions from.
+type Mode string
+
+const (
+	// Still: all that there is stands in the page.
+	Still Mode = "still"
+	// Live: the page asks the server that it comes from for more.
+	Live Mode = "live"
+)
+
+// Write writes the page with a report in it. It loads nothing: a policy in the page forbids it, but for a live page to ask its
+// server.
+func Write(to io.Writer, r *Report, mode Mode) error {
+	files := make(map[string]string, 3)
+	for _, file := range []string{"index.html", "app.js", "style.css"} {
+		text, err := built.ReadFile("page/" + file)
+		if err != nil {
+			return fmt.Errorf("the page is not built: %w", err)
+		}
+		files[file] = string(text)
+	}
+	// The encoder writes <, > and & in a form that cannot end the element.
+	data, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encode the report: %w", err)
+	}
+	connect := "'none'"
+	if mode == Live {
+		connect = "'self'"
+	}
+	policy := fmt.Sprintf("default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; connect-src %s; script-src %s; style-src %s",
+		connect, hashed(files["app.js"]), hashed(files["style.css"]))
+	var page bytes.Buffer
+	rest := files["index.html"]
+	for _, part := range []struct{ marker, text string }{
+		{"{{policy}}", policy}, {"{{mode}}", string(mode)}, {"{{style}}", files["style.css"]}, {"{{data}}", string(data)}, {"{{script}}", files["app.js"]},
+	} {
+		before, after, found := strings.Cut(rest, part.marker)
+		if !found {
+			return fmt.Errorf("the page has no place for %s; run make web", part.marker)
+		}
+		page.WriteString(before)
+		page.WriteString(part.text)
+		rest = after
+	}
+	page.WriteString(rest)
+	if _, err := to.Write(page.Bytes()); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// hashed is a source of scripts and styles that allows just this one.
+func hashed(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}

@@ -1,0 +1,70 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+)
+
+// Source is where decisions come from, and how much of it could be read.
+type Source struct {
+	Name string `json:"name"`
+	// Decisions counts the lines that are decisions, and Broken those that are not: cut off, or no JSON.
+	Decisions int `json:"decisions"`
+	Broken    int `json:"broken"`
+}
+
+// EmptyError is the error of a file in which nothing is a decision.
+type EmptyError struct {
+	// First is why the first line is none; nil for an empty file.
+	First error
+}
+
+// Error says what the file should be.
+func (e *EmptyError) Error() string {
+	if e.First == nil {
+		return "is empty; a file of the scheduler's --decision-log is needed"
+	}
+	return fmt.Sprintf("has no decision in it (the first line: %v); a file of the scheduler's --decision-log is needed", e.First)
+}
+
+// Unwrap is the error of the first line.
+func (e *EmptyError) Unwrap() error { return e.First }
+
+// Read reads the lines of a decision log. Lines that are none are passed over and counted; where all are, the error is an
+// EmptyError.
+func Read(name string, from io.Reader) ([]Entry, Source, error) {
+	source := Source{Name: name}
+	var entries []Entry
+	var first error
+	lines := bufio.NewReader(from)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			record, bad := decisionlog.Parse(line)
+			if bad != nil {
+				source.Broken++
+				if first == nil {
+					first = bad
+				}
+			} else {
+				entries = append(entries, FromRecord(&record))
+				source.Decisions++
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, source, fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+	if len(entries) == 0 {
+		return nil, source, &EmptyError{First: first}
+	}
+	return entries, source, nil
+}

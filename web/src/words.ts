@@ -1,0 +1,96 @@
+// Decisions, times and amounts in words.
+import { happened, type Decision, type Loss, type Model } from "./data";
+
+// rules are those of docs/troubleshooting.md, in its words; a test compares.
+export const rules: Record<string, string> = {
+  LowerPriority: "The victim's priority is lower than the preemptor's.",
+  Reclaim: "The victim's queue has more than its fair share, and the preemptor's stays within its own.",
+  NotLowerPriority: "The unit's priority is not lower.",
+  OwnGang: "It is a member of the preemptor's own PodGroup.",
+  StaticPod: "The kubelet of its node runs it by itself (a mirror pod, with the annotation `kubernetes.io/config.mirror`): deleting it frees nothing.",
+  PreemptionToleration: "Its PriorityClass tolerates preemption by that priority.",
+  PriorityClassNotFound: "Its PriorityClass does not exist any more, so what it tolerates is not known. Create the class again.",
+  PreemptMinRuntime: "It has not run long enough to be preempted by priority.",
+  ReclaimMinRuntime: "It has not run long enough to be reclaimed.",
+  Quota: "Without it, its queue would have less than its quota.",
+  FairShare: "Its queue has no more than its fair share.",
+  PreemptorOverFairShare: "The preemptor's own queue would have more than its fair share.",
+  QueueLimit: "The limit of the preemptor's queue, or of one above it, would be exceeded: only what is below that limit makes room.",
+  NeverPreempts: "The preemptor's `preemptionPolicy` is `Never`. It takes nothing, so no unit is listed.",
+  UnknownQueue: "The preemptor names a queue in which there can be no work. It takes nothing, so no unit is listed.",
+};
+
+export function count(n: number, noun: string): string {
+  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+}
+
+const pad = (n: number, width = 2) => String(n).padStart(width, "0");
+
+export function day(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10);
+}
+export function clock(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 19);
+}
+export function moment(ms: number): string {
+  return `${day(ms)} ${clock(ms)}`;
+}
+export function exact(ms: number): string {
+  return `${moment(ms)}.${pad(new Date(ms).getUTCMilliseconds(), 3)}`;
+}
+
+export function duration(ms: number): string {
+  const s = Math.round(ms / 1000);
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60 ? `${s % 60} s` : ""}`.trim();
+  if (s < 48 * 3600) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60) ? `${Math.floor((s % 3600) / 60)} min` : ""}`.trim();
+  return `${Math.round(s / 86400)} days`;
+}
+
+export function hours(h: number): string {
+  if (h === 0) return "0";
+  if (h < 0.05) return "<0.1";
+  return h >= 100 ? Math.round(h).toLocaleString("en") : h.toFixed(1);
+}
+
+// gpuHours are those of a sum, with a sign where it is not all.
+export function sum(of: Loss, h: number): string {
+  if (of.unmeasured === of.stops && of.stops > 0) return "?";
+  return (of.unmeasured ? "\u2265 " : "") + hours(h);
+}
+
+export function amount(resource: string, v: number): string {
+  if (resource === "cpu") return `${v / 1000} CPU`;
+  if (resource === "") return "a resource that no node has";
+  if (resource === "memory" || resource === "ephemeral-storage") {
+    for (const [unit, size] of [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20]] as const) {
+      if (v >= size) return `${Math.round((v / size) * 10) / 10} ${unit}B ${resource}`;
+    }
+  }
+  return `${v.toLocaleString("en")} ${resource}`;
+}
+
+// headline says a decision in a few words.
+export function headline(m: Model, d: Decision): string {
+  const n = d.victims?.length ?? 0;
+  if (happened(d)) return `took the room of ${n === 1 ? m.name(d.victims![0].w) : count(n, "workload")}`;
+  if (d.outcome === "Preempts") return d.state === "Failed" ? "could not carry its preemption out" : "gave its preemption up";
+  if (d.outcome === "Waits") return "waits for pods that are leaving";
+  if (d.outcome === "Fits") return "waits for the limit of its queue";
+  return d.retryAt ? "waits for protections to end" : "found no room";
+}
+
+export function outcome(d: Decision): string {
+  switch (d.state) {
+    case "UnderWay": return "The victims were being removed when this was recorded.";
+    case "CarriedOut": return d.ended ? `All victims were on their way out ${duration(d.ended - d.at)} later.` : "All victims were on their way out.";
+    case "GivenUp": return "It was given up: it did not apply any more." + begun(d);
+    case "Failed": return "It failed, and the preemptor tries again." + begun(d);
+    case "Waiting": return d.outcome === "Waits" ? "Nothing more had to go." : "Nothing was stopped for it.";
+  }
+}
+
+function begun(d: Decision): string {
+  return d.begun ? ` ${count(d.begun, "pod")} of the victims went all the same.` : "";
+}
