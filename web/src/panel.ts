@@ -24,7 +24,8 @@ export function hide(): void {
 }
 
 export function workloadLink(m: Model, w: number, links: Links): HTMLElement {
-  return el("a", { href: links.workload(w) }, m.name(w));
+  const [kind, name] = m.name(w).split(" ");
+  return el("a", { href: links.workload(w) }, `${kind} `, el("span", { class: "name" }, name));
 }
 
 function title(text: string): HTMLElement {

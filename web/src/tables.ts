@@ -25,8 +25,8 @@ export function lost(m: Model, links: Links): void {
   get("lost-help").textContent = "What the stopped pods had been given since they started: all of it, if they cannot go on where they were." + hint;
   const of = (title: string, head: string, rows: LossRow[], name: (r: LossRow) => Node | string) =>
     el("div", {}, el("h3", {}, title), rows.length === 0 ? el("p", { class: "empty" }, "Nothing was stopped.") : table(title, [head, "#Stops", "#Pods", "#GPU-h"],
-      rows.slice(0, 12).map((r) => [name(r), String(r.stops), String(r.pods), bar(sum(r, r.gpuHours), r, rows[0])])),
-    rows.length > 12 ? el("p", { class: "help" }, `and ${rows.length - 12} more`) : null);
+      rows.slice(0, few).map((r) => [name(r), String(r.stops), String(r.pods), bar(sum(r, r.gpuHours), r, rows[0])])),
+    rest(rows.length, few));
   get("lost-tables").replaceChildren(
     of("By the queue that lost it", "Queue", m.r.lost.byQueue, (r) => r.name || "in no queue"),
     of("By the priority that lost it", "Priority", m.r.lost.byPriority, (r) => r.name || "not recorded"),
@@ -46,16 +46,22 @@ export function findings(m: Model, links: Links): void {
   const at = (d: number) => el("a", { href: links.decision(d), class: "t" }, moment(m.r.decisions[d].at));
   get("turns-body").replaceChildren(m.r.turns.length === 0 ? empty("No two workloads have taken from each other.") :
     table("Pairs that take from each other in turns", ["One", "The other", "#Turns", "#GPU-h", "Last"],
-      m.r.turns.slice(0, 25).map((t) => [workloadLink(m, t.a, links), workloadLink(m, t.b, links), String(t.turns), sum(t, t.gpuHours), at(t.decisions[t.decisions.length - 1])])));
+      m.r.turns.slice(0, few).map((t) => [workloadLink(m, t.a, links), workloadLink(m, t.b, links), String(t.turns), sum(t, t.gpuHours), at(t.decisions[t.decisions.length - 1])])), rest(m.r.turns.length, few));
   get("again-body").replaceChildren(m.r.again.length === 0 ? empty("No workload was stopped more than once.") :
     table("Workloads that were stopped more than once", ["Workload", "#Stops", "#Shortest interval", "#GPU-h", "Last"],
-      m.r.again.slice(0, 25).map((a) => [workloadLink(m, a.w, links), String(a.stops), duration(a.shortest), sum(a, a.gpuHours), at(a.decisions[a.decisions.length - 1])])));
+      m.r.again.slice(0, few).map((a) => [workloadLink(m, a.w, links), String(a.stops), duration(a.shortest), sum(a, a.gpuHours), at(a.decisions[a.decisions.length - 1])])), rest(m.r.again.length, few));
   const why = { failed: "A call failed after pods had begun to go.", givenUp: "It was given up after pods had begun to go.", again: "Room had to be made for the same pods once more." };
   get("unused-body").replaceChildren(m.r.unused.length === 0 ? empty("The decisions tell of none.") :
     table("Room that was freed and not used", ["When (UTC)", "For", "#Pods that went", "Why", "Next"],
-      m.r.unused.slice(0, 50).map((u) => [at(u.decision), workloadLink(m, m.r.decisions[u.decision].w, links), String(u.pods), why[u.why], u.next >= 0 ? at(u.next) : "\u2013"])));
+      m.r.unused.slice(0, 50).map((u) => [at(u.decision), workloadLink(m, m.r.decisions[u.decision].w, links), String(u.pods), why[u.why], u.next >= 0 ? at(u.next) : "\u2013"])), rest(m.r.unused.length, page));
 }
 
+// rest says how many a table leaves out.
+function rest(all: number, shown: number): HTMLElement | "" {
+  return all > shown ? el("p", { class: "help" }, `and ${(all - shown).toLocaleString("en")} more`) : "";
+}
+
+const few = 10;
 const page = 50;
 
 // Decisions is the table of all decisions, newest first, a page at a time.

@@ -252,7 +252,7 @@ export class Timeline {
       if (open) {
         const fade = g.createLinearGradient(a, 0, b, 0);
         fade.addColorStop(0, colour("run"));
-        fade.addColorStop(1, "transparent");
+        fade.addColorStop(1, colour("run") + "00");
         g.fillStyle = fade;
       }
       g.fillRect(a, y - 4, Math.max(b - a, 1), 8);
