@@ -14,7 +14,7 @@ import (
 //go:embed page
 var built embed.FS
 
-// Where the page takes its decisions from.
+// Mode says where the page takes its decisions from.
 type Mode string
 
 const (

@@ -63,13 +63,13 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 	}
 	config = rest.CopyConfig(config)
 	config.Host, config.Timeout = at.Host, 30*time.Second
-	config.TLSClientConfig.ServerName, config.TLSClientConfig.CAData, config.TLSClientConfig.CAFile = "", nil, scheduler.authority
+	config.ServerName, config.CAData, config.CAFile = "", nil, scheduler.authority
 	if scheduler.authority == "" {
 		// The certificate of a scheduler is usually its own. The caller's token goes to no other machine without knowing which.
 		if ip := net.ParseIP(at.Hostname()); at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
 			return nil, usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
 		}
-		config.TLSClientConfig.Insecure = true
+		config.Insecure = true
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

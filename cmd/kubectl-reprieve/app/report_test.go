@@ -133,27 +133,25 @@ func TestUI(t *testing.T) {
 		"without it, the data":   {path: "http://" + host + "/data.json", want: 404},
 		"something to write":     {method: http.MethodPost, path: url, want: 405},
 	} {
-		t.Run(name, func(t *testing.T) {
-			request, err := http.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			request.Host = c.host
-			for header, value := range c.header {
-				request.Header.Set(header, value)
-			}
-			answer, err := http.DefaultClient.Do(request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := io.ReadAll(answer.Body)
-			if err := answer.Body.Close(); err != nil {
-				t.Error(err)
-			}
-			if err != nil || answer.StatusCode != c.want || !strings.Contains(string(body), c.wantBody) {
-				t.Errorf("It answers %d, %.200s, %v; want %d with %q", answer.StatusCode, body, err, c.want, c.wantBody)
-			}
-		})
+		request, err := http.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = c.host
+		for header, value := range c.header {
+			request.Header.Set(header, value)
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(answer.Body)
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if err != nil || answer.StatusCode != c.want || !strings.Contains(string(body), c.wantBody) {
+			t.Errorf("%s: it answers %d, %.200s, %v; want %d with %q", name, answer.StatusCode, body, err, c.want, c.wantBody)
+		}
 	}
 	stop()
 	if code := <-ended; code != 0 {
