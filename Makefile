@@ -128,6 +128,14 @@ soak: build ## Have schedulers work through faults for DURATION, by SEED, check 
 	go test ./test/integration/soak -run '^TestSoak$$' -count 1 -timeout 0 -v -args \
 		-soak-duration $(DURATION) -soak-seed $(SEED) -soak-report $(CURDIR)/docs/endurance.md
 
+# The directory of the trace openb, and flags of kubectl reprieve simulate.
+TRACE ?= ../shared/traces/openb
+SIMULATE ?= --nodes 300 --load 1 --seed 1
+
+.PHONY: simulation
+simulation: ## Play the trace openb of TRACE with four policies, and write docs/simulation.md and its plot (2 minutes).
+	@$(STATIC) go run ./hack/simulation -trace "$(TRACE)" -doc docs/simulation.md -args "$(SIMULATE)"
+
 # The rows of bench-compare, as for go test -bench, and how often each side is timed.
 BENCH ?= .
 ROUNDS ?= 6

@@ -1,6 +1,8 @@
-package admission_test
+package simulation
 
 import (
+	"bytes"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -13,18 +15,28 @@ import (
 // referee holds a simulation to the rules, worked out the long way, and keeps count.
 type referee struct {
 	t testing.TB
+	// log has a line for each decision.
+	log bytes.Buffer
 	// counted is what the books had counted when room was looked at last, and rested stands for the moment when the
 	// scheduler rested last.
 	counted uint64
 	rested  int
 	// fair is, by leaf, what it was entitled to of the first resource and what it had of that, in amount times seconds.
 	fair map[string]*fairness
-	// outcomes counts decisions, rules victims.
+	// same counts those that were told what others had been. outcomes counts decisions, rules victims.
+	same     int
 	outcomes map[core.Outcome]int
 	rules    map[core.Rule]int
 	// waits counts the moments at which a workload waited for a cause.
 	waits [admission.Backoff + 1]int
 }
+
+const (
+	// longestGrace is how long pods take at most to end once they are told to.
+	longestGrace = time.Minute
+	// longestLag is how much later than the scheduler's queue the books hear of a pod that has gone.
+	longestLag = 500 * time.Millisecond
+)
 
 type fairness struct{ entitled, had float64 }
 
@@ -65,7 +77,7 @@ func (r *referee) settled(s *simulation) {
 		r.counted = now
 		r.room(s)
 	}
-	if now := s.log.Len() + int(s.books.counted); now != r.rested && !s.cycling && !s.list.Lull(s.now) {
+	if now := r.log.Len() + int(s.books.counted); now != r.rested && !s.cycling && !s.list.Lull(s.now) {
 		r.rested = now
 		for _, j := range s.waiting {
 			r.waitsForSomething(s, j)
@@ -92,6 +104,69 @@ func (r *referee) room(s *simulation) {
 	}
 	for _, j := range s.jobs {
 		r.whole(s, j)
+	}
+	r.conserved(s)
+	r.booked(s)
+}
+
+// conserved: all that was submitted is done, runs or waits, and what waits is among those that wait.
+func (r *referee) conserved(s *simulation) {
+	alive := make(map[*submission]bool)
+	pendings := 0
+	for _, j := range s.jobs {
+		alive[j.of] = true
+		if j.phase == pending {
+			pendings++
+		}
+		if _, ok := s.find(j); ok != (j.phase == pending) {
+			r.fail(s, "%s is in phase %d, and among those that wait: %t", j.name, j.phase, ok)
+		}
+	}
+	kept := 0
+	for _, k := range s.kinds {
+		kept += len(k.jobs)
+	}
+	if pendings != len(s.waiting) || pendings != kept {
+		r.fail(s, "%d jobs wait, %d are among those that do, and %d among their likes", pendings, len(s.waiting), kept)
+	}
+	for _, w := range s.submissions {
+		if came := w.jobs[0].turn > 0; came && !w.over && !alive[w] {
+			r.fail(s, "%s has come, is not done, and is nowhere", w.work.Name)
+		}
+	}
+	on := 0
+	for _, n := range s.nodes {
+		for _, p := range n.pods {
+			if on++; s.onNodes[p.uid] != p || p.node != n {
+				r.fail(s, "%s is on %s, and not known to be", p.uid, n.name)
+			}
+		}
+	}
+	if on != len(s.onNodes) {
+		r.fail(s, "%d pods are on nodes, and %d are known to be", on, len(s.onNodes))
+	}
+}
+
+// booked: the books have what adding up all pods comes to.
+func (r *referee) booked(s *simulation) {
+	tree := s.books.tree
+	demand, allocated := make([]core.Amounts, tree.Len()), make([]core.Amounts, tree.Len())
+	for q := range demand {
+		demand[q], allocated[q] = make(core.Amounts, tree.Dims()), make(core.Amounts, tree.Dims())
+	}
+	for _, j := range s.jobs {
+		leaf := tree.LeafOf(j.queue)
+		for _, p := range j.pods {
+			if leaf >= 0 && (p.charged && !p.terminating || j.phase == pending) {
+				add(demand[leaf], p.request, 1)
+			}
+			for q := leaf; q >= 0 && p.charged; q = tree.Parent(q) {
+				add(allocated[q], p.request, 1)
+			}
+		}
+	}
+	if !slices.EqualFunc(demand, s.books.demand, slices.Equal) || !slices.EqualFunc(allocated, s.books.allocated, slices.Equal) {
+		r.fail(s, "the books have demand %v and allocated %v, and it is %v and %v", s.books.demand, s.books.allocated, demand, allocated)
 	}
 }
 
@@ -166,8 +241,24 @@ func (r *referee) waitsForSomething(s *simulation, j *job) {
 	}
 }
 
+// toldTheSame: what is told without a decision is what would be decided.
+func (r *referee) toldTheSame(s *simulation, j *job, p *core.Preemptor, held []core.Hold) {
+	d, err := s.decide(j, p, held)
+	if err != nil || d.Outcome != core.Infeasible {
+		r.fail(s, "%s is told that there is no room, and the decision is %s, %s (%v)", j.name, d.Outcome, d.Message, err)
+	}
+	r.same++
+	r.outcomes[d.Outcome]++
+}
+
+// overLimit takes note of a job that its queue leaves no room for.
+func (r *referee) overLimit(s *simulation, j *job) {
+	fmt.Fprintf(&r.log, "%s %s/%s is over a limit\n", s.clock(), j.key, j.uid())
+}
+
 // decided holds a decision to the rules.
 func (r *referee) decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision) {
+	r.log.WriteString(s.inWords(j, d))
 	r.outcomes[d.Outcome]++
 	if d.Outcome != core.Infeasible && len(d.Placements) < j.minCount {
 		r.fail(s, "%s is placed with %d of %d pods", j.name, len(d.Placements), j.minCount)
@@ -201,7 +292,7 @@ func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victim
 		left, goes := n.free(), 0
 		for _, p := range n.pods {
 			if d.Outcome != core.Fits && p.leaving() || slices.Contains(victims, p) {
-				add(left, p.job.request, 1)
+				add(left, p.request, 1)
 			}
 		}
 		for _, h := range held {
@@ -212,11 +303,11 @@ func (r *referee) leavesPromises(s *simulation, j *job, d *core.Decision, victim
 		for _, pl := range d.Placements {
 			if pl.Node == n.name {
 				goes++
-				add(left, j.request, -1)
+				add(left, j.requests[0], -1)
 			}
 		}
 		for i, v := range left {
-			if goes > 0 && j.request[i] > 0 && v < 0 {
+			if goes > 0 && j.requests[0][i] > 0 && v < 0 {
 				r.fail(s, "%s (%s) goes to %s, which is %d %s short of what has been promised there", j.name, d.Outcome, n.name, -v, s.books.resources[i])
 			}
 		}
@@ -243,7 +334,7 @@ func (s *simulation) stayingByQueue(except *job) []core.Amounts {
 	for _, n := range s.nodes {
 		for _, p := range n.pods {
 			for q := tree.LeafOf(p.job.queue); q >= 0 && !p.leaving(); q = tree.Parent(q) {
-				add(out[q], p.job.request, 1)
+				add(out[q], p.request, 1)
 			}
 		}
 	}
@@ -335,7 +426,7 @@ func (c *contest) reclaim(v *pod) {
 	quota := func(q int32, r int) int64 { return min(tree.Queue(q).Quota[r], shares[q][r]) }
 	allowed := func(named bool, entitled func(q int32, r int) int64) bool {
 		above := false
-		for r, want := range c.j.request {
+		for r, want := range c.j.requests[0] {
 			if want == 0 {
 				continue
 			}
@@ -357,7 +448,7 @@ func (c *contest) reclaim(v *pod) {
 		c.fail(c.s, "%s of %s reclaims from %s, and is entitled to that neither by fair share nor by quota", c.j.name, c.j.queue, tree.Queue(top).Name)
 	}
 	for q := theirs; q >= 0; q = tree.Parent(q) {
-		add(c.after[q], v.job.request, -1)
+		add(c.after[q], v.request, -1)
 	}
 }
 

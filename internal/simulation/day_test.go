@@ -1,4 +1,4 @@
-package admission_test
+package simulation
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func midnight() time.Time { return time.Date(2026, time.March, 2, 0, 0, 0, 0, ti
 
 // teams are two teams: one that trains and has notebooks, with a limit to these, and one that serves. What trains runs
 // for a time before it is taken.
-func teams() *books {
+func teams() []fairshare.Queue {
 	unset := fairshare.Queue{Weight: 1, PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset}
 	queue := func(name, parent string, weight, gpus, cpus int64) fairshare.Queue {
 		q := unset
@@ -29,31 +29,48 @@ func teams() *books {
 	research.ReclaimMinRuntime = int64(10 * time.Minute)
 	train.PreemptMinRuntime = int64(20 * time.Minute)
 	notebooks.Limit = core.Amounts{12, fairshare.Unlimited}
-	tree, _ := fairshare.NewTree(2, []fairshare.Queue{research, train, notebooks, queue("serving", "", 1, 40, 320)})
-	return &books{resources: []string{"gpu", "cpu"}, tree: tree}
+	return []fairshare.Queue{research, train, notebooks, queue("serving", "", 1, 40, 320)}
 }
 
-// day is a day of arrivals at a cluster of 20 nodes, each with 8 GPUs.
+// room is a cluster of 20 nodes, each with 8 GPUs.
+func room() *Input {
+	in := &Input{Start: midnight(), Resources: []string{"gpu", "cpu"}, GPU: 0, PerGPU: 1, Queues: teams()}
+	for i := range 20 {
+		in.Nodes = append(in.Nodes, Node{Name: fmt.Sprintf("node-%02d", i), Allocatable: core.Amounts{8, 64}})
+	}
+	return in
+}
+
+// day is a day of arrivals at a cluster of 20 nodes.
 type day struct {
 	*simulation
 	referee *referee
 	jobs    []*job
 }
 
-func newDay(t testing.TB, seed uint64) *day {
+func newDay(t testing.TB, seed uint64, rule Rule) *day {
 	t.Helper()
 	r := newReferee(t)
-	d := &day{referee: r, simulation: newSimulation(seed, midnight(), 20, core.Amounts{8, 64}, teams(), r)}
-	d.faulty = 15
-	random := rand.New(rand.NewPCG(seed, 2))
+	opts := Options{Seed: seed, Lasts: 96 * time.Hour, Checkpoint: time.Nanosecond, Grace: longestGrace, faulty: 15, longestLag: longestLag}
+	d := &day{referee: r, simulation: newSimulation(room(), Policy{Name: string(rule), Rule: rule}, opts, r)}
+	random, count := rand.New(rand.NewPCG(seed, 2)), 0
 	for at := time.Duration(0); at < 24*time.Hour; at += time.Duration(random.ExpFloat64() * float64(pauseAt(at))) {
-		d.submit(d.someJob(random), midnight().Add(at))
+		w := someWork(random, fmt.Sprintf("job-%03d", count))
+		d.comes(&w, at)
+		count++
 	}
-	for i, j := range hopelessJobs() {
-		d.jobs = append(d.jobs, j)
-		d.submit(j, midnight().Add(time.Duration(3+10*i)*time.Hour))
+	for i, w := range hopelessWork() {
+		d.comes(&w, time.Duration(3+10*i)*time.Hour)
 	}
 	return d
+}
+
+// comes has work come at some time after midnight.
+func (d *day) comes(w *Work, at time.Duration) {
+	for _, j := range d.jobsOf(w) {
+		d.jobs = append(d.jobs, j)
+		d.submit(j, midnight().Add(at))
+	}
 }
 
 // pauseAt is how long it is on average to the next arrival: most come in working hours.
@@ -64,61 +81,61 @@ func pauseAt(at time.Duration) time.Duration {
 	return 6 * time.Minute
 }
 
-// someJob makes a job as they come. Some of those that wait are given up by their users.
-func (d *day) someJob(random *rand.Rand) *job {
-	j := &job{
-		name: fmt.Sprintf("job-%03d", len(d.jobs)), members: 1, minCount: 1,
-		priority: []int32{100, 100, 100, 200, 300}[random.IntN(5)],
-		// Most are short, some take most of a working day.
-		left: 10*time.Minute + time.Duration(min(random.ExpFloat64(), 5)*float64(100*time.Minute)),
+// someWork makes work as it comes. Some of what waits is given up by its users.
+func someWork(random *rand.Rand, name string) Work {
+	w := Work{
+		Namespace: "ns", Name: name, MinCount: 1,
+		Priority: []int32{100, 100, 100, 200, 300}[random.IntN(5)],
+		// Most is short, some takes most of a working day.
+		Runs: 10*time.Minute + time.Duration(min(random.ExpFloat64(), 5)*float64(100*time.Minute)),
 	}
-	gpus := []int64{1, 1, 2, 4, 8}[random.IntN(5)]
+	gpus, members := []int64{1, 1, 2, 4, 8}[random.IntN(5)], 1
 	switch random.IntN(10) {
 	case 0, 1, 2:
-		j.queue, j.gang, j.whole = "train", true, random.IntN(2) == 0
-		j.minCount = []int{2, 2, 4, 4, 8}[random.IntN(5)]
-		j.members = j.minCount
-		if !j.whole {
-			j.members += random.IntN(3)
+		w.Queue, w.Gang, w.Whole = "train", true, random.IntN(2) == 0
+		w.MinCount = []int{2, 2, 4, 4, 8}[random.IntN(5)]
+		members = w.MinCount
+		if !w.Whole {
+			members += random.IntN(3)
 		}
 		gpus = []int64{1, 2, 4, 4, 8}[random.IntN(5)]
 	case 3, 4:
-		j.queue = "train"
+		w.Queue = "train"
 	case 5, 6:
-		j.queue, gpus = "notebooks", min(gpus, 2)
+		w.Queue, gpus = "notebooks", min(gpus, 2)
 	case 7, 8:
-		j.queue, j.left = "serving", 2*j.left
+		w.Queue, w.Runs = "serving", 2*w.Runs
 	default:
 		// Scavengers are in no queue: all others may take them.
-		j.priority, gpus = -10, 1
+		w.Priority, gpus = -10, 1
 	}
-	j.request = core.Amounts{gpus, 7 * gpus}
+	request := core.Amounts{gpus, 7 * gpus}
 	if random.IntN(12) == 0 {
-		j.request = core.Amounts{0, 6}
+		request = core.Amounts{0, 6}
 	}
+	w.Requests = slices.Repeat([]core.Amounts{request}, members)
 	if random.IntN(6) == 0 {
-		j.tolerates, j.tolerated = time.Duration(10+random.IntN(50))*time.Minute, 250
+		w.Tolerates, w.Tolerated = time.Duration(10+random.IntN(50))*time.Minute, 250
 	}
 	if random.IntN(25) == 0 {
-		j.patience = time.Duration(1+random.IntN(120)) * time.Minute
+		w.patience = time.Duration(1+random.IntN(120)) * time.Minute
 	}
-	d.jobs = append(d.jobs, j)
-	return j
+	return w
 }
 
-// hopelessJobs are those that can never run: too large for the cluster, for a node, for a limit.
-func hopelessJobs() []*job {
-	return []*job{
-		{name: "larger-than-the-cluster", queue: "serving", priority: 300, gang: true, whole: true, members: 21, minCount: 21, request: core.Amounts{8, 8}, left: time.Hour, hopeless: true, patience: time.Hour},
-		{name: "larger-than-a-node", queue: "train", priority: 200, members: 1, minCount: 1, request: core.Amounts{9, 8}, left: time.Hour, hopeless: true, patience: time.Hour},
-		{name: "larger-than-the-limit", queue: "notebooks", priority: 300, gang: true, members: 15, minCount: 15, request: core.Amounts{4, 4}, left: time.Hour, hopeless: true},
+// hopelessWork can never run: it is too large for the cluster, for a node, for a limit.
+func hopelessWork() []Work {
+	return []Work{
+		{Namespace: "ns", Name: "larger-than-the-cluster", Queue: "serving", Priority: 300, Gang: true, Whole: true, MinCount: 21, Requests: slices.Repeat([]core.Amounts{{8, 8}}, 21), Runs: time.Hour, hopeless: true, patience: time.Hour},
+		{Namespace: "ns", Name: "larger-than-a-node", Queue: "train", Priority: 200, MinCount: 1, Requests: []core.Amounts{{9, 8}}, Runs: time.Hour, hopeless: true, patience: time.Hour},
+		{Namespace: "ns", Name: "larger-than-the-limit", Queue: "notebooks", Priority: 300, Gang: true, MinCount: 15, Requests: slices.Repeat([]core.Amounts{{4, 4}}, 15), Runs: time.Hour, hopeless: true},
 	}
 }
 
 // play has the day pass, and then waits for the cluster to drain. What can never run is withdrawn then.
 func (d *day) play() {
 	end := midnight().Add(24 * time.Hour)
-	d.run(end)
+	d.advance(end)
 	for d.isBusy() {
 		if end = end.Add(time.Hour); end.Sub(midnight()) > 96*time.Hour {
 			for _, j := range d.waiting {
@@ -126,10 +143,17 @@ func (d *day) play() {
 			}
 			return
 		}
-		d.run(end)
+		d.advance(end)
 	}
 	for _, j := range slices.Clone(d.waiting) {
 		d.withdraw(j)
+	}
+}
+
+func (d *day) advance(until time.Time) {
+	d.referee.t.Helper()
+	if err := d.run(d.referee.t.Context(), until); err != nil {
+		d.referee.t.Fatal(err)
 	}
 }
 
@@ -154,29 +178,53 @@ func TestDay(t *testing.T) {
 	logs := make(map[string]uint64)
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
-			d := newDay(t, seed)
+			d := newDay(t, seed, ByQueues)
 			d.play()
 			d.check(t)
-			if same, ok := logs[d.log.String()]; ok {
+			if same, ok := logs[d.referee.log.String()]; ok {
 				t.Errorf("the day went as that of seed %d", same)
 			}
-			logs[d.log.String()] = seed
+			logs[d.referee.log.String()] = seed
 		})
 	}
 	t.Run("seed 0 again", func(t *testing.T) {
-		d := newDay(t, 0)
+		d := newDay(t, 0, ByQueues)
 		d.play()
-		if _, same := logs[d.log.String()]; !same {
+		if _, same := logs[d.referee.log.String()]; !same {
 			t.Error("the same day went differently the second time")
 		}
 	})
+}
+
+// TestDayByOtherRules plays a day by the rules that know no queues.
+func TestDayByOtherRules(t *testing.T) {
+	for _, rule := range []Rule{ByPriority, NoPreemption, KubeScheduler} {
+		t.Run(string(rule), func(t *testing.T) {
+			d := newDay(t, 7, rule)
+			if rule == KubeScheduler {
+				// Parts of gangs may wait for each other for ever.
+				d.advance(midnight().Add(24 * time.Hour))
+			} else {
+				d.play()
+				if n := d.list.Len(); n != 0 {
+					t.Errorf("the list knows of %d workloads when none is left", n)
+				}
+			}
+			if victims := d.referee.rules[core.RuleLowerPriority]; (victims > 0) != (rule != NoPreemption) || d.referee.rules[core.RuleReclaim] > 0 {
+				t.Errorf("victims are %v", d.referee.rules)
+			}
+			if d.referee.outcomes[core.Fits] == 0 || d.referee.same == 0 {
+				t.Errorf("decisions are %v, and %d were told the same", d.referee.outcomes, d.referee.same)
+			}
+		})
+	}
 }
 
 // check says what is true at the end of a day.
 func (d *day) check(t *testing.T) {
 	t.Helper()
 	r := d.referee
-	t.Logf("%d jobs, %d decisions %v, victims %v; drained at %s", len(d.jobs), bytes.Count(d.log.Bytes(), []byte("\n")), r.outcomes, r.rules, d.clock())
+	t.Logf("%d jobs, %d decisions %v, victims %v; drained at %s", len(d.jobs), bytes.Count(r.log.Bytes(), []byte("\n")), r.outcomes, r.rules, d.clock())
 	if n := d.list.Len(); n != 0 {
 		t.Errorf("the list knows of %d workloads when none is left", n)
 	}

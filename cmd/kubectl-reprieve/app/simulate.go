@@ -1,0 +1,276 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/openb"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
+)
+
+// simulateAnswer is the answer of simulate.
+type simulateAnswer struct {
+	typed
+	// Nodes, Pods and Work count what is simulated, Skipped the broken lines of the trace; FirstSkipped is what is wrong
+	// with the first of them.
+	Nodes        int    `json:"nodes"`
+	Pods         int    `json:"pods"`
+	Work         int    `json:"work"`
+	Skipped      int    `json:"skippedLines,omitempty"`
+	FirstSkipped string `json:"firstSkipped,omitempty"`
+	Seed         uint64 `json:"seed"`
+	// Seconds is how long the simulation goes on.
+	Seconds float64              `json:"seconds"`
+	Results []*simulation.Result `json:"results"`
+}
+
+// simulateFlags are the flags of simulate.
+type simulateFlags struct {
+	trace             string
+	policies, configs []string
+	shape             openb.Shape
+	nodes             int
+	opts              simulation.Options
+}
+
+func (a *asking) simulateCommand() *cobra.Command {
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:   "simulate --trace DIR",
+		Short: "Play a trace in virtual time, and compare policies",
+		Long: `Play the public GPU trace openb in virtual time: work comes, waits for its turn, is placed, is evicted and comes again.
+What decides is the scheduler's own code. The answer says, for each policy, how long work waited by queue and priority, what was evicted, and
+where the GPU-hours went. The same trace, flags and seed give the same answer, byte for byte.
+
+The policies are: ` + "`priority`, Reprieve without queues; `queues`, Reprieve with queues; `kube-scheduler`, a model of its default\npreemption, each pod of a gang by itself; `none`, gangs whole and nothing taken." + ` With --config, each configuration of a scheduler is
+played instead: one whose first profile has the plugin Reprieve as "queues" with its arguments, one with DefaultPreemption as
+"kube-scheduler", any other one as "none".
+
+The trace does not say everything: priorities are by QoS, pods of one shape that come together are a gang, and each is in one of three
+queues by the seed. Times are scaled so that the trace fills its nodes for a day. Broken lines are skipped and counted.`,
+		Example: "  kubectl reprieve simulate --trace traces/openb --nodes 400\n  kubectl reprieve simulate --trace traces/openb --config a.yaml --config b.yaml -o json",
+		Args:    exactly(),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.simulate(cmd.Context(), &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside that of nodes.")
+	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play, of priority, queues, kube-scheduler and none; again for more. All of them by default.")
+	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play in place of policies; again for more.")
+	flags.Uint64Var(&f.opts.Seed, "seed", 1, "What all that is random goes by.")
+	flags.DurationVar(&f.shape.Span, "span", 24*time.Hour, "The time in which all work comes, and how long the simulation goes on.")
+	flags.Float64Var(&f.shape.Load, "load", 1.2, "The GPU time that work takes, as a part of what the nodes have; 0 for the trace's own.")
+	flags.DurationVar(&f.shape.Together, "together", time.Minute, "How far apart pods of one shape come at most that are one gang; 0 for no gangs.")
+	flags.IntVar(&f.nodes, "nodes", 0, "How many of the nodes there are, evenly picked; 0 for all.")
+	flags.DurationVar(&f.opts.Checkpoint, "checkpoint", 0, "How often work saves what it has done; 0 for never: all is lost at an eviction.")
+	flags.DurationVar(&f.opts.Grace, "grace", 30*time.Second, "How long pods take at most to end when they are evicted.")
+	return cmd
+}
+
+func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
+	policies, err := f.check(ctx)
+	if err != nil {
+		return err
+	}
+	if a.snapshot != "" {
+		return usage(errors.New("--snapshot: simulate plays a trace; give its directory with --trace"))
+	}
+	trace, err := f.read()
+	if err != nil {
+		return err
+	}
+	trace.Thin(f.nodes)
+	// Any moment would do; no decision depends on the date.
+	f.shape.Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	f.shape.Seed, f.opts.Lasts = f.opts.Seed, f.shape.Span
+	in := trace.Input(f.shape)
+	answer := &simulateAnswer{
+		typed: typed{APIVersion: answerVersion, Kind: "Simulation", Taken: in.Start}, Nodes: len(in.Nodes), Pods: len(trace.Pods),
+		Work: len(in.Work), Skipped: trace.Skipped, FirstSkipped: trace.First, Seed: f.opts.Seed, Seconds: f.opts.Lasts.Seconds(),
+	}
+	shown := newProgress(a.streams.ErrOut, a.clock)
+	defer shown.end()
+	for _, policy := range policies {
+		f.opts.Progress = func(passed time.Duration) {
+			shown.say("simulating %s: %s of %s", policy.Name, passed.Truncate(time.Hour), f.opts.Lasts)
+		}
+		result, err := simulation.Run(ctx, in, policy, f.opts)
+		if err != nil {
+			return err
+		}
+		answer.Results = append(answer.Results, result)
+	}
+	return a.write(answer, func(to io.Writer, _ bool) error { return showSimulation(to, answer) })
+}
+
+// check says what is wrong with the flags, and which policies they ask for.
+func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) {
+	switch {
+	case f.trace == "":
+		return nil, usage(errors.New("simulate what? Give the directory of a trace with --trace DIR"))
+	case len(f.policies) > 0 && len(f.configs) > 0:
+		return nil, usage(errors.New("--policy and --config: give policies or configurations, not both"))
+	case f.shape.Span < time.Minute || f.shape.Span > 366*24*time.Hour:
+		return nil, usage(fmt.Errorf("--span %s: it is between 1m and a year (8784h)", f.shape.Span))
+	case f.shape.Load < 0 || f.shape.Load > 100:
+		return nil, usage(fmt.Errorf("--load %g: it is between 0 and 100", f.shape.Load))
+	case f.nodes < 0:
+		return nil, usage(fmt.Errorf("--nodes %d: it is at least 0", f.nodes))
+	case f.shape.Together < 0 || f.opts.Checkpoint < 0 || f.opts.Grace < 0:
+		return nil, usage(errors.New("--together, --checkpoint and --grace are not negative"))
+	}
+	var out []simulation.Policy
+	for _, name := range f.configs {
+		p, err := policyOf(ctx, name)
+		if err != nil {
+			return nil, usage(fmt.Errorf("--config %s: %w", name, err))
+		}
+		out = append(out, p)
+	}
+	rules := simulation.Rules()
+	for _, name := range f.policies {
+		if !slices.Contains(rules, simulation.Rule(name)) {
+			return nil, usage(fmt.Errorf("--policy %q: it is one of %s", name, strings.Join(strings.Fields(strings.Trim(fmt.Sprint(rules), "[]")), ", ")))
+		}
+		out = append(out, simulation.Policy{Name: name, Rule: simulation.Rule(name)})
+	}
+	for _, rule := range rules {
+		if len(f.policies)+len(f.configs) == 0 {
+			out = append(out, simulation.Policy{Name: string(rule), Rule: rule})
+		}
+	}
+	return out, nil
+}
+
+// policyOf is the policy that a scheduler's configuration stands for, by its first profile.
+func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
+	cfg, err := schedulerapp.LoadConfig(ctx, file)
+	if err != nil {
+		return simulation.Policy{}, err
+	}
+	profile := &cfg.Profiles[0]
+	p := simulation.Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Rule: simulation.NoPreemption}
+	switch {
+	case isEnabled(profile, scheduler.Name):
+		p.Rule = simulation.ByQueues
+	case isEnabled(profile, names.DefaultPreemption):
+		p.Rule = simulation.KubeScheduler
+	}
+	for _, plugin := range profile.PluginConfig {
+		if plugin.Name != scheduler.Name || p.Rule != simulation.ByQueues {
+			continue
+		}
+		args, err := configv1alpha1.Decode(plugin.Args)
+		if err != nil {
+			return simulation.Policy{}, err
+		}
+		if !*args.WorkloadAware {
+			return simulation.Policy{}, errors.New("its first profile has workloadAware: false, which is not simulated; leave it out, or compare with --policy kube-scheduler")
+		}
+		p.MinRuntime = core.MinRuntime{
+			Preempt: args.PreemptMinRuntime.Nanoseconds(), Reclaim: args.ReclaimMinRuntime.Nanoseconds(), Resolve: core.ResolveMethod(*args.ReclaimResolveMethod),
+		}
+		p.IgnoresTolerations = !*args.PreemptionToleration
+		p.Limits = &core.Limits{
+			PackingMembers: int(*args.Search.PackingMembers), PackingNodes: int(*args.Search.PackingNodes), PackingSteps: int(*args.Search.PackingSteps),
+		}
+	}
+	return p, nil
+}
+
+// isEnabled reports whether a profile has a plugin that may preempt.
+func isEnabled(profile *config.KubeSchedulerProfile, name string) bool {
+	has := func(plugins []config.Plugin, name string) bool {
+		return slices.ContainsFunc(plugins, func(p config.Plugin) bool { return p.Name == name })
+	}
+	set := profile.Plugins
+	if set == nil || has(set.PostFilter.Enabled, name) {
+		return set != nil
+	}
+	out := has(set.PostFilter.Disabled, name) || has(set.PostFilter.Disabled, "*") || has(set.MultiPoint.Disabled, name)
+	return !out && has(set.MultiPoint.Enabled, name)
+}
+
+// read reads the lists of the trace.
+func (f *simulateFlags) read() (*openb.Trace, error) {
+	dir, pods := f.trace, openb.PodList
+	if info, err := os.Stat(f.trace); err == nil && !info.IsDir() {
+		dir, pods = filepath.Dir(f.trace), filepath.Base(f.trace)
+	}
+	nodeList, err := os.Open(filepath.Join(dir, openb.NodeList))
+	if err != nil {
+		return nil, fmt.Errorf("--trace: %w", err)
+	}
+	defer func() { _ = nodeList.Close() }()
+	podList, err := os.Open(filepath.Join(dir, pods))
+	if err != nil {
+		return nil, fmt.Errorf("--trace: %w", err)
+	}
+	defer func() { _ = podList.Close() }()
+	trace, err := openb.Read(nodeList, podList)
+	if errors.Is(err, openb.ErrFormat) {
+		return nil, usage(fmt.Errorf("--trace %s: %w", f.trace, err))
+	}
+	return trace, err
+}
+
+// showSimulation shows an answer of simulate to people.
+func showSimulation(to io.Writer, answer *simulateAnswer) error {
+	lasts := time.Duration(answer.Seconds * float64(time.Second))
+	fmt.Fprintf(to, "%d nodes, %d pods in %d workloads, %s, seed %d\n", answer.Nodes, answer.Pods, answer.Work, lasts, answer.Seed)
+	if answer.Skipped > 0 {
+		fmt.Fprintf(to, "%s skipped; the first is %s\n", plural(answer.Skipped, "broken line"), answer.FirstSkipped)
+	}
+	fmt.Fprintln(to)
+	rows := [][]string{{"POLICY", "DONE", "RUNNING", "WAITING", "NEVER STARTED", "WAIT P50", "P99", "EVICTED PODS", "GPU-HOURS USED", "LOST", "IDLE"}}
+	for _, r := range answer.Results {
+		rows = append(rows, []string{
+			r.Policy, fmt.Sprint(r.Work.Done), fmt.Sprint(r.Work.Running), fmt.Sprint(r.Work.Waiting), fmt.Sprint(r.Wait.Never),
+			lapse(r.Wait.P50), lapse(r.Wait.P99), fmt.Sprint(r.EvictedPods), hours(r.GPUHours.Used), hours(r.GPUHours.Lost), hours(r.GPUHours.Idle),
+		})
+	}
+	if err := table(to, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(to, "\nHow long work waited, p50 / p99:")
+	head := []string{"QUEUE", "PRIORITY", "WORKLOADS"}
+	for _, r := range answer.Results {
+		head = append(head, strings.ToUpper(r.Policy))
+	}
+	rows = [][]string{head}
+	for i, g := range answer.Results[0].Groups {
+		row := []string{g.Queue, fmt.Sprint(g.Priority), fmt.Sprint(g.Work)}
+		for _, r := range answer.Results {
+			row = append(row, lapse(r.Groups[i].Wait.P50)+" / "+lapse(r.Groups[i].Wait.P99))
+		}
+		rows = append(rows, row)
+	}
+	return table(to, rows)
+}
+
+// lapse writes seconds for people.
+func lapse(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	default:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+}

@@ -1,0 +1,90 @@
+package app_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestSimulate: the answers and the one line of each mistake.
+func TestSimulate(t *testing.T) {
+	t.Parallel()
+	const kube = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: plain\n"
+	const ours = kube + "  plugins: {multiPoint: {disabled: [{name: PrioritySort}, {name: DefaultPreemption}], enabled: [{name: ReprievePrioritySort}, {name: Reprieve}]}}\n"
+	files := map[string]string{
+		"quiet.yaml":  ours + "  pluginConfig: [{name: Reprieve, args: {preemptMinRuntime: 24h, reclaimMinRuntime: 24h}}]\n",
+		"prompt.yaml": ours, "single.yaml": ours + "  pluginConfig: [{name: Reprieve, args: {workloadAware: false}}]\n",
+		"bad.yaml": "kind: Pod\n",
+	}
+	for name, c := range map[string]struct {
+		args             []string
+		want             int
+		wantOut, wantNot []string
+		wantErr          string
+	}{
+		"all policies": {
+			args:    []string{"--trace", "testdata/trace"},
+			wantOut: []string{"4 nodes, 80 pods in ", "1 broken line skipped; the first is openb_pod_list_default.csv, line 43", "priority ", "queues ", "kube-scheduler ", "none ", "team-b"},
+		},
+		"some policies, from the list of pods": {
+			args:    []string{"--trace", "testdata/trace/openb_pod_list_default.csv", "--policy", "none", "--policy", "queues", "--nodes", "3"},
+			wantOut: []string{"3 nodes", "NONE", "QUEUES"}, wantNot: []string{"kube-scheduler"},
+		},
+		"configurations":            {args: []string{"--trace", "testdata/trace", "--config", "quiet.yaml", "--config", "prompt.yaml"}, wantOut: []string{"QUIET", "PROMPT"}},
+		"no trace":                  {want: 2, wantErr: "simulate what?"},
+		"a trace that is not":       {args: []string{"--trace", "testdata/none"}, want: 2, wantErr: "openb_node_list_gpu_node.csv"},
+		"a list that is none":       {args: []string{"--trace", "testdata/trace/openb_node_list_gpu_node.csv"}, want: 2, wantErr: "no column"},
+		"a policy that is not":      {args: []string{"--trace", "testdata/trace", "--policy", "random"}, want: 2, wantErr: "it is one of priority, queues, kube-scheduler, none"},
+		"policies and files":        {args: []string{"--trace", "testdata/trace", "--policy", "none", "--config", "quiet.yaml"}, want: 2, wantErr: "not both"},
+		"a file that is none":       {args: []string{"--trace", "testdata/trace", "--config", "bad.yaml"}, want: 2, wantErr: "bad.yaml"},
+		"a profile pod by pod":      {args: []string{"--trace", "testdata/trace", "--config", "single.yaml"}, want: 2, wantErr: "workloadAware: false"},
+		"no time":                   {args: []string{"--trace", "testdata/trace", "--span", "1s"}, want: 2, wantErr: "--span 1s: it is between"},
+		"less than no work":         {args: []string{"--trace", "testdata/trace", "--load", "-1"}, want: 2, wantErr: "--load -1"},
+		"less than no nodes":        {args: []string{"--trace", "testdata/trace", "--nodes", "-1"}, want: 2, wantErr: "--nodes -1"},
+		"a grace period of nothing": {args: []string{"--trace", "testdata/trace", "--grace", "-1s"}, want: 2, wantErr: "not negative"},
+		"a snapshot":                {args: []string{"--trace", "testdata/trace", "--snapshot", "x.json"}, want: 2, wantErr: "simulate plays a trace"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errOut := run(t, files, "", append([]string{"simulate"}, c.args...)...)
+			if code != c.want {
+				t.Errorf("exit code %d, want %d; it said %q, %q", code, c.want, out, errOut)
+			}
+			for _, words := range c.wantOut {
+				if !strings.Contains(out, words) {
+					t.Errorf("The answer has no %q:\n%s", words, out)
+				}
+			}
+			for _, words := range c.wantNot {
+				if strings.Contains(out, words) {
+					t.Errorf("The answer has %q:\n%s", words, out)
+				}
+			}
+			if !strings.Contains(errOut, c.wantErr) || c.wantErr == "" && errOut != "" || strings.Count(errOut, "\n") > 1 {
+				t.Errorf("It says %q, want one line with %q", errOut, c.wantErr)
+			}
+		})
+	}
+	t.Run("a min-runtime counts", func(t *testing.T) {
+		t.Parallel()
+		_, out, _ := run(t, files, "", "simulate", "--trace", "testdata/trace", "--config", "quiet.yaml", "--config", "prompt.yaml", "-o", "json")
+		var answer struct{ Results []struct{ EvictedPods int } }
+		if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Results) != 2 {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if quiet, prompt := answer.Results[0].EvictedPods, answer.Results[1].EvictedPods; quiet != 0 || prompt == 0 {
+			t.Errorf("%d pods were evicted inside a min-runtime of a day, and %d without one", quiet, prompt)
+		}
+	})
+	t.Run("the same each time", func(t *testing.T) {
+		t.Parallel()
+		seen := make(map[string]bool)
+		for _, seed := range []string{"1", "2", "1"} {
+			_, out, _ := run(t, files, "", "simulate", "--trace", "testdata/trace", "--seed", seed, "-o", "json")
+			seen[out] = true
+		}
+		if len(seen) != 2 {
+			t.Errorf("two seeds have %d answers", len(seen))
+		}
+	})
+}

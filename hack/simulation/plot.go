@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/simulation"
+)
+
+// The plot has a panel for each priority that enough work has, and in it a line for each policy: which part of the work waited
+// how long at most. Colours and dashes both tell the lines apart.
+
+const (
+	width, panelHeight, left, right, top, gap = 760, 190, 60, 20, 56, 50
+	// fewest is how much work makes a distribution.
+	fewest = 50
+	// longest is the end of the axis, in seconds; it begins with one.
+	longest = 86400
+)
+
+// style is plain where colours are asked for, and goes by what the reader prefers: light or dark.
+const style = `<style>
+text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600}.frame{fill:none;stroke:#8c959f}.grid{stroke:#d0d7de}
+.line{fill:none;stroke-width:2}.p0{stroke:#0550ae}.p1{stroke:#116329;stroke-dasharray:9 3}.p2{stroke:#a40e26;stroke-dasharray:3 3}.p3{stroke:#6e5494;stroke-dasharray:12 3 3 3}
+.back{fill:#ffffff}
+@media (prefers-color-scheme: dark){text{fill:#e6edf3}.frame{stroke:#8b949e}.grid{stroke:#30363d}
+.p0{stroke:#79c0ff}.p1{stroke:#56d364}.p2{stroke:#ff7b72}.p3{stroke:#d2a8ff}.back{fill:#0d1117}}
+</style>
+`
+
+// draw is the plot as SVG.
+func draw(results []*simulation.Result) string {
+	var panels []int
+	for i, g := range results[0].Priorities {
+		if g.Work >= fewest {
+			panels = append(panels, i)
+		}
+	}
+	var b strings.Builder
+	height := top + len(panels)*(panelHeight+gap)
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" aria-labelledby="t">`+"\n", width, height)
+	b.WriteString(`<title id="t">How long work waited: for each priority and policy, the part of the work that waited at most so long</title>` + "\n")
+	b.WriteString(style)
+	fmt.Fprintf(&b, `<rect class="back" width="%d" height="%d"/>`+"\n", width, height)
+	for i, r := range results {
+		x := left + i*170
+		fmt.Fprintf(&b, `<path class="line p%d" d="M%d 18h34"/><text x="%d" y="22">%s</text>`+"\n", i%4, x, x+42, escape(r.Policy))
+	}
+	for k, i := range panels {
+		panel(&b, results, i, top+k*(panelHeight+gap))
+	}
+	b.WriteString("</svg>\n")
+	return b.String()
+}
+
+// panel draws one priority.
+func panel(b *strings.Builder, results []*simulation.Result, i, y int) {
+	g := &results[0].Priorities[i]
+	fmt.Fprintf(b, `<text class="title" x="%d" y="%d">priority %d, %d workloads: part that waited at most so long</text>`+"\n", left, y-8, g.Priority, g.Work)
+	for _, tick := range []struct {
+		seconds float64
+		name    string
+	}{{1, "1 s"}, {10, "10 s"}, {60, "1 min"}, {600, "10 min"}, {3600, "1 h"}, {6 * 3600, "6 h"}, {longest, "1 d"}} {
+		fmt.Fprintf(b, `<path class="grid" d="M%.1f %dv%d"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
+			across(tick.seconds), y, panelHeight, across(tick.seconds), y+panelHeight+16, tick.name)
+	}
+	for part := 0; part <= 100; part += 25 {
+		fmt.Fprintf(b, `<path class="grid" d="M%d %.1fh%d"/><text x="%d" y="%.1f" text-anchor="end">%d %%</text>`+"\n",
+			left, down(y, part), width-left-right, left-6, down(y, part)+4, part)
+	}
+	fmt.Fprintf(b, `<rect class="frame" x="%d" y="%d" width="%d" height="%d"/>`+"\n", left, y, width-left-right, panelHeight)
+	for n, r := range results {
+		fmt.Fprintf(b, `<path class="line p%d" d="`, n%4)
+		for p, seconds := range r.Priorities[i].Wait.Percentiles {
+			if p == 0 {
+				fmt.Fprintf(b, "M%.1f %.1f", across(seconds), down(y, 0))
+			}
+			fmt.Fprintf(b, "H%.1fV%.1f", across(seconds), down(y, p))
+		}
+		b.WriteString(`"/>` + "\n")
+	}
+}
+
+// across is where a wait stands on the axis, which is logarithmic.
+func across(seconds float64) float64 {
+	part := math.Log(min(max(seconds, 1), longest)) / math.Log(longest)
+	return left + part*float64(width-left-right)
+}
+
+// down is where a part of a hundred stands in a panel.
+func down(y, part int) float64 { return float64(y+panelHeight) - float64(part)/100*panelHeight }
+
+func escape(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}

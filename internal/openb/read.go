@@ -1,0 +1,184 @@
+package openb
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Trace is what the two lists say.
+type Trace struct {
+	Nodes []Node
+	Pods  []Pod
+	// Skipped counts the lines that were left out because they are broken, and First says what is wrong with the first of
+	// them.
+	Skipped int
+	First   string
+}
+
+// Node is one node: CPU in thousandths, memory in MiB.
+type Node struct {
+	Name                string
+	MilliCPU, MiB, GPUs int64
+}
+
+// Pod is one pod. Times are in seconds since the trace began.
+type Pod struct {
+	Name          string
+	MilliCPU, MiB int64
+	// MilliGPU is what it asks for of all its GPUs together.
+	MilliGPU int64
+	QoS      string
+	Created  int64
+	// Scheduled is when it had its node; -1 if it never had one.
+	Scheduled int64
+	Deleted   int64
+}
+
+// ErrFormat is what errors wrap that are about a list as a whole.
+var ErrFormat = errors.New("not a list of the openb trace")
+
+// Names of the lists as they are published.
+const (
+	NodeList = "openb_node_list_gpu_node.csv"
+	PodList  = "openb_pod_list_default.csv"
+)
+
+// Read reads both lists.
+func Read(nodes, pods io.Reader) (*Trace, error) {
+	t := &Trace{}
+	err := t.lines(NodeList, nodes, []string{"sn", "cpu_milli", "memory_mib", "gpu"}, func(l *line) {
+		t.Nodes = append(t.Nodes, Node{Name: l.of("sn"), MilliCPU: l.number("cpu_milli"), MiB: l.number("memory_mib"), GPUs: l.number("gpu")})
+		if l.fault != "" {
+			t.Nodes = t.Nodes[:len(t.Nodes)-1]
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	columns := []string{"name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "qos", "creation_time", "deletion_time", "scheduled_time"}
+	err = t.lines(PodList, pods, columns, func(l *line) {
+		if p := l.pod(); l.fault == "" {
+			t.Pods = append(t.Pods, p)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(t.Nodes) == 0 || len(t.Pods) == 0 {
+		return nil, fmt.Errorf("%w: %d nodes and %d pods are left, with %d broken lines%s", ErrFormat, len(t.Nodes), len(t.Pods), t.Skipped, t.because())
+	}
+	return t, nil
+}
+
+func (t *Trace) because() string {
+	if t.First == "" {
+		return ""
+	}
+	return " (" + t.First + ")"
+}
+
+// line is one line of a list.
+type line struct {
+	columns []string
+	fields  []string
+	// fault is what is wrong with it.
+	fault string
+}
+
+// lines goes through the lines of a list that has some columns. Broken ones are counted.
+func (t *Trace) lines(name string, from io.Reader, columns []string, each func(*line)) error {
+	scanner := bufio.NewScanner(from)
+	scanner.Buffer(nil, 1<<20)
+	var head []string
+	seen := make(map[string]bool)
+	for n := 1; scanner.Scan(); n++ {
+		text := strings.TrimRight(scanner.Text(), "\r")
+		fields := strings.Split(text, ",")
+		if head == nil {
+			head = fields
+			for _, c := range columns {
+				if !slices.Contains(head, c) {
+					return fmt.Errorf("%w: %s has no column %q in its first line", ErrFormat, name, c)
+				}
+			}
+			continue
+		}
+		if text == "" {
+			continue
+		}
+		l := &line{columns: head, fields: fields}
+		switch {
+		case len(fields) != len(head):
+			l.fault = fmt.Sprintf("%d fields, and there are %d columns", len(fields), len(head))
+		case fields[slices.Index(head, columns[0])] == "" || seen[fields[slices.Index(head, columns[0])]]:
+			l.fault = fmt.Sprintf("%s %q is empty, or there twice", columns[0], fields[slices.Index(head, columns[0])])
+		default:
+			each(l)
+		}
+		if l.fault == "" {
+			seen[l.of(columns[0])] = true
+			continue
+		}
+		if t.Skipped++; t.Skipped == 1 {
+			t.First = fmt.Sprintf("%s, line %d: %s", name, n, l.fault)
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if head == nil {
+		return fmt.Errorf("%w: %s is empty", ErrFormat, name)
+	}
+	return nil
+}
+
+func (l *line) of(column string) string { return l.fields[slices.Index(l.columns, column)] }
+
+// largest bounds what a line may say, so that sums of it do not overflow.
+const largest = 1 << 40
+
+// number is a field as a number that is not negative.
+func (l *line) number(column string) int64 {
+	v, err := strconv.ParseInt(l.of(column), 10, 64)
+	if err != nil || v < 0 || v > largest {
+		l.fault = fmt.Sprintf("%s is %q, and has to be a number", column, l.of(column))
+	}
+	return v
+}
+
+func (l *line) pod() Pod {
+	p := Pod{
+		Name: l.of("name"), MilliCPU: l.number("cpu_milli"), MiB: l.number("memory_mib"), QoS: l.of("qos"),
+		Created: l.number("creation_time"), Deleted: l.number("deletion_time"), Scheduled: -1,
+	}
+	if gpus := l.number("num_gpu"); gpus > 0 {
+		share := l.number("gpu_milli")
+		if p.MilliGPU = gpus * share; gpus > 1<<20 || share > 1<<20 {
+			l.fault = "more GPUs than there can be"
+		}
+	}
+	if l.of("scheduled_time") != "" {
+		p.Scheduled = l.number("scheduled_time")
+	}
+	if l.fault == "" && p.Deleted < max(p.Created, p.Scheduled) {
+		l.fault = fmt.Sprintf("deletion_time %d is before the pod came, or ran", p.Deleted)
+	}
+	return p
+}
+
+// Thin leaves so many of the nodes, evenly picked; all of them for 0.
+func (t *Trace) Thin(count int) {
+	if count <= 0 || count >= len(t.Nodes) {
+		return
+	}
+	some := make([]Node, count)
+	for i := range some {
+		some[i] = t.Nodes[i*len(t.Nodes)/count]
+	}
+	t.Nodes = some
+}

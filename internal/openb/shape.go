@@ -1,0 +1,218 @@
+package openb
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
+)
+
+// Shape says what becomes of a trace.
+type Shape struct {
+	// Seed is what the queues of work go by.
+	Seed uint64
+	// Start is when the simulation begins.
+	Start time.Time
+	// Span is the time in which all work comes: times between arrivals are scaled to that, those of more than LongestPause
+	// counting as that. 0 to leave times as they are.
+	Span time.Duration
+	// Load is the GPU time that the work takes, as a part of what the nodes have in Span: times that work runs are scaled to
+	// that, each up to Span. 0 to leave them as they are.
+	Load float64
+	// Together is how far apart two pods of one shape come at most that belong to one gang; 0 for no gangs.
+	Together time.Duration
+	// Queues are those that work is divided among, the leaves of them; nil for [Teams].
+	Queues []fairshare.Queue
+}
+
+// LongestPause is the longest time between two arrivals that counts where times are scaled.
+const LongestPause = time.Hour
+
+// Priorities are those that pods have by their QoS.
+func Priorities() map[string]int32 {
+	return map[string]int32{"BE": 0, "Burstable": 1000, "LS": 2000, "Guaranteed": 3000}
+}
+
+// Resources are the dimensions of amounts: thousandths of CPUs, bytes, and thousandths of GPUs.
+func Resources() []string { return []string{"cpu", "memory", "nvidia.com/gpu"} }
+
+// gpu is the position of GPUs.
+const gpu = 2
+
+// Teams are three queues, each with a third of what the nodes have as its quota.
+func (t *Trace) Teams() []fairshare.Queue {
+	third := make(core.Amounts, len(Resources()))
+	for i := range t.Nodes {
+		for r, v := range t.Nodes[i].amounts() {
+			third[r] += v
+		}
+	}
+	for r := range third {
+		third[r] /= 3
+	}
+	var out []fairshare.Queue
+	for _, name := range []string{"team-a", "team-b", "team-c"} {
+		out = append(out, fairshare.Queue{
+			Name: name, Weight: 1, Quota: third, PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset,
+		})
+	}
+	return out
+}
+
+func (n *Node) amounts() core.Amounts { return core.Amounts{n.MilliCPU, n.MiB << 20, 1000 * n.GPUs} }
+
+func (p *Pod) request() core.Amounts { return core.Amounts{p.MilliCPU, p.MiB << 20, p.MilliGPU} }
+
+// runs is how many seconds it ran; for one that never had a node, how long it was waited for.
+func (p *Pod) runs() int64 {
+	if p.Scheduled < 0 {
+		return max(p.Deleted-p.Created, 1)
+	}
+	return max(p.Deleted-p.Scheduled, 1)
+}
+
+// Input is what a simulation of the trace begins with.
+func (t *Trace) Input(sh Shape) *simulation.Input {
+	in := &simulation.Input{Start: sh.Start, Resources: Resources(), GPU: gpu, PerGPU: 1000, Queues: sh.Queues}
+	if in.Queues == nil {
+		in.Queues = t.Teams()
+	}
+	for i := range t.Nodes {
+		in.Nodes = append(in.Nodes, simulation.Node{Name: t.Nodes[i].Name, Allocatable: t.Nodes[i].amounts()})
+	}
+	pods := slices.Clone(t.Pods)
+	slices.SortStableFunc(pods, func(a, b Pod) int { return cmp.Or(cmp.Compare(a.Created, b.Created), cmp.Compare(a.Name, b.Name)) })
+	comes, runs := arrivals(pods, sh.Span), t.lengths(pods, sh)
+	pick := newPicker(sh.Seed, in.Queues)
+	for _, gang := range gangs(pods, sh.Together) {
+		first := gang[0]
+		w := simulation.Work{
+			Namespace: "openb", Name: pods[first].Name, Queue: pick.next(), Priority: Priorities()[pods[first].QoS],
+			Submitted: comes[first], MinCount: len(gang), Gang: len(gang) > 1, Whole: len(gang) > 1,
+		}
+		for _, i := range gang {
+			w.Requests = append(w.Requests, pods[i].request())
+			w.Runs = max(w.Runs, runs[i])
+			// The gang is there when the last of it is.
+			w.Submitted = max(w.Submitted, comes[i])
+		}
+		in.Work = append(in.Work, w)
+	}
+	return in
+}
+
+// gangs are the pods of one shape that come together, by position, in the order in which the first of each comes.
+func gangs(pods []Pod, together time.Duration) [][]int {
+	type shape struct {
+		cpu, memory, gpus int64
+		qos               string
+	}
+	var out [][]int
+	last := make(map[shape]int)
+	for i := range pods {
+		p := &pods[i]
+		like := shape{p.MilliCPU, p.MiB, p.MilliGPU, p.QoS}
+		if at, ok := last[like]; ok && together > 0 {
+			before := out[at][len(out[at])-1]
+			if time.Duration(p.Created-pods[before].Created)*time.Second <= together {
+				out[at] = append(out[at], i)
+				continue
+			}
+		}
+		last[like] = len(out)
+		out = append(out, []int{i})
+	}
+	return out
+}
+
+// arrivals are when pods come, after the first of them.
+func arrivals(pods []Pod, span time.Duration) []time.Duration {
+	out := make([]time.Duration, len(pods))
+	for i := 1; i < len(pods); i++ {
+		pause := time.Duration(pods[i].Created-pods[i-1].Created) * time.Second
+		if span > 0 {
+			pause = min(pause, LongestPause)
+		}
+		out[i] = out[i-1] + pause
+	}
+	whole := out[len(out)-1]
+	if span <= 0 || whole == 0 {
+		return out
+	}
+	for i := range out {
+		out[i] = time.Duration(float64(span) * (float64(out[i]) / float64(whole))).Truncate(time.Millisecond)
+	}
+	return out
+}
+
+// lengths are for how long pods run.
+func (t *Trace) lengths(pods []Pod, sh Shape) []time.Duration {
+	out := make([]time.Duration, len(pods))
+	scale := func(factor float64) float64 {
+		total := 0.0
+		for i := range pods {
+			d := float64(pods[i].runs()) * float64(time.Second) * factor
+			if sh.Span > 0 {
+				d = min(d, float64(sh.Span))
+			}
+			out[i] = max(time.Duration(d).Truncate(time.Millisecond), time.Second)
+			total += float64(pods[i].MilliGPU) * out[i].Hours()
+		}
+		return total
+	}
+	scale(1)
+	if sh.Load <= 0 || sh.Span <= 0 {
+		return out
+	}
+	var has int64
+	for i := range t.Nodes {
+		has += 1000 * t.Nodes[i].GPUs
+	}
+	wanted := sh.Load * float64(has) * sh.Span.Hours()
+	low, high := 0.0, 1e6
+	for range 60 {
+		if middle := (low + high) / 2; scale(middle) < wanted {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	scale(high)
+	return out
+}
+
+// picker deals work out to queues by chance, in the proportions n, n-1, ..., 1: of three, the first has half of it.
+type picker struct {
+	random *rand.Rand
+	leaves []string
+}
+
+func newPicker(seed uint64, queues []fairshare.Queue) *picker {
+	tree, _ := fairshare.NewTree(len(Resources()), queues)
+	p := &picker{random: rand.New(rand.NewPCG(seed, 3))}
+	for q := range int32(tree.Len()) {
+		if tree.Leaf(q) {
+			p.leaves = append(p.leaves, tree.Queue(q).Name)
+		}
+	}
+	slices.Sort(p.leaves)
+	return p
+}
+
+func (p *picker) next() string {
+	n := len(p.leaves)
+	if n == 0 {
+		return ""
+	}
+	at := p.random.IntN(n * (n + 1) / 2)
+	for i, name := range p.leaves {
+		if at -= n - i; at < 0 {
+			return name
+		}
+	}
+	return p.leaves[n-1]
+}

@@ -1,0 +1,103 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+)
+
+// crew are the members of a gang that are scheduled each by itself. They work as long as enough of them run; before that
+// those that have a node wait for the others on it.
+type crew struct {
+	need    int
+	left    time.Duration
+	members []*job
+	// began is when enough of them came to run; zero while they do not. turn counts how often that has changed.
+	began time.Time
+	turn  int
+}
+
+// there are the members that run.
+func (c *crew) there() []*job {
+	var out []*job
+	for _, j := range c.members {
+		if j.phase == running {
+			out = append(out, j)
+		}
+	}
+	return out
+}
+
+// joins has a member run, and all of them work where it is the last one that was missing.
+func (s *simulation) joins(j *job) {
+	c := j.crew
+	there := c.there()
+	if !c.began.IsZero() || len(there) < c.need {
+		return
+	}
+	for _, member := range there {
+		p := member.pods[0]
+		j.of.idles(p, s.now.Sub(p.since))
+		p.since = s.now
+	}
+	j.of.starts(s.now)
+	c.began = s.now
+	c.turn++
+	turn := c.turn
+	s.after(c.left, func() {
+		if c.turn == turn {
+			s.finishAll(c, j.of)
+		}
+	})
+}
+
+// leaves has a member run no more that has been told to end, and none of them work where too few are left.
+func (s *simulation) leaves(j *job) {
+	c, p := j.crew, j.pods[0]
+	if c.began.IsZero() {
+		j.of.idles(p, s.now.Sub(p.since))
+		p.since = s.now
+		return
+	}
+	there := c.there()
+	if !slices.Contains(there, j) {
+		there = append(there, j)
+	}
+	if len(there)-1 >= c.need {
+		j.of.stopped(p, s.now.Sub(p.since), s.saved(s.now.Sub(p.since)))
+		return
+	}
+	ran := s.now.Sub(c.began)
+	kept := s.saved(ran)
+	for _, member := range there {
+		mine := member.pods[0]
+		j.of.stopped(mine, s.now.Sub(mine.since), min(kept, s.now.Sub(mine.since)))
+		mine.since = s.now
+	}
+	c.left = max(c.left-kept, time.Second)
+	c.began = time.Time{}
+	c.turn++
+	j.of.waits(s.now)
+}
+
+// finishAll ends all members: the work is done.
+func (s *simulation) finishAll(c *crew, of *submission) {
+	c.turn++
+	of.ends(s.now)
+	for _, member := range c.members {
+		switch member.phase {
+		case running:
+			p := member.pods[0]
+			of.works(p, s.now.Sub(p.since))
+			p.since = s.now
+			member.phase, p.finished = done, true
+			s.depart(p)
+		case pending:
+			s.goesOn(member, done)
+			s.left(member)
+		case stopping:
+			// It does not come again.
+			member.phase = done
+		case done:
+		}
+	}
+}

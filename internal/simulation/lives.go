@@ -1,0 +1,256 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+)
+
+// The steps from a place to the end: what carries a decision out, and what it leads to.
+
+// place has a job run.
+func (s *simulation) place(j *job, promises []promise) {
+	s.promise(j, promises)
+	s.list.Placed(j.key)
+	s.dropPromises(j)
+	s.goesOn(j, running)
+	s.settle(j, promises, s.now)
+	if j.gang {
+		s.list.TurnOver(j.key)
+	} else {
+		s.list.Forget(j.key)
+	}
+}
+
+// settle puts the pods of a job on nodes, where they have been since some moment.
+func (s *simulation) settle(j *job, promises []promise, began time.Time) {
+	j.describe(began)
+	// What the gang found no room for now it does without.
+	spared := j.pods
+	j.pods = nil
+	for _, st := range promises {
+		p := st.pod
+		j.pods = append(j.pods, p)
+		p.node, p.charged, p.since = st.node, true, s.now
+		st.node.pods = append(st.node.pods, p)
+		s.onNodes[p.uid] = p
+		s.touch(st.node)
+	}
+	for _, p := range spared {
+		if p.node == nil {
+			s.books.forget(p)
+		}
+	}
+	s.recount(j)
+	if j.crew != nil {
+		s.joins(j)
+		return
+	}
+	j.of.starts(s.now)
+	turn := j.turn
+	s.after(j.left, func() {
+		if j.phase == running && j.turn == turn {
+			s.finish(j)
+		}
+	})
+}
+
+// finish ends a job that has done its work.
+func (s *simulation) finish(j *job) {
+	j.phase, j.left = done, 0
+	j.of.ends(s.now)
+	for _, p := range slices.Clone(j.pods) {
+		if p.node != nil {
+			p.finished = true
+			s.depart(p)
+		}
+	}
+}
+
+// evict has victims told to go. The preemptor is gated until the calls are over.
+func (s *simulation) evict(j *job, promises []promise, victims []*pod) {
+	for _, v := range victims {
+		v.taken = true
+		s.frees(v.node)
+	}
+	s.await(j, promises, victims)
+	underWay, key, turn := s.list.StartEviction(j.key), j.key, j.turn
+	fails := s.opts.faulty > 0 && s.random.IntN(100) < s.opts.faulty
+	s.after(callTime+time.Duration(len(victims))*time.Millisecond, func() {
+		remains := j.phase == pending && j.turn == turn
+		if fails {
+			s.evictionFailed(j, remains, victims)
+		} else {
+			s.evicted(victims)
+		}
+		var delay time.Duration
+		switch {
+		case !fails:
+			s.list.Succeeded(key)
+		case remains:
+			delay = s.list.Failed(key, admission.Backing{Initial: time.Second, Max: time.Minute})
+		}
+		if delay > 0 {
+			s.list.WaitUntil(key, admission.Backoff, s.now.Add(delay))
+			s.list.EndEviction(underWay)
+			return
+		}
+		s.list.EndEviction(underWay)
+		s.wake(key)
+	})
+}
+
+// evictionFailed takes back what was promised to a preemptor, and lets those look again that count on the victims.
+func (s *simulation) evictionFailed(j *job, remains bool, victims []*pod) {
+	if remains {
+		s.list.ResolveVictims(j.key)
+		s.promise(j, nil)
+	}
+	for _, v := range victims {
+		v.taken = false
+		if v.node == nil || v.leaving() {
+			continue
+		}
+		s.frees(v.node)
+		for _, key := range s.list.Stays(v.uid) {
+			s.wake(key)
+		}
+	}
+}
+
+// evicted has victims end, and with them the rest of gangs that cannot go on without them.
+func (s *simulation) evicted(victims []*pod) {
+	for _, v := range victims {
+		v.taken = false
+		s.terminate(v)
+	}
+	for _, v := range victims {
+		j := v.job
+		if staying := len(j.staying()); j.phase != running || staying >= j.minCount && staying > 0 {
+			continue
+		}
+		j.phase, j.stopped = stopping, s.now
+		for _, p := range j.pods {
+			s.terminate(p)
+		}
+		if j.crew == nil {
+			kept := s.saved(s.now.Sub(j.began))
+			j.left = max(j.left-kept, time.Second)
+			j.of.waits(s.now)
+		}
+	}
+}
+
+// saved is how much of some work is not lost when it is stopped.
+func (s *simulation) saved(ran time.Duration) time.Duration {
+	if s.opts.Checkpoint <= 0 {
+		return 0
+	}
+	return ran.Truncate(s.opts.Checkpoint)
+}
+
+// terminate tells a pod to end, which takes it some time.
+func (s *simulation) terminate(p *pod) {
+	if p.node == nil || p.terminating {
+		return
+	}
+	p.terminating = true
+	s.frees(p.node)
+	s.recount(p.job)
+	p.job.of.evictedPods++
+	if p.job.crew != nil {
+		s.leaves(p.job)
+	} else {
+		ran := s.now.Sub(p.job.began)
+		p.job.of.stopped(p, ran, s.saved(ran))
+	}
+	p.since = s.now
+	grace := shortestGrace
+	if s.opts.Grace > grace {
+		grace += time.Duration(s.random.Int64N(int64(s.opts.Grace - grace)))
+	}
+	s.after(grace, func() {
+		if p.node != nil {
+			s.depart(p)
+		}
+	})
+}
+
+// depart has a pod gone. The scheduler's queue and those who keep the books hear of it in any order, a moment apart.
+func (s *simulation) depart(p *pod) {
+	s.account(p)
+	p.node.pods = slices.DeleteFunc(p.node.pods, func(other *pod) bool { return other == p })
+	s.frees(p.node)
+	p.node = nil
+	delete(s.onNodes, p.uid)
+	if s.opts.longestLag == 0 || s.random.IntN(2) == 0 {
+		s.deleted(p)
+		s.roomFreed(p)
+		return
+	}
+	s.roomFreed(p)
+	s.after(time.Duration(s.random.Int64N(int64(s.opts.longestLag))), func() { s.deleted(p) })
+}
+
+// account adds up the time that a pod had on its node since it was last done.
+func (s *simulation) account(p *pod) {
+	switch {
+	case p.terminating:
+		p.job.of.idles(p, s.now.Sub(p.since))
+	case p.job.crew == nil:
+		p.job.of.works(p, s.now.Sub(p.since))
+	}
+}
+
+// deleted takes a pod off the books, and wakes those who have waited for that, or for the pod.
+func (s *simulation) deleted(p *pod) {
+	p.charged = false
+	s.recount(p.job)
+	if p.job.queue != "" {
+		s.ended(admission.Queue)
+	}
+	s.wake(s.list.Gone(p.uid)...)
+	if !slices.ContainsFunc(p.job.pods, func(other *pod) bool { return other.charged }) {
+		s.left(p.job)
+	}
+}
+
+// roomFreed is what the scheduler's queue does when a pod has gone: all try again who have found no room, but for those
+// that wait for others to follow.
+func (s *simulation) roomFreed(p *pod) {
+	for _, j := range slices.Clone(s.promised) {
+		if j.phase != pending || j.queued || s.list.Holds(j.key) || s.list.Evicting(j.key) {
+			continue
+		}
+		if awaited, worthIt := s.list.GoneFor(j.key, p.uid); !awaited || worthIt {
+			s.enqueue(j)
+		}
+	}
+	for _, k := range s.kinds {
+		if first := k.first(s); first != nil {
+			s.enqueue(first)
+		}
+	}
+}
+
+// left forgets a job of which nothing is left. One that was preempted comes again.
+func (s *simulation) left(j *job) {
+	s.list.Forget(j.key)
+	s.promise(j, nil)
+	delete(s.jobs, j.key)
+	for _, p := range j.pods {
+		s.books.forget(p)
+	}
+	if j.queued {
+		j.queued = false
+		s.ready = slices.DeleteFunc(s.ready, func(other *job) bool { return other == j })
+	}
+	if j.phase == stopping {
+		s.arrive(j)
+		return
+	}
+	if first := s.kinOf(j).first(s); first != nil {
+		s.enqueue(first)
+	}
+}

@@ -1,0 +1,204 @@
+package simulation
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
+
+// Result is what came of a simulation.
+type Result struct {
+	// Policy is the name of the policy.
+	Policy string `json:"policy"`
+	Rule   Rule   `json:"rule"`
+	// Work counts what was submitted, pods and gangs, and Pods the pods of that.
+	Work Counts `json:"work"`
+	Pods Counts `json:"pods"`
+	// Evictions count work that was stopped, each time, and EvictedPods pods that were told to go.
+	Evictions   int `json:"evictions"`
+	EvictedPods int `json:"evictedPods"`
+	// GPUHours say where the hours of the nodes' GPUs went.
+	GPUHours Hours `json:"gpuHours"`
+	// Wait is how long work waited, and Groups have that by queue and priority, Priorities by priority only.
+	Wait       Waits   `json:"wait"`
+	Priorities []Group `json:"priorities"`
+	Groups     []Group `json:"groups"`
+}
+
+// Counts say how far work has come: all that was submitted is done, runs, or waits.
+type Counts struct {
+	Submitted int `json:"submitted"`
+	Done      int `json:"done"`
+	Running   int `json:"running"`
+	Waiting   int `json:"waiting"`
+}
+
+// Hours are GPU-hours.
+type Hours struct {
+	// Capacity is what the nodes have.
+	Capacity float64 `json:"capacity"`
+	// Used is what counts: it has been finished or saved, or is still running.
+	Used float64 `json:"used"`
+	// Lost is what was thrown away by evictions.
+	Lost float64 `json:"lost"`
+	// Idle is what pods had and could not use: waiting for the rest of their gang, or on their way out.
+	Idle float64 `json:"idle"`
+}
+
+// Waits are how long work waited in all, again after evictions included, in seconds. What waits at the end counts with
+// what it has waited so far.
+type Waits struct {
+	P50 float64 `json:"p50Seconds"`
+	P99 float64 `json:"p99Seconds"`
+	// Never counts work that has not started by the end.
+	Never int `json:"neverStarted"`
+	// Percentiles are those from 0 to 100.
+	Percentiles []float64 `json:"percentiles,omitempty"`
+}
+
+// Group is the work of one queue, where that is told apart, and one priority.
+type Group struct {
+	Queue       string `json:"queue,omitempty"`
+	Priority    int32  `json:"priority"`
+	Work        int    `json:"work"`
+	Evictions   int    `json:"evictions"`
+	EvictedPods int    `json:"evictedPods"`
+	GPUHours    Hours  `json:"gpuHours"`
+	Wait        Waits  `json:"wait"`
+}
+
+// result adds up what came of a simulation so far.
+func (s *simulation) result(in *Input) *Result {
+	r := &Result{Policy: s.policy.Name, Rule: s.policy.Rule}
+	for _, n := range s.nodes {
+		for _, p := range n.pods {
+			s.closeBooks(p)
+		}
+	}
+	for i := range in.Nodes {
+		if in.GPU >= 0 && in.PerGPU > 0 {
+			r.GPUHours.Capacity += float64(in.Nodes[i].Allocatable[in.GPU]) / float64(in.PerGPU) * s.opts.Lasts.Hours()
+		}
+	}
+	whole := &tally{}
+	byPriority, byGroup := make(map[int32]*tally), make(map[groupKey]*tally)
+	for _, w := range s.submissions {
+		count(&r.Work, &r.Pods, w)
+		priority, group := byPriority[w.work.Priority], byGroup[groupKey{w.work.Queue, w.work.Priority}]
+		if priority == nil {
+			priority = &tally{}
+			byPriority[w.work.Priority] = priority
+		}
+		if group == nil {
+			group = &tally{}
+			byGroup[groupKey{w.work.Queue, w.work.Priority}] = group
+		}
+		for _, t := range []*tally{whole, priority, group} {
+			t.add(w, s.now)
+		}
+	}
+	capacity := r.GPUHours.Capacity
+	total := whole.group()
+	r.Evictions, r.EvictedPods, r.Wait, r.GPUHours = total.Evictions, total.EvictedPods, total.Wait, total.GPUHours
+	r.GPUHours.Capacity = capacity
+	for priority, t := range byPriority {
+		g := t.group()
+		g.Priority = priority
+		r.Priorities = append(r.Priorities, g)
+	}
+	for key, t := range byGroup {
+		g := t.group()
+		g.Queue, g.Priority, g.Wait.Percentiles = key.queue, key.priority, nil
+		r.Groups = append(r.Groups, g)
+	}
+	order := func(a, b Group) int {
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(b.Priority, a.Priority))
+	}
+	slices.SortFunc(r.Priorities, order)
+	slices.SortFunc(r.Groups, order)
+	return r
+}
+
+type groupKey struct {
+	queue    string
+	priority int32
+}
+
+// closeBooks accounts for a pod that is still there.
+func (s *simulation) closeBooks(p *pod) {
+	if c := p.job.crew; p.terminating || c != nil && c.began.IsZero() {
+		p.job.of.idles(p, s.now.Sub(p.since))
+	} else {
+		p.job.of.works(p, s.now.Sub(p.since))
+	}
+	p.since = s.now
+}
+
+// count counts a submission and its pods by how far they have come.
+func count(work, pods *Counts, w *submission) {
+	members := len(w.work.Requests)
+	work.Submitted++
+	pods.Submitted += members
+	switch {
+	case w.over:
+		work.Done++
+		pods.Done += members
+	case w.since.IsZero():
+		work.Running++
+		pods.Running += members
+	default:
+		work.Waiting++
+		pods.Waiting += members
+	}
+}
+
+// tally adds submissions up.
+type tally struct {
+	g     Group
+	waits []time.Duration
+}
+
+func (t *tally) add(w *submission, now time.Time) {
+	t.g.Work++
+	t.g.Evictions += w.evictions
+	t.g.EvictedPods += w.evictedPods
+	t.g.GPUHours.Used += w.used
+	t.g.GPUHours.Lost += w.lost
+	t.g.GPUHours.Idle += w.idle
+	waited := w.waited
+	if !w.since.IsZero() {
+		waited += now.Sub(w.since)
+	}
+	if !w.started {
+		t.g.Wait.Never++
+	}
+	// What runs from the start on has not been waiting.
+	if w.work.On == nil || waited > 0 {
+		t.waits = append(t.waits, waited)
+	}
+}
+
+// group is what has been added up.
+func (t *tally) group() Group {
+	slices.Sort(t.waits)
+	t.g.Wait.P50, t.g.Wait.P99 = percentile(t.waits, 50), percentile(t.waits, 99)
+	for p := range 101 {
+		t.g.Wait.Percentiles = append(t.g.Wait.Percentiles, percentile(t.waits, p))
+	}
+	hours := &t.g.GPUHours
+	hours.Used, hours.Lost, hours.Idle = rounded(hours.Used), rounded(hours.Lost), rounded(hours.Idle)
+	return t.g
+}
+
+// percentile is the smallest wait that so many of a hundred do not exceed, in seconds; 0 of none.
+func percentile(sorted []time.Duration, p int) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	at := (len(sorted)*p + 99) / 100
+	return sorted[max(at-1, 0)].Round(time.Millisecond).Seconds()
+}
+
+// rounded leaves out what only tells in which order numbers were added.
+func rounded(v float64) float64 { return math.Round(v*1000) / 1000 }

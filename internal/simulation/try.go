@@ -1,0 +1,99 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// try decides for one job, and carries that out.
+func (s *simulation) try(j *job) {
+	// 1. What the limits of its queue leave room for.
+	pods := s.withinLimits(j)
+	if len(pods) < j.minCount {
+		s.turnDown(j)
+		return
+	}
+	// 2. The decision, in a picture of the cluster.
+	mark := s.list.Mark()
+	held := s.promises(j)
+	p := s.preemptor(j, pods)
+	if told := s.known(j); told != nil {
+		s.seen.toldTheSame(s, j, p, held)
+		s.refuse(j, told, mark)
+		return
+	}
+	d, err := s.decide(j, p, held)
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	s.seen.decided(s, j, p, &d)
+	promises := s.promisesOf(pods, &d)
+	// 3. Carry it out. Those that are like the job may fare as well, unless there is no room.
+	if d.Outcome == core.Infeasible {
+		s.refuse(j, s.turnedAway(j, &d, held), mark)
+		return
+	}
+	k := s.kinOf(j)
+	if d.Outcome == core.Fits {
+		s.place(j, s.leaveToOthers(j, promises))
+	} else {
+		s.makeRoom(j, &d, promises)
+	}
+	if next := k.first(s); next != nil {
+		s.enqueue(next)
+	}
+}
+
+// makeRoom has a job wait for pods that are on their way out, or are told to go for it now.
+func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
+	news := slices.ContainsFunc(promises, func(st promise) bool { return !slices.Contains(j.promises, st) })
+	s.promise(j, promises)
+	s.list.Resolve(j.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
+	s.list.Decided(j.key)
+	if news {
+		s.displace(j, promises)
+	}
+	if d.Outcome == core.Preempts {
+		s.evict(j, promises, s.victimsOf(d))
+	} else {
+		s.await(j, promises, nil)
+	}
+}
+
+// turnDown has a job wait that its queue leaves no room for. What it was promised before goes to others.
+func (s *simulation) turnDown(j *job) {
+	s.seen.overLimit(s, j)
+	s.list.CameToNothing(j.key)
+	s.promise(j, nil)
+	s.list.ResolveVictims(j.key)
+}
+
+// refuse has a job wait for which there is no room.
+func (s *simulation) refuse(j *job, told *refusal, mark admission.Mark) {
+	s.promise(j, nil)
+	s.list.Resolve(j.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
+	s.list.CameToNothing(j.key)
+	s.list.ResolveVictims(j.key)
+	s.tryLater(j, told, mark)
+}
+
+// tryLater has a job for which there is no room wait for what may change that and is no event of the cluster.
+func (s *simulation) tryLater(j *job, told *refusal, mark admission.Mark) {
+	missed := false
+	if told.reserved {
+		missed = !s.list.Wait(j.key, admission.Reserved, mark)
+	}
+	if told.retryAt != 0 {
+		s.list.WaitUntil(j.key, admission.ProtectionEnds, time.Unix(0, told.retryAt))
+	}
+	if told.retryAt != 0 || told.tolerated {
+		missed = !s.list.Wait(j.key, admission.Protection, mark) || missed
+	}
+	if missed {
+		s.tryAgain(j.key)
+	}
+}
