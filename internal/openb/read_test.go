@@ -35,7 +35,7 @@ func TestBrokenLines(t *testing.T) {
 		"none":                         {},
 		"an empty line":                {pods: "\n"},
 		"the end of a line of Windows": {pods: "pod-1,12000,16384,1,1000,,LS,Running,0,100,10\r\n"},
-		"a line that is cut":           {pods: "pod-1,12000,163", wantFirst: openb.PodList + ", line 3: 3 fields, and there are 11 columns"},
+		"a line that is cut":           {pods: "pod-1,12000,163\n", wantFirst: openb.PodList + ", line 3: 3 fields, and there are 11 columns"},
 		"words for a number":           {pods: "pod-1,many,16384,1,1000,,LS,Running,0,100,10\n", wantFirst: `line 3: cpu_milli is "many", and has to be a number`},
 		"less than nothing":            {pods: "pod-1,1,16384,-1,1000,,LS,Running,0,100,10\n", wantFirst: `num_gpu is "-1"`},
 		"more than can be":             {pods: "pod-1,99999999999999,16384,1,1000,,LS,Running,0,100,10\n", wantFirst: "cpu_milli"},
@@ -57,8 +57,7 @@ func TestBrokenLines(t *testing.T) {
 			if trace.Skipped != 1 || !strings.Contains(trace.First, c.wantFirst) {
 				t.Errorf("%d lines are skipped, the first is %q, want %q", trace.Skipped, trace.First, c.wantFirst)
 			}
-			// A line that is cut takes nothing else with it, but for what stands on the same line.
-			if len(trace.Nodes) != 1 || len(trace.Pods) < 1 {
+			if len(trace.Nodes) != 1 || len(trace.Pods) != 2 {
 				t.Errorf("%d nodes and %d pods are left", len(trace.Nodes), len(trace.Pods))
 			}
 		})

@@ -15,5 +15,6 @@
 //
 // What a simulation leaves out: filters other than room, disruption budgets, images and volumes. Work that is alike and
 // waits is represented by the first of it: when something has changed, the others are tried only once that one has not
-// been turned down, since they would be told the same.
+// been turned down, since they would be told the same. So is what asks for more than another one that has just been turned down,
+// for the same queue and no higher a priority (alike.go); in the tests, a referee decides anew for each of these.
 package simulation

@@ -12,8 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
@@ -58,8 +57,7 @@ What decides is the scheduler's own code. The answer says, for each policy, how 
 where the GPU-hours went. The same trace, flags and seed give the same answer, byte for byte.
 
 The policies are: ` + "`priority`, Reprieve without queues; `queues`, Reprieve with queues; `kube-scheduler`, a model of its default\npreemption, each pod of a gang by itself; `none`, gangs whole and nothing taken." + ` With --config, each configuration of a scheduler is
-played instead: one whose first profile has the plugin Reprieve as "queues" with its arguments, one with DefaultPreemption as
-"kube-scheduler", any other one as "none".
+played as "queues" with the plugin's arguments, and policies only where --policy names them.
 
 The trace does not say everything: priorities are by QoS, pods of one shape that come together are a gang, and each is in one of three
 queues by the seed. Times are scaled so that the trace fills its nodes for a day. Broken lines are skipped and counted.`,
@@ -69,8 +67,8 @@ queues by the seed. Times are scaled so that the trace fills its nodes for a day
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside that of nodes.")
-	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play, of priority, queues, kube-scheduler and none; again for more. All of them by default.")
-	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play in place of policies; again for more.")
+	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play, of priority, queues, kube-scheduler and none; again for more. All of them by default, where there is no --config.")
+	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play; again for more.")
 	flags.Uint64Var(&f.opts.Seed, "seed", 1, "What all that is random goes by.")
 	flags.DurationVar(&f.shape.Span, "span", 24*time.Hour, "The time in which all work comes, and how long the simulation goes on.")
 	flags.Float64Var(&f.shape.Load, "load", 1.2, "The GPU time that work takes, as a part of what the nodes have; 0 for the trace's own.")
@@ -122,8 +120,6 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 	switch {
 	case f.trace == "":
 		return nil, usage(errors.New("simulate what? Give the directory of a trace with --trace DIR"))
-	case len(f.policies) > 0 && len(f.configs) > 0:
-		return nil, usage(errors.New("--policy and --config: give policies or configurations, not both"))
 	case f.shape.Span < time.Minute || f.shape.Span > 366*24*time.Hour:
 		return nil, usage(fmt.Errorf("--span %s: it is between 1m and a year (8784h)", f.shape.Span))
 	case f.shape.Load < 0 || f.shape.Load > 100:
@@ -156,53 +152,37 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 	return out, nil
 }
 
-// policyOf is the policy that a scheduler's configuration stands for, by its first profile.
+// policyOf is the policy that a scheduler's configuration stands for, by the arguments of its first profile that has any for
+// Reprieve.
 func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
+	p := simulation.Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Rule: simulation.ByQueues}
 	cfg, err := schedulerapp.LoadConfig(ctx, file)
 	if err != nil {
-		return simulation.Policy{}, err
+		return p, err
 	}
-	profile := &cfg.Profiles[0]
-	p := simulation.Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Rule: simulation.NoPreemption}
-	switch {
-	case isEnabled(profile, scheduler.Name):
-		p.Rule = simulation.ByQueues
-	case isEnabled(profile, names.DefaultPreemption):
-		p.Rule = simulation.KubeScheduler
+	var given runtime.Object
+	for i := range cfg.Profiles {
+		for _, plugin := range cfg.Profiles[i].PluginConfig {
+			if plugin.Name == scheduler.Name && given == nil {
+				given = plugin.Args
+			}
+		}
 	}
-	for _, plugin := range profile.PluginConfig {
-		if plugin.Name != scheduler.Name || p.Rule != simulation.ByQueues {
-			continue
-		}
-		args, err := configv1alpha1.Decode(plugin.Args)
-		if err != nil {
-			return simulation.Policy{}, err
-		}
-		if !*args.WorkloadAware {
-			return simulation.Policy{}, errors.New("its first profile has workloadAware: false, which is not simulated; leave it out, or compare with --policy kube-scheduler")
-		}
-		p.MinRuntime = core.MinRuntime{
-			Preempt: args.PreemptMinRuntime.Nanoseconds(), Reclaim: args.ReclaimMinRuntime.Nanoseconds(), Resolve: core.ResolveMethod(*args.ReclaimResolveMethod),
-		}
-		p.IgnoresTolerations = !*args.PreemptionToleration
-		p.Limits = &core.Limits{
-			PackingMembers: int(*args.Search.PackingMembers), PackingNodes: int(*args.Search.PackingNodes), PackingSteps: int(*args.Search.PackingSteps),
-		}
+	args, err := configv1alpha1.Decode(given)
+	if err != nil {
+		return p, err
+	}
+	if !*args.WorkloadAware {
+		return p, errors.New("it has workloadAware: false, which is not simulated; leave it out, or compare with --policy kube-scheduler")
+	}
+	p.MinRuntime = core.MinRuntime{
+		Preempt: args.PreemptMinRuntime.Nanoseconds(), Reclaim: args.ReclaimMinRuntime.Nanoseconds(), Resolve: core.ResolveMethod(*args.ReclaimResolveMethod),
+	}
+	p.IgnoresTolerations = !*args.PreemptionToleration
+	p.Limits = &core.Limits{
+		PackingMembers: int(*args.Search.PackingMembers), PackingNodes: int(*args.Search.PackingNodes), PackingSteps: int(*args.Search.PackingSteps),
 	}
 	return p, nil
-}
-
-// isEnabled reports whether a profile has a plugin that may preempt.
-func isEnabled(profile *config.KubeSchedulerProfile, name string) bool {
-	has := func(plugins []config.Plugin, name string) bool {
-		return slices.ContainsFunc(plugins, func(p config.Plugin) bool { return p.Name == name })
-	}
-	set := profile.Plugins
-	if set == nil || has(set.PostFilter.Enabled, name) {
-		return set != nil
-	}
-	out := has(set.PostFilter.Disabled, name) || has(set.PostFilter.Disabled, "*") || has(set.MultiPoint.Disabled, name)
-	return !out && has(set.MultiPoint.Enabled, name)
 }
 
 // read reads the lists of the trace.

@@ -10,7 +10,7 @@ import (
 func TestSimulate(t *testing.T) {
 	t.Parallel()
 	const kube = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: plain\n"
-	const ours = kube + "  plugins: {multiPoint: {disabled: [{name: PrioritySort}, {name: DefaultPreemption}], enabled: [{name: ReprievePrioritySort}, {name: Reprieve}]}}\n"
+	const ours = kube + "  plugins: {multiPoint: {disabled: [{name: DefaultPreemption}], enabled: [{name: Reprieve}]}, queueSort: {enabled: [{name: ReprievePrioritySort}], disabled: [{name: PrioritySort}]}, preFilter: {enabled: [{name: Reprieve}]}}\n"
 	files := map[string]string{
 		"quiet.yaml":  ours + "  pluginConfig: [{name: Reprieve, args: {preemptMinRuntime: 24h, reclaimMinRuntime: 24h}}]\n",
 		"prompt.yaml": ours, "single.yaml": ours + "  pluginConfig: [{name: Reprieve, args: {workloadAware: false}}]\n",
@@ -35,7 +35,7 @@ func TestSimulate(t *testing.T) {
 		"a trace that is not":       {args: []string{"--trace", "testdata/none"}, want: 2, wantErr: "openb_node_list_gpu_node.csv"},
 		"a list that is none":       {args: []string{"--trace", "testdata/trace/openb_node_list_gpu_node.csv"}, want: 2, wantErr: "no column"},
 		"a policy that is not":      {args: []string{"--trace", "testdata/trace", "--policy", "random"}, want: 2, wantErr: "it is one of priority, queues, kube-scheduler, none"},
-		"policies and files":        {args: []string{"--trace", "testdata/trace", "--policy", "none", "--config", "quiet.yaml"}, want: 2, wantErr: "not both"},
+		"policies and files":        {args: []string{"--trace", "testdata/trace", "--policy", "none", "--config", "quiet.yaml"}, wantOut: []string{"QUIET", "NONE"}, wantNot: []string{"kube-scheduler"}},
 		"a file that is none":       {args: []string{"--trace", "testdata/trace", "--config", "bad.yaml"}, want: 2, wantErr: "bad.yaml"},
 		"a profile pod by pod":      {args: []string{"--trace", "testdata/trace", "--config", "single.yaml"}, want: 2, wantErr: "workloadAware: false"},
 		"no time":                   {args: []string{"--trace", "testdata/trace", "--span", "1s"}, want: 2, wantErr: "--span 1s: it is between"},
