@@ -15,6 +15,8 @@ const (
 	width, panelHeight, left, right, top, gap = 760, 190, 60, 20, 56, 50
 	// fewest is how much work makes a distribution.
 	fewest = 50
+	// lowest is where the other axis begins, in parts of a hundred: most work does not wait at all.
+	lowest = 50
 	// longest is the end of the axis, in seconds; it begins with one.
 	longest = 86400
 )
@@ -65,7 +67,7 @@ func panel(b *strings.Builder, results []*simulation.Result, i, y int) {
 		fmt.Fprintf(b, `<path class="grid" d="M%.1f %dv%d"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
 			across(tick.seconds), y, panelHeight, across(tick.seconds), y+panelHeight+16, tick.name)
 	}
-	for part := 0; part <= 100; part += 25 {
+	for part := lowest; part <= 100; part += 10 {
 		fmt.Fprintf(b, `<path class="grid" d="M%d %.1fh%d"/><text x="%d" y="%.1f" text-anchor="end">%d %%</text>`+"\n",
 			left, down(y, part), width-left-right, left-6, down(y, part)+4, part)
 	}
@@ -73,10 +75,12 @@ func panel(b *strings.Builder, results []*simulation.Result, i, y int) {
 	for n, r := range results {
 		fmt.Fprintf(b, `<path class="line p%d" d="`, n%4)
 		for p, seconds := range r.Priorities[i].Wait.Percentiles {
-			if p == 0 {
-				fmt.Fprintf(b, "M%.1f %.1f", across(seconds), down(y, 0))
+			switch {
+			case p == lowest:
+				fmt.Fprintf(b, "M%.1f %.1f", across(seconds), down(y, p))
+			case p > lowest:
+				fmt.Fprintf(b, "H%.1fV%.1f", across(seconds), down(y, p))
 			}
-			fmt.Fprintf(b, "H%.1fV%.1f", across(seconds), down(y, p))
 		}
 		b.WriteString(`"/>` + "\n")
 	}
@@ -89,7 +93,9 @@ func across(seconds float64) float64 {
 }
 
 // down is where a part of a hundred stands in a panel.
-func down(y, part int) float64 { return float64(y+panelHeight) - float64(part)/100*panelHeight }
+func down(y, part int) float64 {
+	return float64(y+panelHeight) - float64(part-lowest)/(100-lowest)*panelHeight
+}
 
 func escape(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
