@@ -67,7 +67,7 @@ func TestSimulate(t *testing.T) {
 	}
 	t.Run("a min-runtime counts", func(t *testing.T) {
 		t.Parallel()
-		_, out, _ := run(t, files, "", "simulate", "--trace", "testdata/trace", "--config", "quiet.yaml", "--config", "prompt.yaml", "-o", "json")
+		_, out, _ := run(t, files, "", "simulate", "--trace", "testdata/trace", "--nodes", "2", "--load", "3", "--config", "quiet.yaml", "--config", "prompt.yaml", "-o", "json")
 		var answer struct{ Results []struct{ EvictedPods int } }
 		if err := json.Unmarshal([]byte(out), &answer); err != nil || len(answer.Results) != 2 {
 			t.Fatalf("%v: %s", err, out)
