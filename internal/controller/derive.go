@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -94,7 +95,7 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case (g.Ended || g.Suspended || g.Surplus) && len(live)+len(members.Terminating) == 0 && pg.Status.Disruption == nil:
 		return r.remove(ctx, &pg)
 	default:
-		return r.follow(ctx, &pg, g, live)
+		return r.follow(ctx, &pg, g)
 	}
 }
 
@@ -142,7 +143,7 @@ func (r *Derive) policy(g grouping.Group, live []*corev1.Pod) v1alpha1.PodGroupP
 }
 
 // follow has a group need as many members as the object does now.
-func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, live []*corev1.Pod) (reconcile.Result, error) {
+func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group) (reconcile.Result, error) {
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return reconcile.Result{}, nil
 	}
@@ -206,7 +207,8 @@ func (r *Derive) tell(pg *v1alpha1.PodGroup, what string) {
 
 // apiMessage is what the API server has to say in an error.
 func apiMessage(err error) string {
-	if status, ok := err.(apierrors.APIStatus); ok { //nolint:errorlint // The client returns it as it is.
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
 		return status.Status().Message
 	}
 	return err.Error()

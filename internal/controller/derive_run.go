@@ -81,10 +81,13 @@ func (r *Held) verdict(pod *corev1.Pod) gang.Verdict {
 // Reconcile looks at one pod.
 func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod, err := r.pods.Pods(req.Namespace).Get(req.Name)
-	if err != nil && !apierrors.IsNotFound(err) {
+	switch {
+	case apierrors.IsNotFound(err):
+		delete(r.since, req.NamespacedName)
+		return reconcile.Result{}, nil
+	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
-	}
-	if err != nil || r.verdict(pod) == (gang.Verdict{}) {
+	case r.verdict(pod) == (gang.Verdict{}):
 		delete(r.since, req.NamespacedName)
 		return reconcile.Result{}, nil
 	}

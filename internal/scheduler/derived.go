@@ -22,9 +22,16 @@ type Derived interface {
 // underived is where no groups are derived.
 type underived struct{ gang.Named }
 
-func (underived) AnchorsOf(*corev1.Pod) []string            { return nil }
-func (underived) Anchors(types.NamespacedName) []string     { return nil }
-func (underived) Hold(*corev1.Pod) gang.Verdict             { return gang.Verdict{} }
+// AnchorsOf is part of gang.Derived.
+func (underived) AnchorsOf(*corev1.Pod) []string { return nil }
+
+// Anchors is part of gang.Derived.
+func (underived) Anchors(types.NamespacedName) []string { return nil }
+
+// Hold is part of Derived.
+func (underived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
+
+// MinCount is part of Derived.
 func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
 
 // Anchored are the pods with an anchor, those that have finished included.
