@@ -50,7 +50,7 @@ type Step struct {
 	// RetryAt is when protections have ended that are in the way; absent where time is no help.
 	RetryAt *time.Time `json:"retryAt,omitempty"`
 	// Protected are units that stay although they would make room, with what protects them, and until when; NodesOut counts
-	// the nodes that are out whoever goes.
+	// the nodes that are out whatever pods go.
 	Protected []core.ProtectedUnit `json:"protected,omitempty"`
 	NodesOut  []core.ReasonCount   `json:"nodesOut,omitempty"`
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// schedulerUser is who the schedulers are for the API server. Nobody else's deletes are in question.
+// schedulerUser is the user name of the schedulers. Deletes of no other user are in question.
 const schedulerUser = "system:serviceaccount:reprieve-system:reprieve-scheduler"
 
 // longestDelay is what a webhook takes at most. It is less than its timeout.

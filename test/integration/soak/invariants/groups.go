@@ -63,7 +63,7 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 	}
 }
 
-// GroupGone says that a PodGroup does not exist any more. Its pods are nobody's then.
+// GroupGone says that a PodGroup does not exist any more. Its pods are of no group then.
 func (c *Checker) GroupGone(at time.Time, key types.NamespacedName) {
 	c.counts.States++
 	if g := c.groups[key]; g != nil {
@@ -91,7 +91,7 @@ func (c *Checker) beginEviction(g *group, intent *v1alpha1.PodGroupDisruption) {
 	g.eviction = &groupEviction{left: make(map[types.UID]types.NamespacedName)}
 	g.eviction.take(g.Namespace, intent)
 	if before != nil && before.begun != nil {
-		// What has begun for one goes on, whoever it goes for.
+		// What has begun for one goes on, whatever workload it goes for.
 		g.eviction.begun = before.begun
 		for uid, name := range before.pods {
 			g.eviction.pods[uid] = name
