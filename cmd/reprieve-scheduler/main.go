@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // Makes --logging-format=json known.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // Shows calls to the API server and leader election.
 	_ "k8s.io/component-base/metrics/prometheus/version"  // Shows the version.
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 )
 
 // TestFlagsAlone runs the scheduler with flags and no configuration: its one profile has the name that is asked for,
-// and it leads before it works, although nothing says so.
+// and it leads before it works, although nothing says so. It logs in JSON where it is asked to.
 func TestFlagsAlone(t *testing.T) {
 	t.Parallel()
 	p := playgroundtest.Start(t, playground.Options{
@@ -53,6 +54,14 @@ func TestFlagsAlone(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("the lease is not given back: %v", err)
+	}
+
+	_, log = startScheduler(t, "--kubeconfig="+p.SchedulerKubeconfig(), "--secure-port=0", "--scheduler-name=again", "--logging-format=json")
+	waitScheduled(t, client, "again")
+	for line := range strings.Lines(log()) {
+		if strings.HasSuffix(line, "\n") && !json.Valid([]byte(line)) {
+			t.Errorf("a line of a log in JSON is none: %s", line)
+		}
 	}
 }
 
