@@ -105,7 +105,7 @@ perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls a
 	@grep -o 'BenchmarkCalls/.*s/gang' $(BIN)/perf/calls.txt
 
 .PHONY: perf-installed
-perf-installed: build ## Measure preemptions from outside, as installed, and write docs/installed.md (20 minutes).
+perf-installed: build ## Measure preemptions from outside, as installed, and write docs/installed.md (half an hour).
 	@$(STATIC) go run ./hack/installed -runs $(RUNS) -doc docs/installed.md
 
 .PHONY: bench

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -146,11 +147,13 @@ func followPlaced(ctx context.Context, kube kubernetes.Interface, size int) (<-c
 	return all, nil
 }
 
-// clients are two clients without a rate limit: one for all kinds, and one for watches.
+// clients are two clients without a rate limit: one for all kinds, and one for lists and watches of many objects.
 func clients(p *playground.Playground) (client.Client, kubernetes.Interface, error) {
 	config := p.RESTConfig()
 	config.QPS = -1
-	kube, err := kubernetes.NewForConfig(config)
+	many := rest.CopyConfig(config)
+	many.ContentType = runtime.ContentTypeProtobuf
+	kube, err := kubernetes.NewForConfig(many)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -45,11 +45,13 @@ func settings() []setting {
 func main() {
 	binDir := flag.String("bin-dir", "bin", "directory of the binaries")
 	doc := flag.String("doc", "", "page to write the tables into; empty prints them")
-	runs := flag.Int("runs", 5, "how often each thing is measured")
+	runs := flag.Int("runs", 5, "how often each thing is measured, but for the large cluster")
+	config := flag.String("config", "deploy/config/scheduler.yaml", "configuration of an installation")
+	only := flag.String("only", "", "the one thing to measure, and print: gangs, neighbours or large; empty measures all")
 	flag.Parse()
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *binDir, *doc, *runs)
+	err := run(ctx, &measuring{binDir: *binDir, doc: *doc, config: *config, only: *only, runs: *runs})
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "installed:", err)
@@ -57,25 +59,57 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, binDir, doc string, runs int) error {
-	binDir, err := filepath.Abs(binDir)
+// measuring is what is asked for.
+type measuring struct {
+	binDir, doc, config, only string
+	runs                      int
+}
+
+func run(ctx context.Context, m *measuring) error {
+	binDir, err := filepath.Abs(m.binDir)
 	if err != nil {
 		return fmt.Errorf("find the binaries: %w", err)
 	}
-	gangs, err := measureGangs(ctx, binDir, runs)
-	if err != nil {
-		return err
+	parts := []struct {
+		name    string
+		measure func() (table string, err error)
+	}{
+		{"gangs", func() (string, error) {
+			results, err := measureGangs(ctx, binDir, m.runs)
+			return gangTable(results), err
+		}},
+		{"neighbours", func() (string, error) {
+			results, err := measureNeighbours(ctx, binDir, m.runs)
+			return neighbourTable(results), err
+		}},
+		{"large", func() (string, error) {
+			result, err := measureLarge(ctx, binDir, m.config)
+			if err != nil {
+				return "", fmt.Errorf("large cluster: %w", err)
+			}
+			return largeTable(result), nil
+		}},
 	}
-	neighbours, err := measureNeighbours(ctx, binDir, runs)
-	if err != nil {
-		return err
+	var tables []string
+	for _, part := range parts {
+		if m.only != "" && m.only != part.name {
+			continue
+		}
+		table, err := part.measure()
+		if err != nil {
+			return err
+		}
+		tables = append(tables, table)
 	}
-	text := fmt.Sprintf("%d cores for all processes together, %d runs of each in turn.\n\n%s\n%s", runtime.NumCPU(), runs, gangTable(gangs), neighbourTable(neighbours))
-	if doc == "" {
+	if tables == nil {
+		return fmt.Errorf("-only %s: there are gangs, neighbours and large", m.only)
+	}
+	text := fmt.Sprintf("%d cores for all processes together, %d runs of each in turn, one of the large cluster.\n\n%s", runtime.NumCPU(), m.runs, strings.Join(tables, "\n"))
+	if m.doc == "" || m.only != "" {
 		_, err := fmt.Print(text)
 		return err
 	}
-	return writeInto(doc, text)
+	return writeInto(m.doc, text)
 }
 
 // start runs a playground with a scheduler of a setting, if that is not nil.

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/deploy/crds"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+const (
+	// largeNodes of 4 CPUs have largePods of 190m each on them, so that 200m are left of each.
+	largeNodes, largePods = 1000, 20000
+	largeNode, largePod   = "4", "190m"
+	// fitting is what finds room as things are, preempting what finds it once one pod has gone.
+	fitting, preempting = "1m", "385m"
+	// perMinute is how many pods that preempt come in a minute, for so many minutes.
+	perMinute, minutes = 100, 3
+	// largePatience is how long anything may take that all pods of the cluster take part in.
+	largePatience = 20 * time.Minute
+	// measuredLabel is what the pods have that are looked at.
+	measuredLabel = "measured"
+	// leaseNamespace and leaseName are where the schedulers' lease is, as installed.
+	leaseNamespace, leaseName = "reprieve-system", "reprieve-scheduler"
+)
+
+// largeResult is what a large cluster takes.
+type largeResult struct {
+	// startUp is from the start of the scheduler's process until a pod that has waited has its node.
+	startUp time.Duration
+	// preemptions are from the creation of each pod that preempts until it has its node; gone is how many pods went for them.
+	preemptions []time.Duration
+	gone        int
+	// killed is from the end of the lease of a leader that was killed until the next one has given a pod its node, and led the part of
+	// it since that one has the lease; handedOver is from the signal to a leader that is asked to end.
+	killed, led, handedOver time.Duration
+}
+
+// large is a cluster of many nodes and pods that is measured.
+type large struct {
+	*playground.Playground
+	objects client.Client
+	config  string
+	placed  *placedPods
+}
+
+// measureLarge has two schedulers, with the configuration of an installation, start, preempt and take over from each other.
+func measureLarge(ctx context.Context, binDir, config string) (r *largeResult, err error) {
+	nodes := playground.NodeGroup{Count: largeNodes, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(largeNode)}}
+	p, err := playground.Start(ctx, playground.Options{
+		BinDir: binDir, CRDs: crds.FS, NodeGroups: []playground.NodeGroup{nodes}, Scheduler: playground.SchedulerOptions{Path: playground.NoScheduler},
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	ctx, cancel := context.WithTimeout(ctx, largePatience)
+	defer cancel()
+	l, err := fill(ctx, p, config)
+	if err != nil {
+		return nil, err
+	}
+	r = &largeResult{}
+	began := time.Now()
+	if err := l.create(ctx, "first", "low", fitting); err != nil {
+		return nil, err
+	}
+	one, err := l.start(ctx, "one")
+	if err != nil {
+		return nil, err
+	}
+	if r.startUp, err = l.placed.since(ctx, "first", began); err != nil {
+		return nil, err
+	}
+	if err := l.preempt(ctx, r); err != nil {
+		return nil, err
+	}
+	return r, l.takeOver(ctx, one, r)
+}
+
+// fill has the nodes run all the pods that there are in the beginning.
+func fill(ctx context.Context, p *playground.Playground, config string) (*large, error) {
+	objects, kube, err := clients(p)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range []client.Object{
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "low"}},
+		&schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 100},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: leaseNamespace}},
+	} {
+		if err := objects.Create(ctx, o); err != nil {
+			return nil, err
+		}
+	}
+	var pods []*corev1.Pod
+	for i := range largePods {
+		pods = append(pods, newPod(fmt.Sprintf("low-%d", i), "low", "", largePod, fmt.Sprintf("node-%d", i%largeNodes)))
+	}
+	if err := createAll(ctx, objects, pods); err != nil {
+		return nil, err
+	}
+	if err := waitRunning(ctx, kube, len(pods)); err != nil {
+		return nil, err
+	}
+	placed := &placedPods{at: map[string]time.Time{}, changed: make(chan struct{})}
+	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = measuredLabel
+	}))
+	informer := factory.Core().V1().Pods().Informer()
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: placed.see, UpdateFunc: func(_, obj any) { placed.see(obj) }})
+	if err != nil {
+		return nil, err
+	}
+	factory.Start(ctx.Done())
+	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
+		return nil, context.Cause(ctx)
+	}
+	return &large{Playground: p, objects: objects, config: config, placed: placed}, nil
+}
+
+// start runs one more scheduler; it returns once one of them leads.
+func (l *large) start(ctx context.Context, name string) (*playground.Component, error) {
+	return l.StartScheduler(ctx, name, playground.SchedulerOptions{Config: l.config})
+}
+
+// create creates a pod that is measured.
+func (l *large) create(ctx context.Context, name, class, cpu string) error {
+	pod := newPod(name, class, "", cpu, "")
+	pod.Labels = map[string]string{measuredLabel: ""}
+	return l.objects.Create(ctx, pod)
+}
+
+// preempt has pods come one after the other that each need what a lower one has.
+func (l *large) preempt(ctx context.Context, r *largeResult) error {
+	created := make([]time.Time, perMinute*minutes)
+	for i := range created {
+		created[i] = time.Now()
+		if err := l.create(ctx, fmt.Sprintf("high-%d", i), "high", preempting); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Until(created[0].Add(time.Duration(i+1) * time.Minute / perMinute))):
+		}
+	}
+	for i, at := range created {
+		took, err := l.placed.since(ctx, fmt.Sprintf("high-%d", i), at)
+		if err != nil {
+			return err
+		}
+		r.preemptions = append(r.preemptions, took)
+	}
+	var left corev1.PodList
+	if err := l.objects.List(ctx, &left, client.InNamespace(namespace)); err != nil {
+		return err
+	}
+	r.gone = largePods + 1 + len(created) - len(left.Items)
+	return nil
+}
+
+// takeOver kills the leader, and asks the next one to end, while another scheduler waits each time.
+func (l *large) takeOver(ctx context.Context, one *playground.Component, r *largeResult) error {
+	two, err := l.start(ctx, "two")
+	if err != nil {
+		return err
+	}
+	if err := one.Kill(syscall.SIGKILL); err != nil {
+		return err
+	}
+	lease, err := l.lease(ctx)
+	if err != nil {
+		return err
+	}
+	ends := lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
+	if err := l.create(ctx, "after-kill", "low", fitting); err != nil {
+		return err
+	}
+	if r.killed, err = l.placed.since(ctx, "after-kill", ends); err != nil {
+		return err
+	}
+	if lease, err = l.lease(ctx); err != nil {
+		return err
+	}
+	r.led = r.killed - lease.Spec.AcquireTime.Sub(ends)
+	if err := one.Start(ctx); err != nil {
+		return err
+	}
+	// The standby has to be ready before the leader goes.
+	asked := time.Now()
+	if err := l.create(ctx, "after-signal", "low", fitting); err != nil {
+		return err
+	}
+	if _, err = l.placed.since(ctx, "after-signal", asked); err != nil {
+		return err
+	}
+	asked = time.Now()
+	if err := two.Kill(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if err := l.create(ctx, "handed-over", "low", fitting); err != nil {
+		return err
+	}
+	r.handedOver, err = l.placed.since(ctx, "handed-over", asked)
+	return err
+}
+
+func (l *large) lease(ctx context.Context) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	err := l.objects.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease)
+	if err == nil && (lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil || lease.Spec.AcquireTime == nil) {
+		err = errors.New("the lease is held by none")
+	}
+	return lease, err
+}
+
+// placedPods knows when pods were first seen with a node. Its methods may be called from any goroutine.
+type placedPods struct {
+	mu      sync.Mutex
+	at      map[string]time.Time
+	changed chan struct{}
+}
+
+func (p *placedPods) see(obj any) {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, ok := p.at[pod.Name]; !ok {
+		p.at[pod.Name] = time.Now()
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// since waits until a pod has a node, and returns how long that was after a time.
+func (p *placedPods) since(ctx context.Context, name string, began time.Time) (time.Duration, error) {
+	for {
+		p.mu.Lock()
+		at, ok := p.at[name]
+		changed := p.changed
+		p.mu.Unlock()
+		if ok {
+			return at.Sub(began), nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, fmt.Errorf("wait for the node of %s: %w", name, context.Cause(ctx))
+		case <-changed:
+		}
+	}
+}
+
+func largeTable(r *largeResult) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "%d nodes, %d pods.\n\n| What | Time |\n| --- | ---: |\n", largeNodes, largePods)
+	row := func(what string, took time.Duration) { fmt.Fprintf(&out, "| %s | %.2f s |\n", what, took.Seconds()) }
+	row("Start of the process, until a pod that waits has its node", r.startUp)
+	row(fmt.Sprintf("%d pods a minute for %d minutes, each of which takes one (%d have gone): p50", perMinute, minutes, r.gone), percentile(r.preemptions, 0.5))
+	row("the same, p99", percentile(r.preemptions, 0.99))
+	row("Leader killed, from the end of its lease until the next pod has its node", r.killed)
+	row("of that, once the next one has the lease", r.led)
+	row("Leader asked to end, until the next pod has its node", r.handedOver)
+	return out.String()
+}
