@@ -175,6 +175,10 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 	return metrics.Pod
 }
 
+// cacheDelay is when a preemptor is tried again that was decided on before the scheduler's cache knew that the last of its victims had
+// gone. The hub hears of that as soon as the cache does, in no order.
+const cacheDelay = 10 * time.Millisecond
+
 // await has a preemptor woken when the last of the pods has gone that its placement counts as gone, and before that when
 // the last has of those that are in its way.
 func (p *Plugin) await(key workload.Key, pods []*corev1.Pod, inTheWay map[string]bool) {
@@ -189,7 +193,10 @@ func (p *Plugin) await(key workload.Key, pods []*corev1.Pod, inTheWay map[string
 		switch {
 		case err != nil || now.UID != pod.UID:
 			p.hub.leaving.gone(pod, p.hub.clock.Now())
-			p.hub.departed(pod.UID)
+			if slices.Contains(p.hub.departed(pod.UID), key) {
+				// Woken in its cycle, it backs off for seconds where others keep the queue busy.
+				p.hub.waits.Gather(key, p.hub.clock.Now().Add(cacheDelay))
+			}
 		case !p.hub.isLeaving(now):
 			p.hub.stays(pod)
 		}

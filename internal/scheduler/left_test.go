@@ -8,10 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -359,4 +362,35 @@ func TestPlanIsTakenBackBeforePermit(t *testing.T) {
 	if status, _ := r.plugin.Permit(t.Context(), framework.NewCycleState(), all[0], "node-0"); status.Code() != fwk.Unschedulable {
 		t.Errorf("The member gets %v at Permit, and none is to come", status)
 	}
+}
+
+// TestCacheThatIsBehind: a preemptor is tried again soon, and does not back off, that was tried before the scheduler's cache knew
+// that its victim had gone.
+func TestCacheThatIsBehind(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, node("node-0", "1"))
+		v := on(pod("v", "", "1", 0), "node-0")
+		r.create(v)
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		r.remove(v)
+		behind := v.DeepCopy()
+		behind.DeletionTimestamp = ptr.To(metav1.Now())
+		if err := r.sched.Cache.AddPod(klog.Background(), behind); err != nil {
+			t.Fatal(err)
+		}
+		r.succeed(0)
+		r.eventually("it is tried", func() bool { return slices.Contains(r.active(), p.Name) })
+		r.cycle()
+		if key := r.hub.keyOf(p); r.hub.waits.WaitsForVictims(key) || !r.hub.waits.WaitsFor(key, admission.Pause) {
+			t.Error("It backs off")
+		}
+		if err := r.sched.Cache.RemovePod(klog.Background(), behind); err != nil {
+			t.Fatal(err)
+		}
+		r.cycle()
+		r.waitBound(p.Name)
+	})
 }

@@ -159,11 +159,13 @@ func (h *Hub) podDeleted(obj any) {
 	h.podLeft(pod)
 }
 
-// departed wakes the workloads for which a pod was the last that had to go.
-func (h *Hub) departed(uid types.UID) {
-	for _, key := range h.waits.Gone(string(uid)) {
+// departed wakes the workloads for which a pod was the last that had to go, and returns them.
+func (h *Hub) departed(uid types.UID) []workload.Key {
+	free := h.waits.Gone(string(uid))
+	for _, key := range free {
 		h.wake(key)
 	}
+	return free
 }
 
 // podLeft forgets a pod that will not be scheduled any more.
