@@ -1,8 +1,10 @@
 package decisionlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -18,9 +20,13 @@ type File struct {
 	path    string
 	most    int64
 	backups int
+	// head writes what each new file begins with; nil for nothing.
+	head func(io.Writer) error
 
 	file *os.File
 	size int64
+	// headed is how much of the size is what it begins with, which does not count towards most.
+	headed int64
 	// cut is true where the file may end in the middle of a line.
 	cut bool
 	// grows is false for a device or a pipe, which has no size and is never rotated.
@@ -37,6 +43,10 @@ func OpenFile(path string, most int64, backups int) (*File, error) {
 	return f, nil
 }
 
+// BeginWith has each file that a Write makes begin with what head writes, whole lines or nothing. It is called by whoever calls
+// Write.
+func (f *File) BeginWith(head func(io.Writer) error) { f.head = head }
+
 // open opens the file of the name, or makes it.
 func (f *File) open() error {
 	file, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE|os.O_APPEND, fileMode)
@@ -47,7 +57,7 @@ func (f *File) open() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	f.file, f.size, f.cut, f.grows = file, info.Size(), false, info.Mode().IsRegular()
+	f.file, f.size, f.headed, f.cut, f.grows = file, info.Size(), 0, false, info.Mode().IsRegular()
 	if !f.grows || f.size == 0 {
 		return nil
 	}
@@ -62,7 +72,7 @@ func (f *File) open() error {
 // Write appends lines, in a new file where this one has no room. After an error, what has been written of them is ended by
 // the next Write.
 func (f *File) Write(lines []byte) (int, error) {
-	if f.file != nil && f.grows && f.size > 0 && f.size+int64(len(lines)) > f.most {
+	if f.file != nil && f.grows && f.size > f.headed && f.size-f.headed+int64(len(lines)) > f.most {
 		if err := f.rotate(); err != nil {
 			return 0, fmt.Errorf("rotate %s: %w", f.path, err)
 		}
@@ -70,6 +80,11 @@ func (f *File) Write(lines []byte) (int, error) {
 	if f.file == nil {
 		if err := f.open(); err != nil {
 			return 0, err
+		}
+	}
+	if f.head != nil && f.grows && f.size == 0 {
+		if err := f.begin(); err != nil {
+			return 0, fmt.Errorf("begin %s: %w", f.path, err)
 		}
 	}
 	if f.cut {
@@ -83,6 +98,20 @@ func (f *File) Write(lines []byte) (int, error) {
 	f.size += int64(n)
 	f.cut = err != nil && n > 0
 	return n, err
+}
+
+// begin writes what a file begins with. Where that fails, an empty file is left, so that the next Write tries again.
+func (f *File) begin() error {
+	var first bytes.Buffer
+	if err := f.head(&first); err != nil {
+		return err
+	}
+	if _, err := f.file.Write(first.Bytes()); err != nil {
+		return errors.Join(err, f.file.Truncate(0))
+	}
+	f.size += int64(first.Len())
+	f.headed = int64(first.Len())
+	return nil
 }
 
 // rotate moves the file out of the way; the next Write makes a new one. What fails is tried again with the next line, so that
@@ -112,6 +141,6 @@ func (f *File) Close() error {
 		return nil
 	}
 	err := f.file.Close()
-	f.file, f.size, f.cut = nil, 0, false
+	f.file, f.size, f.headed, f.cut = nil, 0, 0, false
 	return err
 }

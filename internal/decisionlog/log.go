@@ -59,8 +59,8 @@ type Log struct {
 	process  string
 	out      io.Writer
 	observer Observer
-	// lines are the records that wait to be written; nil where none are.
-	lines chan *entry
+	// lines are those that wait to be written; nil where none are.
+	lines chan Line
 
 	mu       sync.Mutex
 	sequence uint64
@@ -70,6 +70,15 @@ type Log struct {
 	kept   int
 	// over is true when Run has ended, and nothing is written any more.
 	over bool
+}
+
+// Line is a line beside the records of decisions. It is written by the goroutine of [Log.Run], in the order in which it was
+// appended.
+type Line interface {
+	// Encode writes the line, with its end.
+	Encode(w io.Writer) error
+	// Unwritten is called for a line that has not been written, in the same goroutine.
+	Unwritten(err error)
 }
 
 // entry is a record in memory. Its record is changed under the Log's lock, and not any more once it is queued.
@@ -86,7 +95,7 @@ func New(o Options) *Log {
 		l.observer = unobserved{}
 	}
 	if l.out != nil {
-		l.lines = make(chan *entry, cmp.Or(o.Queued, Queued))
+		l.lines = make(chan Line, cmp.Or(o.Queued, Queued))
 	}
 	return l
 }
@@ -150,11 +159,39 @@ func (l *Log) queue(e *entry) {
 		return
 	}
 	select {
-	case l.lines <- e:
+	case l.lines <- &recorded{e, l.observer}:
 	default:
 		l.observer.Dropped()
 	}
 }
+
+// Append has another line written, after those that have been handed over before, and reports whether it is going to be: it is
+// not where too many wait, or none are written. It does not wait.
+func (l *Log) Append(line Line) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.lines == nil || l.over {
+		return false
+	}
+	select {
+	case l.lines <- line:
+		return true
+	default:
+		return false
+	}
+}
+
+// recorded is the record of a decision as a line.
+type recorded struct {
+	*entry
+	observer Observer
+}
+
+// Encode is part of Line.
+func (r *recorded) Encode(w io.Writer) error { return Encode(w, &r.record) }
+
+// Unwritten is part of Line.
+func (r *recorded) Unwritten(err error) { r.observer.Unwritable(err) }
 
 // Latest are the records in memory, the oldest first, those of decisions that are being carried out among them.
 func (l *Log) Latest() []Record {
@@ -176,48 +213,61 @@ func (l *Log) Run(ctx context.Context) {
 	var line bytes.Buffer
 	for {
 		select {
-		case e := <-l.lines:
-			l.write(&line, &e.record)
+		case next := <-l.lines:
+			l.write(&line, next)
 		case <-ctx.Done():
-			for _, e := range l.end() {
-				l.write(&line, &e.record)
+			for _, next := range l.end() {
+				l.write(&line, next)
 			}
 			return
 		}
 	}
 }
 
-// end has no more records queued, and returns those that have not been written.
-func (l *Log) end() []*entry {
+// end has no more lines queued, and returns those that have not been written.
+func (l *Log) end() []Line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.over = true
-	var left []*entry
+	var left []Line
 	for len(l.lines) > 0 {
 		left = append(left, <-l.lines)
 	}
 	for i := range l.latest {
 		if e := l.latest[(l.oldest+i)%len(l.latest)]; !e.queued {
 			e.queued = true
-			left = append(left, e)
+			left = append(left, &recorded{e, l.observer})
 		}
 	}
 	return left
 }
 
-// write writes one record, in memory that is used again.
-func (l *Log) write(line *bytes.Buffer, r *Record) {
+// write writes one line, in memory that is used again.
+func (l *Log) write(line *bytes.Buffer, next Line) {
 	line.Reset()
-	if err := Encode(line, r); err != nil {
-		l.observer.Unwritable(err)
+	if err := next.Encode(line); err != nil {
+		next.Unwritten(err)
 		return
 	}
-	if _, err := l.out.Write(line.Bytes()); err != nil {
-		l.observer.Unwritable(err)
+	if line.Len() == 0 {
 		return
 	}
-	l.observer.Written()
+	_, err := l.out.Write(line.Bytes())
+	if line.Cap() > mostKept {
+		// A whole cluster is written seldom.
+		*line = bytes.Buffer{}
+	}
+	if err != nil {
+		next.Unwritten(err)
+		return
+	}
+	if _, ok := next.(*recorded); ok {
+		l.observer.Written()
+	}
 }
+
+// mostKept is how many bytes of memory are kept to be used again for the next line.
+const mostKept = 1 << 20
 
 // Encode writes a record as one line.
 func Encode(w io.Writer, r *Record) error {

@@ -25,6 +25,8 @@ type Record struct {
 	// Sequence counts the decisions of the process from 1 on; the Log fills it in. Numbers that a file lacks are records
 	// that were left out, or decisions that were not over when the process ended.
 	Sequence uint64 `json:"sequence"`
+	// Inputs is the number of the line of [Inputs] that has what the decision went by; 0 where none has.
+	Inputs uint64 `json:"inputs,omitempty"`
 	// Profile is the schedulerName of the pods.
 	Profile string `json:"profile"`
 	// Asks are what the workload asked for that was to be placed, one for each set of pods with the same needs.
@@ -123,13 +125,17 @@ type Result struct {
 // ErrSchema is the error of a record in a form that this version does not read.
 var ErrSchema = errors.New("not a record that this version reads")
 
-// Parse reads one line of a record. The error wraps ErrSchema where the line is of another version, or of something else.
+// Parse reads one line of a record. The error wraps ErrSchema where the line is of another version, or of something else, and
+// is ErrInputs for one of [Inputs].
 func Parse(line []byte) (Record, error) {
 	var head struct {
 		Schema string `json:"schema"`
 	}
 	if err := json.Unmarshal(line, &head); err != nil {
 		return Record{}, fmt.Errorf("read a record of a decision: %w", err)
+	}
+	if head.Schema == InputsSchema {
+		return Record{}, ErrInputs
 	}
 	if head.Schema != Schema {
 		return Record{}, fmt.Errorf("%w: its schema is %q, and %q is known", ErrSchema, head.Schema, Schema)

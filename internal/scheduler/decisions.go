@@ -37,7 +37,7 @@ func (unrecorded) Follow(decisionlog.Record) func(decisionlog.Result) {
 func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
 	now := p.hub.clock.Now()
 	return decisionlog.Record{
-		Time: now, Profile: p.handle.ProfileName(),
+		Time: now, Inputs: made.inputs, Profile: p.handle.ProfileName(),
 		Asks:     decisionlog.AsksOf(made.decision.Preemptor.Classes, made.view.Cluster.Resources),
 		Repeated: made.repeated, WaitsFor: made.waitsFor(), Decision: made.decision,
 		Lost: lostWith(made, now),

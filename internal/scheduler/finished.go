@@ -37,7 +37,7 @@ func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Fr
 	if err != nil {
 		return nil, nil, err
 	}
-	h.toldOfFinished = told.HasSynced
+	h.toldOfFinished, h.finished = told.HasSynced, pods
 	return pods.GetIndexer(), func() { factory.Start(ctx.Done()) }, nil
 }
 

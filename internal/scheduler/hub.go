@@ -77,6 +77,10 @@ type Hub struct {
 	statuses Statuses
 	// decisions has a record of decisions.
 	decisions DecisionLog
+	// witness writes down what they go by; nil for nothing that does.
+	witness Witness
+	// finished are the members that have finished.
+	finished cache.SharedIndexInformer
 	// leads is set once this process schedules.
 	leads atomic.Bool
 
@@ -130,7 +134,7 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 // detached is a Hub without a scheduler around it: what it keeps in memory.
 func (in *Inputs) detached() *Hub {
 	h := &Hub{
-		groups: in.Groups, registry: in.Registry, evictor: in.Evictor, metrics: in.Metrics, clock: in.Clock, statuses: in.Statuses, decisions: in.Decisions,
+		groups: in.Groups, registry: in.Registry, evictor: in.Evictor, metrics: in.Metrics, clock: in.Clock, statuses: in.Statuses, decisions: in.Decisions, witness: in.Witness,
 		rejected: sets.New[types.UID](), board: queue.NewBoard(), waits: admission.NewList(),
 	}
 	if h.derived = in.Derived; h.derived == nil {

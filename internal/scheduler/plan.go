@@ -138,7 +138,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	if d, ok := p.refusals.of(p, &pre, v); ok {
 		d.Preemptor = *input
 		p.logOfPreemptor(ctx, pre.key).V(4).Info("Found no room, as an equal pod before", "reason", d.Message)
-		return &cycleDecision{decision: d, view: v, pre: pre, repeated: true}, nil
+		return p.witnessed(&cycleDecision{decision: d, view: v, pre: pre, repeated: true}), nil
 	}
 	o, err := filters.NewOracle(ctx, p.handle, v.View, input, classes)
 	if err != nil {
@@ -158,7 +158,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	} else if d.Outcome == core.Infeasible && !o.PodSensitive() {
 		p.refusals.add(p, &pre, v, &d)
 	}
-	return &cycleDecision{decision: d, victims: victims, view: v, pre: pre}, nil
+	return p.witnessed(&cycleDecision{decision: d, victims: victims, view: v, pre: pre}), nil
 }
 
 // input describes the preemptor to the core. What no node has is named in the view's spare dimension.

@@ -87,6 +87,8 @@ type cycleDecision struct {
 	pre     preemptor
 	// repeated is true for what was found for an equal pod before.
 	repeated bool
+	// inputs is where it is written what the decision went by; 0 where it is not.
+	inputs uint64
 }
 
 // Clone is part of fwk.StateData; a decision is never changed.

@@ -27,6 +27,8 @@ type Inputs struct {
 	Statuses Statuses
 	// Decisions keeps a record of decisions; nil for none.
 	Decisions DecisionLog
+	// Witness writes down what decisions go by; nil for nothing that does.
+	Witness Witness
 	// Metrics measure preemptions; nil for metrics that nothing reads.
 	Metrics *metrics.Metrics
 	// Clock is nil for the real one.

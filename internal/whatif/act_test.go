@@ -209,6 +209,12 @@ type acting struct {
 // act runs a scheduler on a scene and some pods until the test ends.
 func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
 	t.Helper()
+	return actWith(t, s, pods, scheduler.Inputs{}, func(*scheduler.Hub, informers.SharedInformerFactory) {})
+}
+
+// actWith is act with some inputs of the plugins, and something to do before the scheduler runs.
+func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, before func(*scheduler.Hub, informers.SharedInformerFactory)) *acting {
+	t.Helper()
 	a := &acting{t: t, client: fake.NewClientset(s.objects(pods...)...), pods: pods}
 	finished := func(selector fields.Selector) bool {
 		return selector != nil && strings.Contains(selector.String(), "status.phase!=Pending")
@@ -226,7 +232,8 @@ func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
 	for _, pg := range s.groups {
 		groups.Set(gang.FromPodGroup(pg))
 	}
-	plugins := scheduler.NewPlugins(scheduler.Inputs{Groups: groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: a})
+	in.Groups, in.Registry, in.Evictor = groups, gang.NewRegistry(func(types.NamespacedName) {}), a
+	plugins := scheduler.NewPlugins(in)
 	ctx, cancel := context.WithCancel(t.Context())
 	factory := informers.NewSharedInformerFactory(a.client, 0)
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: a.client.EventsV1()})
@@ -249,6 +256,7 @@ func act(t *testing.T, s *scene, pods []*corev1.Pod) *acting {
 		t.Fatal(err)
 	}
 	plugins.Hub().WaitForSync(ctx)
+	before(plugins.Hub(), factory)
 	plugins.Hub().Lead()
 	var running sync.WaitGroup
 	running.Go(func() { sched.Run(ctx) })

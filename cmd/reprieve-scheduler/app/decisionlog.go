@@ -32,18 +32,22 @@ type DecisionLogOptions struct {
 	MaxSize int
 	// MaxBackup is how many older files are kept, from 0 on.
 	MaxBackup int
+	// Inputs says whether what decisions went by is written as well: none, redacted or full.
+	Inputs string
 }
 
 // addFlags adds the flags, whose names are like those of kube-apiserver for its audit log.
 func (o *DecisionLogOptions) addFlags(sets *cliflag.NamedFlagSets) {
 	flags := sets.FlagSet("decision log")
-	o.MaxSize, o.MaxBackup = 100, 5
+	o.MaxSize, o.MaxBackup, o.Inputs = 100, 5, withoutInputs
 	flags.StringVar(&o.Path, "decision-log", o.Path,
 		"A file to write a line of JSON to for each decision that preempts, waits or finds no way; \"-\" for standard output.")
 	flags.IntVar(&o.MaxSize, "decision-log-maxsize", o.MaxSize,
 		"How many megabytes the file of --decision-log has before it is rotated.")
 	flags.IntVar(&o.MaxBackup, "decision-log-maxbackup", o.MaxBackup,
 		"How many rotated files of --decision-log are kept, named with \".1\" at the end and so on, the newest first.")
+	flags.StringVar(&o.Inputs, "decision-log-inputs", o.Inputs,
+		"Whether --decision-log has the cluster as well that decisions went by, for kubectl reprieve replay: \"none\", \"redacted\" (without what may tell of people) or \"full\".")
 }
 
 // validate refuses numbers that make no sense.
@@ -54,7 +58,7 @@ func (o *DecisionLogOptions) validate() error {
 	if o.MaxBackup < 0 {
 		return fmt.Errorf("--decision-log-maxbackup is %d; it has to be at least 0", o.MaxBackup)
 	}
-	return nil
+	return o.validateInputs()
 }
 
 // open opens what lines are written to; nil for nothing.

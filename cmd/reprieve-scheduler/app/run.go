@@ -44,6 +44,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/inputs"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
@@ -95,7 +96,11 @@ func Run(ctx context.Context, opts *Options) error {
 	decisions := decisionlog.New(decisionlog.Options{
 		Process: process, Out: lines, Observer: &writingObserver{logger: logger, metrics: measured, path: opts.DecisionLog.Path},
 	})
-	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured, decisions)
+	witness, err := newWitness(opts, process, decisions, lines, logger)
+	if err != nil {
+		return err
+	}
+	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured, decisions, witness)
 	if err != nil {
 		return err
 	}
@@ -185,10 +190,12 @@ type parts struct {
 	// evicted is told of the groups that an eviction has done with.
 	evicted *controller.Trigger
 	metrics *metrics.Metrics
+	// inputs writes down what decisions go by; nil for nothing that does.
+	inputs *inputs.Recorder
 }
 
 // assemble makes the parts; nothing runs yet.
-func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog) (*parts, error) {
+func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog, witness *inputs.Recorder) (*parts, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register the types of %s: %w", v1alpha1.GroupName, err)
@@ -219,7 +226,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if kind != nil {
 		direct = native.NewClient(direct, *kind)
 	}
-	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured}
+	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: witness}
 	p.registry = gang.NewRegistry(p.changed.Request)
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
@@ -240,7 +247,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
-		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, SchedulingGroups: p.native != nil,
+		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), SchedulingGroups: p.native != nil,
 	})
 	return p, nil
 }
@@ -357,6 +364,9 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	leading = onceItRuns(sched, func() {
 		p.awaitIntents(ctx, hub)
 		hub.WaitForSync(ctx)
+		if err := p.witness(ctx, cc.InformerFactory, hub.Finished()); err != nil {
+			logger.Error(err, "What decisions go by is not written")
+		}
 		hub.Lead()
 	})
 	go func() {

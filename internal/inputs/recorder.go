@@ -1,0 +1,279 @@
+package inputs
+
+import (
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// Options say how a Recorder records.
+type Options struct {
+	// Process is who decides, and Whole what is said of it at the beginning of each file.
+	Process string
+	Whole   decisionlog.Whole
+	// Append has a line written after those that were appended before, and reports whether it is going to be. It does not wait.
+	Append func(decisionlog.Line) bool
+	// Unwritable is told of lines that could not be written, by the goroutine that writes; nil for nothing that is.
+	Unwritable func(error)
+}
+
+// Recorder knows what decisions go by, and has it written line by line. Make one with [New]. It is safe for concurrent use.
+type Recorder struct {
+	process string
+	append  func(decisionlog.Line) bool
+	writer  *writer
+
+	mu sync.Mutex
+	// begun is true once informers have told of all that there was.
+	begun bool
+	// number counts the lines.
+	number uint64
+	// last is what the last line said beside objects.
+	last decisionlog.Inputs
+	// nodes are those of the snapshot that was seen last.
+	nodes map[string]seenNode
+	// round counts the looks at nodes.
+	round uint64
+	// The pods by name: on the nodes of that snapshot, without a node as informers tell, and finished. Where a pod is in more
+	// than one of them, the first counts.
+	placed, pending, finished map[types.NamespacedName]*corev1.Pod
+	// written are the pods as they stand in lines, and touched those that may have changed since.
+	written map[types.NamespacedName]*corev1.Pod
+	touched map[types.NamespacedName]bool
+	// changed are all other objects that have come, changed or gone since the last line, by resource; nil for one that has gone.
+	changed map[string]map[types.NamespacedName]any
+}
+
+// seenNode is a node as it was seen last.
+type seenNode struct {
+	generation int64
+	node       *corev1.Node
+	pods       []*corev1.Pod
+	// round is the number of the look at which it was there.
+	round uint64
+}
+
+var _ scheduler.Witness = (*Recorder)(nil)
+
+// New makes a Recorder that has heard of nothing.
+func New(o Options) *Recorder {
+	return &Recorder{
+		process: o.Process, append: o.Append, writer: newWriter(o),
+		nodes: make(map[string]seenNode), placed: make(map[types.NamespacedName]*corev1.Pod), pending: make(map[types.NamespacedName]*corev1.Pod),
+		finished: make(map[types.NamespacedName]*corev1.Pod), written: make(map[types.NamespacedName]*corev1.Pod),
+		touched: make(map[types.NamespacedName]bool), changed: make(map[string]map[types.NamespacedName]any),
+	}
+}
+
+// Informer is what a Recorder needs of an informer, of whatever library.
+type Informer interface {
+	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
+}
+
+// Follow has the Recorder hear of the objects of a resource, as inventory.NameOf calls it, and of pods of those that have no
+// node. What it returns says whether it has heard of all that there are by now.
+func (r *Recorder) Follow(resource string, informer Informer) (cache.InformerSynced, error) {
+	tell := func(obj any, exists bool) { r.tell(resource, obj, exists) }
+	if resource == inventory.Pods {
+		tell = r.tellPending
+	}
+	return follow(informer, tell)
+}
+
+// FollowFinished has the Recorder hear of pods that have finished, by an informer of those that belong to groups.
+func (r *Recorder) FollowFinished(informer Informer) (cache.InformerSynced, error) {
+	return follow(informer, r.tellFinished)
+}
+
+func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerSynced, error) {
+	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { tell(obj, true) },
+		UpdateFunc: func(_, obj any) { tell(obj, true) },
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+			tell(obj, false)
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return handler.HasSynced, nil
+}
+
+// Begin has the Recorder write from now on: informers have told of all that there is.
+func (r *Recorder) Begin() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = true
+}
+
+// tell takes note of an object. Nodes are taken from snapshots.
+func (r *Recorder) tell(resource string, obj any, exists bool) {
+	m, err := meta.Accessor(obj)
+	if err != nil || resource == inventory.Nodes {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !exists {
+		obj = nil
+	}
+	r.note(resource, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, obj)
+}
+
+func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
+	if r.changed[resource] == nil {
+		r.changed[resource] = make(map[types.NamespacedName]any)
+	}
+	r.changed[resource][key] = obj
+}
+
+// tellPending takes note of a pod, as far as it has no node.
+func (r *Recorder) tellPending(obj any, exists bool) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.put(r.pending, pod, exists && pod.Spec.NodeName == "")
+	}
+}
+
+// tellFinished takes note of a member that has finished. Of other pods the informer has the names only.
+func (r *Recorder) tellFinished(obj any, exists bool) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.put(r.finished, pod, exists && pod.Status.Phase != "")
+	}
+}
+
+// put has a pod in a map, or takes it out.
+func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.Pod, there bool) {
+	key := keyOf(pod)
+	switch {
+	case there:
+		among[key] = pod
+	case among[key] == nil:
+		return
+	default:
+		delete(among, key)
+	}
+	r.touched[key] = true
+}
+
+// Seen is part of scheduler.Witness: it has what a decision went by written, as far as it has changed, and returns the number of
+// the line that has it. Where no line can be appended it returns 0, and what has changed is in the next one. So it does before
+// Begin.
+func (r *Recorder) Seen(seen *scheduler.Seen) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.begun {
+		return 0
+	}
+	r.look(seen.Nodes)
+	for _, pod := range seen.Pods {
+		if key := keyOf(pod); r.pending[key] != pod {
+			r.pending[key] = pod
+			r.touched[key] = true
+		}
+	}
+	d := &delta{writer: r.writer, head: decisionlog.Inputs{Time: seen.Now.UTC(), Process: r.process, From: r.number, Number: r.number + 1}}
+	for _, p := range seen.Promised {
+		d.head.Promised = append(d.head.Promised, decisionlog.Promise{UID: string(p.UID), Node: p.Node})
+	}
+	for _, uid := range seen.Leaving {
+		d.head.Leaving = append(d.head.Leaving, string(uid))
+	}
+	d.collect(r)
+	if r.number > 0 && len(d.changes) == 0 && slices.Equal(d.head.Promised, r.last.Promised) && slices.Equal(d.head.Leaving, r.last.Leaving) {
+		return r.number
+	}
+	if !r.append(d) {
+		return 0
+	}
+	for _, c := range d.changes {
+		if pod, ok := c.object.(*corev1.Pod); ok {
+			r.written[c.key] = pod
+		} else if c.resource == inventory.Pods {
+			delete(r.written, c.key)
+		}
+	}
+	clear(r.touched)
+	clear(r.changed)
+	r.number, r.last = d.head.Number, d.head
+	return r.number
+}
+
+// look compares the nodes of a snapshot, and the pods on them, with those that were seen last.
+func (r *Recorder) look(infos []fwk.NodeInfo) {
+	r.round++
+	round := r.round
+	for _, info := range infos {
+		node := info.Node()
+		known, ok := r.nodes[node.Name]
+		if known.round = round; !ok || known.generation != info.GetGeneration() {
+			r.lookAt(info, &known)
+		}
+		r.nodes[node.Name] = known
+	}
+	if len(r.nodes) == len(infos) {
+		return
+	}
+	for name, known := range r.nodes {
+		if known.round != round {
+			r.leave(known.pods)
+			delete(r.nodes, name)
+			r.note(inventory.Nodes, types.NamespacedName{Name: name}, nil)
+		}
+	}
+}
+
+// lookAt takes note of a node that has changed.
+func (r *Recorder) lookAt(info fwk.NodeInfo, known *seenNode) {
+	r.leave(known.pods)
+	if known.node != info.Node() {
+		known.node = info.Node()
+		r.note(inventory.Nodes, types.NamespacedName{Name: known.node.Name}, known.node)
+	}
+	known.generation = info.GetGeneration()
+	known.pods = make([]*corev1.Pod, 0, len(info.GetPods()))
+	for _, pi := range info.GetPods() {
+		pod := pi.GetPod()
+		known.pods = append(known.pods, pod)
+		r.put(r.placed, pod, true)
+	}
+}
+
+// leave takes pods from where they were seen, unless they have been seen elsewhere since.
+func (r *Recorder) leave(pods []*corev1.Pod) {
+	for _, pod := range pods {
+		if r.placed[keyOf(pod)] == pod {
+			r.put(r.placed, pod, false)
+		}
+	}
+}
+
+// podOf is a pod as decisions see it; nil where there is none.
+func (r *Recorder) podOf(key types.NamespacedName) *corev1.Pod {
+	for _, among := range []map[types.NamespacedName]*corev1.Pod{r.placed, r.pending, r.finished} {
+		if pod := among[key]; pod != nil {
+			return pod
+		}
+	}
+	return nil
+}
+
+func keyOf(pod *corev1.Pod) types.NamespacedName {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+}
+

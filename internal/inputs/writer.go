@@ -1,0 +1,181 @@
+package inputs
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// change is an object that has come or changed, or has gone where it is nil.
+type change struct {
+	resource string
+	key      types.NamespacedName
+	object   any
+}
+
+// delta is what has changed since the line before, which becomes a line when its turn comes.
+type delta struct {
+	writer  *writer
+	head    decisionlog.Inputs
+	changes []change
+}
+
+var _ decisionlog.Line = (*delta)(nil)
+
+// collect gathers what has changed. The caller holds the Recorder's lock.
+func (d *delta) collect(r *Recorder) {
+	for key := range r.touched {
+		pod := r.podOf(key)
+		switch written := r.written[key]; {
+		case pod == written:
+		case pod == nil:
+			d.changes = append(d.changes, change{inventory.Pods, key, nil})
+		default:
+			d.changes = append(d.changes, change{inventory.Pods, key, pod})
+		}
+	}
+	for resource, objects := range r.changed {
+		for key, object := range objects {
+			d.changes = append(d.changes, change{resource, key, object})
+		}
+	}
+}
+
+// Encode is part of decisionlog.Line.
+func (d *delta) Encode(to io.Writer) error { return d.writer.write(to, d) }
+
+// Unwritten is part of decisionlog.Line.
+func (d *delta) Unwritten(err error) { d.writer.unwritten(err) }
+
+// writer has the cluster as lines have it so far. Only the goroutine that writes uses it.
+type writer struct {
+	whole      decisionlog.Whole
+	unwritable func(error)
+	// objects are those that there are, by resource.
+	objects map[string]map[types.NamespacedName]any
+	// last is the head of the last line.
+	last decisionlog.Inputs
+	// lost is true where a line could not be written, so that the next one has to be whole.
+	lost bool
+}
+
+func newWriter(o Options) *writer {
+	w := &writer{whole: o.Whole, unwritable: o.Unwritable, objects: make(map[string]map[types.NamespacedName]any), lost: true}
+	if w.unwritable == nil {
+		w.unwritable = func(error) {}
+	}
+	return w
+}
+
+// write writes a line: what has changed, or the whole cluster where the line before it is missing.
+func (w *writer) write(to io.Writer, d *delta) error {
+	for _, c := range d.changes {
+		if w.objects[c.resource] == nil {
+			w.objects[c.resource] = make(map[types.NamespacedName]any)
+		}
+		if c.object == nil {
+			delete(w.objects[c.resource], c.key)
+		} else {
+			w.objects[c.resource][c.key] = c.object
+		}
+	}
+	w.last = d.head
+	if w.lost {
+		w.lost = false
+		return w.Whole(to)
+	}
+	line := d.head
+	line.Schema = decisionlog.InputsSchema
+	slices.SortFunc(d.changes, func(a, b change) int {
+		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.key.String(), b.key.String()))
+	})
+	for _, c := range d.changes {
+		if c.object == nil {
+			if line.Gone == nil {
+				line.Gone = make(map[string][]string)
+			}
+			line.Gone[c.resource] = append(line.Gone[c.resource], c.key.String())
+			continue
+		}
+		if err := w.put(&line, c.resource, c.object); err != nil {
+			return err
+		}
+	}
+	return decisionlog.EncodeInputs(to, &line)
+}
+
+// Whole writes a line with the whole cluster as the last line had it; nothing where there has been none.
+func (w *writer) Whole(to io.Writer) error {
+	if w.last.Number == 0 {
+		return nil
+	}
+	line := w.last
+	whole := w.whole
+	line.Schema, line.From, line.Whole = decisionlog.InputsSchema, 0, &whole
+	for _, resource := range slices.Sorted(maps.Keys(w.objects)) {
+		objects := w.objects[resource]
+		keys := slices.SortedFunc(maps.Keys(objects), func(a, b types.NamespacedName) int { return cmp.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			if err := w.put(&line, resource, objects[key]); err != nil {
+				return err
+			}
+		}
+	}
+	return decisionlog.EncodeInputs(to, &line)
+}
+
+func (w *writer) put(line *decisionlog.Inputs, resource string, object any) error {
+	raw, err := w.encode(resource, object)
+	if err != nil {
+		return err
+	}
+	if line.Objects == nil {
+		line.Objects = make(map[string][]json.RawMessage)
+	}
+	line.Objects[resource] = append(line.Objects[resource], raw)
+	return nil
+}
+
+// encode is the JSON of an object, without what no decision depends on.
+func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("encode an object of %s: %w", resource, err)
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	if kind, ok := inventory.KindOf(resource); ok && u.GetKind() == "" {
+		u.SetGroupVersionKind(kind)
+	}
+	if resource == inventory.Pods {
+		// Of promises, the scheduler's own book has the last word.
+		unstructured.RemoveNestedField(fields, "status", "nominatedNodeName")
+	}
+	redaction := inventory.Full
+	if w.whole.Redacted {
+		redaction = inventory.Redacted
+	}
+	out, err := inventory.Trim(resource, fields, redaction)
+	if err != nil {
+		return nil, fmt.Errorf("encode an object of %s: %w", resource, err)
+	}
+	return out.Raw, nil
+}
+
+// unwritten has the next line be whole.
+func (w *writer) unwritten(err error) {
+	w.lost = true
+	w.unwritable(err)
+}
+
+// Head writes what a new file of the log begins with: the whole cluster. It is for the goroutine that writes the log.
+func (r *Recorder) Head(to io.Writer) error { return r.writer.Whole(to) }

@@ -1,0 +1,106 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// state is the cluster of one process as its lines have it.
+type state struct {
+	// objects are nil as long as no line has had the whole cluster since one was missing.
+	objects *inventory.Inventory
+	version string
+	number  uint64
+	// promised and leaving are what the scheduler itself knew besides.
+	promised []decisionlog.Promise
+	leaving  []string
+}
+
+// next takes the next line. It returns an error for one that cannot be read, after which there is no cluster.
+func (s *state) next(in *decisionlog.Inputs) error {
+	switch {
+	case in.Whole != nil:
+		if s.objects != nil && in.Number == s.number {
+			// The same again, at the beginning of a file.
+			return nil
+		}
+		s.objects = inventory.New(in.Time).WithNative(in.Whole.NativeVersion)
+		s.objects.Configuration, s.objects.Redacted = in.Whole.Configuration, in.Whole.Redacted
+		s.version = in.Whole.Version
+	case s.objects == nil, in.Number <= s.number:
+		return nil
+	case in.From != s.number:
+		s.objects = nil
+		return nil
+	}
+	s.number, s.promised, s.leaving = in.Number, in.Promised, in.Leaving
+	if err := s.apply(in); err != nil {
+		s.objects = nil
+		return err
+	}
+	return nil
+}
+
+// apply has the objects be as a line says.
+func (s *state) apply(in *decisionlog.Inputs) error {
+	for resource, list := range in.Objects {
+		objects := make([]inventory.Object, len(list))
+		for i, raw := range list {
+			var err error
+			if objects[i], err = inventory.Parse(raw); err != nil {
+				return fmt.Errorf("line %d of the inputs of %s: %w", in.Number, in.Process, err)
+			}
+		}
+		s.objects = s.objects.Patched(resource, objects, nil)
+	}
+	for resource, list := range in.Gone {
+		gone := make([]types.NamespacedName, len(list))
+		for i, name := range list {
+			gone[i].Namespace, gone[i].Name, _ = strings.Cut(name, "/")
+		}
+		s.objects = s.objects.Patched(resource, nil, gone)
+	}
+	return nil
+}
+
+// at is the cluster as a decision saw it.
+func (s *state) at(now time.Time) (*inventory.Inventory, error) {
+	nodes, leaving := make(map[types.UID]string, len(s.promised)), make(map[types.UID]bool, len(s.leaving))
+	for _, p := range s.promised {
+		nodes[types.UID(p.UID)] = p.Node
+	}
+	for _, uid := range s.leaving {
+		leaving[types.UID(uid)] = true
+	}
+	out := s.objects.At(now)
+	if len(nodes)+len(leaving) == 0 {
+		return out, nil
+	}
+	var changes []inventory.Change
+	objects := out.Objects(inventory.Pods)
+	for i := range objects {
+		node, goes := nodes[objects[i].UID], leaving[objects[i].UID]
+		if node == "" && !goes {
+			continue
+		}
+		pod := &corev1.Pod{}
+		if err := objects[i].Into(pod); err != nil {
+			return nil, err
+		}
+		if pod.Spec.NodeName == "" {
+			pod.Status.NominatedNodeName = node
+		} else if goes && pod.DeletionTimestamp == nil {
+			pod.DeletionTimestamp = &metav1.Time{Time: now}
+		}
+		changes = append(changes, inventory.Change{Resource: inventory.Pods, Object: pod})
+	}
+	return out.With(changes...)
+}

@@ -1,0 +1,313 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// State says how a decision compares with that of the log.
+type State string
+
+const (
+	// Same: the same outcome, victims and nodes.
+	Same State = "Same"
+	// Differs: another outcome, or other victims or nodes.
+	Differs State = "Differs"
+	// Unknown: it cannot be decided again.
+	Unknown State = "Unknown"
+)
+
+// Answer is one decision of the log, and what is decided now.
+type Answer struct {
+	Time      time.Time `json:"time"`
+	Process   string    `json:"process"`
+	Sequence  uint64    `json:"sequence"`
+	Preemptor Preemptor `json:"preemptor"`
+	State     State     `json:"state"`
+	// Why says what is another, or why nothing is known; empty where it is the same.
+	Why string `json:"why,omitempty"`
+	// Then is what was decided, and Now what is; nil where nothing is known.
+	Then Choice  `json:"then"`
+	Now  *Choice `json:"now,omitempty"`
+}
+
+// Preemptor names the workload that a decision was for.
+type Preemptor struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Gang      bool   `json:"gang"`
+}
+
+// Choice is what was decided.
+type Choice struct {
+	Outcome core.Outcome `json:"outcome"`
+	// Reason is a word for why a workload is held that is not decided on.
+	Reason  string   `json:"reason,omitempty"`
+	Message string   `json:"message"`
+	Victims []Victim `json:"victims,omitempty"`
+	// Nodes are those of the pods that have a place, by the pods' names.
+	Nodes map[string]string `json:"nodes,omitempty"`
+}
+
+// Victim is a unit that goes, with the rule that allows it.
+type Victim struct {
+	Namespace string    `json:"namespace"`
+	Name      string    `json:"name"`
+	UID       string    `json:"uid"`
+	Group     bool      `json:"group"`
+	Rule      core.Rule `json:"rule"`
+	Pods      int       `json:"pods"`
+}
+
+// Options say how to decide again.
+type Options struct {
+	// Config is the configuration to decide with, for objects that have one or another of their own.
+	Config func(ctx context.Context, objects *inventory.Inventory) (*config.KubeSchedulerConfiguration, error)
+	// Cluster is what decisions go by that the log has no cluster for; nil for none.
+	Cluster *inventory.Inventory
+	// Told is called with how many decisions have been decided again; nil for nobody who is.
+	Told func(done int)
+}
+
+// Versions are those of the schedulers that wrote the log, as far as it says.
+func (l *Log) Versions() []string {
+	found := make(map[string]bool)
+	for i := range l.inputs {
+		if whole := l.inputs[i].Whole; whole != nil {
+			found[whole.Version] = true
+		}
+	}
+	delete(found, "")
+	return slices.Sorted(maps.Keys(found))
+}
+
+// Replay decides again all that the log holds, in the order of its decisions.
+func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
+	records := l.inOrder()
+	type where struct {
+		process string
+		number  uint64
+	}
+	at := make(map[where][]int)
+	answers := make([]Answer, len(records))
+	for i, r := range records {
+		answers[i] = answerOf(r)
+		at[where{r.Process, r.Inputs}] = append(at[where{r.Process, r.Inputs}], i)
+	}
+	var mu sync.Mutex
+	done := 0
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	again := func(i int, objects *inventory.Inventory) {
+		group.Go(func() error {
+			err := answers[i].decide(ctx, records[i], objects, &o)
+			mu.Lock()
+			defer mu.Unlock()
+			if done++; o.Told != nil {
+				o.Told(done)
+			}
+			return err
+		})
+	}
+	streams := l.streams()
+	for _, process := range slices.Sorted(maps.Keys(streams)) {
+		s := &state{}
+		for _, in := range streams[process] {
+			if err := s.next(in); err != nil {
+				l.pass(err.Error())
+			}
+			key := where{process, in.Number}
+			for _, i := range at[key] {
+				if s.objects == nil || s.number != in.Number {
+					continue
+				}
+				objects, err := s.at(nowOf(records[i]))
+				if err != nil {
+					return nil, errors.Join(err, group.Wait())
+				}
+				again(i, objects)
+			}
+			if s.objects != nil && s.number == in.Number {
+				delete(at, key)
+			}
+		}
+	}
+	if o.Cluster != nil {
+		for _, left := range at {
+			for _, i := range left {
+				again(i, o.Cluster.At(nowOf(records[i])))
+			}
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+// nowOf is the moment that a decision went by.
+func nowOf(r *decisionlog.Record) time.Time {
+	if now := r.Decision.Preemptor.Now; now != 0 {
+		return time.Unix(0, now)
+	}
+	return r.Time
+}
+
+// answerOf is the answer before anything is decided.
+func answerOf(r *decisionlog.Record) Answer {
+	d := &r.Decision
+	out := Answer{
+		Time: r.Time, Process: r.Process, Sequence: r.Sequence, State: Unknown, Why: "the log has no line for the cluster that it went by",
+		Preemptor: Preemptor{Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name, Gang: d.Preemptor.Gang},
+		Then:      Choice{Outcome: d.Outcome, Message: d.Message},
+	}
+	if r.Inputs == 0 {
+		out.Why = "it was recorded without the cluster that it went by"
+	}
+	if d.Outcome == core.Fits {
+		// It fits, but for a limit that those use up who are on their way out.
+		out.Then.Outcome = core.Waits
+	}
+	for i := range d.Victims {
+		out.Then.Victims = append(out.Then.Victims, victimOf(&d.Victims[i]))
+	}
+	for _, place := range d.Placements {
+		out.Then.place(place.Member, place.Node)
+	}
+	return out
+}
+
+func victimOf(v *core.Victim) Victim {
+	return Victim{Namespace: v.Namespace, Name: v.Name, UID: v.UID, Group: v.Group, Rule: v.Rule, Pods: len(v.Pods)}
+}
+
+func (c *Choice) place(pod, node string) {
+	if c.Nodes == nil {
+		c.Nodes = make(map[string]string)
+	}
+	c.Nodes[pod] = node
+}
+
+// decide decides again on objects.
+func (a *Answer) decide(ctx context.Context, r *decisionlog.Record, objects *inventory.Inventory, o *Options) error {
+	cfg, err := o.Config(ctx, objects)
+	if err != nil {
+		return err
+	}
+	cluster, err := whatif.New(ctx, objects, cfg)
+	if err != nil {
+		return fmt.Errorf("the cluster of decision %d of %s: %w", r.Sequence, r.Process, err)
+	}
+	defer cluster.Close()
+	pod, why := preemptorIn(cluster, r)
+	if pod == nil {
+		a.Why = why
+		return nil
+	}
+	step, err := cluster.Decide(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		a.Why = fmt.Sprintf("it cannot be decided: %v", err)
+		return nil
+	}
+	now := choiceOf(&step)
+	a.Now = &now
+	a.compare()
+	return nil
+}
+
+// preemptorIn finds a pending pod of the workload that a decision was for; nil, and why, where there is none.
+func preemptorIn(cluster *whatif.Cluster, r *decisionlog.Record) (pod *corev1.Pod, why string) {
+	p := &r.Decision.Preemptor
+	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	if !p.Gang {
+		pod, ok := cluster.Pod(key)
+		if !ok || string(pod.UID) != p.UID {
+			return nil, fmt.Sprintf("pod %s is not among the objects", key)
+		}
+		return pod, ""
+	}
+	if g, ok := cluster.Groups().Group(key); !ok || string(g.UID) != p.UID {
+		return nil, fmt.Sprintf("PodGroup %s is not among the objects", key)
+	}
+	for _, member := range cluster.Members(key) {
+		if member.Spec.NodeName == "" && member.DeletionTimestamp == nil && member.Spec.SchedulerName == r.Profile {
+			return member, ""
+		}
+	}
+	return nil, fmt.Sprintf("PodGroup %s has no member without a node among the objects", key)
+}
+
+func choiceOf(step *whatif.Step) Choice {
+	out := Choice{Outcome: step.Outcome, Reason: step.Reason, Message: step.Message}
+	for i := range step.Victims {
+		out.Victims = append(out.Victims, victimOf(&step.Victims[i].Victim))
+	}
+	for _, place := range step.Placements {
+		out.place(place.Pod, place.Node)
+	}
+	return out
+}
+
+// compare says whether what is decided now is what was decided.
+func (a *Answer) compare() {
+	a.State, a.Why = Differs, ""
+	uids := func(c *Choice) []string {
+		out := make([]string, len(c.Victims))
+		for i := range c.Victims {
+			out[i] = c.Victims[i].UID
+		}
+		slices.Sort(out)
+		return out
+	}
+	then, now := &a.Then, a.Now
+	held := now.Outcome == whatif.Held && now.Reason == v1alpha1.ReasonQueueLimit && then.Outcome == core.Infeasible
+	switch {
+	case held:
+		// At its queue's limit, and nothing to take there: no decision comes of that in the end.
+		a.State = Same
+	case then.Outcome != now.Outcome:
+		a.Why = fmt.Sprintf("%s, and was %s", now.Outcome, then.Outcome)
+	case !slices.Equal(uids(then), uids(now)):
+		a.Why = "other victims"
+	case !maps.Equal(then.Nodes, now.Nodes):
+		a.Why = "other nodes"
+	default:
+		a.State = Same
+	}
+}
+
+// Counts say how many decisions there are of each State.
+func Counts(answers []Answer) (same, differs, unknown int) {
+	for i := range answers {
+		switch answers[i].State {
+		case Same:
+			same++
+		case Differs:
+			differs++
+		case Unknown:
+			unknown++
+		}
+	}
+	return same, differs, unknown
+}
