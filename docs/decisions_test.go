@@ -71,6 +71,10 @@ func TestDecisions(t *testing.T) {
 	if !found {
 		t.Fatal("The page has no section about the snapshot")
 	}
+	ofSnapshot, ofInputs, found := strings.Cut(ofSnapshot, "\n## What decisions went by\n")
+	if !found {
+		t.Fatal("The page has no section about what decisions went by")
+	}
 	for what, c := range map[string]struct {
 		section string
 		of      reflect.Type
@@ -78,6 +82,7 @@ func TestDecisions(t *testing.T) {
 	}{
 		"record":   {lines, reflect.TypeFor[decisionlog.Record](), decisionlog.Schema},
 		"snapshot": {ofSnapshot, reflect.TypeFor[snapshot.State](), snapshot.StateSchema},
+		"inputs":   {ofInputs, reflect.TypeFor[decisionlog.Inputs](), decisionlog.InputsSchema},
 	} {
 		got, want := documented(c.section), paths(c.of, "")
 		for _, field := range want {

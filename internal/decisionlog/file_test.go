@@ -1,6 +1,8 @@
 package decisionlog
 
 import (
+	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -195,6 +197,35 @@ func TestOpenFileThatCannotBe(t *testing.T) {
 	} {
 		if f, err := OpenFile(path, 10, 1); err == nil {
 			t.Errorf("%s: it is opened: %v", name, f)
+		}
+	}
+}
+
+// TestFileBegins: each file begins with its head, which does not count for its size.
+func TestFileBegins(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	f, err := OpenFile(path, 10, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heads := 0
+	f.BeginWith(func(w io.Writer) error {
+		heads++
+		_, err := fmt.Fprintf(w, "head %d, longer than the file may be\n", heads)
+		return err
+	})
+	for _, line := range []string{"one\n", "two\n", "three\n"} {
+		if _, err := f.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{path + ".1": "head 1, longer than the file may be\none\ntwo\n", path: "head 2, longer than the file may be\nthree\n"} {
+		if got, err := os.ReadFile(name); err != nil || string(got) != want {
+			t.Errorf("%s has %q, %v, want %q", filepath.Base(name), got, err, want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package decisionlog
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -151,6 +152,59 @@ func TestGolden(t *testing.T) {
 				t.Errorf("It reads back as (-want +got):\n%s", cmp.Diff(string(want), line.String()))
 			}
 		})
+	}
+}
+
+// TestInputsGolden: lines of inputs are as the golden files have them, and read back as they were.
+func TestInputsGolden(t *testing.T) {
+	t.Parallel()
+	object := func(text string) json.RawMessage { return json.RawMessage(text) }
+	for name, in := range map[string]Inputs{
+		"inputs-whole": {
+			Schema: InputsSchema, Time: noon, Process: "reprieve-scheduler-7d4f_1c9e", Number: 1,
+			Whole: &Whole{Version: "Reprieve v1.2.3, Kubernetes v1.37.1", Configuration: "kind: KubeSchedulerConfiguration\n", Redacted: true, NativeVersion: "v1beta1"},
+			Objects: map[string][]json.RawMessage{
+				"nodes": {object(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-a"}}`)},
+				"pods":  {object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"train-0","namespace":"default","uid":"u"}}`)},
+			},
+		},
+		"inputs-changed": {
+			Schema: InputsSchema, Time: noon, Process: "reprieve-scheduler-7d4f_1c9e", Number: 3, From: 2,
+			Objects:  map[string][]json.RawMessage{"pods": {object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"train-1","namespace":"default","uid":"v"}}`)}},
+			Gone:     map[string][]string{"nodes": {"/node-b"}, "pods": {"default/train-0"}},
+			Promised: []Promise{{UID: "v", Node: "node-a"}}, Leaving: []string{"w"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var line bytes.Buffer
+			if err := EncodeInputs(&line, &in); err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join("testdata", name+".jsonl")
+			if *update {
+				if err := os.WriteFile(file, line.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(want, line.Bytes()) {
+				t.Errorf("The line is (-want +got):\n%s", cmp.Diff(string(want), line.String()))
+			}
+			back, err := ParseInputs(want)
+			if err != nil || !cmp.Equal(in, back) {
+				t.Errorf("It reads back as (-want +got), %v:\n%s", err, cmp.Diff(in, back))
+			}
+			if _, err := Parse(want); !errors.Is(err, ErrInputs) {
+				t.Errorf("As a decision it is %v, want ErrInputs", err)
+			}
+		})
+	}
+	if _, err := ParseInputs([]byte(`{"schema":"reprieve.dev/inputs/v2"}`)); !errors.Is(err, ErrSchema) {
+		t.Errorf("Another version is read with %v", err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -252,5 +253,48 @@ func BenchmarkEncode(b *testing.B) {
 		if err := Encode(&line, &r); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// said is a line of the test, which notes that it was not written.
+type said struct {
+	text string
+	lost *[]string
+}
+
+func (s said) Encode(w io.Writer) error {
+	_, err := io.WriteString(w, s.text)
+	return err
+}
+
+func (s said) Unwritten(err error) { *s.lost = append(*s.lost, s.text+": "+err.Error()) }
+
+// TestAppend: other lines stand where they were appended, and one for which there is no room is refused.
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	var lost []string
+	log := New(Options{Out: &out, Queued: 3})
+	ok := []bool{log.Append(said{"first\n", &lost})}
+	log.Record(Record{Profile: "decided"})
+	ok = append(ok, log.Append(said{"second\n", &lost}), log.Append(said{"third\n", &lost}))
+	if want := []bool{true, true, false}; !slices.Equal(ok, want) {
+		t.Errorf("Append says %t, want %t", ok, want)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	log.Run(ctx)
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 4 || lines[0] != "first" || !strings.Contains(lines[1], "decided") || lines[2] != "second" {
+		t.Errorf("It has the lines %q", lines)
+	}
+	if log.Append(said{"late\n", &lost}) || New(Options{}).Append(said{"nowhere\n", &lost}) {
+		t.Error("A line is taken that is never going to be written")
+	}
+	full := New(Options{Out: failing{errors.New("the disk is full")}})
+	full.Append(said{"text", &lost})
+	full.Run(ctx)
+	if want := []string{"text: the disk is full"}; !slices.Equal(lost, want) {
+		t.Errorf("%q are told of, want %q", lost, want)
 	}
 }

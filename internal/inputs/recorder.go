@@ -46,6 +46,9 @@ type Recorder struct {
 	// The pods by name: on the nodes of that snapshot, without a node as informers tell, and finished. Where a pod is in more
 	// than one of them, the first counts.
 	placed, pending, finished map[types.NamespacedName]*corev1.Pod
+	// shown are pods without a node as the last decision had them, where informers have told of others, or of none: they may be
+	// a moment behind, or ahead. They count before pending.
+	shown map[types.NamespacedName]*corev1.Pod
 	// written are the pods as they stand in lines, and touched those that may have changed since.
 	written map[types.NamespacedName]*corev1.Pod
 	touched map[types.NamespacedName]bool
@@ -69,7 +72,7 @@ func New(o Options) *Recorder {
 	return &Recorder{
 		process: o.Process, append: o.Append, writer: newWriter(o),
 		nodes: make(map[string]seenNode), placed: make(map[types.NamespacedName]*corev1.Pod), pending: make(map[types.NamespacedName]*corev1.Pod),
-		finished: make(map[types.NamespacedName]*corev1.Pod), written: make(map[types.NamespacedName]*corev1.Pod),
+		finished: make(map[types.NamespacedName]*corev1.Pod), shown: make(map[types.NamespacedName]*corev1.Pod), written: make(map[types.NamespacedName]*corev1.Pod),
 		touched: make(map[types.NamespacedName]bool), changed: make(map[string]map[types.NamespacedName]any),
 	}
 }
@@ -181,15 +184,10 @@ func (r *Recorder) Seen(seen *scheduler.Seen) uint64 {
 		return 0
 	}
 	r.look(seen.Nodes)
-	for _, pod := range seen.Pods {
-		if key := keyOf(pod); r.pending[key] != pod {
-			r.pending[key] = pod
-			r.touched[key] = true
-		}
-	}
+	r.show(seen)
 	d := &delta{writer: r.writer, head: decisionlog.Inputs{Time: seen.Now.UTC(), Process: r.process, From: r.number, Number: r.number + 1}}
 	for _, p := range seen.Promised {
-		d.head.Promised = append(d.head.Promised, decisionlog.Promise{UID: string(p.UID), Node: p.Node})
+		d.head.Promised = append(d.head.Promised, decisionlog.Promise{UID: string(p.Pod.UID), Node: p.Node})
 	}
 	for _, uid := range seen.Leaving {
 		d.head.Leaving = append(d.head.Leaving, string(uid))
@@ -212,6 +210,28 @@ func (r *Recorder) Seen(seen *scheduler.Seen) uint64 {
 	clear(r.changed)
 	r.number, r.last = d.head.Number, d.head
 	return r.number
+}
+
+// show takes over the pods without a node that a decision had.
+func (r *Recorder) show(seen *scheduler.Seen) {
+	for key := range r.shown {
+		r.touched[key] = true
+	}
+	clear(r.shown)
+	show := func(pod *corev1.Pod) {
+		r.shown[keyOf(pod)] = pod
+		r.touched[keyOf(pod)] = true
+	}
+	for _, pod := range seen.Pods {
+		if r.pending[keyOf(pod)] != pod {
+			show(pod)
+		}
+	}
+	for _, p := range seen.Promised {
+		if r.podOf(keyOf(p.Pod)) == nil {
+			show(p.Pod)
+		}
+	}
 }
 
 // look compares the nodes of a snapshot, and the pods on them, with those that were seen last.
@@ -265,7 +285,7 @@ func (r *Recorder) leave(pods []*corev1.Pod) {
 
 // podOf is a pod as decisions see it; nil where there is none.
 func (r *Recorder) podOf(key types.NamespacedName) *corev1.Pod {
-	for _, among := range []map[types.NamespacedName]*corev1.Pod{r.placed, r.pending, r.finished} {
+	for _, among := range []map[types.NamespacedName]*corev1.Pod{r.placed, r.shown, r.pending, r.finished} {
 		if pod := among[key]; pod != nil {
 			return pod
 		}

@@ -182,10 +182,6 @@ func answerOf(r *decisionlog.Record) Answer {
 	if r.Inputs == 0 {
 		out.Why = "it was recorded without the cluster that it went by"
 	}
-	if d.Outcome == core.Fits {
-		// It fits, but for a limit that those use up who are on their way out.
-		out.Then.Outcome = core.Waits
-	}
 	for i := range d.Victims {
 		out.Then.Victims = append(out.Then.Victims, victimOf(&d.Victims[i]))
 	}
@@ -282,11 +278,16 @@ func (a *Answer) compare() {
 	}
 	then, now := &a.Then, a.Now
 	held := now.Outcome == whatif.Held && now.Reason == v1alpha1.ReasonQueueLimit && then.Outcome == core.Infeasible
+	// It fits, and waits for a limit at most, of whose use the books of queues hear a moment before or after.
+	limited := then.Outcome == core.Fits && (now.Outcome == core.Fits || now.Outcome == core.Waits)
 	switch {
 	case held:
 		// At its queue's limit, and nothing to take there: no decision comes of that in the end.
 		a.State = Same
-	case then.Outcome != now.Outcome:
+	case limited && !a.Preemptor.Gang:
+		// Of the nodes that it fits on, any is as good.
+		a.State = Same
+	case then.Outcome != now.Outcome && !limited:
 		a.Why = fmt.Sprintf("%s, and was %s", now.Outcome, then.Outcome)
 	case !slices.Equal(uids(then), uids(now)):
 		a.Why = "other victims"

@@ -47,7 +47,9 @@ func Read(name string, from io.Reader) ([]Entry, Source, error) {
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			record, bad := decisionlog.Parse(line)
 			if bad != nil {
-				source.Broken++
+				if !errors.Is(bad, decisionlog.ErrInputs) {
+					source.Broken++
+				}
 				if first == nil {
 					first = bad
 				}

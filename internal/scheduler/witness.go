@@ -33,7 +33,7 @@ type Seen struct {
 
 // PromisedRoom is the node of a pod that waits for its place.
 type PromisedRoom struct {
-	UID  types.UID
+	Pod  *corev1.Pod
 	Node string
 }
 
@@ -50,9 +50,9 @@ func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
 		Now: time.Unix(0, made.decision.Preemptor.Now), Nodes: nodes, Pods: made.pre.pods, Leaving: slices.Sorted(slices.Values(p.hub.leaving.taken())),
 	}
 	for _, promised := range p.hub.allPromised() {
-		seen.Promised = append(seen.Promised, PromisedRoom{UID: promised.Pod.GetPod().UID, Node: promised.Node})
+		seen.Promised = append(seen.Promised, PromisedRoom{Pod: promised.Pod.GetPod(), Node: promised.Node})
 	}
-	slices.SortFunc(seen.Promised, func(a, b PromisedRoom) int { return cmp.Compare(a.UID, b.UID) })
+	slices.SortFunc(seen.Promised, func(a, b PromisedRoom) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
 	made.inputs = p.hub.witness.Seen(seen)
 	return made
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -196,6 +197,9 @@ func (l *testLog) settle(t *testing.T) {
 func (l *testLog) replay(t *testing.T) []replay.Answer {
 	t.Helper()
 	l.end()
+	if f := os.Getenv("DUMPLOG"); f != "" {
+		_ = os.WriteFile(f+strings.ReplaceAll(t.Name(), "/", "-"), l.lines.Bytes(), 0o600)
+	}
 	var log replay.Log
 	if l.lines.Len() == 0 {
 		return nil

@@ -13,6 +13,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/manifest"
+	"github.com/reprieve-dev/reprieve/internal/replay"
 )
 
 // The exit codes. docs/kubectl.md has them for users.
@@ -59,6 +60,7 @@ func codeOf(err error) int {
 	var notServed *inventory.NotServedError
 	var file *inventory.FileError
 	var mistake *manifest.Error
+	var log *replay.FileError
 	var network net.Error
 	var address *url.Error
 	switch {
@@ -68,7 +70,7 @@ func codeOf(err error) int {
 		return exitNoRoom
 	case errors.As(err, &coded):
 		return coded.code
-	case errors.As(err, &file), errors.As(err, &mistake), errors.Is(err, fs.ErrNotExist):
+	case errors.As(err, &file), errors.As(err, &mistake), errors.As(err, &log), errors.Is(err, fs.ErrNotExist):
 		return exitUsage
 	case errors.As(err, &forbidden), apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
 		return exitForbidden

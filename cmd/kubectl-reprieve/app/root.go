@@ -78,7 +78,7 @@ missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and s
 	})
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(a.planCommand(), a.whyCommand(), a.whenCommand(), a.queuesCommand(), a.protectedCommand(), a.historyCommand(), a.simulateCommand(),
+	cmd.AddCommand(a.planCommand(), a.whyCommand(), a.whenCommand(), a.queuesCommand(), a.protectedCommand(), a.historyCommand(), a.replayCommand(), a.simulateCommand(),
 		a.snapshotCommand(), a.reportCommand(), a.uiCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Version = cmd.Version

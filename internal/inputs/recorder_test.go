@@ -1,0 +1,257 @@
+package inputs_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/inputs"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// bench is a Recorder with what it hears and what it has had written.
+type bench struct {
+	*testing.T
+	recorder *inputs.Recorder
+	pods     heard
+	others   heard
+	full     bool
+	lines    []decisionlog.Inputs
+	// broken has the next line not be written.
+	broken bool
+}
+
+// heard is an informer that tells when the test says so.
+type heard struct{ handler cache.ResourceEventHandler }
+
+// AddEventHandler is part of inputs.Informer.
+func (h *heard) AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+	h.handler = handler
+	return told{}, nil
+}
+
+type told struct{}
+
+func (told) HasSynced() bool                    { return true }
+func (told) HasSyncedChecker() cache.DoneChecker { return nil }
+
+func newBench(t *testing.T, whole decisionlog.Whole) *bench {
+	t.Helper()
+	b := &bench{T: t}
+	b.recorder = inputs.New(inputs.Options{Process: "p", Whole: whole, Append: b.append})
+	for resource, informer := range map[string]*heard{inventory.Pods: &b.pods, "namespaces": &b.others} {
+		if _, err := b.recorder.Follow(resource, informer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.recorder.Begin()
+	return b
+}
+
+// append writes a line at once.
+func (b *bench) append(line decisionlog.Line) bool {
+	if b.full {
+		return false
+	}
+	var out bytes.Buffer
+	if err := line.Encode(&out); err != nil {
+		b.Fatal(err)
+	}
+	if b.broken {
+		b.broken = false
+		line.Unwritten(errors.New("no space left on device"))
+		return true
+	}
+	in, err := decisionlog.ParseInputs(out.Bytes())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.lines = append(b.lines, in)
+	return true
+}
+
+func podNamed(name, node string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Annotations: map[string]string{"who": "me"}},
+		Spec:       corev1.PodSpec{NodeName: node, Containers: []corev1.Container{{Name: "c", Image: "secret", Command: []string{"run"}}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending, NominatedNodeName: "elsewhere"},
+	}
+}
+
+// nodeWith is a node of a snapshot with pods, at a generation.
+func nodeWith(name string, generation int64, pods ...*corev1.Pod) fwk.NodeInfo {
+	info := framework.NewNodeInfo(pods...)
+	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	info.Generation = generation
+	return info
+}
+
+// seen has a decision go by these.
+func (b *bench) seen(what scheduler.Seen) uint64 {
+	what.Now = time.Unix(1, 0)
+	return b.recorder.Seen(&what)
+}
+
+// inWords is a line: what has come or changed, and what has gone.
+func inWords(in *decisionlog.Inputs) string {
+	var out []string
+	for resource, list := range in.Objects {
+		for _, raw := range list {
+			object, err := inventory.Parse(raw)
+			if err != nil {
+				return err.Error()
+			}
+			word := resource + "/" + object.Name
+			var pod corev1.Pod
+			if resource == inventory.Pods && object.Into(&pod) == nil && pod.Spec.NodeName != "" {
+				word += "@" + pod.Spec.NodeName
+			}
+			out = append(out, word)
+		}
+	}
+	for resource, list := range in.Gone {
+		for _, name := range list {
+			out = append(out, "-"+resource+name[strings.Index(name, "/"):])
+		}
+	}
+	for _, p := range in.Promised {
+		out = append(out, p.UID+"=>"+p.Node)
+	}
+	slices.Sort(out)
+	return strings.TrimSpace(fmt.Sprintf("%d<%d ", in.Number, in.From) + strings.Join(out, " "))
+}
+
+func (b *bench) want(want ...string) {
+	b.Helper()
+	var got []string
+	for i := range b.lines {
+		got = append(got, inWords(&b.lines[i]))
+	}
+	if !slices.Equal(got, want) {
+		b.Errorf("The lines are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	b.lines = nil
+}
+
+// TestWhatDecisionsSaw: pods stand where the snapshot of the decision has them, and otherwise as informers tell.
+func TestWhatDecisionsSaw(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, decisionlog.Whole{})
+	waits, runs := podNamed("waits", ""), podNamed("runs", "a")
+	b.pods.handler.OnAdd(waits, true)
+	// The informer knows of a node for it; the snapshot has the last word, which knows it already here.
+	b.pods.handler.OnAdd(runs, true)
+	if n := b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}}); n != 1 {
+		t.Errorf("The first line is %d", n)
+	}
+	b.want("1<0 nodes/a nodes/b pods/runs@a pods/waits")
+	// 1. Nothing has changed.
+	same := []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}
+	if n := b.seen(scheduler.Seen{Nodes: same}); n != 1 {
+		t.Errorf("Without a change, the line is %d, want the first", n)
+	}
+	b.want()
+	// 2. The scheduler assumes a node for the pod, of which the informer knows nothing; and gives that up again.
+	assumed := podNamed("waits", "b")
+	b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 2, assumed)}})
+	b.want("2<1 nodes/b pods/waits@b")
+	b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 3)}})
+	b.want("3<2 nodes/b pods/waits")
+	// 3. A decision is for a pod that no informer has told of yet, and promises it room; later it is told of.
+	late := podNamed("late", "")
+	b.seen(scheduler.Seen{Nodes: same, Pods: []*corev1.Pod{late}})
+	b.want("4<3 nodes/b pods/late")
+	b.seen(scheduler.Seen{Nodes: same, Promised: []scheduler.PromisedRoom{{Pod: late, Node: "b"}}})
+	b.want("5<4 uid-late=>b")
+	b.seen(scheduler.Seen{Nodes: same})
+	b.want("6<5 -pods/late")
+	b.pods.handler.OnAdd(late, false)
+	b.seen(scheduler.Seen{Nodes: same})
+	b.want("7<6 pods/late")
+	// 4. A node goes, with its pods, and others change.
+	b.others.handler.OnAdd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, false)
+	b.pods.handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: late})
+	b.seen(scheduler.Seen{Nodes: same[1:]})
+	b.want("8<7 -nodes/a -pods/late -pods/runs namespaces/ns")
+}
+
+// TestNothingIsLost: what finds no room in the queue is in the next line, and after a line that is not written comes the whole
+// cluster, as at the beginning of a file.
+func TestNothingIsLost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, decisionlog.Whole{Version: "v"})
+	nodes := []fwk.NodeInfo{nodeWith("a", 1)}
+	var head bytes.Buffer
+	if err := b.recorder.Head(&head); err != nil || head.Len() > 0 {
+		t.Errorf("Before the first line a file begins with %q, %v", &head, err)
+	}
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.full = true
+	b.pods.handler.OnAdd(podNamed("one", ""), false)
+	if n := b.seen(scheduler.Seen{Nodes: nodes}); n != 0 {
+		t.Errorf("With no room for it, the line is %d", n)
+	}
+	b.full = false
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.want("1<0 nodes/a", "2<1 pods/one")
+	b.broken = true
+	b.pods.handler.OnAdd(podNamed("two", ""), false)
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.pods.handler.OnAdd(podNamed("three", ""), false)
+	b.seen(scheduler.Seen{Nodes: nodes})
+	if len(b.lines) != 1 || b.lines[0].Whole == nil || b.lines[0].Whole.Version != "v" {
+		t.Fatalf("The lines are %+v, want a whole one", b.lines)
+	}
+	b.want("4<0 nodes/a pods/one pods/three pods/two")
+	if err := b.recorder.Head(&head); err != nil {
+		t.Fatal(err)
+	}
+	in, err := decisionlog.ParseInputs(head.Bytes())
+	if got := inWords(&in); err != nil || got != "4<0 nodes/a pods/one pods/three pods/two" || in.Whole == nil {
+		t.Errorf("A file begins with %s, %v", got, err)
+	}
+}
+
+// TestWhatIsLeftOut: what containers run is never written, nor what is nominated, which the scheduler's own book has; with
+// redaction, what tells of people is left out as well.
+func TestWhatIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		redacted        bool
+		wantNot, wantIn []string
+	}{
+		"in full":  {wantNot: []string{"command", "elsewhere"}, wantIn: []string{"secret", `"who"`}},
+		"redacted": {redacted: true, wantNot: []string{"command", "elsewhere", "secret", `"who"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, decisionlog.Whole{Redacted: c.redacted})
+			b.pods.handler.OnAdd(podNamed("one", ""), false)
+			b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1)}})
+			text := string(b.lines[0].Objects[inventory.Pods][0])
+			for _, word := range append(c.wantIn, `"kind":"Pod"`, `"apiVersion":"v1"`) {
+				if !strings.Contains(text, word) {
+					t.Errorf("It lacks %s: %s", word, text)
+				}
+			}
+			for _, word := range c.wantNot {
+				if strings.Contains(text, word) {
+					t.Errorf("It has %s: %s", word, text)
+				}
+			}
+		})
+	}
+}
