@@ -42,6 +42,9 @@ func (h *Hub) priorityOf(pod *corev1.Pod) int32 {
 	return corev1helpers.PodPriority(pod)
 }
 
+// PriorityOf is the priority that counts for a pod. Any goroutine may call it.
+func (h *Hub) PriorityOf(pod *corev1.Pod) int32 { return h.priorityOf(pod) }
+
 // lowestPriority is the lowest of the pods' own priorities; 0 where there are none.
 func lowestPriority(pods ...*corev1.Pod) int32 {
 	if len(pods) == 0 {

@@ -302,4 +302,11 @@ func (s *simulation) atStart(j *job, on []string, ran time.Duration) {
 	}
 	j.phase = running
 	s.settle(j, promises, s.now.Add(-ran))
+	// What it has done is to be done again where it is evicted.
+	switch c := j.crew; {
+	case c == nil:
+		j.left += ran
+	case c.began.Equal(s.now):
+		c.began, c.left = s.now.Add(-ran), c.left+ran
+	}
 }

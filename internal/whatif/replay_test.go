@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +25,7 @@ import (
 )
 
 // replayed is how many clusters TestReplayIsWhatWasDecided generates.
-const replayed = 120
+const replayed = 60
 
 // TestReplayIsWhatWasDecided holds replay = log: on generated clusters with several workloads that come in waves, what a scheduler
 // has decided is decided again from its log, by the same version and configuration, to the same victims and nodes.
@@ -197,9 +196,6 @@ func (l *testLog) settle(t *testing.T) {
 func (l *testLog) replay(t *testing.T) []replay.Answer {
 	t.Helper()
 	l.end()
-	if f := os.Getenv("DUMPLOG"); f != "" {
-		_ = os.WriteFile(f+strings.ReplaceAll(t.Name(), "/", "-"), l.lines.Bytes(), 0o600)
-	}
 	var log replay.Log
 	if l.lines.Len() == 0 {
 		return nil

@@ -15,9 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/openb"
+	"github.com/reprieve-dev/reprieve/internal/scenario"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
@@ -27,6 +30,8 @@ type simulateAnswer struct {
 	typed
 	// Nodes, Pods and Work count what is simulated, Skipped the broken lines of the trace; FirstSkipped is what is wrong
 	// with the first of them.
+	// Snapshot says what became of the objects of a snapshot; nil where there is none.
+	Snapshot     *scenario.Facts `json:"snapshot,omitempty"`
 	Nodes        int    `json:"nodes"`
 	Pods         int    `json:"pods"`
 	Work         int    `json:"work"`
@@ -40,18 +45,20 @@ type simulateAnswer struct {
 
 // simulateFlags are the flags of simulate.
 type simulateFlags struct {
-	trace             string
+	trace, queues     string
 	policies, configs []string
 	shape             openb.Shape
 	nodes             int
+	// runs is how long pending work runs that says nothing.
+	runs time.Duration
 	opts              simulation.Options
 }
 
 func (a *asking) simulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
-		Use:   "simulate --trace DIR",
-		Short: "Play a trace in virtual time, and compare policies",
+		Use:   "simulate --trace DIR | --snapshot FILE",
+		Short: "Play a trace or a cluster in virtual time, and compare policies",
 		Long: `Play the public GPU trace openb in virtual time: work comes, waits for its turn, is placed, is evicted and comes again.
 What decides is the scheduler's own code. The answer says, for each policy, how long work waited by queue and priority, what was evicted, and
 where the GPU-hours went. The same trace, flags and seed give the same answer, byte for byte.
@@ -60,8 +67,12 @@ The policies are: ` + "`priority`, Reprieve without queues; `queues`, Reprieve w
 played as "queues" with the plugin's arguments, and policies only where --policy names them.
 
 The trace does not say everything: priorities are by QoS, pods of one shape that come together are a gang, and each is in one of three
-queues by the seed. Times are scaled so that the trace fills its nodes for a day. Broken lines are skipped and counted.`,
-		Example: "  kubectl reprieve simulate --trace traces/openb --nodes 400\n  kubectl reprieve simulate --trace traces/openb --config a.yaml --config b.yaml -o json",
+queues by the seed, or of those of --queues. Times are scaled so that the trace fills its nodes for a day. Broken lines are skipped and counted.
+
+With --snapshot the simulation begins with a cluster as it is: its nodes and queues, the work that runs and the work that waits, with the work of
+the trace on top where there is one. Work ends when its activeDeadlineSeconds are over; other work goes on for as long as it has been running, or
+for --runs if it still waits, and what belongs to a ReplicaSet or StatefulSet does not end.`,
+		Example: "  kubectl reprieve simulate --trace traces/openb --nodes 400\n  kubectl reprieve simulate --trace traces/openb --config a.yaml --config b.yaml -o json\n  kubectl reprieve snapshot > cluster.json && kubectl reprieve simulate --snapshot cluster.json --span 12h",
 		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.simulate(cmd.Context(), &f) },
 	}
@@ -69,6 +80,8 @@ queues by the seed. Times are scaled so that the trace fills its nodes for a day
 	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside that of nodes.")
 	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play, of priority, queues, kube-scheduler and none; again for more. All of them by default, where there is no --config.")
 	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play; again for more.")
+	flags.StringVar(&f.queues, "queues", "", "A file with Queues for the work of --trace, in place of three of equal quota.")
+	flags.DurationVar(&f.runs, "runs", time.Hour, "How long work of --snapshot runs that waits and declares no end.")
 	flags.Uint64Var(&f.opts.Seed, "seed", 1, "What all that is random goes by.")
 	flags.DurationVar(&f.shape.Span, "span", 24*time.Hour, "The time in which all work comes, and how long the simulation goes on.")
 	flags.Float64Var(&f.shape.Load, "load", 1.2, "The GPU time that work takes, as a part of what the nodes have; 0 for the trace's own.")
@@ -80,28 +93,19 @@ queues by the seed. Times are scaled so that the trace fills its nodes for a day
 }
 
 func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
+	if err := a.checkSource(f); err != nil {
+		return err
+	}
 	policies, err := f.check(ctx)
 	if err != nil {
 		return err
 	}
-	if a.snapshot != "" {
-		return usage(errors.New("--snapshot: simulate plays a trace; give its directory with --trace"))
-	}
-	trace, err := f.read()
+	shown := newProgress(a.streams.ErrOut, a.clock)
+	defer shown.end()
+	in, answer, err := a.toSimulate(ctx, f, shown)
 	if err != nil {
 		return err
 	}
-	trace.Thin(f.nodes)
-	// Any moment would do; no decision depends on the date.
-	f.shape.Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
-	f.shape.Seed, f.opts.Lasts = f.opts.Seed, f.shape.Span
-	in := trace.Input(f.shape)
-	answer := &simulateAnswer{
-		typed: typed{APIVersion: answerVersion, Kind: "Simulation", Taken: in.Start}, Nodes: len(in.Nodes), Pods: len(trace.Pods),
-		Work: len(in.Work), Skipped: trace.Skipped, FirstSkipped: trace.First, Seed: f.opts.Seed, Seconds: f.opts.Lasts.Seconds(),
-	}
-	shown := newProgress(a.streams.ErrOut, a.clock)
-	defer shown.end()
 	for _, policy := range policies {
 		f.opts.Progress = func(passed time.Duration) {
 			shown.say("simulating %s: %s of %s", policy.Name, passed.Truncate(time.Hour), f.opts.Lasts)
@@ -115,11 +119,90 @@ func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
 	return a.write(answer, func(to io.Writer, _ bool) error { return showSimulation(to, answer) })
 }
 
+// toSimulate reads what is to be simulated.
+func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progress) (*simulation.Input, *simulateAnswer, error) {
+	// Any moment would do; no decision depends on the date.
+	f.shape.Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+	f.shape.Seed, f.opts.Lasts = f.opts.Seed, f.shape.Span
+	answer := &simulateAnswer{typed: typed{APIVersion: answerVersion, Kind: "Simulation"}, Seed: f.opts.Seed, Seconds: f.opts.Lasts.Seconds()}
+	var trace *openb.Trace
+	if f.trace != "" {
+		var err error
+		if trace, err = f.read(); err != nil {
+			return nil, nil, err
+		}
+		trace.Thin(f.nodes)
+		answer.Skipped, answer.FirstSkipped = trace.Skipped, trace.First
+	}
+	var in *simulation.Input
+	if a.snapshot == "" {
+		queues, err := a.queuesFile(f.queues)
+		if err != nil {
+			return nil, nil, err
+		}
+		f.shape.Queues = queues
+		in = trace.Input(f.shape)
+	} else {
+		asked, err := a.gather(ctx, shown)
+		if err != nil {
+			return nil, nil, err
+		}
+		if in, answer.Snapshot, err = scenario.FromCluster(ctx, asked.objects, asked.cfg, scenario.Assumptions{Lasts: f.opts.Lasts, Runs: f.runs}); err != nil {
+			return nil, nil, err
+		}
+		if trace != nil {
+			scenario.AddTrace(in, trace, f.shape)
+		}
+	}
+	answer.Taken, answer.Nodes, answer.Work = in.Start, len(in.Nodes), len(in.Work)
+	for i := range in.Work {
+		answer.Pods += len(in.Work[i].Requests)
+	}
+	return in, answer, nil
+}
+
+// queuesFile reads the queues of a file for a trace; nil for no file.
+func (a *asking) queuesFile(name string) ([]fairshare.Queue, error) {
+	if name == "" {
+		return nil, nil
+	}
+	documents, err := a.documents(name)
+	if err != nil {
+		return nil, err
+	}
+	var queues []*v1alpha1.Queue
+	for i := range documents {
+		q, ok := documents[i].Object.(*v1alpha1.Queue)
+		if !ok {
+			return nil, usage(fmt.Errorf("--queues %s: it has a %s; it is a file of Queues", name, documents[i].Kind))
+		}
+		queues = append(queues, q)
+	}
+	out := scenario.TraceQueues(scenario.Queues(queues, openb.Resources()))
+	if len(out) == 0 {
+		return nil, usage(fmt.Errorf("--queues %s: none of its %d Queues can be used", name, len(queues)))
+	}
+	return out, nil
+}
+
+// checkSource says what is wrong with what is to be simulated.
+func (a *asking) checkSource(f *simulateFlags) error {
+	switch {
+	case f.trace == "" && a.snapshot == "":
+		return usage(errors.New("simulate what? Give the directory of a trace with --trace DIR, or a cluster with --snapshot FILE"))
+	case a.snapshot != "" && f.queues != "":
+		return usage(errors.New("--queues are for a trace by itself: the queues of --snapshot are in it"))
+	case a.snapshot != "" && f.nodes != 0:
+		return usage(errors.New("--nodes thins out the nodes of a trace; those of --snapshot stay"))
+	case f.runs < time.Second:
+		return usage(fmt.Errorf("--runs %s: it is at least 1s", f.runs))
+	}
+	return nil
+}
+
 // check says what is wrong with the flags, and which policies they ask for.
 func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) {
 	switch {
-	case f.trace == "":
-		return nil, usage(errors.New("simulate what? Give the directory of a trace with --trace DIR"))
 	case f.shape.Span < time.Minute || f.shape.Span > 366*24*time.Hour:
 		return nil, usage(fmt.Errorf("--span %s: it is between 1m and a year (8784h)", f.shape.Span))
 	case f.shape.Load < 0 || f.shape.Load > 100:
@@ -214,6 +297,10 @@ func showSimulation(to io.Writer, answer *simulateAnswer) error {
 	fmt.Fprintf(to, "%d nodes, %d pods in %d workloads, %s, seed %d\n", answer.Nodes, answer.Pods, answer.Work, lasts, answer.Seed)
 	if answer.Skipped > 0 {
 		fmt.Fprintf(to, "%s skipped; the first is %s\n", plural(answer.Skipped, "broken line"), answer.FirstSkipped)
+	}
+	if facts := answer.Snapshot; facts != nil {
+		fmt.Fprintf(to, "At the start %s run and %s wait; of these, %d declare their end, %d are services, and of %d it is assumed\n",
+			plural(facts.Running, "workload"), plural(facts.Pending, "workload"), facts.Declared, facts.Services, facts.Assumed)
 	}
 	fmt.Fprintln(to)
 	rows := [][]string{{"POLICY", "DONE", "RUNNING", "WAITING", "NEVER STARTED", "WAIT P50", "P99", "EVICTED PODS", "GPU-HOURS USED", "LOST", "IDLE"}}

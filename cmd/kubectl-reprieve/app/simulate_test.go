@@ -14,7 +14,10 @@ func TestSimulate(t *testing.T) {
 	files := map[string]string{
 		"quiet.yaml":  ours + "  pluginConfig: [{name: Reprieve, args: {preemptMinRuntime: 24h, reclaimMinRuntime: 24h}}]\n",
 		"prompt.yaml": ours, "single.yaml": ours + "  pluginConfig: [{name: Reprieve, args: {workloadAware: false}}]\n",
-		"bad.yaml": "kind: Pod\n",
+		"bad.yaml": "kind: Pod\n", "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "job.yaml": job, "cut.json": cluster[:100],
+		"queues.yaml": "apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata: {name: all}\nspec: {quota: {nvidia.com/gpu: 8}}\n---\n" +
+			"apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata: {name: research}\nspec: {parent: all, quota: {nvidia.com/gpu: 6}}\n---\n" +
+			"apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata: {name: service}\nspec: {parent: all, quota: {nvidia.com/gpu: 2}}\n",
 	}
 	for name, c := range map[string]struct {
 		args             []string
@@ -42,7 +45,23 @@ func TestSimulate(t *testing.T) {
 		"less than no work":         {args: []string{"--trace", "testdata/trace", "--load", "-1"}, want: 2, wantErr: "--load -1"},
 		"less than no nodes":        {args: []string{"--trace", "testdata/trace", "--nodes", "-1"}, want: 2, wantErr: "--nodes -1"},
 		"a grace period of nothing": {args: []string{"--trace", "testdata/trace", "--grace", "-1s"}, want: 2, wantErr: "not negative"},
-		"a snapshot":                {args: []string{"--trace", "testdata/trace", "--snapshot", "x.json"}, want: 2, wantErr: "simulate plays a trace"},
+		"a snapshot": {
+			args:    []string{"--snapshot", "testdata/cluster.json"},
+			wantOut: []string{"3 nodes, ", "At the start 2 workloads run and 1 workload wait", "team-a", "KUBE-SCHEDULER"},
+		},
+		"a snapshot with a trace on top": {
+			args:    []string{"--snapshot", "testdata/cluster.json", "--trace", "testdata/trace", "--policy", "queues"},
+			wantOut: []string{"3 nodes, 86 pods in ", "1 broken line skipped", "team-b"},
+		},
+		"queues of a file":         {args: []string{"--trace", "testdata/trace", "--policy", "queues", "--queues", "queues.yaml"}, wantOut: []string{"research", "service"}, wantNot: []string{"team-a"}},
+		"queues that are none":     {args: []string{"--trace", "testdata/trace", "--queues", "pod.yaml"}, want: 2, wantErr: "it has a Pod; it is a file of Queues"},
+		"queues that are not":      {args: []string{"--trace", "testdata/trace", "--queues", "no.yaml"}, want: 2, wantErr: "no.yaml"},
+		"queues of a snapshot":     {args: []string{"--snapshot", "testdata/cluster.json", "--queues", "queues.yaml"}, want: 2, wantErr: "the queues of --snapshot are in it"},
+		"nodes of a snapshot":      {args: []string{"--snapshot", "testdata/cluster.json", "--nodes", "2"}, want: 2, wantErr: "those of --snapshot stay"},
+		"work that runs no time":   {args: []string{"--snapshot", "testdata/cluster.json", "--runs", "0s"}, want: 2, wantErr: "--runs 0s"},
+		"a snapshot that is none":  {args: []string{"--snapshot", "job.yaml"}, want: 2, wantErr: "no JSON"},
+		"a snapshot that is cut":   {args: []string{"--snapshot", "cut.json"}, want: 2, wantErr: "cut.json: the snapshot is cut off"},
+		"a snapshot that is not":   {args: []string{"--snapshot", "no.json"}, want: 2, wantErr: "no.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,245 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Assumptions are about what objects do not say.
+type Assumptions struct {
+	// Lasts is how long the simulation goes on: what never ends runs for longer.
+	Lasts time.Duration
+	// Runs is how long pending work runs that declares no end.
+	Runs time.Duration
+}
+
+// Facts say what became of the objects.
+type Facts struct {
+	// Running and Pending count the workloads, and Pods the pods of both.
+	Running int `json:"running"`
+	Pending int `json:"pending"`
+	Pods    int `json:"pods"`
+	// Declared counts the workloads whose end their pods declare, Services those that have none, and Assumed all others.
+	Declared int `json:"declared"`
+	Services int `json:"services"`
+	Assumed  int `json:"assumed"`
+	// Cordoned counts the nodes that were left out because they are cordoned, with the pods on them.
+	Cordoned int `json:"cordonedNodes,omitempty"`
+	// Leaving counts the pods that were left out because they are on their way out, and Daemons those that count as part
+	// of their nodes.
+	Leaving int `json:"leavingPods,omitempty"`
+	Daemons int `json:"daemonPods,omitempty"`
+}
+
+// leastRuns is how long work goes on at least.
+const leastRuns = time.Minute
+
+// FromCluster makes the input of a simulation that begins with the cluster of some objects: its nodes and queues, the work that runs
+// and the work that waits.
+func FromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, a Assumptions) (*simulation.Input, *Facts, error) {
+	cluster, err := whatif.New(ctx, objects, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer cluster.Close()
+	nodes, err := inventory.Decode[*corev1.Node](objects, inventory.Nodes)
+	if err != nil {
+		return nil, nil, fmt.Errorf("nodes: %w", err)
+	}
+	queues, err := inventory.Decode[*v1alpha1.Queue](objects, inventory.Queues)
+	if err != nil {
+		return nil, nil, fmt.Errorf("queues: %w", err)
+	}
+	m := &maker{Assumptions: a, now: objects.Taken, in: &simulation.Input{Start: objects.Taken, PerGPU: 1}, facts: &Facts{}, at: make(map[string]int)}
+	m.addNodes(nodes)
+	m.in.Queues = Queues(queues, m.in.Resources)
+	work := cluster.Workloads()
+	for i := range work {
+		m.takeDaemons(&work[i])
+	}
+	for i := range work {
+		m.add(&work[i])
+	}
+	return m.in, m.facts, nil
+}
+
+// Queues are queues as a simulation knows them, in these resources.
+func Queues(queues []*v1alpha1.Queue, resources []string) []fairshare.Queue {
+	board := queue.NewBoard()
+	for _, q := range queues {
+		board.SetQueue(q)
+	}
+	out := []fairshare.Queue{}
+	if standing := board.Standing(resources); standing != nil {
+		for q := range int32(standing.Tree.Len()) {
+			out = append(out, *standing.Tree.Queue(q))
+		}
+	}
+	return out
+}
+
+// maker makes an Input.
+type maker struct {
+	Assumptions
+	now   time.Time
+	in    *simulation.Input
+	facts *Facts
+	// at are the positions of nodes by name.
+	at map[string]int
+}
+
+// addNodes adds the nodes, and names the resources that they have.
+func (m *maker) addNodes(nodes []*corev1.Node) {
+	has := make(map[corev1.ResourceName]int64)
+	nodes = slices.DeleteFunc(slices.Clone(nodes), func(n *corev1.Node) bool {
+		if n.Spec.Unschedulable {
+			m.facts.Cordoned++
+		}
+		return n.Spec.Unschedulable
+	})
+	for _, n := range nodes {
+		for name, v := range queue.AmountsOf(n.Status.Allocatable) {
+			has[name] += v
+		}
+	}
+	m.in.GPU = -1
+	for name, v := range has {
+		if v > 0 {
+			m.in.Resources = append(m.in.Resources, string(name))
+		}
+	}
+	slices.Sort(m.in.Resources)
+	for r, name := range m.in.Resources {
+		if workload.IsGPU(name) && (m.in.GPU < 0 || has[corev1.ResourceName(name)] > has[corev1.ResourceName(m.in.Resources[m.in.GPU])]) {
+			m.in.GPU = r
+		}
+	}
+	for _, n := range nodes {
+		m.at[n.Name] = len(m.in.Nodes)
+		m.in.Nodes = append(m.in.Nodes, simulation.Node{Name: n.Name, Allocatable: m.vector(queue.AmountsOf(n.Status.Allocatable))})
+	}
+}
+
+func (m *maker) vector(amounts queue.Amounts) core.Amounts {
+	out := make(core.Amounts, len(m.in.Resources))
+	for r, name := range m.in.Resources {
+		out[r] = amounts[corev1.ResourceName(name)]
+	}
+	return out
+}
+
+// takeDaemons takes pods that belong to their nodes out of a workload: what they have is not there for others.
+func (m *maker) takeDaemons(w *whatif.Workload) {
+	w.Pods = slices.DeleteFunc(slices.Clone(w.Pods), func(pod *corev1.Pod) bool {
+		at, known := m.at[pod.Spec.NodeName]
+		owner := metav1.GetControllerOf(pod)
+		if owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node" {
+			return false
+		}
+		m.facts.Daemons++
+		if known {
+			for r, v := range m.vector(queue.RequestOf(pod)) {
+				m.in.Nodes[at].Allocatable[r] -= v
+			}
+		}
+		return true
+	})
+}
+
+// add adds a workload: of a gang that runs, the members that do.
+func (m *maker) add(w *whatif.Workload) {
+	var runs, waits []*corev1.Pod
+	for _, pod := range w.Pods {
+		_, known := m.at[pod.Spec.NodeName]
+		switch {
+		case pod.DeletionTimestamp != nil:
+			m.facts.Leaving++
+		case pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0:
+			waits = append(waits, pod)
+		case known:
+			runs = append(runs, pod)
+		}
+	}
+	work := simulation.Work{
+		Namespace: w.Namespace, Name: w.Name, Queue: w.Queue, Priority: w.Priority, Never: w.Never, Gang: w.Gang, Whole: w.Whole, MinCount: w.MinCount,
+	}
+	pods := runs
+	switch {
+	case len(runs) > 0:
+		m.facts.Running++
+		work.MinCount = min(work.MinCount, len(runs))
+		start := m.startOf(runs)
+		work.Ran = m.now.Sub(start)
+		for _, pod := range runs {
+			work.On = append(work.On, pod.Spec.NodeName)
+		}
+	case len(waits) >= w.MinCount && len(waits) > 0:
+		m.facts.Pending++
+		pods = waits
+		// They come in the order of their age, at the beginning.
+		work.Submitted = time.Duration(m.facts.Pending) * time.Millisecond
+	default:
+		return
+	}
+	m.facts.Pods += len(pods)
+	for _, pod := range pods {
+		work.Requests = append(work.Requests, m.vector(queue.RequestOf(pod)))
+	}
+	work.Runs = m.runs(pods, work.Ran)
+	m.in.Work = append(m.in.Work, work)
+}
+
+// startOf is when the last of some pods started that run.
+func (m *maker) startOf(pods []*corev1.Pod) time.Time {
+	var last time.Time
+	for _, pod := range pods {
+		if at := pod.Status.StartTime; at != nil && at.After(last) {
+			last = at.Time
+		}
+	}
+	if last.IsZero() || last.After(m.now) {
+		return m.now
+	}
+	return last
+}
+
+// runs is for how long work goes on from now.
+func (m *maker) runs(pods []*corev1.Pod, ran time.Duration) time.Duration {
+	deadline := time.Duration(0)
+	for _, pod := range pods {
+		if owner := metav1.GetControllerOf(pod); owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "ReplicationController"}, owner.Kind) {
+			m.facts.Services++
+			return m.Lasts + leastRuns
+		}
+		if s := pod.Spec.ActiveDeadlineSeconds; s != nil {
+			deadline = max(deadline, time.Duration(*s)*time.Second)
+		}
+	}
+	switch {
+	case deadline > 0:
+		m.facts.Declared++
+		return max(deadline-ran, leastRuns)
+	case ran > 0:
+		m.facts.Assumed++
+		return max(ran, leastRuns)
+	default:
+		m.facts.Assumed++
+		return cmp.Or(m.Runs, leastRuns)
+	}
+}

@@ -1,0 +1,83 @@
+package scenario
+
+import (
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/openb"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
+)
+
+// perGPU is how many parts of a GPU the trace openb counts.
+const perGPU = 1000
+
+// AddTrace has the work of the trace openb come to a cluster, in its queues, shaped for its nodes.
+func AddTrace(in *simulation.Input, trace *openb.Trace, shape openb.Shape) {
+	inParts(in)
+	names := openb.Resources()
+	if in.GPU >= 0 {
+		// Whatever the cluster calls its GPUs.
+		names[2] = in.Resources[in.GPU]
+	}
+	trace.Nodes = nil
+	for i := range in.Nodes {
+		amounts := translated(in.Nodes[i].Allocatable, in.Resources, names)
+		trace.Nodes = append(trace.Nodes, openb.Node{Name: in.Nodes[i].Name, MilliCPU: amounts[0], MiB: amounts[1] >> 20, GPUs: amounts[2] / perGPU})
+	}
+	shape.Queues = in.Queues
+	work := trace.Input(shape).Work
+	for i := range work {
+		for k, request := range work[i].Requests {
+			work[i].Requests[k] = translated(request, names, in.Resources)
+			if at := slices.Index(in.Resources, "pods"); at >= 0 {
+				work[i].Requests[k][at] = 1
+			}
+		}
+	}
+	in.Work = append(in.Work, work...)
+}
+
+// TraceQueues are queues for the trace openb by itself.
+func TraceQueues(queues []fairshare.Queue) []fairshare.Queue {
+	in := &simulation.Input{Resources: openb.Resources(), GPU: slices.Index(openb.Resources(), "nvidia.com/gpu"), PerGPU: 1, Queues: queues}
+	inParts(in)
+	return in.Queues
+}
+
+// inParts has an input count its GPUs by parts, as the trace does.
+func inParts(in *simulation.Input) {
+	if in.GPU < 0 || in.PerGPU != 1 {
+		return
+	}
+	in.PerGPU = perGPU
+	scale := func(amounts core.Amounts) core.Amounts {
+		out := slices.Clone(amounts)
+		if out != nil && out[in.GPU] < fairshare.Unlimited/perGPU {
+			out[in.GPU] *= perGPU
+		}
+		return out
+	}
+	for i := range in.Nodes {
+		in.Nodes[i].Allocatable = scale(in.Nodes[i].Allocatable)
+	}
+	for i := range in.Queues {
+		in.Queues[i].Quota, in.Queues[i].Limit = scale(in.Queues[i].Quota), scale(in.Queues[i].Limit)
+	}
+	for i := range in.Work {
+		for k := range in.Work[i].Requests {
+			in.Work[i].Requests[k] = scale(in.Work[i].Requests[k])
+		}
+	}
+}
+
+// translated are amounts in other resources; what those do not have is left out.
+func translated(amounts core.Amounts, from, to []string) core.Amounts {
+	out := make(core.Amounts, len(to))
+	for r, name := range to {
+		if at := slices.Index(from, name); at >= 0 {
+			out[r] = amounts[at]
+		}
+	}
+	return out
+}
