@@ -296,4 +296,3 @@ func (r *Recorder) podOf(key types.NamespacedName) *corev1.Pod {
 func keyOf(pod *corev1.Pod) types.NamespacedName {
 	return types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 }
-

@@ -45,7 +45,7 @@ func (h *heard) AddEventHandler(handler cache.ResourceEventHandler) (cache.Resou
 
 type told struct{}
 
-func (told) HasSynced() bool                    { return true }
+func (told) HasSynced() bool                     { return true }
 func (told) HasSyncedChecker() cache.DoneChecker { return nil }
 
 func newBench(t *testing.T, whole decisionlog.Whole) *bench {
@@ -124,7 +124,7 @@ func inWords(in *decisionlog.Inputs) string {
 	}
 	for resource, list := range in.Gone {
 		for _, name := range list {
-			out = append(out, "-"+resource+name[strings.Index(name, "/"):])
+			out = append(out, "-"+resource+strings.TrimPrefix(name, "ns"))
 		}
 	}
 	for _, p := range in.Promised {

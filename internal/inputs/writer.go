@@ -36,8 +36,8 @@ var _ decisionlog.Line = (*delta)(nil)
 func (d *delta) collect(r *Recorder) {
 	for key := range r.touched {
 		pod := r.podOf(key)
-		switch written := r.written[key]; {
-		case pod == written:
+		switch {
+		case pod == r.written[key]:
 		case pod == nil:
 			d.changes = append(d.changes, change{inventory.Pods, key, nil})
 		default:

@@ -135,4 +135,3 @@ func (l *Log) Span() (from, to time.Time) {
 	}
 	return from, to
 }
-

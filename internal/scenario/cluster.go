@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -35,6 +36,9 @@ type Facts struct {
 	Running int `json:"running"`
 	Pending int `json:"pending"`
 	Pods    int `json:"pods"`
+	// Arriving counts the workloads that come later, and Told those of which a log tells how long they ran.
+	Arriving int `json:"arriving,omitempty"`
+	Told     int `json:"told,omitempty"`
 	// Declared counts the workloads whose end their pods declare, Services those that have none, and Assumed all others.
 	Declared int `json:"declared"`
 	Services int `json:"services"`
@@ -53,6 +57,11 @@ const leastRuns = time.Minute
 // FromCluster makes the input of a simulation that begins with the cluster of some objects: its nodes and queues, the work that runs
 // and the work that waits.
 func FromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, a Assumptions) (*simulation.Input, *Facts, error) {
+	return fromCluster(ctx, objects, cfg, a, nil)
+}
+
+// fromCluster is FromCluster with what is known of pods by their UIDs.
+func fromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, a Assumptions, known map[types.UID]lifespan) (*simulation.Input, *Facts, error) {
 	cluster, err := whatif.New(ctx, objects, cfg)
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +75,7 @@ func FromCluster(ctx context.Context, objects *inventory.Inventory, cfg *config.
 	if err != nil {
 		return nil, nil, fmt.Errorf("queues: %w", err)
 	}
-	m := &maker{Assumptions: a, now: objects.Taken, in: &simulation.Input{Start: objects.Taken, PerGPU: 1}, facts: &Facts{}, at: make(map[string]int)}
+	m := &maker{Assumptions: a, known: known, now: objects.Taken, in: &simulation.Input{Start: objects.Taken, PerGPU: 1}, facts: &Facts{}, at: make(map[string]int)}
 	m.addNodes(nodes)
 	m.in.Queues = Queues(queues, m.in.Resources)
 	work := cluster.Workloads()
@@ -100,6 +109,8 @@ type maker struct {
 	now   time.Time
 	in    *simulation.Input
 	facts *Facts
+	// known is what a log tells of pods.
+	known map[types.UID]lifespan
 	// at are the positions of nodes by name.
 	at map[string]int
 }
@@ -201,8 +212,30 @@ func (m *maker) add(w *whatif.Workload) {
 	for _, pod := range pods {
 		work.Requests = append(work.Requests, m.vector(queue.RequestOf(pod)))
 	}
-	work.Runs = m.runs(pods, work.Ran)
+	m.schedule(&work, pods)
 	m.in.Work = append(m.in.Work, work)
+}
+
+// schedule says when work comes and for how long it runs: as a log tells, or as is assumed.
+func (m *maker) schedule(work *simulation.Work, pods []*corev1.Pod) {
+	span := m.told(pods)
+	if work.On == nil && span.arrives > 0 {
+		work.Submitted = span.arrives
+		m.facts.Pending--
+		m.facts.Arriving++
+	}
+	if span.runs > 0 && (!span.open || !slices.ContainsFunc(pods, isService)) {
+		work.Runs = span.runs
+		m.facts.Told++
+		return
+	}
+	work.Runs = m.runs(pods, work.Ran)
+}
+
+// isService reports whether what controls a pod never has enough of it.
+func isService(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "ReplicationController"}, owner.Kind)
 }
 
 // startOf is when the last of some pods started that run.
@@ -223,7 +256,7 @@ func (m *maker) startOf(pods []*corev1.Pod) time.Time {
 func (m *maker) runs(pods []*corev1.Pod, ran time.Duration) time.Duration {
 	deadline := time.Duration(0)
 	for _, pod := range pods {
-		if owner := metav1.GetControllerOf(pod); owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "ReplicationController"}, owner.Kind) {
+		if isService(pod) {
 			m.facts.Services++
 			return m.Lasts + leastRuns
 		}

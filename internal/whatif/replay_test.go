@@ -208,11 +208,12 @@ func (l *testLog) replay(t *testing.T) []replay.Answer {
 	}
 	cfg := configuration(t)
 	answers, err := log.Replay(t.Context(), replay.Options{
-		Config: func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error) { return cfg, nil },
+		Config: func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error) {
+			return cfg, nil
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return answers
 }
-

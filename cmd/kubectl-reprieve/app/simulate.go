@@ -32,12 +32,12 @@ type simulateAnswer struct {
 	// with the first of them.
 	// Snapshot says what became of the objects of a snapshot; nil where there is none.
 	Snapshot     *scenario.Facts `json:"snapshot,omitempty"`
-	Nodes        int    `json:"nodes"`
-	Pods         int    `json:"pods"`
-	Work         int    `json:"work"`
-	Skipped      int    `json:"skippedLines,omitempty"`
-	FirstSkipped string `json:"firstSkipped,omitempty"`
-	Seed         uint64 `json:"seed"`
+	Nodes        int             `json:"nodes"`
+	Pods         int             `json:"pods"`
+	Work         int             `json:"work"`
+	Skipped      int             `json:"skippedLines,omitempty"`
+	FirstSkipped string          `json:"firstSkipped,omitempty"`
+	Seed         uint64          `json:"seed"`
 	// Seconds is how long the simulation goes on.
 	Seconds float64              `json:"seconds"`
 	Results []*simulation.Result `json:"results"`
@@ -47,17 +47,19 @@ type simulateAnswer struct {
 type simulateFlags struct {
 	trace, queues     string
 	policies, configs []string
+	// logs are the files of a decision log.
+	logs []string
 	shape             openb.Shape
 	nodes             int
 	// runs is how long pending work runs that says nothing.
 	runs time.Duration
-	opts              simulation.Options
+	opts simulation.Options
 }
 
 func (a *asking) simulateCommand() *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
-		Use:   "simulate --trace DIR | --snapshot FILE",
+		Use:   "simulate --trace DIR | --snapshot FILE | --log FILE",
 		Short: "Play a trace or a cluster in virtual time, and compare policies",
 		Long: `Play the public GPU trace openb in virtual time: work comes, waits for its turn, is placed, is evicted and comes again.
 What decides is the scheduler's own code. The answer says, for each policy, how long work waited by queue and priority, what was evicted, and
@@ -71,7 +73,10 @@ queues by the seed, or of those of --queues. Times are scaled so that the trace 
 
 With --snapshot the simulation begins with a cluster as it is: its nodes and queues, the work that runs and the work that waits, with the work of
 the trace on top where there is one. Work ends when its activeDeadlineSeconds are over; other work goes on for as long as it has been running, or
-for --runs if it still waits, and what belongs to a ReplicaSet or StatefulSet does not end.`,
+for --runs if it still waits, and what belongs to a ReplicaSet or StatefulSet does not end.
+
+With --log the simulation begins with the first cluster of a scheduler's decision log that has what decisions went by
+(--decision-log-inputs), and the work comes and runs as it did there, as far as the log tells.`,
 		Example: "  kubectl reprieve simulate --trace traces/openb --nodes 400\n  kubectl reprieve simulate --trace traces/openb --config a.yaml --config b.yaml -o json\n  kubectl reprieve snapshot > cluster.json && kubectl reprieve simulate --snapshot cluster.json --span 12h",
 		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.simulate(cmd.Context(), &f) },
@@ -80,6 +85,7 @@ for --runs if it still waits, and what belongs to a ReplicaSet or StatefulSet do
 	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside that of nodes.")
 	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play, of priority, queues, kube-scheduler and none; again for more. All of them by default, where there is no --config.")
 	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play; again for more.")
+	flags.StringArrayVar(&f.logs, "log", nil, "A file of the scheduler's --decision-log, with what decisions went by; again for more of the same log.")
 	flags.StringVar(&f.queues, "queues", "", "A file with Queues for the work of --trace, in place of three of equal quota.")
 	flags.DurationVar(&f.runs, "runs", time.Hour, "How long work of --snapshot runs that waits and declares no end.")
 	flags.Uint64Var(&f.opts.Seed, "seed", 1, "What all that is random goes by.")
@@ -135,7 +141,12 @@ func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progre
 		answer.Skipped, answer.FirstSkipped = trace.Skipped, trace.First
 	}
 	var in *simulation.Input
-	if a.snapshot == "" {
+	if len(f.logs) > 0 {
+		var err error
+		if in, err = a.fromLog(ctx, f, answer, shown); err != nil {
+			return nil, nil, err
+		}
+	} else if a.snapshot == "" {
 		queues, err := a.queuesFile(f.queues)
 		if err != nil {
 			return nil, nil, err
@@ -159,6 +170,24 @@ func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progre
 		answer.Pods += len(in.Work[i].Requests)
 	}
 	return in, answer, nil
+}
+
+// fromLog reads what is to be simulated from a decision log.
+func (a *asking) fromLog(ctx context.Context, f *simulateFlags, answer *simulateAnswer, shown *progress) (*simulation.Input, error) {
+	log, err := a.readInputs(f.logs, shown)
+	if err != nil {
+		return nil, err
+	}
+	in, facts, err := scenario.FromLog(ctx, log, a.configs(), scenario.Assumptions{Lasts: f.opts.Lasts, Runs: f.runs})
+	if errors.Is(err, scenario.ErrNoCluster) {
+		return nil, usage(errors.New("the log does not have the cluster that decisions went by: have the scheduler write it, with --decision-log-inputs=redacted"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer.Snapshot = facts
+	answer.Skipped, answer.FirstSkipped = log.Broken()
+	return in, nil
 }
 
 // queuesFile reads the queues of a file for a trace; nil for no file.
@@ -188,8 +217,12 @@ func (a *asking) queuesFile(name string) ([]fairshare.Queue, error) {
 // checkSource says what is wrong with what is to be simulated.
 func (a *asking) checkSource(f *simulateFlags) error {
 	switch {
-	case f.trace == "" && a.snapshot == "":
-		return usage(errors.New("simulate what? Give the directory of a trace with --trace DIR, or a cluster with --snapshot FILE"))
+	case f.trace == "" && a.snapshot == "" && len(f.logs) == 0:
+		return usage(errors.New("simulate what? Give the directory of a trace with --trace DIR, a cluster with --snapshot FILE, or a decision log with --log FILE"))
+	case len(f.logs) > 0 && (f.trace != "" || a.snapshot != ""):
+		return usage(errors.New("--log has a cluster and its work already; leave --trace and --snapshot out"))
+	case len(f.logs) > 0 && (f.queues != "" || f.nodes != 0):
+		return usage(errors.New("--queues and --nodes are for a trace by itself; those of --log stay"))
 	case a.snapshot != "" && f.queues != "":
 		return usage(errors.New("--queues are for a trace by itself: the queues of --snapshot are in it"))
 	case a.snapshot != "" && f.nodes != 0:
@@ -299,8 +332,8 @@ func showSimulation(to io.Writer, answer *simulateAnswer) error {
 		fmt.Fprintf(to, "%s skipped; the first is %s\n", plural(answer.Skipped, "broken line"), answer.FirstSkipped)
 	}
 	if facts := answer.Snapshot; facts != nil {
-		fmt.Fprintf(to, "At the start %s run and %s wait; of these, %d declare their end, %d are services, and of %d it is assumed\n",
-			plural(facts.Running, "workload"), plural(facts.Pending, "workload"), facts.Declared, facts.Services, facts.Assumed)
+		fmt.Fprintf(to, "Workloads: %d run at the start, %d wait then, %d come later. How long they run is told of %d, declared by %d and assumed of %d; %d are services\n",
+			facts.Running, facts.Pending, facts.Arriving, facts.Told, facts.Declared, facts.Assumed, facts.Services)
 	}
 	fmt.Fprintln(to)
 	rows := [][]string{{"POLICY", "DONE", "RUNNING", "WAITING", "NEVER STARTED", "WAIT P50", "P99", "EVICTED PODS", "GPU-HOURS USED", "LOST", "IDLE"}}

@@ -14,7 +14,7 @@ func TestSimulate(t *testing.T) {
 	files := map[string]string{
 		"quiet.yaml":  ours + "  pluginConfig: [{name: Reprieve, args: {preemptMinRuntime: 24h, reclaimMinRuntime: 24h}}]\n",
 		"prompt.yaml": ours, "single.yaml": ours + "  pluginConfig: [{name: Reprieve, args: {workloadAware: false}}]\n",
-		"bad.yaml": "kind: Pod\n", "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "job.yaml": job, "cut.json": cluster[:100],
+		"bad.yaml": "kind: Pod\n", "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n", "job.yaml": job, "plain.jsonl": decided(t), "cut.json": cluster[:100],
 		"queues.yaml": "apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata: {name: all}\nspec: {quota: {nvidia.com/gpu: 8}}\n---\n" +
 			"apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata: {name: research}\nspec: {parent: all, quota: {nvidia.com/gpu: 6}}\n---\n" +
 			"apiVersion: reprieve.dev/v1alpha1\nkind: Queue\nmetadata: {name: service}\nspec: {parent: all, quota: {nvidia.com/gpu: 2}}\n",
@@ -47,21 +47,29 @@ func TestSimulate(t *testing.T) {
 		"a grace period of nothing": {args: []string{"--trace", "testdata/trace", "--grace", "-1s"}, want: 2, wantErr: "not negative"},
 		"a snapshot": {
 			args:    []string{"--snapshot", "testdata/cluster.json"},
-			wantOut: []string{"3 nodes, ", "At the start 2 workloads run and 1 workload wait", "team-a", "KUBE-SCHEDULER"},
+			wantOut: []string{"3 nodes, ", "Workloads: 2 run at the start, 1 wait then, 0 come later", "team-a", "KUBE-SCHEDULER"},
 		},
 		"a snapshot with a trace on top": {
 			args:    []string{"--snapshot", "testdata/cluster.json", "--trace", "testdata/trace", "--policy", "queues"},
 			wantOut: []string{"3 nodes, 86 pods in ", "1 broken line skipped", "team-b"},
 		},
-		"queues of a file":         {args: []string{"--trace", "testdata/trace", "--policy", "queues", "--queues", "queues.yaml"}, wantOut: []string{"research", "service"}, wantNot: []string{"team-a"}},
-		"queues that are none":     {args: []string{"--trace", "testdata/trace", "--queues", "pod.yaml"}, want: 2, wantErr: "it has a Pod; it is a file of Queues"},
-		"queues that are not":      {args: []string{"--trace", "testdata/trace", "--queues", "no.yaml"}, want: 2, wantErr: "no.yaml"},
-		"queues of a snapshot":     {args: []string{"--snapshot", "testdata/cluster.json", "--queues", "queues.yaml"}, want: 2, wantErr: "the queues of --snapshot are in it"},
-		"nodes of a snapshot":      {args: []string{"--snapshot", "testdata/cluster.json", "--nodes", "2"}, want: 2, wantErr: "those of --snapshot stay"},
-		"work that runs no time":   {args: []string{"--snapshot", "testdata/cluster.json", "--runs", "0s"}, want: 2, wantErr: "--runs 0s"},
-		"a snapshot that is none":  {args: []string{"--snapshot", "job.yaml"}, want: 2, wantErr: "no JSON"},
-		"a snapshot that is cut":   {args: []string{"--snapshot", "cut.json"}, want: 2, wantErr: "cut.json: the snapshot is cut off"},
-		"a snapshot that is not":   {args: []string{"--snapshot", "no.json"}, want: 2, wantErr: "no.json"},
+		"a log": {
+			args:    []string{"--log", "testdata/decisions.jsonl"},
+			wantOut: []string{"3 nodes, ", "Workloads: 2 run at the start, 1 wait then, 1 come later", "KUBE-SCHEDULER"},
+		},
+		"a log and a trace":        {args: []string{"--log", "testdata/decisions.jsonl", "--trace", "testdata/trace"}, want: 2, wantErr: "leave --trace and --snapshot out"},
+		"a log and queues":         {args: []string{"--log", "testdata/decisions.jsonl", "--queues", "queues.yaml"}, want: 2, wantErr: "those of --log stay"},
+		"a log without a cluster":  {args: []string{"--log", "plain.jsonl"}, want: 2, wantErr: "--decision-log-inputs=redacted"},
+		"a log that is none":       {args: []string{"--log", "job.yaml"}, want: 2, wantErr: "has no decision in it"},
+		"queues of a file":        {args: []string{"--trace", "testdata/trace", "--policy", "queues", "--queues", "queues.yaml"}, wantOut: []string{"research", "service"}, wantNot: []string{"team-a"}},
+		"queues that are none":    {args: []string{"--trace", "testdata/trace", "--queues", "pod.yaml"}, want: 2, wantErr: "it has a Pod; it is a file of Queues"},
+		"queues that are not":     {args: []string{"--trace", "testdata/trace", "--queues", "no.yaml"}, want: 2, wantErr: "no.yaml"},
+		"queues of a snapshot":    {args: []string{"--snapshot", "testdata/cluster.json", "--queues", "queues.yaml"}, want: 2, wantErr: "the queues of --snapshot are in it"},
+		"nodes of a snapshot":     {args: []string{"--snapshot", "testdata/cluster.json", "--nodes", "2"}, want: 2, wantErr: "those of --snapshot stay"},
+		"work that runs no time":  {args: []string{"--snapshot", "testdata/cluster.json", "--runs", "0s"}, want: 2, wantErr: "--runs 0s"},
+		"a snapshot that is none": {args: []string{"--snapshot", "job.yaml"}, want: 2, wantErr: "no JSON"},
+		"a snapshot that is cut":  {args: []string{"--snapshot", "cut.json"}, want: 2, wantErr: "cut.json: the snapshot is cut off"},
+		"a snapshot that is not":  {args: []string{"--snapshot", "no.json"}, want: 2, wantErr: "no.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -88,7 +88,7 @@ func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()
 	p := playgroundtest.Start(t, playground.Options{
 		Scheduler: scheduler,
-		CRDs: crds.FS, AuditPolicy: auditPolicy,
+		CRDs:      crds.FS, AuditPolicy: auditPolicy,
 		NodeGroups: []playground.NodeGroup{{Count: 3, Resources: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi"), "nvidia.com/gpu": resource.MustParse("4"),
 		}}},

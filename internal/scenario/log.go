@@ -1,0 +1,225 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/replay"
+	"github.com/reprieve-dev/reprieve/internal/simulation"
+)
+
+// ErrNoCluster is the error of [FromLog] for a log that has no cluster in it.
+var ErrNoCluster = errors.New("the log has no cluster in it")
+
+// slot is one pod of some work, with those that came in its place after it was evicted.
+type slot struct {
+	// first is the pod as it was seen first.
+	first *corev1.Pod
+	// came is when that was, placed when the present one was seen on a node, and ended when it was seen no more; zero for
+	// not yet. ran is how long those before it have run.
+	came, placed, ended time.Time
+	ran                 time.Duration
+	uid                 types.UID
+}
+
+// course is what a log tells of pods.
+type course struct {
+	evicted map[types.UID]bool
+	slots   []*slot
+	// byUID and byName find the slot of a pod that is there, and vacant those whose pod was evicted, by where it came from.
+	byUID  map[types.UID]*slot
+	byName map[types.NamespacedName]*slot
+	vacant map[string][]*slot
+	// begins and ends are the first and last moment, and objects the first cluster with all other objects that came later.
+	begins, ends time.Time
+	objects      *inventory.Inventory
+}
+
+// FromLog makes the input of a simulation that begins with the first cluster of a decision log, to which the work comes that came in
+// the log, and runs as long as it ran there. Config is asked for the configuration of the objects. It returns ErrNoCluster for
+// a log without clusters.
+func FromLog(ctx context.Context, log *replay.Log, load func(context.Context, *inventory.Inventory) (*config.KubeSchedulerConfiguration, error), a Assumptions) (*simulation.Input, *Facts, error) {
+	c := &course{
+		evicted: log.Evicted(), byUID: make(map[types.UID]*slot), byName: make(map[types.NamespacedName]*slot), vacant: make(map[string][]*slot),
+	}
+	if err := log.Walk(c.visit); err != nil {
+		return nil, nil, err
+	}
+	if c.objects == nil {
+		return nil, nil, ErrNoCluster
+	}
+	cfg, err := load(ctx, c.objects)
+	if err != nil {
+		return nil, nil, err
+	}
+	changes := make([]inventory.Change, 0, len(c.slots))
+	known := make(map[types.UID]lifespan, len(c.slots))
+	for _, s := range c.slots {
+		changes = append(changes, inventory.Change{Resource: inventory.Pods, Object: s.first})
+		known[s.first.UID] = s.lifespan(c.begins, c.ends)
+	}
+	gone := make(map[types.UID]bool)
+	for _, object := range c.objects.Objects(inventory.Pods) {
+		gone[object.UID] = true
+	}
+	objects, err := c.objects.Without(inventory.Pods, gone).At(c.begins).With(changes...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return fromCluster(ctx, objects, cfg, a, known)
+}
+
+// visit takes one line.
+func (c *course) visit(in *decisionlog.Inputs, cluster *inventory.Inventory) error {
+	begins := c.objects == nil
+	if begins {
+		c.objects, c.begins = cluster, in.Time
+	}
+	c.ends = in.Time
+	for resource, list := range in.Objects {
+		if resource == inventory.Pods || begins {
+			continue
+		}
+		objects := make([]inventory.Object, len(list))
+		for i, raw := range list {
+			var err error
+			if objects[i], err = inventory.Parse(raw); err != nil {
+				return fmt.Errorf("line %d of the inputs of %s: %w", in.Number, in.Process, err)
+			}
+		}
+		c.objects = c.objects.Patched(resource, objects, nil)
+	}
+	for key, s := range c.byName {
+		// It has gone, or another has its name.
+		if object, ok := cluster.Find(inventory.Pods, key.Namespace, key.Name); !ok || object.UID != s.uid {
+			c.leaves(key, s, in.Time)
+		}
+	}
+	for _, raw := range in.Objects[inventory.Pods] {
+		object, err := inventory.Parse(raw)
+		if err != nil {
+			return fmt.Errorf("line %d of the inputs of %s: %w", in.Number, in.Process, err)
+		}
+		pod := &corev1.Pod{}
+		if err := object.Into(pod); err != nil {
+			return err
+		}
+		c.see(pod, in.Time)
+	}
+	return nil
+}
+
+// see takes note of a pod as it is.
+func (c *course) see(pod *corev1.Pod, now time.Time) {
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	over := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	s := c.byUID[pod.UID]
+	if s == nil {
+		if over {
+			return
+		}
+		s = c.slotFor(pod, now)
+		s.uid, s.placed, s.ended = pod.UID, time.Time{}, time.Time{}
+		c.byUID[pod.UID], c.byName[key] = s, s
+	}
+	if pod.Spec.NodeName != "" && s.placed.IsZero() {
+		s.placed = now
+		if at := pod.Status.StartTime; at != nil && at.Time.Before(now) {
+			s.placed = at.Time
+		}
+	}
+	if over {
+		c.leaves(key, s, now)
+	}
+}
+
+// slotFor is the slot of a new pod: of one that was evicted from the same place, or a new one.
+func (c *course) slotFor(pod *corev1.Pod, now time.Time) *slot {
+	from := origin(pod)
+	if vacant := c.vacant[from]; len(vacant) > 0 {
+		c.vacant[from] = vacant[1:]
+		return vacant[0]
+	}
+	first := pod.DeepCopy()
+	came := pod.CreationTimestamp.Time
+	if came.Before(c.begins) || came.After(now) {
+		came = now
+	}
+	if now.After(c.begins) {
+		// It came without a node, wherever it was seen first.
+		first.Spec.NodeName, first.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
+	}
+	first.DeletionTimestamp = nil
+	s := &slot{first: first, came: came}
+	c.slots = append(c.slots, s)
+	return s
+}
+
+// origin names where a pod comes from: what controls it, its group, or its name.
+func origin(pod *corev1.Pod) string {
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return "owner " + string(owner.UID)
+	}
+	if key, ok := gang.GroupOf(pod); ok {
+		return "group " + key.String()
+	}
+	return "pod " + pod.Namespace + "/" + pod.Name
+}
+
+// leaves takes note of a pod that has gone.
+func (c *course) leaves(key types.NamespacedName, s *slot, now time.Time) {
+	delete(c.byName, key)
+	delete(c.byUID, s.uid)
+	if !s.placed.IsZero() {
+		s.ran += now.Sub(s.placed)
+	}
+	s.placed, s.ended = time.Time{}, now
+	if c.evicted[s.uid] {
+		from := origin(s.first)
+		c.vacant[from] = append(c.vacant[from], s)
+	}
+}
+
+// lifespan is when the work of a slot comes, and for how long it runs; 0 where the log does not tell.
+func (s *slot) lifespan(begins, ends time.Time) lifespan {
+	out := lifespan{arrives: s.came.Sub(begins), runs: s.ran}
+	if !s.placed.IsZero() {
+		// It runs at the end of the log: for as long again.
+		out.runs += 2 * ends.Sub(s.placed)
+		out.open = true
+	}
+	if s.first.Spec.NodeName != "" {
+		// What it had done before the log began is done.
+		if at := s.first.Status.StartTime; at != nil {
+			out.runs = max(out.runs-begins.Sub(at.Time), leastRuns)
+		}
+	}
+	return out
+}
+
+// told is the lifespan of some pods together, as far as a log tells of any of them.
+func (m *maker) told(pods []*corev1.Pod) lifespan {
+	var out lifespan
+	for _, pod := range pods {
+		l := m.known[pod.UID]
+		out.arrives, out.runs, out.open = max(out.arrives, l.arrives), max(out.runs, l.runs), out.open || l.open
+	}
+	return out
+}
+
+// lifespan is when work comes, after the start, and for how long it runs, from the start on where it runs then; 0 where that is not
+// known. It is open for work that still runs at the end of a log.
+type lifespan struct {
+	arrives, runs time.Duration
+	open          bool
+}
