@@ -41,6 +41,8 @@ type Recorder struct {
 	last decisionlog.Inputs
 	// nodes are those of the snapshot that was seen last.
 	nodes map[string]seenNode
+	// listed are the nodes of that snapshot in its order.
+	listed []listedNode
 	// round counts the looks at nodes.
 	round uint64
 	// The pods by name: on the nodes of that snapshot, without a node as informers tell, and finished. Where a pod is in more
@@ -54,6 +56,12 @@ type Recorder struct {
 	touched map[types.NamespacedName]bool
 	// changed are all other objects that have come, changed or gone since the last line, by resource; nil for one that has gone.
 	changed map[string]map[types.NamespacedName]any
+}
+
+// listedNode is a node in a snapshot. The framework keeps a node's NodeInfo where it is and counts its generation up.
+type listedNode struct {
+	info       fwk.NodeInfo
+	generation int64
 }
 
 // seenNode is a node as it was seen last.
@@ -236,6 +244,28 @@ func (r *Recorder) show(seen *scheduler.Seen) {
 
 // look compares the nodes of a snapshot, and the pods on them, with those that were seen last.
 func (r *Recorder) look(infos []fwk.NodeInfo) {
+	same := slices.EqualFunc(infos, r.listed, func(info fwk.NodeInfo, listed listedNode) bool { return info == listed.info })
+	if !same {
+		r.lookAtAll(infos)
+		return
+	}
+	for i, info := range infos {
+		if r.listed[i].generation == info.GetGeneration() {
+			continue
+		}
+		known := r.nodes[info.Node().Name]
+		r.lookAt(info, &known)
+		r.nodes[info.Node().Name] = known
+		r.listed[i].generation = info.GetGeneration()
+	}
+}
+
+// lookAtAll is look where nodes have come or gone, or stand in another order.
+func (r *Recorder) lookAtAll(infos []fwk.NodeInfo) {
+	r.listed = make([]listedNode, len(infos))
+	for i, info := range infos {
+		r.listed[i] = listedNode{info: info, generation: info.GetGeneration()}
+	}
 	r.round++
 	round := r.round
 	for _, info := range infos {

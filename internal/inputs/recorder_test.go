@@ -181,11 +181,18 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	b.pods.handler.OnAdd(late, false)
 	b.seen(scheduler.Seen{Nodes: same})
 	b.want("7<6 pods/late")
-	// 4. A node goes, with its pods, and others change.
+	// 4. A node changes where it is.
+	if info, ok := same[0].(*framework.NodeInfo); ok {
+		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"new": ""}}})
+		info.Generation++
+	}
+	b.seen(scheduler.Seen{Nodes: same})
+	b.want("8<7 nodes/a")
+	// 5. A node goes, with its pods, and others change.
 	b.others.handler.OnAdd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, false)
 	b.pods.handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: late})
 	b.seen(scheduler.Seen{Nodes: same[1:]})
-	b.want("8<7 -nodes/a -pods/late -pods/runs namespaces/ns")
+	b.want("9<8 -nodes/a -pods/late -pods/runs namespaces/ns")
 }
 
 // TestNothingIsLost: what finds no room in the queue is in the next line, and after a line that is not written comes the whole
@@ -253,5 +260,32 @@ func TestWhatIsLeftOut(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkSeen is what a decision costs that tells what it went by, in a cluster of 1,200 nodes with 8,000 pods of which one node
+// has changed since.
+func BenchmarkSeen(b *testing.B) {
+	r := inputs.New(inputs.Options{Process: "p", Append: func(decisionlog.Line) bool { return true }})
+	r.Begin()
+	nodes := make([]fwk.NodeInfo, 1200)
+	pods := make([][]*corev1.Pod, len(nodes))
+	for i := range nodes {
+		name := fmt.Sprintf("node-%d", i)
+		for k := range 7 {
+			pods[i] = append(pods[i], podNamed(fmt.Sprintf("%s-%d", name, k), name))
+		}
+		nodes[i] = nodeWith(name, 1, pods[i]...)
+	}
+	r.Seen(&scheduler.Seen{Now: time.Unix(1, 0), Nodes: nodes})
+	// The framework keeps a NodeInfo where it is.
+	for at := 0; b.Loop(); at = (at + 1) % len(nodes) {
+		if info, ok := nodes[at].(*framework.NodeInfo); ok {
+			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: info.Node().Name}})
+			info.Generation++
+		}
+		if r.Seen(&scheduler.Seen{Now: time.Unix(1, 0), Nodes: nodes}) == 0 {
+			b.Fatal("It is not written")
+		}
 	}
 }

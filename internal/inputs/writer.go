@@ -36,13 +36,14 @@ var _ decisionlog.Line = (*delta)(nil)
 func (d *delta) collect(r *Recorder) {
 	for key := range r.touched {
 		pod := r.podOf(key)
-		switch {
-		case pod == r.written[key]:
-		case pod == nil:
-			d.changes = append(d.changes, change{inventory.Pods, key, nil})
-		default:
-			d.changes = append(d.changes, change{inventory.Pods, key, pod})
+		if pod == r.written[key] {
+			continue
 		}
+		c := change{resource: inventory.Pods, key: key}
+		if pod != nil {
+			c.object = pod
+		}
+		d.changes = append(d.changes, c)
 	}
 	for resource, objects := range r.changed {
 		for key, object := range objects {

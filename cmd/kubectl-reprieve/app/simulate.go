@@ -48,9 +48,9 @@ type simulateFlags struct {
 	trace, queues     string
 	policies, configs []string
 	// logs are the files of a decision log.
-	logs []string
-	shape             openb.Shape
-	nodes             int
+	logs  []string
+	shape openb.Shape
+	nodes int
 	// runs is how long pending work runs that says nothing.
 	runs time.Duration
 	opts simulation.Options
@@ -140,36 +140,48 @@ func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progre
 		trace.Thin(f.nodes)
 		answer.Skipped, answer.FirstSkipped = trace.Skipped, trace.First
 	}
-	var in *simulation.Input
-	if len(f.logs) > 0 {
-		var err error
-		if in, err = a.fromLog(ctx, f, answer, shown); err != nil {
-			return nil, nil, err
-		}
-	} else if a.snapshot == "" {
-		queues, err := a.queuesFile(f.queues)
-		if err != nil {
-			return nil, nil, err
-		}
-		f.shape.Queues = queues
-		in = trace.Input(f.shape)
-	} else {
-		asked, err := a.gather(ctx, shown)
-		if err != nil {
-			return nil, nil, err
-		}
-		if in, answer.Snapshot, err = scenario.FromCluster(ctx, asked.objects, asked.cfg, scenario.Assumptions{Lasts: f.opts.Lasts, Runs: f.runs}); err != nil {
-			return nil, nil, err
-		}
-		if trace != nil {
-			scenario.AddTrace(in, trace, f.shape)
-		}
+	read := func() (*simulation.Input, error) { return a.fromTrace(f, trace) }
+	switch {
+	case len(f.logs) > 0:
+		read = func() (*simulation.Input, error) { return a.fromLog(ctx, f, answer, shown) }
+	case a.snapshot != "":
+		read = func() (*simulation.Input, error) { return a.fromSnapshot(ctx, f, trace, answer, shown) }
+	}
+	in, err := read()
+	if err != nil {
+		return nil, nil, err
 	}
 	answer.Taken, answer.Nodes, answer.Work = in.Start, len(in.Nodes), len(in.Work)
 	for i := range in.Work {
 		answer.Pods += len(in.Work[i].Requests)
 	}
 	return in, answer, nil
+}
+
+// fromTrace makes what is to be simulated of a trace.
+func (a *asking) fromTrace(f *simulateFlags, trace *openb.Trace) (*simulation.Input, error) {
+	queues, err := a.queuesFile(f.queues)
+	if err != nil {
+		return nil, err
+	}
+	f.shape.Queues = queues
+	return trace.Input(f.shape), nil
+}
+
+// fromSnapshot makes it of a cluster, with a trace on top unless that is nil.
+func (a *asking) fromSnapshot(ctx context.Context, f *simulateFlags, trace *openb.Trace, answer *simulateAnswer, shown *progress) (*simulation.Input, error) {
+	asked, err := a.gather(ctx, shown)
+	if err != nil {
+		return nil, err
+	}
+	in, facts, err := scenario.FromCluster(ctx, asked.objects, asked.cfg, scenario.Assumptions{Lasts: f.opts.Lasts, Runs: f.runs})
+	if err != nil {
+		return nil, err
+	}
+	if answer.Snapshot = facts; trace != nil {
+		scenario.AddTrace(in, trace, f.shape)
+	}
+	return in, nil
 }
 
 // fromLog reads what is to be simulated from a decision log.

@@ -32,7 +32,7 @@ type DecisionLogOptions struct {
 	MaxSize int
 	// MaxBackup is how many older files are kept, from 0 on.
 	MaxBackup int
-	// Inputs says whether what decisions went by is written as well: none, redacted or full.
+	// Inputs says whether what decisions went by is written as well: none, redacted or full; empty for none.
 	Inputs string
 }
 

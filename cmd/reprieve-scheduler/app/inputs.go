@@ -169,6 +169,9 @@ func inputsChoices() []string {
 
 // validateInputs refuses what --decision-log-inputs cannot say.
 func (o *DecisionLogOptions) validateInputs() error {
+	if o.Inputs == "" {
+		o.Inputs = withoutInputs
+	}
 	for _, choice := range inputsChoices() {
 		if o.Inputs == choice {
 			if choice != withoutInputs && o.Path == "" {

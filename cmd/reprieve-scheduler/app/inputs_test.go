@@ -1,0 +1,63 @@
+package app
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+)
+
+// TestInputsFlag: what --decision-log-inputs may say, and what it goes with.
+func TestInputsFlag(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ path, inputs, want string }{
+		"by default":     {path: "log", inputs: "none"},
+		"without a log":  {inputs: "none"},
+		"redacted":       {path: "log", inputs: "redacted"},
+		"in full":        {path: "-", inputs: "full"},
+		"for no log":     {inputs: "full", want: "--decision-log-inputs full goes with --decision-log, which is not set"},
+		"something else": {path: "log", inputs: "some", want: `--decision-log-inputs is "some"; it is one of none, redacted, full`},
+		"nothing":        {path: "log"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := DecisionLogOptions{Path: c.path, MaxSize: 1, Inputs: c.inputs}
+			err := o.validate()
+			if got := ""; err != nil && err.Error() != c.want || err == nil && c.want != got {
+				t.Errorf("It says %v, want %q", err, c.want)
+			}
+		})
+	}
+	if got := NewOptions().DecisionLog.Inputs; got != withoutInputs {
+		t.Errorf("By default the log has %q", got)
+	}
+}
+
+// TestNoWitness: nothing is written down that is not asked for, and the plugins are told of nothing then.
+func TestNoWitness(t *testing.T) {
+	t.Parallel()
+	opts := NewOptions()
+	recorder, err := newWitness(opts, "p", decisionlog.New(decisionlog.Options{}), nil, klog.Background())
+	if recorder != nil || err != nil || schedulerWitness(recorder) != nil {
+		t.Errorf("There is %v, %v", recorder, err)
+	}
+}
+
+// TestConfigurationText: the configuration in the log is the one that the scheduler runs with.
+func TestConfigurationText(t *testing.T) {
+	t.Parallel()
+	opts := NewOptions()
+	if text, err := configurationText(opts); text != "" || err != nil {
+		t.Errorf("By default it is %q, %v", text, err)
+	}
+	opts.SchedulerName = "other"
+	if text, err := configurationText(opts); err != nil || !strings.Contains(text, "schedulerName: other") || !strings.Contains(text, "kind: KubeSchedulerConfiguration") {
+		t.Errorf("With another name it is %q, %v", text, err)
+	}
+	opts.ConfigFile = "no-such-file"
+	if _, err := configurationText(opts); err == nil {
+		t.Error("A file that there is not is read")
+	}
+}
