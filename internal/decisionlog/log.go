@@ -77,7 +77,8 @@ type Log struct {
 type Line interface {
 	// Encode writes the line, with its end.
 	Encode(w io.Writer) error
-	// Unwritten is called for a line that has not been written, in the same goroutine.
+	// Written is called for a line that has been written, and Unwritten for one that has not, in the same goroutine.
+	Written()
 	Unwritten(err error)
 }
 
@@ -190,6 +191,9 @@ type recorded struct {
 // Encode is part of Line.
 func (r *recorded) Encode(w io.Writer) error { return Encode(w, &r.record) }
 
+// Written is part of Line.
+func (r *recorded) Written() { r.observer.Written() }
+
 // Unwritten is part of Line.
 func (r *recorded) Unwritten(err error) { r.observer.Unwritable(err) }
 
@@ -261,9 +265,7 @@ func (l *Log) write(line *bytes.Buffer, next Line) {
 		next.Unwritten(err)
 		return
 	}
-	if _, ok := next.(*recorded); ok {
-		l.observer.Written()
-	}
+	next.Written()
 }
 
 // mostKept is how many bytes of memory are kept to be used again for the next line.

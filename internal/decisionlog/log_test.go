@@ -267,6 +267,8 @@ func (s said) Encode(w io.Writer) error {
 	return err
 }
 
+func (s said) Written() {}
+
 func (s said) Unwritten(err error) { *s.lost = append(*s.lost, s.text+": "+err.Error()) }
 
 // TestAppend: other lines stand where they were appended, and one for which there is no room is refused.

@@ -2,8 +2,11 @@ package inputs_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -79,6 +82,7 @@ func (b *bench) append(line decisionlog.Line) bool {
 	if err != nil {
 		b.Fatal(err)
 	}
+	line.Written()
 	b.lines = append(b.lines, in)
 	return true
 }
@@ -229,6 +233,42 @@ func TestNothingIsLost(t *testing.T) {
 	in, err := decisionlog.ParseInputs(head.Bytes())
 	if got := inWords(&in); err != nil || got != "4<0 nodes/a pods/one pods/three pods/two" || in.Whole == nil {
 		t.Errorf("A file begins with %s, %v", got, err)
+	}
+}
+
+// TestEachFileHasTheWholeClusterOnce: at its beginning, and the first one as well.
+func TestEachFileHasTheWholeClusterOnce(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	file, err := decisionlog.OpenFile(path, 1500, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := decisionlog.New(decisionlog.Options{Out: file})
+	recorder := inputs.New(inputs.Options{Process: "p", Append: log.Append})
+	file.BeginWith(recorder.Head)
+	var pods heard
+	if _, err := recorder.Follow(inventory.Pods, &pods); err != nil {
+		t.Fatal(err)
+	}
+	recorder.Begin()
+	nodes := []fwk.NodeInfo{nodeWith("a", 1)}
+	for i := range 6 {
+		pods.handler.OnAdd(podNamed(fmt.Sprintf("p-%d", i), ""), false)
+		recorder.Seen(&scheduler.Seen{Now: time.Unix(1, 0), Nodes: nodes})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	log.Run(ctx)
+	for _, name := range []string{path, path + ".1"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _, _ := strings.Cut(string(text), "\n")
+		if got := strings.Count(string(text), `"whole":`); got != 1 || !strings.Contains(first, `"whole":`) {
+			t.Errorf("%s has the whole cluster %d times: %s", filepath.Base(name), got, text)
+		}
 	}
 }
 

@@ -55,6 +55,9 @@ func (d *delta) collect(r *Recorder) {
 // Encode is part of decisionlog.Line.
 func (d *delta) Encode(to io.Writer) error { return d.writer.write(to, d) }
 
+// Written is part of decisionlog.Line.
+func (d *delta) Written() { d.writer.writing = false }
+
 // Unwritten is part of decisionlog.Line.
 func (d *delta) Unwritten(err error) { d.writer.unwritten(err) }
 
@@ -68,6 +71,8 @@ type writer struct {
 	last decisionlog.Inputs
 	// lost is true where a line could not be written, so that the next one has to be whole.
 	lost bool
+	// writing is true while a line is being written that has the whole cluster: a file that begins with it needs no other.
+	writing bool
 }
 
 func newWriter(o Options) *writer {
@@ -92,7 +97,7 @@ func (w *writer) write(to io.Writer, d *delta) error {
 	}
 	w.last = d.head
 	if w.lost {
-		w.lost = false
+		w.lost, w.writing = false, true
 		return w.Whole(to)
 	}
 	line := d.head
@@ -174,9 +179,14 @@ func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 
 // unwritten has the next line be whole.
 func (w *writer) unwritten(err error) {
-	w.lost = true
+	w.lost, w.writing = true, false
 	w.unwritable(err)
 }
 
 // Head writes what a new file of the log begins with: the whole cluster. It is for the goroutine that writes the log.
-func (r *Recorder) Head(to io.Writer) error { return r.writer.Whole(to) }
+func (r *Recorder) Head(to io.Writer) error {
+	if r.writer.writing {
+		return nil
+	}
+	return r.writer.Whole(to)
+}
