@@ -81,10 +81,10 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, nil
 	}
 	members := r.members.Members(key)
-	live := slices.Concat(members.Pending, members.Gated, members.Assigned)
+	live := living(&members)
 	switch {
 	case !exists && !g.Ended && len(live) > 0:
-		return r.create(ctx, key, g, live)
+		return r.create(ctx, key, g, &members)
 	case !exists:
 		delete(r.told, key)
 		return reconcile.Result{}, nil
@@ -95,24 +95,20 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case (g.Ended || g.Suspended || g.Surplus) && len(live)+len(members.Terminating) == 0 && pg.Status.Disruption == nil:
 		return r.remove(ctx, &pg)
 	default:
-		return r.follow(ctx, &pg, g)
+		return r.follow(ctx, &pg, g, &members)
 	}
 }
 
 // create writes a group for the first time.
-func (r *Derive) create(ctx context.Context, key types.NamespacedName, g grouping.Group, live []*corev1.Pod) (reconcile.Result, error) {
-	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{
-		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{labelManagedBy: managedBy},
-		OwnerReferences: []metav1.OwnerReference{g.Owner},
-	}}
-	pg.Spec.PodGroupPolicy = r.policy(g, live)
+func (r *Derive) create(ctx context.Context, key types.NamespacedName, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
+	pg := NewDerivedPodGroup(key, g, members, r.queue)
 	err := r.client.Create(ctx, pg)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	case err != nil && r.told[key] != err.Error():
 		r.told[key] = err.Error()
-		r.recorder.Eventf(live[0], nil, corev1.EventTypeWarning, reasonNotDerived, "Grouping",
+		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, reasonNotDerived, "Grouping",
 			"the PodGroup for %s %s cannot be written, so its pods wait: %s", g.Owner.Kind, g.Owner.Name, apiMessage(err))
 		fallthrough
 	case err != nil:
@@ -121,52 +117,77 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 	return reconcile.Result{}, nil
 }
 
+// living are the members that a group can be made for.
+func living(members *gang.Members) []*corev1.Pod {
+	return slices.Concat(members.Pending, members.Gated, members.Assigned)
+}
+
+// NewDerivedPodGroup is the PodGroup to create for a derived group, of which at least one member lives. The function queueLabel is
+// the label by which a pod names its queue.
+func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gang.Members, queueLabel func(*corev1.Pod) string) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{labelManagedBy: managedBy},
+		OwnerReferences: []metav1.OwnerReference{g.Owner},
+	}}
+	pg.Spec.PodGroupPolicy = policy(g, members, queueLabel)
+	return pg
+}
+
 // policy is what a group is created with. What the object does not say, its pods do.
-func (r *Derive) policy(g grouping.Group, live []*corev1.Pod) v1alpha1.PodGroupPolicy {
+func policy(g grouping.Group, members *gang.Members, queueLabel func(*corev1.Pod) string) v1alpha1.PodGroupPolicy {
 	out := v1alpha1.PodGroupPolicy{
-		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(g.MinCount)}},
+		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(g.Needs(members.Available()))}},
 	}
 	if mode := g.Choice.DisruptionMode; mode != "" {
 		out.DisruptionMode = ptr.To(v1alpha1.DisruptionMode(mode))
 	}
 	// Of several classes, the lowest: none of the pods is to take more than it could by itself.
-	lowest := slices.MinFunc(live, func(a, b *corev1.Pod) int {
+	lowest := slices.MinFunc(living(members), func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Name, b.Name))
 	})
 	if class := cmp.Or(g.Choice.PriorityClass, lowest.Spec.PriorityClassName); class != "" {
 		out.PriorityClassName = &class
 	}
-	if queue := cmp.Or(g.Choice.Queue, lowest.Labels[r.queue(lowest)], g.Choice.DefaultQueue); queue != "" {
+	if queue := cmp.Or(g.Choice.Queue, lowest.Labels[queueLabel(lowest)], g.Choice.DefaultQueue); queue != "" {
 		out.QueueName = &queue
 	}
 	return out
 }
 
 // follow has a group need as many members as the object does now.
-func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group) (reconcile.Result, error) {
+func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return reconcile.Result{}, nil
 	}
 	r.tell(pg, cmp.Or(g.Note, differs(pg, g)))
-	if g.Ended || g.Suspended {
-		// Members that go must not make it look as if fewer were needed.
-		return reconcile.Result{}, nil
-	}
-	have, want := pg.Spec.SchedulingPolicy.Gang.MinCount, int32(g.MinCount)
-	if have == want || want > have && pg.Status.Scheduled > 0 {
-		// The API does not let it be raised while members have a node; further ones are placed where they fit.
-		return reconcile.Result{}, nil
-	}
 	before := pg.DeepCopy()
-	pg.Spec.SchedulingPolicy.Gang.MinCount = want
+	if !FollowObject(pg, g, members) {
+		return reconcile.Result{}, nil
+	}
 	if err := r.client.Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsInvalid(err) {
 			// A member has got a node meanwhile; the group comes by again.
 			return reconcile.Result{RequeueAfter: conflictDelay}, nil
 		}
-		return retryConflict(fmt.Errorf("have PodGroup %s/%s need %d members: %w", pg.Namespace, pg.Name, want, err))
+		return retryConflict(fmt.Errorf("have PodGroup %s/%s need %d members: %w", pg.Namespace, pg.Name, pg.Spec.SchedulingPolicy.Gang.MinCount, err))
 	}
 	return reconcile.Result{}, nil
+}
+
+// FollowObject has a PodGroup need as many members as its object does now, as far as the API lets it be changed. It reports whether that
+// changes anything.
+func FollowObject(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) bool {
+	if g.Ended || g.Suspended || pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
+		// Members that go must not make it look as if fewer were needed.
+		return false
+	}
+	have, want := pg.Spec.SchedulingPolicy.Gang.MinCount, int32(g.Needs(members.Available()))
+	if have == want || want > have && pg.Status.Scheduled > 0 {
+		// The API does not let it be raised while members have a node; further ones are placed where they fit.
+		return false
+	}
+	pg.Spec.SchedulingPolicy.Gang.MinCount = want
+	return true
 }
 
 // differs says which settings of a group are not those of its object any more; they cannot be changed.

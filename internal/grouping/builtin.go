@@ -17,7 +17,10 @@ func BuiltIn() map[string]*Rule {
 	return map[string]*Rule{
 		"Job": {
 			Kind: job.Kind, Resource: job.Resource, Suspend: "spec.suspend",
-			Roles: []Role{{Replicas: "spec.parallelism", AtMost: "spec.completions", Default: 1}},
+			Roles: []Role{{
+				Replicas: "spec.parallelism", AtMost: "spec.completions", Default: 1,
+				Done: []Path{"status.succeeded", "status.failedIndexes"},
+			}},
 		},
 		"JobSet": {
 			Kind: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}, Resource: "jobsets",
@@ -30,6 +33,18 @@ func BuiltIn() map[string]*Rule {
 			InOrderItems: "spec.replicatedJobs", InOrderField: "dependsOn",
 		},
 		"LeaderWorkerSet": leaderWorkerSet(),
+		"MPIJob": {
+			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v2beta1", Kind: "MPIJob"}, Resource: "mpijobs",
+			Through: []Through{job}, Suspend: "spec.runPolicy.suspend", RoleLabel: "training.kubeflow.org/job-role",
+			Roles: []Role{
+				// With WaitForWorkersReady it is made once the workers are ready, so they cannot wait for it.
+				{
+					Name: "launcher", Replicas: "spec.mpiReplicaSpecs.Launcher.replicas", Default: 1,
+					AloneWhen: Condition{"spec.launcherCreationPolicy", "WaitForWorkersReady"},
+				},
+				{Name: "worker", Where: "spec.mpiReplicaSpecs.Worker.replicas", Replicas: "spec.mpiReplicaSpecs.Worker.replicas"},
+			},
+		},
 		"PyTorchJob": {
 			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}, Resource: "pytorchjobs",
 			Suspend: "spec.runPolicy.suspend", RoleLabel: "training.kubeflow.org/replica-type",

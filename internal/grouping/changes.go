@@ -30,7 +30,7 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	next := &object{
-		objectName: objectName{gk, u.GetNamespace(), u.GetName()}, gvk: r.kinds[gk].GroupVersionKind, uid: u.GetUID(),
+		objectName: objectName{gk, u.GetNamespace(), u.GetName()}, gvk: u.GroupVersionKind(), uid: u.GetUID(),
 		owner: metav1.GetControllerOf(u), rule: r.rules[gk], names: make(map[suffix]types.NamespacedName),
 	}
 	if next.rule != nil {

@@ -58,7 +58,7 @@ func NewFollower(resolver *Resolver, objects dynamic.Interface, served discovery
 func (f *Follower) Start(ctx context.Context) error {
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	var err error
-	f.namespaces, err = f.follow(ctx, namespaces, cache.ResourceEventHandlerFuncs{
+	f.namespaces, err = f.follow(ctx, namespaces, reducing(&Kind{}), cache.ResourceEventHandlerFuncs{
 		AddFunc:    f.setNamespace,
 		UpdateFunc: func(_, obj any) { f.setNamespace(obj) },
 		DeleteFunc: func(obj any) {
@@ -104,13 +104,14 @@ func (f *Follower) isRead(gk schema.GroupKind) bool {
 // look follows a kind if it is served.
 func (f *Follower) look(ctx context.Context, k *kind) error {
 	logger := klog.FromContext(ctx)
+	about := Kind{GroupVersionKind: k.GroupVersionKind, Resource: k.resource, rule: f.resolver.rules[k.GroupKind()]}
 	resource := k.GroupVersion().WithResource(k.resource)
 	list, err := f.served.ServerResourcesForGroupVersion(k.GroupVersion().String())
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("ask for the resources of %s: %w", k.GroupVersion(), err)
 	}
 	if list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource && r.Kind == k.Kind }) {
-		f.resolver.setTrouble(k, fmt.Sprintf("the API server does not serve %s of %s", k.resource, k.GroupVersion()))
+		f.resolver.setTrouble(k, about.NotServed())
 		logger.Info("The API server does not serve a kind that groups are made for; it is looked for again when a pod belongs to one",
 			"kind", k.Kind, "apiVersion", k.GroupVersion().String())
 		return nil
@@ -131,7 +132,7 @@ func (f *Follower) look(ctx context.Context, k *kind) error {
 		}
 		f.resolver.setTrouble(k, why)
 	}
-	in, err := f.follow(ctx, resource, cache.ResourceEventHandlerFuncs{
+	in, err := f.follow(ctx, resource, reducing(&about), cache.ResourceEventHandlerFuncs{
 		AddFunc:    set,
 		UpdateFunc: func(_, obj any) { set(obj) },
 		DeleteFunc: func(obj any) {
@@ -150,9 +151,9 @@ func (f *Follower) look(ctx context.Context, k *kind) error {
 }
 
 // follow starts an informer. The function failed is told of what keeps it from reading.
-func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, handler cache.ResourceEventHandler, failed func(error)) (*followed, error) {
+func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, transform cache.TransformFunc, handler cache.ResourceEventHandler, failed func(error)) (*followed, error) {
 	informer := dynamicinformer.NewFilteredDynamicInformer(f.objects, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	if err := informer.SetTransform(trim); err != nil {
+	if err := informer.SetTransform(transform); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", resource, err)
 	}
 	err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
@@ -225,32 +226,14 @@ func objectOf(obj any) *unstructured.Unstructured {
 // errNoObject is about what an informer hands over that is no object of the API.
 var errNoObject = errors.New("not an object")
 
-// trim leaves out what no rule reads and takes the most room: what pods are made from, the status, and who wrote which field.
-func trim(obj any) (any, error) {
-	u, ok := obj.(*unstructured.Unstructured)
-	if !ok {
-		return nil, fmt.Errorf("%T: %w", obj, errNoObject)
-	}
-	delete(u.Object, "status")
-	u.SetManagedFields(nil)
-	dropPodSpecs(u.Object)
-	return u, nil
-}
-
-// dropPodSpecs empties what has containers.
-func dropPodSpecs(v any) {
-	switch v := v.(type) {
-	case map[string]any:
-		if _, ok := v["containers"].([]any); ok {
-			clear(v)
-			return
+// reducing has an informer keep no more of objects than groups go by: of thousands of objects, most is what pods are made from,
+// the status, and who wrote which field.
+func reducing(k *Kind) cache.TransformFunc {
+	return func(obj any) (any, error) {
+		u, ok := obj.(*unstructured.Unstructured)
+		if !ok {
+			return nil, fmt.Errorf("%T: %w", obj, errNoObject)
 		}
-		for _, below := range v {
-			dropPodSpecs(below)
-		}
-	case []any:
-		for _, below := range v {
-			dropPodSpecs(below)
-		}
+		return k.Reduce(u), nil
 	}
 }

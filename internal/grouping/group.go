@@ -11,8 +11,12 @@ import (
 // Group is what a PodGroup that is derived is to be like.
 type Group struct {
 	// Owner is a reference to the object, which is no controller of the group and does not wait for it when it is deleted.
-	Owner    metav1.OwnerReference
-	MinCount int
+	Owner metav1.OwnerReference
+	// Part is what tells the group from others of the same object: its replica, role or both; "" where it is the only one.
+	Part string
+	// MinCount is how many members there are to be. Over is how many of them are not to come any more, since that much of the
+	// object's work is done.
+	MinCount, Over int
 	// Suspended is true while the object has no pods; Ended where it is gone, or has no such group any more.
 	Suspended, Ended bool
 	// Surplus is true for a replica past those that the object asks for. It may have pods all the same, while it replaces others.
@@ -34,10 +38,10 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	if !ok || o.plan == nil {
 		return Group{}, false
 	}
-	count := o.plan.minCount(m.suffix)
+	count, over := o.plan.members(m.suffix)
 	return Group{
 		Owner:    metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
-		MinCount: int(count), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
+		Part: m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
 		Ended: o.gone || count == 0 || !r.hasGroup(o, m.suffix), Surplus: o.isSurplus(m.suffix),
 	}, true
 }
@@ -85,8 +89,17 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	}
 }
 
-// MinCount is how many members a derived group is to need; false for a group that is not derived.
+// Needs is how many members a group needs that has some. Towards the end of its object's work there may be no more to come than are
+// left to do, and those that are done may be gone; as long as there are enough it does not matter.
+func (g *Group) Needs(members int) int {
+	if members < g.MinCount {
+		return max(g.MinCount-g.Over, min(g.MinCount, 1))
+	}
+	return g.MinCount
+}
+
+// MinCount is how many members a derived group is to need at least; false for a group that is not derived.
 func (r *Resolver) MinCount(key types.NamespacedName) (int, bool) {
 	g, ok := r.Group(key)
-	return g.MinCount, ok && !g.Ended
+	return g.Needs(0), ok && !g.Ended
 }

@@ -71,15 +71,16 @@ func (p *plan) roleOf(rule *Rule, pod *corev1.Pod) (Size, bool) {
 	return Size{}, false
 }
 
-// minCount is how many members the group of a unit and role needs; 0 where the object has no such group any more.
-func (p *plan) minCount(suffix suffix) int64 {
-	var sum int64
+// members is how many the group of a unit and role needs, 0 where the object has no such group any more; and how many of them are
+// not to come any more.
+func (p *plan) members(suffix suffix) (count, over int64) {
 	for _, role := range p.reading.Roles {
 		if !role.Alone && (!p.perRole || role.Name == suffix.role) {
-			sum += role.Count
+			count += role.Count
+			over += role.Over
 		}
 	}
-	return sum
+	return count, over
 }
 
 // suffix tells the groups of one object apart.

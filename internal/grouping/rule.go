@@ -2,6 +2,9 @@ package grouping
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,6 +69,8 @@ type Role struct {
 	// Each is the path of a list or map. NameAt is where its items have their names; those of a map are its keys, in lower
 	// case. Paths below are within an item then.
 	Each, NameAt Path
+	// Where is a path without which the object has no such role; "" for one that it has in any case.
+	Where Path
 	// The role has Times × the smaller of Replicas and AtMost pods.
 	Times, Replicas, AtMost Path
 	// Minimum takes the place of that product's second factor where Elastic, a boolean of the whole object, is true. An
@@ -74,6 +79,8 @@ type Role struct {
 	// Default is Replicas where nothing is there; 0 for an error. Plus is added to each product: LeaderWorkerSets count
 	// their leader with the workers.
 	Default, Plus int64
+	// Done are how many of AtMost are over and have no pods any more: numbers, or lists of indexes such as "0,3-5".
+	Done []Path
 	// Alone has the pods scheduled by themselves; AloneWhen does so on a condition on the whole object.
 	Alone     bool
 	AloneWhen Condition
@@ -90,6 +97,8 @@ const (
 type Size struct {
 	Name  string
 	Count int64
+	// Over is how many of Count are not to come any more, since that much of the object's work is done.
+	Over  int64
 	Alone bool
 }
 
@@ -153,8 +162,8 @@ func items(v any) []item {
 			}
 		}
 	case map[string]any:
-		for name, one := range all {
-			if fields, ok := one.(map[string]any); ok {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
+			if fields, ok := all[name].(map[string]any); ok {
 				out = append(out, item{name: strings.ToLower(name), fields: fields})
 			}
 		}
@@ -163,13 +172,16 @@ func items(v any) []item {
 }
 
 func (role *Role) read(root map[string]any) ([]Size, error) {
+	if _, has := role.Where.value(root); role.Where != "" && !has {
+		return nil, nil
+	}
 	alone := role.Alone || role.AloneWhen.Path != "" && role.AloneWhen.holds(root)
 	if role.Each == "" {
-		count, err := role.count(root, root)
+		count, over, err := role.count(root, root)
 		if err != nil {
 			return nil, err
 		}
-		return []Size{{Name: role.Name, Count: count, Alone: alone}}, nil
+		return []Size{{Name: role.Name, Count: count, Over: over, Alone: alone}}, nil
 	}
 	list, ok := role.Each.value(root)
 	if !ok {
@@ -184,30 +196,30 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 		if v, ok := role.NameAt.value(it.fields); ok {
 			name = fmt.Sprint(v)
 		}
-		count, err := role.count(root, it.fields)
+		count, over, err := role.count(root, it.fields)
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", role.Each, name, err)
 		}
-		out = append(out, Size{Name: name, Count: count, Alone: alone})
+		out = append(out, Size{Name: name, Count: count, Over: over, Alone: alone})
 	}
 	return out, nil
 }
 
-func (role *Role) count(root, from map[string]any) (int64, error) {
+// count is how many pods a role needs, and how many of those are not to come any more.
+func (role *Role) count(root, from map[string]any) (count, over int64, err error) {
 	if role.Alone {
-		return 0, nil
+		return 0, 0, nil
 	}
 	times, err := number(from, role.Times, 1)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	count, err := number(from, role.Replicas, role.Default)
-	if err != nil {
-		return 0, err
+	if count, err = number(from, role.Replicas, role.Default); err != nil {
+		return 0, 0, err
 	}
 	most, err := optional(from, role.AtMost, count)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	count = min(count, most) + role.Plus
 	elastic := role.Elastic == ""
@@ -216,10 +228,50 @@ func (role *Role) count(root, from map[string]any) (int64, error) {
 	}
 	if elastic && role.Minimum != "" {
 		if count, err = optional(from, role.Minimum, count); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return times * max(count, 0), nil
+	count = max(count, 0)
+	if _, bounded := role.AtMost.value(from); bounded {
+		over = count - max(min(count, most-role.done(from)), 0)
+	}
+	return times * count, times * over, nil
+}
+
+// done is how many of a role's pods are over. What cannot be read is not: too few are only waited for.
+func (role *Role) done(from map[string]any) int64 {
+	var sum int64
+	for _, path := range role.Done {
+		switch v, _ := path.value(from); v := v.(type) {
+		case int64:
+			sum += v
+		case float64:
+			sum += int64(v)
+		case string:
+			sum += indexes(v)
+		}
+	}
+	return sum
+}
+
+// indexes counts those of a list such as "0,3-5".
+func indexes(list string) int64 {
+	var sum int64
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		first, err := strconv.ParseInt(from, 10, 64)
+		if err != nil {
+			continue
+		}
+		last := first
+		if isRange {
+			if last, err = strconv.ParseInt(to, 10, 64); err != nil {
+				continue
+			}
+		}
+		sum += max(last-first+1, 0)
+	}
+	return sum
 }
 
 // optional is the number at a path; where nothing is there, the given one.

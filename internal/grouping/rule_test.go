@@ -35,6 +35,7 @@ func TestRead(t *testing.T) {
 		torch  = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nspec: "
 		ray    = "apiVersion: ray.io/v1\nkind: RayCluster\nspec: "
 		rayJob = "apiVersion: ray.io/v1\nkind: RayJob\nspec: "
+		mpi    = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nspec: "
 		spark  = "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nspec: "
 	)
 	tests := map[string]struct {
@@ -85,6 +86,21 @@ func TestRead(t *testing.T) {
 			ray + "{enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: gpu, replicas: 4, minReplicas: 1}, {groupName: cpu, replicas: 2, minReplicas: 0}]}",
 			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 1}, {Name: "cpu"}}},
 		},
+		"a Job of which two are done, and one has failed for good": {
+			"apiVersion: batch/v1\nkind: Job\nspec: {parallelism: 4, completions: 5}\nstatus: {succeeded: 2, failedIndexes: '3'}",
+			Reading{Units: 1, Roles: []Size{{Count: 4, Over: 2}}},
+		},
+		"an MPIJob": {
+			mpi + "{mpiReplicaSpecs: {Launcher: {template: {}}, Worker: {replicas: 3}}}",
+			Reading{Units: 1, Roles: []Size{{Name: "launcher", Count: 1}, {Name: "worker", Count: 3}}},
+		},
+		"an MPIJob of a launcher": {
+			mpi + "{mpiReplicaSpecs: {Launcher: {replicas: 1}}}", Reading{Units: 1, Roles: []Size{{Name: "launcher", Count: 1}}},
+		},
+		"an MPIJob whose launcher waits for its workers": {
+			mpi + "{launcherCreationPolicy: WaitForWorkersReady, runPolicy: {suspend: true}, mpiReplicaSpecs: {Launcher: {}, Worker: {replicas: 3}}}",
+			Reading{Suspended: true, Units: 1, Roles: []Size{{Name: "launcher", Count: 1, Alone: true}, {Name: "worker", Count: 3}}},
+		},
 		"a RayJob": {
 			rayJob + "{rayClusterSpec: {workerGroupSpecs: [{groupName: gpu, replicas: 4}]}}",
 			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 4}}},
@@ -102,14 +118,9 @@ func TestRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			u := objectFrom(t, tt.object)
-			if _, err := trim(u); err != nil {
-				t.Fatal(err)
-			}
-			got := BuiltIn()[u.GetKind()].Read(u)
-			// Maps have no order.
-			if u.GetKind() == "PyTorchJob" {
-				slices.SortFunc(got.Roles, func(a, b Size) int { return strings.Compare(a.Name, b.Name) })
-			}
+			rule := BuiltIn()[u.GetKind()]
+			kind := Kind{rule: rule}
+			got := rule.Read(kind.Reduce(u))
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("it reads %+v, want %+v", got, tt.want)
 			}
@@ -164,6 +175,12 @@ func TestRulesOfOperators(t *testing.T) {
 	}
 	if _, err := FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Deployment"}}); err == nil || !strings.Contains(err.Error(), "Deployment has no rule") {
 		t.Errorf("a rule for Deployments: %v", err)
+	}
+
+	for text, want := range map[string]int64{"": 0, "3": 1, "0,2-4": 4, "0-1,7,9-9": 4, "x": 0, "5-2": 0} {
+		if got := indexes(text); got != want {
+			t.Errorf("%q has %d indexes, want %d", text, got, want)
+		}
 	}
 
 	other := trainer

@@ -12,7 +12,7 @@ import (
 
 // KnownKinds are the kinds that have a rule without one being written, sorted.
 func KnownKinds() []string {
-	return []string{"Job", "JobSet", "LeaderWorkerSet", "PyTorchJob", "RayCluster", "RayJob", "SparkApplication"}
+	return []string{"Job", "JobSet", "LeaderWorkerSet", "MPIJob", "PyTorchJob", "RayCluster", "RayJob", "SparkApplication"}
 }
 
 func validateGroups(at *field.Path, args *GroupArgs) field.ErrorList {

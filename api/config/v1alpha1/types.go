@@ -175,7 +175,7 @@ type SearchArgs struct {
 // GroupArgs say for which kinds of objects PodGroups are made.
 type GroupArgs struct {
 	// kinds are those for whose pods this profile makes PodGroups, by the rules that Reprieve has: Job, JobSet,
-	// LeaderWorkerSet, PyTorchJob, RayCluster, RayJob and SparkApplication. Pods of such an object wait until it is
+	// LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob and SparkApplication. Pods of such an object wait until it is
 	// known, so the scheduler needs the right to list and watch the kind.
 	//
 	// Default: []

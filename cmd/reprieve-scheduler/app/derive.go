@@ -9,7 +9,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
-	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/controller"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
@@ -18,7 +17,7 @@ import (
 
 // deriveGroups makes what derives groups, where a profile asks for it.
 func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSchedulerProfile) error {
-	settings, err := groupSettings(profiles)
+	settings, err := grouping.SettingsOf(profiles, scheduler.Name)
 	if err != nil {
 		return err
 	}
@@ -37,30 +36,6 @@ func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSche
 	}
 	p.derived, p.follower = resolver, grouping.NewFollower(resolver, objects, served)
 	return nil
-}
-
-// groupSettings are what the profiles ask for. Arguments that cannot be read are left to the plugin, which refuses them.
-func groupSettings(profiles []config.KubeSchedulerProfile) (map[string]*grouping.Settings, error) {
-	out := make(map[string]*grouping.Settings)
-	for i := range profiles {
-		for _, given := range profiles[i].PluginConfig {
-			if given.Name != scheduler.Name {
-				continue
-			}
-			args, err := configv1alpha1.Decode(given.Args)
-			if err != nil || !*args.WorkloadAware {
-				continue
-			}
-			rules, err := grouping.FromArgs(&args.Groups)
-			if err != nil {
-				return nil, fmt.Errorf("profile %s: plugin %s: args: %w", profiles[i].SchedulerName, scheduler.Name, err)
-			}
-			if len(rules) > 0 {
-				out[profiles[i].SchedulerName] = grouping.NewSettings(rules, *args.Groups.OptIn == configv1alpha1.OptInAlways)
-			}
-		}
-	}
-	return out, nil
 }
 
 // follow has the objects known that pods belong to.

@@ -1,0 +1,163 @@
+package grouping
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// Kind is one whose objects say which pods belong together, or lead to those that do.
+type Kind struct {
+	schema.GroupVersionKind
+	// Resource is what the API calls the kind.
+	Resource string
+	rule     *Rule
+}
+
+// Kinds are those that have to be known, by group and kind. Any goroutine may call it.
+func (r *Resolver) Kinds() []Kind {
+	out := make([]Kind, 0, len(r.kinds))
+	for gk, k := range r.kinds {
+		out = append(out, Kind{GroupVersionKind: k.GroupVersionKind, Resource: k.resource, rule: r.rules[gk]})
+	}
+	slices.SortFunc(out, func(a, b Kind) int { return strings.Compare(a.GroupKind().String(), b.GroupKind().String()) })
+	return out
+}
+
+// Reduce is an object of the kind with no more than groups go by: names, owners, the annotations by which users choose, and the
+// fields that the kind's rule reads. What containers run is not among them.
+func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
+	out := &unstructured.Unstructured{Object: make(map[string]any)}
+	out.SetGroupVersionKind(u.GroupVersionKind())
+	out.SetNamespace(u.GetNamespace())
+	out.SetName(u.GetName())
+	out.SetUID(u.GetUID())
+	out.SetResourceVersion(u.GetResourceVersion())
+	out.SetOwnerReferences(u.GetOwnerReferences())
+	annotations := u.GetAnnotations()
+	maps.DeleteFunc(annotations, func(name, _ string) bool { return !strings.HasPrefix(name, v1alpha1.GroupName+"/") })
+	if len(annotations) > 0 {
+		out.SetAnnotations(annotations)
+	}
+	if queue := u.GetLabels()[v1alpha1.LabelQueue]; queue != "" {
+		out.SetLabels(map[string]string{v1alpha1.LabelQueue: queue})
+	}
+	if k.rule != nil {
+		k.rule.copyRead(out.Object, u.Object)
+	}
+	return out
+}
+
+// copyRead copies the fields that a rule reads.
+func (r *Rule) copyRead(to, from map[string]any) {
+	within := make(map[Path][]Path)
+	read := func(list Path, paths ...Path) { within[list] = append(within[list], paths...) }
+	read("", r.Suspend, r.Units)
+	for _, c := range r.InOrder {
+		read("", c.Path)
+	}
+	if r.InOrderItems != "" {
+		read(r.InOrderItems, r.InOrderField)
+	}
+	for i := range r.Roles {
+		role := &r.Roles[i]
+		read("", role.Elastic, role.AloneWhen.Path, role.Where)
+		read(role.Each, role.NameAt, role.Times, role.Replicas, role.AtMost, role.Minimum)
+		read(role.Each, role.Done...)
+	}
+	for list, paths := range within {
+		if list == "" {
+			copyPaths(to, from, paths)
+		} else if v, ok := list.value(from); ok {
+			list.set(to, reduceItems(v, paths))
+		}
+	}
+}
+
+// reduceItems is a list or map of which the items have only the fields at some paths.
+func reduceItems(v any, paths []Path) any {
+	reduced := func(item any) any {
+		fields, ok := item.(map[string]any)
+		if !ok {
+			return plain(item)
+		}
+		out := make(map[string]any)
+		copyPaths(out, fields, paths)
+		return out
+	}
+	switch all := v.(type) {
+	case []any:
+		out := make([]any, len(all))
+		for i, item := range all {
+			out[i] = reduced(item)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(all))
+		for name, item := range all {
+			out[name] = reduced(item)
+		}
+		return out
+	default:
+		return plain(v)
+	}
+}
+
+func copyPaths(to, from map[string]any, paths []Path) {
+	for _, path := range paths {
+		if v, ok := path.value(from); ok {
+			path.set(to, plain(v))
+		}
+	}
+}
+
+// plain is a value as far as rules look at it: of lists and objects, that they are there.
+func plain(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		return map[string]any{}
+	case []any:
+		return []any{}
+	default:
+		return v
+	}
+}
+
+// set puts a value at a path. What stands in the way has been read by another path, and stays.
+func (p Path) set(to map[string]any, v any) {
+	names := strings.Split(string(p), ".")
+	for _, name := range names[:len(names)-1] {
+		below, ok := to[name].(map[string]any)
+		if !ok {
+			if _, taken := to[name]; taken {
+				return
+			}
+			below = make(map[string]any)
+			to[name] = below
+		}
+		to = below
+	}
+	last := names[len(names)-1]
+	if before, taken := to[last].(map[string]any); taken && len(before) > 0 {
+		return
+	}
+	to[last] = v
+}
+
+// SetTrouble says why the objects of a kind are not known; "" for that they are. Pods that belong to one of those are told.
+func (r *Resolver) SetTrouble(gk schema.GroupKind, trouble string) {
+	if k, ok := r.kinds[gk]; ok {
+		r.setTrouble(k, trouble)
+	}
+}
+
+// NotServed is the trouble with a kind that the API server does not have.
+func (k *Kind) NotServed() string {
+	return fmt.Sprintf("the API server does not serve %s of %s", k.Resource, k.GroupVersion())
+}

@@ -1,0 +1,65 @@
+package grouping
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// TestReduce: of an object, what groups go by is kept and nothing else is; what is kept reads the same.
+func TestReduce(t *testing.T) {
+	t.Parallel()
+	const head = "metadata: {namespace: ns, name: x, uid: u, annotations: {reprieve.dev/gang: 'true', who: alice}, labels: {reprieve.dev/queue: q, who: alice}}\n"
+	for name, c := range map[string]struct {
+		object string
+		needs  []string
+	}{
+		"a JobSet": {
+			"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n" + head +
+				"spec: {replicatedJobs: [{name: a, dependsOn: [{name: secret}], template: {spec: {parallelism: 2, template: {spec: {containers: [{image: secret}]}}}}}]}",
+			[]string{"gang", "parallelism", "dependsOn", `"q"`},
+		},
+		"a PyTorchJob": {
+			"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n" + head +
+				"spec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: [{env: [{value: secret}]}]}}}, Worker: {replicas: 3}}}",
+			[]string{"Master", "replicas"},
+		},
+		"a SparkApplication": {
+			"apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\n" + head +
+				"spec: {sparkConf: {password: secret}, mainApplicationFile: secret, executor: {instances: 2, env: [{value: secret}]}, driver: {secret: 1}}\nstatus: {secret: 1}",
+			[]string{"instances"},
+		},
+		"numbers where objects are": {
+			"apiVersion: batch/v1\nkind: Job\n" + head + "spec: {parallelism: {secret: 1}, completions: [secret]}", []string{"parallelism"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			u := objectFrom(t, c.object)
+			rule := BuiltIn()[u.GetKind()]
+			kind := Kind{rule: rule}
+			reduced := kind.Reduce(u)
+			raw, err := reduced.MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, word := range []string{"secret", "alice"} {
+				if strings.Contains(string(raw), word) {
+					t.Errorf("%q is still in %s", word, raw)
+				}
+			}
+			for _, word := range c.needs {
+				if !strings.Contains(string(raw), word) {
+					t.Errorf("%q is not in %s", word, raw)
+				}
+			}
+			before, after := rule.Read(u), rule.Read(reduced)
+			// What is no number, and is shown, is not shown whole.
+			before.Flaw, _, _ = strings.Cut(before.Flaw, " is ")
+			after.Flaw, _, _ = strings.Cut(after.Flaw, " is ")
+			if !reflect.DeepEqual(before, after) {
+				t.Errorf("it reads %+v, and %+v once it is reduced", before, after)
+			}
+		})
+	}
+}
