@@ -13,7 +13,9 @@ import (
 
 const (
 	// FileVersion is the version of the format of snapshot files.
-	FileVersion = "snapshot.reprieve.dev/v1"
+	FileVersion = "snapshot.reprieve.dev/v2"
+	// OlderVersion is read as well. It lacks the objects that say which pods belong together.
+	OlderVersion = "snapshot.reprieve.dev/v1"
 	// FileKind is what snapshot files say they are.
 	FileKind = "ClusterSnapshot"
 )
@@ -32,6 +34,8 @@ type header struct {
 	Redacted      bool      `json:"redacted,omitempty"`
 	Native        string    `json:"nativeVersion,omitempty"`
 	Configuration string    `json:"configuration,omitempty"`
+	// Roots are the kinds of objects that say which pods belong together.
+	Roots []Root `json:"roots,omitempty"`
 	// Counts are the numbers of objects by resource, by which a file is known to be whole.
 	Counts map[string]int `json:"counts"`
 }
@@ -47,7 +51,7 @@ type file struct {
 func Write(to io.Writer, in *Inventory) error {
 	head := header{
 		APIVersion: FileVersion, Kind: FileKind, Taken: in.Taken.UTC(), Redacted: in.Redacted, Native: in.native,
-		Configuration: in.Configuration, Counts: make(map[string]int),
+		Configuration: in.Configuration, Roots: in.roots, Counts: make(map[string]int),
 	}
 	for resource, list := range in.objects {
 		if len(list) > 0 {
@@ -55,6 +59,10 @@ func Write(to io.Writer, in *Inventory) error {
 		}
 	}
 	out := bufio.NewWriter(to)
+	if in.roots == nil {
+		// It knows no more than one of that version.
+		head.APIVersion = OlderVersion
+	}
 	first, err := json.Marshal(head)
 	if err != nil {
 		return fmt.Errorf("encode the head of the snapshot: %w", err)
@@ -101,8 +109,8 @@ func Read(from io.Reader) (*Inventory, error) {
 		return nil, fmt.Errorf("read the snapshot: %w", err)
 	case f.Kind != FileKind:
 		return nil, &FileError{fmt.Sprintf("the file is no snapshot: its kind is %q; take one with: kubectl reprieve snapshot > FILE", f.Kind)}
-	case f.APIVersion != FileVersion:
-		return nil, &FileError{fmt.Sprintf("the snapshot is of version %q, and this command reads %q; take it again, or use the command that it was taken with", f.APIVersion, FileVersion)}
+	case f.APIVersion != FileVersion && f.APIVersion != OlderVersion:
+		return nil, &FileError{fmt.Sprintf("the snapshot is of version %q, and this command reads %q and older ones; take it again, or use the command that it was taken with", f.APIVersion, FileVersion)}
 	}
 	return f.inventory()
 }
@@ -110,6 +118,9 @@ func Read(from io.Reader) (*Inventory, error) {
 func (f *file) inventory() (*Inventory, error) {
 	out := New(f.Taken)
 	out.Redacted, out.native, out.Configuration = f.Redacted, f.Native, f.Configuration
+	if f.APIVersion == FileVersion {
+		out.roots = append([]Root{}, f.Roots...)
+	}
 	for resource, want := range f.Counts {
 		if got := len(f.Objects[resource]); got != want {
 			return nil, &FileError{fmt.Sprintf("the snapshot has %d %s and says that there are %d; it has been changed, take it again", got, resource, want)}

@@ -67,7 +67,7 @@ func TestBrokenFiles(t *testing.T) {
 		"empty":                 {"", "is empty"},
 		"cut off":               {whole[:len(whole)/2], "is cut off"},
 		"cut off by one byte":   {whole[:len(whole)-2], "is cut off"},
-		"of another version":    {strings.Replace(whole, inventory.FileVersion, "snapshot.reprieve.dev/v9", 1), `"snapshot.reprieve.dev/v9"`},
+		"of another version":    {strings.Replace(whole, inventory.OlderVersion, "snapshot.reprieve.dev/v9", 1), `"snapshot.reprieve.dev/v9"`},
 		"something else":        {`{"kind":"Pod"}`, `its kind is "Pod"`},
 		"no JSON":               {"apiVersion: v1", "no JSON at byte 1"},
 		"an object is missing":  {strings.Replace(whole, `"pods":2`, `"pods":3`, 1), "says that there are 3"},

@@ -33,7 +33,9 @@ type Inventory struct {
 
 	// native is the version of scheduling.k8s.io whose PodGroups were listed; empty where there are none.
 	native string
-	// objects are by resource, as [NameOf] calls it, and sorted by namespace and name.
+	// roots are nil where none have been asked for.
+	roots []Root
+	// objects are by resource, as [NameOf] and [RootName] call it, and sorted by namespace and name.
 	objects map[string][]Object
 }
 
@@ -42,7 +44,7 @@ func New(taken time.Time) *Inventory {
 	return &Inventory{Taken: taken, objects: make(map[string][]Object)}
 }
 
-// Objects are those of a resource, by namespace and name. They must not be changed.
+// Objects are those of a resource, as [NameOf] or [RootName] calls it, by namespace and name. They must not be changed.
 func (in *Inventory) Objects(resource string) []Object { return in.objects[resource] }
 
 // Find finds one object; namespace is empty for what has none.
@@ -57,7 +59,7 @@ func (in *Inventory) Find(resource, namespace, name string) (Object, bool) {
 
 // Change is an object to put in the place of the one of that name, or beside those that there are.
 type Change struct {
-	// Resource is the object's, as [NameOf] calls it.
+	// Resource is the object's, as [NameOf] or [RootName] calls it.
 	Resource string
 	Object   metav1.Object
 }

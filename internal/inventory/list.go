@@ -47,6 +47,9 @@ type Listing struct {
 	Discovery discovery.DiscoveryInterface
 	// Now is the moment that the Inventory is of.
 	Now time.Time
+	// Roots are the kinds to list of those that say which pods belong together. Of those that the caller may not list, or that are not
+	// served, the Inventory says so.
+	Roots []Root
 	// Progress is told, from several goroutines, how many objects of a resource have come so far; nil for nothing that is.
 	Progress func(resource string, objects int)
 }
@@ -85,15 +88,31 @@ func List(ctx context.Context, with Listing) (*Inventory, error) {
 			resource.Version = out.native
 		}
 		group.Go(func() error {
-			results[i], failures[i] = listAll(within, &with, resource)
+			results[i], failures[i] = listAll(within, &with, resource, func(object map[string]any) (Object, error) {
+				return trimmed(NameOf(resource), object)
+			})
 			if isExpected(failures[i]) {
 				return nil
 			}
 			return failures[i]
 		})
 	}
+	roots := append(make([]Root, 0, len(with.Roots)), with.Roots...)
+	rooted := make([][]Object, len(roots))
+	for i := range roots {
+		group.Go(func() (err error) {
+			rooted[i], err = listRoot(within, &with, &roots[i])
+			return err
+		})
+	}
 	if err := group.Wait(); err != nil {
 		return nil, err
+	}
+	out.roots = roots
+	for i := range roots {
+		if len(rooted[i]) > 0 {
+			out.objects[RootName(roots[i].GroupVersionResource())] = rooted[i]
+		}
 	}
 	for i := range kinds {
 		name := NameOf(kinds[i].GroupVersionResource)
@@ -129,8 +148,9 @@ func fullName(resource schema.GroupVersionResource) string {
 	return resource.Resource + "." + resource.Group
 }
 
-// listAll lists all objects of a resource. A list that is too old to go on with is begun again, once.
-func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionResource) ([]Object, error) {
+// listAll lists all objects of a resource, each as the function made makes it of what the server has. A list that is too old to go on
+// with is begun again, once.
+func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionResource, made func(map[string]any) (Object, error)) ([]Object, error) {
 	var out []Object
 	for next, again := "", false; ; {
 		list, err := with.Client.Resource(resource).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
@@ -143,9 +163,9 @@ func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionRes
 		}
 		for i := range list.Items {
 			list.Items[i].SetGroupVersionKind(schema.GroupVersionKind{
-				Group: resource.Group, Version: resource.Version, Kind: strings.TrimSuffix(list.GetKind(), "List"),
+				Group: resource.Group, Version: resource.Version, Kind: kindOf(list.GetKind()),
 			})
-			object, err := trimmed(NameOf(resource), list.Items[i].Object)
+			object, err := made(list.Items[i].Object)
 			if err != nil {
 				return nil, fmt.Errorf("list %s: %w", fullName(resource), err)
 			}

@@ -10,10 +10,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// TestRole: the ClusterRole for users of kubectl reprieve lets them list what an inventory has and events, and do nothing else.
+// TestRole: the ClusterRole for users of kubectl reprieve lets them list what an inventory has, the kinds that groups are made for, and events, and do nothing else.
 func TestRole(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "clusterroles-users.yaml"))
@@ -23,6 +24,10 @@ func TestRole(t *testing.T) {
 	want := []string{"events.k8s.io/events list"}
 	for _, kind := range inventory.Kinds() {
 		want = append(want, kind.Group+"/"+kind.Resource+" list")
+	}
+	// The Jobs and RayClusters between others and their pods are among them.
+	for _, rule := range grouping.BuiltIn() {
+		want = append(want, rule.Kind.Group+"/"+rule.Resource+" list")
 	}
 	var got []string
 	for part := range strings.SplitSeq(string(text), "---\n") {

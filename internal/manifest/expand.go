@@ -10,32 +10,85 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 )
 
 // mostPods bounds how many pods one object makes here.
 const mostPods = 10000
 
-// podsOf are the pods that a document is or that controllers would make of it, before anything is filled in. Made is false for
-// what makes no pods. Replicas, if not nil, is how many there are to be in place of what the document says.
-func podsOf(d *Document, replicas *int32) (pods []*corev1.Pod, made bool, err error) {
+// setReplicas has a document make as many pods as asked for, in place of what it says; nil leaves it as it is.
+func setReplicas(d *Document, replicas *int32) error {
+	if replicas == nil {
+		return nil
+	}
+	switch object := d.Object.(type) {
+	case *batchv1.Job:
+		object.Spec.Parallelism = replicas
+		if object.Spec.Completions != nil {
+			object.Spec.Completions = ptr.To(max(*object.Spec.Completions, *replicas))
+		}
+	case *appsv1.Deployment:
+		object.Spec.Replicas = replicas
+	case *appsv1.ReplicaSet:
+		object.Spec.Replicas = replicas
+	case *appsv1.StatefulSet:
+		object.Spec.Replicas = replicas
+	case *unstructured.Unstructured:
+		switch object.GetKind() {
+		case "JobSet":
+			return setJobSetReplicas(d, object, int64(*replicas))
+		case "LeaderWorkerSet":
+			if err := unstructured.SetNestedField(object.Object, int64(*replicas), "spec", "replicas"); err != nil {
+				return d.fault("%v", err)
+			}
+		}
+	}
+	return nil
+}
+
+// setJobSetReplicas has each role of a JobSet have as many Jobs.
+func setJobSetReplicas(d *Document, set *unstructured.Unstructured, replicas int64) error {
+	jobs, _, err := unstructured.NestedSlice(set.Object, "spec", "replicatedJobs")
+	for _, job := range jobs {
+		if fields, ok := job.(map[string]any); ok {
+			fields["replicas"] = replicas
+		}
+	}
+	if err == nil && len(jobs) > 0 {
+		err = unstructured.SetNestedSlice(set.Object, jobs, "spec", "replicatedJobs")
+	}
+	if err != nil {
+		return d.fault("%v", err)
+	}
+	return nil
+}
+
+// podsOf are the pods that a document is or that controllers would make of it, before anything is filled in; owner is the UID of what
+// it is. Made is false for what makes no pods.
+func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err error) {
 	name := d.Meta.GetName()
+	by := func(kind string) metav1.OwnerReference { return ownedBy(kind, name, uidOf(kind, d.Meta.GetNamespace(), name)) }
 	switch object := d.Object.(type) {
 	case *corev1.Pod:
 		return []*corev1.Pod{object.DeepCopy()}, true, nil
 	case *batchv1.Job:
-		pods, err = ofJob(d, name, &object.Spec, replicas)
+		pods, err = ofJob(d, ownedBy("Job", name, owner), &object.Spec)
 	case *appsv1.Deployment:
-		pods, err = stamp(d, name, "ReplicaSet", &object.Spec.Template, ptr.Deref(replicas, ptr.Deref(object.Spec.Replicas, 1)))
+		pods, err = stamp(d, name, by("ReplicaSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
 	case *appsv1.ReplicaSet:
-		pods, err = stamp(d, name, "ReplicaSet", &object.Spec.Template, ptr.Deref(replicas, ptr.Deref(object.Spec.Replicas, 1)))
+		pods, err = stamp(d, name, by("ReplicaSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
 	case *appsv1.StatefulSet:
-		pods, err = stamp(d, name, "StatefulSet", &object.Spec.Template, ptr.Deref(replicas, ptr.Deref(object.Spec.Replicas, 1)))
+		pods, err = stamp(d, name, by("StatefulSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
 	case *unstructured.Unstructured:
-		if object.GetKind() != "JobSet" {
+		switch object.GetKind() {
+		case "JobSet":
+			pods, err = ofJobSet(d, object)
+		case "LeaderWorkerSet":
+			pods, err = ofLeaderWorkerSet(d, object)
+		default:
 			return nil, false, nil
 		}
-		pods, err = ofJobSet(d, object, replicas)
 	default:
 		return nil, false, nil
 	}
@@ -43,18 +96,18 @@ func podsOf(d *Document, replicas *int32) (pods []*corev1.Pod, made bool, err er
 }
 
 // ofJob are the pods that a Job has at a time: parallelism, or fewer where it takes fewer completions.
-func ofJob(d *Document, name string, spec *batchv1.JobSpec, replicas *int32) ([]*corev1.Pod, error) {
+func ofJob(d *Document, owner metav1.OwnerReference, spec *batchv1.JobSpec) ([]*corev1.Pod, error) {
 	if ptr.Deref(spec.Suspend, false) {
 		return nil, nil
 	}
-	count := ptr.Deref(replicas, ptr.Deref(spec.Parallelism, 1))
-	if spec.Completions != nil && replicas == nil {
+	count := ptr.Deref(spec.Parallelism, 1)
+	if spec.Completions != nil {
 		count = min(count, *spec.Completions)
 	}
-	pods, err := stamp(d, name, "Job", &spec.Template, count)
+	pods, err := stamp(d, owner.Name, owner, &spec.Template, count)
 	for i, pod := range pods {
-		setLabel(pod, "job-name", name)
-		setLabel(pod, batchv1.JobNameLabel, name)
+		setLabel(pod, "job-name", owner.Name)
+		setLabel(pod, batchv1.JobNameLabel, owner.Name)
 		if ptr.Deref(spec.CompletionMode, batchv1.NonIndexedCompletion) == batchv1.IndexedCompletion {
 			setLabel(pod, batchv1.JobCompletionIndexAnnotation, strconv.Itoa(i))
 		}
@@ -62,52 +115,124 @@ func ofJob(d *Document, name string, spec *batchv1.JobSpec, replicas *int32) ([]
 	return pods, err
 }
 
-// ofJobSet are the pods of all Jobs of a JobSet (jobset.x-k8s.io).
-func ofJobSet(d *Document, object *unstructured.Unstructured, replicas *int32) ([]*corev1.Pod, error) {
-	var set struct {
-		Spec struct {
-			Suspend        bool `json:"suspend"`
-			ReplicatedJobs []struct {
-				Name     string                  `json:"name"`
-				Replicas *int32                  `json:"replicas"`
-				Template batchv1.JobTemplateSpec `json:"template"`
-			} `json:"replicatedJobs"`
-		} `json:"spec"`
-	}
-	raw, err := object.MarshalJSON()
-	if err == nil {
-		err = json.Unmarshal(raw, &set)
-	}
-	if err != nil {
-		return nil, d.fault("%v", err)
+// jobSet is what is read of a JobSet (jobset.x-k8s.io).
+type jobSet struct {
+	Spec struct {
+		Suspend        bool `json:"suspend"`
+		ReplicatedJobs []struct {
+			Name     string                  `json:"name"`
+			Replicas *int32                  `json:"replicas"`
+			Template batchv1.JobTemplateSpec `json:"template"`
+		} `json:"replicatedJobs"`
+	} `json:"spec"`
+}
+
+// readJobSet reads a JobSet that is not suspended; nil for one that is.
+func readJobSet(d *Document, object *unstructured.Unstructured) (*jobSet, error) {
+	set := &jobSet{}
+	if err := into(d, object, set); err != nil {
+		return nil, err
 	}
 	if len(set.Spec.ReplicatedJobs) == 0 {
 		return nil, d.fault("spec.replicatedJobs is empty")
 	}
 	if set.Spec.Suspend {
-		return nil, nil
+		return nil, nil //nolint:nilnil // It makes nothing, which is no error.
+	}
+	return set, nil
+}
+
+// jobs names the Jobs of a JobSet, each with its spec.
+func (set *jobSet) jobs(name string, visit func(job, role string, index int32, spec *batchv1.JobSpec) error) error {
+	for i := range set.Spec.ReplicatedJobs {
+		replicated := &set.Spec.ReplicatedJobs[i]
+		for index := range ptr.Deref(replicated.Replicas, 1) {
+			job := fmt.Sprintf("%s-%s-%d", name, replicated.Name, index)
+			if err := visit(job, replicated.Name, index, &replicated.Template.Spec); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// ofJobSet are the pods of all Jobs of a JobSet.
+func ofJobSet(d *Document, object *unstructured.Unstructured) ([]*corev1.Pod, error) {
+	set, err := readJobSet(d, object)
+	if set == nil || err != nil {
+		return nil, err
 	}
 	var out []*corev1.Pod
-	for _, replicated := range set.Spec.ReplicatedJobs {
-		for i := range ptr.Deref(replicas, ptr.Deref(replicated.Replicas, 1)) {
-			job := fmt.Sprintf("%s-%s-%d", object.GetName(), replicated.Name, i)
-			pods, err := ofJob(d, job, &replicated.Template.Spec, nil)
-			if err != nil {
-				return nil, err
+	err = set.jobs(object.GetName(), func(job, role string, index int32, spec *batchv1.JobSpec) error {
+		pods, err := ofJob(d, ownedBy("Job", job, uidOf("Job", object.GetNamespace(), job)), spec)
+		for _, pod := range pods {
+			setLabel(pod, "jobset.sigs.k8s.io/jobset-name", object.GetName())
+			setLabel(pod, "jobset.sigs.k8s.io/replicatedjob-name", role)
+			setLabel(pod, "jobset.sigs.k8s.io/job-index", strconv.Itoa(int(index)))
+		}
+		out = append(out, pods...)
+		return err
+	})
+	return out, err
+}
+
+// ofLeaderWorkerSet are the leaders and workers of all replicas of a LeaderWorkerSet (leaderworkerset.x-k8s.io).
+func ofLeaderWorkerSet(d *Document, object *unstructured.Unstructured) ([]*corev1.Pod, error) {
+	var set struct {
+		Spec struct {
+			Replicas *int32 `json:"replicas"`
+			Template struct {
+				Size   *int32                  `json:"size"`
+				Leader *corev1.PodTemplateSpec `json:"leaderTemplate"`
+				Worker corev1.PodTemplateSpec  `json:"workerTemplate"`
+			} `json:"leaderWorkerTemplate"`
+		} `json:"spec"`
+	}
+	if err := into(d, object, &set); err != nil {
+		return nil, err
+	}
+	namespace, leader := object.GetNamespace(), set.Spec.Template.Leader
+	if leader == nil {
+		leader = &set.Spec.Template.Worker
+	}
+	leaders, err := stamp(d, object.GetName(), ownedBy("StatefulSet", object.GetName(), uidOf("StatefulSet", namespace, object.GetName())), leader, ptr.Deref(set.Spec.Replicas, 1))
+	if err != nil {
+		return nil, err
+	}
+	var out []*corev1.Pod
+	for group, pod := range leaders {
+		workers, err := stamp(d, pod.Name, ownedBy("StatefulSet", pod.Name, uidOf("StatefulSet", namespace, pod.Name)), &set.Spec.Template.Worker, ptr.Deref(set.Spec.Template.Size, 1)-1)
+		if err != nil {
+			return nil, err
+		}
+		for i, member := range append([]*corev1.Pod{pod}, workers...) {
+			if i > 0 {
+				// The leader is the first of the replica.
+				member.Name = fmt.Sprintf("%s-%d", pod.Name, i)
 			}
-			for _, pod := range pods {
-				setLabel(pod, "jobset.sigs.k8s.io/jobset-name", object.GetName())
-				setLabel(pod, "jobset.sigs.k8s.io/replicatedjob-name", replicated.Name)
-				setLabel(pod, "jobset.sigs.k8s.io/job-index", strconv.Itoa(int(i)))
-			}
-			out = append(out, pods...)
+			setLabel(member, "leaderworkerset.sigs.k8s.io/name", object.GetName())
+			setLabel(member, "leaderworkerset.sigs.k8s.io/group-index", strconv.Itoa(group))
+			setLabel(member, "leaderworkerset.sigs.k8s.io/worker-index", strconv.Itoa(i))
+			out = append(out, member)
 		}
 	}
 	return out, nil
 }
 
+// into reads an object as a value of a type.
+func into(d *Document, object *unstructured.Unstructured, value any) error {
+	raw, err := object.MarshalJSON()
+	if err == nil {
+		err = json.Unmarshal(raw, value)
+	}
+	if err != nil {
+		return d.fault("%v", err)
+	}
+	return nil
+}
+
 // stamp makes pods of a template.
-func stamp(d *Document, name, owner string, template *corev1.PodTemplateSpec, count int32) ([]*corev1.Pod, error) {
+func stamp(d *Document, name string, owner metav1.OwnerReference, template *corev1.PodTemplateSpec, count int32) ([]*corev1.Pod, error) {
 	if count < 0 || count > mostPods {
 		return nil, d.fault("it makes %d pods; between 0 and %d are planned", count, mostPods)
 	}
@@ -116,17 +241,19 @@ func stamp(d *Document, name, owner string, template *corev1.PodTemplateSpec, co
 		pod := &corev1.Pod{ObjectMeta: *template.ObjectMeta.DeepCopy(), Spec: *template.Spec.DeepCopy()}
 		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", name, i), d.Meta.GetNamespace()
 		pod.GenerateName = ""
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: ownerVersion(owner), Kind: owner, Name: name, UID: uidOf(owner, pod.Namespace, name), Controller: ptr.To(true)}}
+		pod.OwnerReferences = []metav1.OwnerReference{owner}
 		out[i] = pod
 	}
 	return out, nil
 }
 
-func ownerVersion(kind string) string {
+// ownedBy refers to what makes pods.
+func ownedBy(kind, name string, uid types.UID) metav1.OwnerReference {
+	version := appsv1.SchemeGroupVersion.String()
 	if kind == "Job" {
-		return batchv1.SchemeGroupVersion.String()
+		version = batchv1.SchemeGroupVersion.String()
 	}
-	return appsv1.SchemeGroupVersion.String()
+	return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}
 }
 
 func setLabel(pod *corev1.Pod, name, value string) {

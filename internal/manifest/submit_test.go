@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -47,7 +48,7 @@ func submit(t *testing.T, text string, vary manifest.Variation) (*manifest.Submi
 		return nil, err
 	}
 	vary.Namespace, vary.QueueLabel = "team", v1alpha1.LabelQueue
-	return manifest.Submit(t.Context(), stock(t), documents, vary)
+	return manifest.Submit(t.Context(), stock(t), &config.KubeSchedulerConfiguration{}, documents, vary)
 }
 
 // summary says what was made: kind/name, whether it is a gang, how many pods, and the first pod's name and priority.

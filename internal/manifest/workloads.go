@@ -2,26 +2,21 @@ package manifest
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1 "k8s.io/api/scheduling/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
-	"k8s.io/client-go/tools/cache"
 	coredefaults "k8s.io/kubernetes/pkg/apis/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/native"
@@ -29,8 +24,10 @@ import (
 
 // Workload is what a plan decides for in one go: the pods of a gang together, those of anything else one by one.
 type Workload struct {
-	// Kind, Namespace and Name are those of what was submitted: of the PodGroup, where the pods have one.
+	// Kind, Namespace and Name are those of what was submitted: of the PodGroup, where the pods name one.
 	Kind, Namespace, Name string
+	// Part tells the gangs that are derived for one object apart: a replica, a role, or both; "" where there is one.
+	Part string
 	// Gang is true where the pods are placed together.
 	Gang bool
 	// Pods are as the API server would have them.
@@ -63,13 +60,17 @@ type Submission struct {
 	Workloads []Workload
 	// Objects is the inventory with all that was submitted but the pods.
 	Objects *inventory.Inventory
-	// Ignored names what no decision depends on.
-	Ignored []string
+	// Ignored names what no decision depends on, and Unknown what makes pods that are not known here.
+	Ignored, Unknown []string
 }
 
-// Submit adds documents to an inventory, as the API server and the controllers would.
-func Submit(ctx context.Context, to *inventory.Inventory, documents []Document, vary Variation) (*Submission, error) {
-	s := &submitting{inventory: to, vary: vary}
+// Submit adds documents to an inventory, as the API server and the controllers would. The configuration is that of the scheduler, which may
+// derive groups.
+func Submit(ctx context.Context, to *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, documents []Document, vary Variation) (*Submission, error) {
+	s := &submitting{inventory: to, vary: vary, roots: &roots{}}
+	if err := s.roots.read(to, cfg); err != nil {
+		return nil, err
+	}
 	out := &Submission{}
 	var madeOf []Document
 	for i := range documents {
@@ -88,27 +89,65 @@ func Submit(ctx context.Context, to *inventory.Inventory, documents []Document, 
 	if err := s.fillIn(ctx); err != nil {
 		return nil, err
 	}
-	multiplied := false
-	for i := range madeOf {
-		d := &madeOf[i]
-		pods, made, err := podsOf(d, vary.Replicas)
+	made, err := s.makePods(out, madeOf)
+	if err != nil {
+		return nil, err
+	}
+	if vary.Replicas != nil && !slices.ContainsFunc(made, func(m podsMade) bool { return m.of.Kind != "Pod" }) {
+		return nil, &Error{File: documents[0].File, Line: documents[0].Line, Reason: "--replicas is for what makes pods (a Job, a Deployment), and there is none"}
+	}
+	if err := s.group(ctx, cfg, made); err != nil {
+		return nil, err
+	}
+	for i := range made {
+		if err := s.add(out, &made[i]); err != nil {
+			return nil, err
+		}
+	}
+	out.Objects = s.inventory
+	return out, nil
+}
+
+// podsMade are those that are made of a document.
+type podsMade struct {
+	of   *Document
+	pods []*corev1.Pod
+}
+
+// makePods makes the pods of documents, as the API server would have them, and takes in what says which of them belong together.
+func (s *submitting) makePods(out *Submission, documents []Document) ([]podsMade, error) {
+	var all []podsMade
+	for i := range documents {
+		d := &documents[i]
+		if err := setReplicas(d, s.vary.Replicas); err != nil {
+			return nil, err
+		}
+		owner, err := s.root(d)
+		if err != nil {
+			return nil, err
+		}
+		pods, made, err := podsOf(d, owner)
 		switch {
 		case err != nil:
 			return nil, err
+		case !made && s.roots.has(d):
+			out.Unknown = append(out.Unknown, d.Kind+"/"+d.Meta.GetName())
+			continue
 		case !made:
 			out.Ignored = append(out.Ignored, d.Kind+"/"+d.Meta.GetName())
 			continue
 		}
-		multiplied = multiplied || d.Kind != "Pod"
-		if err := s.add(out, d, pods); err != nil {
+		if err := s.between(d); err != nil {
 			return nil, err
 		}
+		for _, pod := range pods {
+			if err := s.admit(d, pod); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, podsMade{d, pods})
 	}
-	if vary.Replicas != nil && !multiplied {
-		return nil, &Error{File: documents[0].File, Line: documents[0].Line, Reason: "--replicas is for what makes pods (a Job, a Deployment), and there is none"}
-	}
-	out.Objects = s.inventory
-	return out, nil
+	return all, nil
 }
 
 func isNamespaced(kind string) bool {
@@ -129,6 +168,9 @@ type submitting struct {
 	groups []Document
 	// templates are the documents of Workloads.
 	templates []Document
+	// roots are the kinds by which pods belong together, and derived knows which do.
+	roots   *roots
+	derived *derived.Groups
 }
 
 // keep puts what the scheduler reads as it is among the objects. It reports false for what pods are made of, or nothing.
@@ -178,17 +220,11 @@ func (s *submitting) put(resource string, d *Document) error {
 
 // fillIn fills in templates and groups, once all classes are known.
 func (s *submitting) fillIn(ctx context.Context) error {
-	classes, err := inventory.Decode[*schedulingv1.PriorityClass](s.inventory, inventory.PriorityClasses)
+	filler, err := derived.NewFiller(func() *inventory.Inventory { return s.inventory })
 	if err != nil {
-		return fmt.Errorf("priority classes: %w", err)
+		return err
 	}
-	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-	for _, class := range classes {
-		if err := indexer.Add(class); err != nil {
-			return fmt.Errorf("priority class %s: %w", class.Name, err)
-		}
-	}
-	s.filler = controller.NewFiller(templates{s}, schedulinglisters.NewPriorityClassLister(indexer))
+	s.filler = filler
 	for i := range s.templates {
 		d := &s.templates[i]
 		if w, ok := d.Object.(*v1alpha1.Workload); ok {
@@ -242,50 +278,44 @@ func (s *submitting) fillInGroup(ctx context.Context, d *Document) error {
 	return s.put(inventory.PodGroups, d)
 }
 
-// templates finds Workloads for the filler.
-type templates struct{ of *submitting }
-
-// Get reads a Workload.
-func (t templates) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	found, ok := t.of.inventory.Find(inventory.Workloads, key.Namespace, key.Name)
-	if !ok {
-		return apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupName, Resource: "workloads"}, key.Name)
-	}
-	return found.Into(into)
-}
-
-// List is part of client.Reader.
-func (templates) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return fmt.Errorf("only single Workloads are read")
-}
-
 // add files the pods of a document under what they are decided with: their gang, or the document.
-func (s *submitting) add(to *Submission, d *Document, pods []*corev1.Pod) error {
-	for _, pod := range pods {
-		if err := s.admit(d, pod); err != nil {
+func (s *submitting) add(to *Submission, made *podsMade) error {
+	for _, pod := range made.pods {
+		w, err := s.workloadOf(made.of, pod)
+		if err != nil {
 			return err
 		}
-		w := Workload{Kind: d.Kind, Namespace: pod.Namespace, Name: d.Meta.GetName()}
-		if key, ok := gang.GroupOf(pod); ok {
-			w = Workload{Kind: "PodGroup", Namespace: key.Namespace, Name: key.Name}
-			var err error
-			if w.Gang, err = s.isGang(key); err != nil {
-				return d.fault("%v", err)
-			}
-		}
 		at := slices.IndexFunc(to.Workloads, func(o Workload) bool {
-			return o.Kind == w.Kind && o.Namespace == w.Namespace && o.Name == w.Name
+			return o.Kind == w.Kind && o.Namespace == w.Namespace && o.Name == w.Name && o.Part == w.Part && o.Gang == w.Gang
 		})
 		if at < 0 {
 			at = len(to.Workloads)
 			to.Workloads = append(to.Workloads, w)
 		}
 		if slices.ContainsFunc(to.Workloads[at].Pods, func(o *corev1.Pod) bool { return o.Name == pod.Name }) {
-			return d.fault("pod %s/%s is there twice", pod.Namespace, pod.Name)
+			return made.of.fault("pod %s/%s is there twice", pod.Namespace, pod.Name)
 		}
 		to.Workloads[at].Pods = append(to.Workloads[at].Pods, pod)
 	}
 	return nil
+}
+
+// workloadOf is what a pod is decided with, without its pods.
+func (s *submitting) workloadOf(d *Document, pod *corev1.Pod) (Workload, error) {
+	if key, ok := gang.GroupOf(pod); ok {
+		isGang, err := s.isGang(key)
+		if err != nil {
+			return Workload{}, d.fault("%v", err)
+		}
+		return Workload{Kind: "PodGroup", Namespace: key.Namespace, Name: key.Name, Gang: isGang}, nil
+	}
+	w := Workload{Kind: d.Kind, Namespace: pod.Namespace, Name: d.Meta.GetName()}
+	if key, ok := s.derived.GroupOf(pod); ok {
+		if g, ok := s.derived.Group(key); ok {
+			w.Part, w.Gang = g.Part, true
+		}
+	}
+	return w, nil
 }
 
 // isGang reports whether the members of a group are placed together. One that does not exist is decided on as one: its pods

@@ -39,6 +39,9 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 	if len(pod.Spec.SchedulingGates) > 0 {
 		return heldBack(fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name)), nil
 	}
+	if v := p.hub.derived.Hold(pod); v != (gang.Verdict{}) {
+		return Preview{Held: v}, nil
+	}
 	key, ok := p.hub.groupOf(pod)
 	if !ok {
 		return p.previewPod(ctx, pod)

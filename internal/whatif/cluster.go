@@ -26,6 +26,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
@@ -58,6 +59,7 @@ type Cluster struct {
 	// plugins are Reprieve's, by profile.
 	plugins map[string]*scheduler.Plugin
 	groups  gang.Source
+	derived *derived.Groups
 	// pods are those that have not finished, by name. They belong to the informer.
 	pods  []*corev1.Pod
 	close func()
@@ -69,13 +71,17 @@ func New(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSche
 	if err != nil {
 		return nil, err
 	}
+	belonging, err := derived.New(objects, cfg)
+	if err != nil {
+		return nil, err
+	}
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://inventory.invalid", Transport: server{objects}, QPS: -1})
 	if err != nil {
 		return nil, fmt.Errorf("make a client: %w", err)
 	}
 	// What runs for this Cluster ends with it.
 	running, cancel := context.WithCancel(ctx)
-	c := &Cluster{objects: objects, groups: gang.Merge(own, theirs), plugins: make(map[string]*scheduler.Plugin), close: cancel}
+	c := &Cluster{objects: objects, groups: gang.Merge(own, theirs), derived: belonging, plugins: make(map[string]*scheduler.Plugin), close: cancel}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	if c.sched, err = c.newScheduler(running, client, factory, cfg); err != nil {
 		cancel()
@@ -98,10 +104,14 @@ func (c *Cluster) Close() { c.close() }
 
 // newScheduler makes a kube-scheduler with Reprieve's plugins, and takes note of those.
 func (c *Cluster) newScheduler(ctx context.Context, client kubernetes.Interface, factory informers.SharedInformerFactory, cfg *config.KubeSchedulerConfiguration) (*kubescheduler.Scheduler, error) {
-	plugins := scheduler.NewPlugins(scheduler.Inputs{
+	inputs := scheduler.Inputs{
 		Groups: c.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: idle{},
 		Clock: stopped{c.objects.Taken}, SchedulingGroups: len(c.objects.Objects(inventory.NativePodGroups)) > 0,
-	})
+	}
+	if c.derived.Used() {
+		inputs.Derived = c.derived
+	}
+	plugins := scheduler.NewPlugins(inputs)
 	registry := plugins.Registry()
 	newPlugin := registry[scheduler.Name]
 	registry[scheduler.Name] = func(ctx context.Context, args runtime.Object, handle fwk.Handle) (fwk.Plugin, error) {
@@ -251,6 +261,9 @@ func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
 
 // Hub is what Reprieve's plugins share: the books of queues, and what groups have.
 func (c *Cluster) Hub() *scheduler.Hub { return c.hub }
+
+// GroupOf names the PodGroup that a pod belongs to, as the scheduler does.
+func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return c.derived.GroupOf(pod) }
 
 // Groups finds PodGroups.
 func (c *Cluster) Groups() gang.Source { return c.groups }

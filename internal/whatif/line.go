@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // Line is where a pending workload stands among all that are, in the order of the scheduler's queue. Where there are Queues, work of
@@ -97,7 +95,7 @@ func lineIn(all []waiting, name string) Line {
 
 // workloadName names the workload of a pod: its gang, or itself.
 func (c *Cluster) workloadName(pod *corev1.Pod) string {
-	if key, ok := gang.GroupOf(pod); ok {
+	if key, ok := c.derived.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
 			return "podgroup " + key.String()
 		}
@@ -116,7 +114,7 @@ func hasFinished(pod *corev1.Pod) bool {
 func (c *Cluster) Members(group types.NamespacedName) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range c.pods {
-		if key, ok := gang.GroupOf(pod); ok && key == group {
+		if key, ok := c.derived.GroupOf(pod); ok && key == group {
 			out = append(out, pod)
 		}
 	}

@@ -26,6 +26,8 @@ type Result struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
+	// Part tells the gangs of one object apart: a replica, a role, or both.
+	Part string `json:"part,omitempty"`
 	// Pods is how many it has, and Placed how many of them would have a node.
 	Pods   int `json:"pods"`
 	Placed int `json:"placed"`
@@ -79,7 +81,7 @@ func Plan(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 	out := make([]Result, 0, len(workloads))
 	for i := range workloads {
 		w := &workloads[i]
-		result := Result{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Pods: len(w.Pods)}
+		result := Result{Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Part: w.Part, Pods: len(w.Pods)}
 		for _, pods := range turns(w) {
 			step, err := p.decide(ctx, pods, w.Gang)
 			if err != nil {

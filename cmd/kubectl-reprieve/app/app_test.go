@@ -15,9 +15,13 @@ import (
 )
 
 // cluster is a snapshot of a cluster with one node of 4 GPUs that a pod of priority 10 has taken.
-const cluster = `{"apiVersion":"snapshot.reprieve.dev/v1","kind":"ClusterSnapshot","taken":"2026-03-01T12:00:00Z",
-"counts":{"nodes":1,"pods":1,"priorityclasses":1},
+const cluster = `{"apiVersion":"snapshot.reprieve.dev/v2","kind":"ClusterSnapshot","taken":"2026-03-01T12:00:00Z",
+"roots":[{"apiVersion":"batch/v1","kind":"Job","resource":"jobs"},
+{"apiVersion":"jobset.x-k8s.io/v1alpha2","kind":"JobSet","resource":"jobsets","trouble":"you may not list jobsets.jobset.x-k8s.io"},
+{"apiVersion":"leaderworkerset.x-k8s.io/v1","kind":"LeaderWorkerSet","resource":"leaderworkersets"}],
+"counts":{"namespaces":1,"nodes":1,"pods":1,"priorityclasses":1},
 "objects":{
+"namespaces":[{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"default","uid":"ns"}}],
 "nodes":[{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-a","uid":"n"},"status":{"allocatable":{"cpu":"8","memory":"64Gi","pods":"110","nvidia.com/gpu":"4"},"capacity":{"cpu":"8","memory":"64Gi","pods":"110","nvidia.com/gpu":"4"}}}],
 "pods":[{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"old","uid":"p"},"spec":{"nodeName":"node-a","schedulerName":"reprieve-scheduler","priority":10,"containers":[{"name":"c","resources":{"requests":{"nvidia.com/gpu":"4"},"limits":{"nvidia.com/gpu":"4"}}}]},"status":{"phase":"Running","startTime":"2026-03-01T10:00:00Z"}}],
 "priorityclasses":[{"apiVersion":"scheduling.k8s.io/v1","kind":"PriorityClass","metadata":{"name":"high","uid":"c"},"value":100}]}}`
@@ -70,7 +74,14 @@ func TestMain(m *testing.M) {
 
 func TestCommand(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"cluster.json": cluster, "job.yaml": job, "cut.json": cluster[:200]}
+	older := strings.Replace(cluster, "snapshot.reprieve.dev/v2", "snapshot.reprieve.dev/v1", 1)
+	unread := strings.Replace(cluster, `"trouble":`, `"forbidden":true,"trouble":`, 1)
+	gang := strings.Replace(job, "{name: new}", `{name: new, annotations: {reprieve.dev/gang: "true"}}`, 1)
+	gang = strings.Replace(gang, "spec:\n", "spec:\n  parallelism: 2\n", 1)
+	files := map[string]string{
+		"cluster.json": cluster, "older.json": older, "unread.json": unread, "job.yaml": job, "cut.json": cluster[:200], "gang.yaml": gang,
+		"wrong.yaml": strings.Replace(gang, `"true"`, `"yes"`, 1), "ray.yaml": "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: ray}\n",
+	}
 	for name, c := range map[string]struct {
 		args  []string
 		input string
@@ -93,6 +104,28 @@ func TestCommand(t *testing.T) {
 		"in JSON": {
 			args: []string{"plan", "-f", "job.yaml", "--snapshot", "cluster.json", "--set-priority", "100", "-o", "json"}, want: 0,
 			wantOut: []string{`"apiVersion": "cli.reprieve.dev/v1"`, `"outcome": "Preempts"`, `"gpuHours": 8`, `"taken": "2026-03-01T12:00:00Z"`},
+		},
+		"a gang for which no PodGroup is written": {
+			args: []string{"plan", "-f", "gang.yaml", "--snapshot", "cluster.json", "--set-priority", "high"}, want: 6,
+			wantOut: []string{"job/new (default)   Infeasible   0/2", "on 2 nodes"},
+		},
+		"a gang of two with room for one, made smaller": {
+			args: []string{"plan", "-f", "gang.yaml", "--snapshot", "cluster.json", "--set-priority", "high", "--replicas", "1"}, want: 0,
+			wantOut: []string{"job/new (default)   Preempts   1/1"},
+		},
+		"a gang, by an older snapshot": {
+			args: []string{"plan", "-f", "gang.yaml", "--snapshot", "older.json", "--set-priority", "high"}, want: 6,
+			wantOut: []string{"1 Preempts, 1 Infeasible"}, wantErr: "note: the snapshot is of an older version",
+		},
+		"a gang that is asked for in other words": {
+			args: []string{"plan", "-f", "wrong.yaml", "--snapshot", "cluster.json"}, want: 6, wantOut: []string{"Held", `the annotation reprieve.dev/gang is "yes"`},
+		},
+		"rights that few answers need": {
+			args: []string{"plan", "-f", "gang.yaml", "--snapshot", "unread.json"}, want: 6, wantOut: []string{"Infeasible"},
+			wantErr: "note: you may not list jobsets.jobset.x-k8s.io in all namespaces",
+		},
+		"what makes pods that are not known": {
+			args: []string{"plan", "-f", "ray.yaml", "--snapshot", "cluster.json"}, want: 0, wantOut: []string{"Nothing that was given makes pods"},
 		},
 		"in YAML": {
 			args: []string{"plan", "-f", "job.yaml", "--snapshot", "cluster.json", "-o", "yaml"}, want: 6, wantOut: []string{"kind: Plan", "outcome: Infeasible"},

@@ -19,7 +19,7 @@ func TestDocumentedAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := make(map[string]string)
-	for _, name := range []string{"cluster.json", "job.yaml", "decisions.jsonl", "next.yaml"} {
+	for _, name := range []string{"cluster.json", "job.yaml", "gang.yaml", "decisions.jsonl", "next.yaml"} {
 		content, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			t.Fatal(err)

@@ -26,6 +26,8 @@ type planAnswer struct {
 	Results []whatif.Result `json:"results"`
 	Cost    whatif.Cost     `json:"cost"`
 	Ignored []string        `json:"ignored,omitempty"`
+	// Unknown is what makes pods that are not known here.
+	Unknown []string `json:"unknown,omitempty"`
 }
 
 func (a *asking) planCommand() *cobra.Command {
@@ -36,8 +38,8 @@ func (a *asking) planCommand() *cobra.Command {
 		Use:   "plan -f FILE",
 		Short: "Say where work would land, who would go for it, and what that costs",
 		Long: `Say where work would land if it were submitted now, who would go for it and what that costs, or why it
-would not land. Pods, Jobs, JobSets, Deployments, ReplicaSets and StatefulSets are planned with the PodGroups that
-they come with; PriorityClasses, Queues and the like count as if they were there already. Several files, and several
+would not land. Pods, Jobs, JobSets, LeaderWorkerSets, Deployments, ReplicaSets and StatefulSets are planned with the
+PodGroups that they come with, or that the scheduler makes for those that ask for a gang; PriorityClasses, Queues and the like count as if they were there already. Several files, and several
 objects in one, are planned in their order, each on the cluster as the one before would leave it. Work that is pending
 in the cluster is not placed first: it keeps what it has been promised, and nothing more.`,
 		Example: "  kubectl reprieve plan -f job.yaml\n  helm template . | kubectl reprieve plan -f - --set-priority high --replicas 4",
@@ -105,7 +107,7 @@ func (a *asking) planned(ctx context.Context, shown *progress, documents []manif
 		return nil, err
 	}
 	vary.QueueLabel = queueLabel(asked.cfg)
-	submitted, err := manifest.Submit(ctx, asked.objects, documents, vary)
+	submitted, err := manifest.Submit(ctx, asked.objects, asked.cfg, documents, vary)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func (a *asking) planned(ctx context.Context, shown *progress, documents []manif
 	}
 	answer := &planAnswer{
 		typed:   typed{APIVersion: answerVersion, Kind: "Plan", Taken: asked.objects.Taken.UTC()},
-		Results: results, Ignored: submitted.Ignored,
+		Results: results, Ignored: submitted.Ignored, Unknown: submitted.Unknown,
 	}
 	for i := range results {
 		answer.Cost.Add(results[i].Cost)
@@ -173,11 +175,18 @@ func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
 	if len(answer.Ignored) > 0 {
 		fmt.Fprintln(to, "\nNot planned, no decision depends on it:", strings.Join(answer.Ignored, ", "))
 	}
+	if len(answer.Unknown) > 0 {
+		fmt.Fprintln(to, "\nNot planned, which pods it makes is not known here:", strings.Join(answer.Unknown, ", "))
+	}
 	return nil
 }
 
 func title(r *whatif.Result) string {
-	return strings.ToLower(r.Kind) + "/" + r.Name + " (" + r.Namespace + ")"
+	name := strings.ToLower(r.Kind) + "/" + r.Name
+	if r.Part != "" {
+		name += " " + r.Part
+	}
+	return name + " (" + r.Namespace + ")"
 }
 
 // outcomes counts those of all steps, or is the one that all have.

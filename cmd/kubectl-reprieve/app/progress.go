@@ -15,8 +15,9 @@ type progress struct {
 	done chan struct{}
 	over sync.WaitGroup
 
-	mu   sync.Mutex
-	said string
+	mu    sync.Mutex
+	said  string
+	notes []string
 }
 
 // newProgress starts showing progress, until end is called. Where the writer is no terminal, it shows nothing.
@@ -56,10 +57,22 @@ func (p *progress) say(format string, args ...any) {
 	p.said = fmt.Sprintf(format, args...)
 }
 
-// end stops showing and clears the line. It is called once.
+// note keeps a line about the answer, to be shown at the end on a terminal or not.
+func (p *progress) note(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notes = append(p.notes, fmt.Sprintf(format, args...))
+}
+
+// end stops showing, clears the line and shows the notes. It is called once.
 func (p *progress) end() {
 	close(p.done)
 	p.over.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, note := range p.notes {
+		fmt.Fprintln(p.to, "note:", note)
+	}
 }
 
 // isTerminal reports whether what is written is shown on a terminal.

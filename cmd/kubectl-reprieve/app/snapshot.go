@@ -15,14 +15,14 @@ func (a *asking) snapshotCommand() *cobra.Command {
 		Use:   "snapshot > FILE",
 		Short: "Write all that deciding needs to one file",
 		Long: `Write all that deciding needs to one file: nodes, pods, PodGroups, Queues and what else the scheduler
-reads, and the configuration of --config. Every other subcommand takes it with --snapshot. What containers run (command,
+reads, the configuration of --config, and what groups go by of the Jobs and the like that it names. Every other subcommand takes it with --snapshot. What containers run (command,
 environment, probes) is never in it; --redact leaves out annotations, images, addresses and messages as well. Names, labels
 and amounts are always in it, since decisions depend on them.`,
 		Example: "  kubectl reprieve snapshot --redact > cluster.json\n  kubectl reprieve plan -f job.yaml --snapshot cluster.json",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			shown := newProgress(a.streams.ErrOut, a.clock)
-			objects, err := a.read(cmd.Context(), shown)
+			objects, _, err := a.readAll(cmd.Context(), shown)
 			shown.end()
 			if err != nil {
 				return err
@@ -33,9 +33,6 @@ and amounts are always in it, since decisions depend on them.`,
 					return err
 				}
 				objects.Configuration = string(text)
-			}
-			if _, err := a.load(cmd.Context(), objects); err != nil {
-				return usage(err)
 			}
 			if redact {
 				if objects, err = inventory.Redact(objects); err != nil {

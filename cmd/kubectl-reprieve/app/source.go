@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -13,32 +14,78 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
 // question is what a decision needs: the objects, and the scheduler's configuration.
 type question struct {
+	// objects have the PodGroups that the scheduler makes for pods which name none.
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
+	// groups knows which pods belong together.
+	groups *derived.Groups
 }
 
 // gather reads the objects, live or from a file, and the configuration.
 func (a *asking) gather(ctx context.Context, shown *progress) (*question, error) {
-	objects, err := a.read(ctx, shown)
+	objects, cfg, err := a.readAll(ctx, shown)
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := a.load(ctx, objects)
+	completed, groups, err := derived.Complete(ctx, objects, cfg)
 	if err != nil {
-		return nil, usage(err)
+		return nil, fmt.Errorf("find out which pods belong together: %w", err)
 	}
-	return &question{objects: objects, cfg: cfg}, nil
+	return &question{objects: completed, cfg: cfg, groups: groups}, nil
+}
+
+// readAll reads the objects with those by which pods belong together, and the configuration, which says what these are.
+func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inventory, *config.KubeSchedulerConfiguration, error) {
+	if a.snapshot != "" {
+		objects, err := a.read(ctx, shown)
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg, err := a.load(ctx, objects)
+		if err != nil {
+			return nil, nil, usage(err)
+		}
+		roots, err := derived.Roots(cfg)
+		if _, asked := objects.Roots(); err == nil && len(roots) > 0 && !asked {
+			shown.note("the snapshot is of an older version, without the objects by which pods belong together: pods that name no PodGroup are taken for single ones")
+		}
+		a.noteUnread(shown, objects)
+		return objects, cfg, err
+	}
+	cfg, err := schedulerapp.LoadConfig(ctx, a.configuration)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	roots, err := derived.Roots(cfg)
+	if err != nil {
+		return nil, nil, usage(err)
+	}
+	objects, err := a.list(ctx, shown, roots)
+	if err != nil {
+		return nil, nil, err
+	}
+	a.noteUnread(shown, objects)
+	return objects, cfg, nil
+}
+
+// noteUnread says which rights are missing that only some answers need.
+func (a *asking) noteUnread(shown *progress, objects *inventory.Inventory) {
+	if unread := objects.Unread(); len(unread) > 0 {
+		shown.note("you may not list %s in all namespaces: which of their pods belong together is not known; ask for the ClusterRole reprieve-planner",
+			strings.Join(unread, ", "))
+	}
 }
 
 // read reads the objects.
 func (a *asking) read(ctx context.Context, shown *progress) (*inventory.Inventory, error) {
 	if a.snapshot == "" {
-		return a.list(ctx, shown)
+		return a.list(ctx, shown, nil)
 	}
 	shown.say("reading %s", a.snapshot)
 	from, end, err := a.open(a.snapshot)
@@ -53,8 +100,8 @@ func (a *asking) read(ctx context.Context, shown *progress) (*inventory.Inventor
 	return objects, nil
 }
 
-// list reads the objects of the live cluster.
-func (a *asking) list(ctx context.Context, shown *progress) (*inventory.Inventory, error) {
+// list reads the objects of the live cluster, and those of further kinds.
+func (a *asking) list(ctx context.Context, shown *progress, roots []inventory.Root) (*inventory.Inventory, error) {
 	rest, err := a.kube.ToRESTConfig()
 	if clientcmd.IsEmptyConfig(err) {
 		return nil, &codedError{exitUnreachable, errors.New("no kubeconfig names a cluster; set --kubeconfig or KUBECONFIG, or go by a file with --snapshot")}
@@ -74,7 +121,7 @@ func (a *asking) list(ctx context.Context, shown *progress) (*inventory.Inventor
 	}
 	shown.say("asking %s", rest.Host)
 	return inventory.List(ctx, inventory.Listing{
-		Client: client, Discovery: discoverer, Now: a.clock.Now(),
+		Client: client, Discovery: discoverer, Now: a.clock.Now(), Roots: roots,
 		Progress: func(resource string, objects int) { shown.say("listing %s: %d", resource, objects) },
 	})
 }

@@ -24,6 +24,8 @@ type subject struct {
 	group *v1alpha1.PodGroup
 	// pods are all that it has; of a pod in a gang, those of the gang.
 	pods []*corev1.Pod
+	// groups knows which pods belong together.
+	groups gang.Membership
 }
 
 // name is the subject for people.
@@ -80,7 +82,9 @@ func parseSubject(arg, namespace string) (*subject, error) {
 }
 
 // find fills in what there is of a subject. It reports false where there is nothing of it.
-func (s *subject) find(objects *inventory.Inventory) (bool, error) {
+func (s *subject) find(asked *question) (bool, error) {
+	objects := asked.objects
+	s.groups = asked.groups
 	all, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
 		return false, err
@@ -94,7 +98,7 @@ func (s *subject) find(objects *inventory.Inventory) (bool, error) {
 			return false, nil
 		}
 		var isMember bool
-		if group, isMember = gang.GroupOf(own[0]); !isMember {
+		if group, isMember = s.groups.GroupOf(own[0]); !isMember {
 			return true, nil
 		}
 	}
@@ -109,7 +113,7 @@ func (s *subject) find(objects *inventory.Inventory) (bool, error) {
 	if gang.FromPodGroup(s.group).IsGang() {
 		// They are decided on together.
 		s.pods = slices.DeleteFunc(all, func(pod *corev1.Pod) bool {
-			key, ok := gang.GroupOf(pod)
+			key, ok := s.groups.GroupOf(pod)
 			return !ok || key != group
 		})
 	}
@@ -126,7 +130,7 @@ func (s *subject) has(pod *corev1.Pod) bool {
 			return o.Kind == "Job" && o.Name == s.key.Name
 		})
 	default:
-		key, ok := gang.GroupOf(pod)
+		key, ok := s.groups.GroupOf(pod)
 		return ok && key == s.key
 	}
 }

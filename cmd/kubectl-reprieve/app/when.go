@@ -57,7 +57,7 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject) (*wh
 	if err != nil {
 		return nil, err
 	}
-	exists, err := about.find(asked.objects)
+	exists, err := about.find(asked)
 	switch {
 	case err != nil:
 		return nil, err

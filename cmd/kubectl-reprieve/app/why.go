@@ -78,7 +78,7 @@ func (a *asking) why(ctx context.Context, shown *progress, about *subject, remed
 	if err != nil {
 		return nil, err
 	}
-	exists, err := about.find(asked.objects)
+	exists, err := about.find(asked)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -131,8 +132,11 @@ func (s *stand) create(text string) {
 			s.Fatal(err)
 		}
 		resource := corev1.SchemeGroupVersion.WithResource("pods")
-		if object.GetKind() == "PodGroup" {
+		switch object.GetKind() {
+		case "PodGroup":
 			resource = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
+		case "Job":
+			resource = batchv1.SchemeGroupVersion.WithResource("jobs")
 		}
 		s.must(s.objects.Resource(resource).Namespace(namespace).Create(s.Context(), &object, metav1.CreateOptions{}))
 	}
@@ -226,13 +230,15 @@ func (s *stand) verbs() map[string]int {
 // planned is what plan answers in JSON.
 type planned struct {
 	Results []struct {
-		Placed int `json:"placed"`
-		Steps  []struct {
-			Outcome    string `json:"outcome"`
-			Placements []struct{ Pod, Node string }
-			Victims    []struct{ Pods []struct{ Name string } }
-		} `json:"steps"`
+		Placed int           `json:"placed"`
+		Steps  []plannedStep `json:"steps"`
 	} `json:"results"`
+}
+
+type plannedStep struct {
+	Outcome    string `json:"outcome"`
+	Placements []struct{ Pod, Node string }
+	Victims    []struct{ Pods []struct{ Name string } }
 }
 
 // TestPlanOfALiveCluster: without rights it names those that are missing; with those of the role, it says what the scheduler then does, and
@@ -255,7 +261,7 @@ func TestPlanOfALiveCluster(t *testing.T) {
 	if step.Outcome != "Preempts" || len(step.Placements) != 2 || len(step.Victims) == 0 {
 		t.Fatalf("It plans %+v", step)
 	}
-	s.sameBySnapshot(out)
+	s.sameBySnapshot(train, out)
 	for _, args := range [][]string{{"queues"}, {"protected", "-A"}, {"history", "-A"}, {"why", "low-0"}} {
 		if code, out, errOut := s.ask("", args...); code != 0 || out == "" {
 			t.Errorf("%v: exit code %d, %q, %s", args, code, out, errOut)
@@ -265,6 +271,21 @@ func TestPlanOfALiveCluster(t *testing.T) {
 		t.Errorf("why of what there is not: exit code %d, %q", code, errOut)
 	}
 	s.create(train)
+	s.tellsOfThePast(s.actsAs(&step)[0], "podgroup/train", "podgroup default/train")
+	for verb, n := range s.verbs() {
+		if verb != "list" && verb != "get" {
+			t.Errorf("The command makes %d requests %q", n, verb)
+		}
+	}
+	if s.verbs()["list"] == 0 {
+		t.Error("No list of the command is recorded")
+	}
+}
+
+// actsAs waits until the gang of two whose pods are called train-… is placed, and checks that the scheduler has done as planned. It
+// returns the names of the victims.
+func (s *stand) actsAs(step *plannedStep) []string {
+	s.Helper()
 	s.eventually("the gang is placed", func() bool { return len(s.onNodes("train-")) == 2 })
 	// Members that are alike stand for each other: the one that leads goes first.
 	var places []string
@@ -273,7 +294,7 @@ func TestPlanOfALiveCluster(t *testing.T) {
 	}
 	slices.Sort(places)
 	if got := slices.Sorted(maps.Values(s.onNodes("train-"))); !slices.Equal(got, places) {
-		t.Errorf("The scheduler puts the members on %v; planned were %v", got, places)
+		s.Errorf("The scheduler puts the members on %v; planned were %v", got, places)
 	}
 	var victims []string
 	for _, v := range step.Victims {
@@ -285,22 +306,14 @@ func TestPlanOfALiveCluster(t *testing.T) {
 	for i := range 6 {
 		name := fmt.Sprintf("low-%d", i)
 		if _, stays := left[name]; stays == slices.Contains(victims, name) {
-			t.Errorf("%s stays: %t; planned were the victims %v", name, stays, victims)
+			s.Errorf("%s stays: %t; planned were the victims %v", name, stays, victims)
 		}
 	}
-	s.tellsOfThePast(victims[0])
-	for verb, n := range s.verbs() {
-		if verb != "list" && verb != "get" {
-			t.Errorf("The command makes %d requests %q", n, verb)
-		}
-	}
-	if s.verbs()["list"] == 0 {
-		t.Error("No list of the command is recorded")
-	}
+	return victims
 }
 
 // sameBySnapshot checks that a snapshot of the same moment answers as the cluster does.
-func (s *stand) sameBySnapshot(live string) {
+func (s *stand) sameBySnapshot(manifest, live string) {
 	s.Helper()
 	code, snapshot, errOut := s.ask("", "snapshot", "--redact")
 	if code != 0 {
@@ -310,7 +323,7 @@ func (s *stand) sameBySnapshot(live string) {
 	if err := os.WriteFile(file, []byte(snapshot), 0o600); err != nil {
 		s.Fatal(err)
 	}
-	_, out, _ := s.ask(train, "plan", "-f", "-", "-o", "json", "--snapshot", file)
+	_, out, _ := s.ask(manifest, "plan", "-f", "-", "-o", "json", "--snapshot", file)
 	var first, second planned
 	if err := json.Unmarshal([]byte(live), &first); err != nil {
 		s.Fatal(err)
@@ -324,15 +337,15 @@ func (s *stand) sameBySnapshot(live string) {
 }
 
 // tellsOfThePast checks that who took what can be asked on both sides.
-func (s *stand) tellsOfThePast(victim string) {
+func (s *stand) tellsOfThePast(victim, subject, preemptor string) {
 	s.Helper()
 	for _, c := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"why", "podgroup/train"}, "Took: pod default/" + victim},
-		{[]string{"why", victim}, "by podgroup default/train"},
-		{[]string{"history"}, "podgroup default/train"},
+		{[]string{"why", subject}, "Took: pod default/" + victim},
+		{[]string{"why", victim}, "by " + preemptor},
+		{[]string{"history"}, preemptor},
 	} {
 		s.eventually(fmt.Sprintf("%v says %q", c.args, c.want), func() bool {
 			code, out, _ := s.ask("", c.args...)

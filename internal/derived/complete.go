@@ -1,0 +1,172 @@
+package derived
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// Complete is an inventory with the PodGroups of derived groups as the scheduler will have them: those that it has not written yet,
+// and those that do not follow their object yet. It returns the groups as well.
+func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*inventory.Inventory, *Groups, error) {
+	groups, err := New(objects, cfg)
+	if err != nil || !groups.Used() {
+		return objects, groups, err
+	}
+	members, err := groups.membersIn(objects)
+	if err != nil {
+		return nil, nil, err
+	}
+	written, err := groups.PodGroups(objects, members)
+	if err != nil {
+		return nil, nil, err
+	}
+	filler, err := NewFiller(func() *inventory.Inventory { return objects })
+	if err != nil {
+		return nil, nil, err
+	}
+	changes := make([]inventory.Change, 0, len(written))
+	for _, pg := range written {
+		// What is lacking, the scheduler says of the group.
+		if _, err := filler.Fill(ctx, pg); err != nil {
+			return nil, nil, fmt.Errorf("PodGroup %s/%s: %w", pg.Namespace, pg.Name, err)
+		}
+		changes = append(changes, inventory.Change{Resource: inventory.PodGroups, Object: pg})
+	}
+	completed, err := objects.With(changes...)
+	return completed, groups, err
+}
+
+// membersIn are the pods of an inventory that belong to derived groups.
+func (g *Groups) membersIn(objects *inventory.Inventory) ([]*corev1.Pod, error) {
+	var out []*corev1.Pod
+	all := objects.Objects(inventory.Pods)
+	for i := range all {
+		// Most pods belong to nothing, and to read all of one takes time.
+		var of struct {
+			Metadata metav1.ObjectMeta `json:"metadata"`
+			Spec     struct {
+				SchedulerName string `json:"schedulerName"`
+			} `json:"spec"`
+		}
+		if err := all[i].Into(&of); err != nil {
+			return nil, err
+		}
+		if len(g.AnchorsOf(&corev1.Pod{ObjectMeta: of.Metadata, Spec: corev1.PodSpec{SchedulerName: of.Spec.SchedulerName}})) == 0 {
+			continue
+		}
+		pod := &corev1.Pod{}
+		if err := all[i].Into(pod); err != nil {
+			return nil, err
+		}
+		out = append(out, pod)
+	}
+	return out, nil
+}
+
+// PodGroups are those that the scheduler will write for pods, or change, in the order of their names; nothing that is left to it is
+// filled in.
+func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, error) {
+	byGroup := make(map[types.NamespacedName][]*corev1.Pod)
+	for _, pod := range pods {
+		if _, named := gang.GroupOf(pod); named {
+			continue
+		}
+		if key, ok := g.GroupOf(pod); ok {
+			byGroup[key] = append(byGroup[key], pod)
+		}
+	}
+	var out []*v1alpha1.PodGroup
+	for key, pods := range byGroup {
+		pg, err := g.podGroup(objects, key, pods)
+		if err != nil {
+			return nil, err
+		}
+		if pg != nil {
+			out = append(out, pg)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1alpha1.PodGroup) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return out, nil
+}
+
+// podGroup is what is to be written for a group; nil for nothing.
+func (g *Groups) podGroup(objects *inventory.Inventory, key types.NamespacedName, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
+	group, ok := g.Group(key)
+	if !ok {
+		return nil, nil //nolint:nilnil // That nothing is to be written is no error.
+	}
+	members := gang.MembersOf(pods)
+	found, exists := objects.Find(inventory.PodGroups, key.Namespace, key.Name)
+	if !exists {
+		if group.Ended || len(members.Pending)+len(members.Gated)+len(members.Assigned) == 0 {
+			return nil, nil //nolint:nilnil // As above.
+		}
+		pg := controller.NewDerivedPodGroup(key, group, &members, g.queueLabel)
+		pg.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"}
+		pg.UID, pg.CreationTimestamp, pg.Generation = types.UID("plan:podgroup:"+key.String()), metav1.NewTime(objects.Taken), 1
+		return pg, nil
+	}
+	pg := &v1alpha1.PodGroup{}
+	if err := found.Into(pg); err != nil {
+		return nil, err
+	}
+	owned := slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == group.Owner.UID })
+	if !owned || !controller.FollowObject(pg, group, &members) {
+		return nil, nil //nolint:nilnil // As above.
+	}
+	return pg, nil
+}
+
+// NewFiller fills in what users leave to Reprieve, by the objects of an inventory: PriorityClasses as they are now, and Workloads as they
+// are when one is asked for.
+func NewFiller(objects func() *inventory.Inventory) (*controller.Filler, error) {
+	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects(), inventory.PriorityClasses)
+	if err != nil {
+		return nil, fmt.Errorf("priority classes: %w", err)
+	}
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, class := range classes {
+		if err := indexer.Add(class); err != nil {
+			return nil, fmt.Errorf("priority class %s: %w", class.Name, err)
+		}
+	}
+	return controller.NewFiller(templates{objects}, schedulinglisters.NewPriorityClassLister(indexer)), nil
+}
+
+// templates finds Workloads for a filler.
+type templates struct{ in func() *inventory.Inventory }
+
+// Get reads a Workload.
+func (t templates) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	found, ok := t.in().Find(inventory.Workloads, key.Namespace, key.Name)
+	if !ok {
+		return apierrors.NewNotFound(schema.GroupResource{Group: v1alpha1.GroupName, Resource: "workloads"}, key.Name)
+	}
+	return found.Into(into)
+}
+
+// List is part of client.Reader.
+func (templates) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return fmt.Errorf("only single Workloads are read")
+}

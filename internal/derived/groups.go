@@ -1,0 +1,134 @@
+package derived
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// Groups knows which pods belong together, of the objects of an inventory and a scheduler's configuration. Any goroutine may ask.
+type Groups struct {
+	*grouping.Resolver
+	queueLabels map[string]string
+}
+
+// New reads what the objects of an inventory say. Of an inventory of an older snapshot, which has none, no groups are derived.
+func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Groups, error) {
+	roots, asked := objects.Roots()
+	profiles := cfg.Profiles
+	if !asked {
+		profiles = nil
+	}
+	resolver, err := resolverOf(profiles)
+	if err != nil {
+		return nil, err
+	}
+	resolver.Attach(unplaced{})
+	out := &Groups{Resolver: resolver, queueLabels: queueLabels(cfg)}
+	if !resolver.Used() {
+		return out, nil
+	}
+	if err := setNamespaces(resolver, objects); err != nil {
+		return nil, err
+	}
+	known := make(map[schema.GroupVersionResource]string, len(roots))
+	for i := range roots {
+		known[roots[i].GroupVersionResource()] = roots[i].Trouble
+	}
+	for _, kind := range resolver.Kinds() {
+		resource := kind.GroupVersion().WithResource(kind.Resource)
+		trouble, has := known[resource]
+		if !has {
+			trouble = fmt.Sprintf("%s were not asked for when the snapshot was taken; take it with the scheduler's configuration (--config)", kind.Resource)
+		}
+		resolver.SetTrouble(kind.GroupKind(), trouble)
+		for _, object := range objects.Objects(inventory.RootName(resource)) {
+			u := &unstructured.Unstructured{}
+			if err := u.UnmarshalJSON(object.Raw); err != nil {
+				return nil, fmt.Errorf("read %s %s/%s: %w", kind.Kind, object.Namespace, object.Name, err)
+			}
+			resolver.Set(kind.GroupKind(), u)
+		}
+	}
+	return out, nil
+}
+
+// Roots are the kinds that an inventory has to have for the groups of a configuration.
+func Roots(cfg *config.KubeSchedulerConfiguration) ([]inventory.Root, error) {
+	resolver, err := resolverOf(cfg.Profiles)
+	if err != nil {
+		return nil, err
+	}
+	kinds := resolver.Kinds()
+	out := make([]inventory.Root, len(kinds))
+	for i := range kinds {
+		out[i] = inventory.Root{
+			APIVersion: kinds[i].GroupVersion().String(), Kind: kinds[i].Kind, Resource: kinds[i].Resource, Reduce: kinds[i].Reduce,
+		}
+	}
+	return out, nil
+}
+
+func resolverOf(profiles []config.KubeSchedulerProfile) (*grouping.Resolver, error) {
+	settings, err := grouping.SettingsOf(profiles, scheduler.Name)
+	if err != nil {
+		return nil, err
+	}
+	return grouping.NewResolver(settings, func(types.NamespacedName) {})
+}
+
+func setNamespaces(resolver *grouping.Resolver, objects *inventory.Inventory) error {
+	namespaces, err := inventory.Decode[corev1.Namespace](objects, "namespaces")
+	if err != nil {
+		return fmt.Errorf("namespaces: %w", err)
+	}
+	for i := range namespaces {
+		resolver.SetNamespace(namespaces[i].Name, namespaces[i].Annotations)
+	}
+	return nil
+}
+
+// queueLabels are the labels by which the pods of profiles name their queue.
+func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
+	out := make(map[string]string)
+	for i := range cfg.Profiles {
+		for _, plugin := range cfg.Profiles[i].PluginConfig {
+			if plugin.Name != scheduler.Name {
+				continue
+			}
+			if args, err := configv1alpha1.Decode(plugin.Args); err == nil && args.QueueLabelKey != nil {
+				out[cfg.Profiles[i].SchedulerName] = *args.QueueLabelKey
+			}
+		}
+	}
+	return out
+}
+
+// queueLabel is the label by which a pod names its queue.
+func (g *Groups) queueLabel(pod *corev1.Pod) string {
+	if label, ok := g.queueLabels[pod.Spec.SchedulerName]; ok {
+		return label
+	}
+	return v1alpha1.LabelQueue
+}
+
+// unplaced is for a Resolver whose objects are all set before it is asked about a pod: nothing changes then, of which a pod would
+// have to hear.
+type unplaced struct{}
+
+// Anchored is part of grouping.Pods.
+func (unplaced) Anchored(string) []*corev1.Pod { return nil }
+
+// MembershipChanged is part of grouping.Pods.
+func (unplaced) MembershipChanged(*corev1.Pod, types.NamespacedName, bool) {}
+

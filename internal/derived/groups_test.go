@@ -1,0 +1,177 @@
+package derived_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/derived"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// configuration is the one that the scheduler has by default, which makes groups for Jobs, JobSets and LeaderWorkerSets.
+func configuration(t *testing.T) *config.KubeSchedulerConfiguration {
+	t.Helper()
+	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// pods are those of Job train, in a phase.
+func pods(count int, phase corev1.PodPhase) []inventory.Change {
+	out := make([]inventory.Change, count)
+	for i := range out {
+		name := strings.ToLower(string(phase)) + string(rune('a'+i))
+		out[i] = inventory.Change{Resource: inventory.Pods, Object: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "ns", Name: name, UID: types.UID(name),
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job", Controller: ptr.To(true)}},
+			},
+			Spec: corev1.PodSpec{SchedulerName: "reprieve-scheduler"}, Status: corev1.PodStatus{Phase: phase},
+		}}
+	}
+	return out
+}
+
+// world is an inventory with Job train, whose spec and status are given in YAML, and further objects; roots nil for one that has none.
+func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.Change) *inventory.Inventory {
+	t.Helper()
+	raw, err := yaml.YAMLToJSON([]byte("apiVersion: batch/v1\nkind: Job\nmetadata: {namespace: ns, name: train, uid: job, annotations: {reprieve.dev/gang: 'true'}}\n" + text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	job := &unstructured.Unstructured{}
+	if err := job.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	in, err := inventory.New(time.Unix(1e9, 0)).With(append(more,
+		inventory.Change{Resource: "namespaces", Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}},
+		inventory.Change{Resource: "jobs.batch", Object: job})...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if roots == nil {
+		return in
+	}
+	return in.WithRoots(roots)
+}
+
+// TestComplete: an inventory has the PodGroups that the scheduler will write, and those that there are need what their objects ask for.
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	all, err := derived.Roots(configuration(t))
+	if err != nil || len(all) != 3 {
+		t.Fatalf("there are %d kinds, error %v", len(all), err)
+	}
+	const four = "spec: {parallelism: 4}"
+	// written is the PodGroup as the scheduler has written it; changed changes it.
+	written := func(t *testing.T, changed func(*v1alpha1.PodGroup)) inventory.Change {
+		t.Helper()
+		in, _, err := derived.Complete(t.Context(), world(t, four, all, pods(1, corev1.PodPending)...), configuration(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := inventory.Decode[*v1alpha1.PodGroup](in, inventory.PodGroups)
+		if err != nil || len(made) != 1 {
+			t.Fatalf("there are %d PodGroups, error %v", len(made), err)
+		}
+		changed(made[0])
+		return inventory.Change{Resource: inventory.PodGroups, Object: made[0]}
+	}
+	runs := func(pg *v1alpha1.PodGroup) { pg.Status.Scheduled = 4 }
+	ofAnother := func(pg *v1alpha1.PodGroup) { pg.OwnerReferences[0].UID = "another" }
+	asIs := func(*v1alpha1.PodGroup) {}
+	for name, c := range map[string]struct {
+		job   string
+		roots []inventory.Root
+		pods  []inventory.Change
+		group func(*v1alpha1.PodGroup)
+		// want is the least number of members; 0 for no PodGroup.
+		want int32
+	}{
+		"a gang of which one pod is there":   {job: four, roots: all, pods: pods(1, corev1.PodPending), want: 4},
+		"one that has none":                  {job: four, roots: all},
+		"an older snapshot":                  {job: four, pods: pods(1, corev1.PodPending)},
+		"one that has grown, and waits":      {job: "spec: {parallelism: 6}", roots: all, pods: pods(1, corev1.PodPending), group: asIs, want: 6},
+		"one that has grown, and runs":       {job: "spec: {parallelism: 6}", roots: all, pods: pods(1, corev1.PodPending), group: runs, want: 4},
+		"one that is less, and runs":         {job: "spec: {parallelism: 2}", roots: all, pods: pods(1, corev1.PodPending), group: runs, want: 2},
+		"a group of that name, of another":   {job: "spec: {parallelism: 6}", roots: all, pods: pods(1, corev1.PodPending), group: ofAnother, want: 4},
+		"the last two, and the others gone":  {job: "spec: {parallelism: 4, completions: 6}\nstatus: {succeeded: 4}", roots: all, pods: pods(2, corev1.PodPending), group: asIs, want: 2},
+		"the last two, and the others there": {job: "spec: {parallelism: 4, completions: 6}\nstatus: {succeeded: 4}", roots: all, pods: append(pods(2, corev1.PodPending), pods(4, corev1.PodSucceeded)...), group: asIs, want: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			more := c.pods
+			if c.group != nil {
+				more = append(more, written(t, c.group))
+			}
+			in, _, err := derived.Complete(t.Context(), world(t, c.job, c.roots, more...), configuration(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			made, err := inventory.Decode[*v1alpha1.PodGroup](in, inventory.PodGroups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got int32
+			for _, pg := range made {
+				got += pg.Spec.SchedulingPolicy.Gang.MinCount
+				if pg.Spec.Priority == nil {
+					t.Error("the priority is not filled in")
+				}
+			}
+			if got != c.want {
+				t.Errorf("%d PodGroups need %d members, want %d", len(made), got, c.want)
+			}
+		})
+	}
+}
+
+// TestHeld: a pod whose object is not in the inventory is held back, with the reason.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	all, err := derived.Roots(configuration(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range all {
+		if all[i].Kind == "Job" {
+			all[i].Trouble = "you may not list jobs.batch"
+		}
+	}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "other", UID: "other", Controller: ptr.To(true)}}},
+		Spec:       corev1.PodSpec{SchedulerName: "reprieve-scheduler"},
+	}
+	for name, c := range map[string]struct {
+		roots []inventory.Root
+		want  string
+	}{
+		"for want of rights":       {all, "you may not list jobs.batch"},
+		"for want of a --config":   {[]inventory.Root{}, "not asked for when the snapshot was taken"},
+		"not, in an older version": {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			groups, err := derived.New(world(t, "spec: {}", c.roots), configuration(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if v := groups.Hold(pod); !strings.Contains(v.Message, c.want) || c.want == "" && v.Reason != "" {
+				t.Errorf("it is held back for %q, want %q", v.Message, c.want)
+			}
+		})
+	}
+}
