@@ -69,6 +69,8 @@ func BuiltIn() map[string]*Rule {
 				{
 					Name: "executor", Replicas: "spec.executor.instances", Default: 1,
 					Minimum: "spec.dynamicAllocation.minExecutors", Elastic: "spec.dynamicAllocation.enabled",
+					// Spark lets all executors go that are idle.
+					Least: 1,
 				},
 			},
 		},
@@ -95,7 +97,9 @@ func rayRoles(at Path) []Role {
 		{Name: NoName, Alone: true},
 		{Name: "headgroup", Default: 1},
 		{
-			Each: at + "workerGroupSpecs", NameAt: "groupName", Times: "numOfHosts", Replicas: "replicas", Default: 1,
+			Each: at + "workerGroupSpecs", NameAt: "groupName", Off: "suspend", Times: "numOfHosts", Replicas: "replicas", Default: 1,
+			// What is asked for is kept within these bounds, whether the cluster scales by itself or not.
+			AtLeast: "minReplicas", AtMost: "maxReplicas",
 			Minimum: "minReplicas", Elastic: at + "enableInTreeAutoscaling",
 		},
 	}

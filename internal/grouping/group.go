@@ -40,8 +40,8 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	}
 	count, over := o.plan.members(m.suffix)
 	return Group{
-		Owner:    metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
-		Part: m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
+		Owner: metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
+		Part:  m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
 		Ended: o.gone || count == 0 || !r.hasGroup(o, m.suffix), Surplus: o.isSurplus(m.suffix),
 	}, true
 }

@@ -68,7 +68,7 @@ func (r *Rule) copyRead(to, from map[string]any) {
 	for i := range r.Roles {
 		role := &r.Roles[i]
 		read("", role.Elastic, role.AloneWhen.Path, role.Where)
-		read(role.Each, role.NameAt, role.Times, role.Replicas, role.AtMost, role.Minimum)
+		read(role.Each, role.NameAt, role.Off, role.Times, role.Replicas, role.AtLeast, role.AtMost, role.Minimum)
 		read(role.Each, role.Done...)
 	}
 	for list, paths := range within {

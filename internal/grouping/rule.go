@@ -1,8 +1,10 @@
 package grouping
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,11 +73,14 @@ type Role struct {
 	Each, NameAt Path
 	// Where is a path without which the object has no such role; "" for one that it has in any case.
 	Where Path
-	// The role has Times × the smaller of Replicas and AtMost pods.
-	Times, Replicas, AtMost Path
+	// Off is a boolean that is true while the role has no pods.
+	Off Path
+	// The role has Times × Replicas pods, which are raised to AtLeast and then lowered to AtMost.
+	Times, Replicas, AtLeast, AtMost Path
 	// Minimum takes the place of that product's second factor where Elastic, a boolean of the whole object, is true. An
-	// empty Elastic always is.
+	// empty Elastic always is. Least is Minimum where nothing is there; 0 for what Replicas come to.
 	Minimum, Elastic Path
+	Least            int64
 	// Default is Replicas where nothing is there; 0 for an error. Plus is added to each product: LeaderWorkerSets count
 	// their leader with the workers.
 	Default, Plus int64
@@ -207,7 +212,7 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 
 // count is how many pods a role needs, and how many of those are not to come any more.
 func (role *Role) count(root, from map[string]any) (count, over int64, err error) {
-	if role.Alone {
+	if off, _ := role.Off.value(from); role.Alone || off == true {
 		return 0, 0, nil
 	}
 	times, err := number(from, role.Times, 1)
@@ -217,25 +222,36 @@ func (role *Role) count(root, from map[string]any) (count, over int64, err error
 	if count, err = number(from, role.Replicas, role.Default); err != nil {
 		return 0, 0, err
 	}
-	most, err := optional(from, role.AtMost, count)
+	least, err := optional(from, role.AtLeast, count)
 	if err != nil {
 		return 0, 0, err
 	}
-	count = min(count, most) + role.Plus
+	most, err := optional(from, role.AtMost, math.MaxInt64)
+	if err != nil {
+		return 0, 0, err
+	}
+	count = min(max(count, least), most) + role.Plus
+	if count, err = role.elastic(root, from, count, most); err != nil {
+		return 0, 0, err
+	}
+	count = max(count, 0)
+	if len(role.Done) > 0 && most != math.MaxInt64 {
+		over = count - max(min(count, most-role.done(from)), 0)
+	}
+	return times * count, times * over, nil
+}
+
+// elastic is how many of the pods of a role are needed, if that may be fewer.
+func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, error) {
 	elastic := role.Elastic == ""
 	if v, ok := role.Elastic.value(root); ok {
 		elastic, _ = v.(bool)
 	}
-	if elastic && role.Minimum != "" {
-		if count, err = optional(from, role.Minimum, count); err != nil {
-			return 0, 0, err
-		}
+	if !elastic || role.Minimum == "" {
+		return count, nil
 	}
-	count = max(count, 0)
-	if _, bounded := role.AtMost.value(from); bounded {
-		over = count - max(min(count, most-role.done(from)), 0)
-	}
-	return times * count, times * over, nil
+	least, err := optional(from, role.Minimum, cmp.Or(role.Least, count))
+	return min(least, most), err
 }
 
 // done is how many of a role's pods are over. What cannot be read is not: too few are only waited for.

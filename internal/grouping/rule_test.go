@@ -90,6 +90,14 @@ func TestRead(t *testing.T) {
 			"apiVersion: batch/v1\nkind: Job\nspec: {parallelism: 4, completions: 5}\nstatus: {succeeded: 2, failedIndexes: '3'}",
 			Reading{Units: 1, Roles: []Size{{Count: 4, Over: 2}}},
 		},
+		"a RayCluster within its bounds, with a group that is suspended": {
+			ray + "{workerGroupSpecs: [{groupName: gpu, replicas: 0, minReplicas: 2, maxReplicas: 9}, {groupName: cpu, replicas: 5, minReplicas: 0, maxReplicas: 3}, {groupName: idle, replicas: 4, suspend: true}]}",
+			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 2}, {Name: "cpu", Count: 3}, {Name: "idle"}}},
+		},
+		"a SparkApplication that may let all executors go": {
+			spark + "{dynamicAllocation: {enabled: true}, executor: {instances: 5}}",
+			Reading{Units: 1, Roles: []Size{{Name: "driver", Alone: true}, {Name: "executor", Count: 1}}},
+		},
 		"an MPIJob": {
 			mpi + "{mpiReplicaSpecs: {Launcher: {template: {}}, Worker: {replicas: 3}}}",
 			Reading{Units: 1, Roles: []Size{{Name: "launcher", Count: 1}, {Name: "worker", Count: 3}}},

@@ -21,8 +21,14 @@ import (
 // start runs a playground whose scheduler makes groups for three kinds, two of which the API server does not serve yet.
 func start(t *testing.T) *stage.Stage {
 	t.Helper()
+	return startWith(t, "Job, JobSet, LeaderWorkerSet")
+}
+
+// startWith does so for kinds.
+func startWith(t *testing.T, kinds string) *stage.Stage {
+	t.Helper()
 	config, err := stage.Config{Profiles: []string{stage.ProfileConfig(stage.Profile,
-		"{name: Reprieve, args: {groups: {kinds: [Job, JobSet, LeaderWorkerSet]}}}")}}.Write(t.TempDir())
+		"{name: Reprieve, args: {groups: {kinds: ["+kinds+"]}}}")}}.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

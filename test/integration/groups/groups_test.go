@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -29,7 +30,8 @@ func TestGroups(t *testing.T) {
 		"a Job asks for what there is not":    asksAmiss,
 		"a Job says how it is to be":          saysHow,
 		"a JobSet, of a kind that comes late": jobSet,
-		"a LeaderWorkerSet":                   leaderWorkerSet,
+		"a Job of fewer completions":          fewerCompletions,
+		"the last pods of a Job":              lastPods,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,29 +169,13 @@ func saysHow(s *stage.Stage) {
 	}
 }
 
-// crd is one that accepts any spec.
-func crd(group, version, kind, plural string) string {
-	return fmt.Sprintf(`apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: %[4]s.%[1]s}
-spec:
-  group: %[1]s
-  scope: Namespaced
-  names: {kind: %[3]s, plural: %[4]s}
-  versions:
-  - name: %[2]s
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
-`, group, version, kind, plural)
-}
-
 // jobSet: one gang over two roles, of which the Jobs are made one after the other.
 func jobSet(s *stage.Stage) {
 	s.AddNodes(4, "a")
-	s.ApplyText(crd("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets"))
+	serve(s, "jobset.x-k8s.io_jobsets")
 	set := create(s, "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: set, annotations: {"+on+"}}\n"+
-		"spec: {replicatedJobs: [{name: driver, template: {spec: {parallelism: 1}}}, {name: worker, replicas: 2, template: {spec: {parallelism: 2}}}]}\n")
+		"spec: {replicatedJobs: [{name: driver, template: {spec: {parallelism: 1, template: "+podTemplate+"}}}, "+
+		"{name: worker, replicas: 2, template: {spec: {parallelism: 2, template: "+podTemplate+"}}}]}\n")
 	role := func(name string) string { return "jobset.sigs.k8s.io/replicatedjob-name: " + name }
 	job(s, "set-driver-0", "", role("driver"), "parallelism: 1", ownedBy(set))
 	pg := group(s, "set-", "needs five", needs(5))
@@ -205,28 +191,54 @@ func jobSet(s *stage.Stage) {
 	none(s)
 }
 
-// leaderWorkerSet: each replica is a gang, and starts without the other.
-func leaderWorkerSet(s *stage.Stage) {
-	s.AddNodes(8, "a")
-	s.ApplyText(crd("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets"))
-	create(s, "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: serve, annotations: {"+on+"}}\n"+
-		"spec: {replicas: 2, startupPolicy: LeaderCreated, leaderWorkerTemplate: {size: 2}}\n")
-	member := func(name, unit, index string) *corev1.Pod {
-		pod := stage.NewPod(s.Namespace, name, "", 1)
-		pod.Labels = map[string]string{
-			"leaderworkerset.sigs.k8s.io/name": "serve", "leaderworkerset.sigs.k8s.io/group-index": unit, "leaderworkerset.sigs.k8s.io/worker-index": index,
+// fewerCompletions: a Job of three completions never has more than three pods.
+func fewerCompletions(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	job(s, "train", on, "", "parallelism: 6, completions: 3, completionMode: Indexed")
+	noRoom(s, group(s, "train-", "needs three", needs(3)).Name, "train-")
+	s.AddNodes(1, "b")
+	s.Runs("train-", 3)
+}
+
+// lastPods: at the end of a Job fewer pods are made than run at a time. When those that have succeeded are deleted, the last one can be made
+// again all the same.
+func lastPods(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", on, "", "parallelism: 2, completions: 3, completionMode: Indexed")
+	s.Runs("train-", 2)
+	group(s, "train-", "runs", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Scheduled == 2 && minCount(pg) == 2 })
+	for _, pod := range s.Pods(s.Context(), "train-") {
+		pod.Status.Phase = corev1.PodSucceeded
+		if _, err := s.Kube.CoreV1().Pods(s.Namespace).UpdateStatus(s.Context(), &pod, metav1.UpdateOptions{}); err != nil {
+			s.Fatal(err)
 		}
-		return pod
 	}
-	s.Create(member("serve-0", "0", "0"), member("serve-1", "1", "0"), member("serve-1-1", "1", "1"))
-	s.Runs("serve-1", 2)
-	group(s, "serve-", "of the second replica runs", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Scheduled == 2 && minCount(pg) == 2 })
-	if pod := s.Pod("serve-0"); pod.Spec.NodeName != "" {
-		s.Error("the leader of the first replica has started without its worker")
+	s.Eventually("the Job counts two", func(ctx context.Context) string {
+		found, err := s.Kube.BatchV1().Jobs(s.Namespace).Get(ctx, "train", metav1.GetOptions{})
+		if err != nil || found.Status.Succeeded != 2 {
+			return fmt.Sprintf("%v, %v", found, err)
+		}
+		return ""
+	})
+	s.Eventually("the last pod runs", func(ctx context.Context) string {
+		for _, pod := range s.Pods(ctx, "train-2-") {
+			if pod.Status.Phase == corev1.PodRunning {
+				return ""
+			}
+		}
+		return "it does not"
+	})
+	before := s.Pods(s.Context(), "train-")
+	for _, pod := range before {
+		remove(s, &pod)
 	}
-	s.Create(member("serve-0-1", "0", "1"))
-	s.Runs("serve-", 4)
-	if all := groups(s.Context(), s); len(all) != 2 {
-		s.Errorf("there are %d PodGroups, want one for each replica", len(all))
-	}
+	s.Eventually("the last pod is made again and runs", func(ctx context.Context) string {
+		for _, pod := range s.Pods(ctx, "train-2-") {
+			again := !slices.ContainsFunc(before, func(o corev1.Pod) bool { return o.UID == pod.UID })
+			if again && pod.Spec.NodeName != "" {
+				return ""
+			}
+		}
+		return "it does not"
+	})
 }
