@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/events"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
 // heldTime is how long a pod waits for what it belongs to before it hears of that: mostly it is a moment.
@@ -38,7 +40,7 @@ func newDeriveControllers(in Inputs) ([]controller.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	held := NewHeld(pods.Lister(), in.Derived, in.Recorder, in.Clock)
+	held := NewHeld(pods.Lister(), in.Derived, in.Recorder, in.SayOfPod, in.Clock)
 	pending := func(_ context.Context, obj client.Object) []reconcile.Request {
 		if pod, ok := obj.(*corev1.Pod); ok && held.verdict(pod) != (gang.Verdict{}) {
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(pod)}}
@@ -53,11 +55,13 @@ func newDeriveControllers(in Inputs) ([]controller.Controller, error) {
 	return []controller.Controller{groups, tell}, nil
 }
 
-// Held tells pods that have waited for a while why it is not known to which group they belong: once for the pods of one owner.
+// Held tells pods that have waited for a while why it is not known to which group they belong: each by its condition PodScheduled, and the
+// pods of one owner by one event.
 type Held struct {
 	pods     corelisters.PodLister
 	derived  Derived
 	recorder events.EventRecorder
+	say      func(*corev1.Pod, corev1.PodCondition)
 	clock    clock.PassiveClock
 	since    map[types.NamespacedName]time.Time
 	told     sets.Set[string]
@@ -65,9 +69,9 @@ type Held struct {
 
 var _ reconcile.Reconciler = (*Held)(nil)
 
-// NewHeld returns a Held. It must be run with one worker: it keeps what it has told.
-func NewHeld(pods corelisters.PodLister, derived Derived, recorder events.EventRecorder, clk clock.PassiveClock) *Held {
-	return &Held{pods: pods, derived: derived, recorder: recorder, clock: clk, since: make(map[types.NamespacedName]time.Time), told: sets.New[string]()}
+// NewHeld returns a Held, which writes the conditions of pods with the function say. It must be run with one worker: it keeps what it has told.
+func NewHeld(pods corelisters.PodLister, derived Derived, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), clk clock.PassiveClock) *Held {
+	return &Held{pods: pods, derived: derived, recorder: recorder, say: say, clock: clk, since: make(map[types.NamespacedName]time.Time), told: sets.New[string]()}
 }
 
 // verdict is why a pod is held back; zero for one that is not.
@@ -89,6 +93,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
 	case r.verdict(pod) == (gang.Verdict{}):
 		delete(r.since, req.NamespacedName)
+		r.takeBack(pod)
 		return reconcile.Result{}, nil
 	}
 	since, ok := r.since[req.NamespacedName]
@@ -100,6 +105,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	v := r.verdict(pod)
+	r.condition(pod, v)
 	about := string(pod.UID)
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		about = string(owner.UID)
@@ -113,4 +119,25 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 	}
 	// What it waits for may become another thing.
 	return reconcile.Result{RequeueAfter: heldTime}, nil
+}
+
+// condition has a pod say why it is held back.
+func (r *Held) condition(pod *corev1.Pod, v gang.Verdict) {
+	_, before := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if before != nil && before.Reason == v.Reason && before.Message == v.Message {
+		return
+	}
+	r.say(pod, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v.Reason, Message: v.Message,
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
+	})
+}
+
+// takeBack has a pod that is not held back any more, and waits all the same, not say so.
+func (r *Held) takeBack(pod *corev1.Pod) {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if pod.Spec.NodeName != "" || c == nil || c.Reason != grouping.ReasonOwnerUnknown && c.Reason != grouping.ReasonNotGroupable {
+		return
+	}
+	r.condition(pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -41,6 +42,8 @@ type Inputs struct {
 	// where none are.
 	Derived        Derived
 	DerivedChanged *Trigger
+	// SayOfPod writes a condition of a pod. It does not block.
+	SayOfPod func(*corev1.Pod, corev1.PodCondition)
 	// Cache holds PodGroups and Workloads. It must be running.
 	Cache cache.Cache
 	// Informers are the scheduler's; Pods and PriorityClasses are read from there.

@@ -354,7 +354,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		MalformedTolerations: p.metrics.Malformed,
 	}
 	if p.derived != nil {
-		inputs.Derived, inputs.DerivedChanged = p.derived, p.derivedChanged
+		inputs.Derived, inputs.DerivedChanged, inputs.SayOfPod = p.derived, p.derivedChanged, p.statuses.Say
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub)
 	for _, profile := range sched.Profiles {

@@ -102,7 +102,7 @@ func unseen() map[permission]string {
 		{group: "reprieve.dev", resource: "podgroups", verb: "delete"}:     forGroups,
 	}
 	for resource, group := range map[string]string{
-		"jobsets": "jobset.x-k8s.io", "leaderworkersets": "leaderworkerset.x-k8s.io", "pytorchjobs": "kubeflow.org",
+		"jobsets": "jobset.x-k8s.io", "leaderworkersets": "leaderworkerset.x-k8s.io", "mpijobs": "kubeflow.org", "pytorchjobs": "kubeflow.org",
 		"rayclusters": "ray.io", "rayjobs": "ray.io", "sparkapplications": "sparkoperator.k8s.io",
 	} {
 		for _, verb := range []string{"list", "watch"} {
