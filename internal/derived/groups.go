@@ -131,4 +131,3 @@ func (unplaced) Anchored(string) []*corev1.Pod { return nil }
 
 // MembershipChanged is part of grouping.Pods.
 func (unplaced) MembershipChanged(*corev1.Pod, types.NamespacedName, bool) {}
-

@@ -60,6 +60,24 @@ func TestFileKeepsAll(t *testing.T) {
 	}
 }
 
+// TestVersions: an inventory that knows by which objects pods belong together is of the new version, and one that does not of the older, which is
+// read as well.
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	for version, in := range map[string]*inventory.Inventory{
+		inventory.OlderVersion: example(t), inventory.FileVersion: example(t).WithRoots(nil),
+	} {
+		text := written(t, in)
+		read, err := inventory.Read(strings.NewReader(text))
+		if err != nil || !strings.Contains(text, version) {
+			t.Fatalf("error %v, reading %s", err, text)
+		}
+		if _, asked := read.Roots(); asked != (version == inventory.FileVersion) {
+			t.Errorf("of version %s, it says %t of whether such objects were asked for", version, asked)
+		}
+	}
+}
+
 func TestBrokenFiles(t *testing.T) {
 	t.Parallel()
 	whole := written(t, example(t))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -117,7 +118,46 @@ func TestList(t *testing.T) {
 	}
 }
 
-func listFrom(t *testing.T, url string) (*inventory.Inventory, error) {
+// TestListRoots: of the kinds by which pods belong together, each that may be listed is there, reduced; what keeps the others from being there
+// is said, and keeps nothing else.
+func TestListRoots(t *testing.T) {
+	t.Parallel()
+	server := &apiServer{forbidden: []string{"/jobsets"}, missing: []string{"/ray.io/"}, methods: make(map[string]int)}
+	serving := httptest.NewServer(server)
+	defer serving.Close()
+	root := func(apiVersion, kind string) inventory.Root {
+		return inventory.Root{
+			APIVersion: apiVersion, Kind: kind, Resource: strings.ToLower(kind) + "s",
+			Reduce: func(u *unstructured.Unstructured) *unstructured.Unstructured {
+				unstructured.RemoveNestedField(u.Object, "spec")
+				return u
+			},
+		}
+	}
+	in, err := listFrom(t, serving.URL, root("batch/v1", "Job"), root("jobset.x-k8s.io/v1alpha2", "JobSet"), root("ray.io/v1", "RayCluster"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if jobs := in.Objects("jobs.batch"); len(jobs) != 2 || strings.Contains(string(jobs[0].Raw), "hidden") {
+		t.Errorf("it has the Jobs %v", jobs)
+	}
+	if unread := in.Unread(); len(unread) != 1 || unread[0] != "jobsets.jobset.x-k8s.io" {
+		t.Errorf("it says that %q may not be listed", unread)
+	}
+	again, err := inventory.Read(strings.NewReader(written(t, in)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []*inventory.Inventory{in, again} {
+		roots, asked := of.Roots()
+		if !asked || len(roots) != 3 || roots[0].Trouble != "" || roots[1].Trouble != "you may not list jobsets.jobset.x-k8s.io" ||
+			roots[2].Trouble != "the API server does not serve rayclusters of ray.io/v1" {
+			t.Errorf("the kinds are %+v", roots)
+		}
+	}
+}
+
+func listFrom(t *testing.T, url string, roots ...inventory.Root) (*inventory.Inventory, error) {
 	t.Helper()
 	cfg := &rest.Config{Host: url, QPS: -1}
 	client, err := dynamic.NewForConfig(cfg)
@@ -128,5 +168,5 @@ func listFrom(t *testing.T, url string) (*inventory.Inventory, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return inventory.List(t.Context(), inventory.Listing{Client: client, Discovery: discoverer, Now: time.Unix(1e9, 0)})
+	return inventory.List(t.Context(), inventory.Listing{Client: client, Discovery: discoverer, Now: time.Unix(1e9, 0), Roots: roots})
 }

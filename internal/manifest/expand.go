@@ -68,7 +68,9 @@ func setJobSetReplicas(d *Document, set *unstructured.Unstructured, replicas int
 // it is. Made is false for what makes no pods.
 func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err error) {
 	name := d.Meta.GetName()
-	by := func(kind string) metav1.OwnerReference { return ownedBy(kind, name, uidOf(kind, d.Meta.GetNamespace(), name)) }
+	by := func(kind string) metav1.OwnerReference {
+		return ownedBy(kind, name, uidOf(kind, d.Meta.GetNamespace(), name))
+	}
 	switch object := d.Object.(type) {
 	case *corev1.Pod:
 		return []*corev1.Pod{object.DeepCopy()}, true, nil

@@ -3,6 +3,7 @@ package manifest_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/manifest"
 )
@@ -167,6 +170,82 @@ func TestMistakes(t *testing.T) {
 			var mistake *manifest.Error
 			if !errors.As(err, &mistake) || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestDerivedGroups: what asks for a gang is planned as one, with the PodGroup that the scheduler will write for it.
+func TestDerivedGroups(t *testing.T) {
+	t.Parallel()
+	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const (
+		gang = "annotations: {reprieve.dev/gang: 'true'}"
+		set  = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: set, annotations: {reprieve.dev/gang: 'true'%s}}\n" +
+			"spec: {replicatedJobs: [{name: a, template: {spec: {template: " + template + "}}}, {name: b, replicas: 2, template: {spec: {parallelism: 2, template: " + template + "}}}]}\n"
+		lws = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: serve, annotations: {reprieve.dev/gang: 'true'}}\n" +
+			"spec: {replicas: 2, startupPolicy: %s, leaderWorkerTemplate: {size: 3, workerTemplate: " + template + "}}\n"
+		job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x, " + gang + "}\nspec: {parallelism: 4, completions: 3, template: " + template + "}\n"
+	)
+	for name, c := range map[string]struct {
+		text string
+		vary manifest.Variation
+		// want is each workload: kind/name, part, how many pods, and whether they are a gang; wantGroups are the counts of the PodGroups.
+		want       []string
+		wantGroups []int32
+	}{
+		"a Job":                         {text: job, want: []string{"Job/x  3 true"}, wantGroups: []int32{3}},
+		"a Job, made larger":            {text: job, vary: manifest.Variation{Replicas: ptr.To[int32](5)}, want: []string{"Job/x  5 true"}, wantGroups: []int32{5}},
+		"a JobSet":                      {text: fmt.Sprintf(set, ""), want: []string{"JobSet/set  5 true"}, wantGroups: []int32{5}},
+		"a JobSet, by roles":            {text: fmt.Sprintf(set, ", reprieve.dev/gang-per: role"), want: []string{"JobSet/set a 1 true", "JobSet/set b 4 true"}, wantGroups: []int32{1, 4}},
+		"a LeaderWorkerSet":             {text: fmt.Sprintf(lws, "LeaderCreated"), want: []string{"LeaderWorkerSet/serve 0 3 true", "LeaderWorkerSet/serve 1 3 true"}, wantGroups: []int32{3, 3}},
+		"leaders that go before":        {text: fmt.Sprintf(lws, "LeaderReady"), want: []string{"LeaderWorkerSet/serve  2 false", "LeaderWorkerSet/serve 0 2 true", "LeaderWorkerSet/serve 1 2 true"}, wantGroups: []int32{2, 2}},
+		"one that does not ask":         {text: strings.Replace(job, gang, "labels: {}", 1), want: []string{"Job/x  3 false"}},
+		"one that asks in other words":  {text: strings.Replace(job, "'true'", "'yes'", 1), want: []string{"Job/x  3 false"}},
+		"another queue and priority":    {text: job, vary: manifest.Variation{Queue: "q", Priority: "5"}, want: []string{"Job/x  3 true"}, wantGroups: []int32{3}},
+		"what is made is not known yet": {text: "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: x}\nspec: {schedule: '* * * * *', jobTemplate: {}}\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			roots, err := derived.Roots(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			documents, err := manifest.Read("file.yaml", strings.NewReader(c.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			vary := c.vary
+			vary.Namespace, vary.QueueLabel = "team", v1alpha1.LabelQueue
+			s, err := manifest.Submit(t.Context(), stock(t).WithRoots(roots), cfg, documents, vary)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, w := range s.Workloads {
+				got = append(got, fmt.Sprintf("%s/%s %s %d %t", w.Kind, w.Name, w.Part, len(w.Pods), w.Gang))
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("the workloads are %q, want %q", got, c.want)
+			}
+			groups, err := inventory.Decode[*v1alpha1.PodGroup](s.Objects, inventory.PodGroups)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var counts []int32
+			for _, pg := range groups {
+				counts = append(counts, pg.Spec.SchedulingPolicy.Gang.MinCount)
+				if vary.Queue != "" && (ptr.Deref(pg.Spec.QueueName, "") != vary.Queue || ptr.Deref(pg.Spec.Priority, 0) != 5) {
+					t.Errorf("the PodGroup is %+v", pg.Spec)
+				}
+			}
+			slices.Sort(counts)
+			if !slices.Equal(counts, c.wantGroups) {
+				t.Errorf("the PodGroups need %d members, want %d", counts, c.wantGroups)
 			}
 		})
 	}

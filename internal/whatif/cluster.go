@@ -263,7 +263,9 @@ func (c *Cluster) Pod(key types.NamespacedName) (*corev1.Pod, bool) {
 func (c *Cluster) Hub() *scheduler.Hub { return c.hub }
 
 // GroupOf names the PodGroup that a pod belongs to, as the scheduler does.
-func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return c.derived.GroupOf(pod) }
+func (c *Cluster) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	return c.derived.GroupOf(pod)
+}
 
 // Groups finds PodGroups.
 func (c *Cluster) Groups() gang.Source { return c.groups }
