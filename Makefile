@@ -30,8 +30,17 @@ BUILD := CGO_ENABLED=0 go run -trimpath ./hack/build
 # a dependency of the product.
 CHART_TESTS := test/chart test/monitoring
 
+# The versions of Kubernetes that it is tested on, each with a module below hack/tools, and the newest one, which is that of
+# hack/tools itself. make test runs the core of the tests on the first one too.
+OLDER := 1.34 1.35 1.36
+NEWEST = $(basename $(KUBE_VERSION:v%=%))
+VERSIONS ?= $(OLDER) $(NEWEST)
+# The page that test-versions writes its table into; empty prints it.
+VERSIONS_DOC ?= docs/versions.md
+
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
-MODULES := . test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/lint
+MODULES := . test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/lint \
+	$(OLDER:%=hack/tools/kube-%)
 
 # A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.
 GIT_DESCRIBE := $(shell git describe --tags --match 'v[0-9]*' --always --dirty 2>/dev/null)
@@ -39,7 +48,8 @@ VERSION ?= $(or $(filter v%,$(GIT_DESCRIBE)),v0.1.0-dev$(addprefix +,$(GIT_DESCR
 
 # Kubernetes derives the defaults of its feature gates from the version that is stamped into component-base. It
 # has to stay Kubernetes' own therefore, in this module's commands too; theirs follows as build metadata.
-KUBE_VERSION = $(shell go -C hack/tools list -m -f '{{.Version}}' k8s.io/kubernetes)
+KUBE_MODULE = hack/tools
+KUBE_VERSION = $(shell go -C $(KUBE_MODULE) list -m -f '{{.Version}}' k8s.io/kubernetes)
 VERSION_PACKAGE := k8s.io/component-base/version
 KUBE_LDFLAGS = -s -w -X $(VERSION_PACKAGE).gitVersion=$(KUBE_VERSION)$(1) \
 	-X $(VERSION_PACKAGE).gitMajor=$(patsubst v%,%,$(word 1,$(subst ., ,$(KUBE_VERSION)))) \
@@ -73,6 +83,11 @@ unit: ## Run the unit tests: no control plane, no race detector.
 test: build ## Run all tests with the race detector, against the control plane in bin/ where they need one.
 	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory chart-test)
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
+	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory test-versions VERSIONS=$(firstword $(OLDER)) VERSIONS_DOC=)
+
+.PHONY: test-versions
+test-versions: build $(patsubst %,$(BIN)/versions/%/kube-apiserver,$(filter $(OLDER),$(VERSIONS))) ## Run the core of the tests on each of VERSIONS of Kubernetes, and write docs/versions.md.
+	@$(STATIC) go run ./hack/versions -bin-dir $(abspath $(BIN)) -doc "$(VERSIONS_DOC)" $(VERSIONS)
 
 .PHONY: chart-test
 chart-test: ## Run the tests of the Helm chart, the alerts and the dashboard: no control plane (part of test).
@@ -223,6 +238,15 @@ $(BIN)/kubectl: PACKAGE := k8s.io/kubernetes/cmd/kubectl
 $(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
 	@echo "$(strip $(STEP) $(@F))"
 	@$(BUILD) "$(strip $(STEP) $(@F))" -C hack/tools -trimpath -ldflags "$(KUBE_LDFLAGS)" -o $(abspath $@) $(PACKAGE)
+	@touch $@
+
+# The control plane of an older version, both parts at once: they share most of what is compiled.
+$(BIN)/versions/%/kube-apiserver: KUBE_MODULE = hack/tools/kube-$*
+$(BIN)/versions/%/kube-apiserver: hack/tools/kube-%/go.mod
+	@echo "Kubernetes $*"
+	@mkdir -p $(@D)
+	@$(BUILD) "Kubernetes $*" -C $(KUBE_MODULE) -trimpath -ldflags "$(KUBE_LDFLAGS)" -o $(abspath $(@D))/ \
+		k8s.io/kubernetes/cmd/kube-controller-manager k8s.io/kubernetes/cmd/kube-apiserver
 	@touch $@
 
 # The go command knows best what is out of date in this module. Its own stamp of the commit is off: the version

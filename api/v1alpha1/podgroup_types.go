@@ -215,6 +215,8 @@ type PodGroupPolicy struct {
 	// every member, whatever the Pod's own priority is. Reprieve fills it in; users do not set it. What
 	// becomes of the class later changes nothing here. Immutable once it is filled in.
 	// +optional
+	// +kubebuilder:validation:Minimum=-2147483648
+	// +kubebuilder:validation:Maximum=2147483647
 	Priority *int32 `json:"priority,omitempty"`
 
 	// preemptionPolicy is that of the group's PriorityClass: PreemptLowerPriority, or Never for a group that
@@ -254,6 +256,7 @@ type GangSchedulingPolicy struct {
 	// lowered at any time, and raised while no member has a node.
 	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	MinCount int32 `json:"minCount"`
 }
 
@@ -301,22 +304,27 @@ type PodGroupStatus struct {
 	// pending is the number of members that have no node yet.
 	// +optional
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Pending int32 `json:"pending,omitempty"`
 	// scheduled is the number of members that have a node and have not finished, terminating ones excluded.
 	// +optional
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Scheduled int32 `json:"scheduled,omitempty"`
 	// running is the number of members in phase Running, terminating ones excluded.
 	// +optional
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Running int32 `json:"running,omitempty"`
 	// terminating is the number of members that are being deleted.
 	// +optional
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Terminating int32 `json:"terminating,omitempty"`
 	// finished is the number of members in phase Succeeded or Failed.
 	// +optional
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Finished int32 `json:"finished,omitempty"`
 
 	// disruption is the preemption of the whole group that has begun and is not over. It is written before
@@ -347,6 +355,7 @@ type LastDisruption struct {
 	// one by one for the same preemptor at a time are one.
 	// +required
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	Count int32 `json:"count"`
 }
 

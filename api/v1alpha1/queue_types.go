@@ -106,10 +106,13 @@ type QueueSpec struct {
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
 	OverQuotaWeight *int32 `json:"overQuotaWeight,omitempty"`
 
 	// priority orders siblings when what is left over is handed out: higher values are served first. 0 if unset.
 	// +optional
+	// +kubebuilder:validation:Minimum=-2147483648
+	// +kubebuilder:validation:Maximum=2147483647
 	Priority *int32 `json:"priority,omitempty"`
 
 	// reclaimMinRuntime is how long work of this queue runs before another queue may reclaim its room. If
@@ -151,6 +154,7 @@ type QueueStatus struct {
 	// waiting is the number of the queue's Pods that have no node, those of the queues below it included.
 	// +optional
 	// +kubebuilder:default=0
+	// +kubebuilder:validation:Maximum=2147483647
 	Waiting int32 `json:"waiting,omitempty"`
 }
 

@@ -78,7 +78,7 @@ A pod runs until it is deleted, and a deleted pod has its whole grace period. To
 	set.StringVar(&flags.scheduler, "scheduler", "", "scheduler binary, or \"none\" (default: reprieve-scheduler beside the other binaries)")
 	set.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file for the scheduler")
 	set.StringVar(&flags.dataDir, "data-dir", "", "directory that keeps the cluster's state from run to run (default: a temporary one)")
-	set.BoolVar(&flags.nativeWorkloads, "native-workload-api", false, "serve the PodGroups of scheduling.k8s.io/v1beta1 (beta, off by default) besides those of Reprieve")
+	set.BoolVar(&flags.nativeWorkloads, "native-workload-api", false, "serve the Workloads and PodGroups of scheduling.k8s.io (off by default) besides those of Reprieve")
 	set.StringVar(&flags.binDir, "bin-dir", "", "directory of the binaries (default: this program's, then PATH)")
 	return up
 }

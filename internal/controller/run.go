@@ -36,6 +36,8 @@ type Inputs struct {
 	// kept for those whose members name one of Profiles.
 	Native   *schema.GroupVersionKind
 	Profiles sets.Set[string]
+	// Workloads is the kind of the Workloads of scheduling.k8s.io for whose groups PodGroups are made; nil for none.
+	Workloads *schema.GroupVersionKind
 	// Source finds groups, of both APIs.
 	Source gang.Source
 	// Derived knows the groups that are made for pods which name none, and DerivedChanged is told of those that change; nil
@@ -98,6 +100,13 @@ func Run(ctx context.Context, in Inputs) error {
 			return err
 		}
 		others = append(others, derive...)
+	}
+	if in.Workloads != nil {
+		made, err := newWorkloadController(in)
+		if err != nil {
+			return err
+		}
+		others = append(others, made)
 	}
 	if in.Finisher != nil {
 		finish, err := newFinishController(in)

@@ -174,7 +174,7 @@ func TestWritesStatusOfFirstVersion(t *testing.T) {
 	if err := cl.Client.Get(t.Context(), client.ObjectKeyFromObject(before), got); err != nil {
 		t.Fatal(err)
 	}
-	if all := readConditions(got); len(all) != 1 || all[0].Type != v1alpha1.ConditionPodGroupScheduled {
+	if all := ReadConditions(got); len(all) != 1 || all[0].Type != v1alpha1.ConditionPodGroupScheduled {
 		t.Errorf("The conditions are %+v, want PodGroupScheduled alone", all)
 	}
 }

@@ -37,7 +37,7 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	if fields := unsupported(spec); fields != "" {
 		pg.Annotations = map[string]string{gang.AnnotationUnsupported: fields}
 	}
-	pg.Status.Conditions = readConditions(u)
+	pg.Status.Conditions = ReadConditions(u)
 	takeOwn(&pg.Status)
 	return pg
 }
@@ -95,7 +95,8 @@ func modeOf(field any) v1alpha1.DisruptionMode {
 	return v1alpha1.DisruptionModePodGroup
 }
 
-func readConditions(u *unstructured.Unstructured) []metav1.Condition {
+// ReadConditions reads the conditions of a PodGroup of scheduling.k8s.io, all of them.
+func ReadConditions(u *unstructured.Unstructured) []metav1.Condition {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	out := make([]metav1.Condition, 0, len(list))
 	for _, entry := range list {

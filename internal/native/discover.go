@@ -16,14 +16,25 @@ import (
 // Group is the API group whose PodGroups are meant.
 const Group = schedulingv1.GroupName
 
-// resource is what PodGroups are called in paths, in every version.
-const resource = "podgroups"
+// resource is what PodGroups are called in paths, in every version, and workloads what Workloads are.
+const resource, workloads = "podgroups", "workloads"
 
-// ErrNotServed is the error of Discover where the cluster has no such PodGroups.
-var ErrNotServed = errors.New("PodGroups of " + Group + " are not served")
+// ErrNotServed is the error of Discover and DiscoverWorkloads where the cluster has none.
+var ErrNotServed = errors.New(Group + " is not served with what groups pods")
 
 // Discover finds the kind of the PodGroups that the API server serves, in the most stable version.
 func Discover(client discovery.DiscoveryInterface) (schema.GroupVersionKind, error) {
+	return find(client, resource, func(string) bool { return true })
+}
+
+// DiscoverWorkloads finds the kind of the Workloads of whose groups pods name one in spec.workloadRef. It is served where there
+// are no PodGroups.
+func DiscoverWorkloads(client discovery.DiscoveryInterface) (schema.GroupVersionKind, error) {
+	return find(client, workloads, func(version string) bool { return version == workloadsVersion })
+}
+
+// find looks for a resource in the versions of the group that are asked for, the most stable ones first.
+func find(client discovery.DiscoveryInterface, resource string, among func(version string) bool) (schema.GroupVersionKind, error) {
 	groups, err := client.ServerGroups()
 	if err != nil {
 		return schema.GroupVersionKind{}, fmt.Errorf("list API groups: %w", err)
@@ -32,7 +43,7 @@ func Discover(client discovery.DiscoveryInterface) (schema.GroupVersionKind, err
 	if i < 0 {
 		return schema.GroupVersionKind{}, ErrNotServed
 	}
-	versions := slices.Clone(groups.Groups[i].Versions)
+	versions := slices.DeleteFunc(slices.Clone(groups.Groups[i].Versions), func(v metav1.GroupVersionForDiscovery) bool { return !among(v.Version) })
 	slices.SortStableFunc(versions, func(a, b metav1.GroupVersionForDiscovery) int {
 		return version.CompareKubeAwareVersionStrings(b.Version, a.Version)
 	})

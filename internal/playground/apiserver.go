@@ -53,15 +53,15 @@ func (p *Playground) apiserverSpec(port int) componentSpec {
 	}
 }
 
-// nativeAPIServerArgs turn on the API of scheduling.k8s.io/v1beta1: PodGroups, spec.schedulingGroup of pods, and the
-// priority and disruptionMode of PodGroups.
+// nativeAPIServerArgs turn on the Workloads of scheduling.k8s.io as the version has them: as of 1.36 with PodGroups, their
+// priority and disruptionMode, and spec.schedulingGroup of pods; before with spec.workloadRef of pods.
 func (p *Playground) nativeAPIServerArgs() []string {
 	if !p.options.NativeWorkloadAPI {
 		return nil
 	}
 	return []string{
-		"--runtime-config=scheduling.k8s.io/v1beta1=true",
-		"--feature-gates=GenericWorkload=true",
+		"--runtime-config=scheduling.k8s.io/" + p.release.WorkloadAPI + "=true",
+		"--feature-gates=" + p.release.gates,
 	}
 }
 
@@ -70,7 +70,7 @@ func (p *Playground) nativeControllerArgs() []string {
 	if !p.options.NativeWorkloadAPI {
 		return nil
 	}
-	return []string{"--feature-gates=GenericWorkload=true"}
+	return []string{"--feature-gates=" + p.release.gates}
 }
 
 // AuditLog is the file of the requests that the API server has recorded, one as JSON on each line, by Options.AuditPolicy.

@@ -64,8 +64,9 @@ type Options struct {
 	// Controllers is kube-controller-manager's --controllers. Empty runs those that are on by default.
 	Controllers []string
 
-	// NativeWorkloadAPI has the API server serve the Workloads and PodGroups of scheduling.k8s.io, a beta API
-	// that is off by default, with all fields that preemption takes.
+	// NativeWorkloadAPI has the API server serve the Workloads and PodGroups of scheduling.k8s.io, which are off by
+	// default, with all fields that preemption takes, in the version that its Kubernetes has. Start fails with
+	// ErrNoWorkloadAPI before 1.35.
 	NativeWorkloadAPI bool
 
 	// AuditPolicy is an audit policy, as YAML, by which the API server records requests in [Playground.AuditLog]. Empty

@@ -25,6 +25,8 @@ type Playground struct {
 	dir     *dataDir
 	certs   *certificates
 	paths   map[string]string
+	// release is known where the options ask for what not every version has.
+	release Kubernetes
 	env     []string
 	spawner *spawner
 	client  kubernetes.Interface

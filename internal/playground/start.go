@@ -37,7 +37,10 @@ func (p *Playground) check(ctx context.Context) error {
 		}
 		*target = path
 	}
-	return p.findBinaries()
+	if err := p.findBinaries(); err != nil {
+		return err
+	}
+	return p.findKubernetes(ctx)
 }
 
 func (p *Playground) findBinaries() error {

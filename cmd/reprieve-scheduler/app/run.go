@@ -86,6 +86,10 @@ func Run(ctx context.Context, opts *Options) error {
 		return err
 	}
 	scheduler.AddGate(c.ComponentConfig.Profiles)
+	workloads, err := readWorkloadRefs(ctx, paced(rest, limiter), c, opts)
+	if err != nil {
+		return err
+	}
 	cc := c.Complete()
 	warnOfUpstreamLease(logger, &cc.ComponentConfig)
 	warnOfProfiles(logger, &cc.ComponentConfig)
@@ -100,7 +104,7 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured, decisions, witness)
+	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured, decisions, witness, workloads)
 	if err != nil {
 		return err
 	}
@@ -175,8 +179,9 @@ type parts struct {
 	statuses  *podstatus.Writer
 	executor  *eviction.Executor
 	plugins   *scheduler.Plugins
-	// native is the kind of the PodGroups of scheduling.k8s.io, or nil.
-	native *schema.GroupVersionKind
+	// native is the kind of the PodGroups of scheduling.k8s.io, or nil; workloads that of the Workloads there whose groups pods
+	// name, or nil.
+	native, workloads *schema.GroupVersionKind
 	// source finds groups of both APIs; sources are what it is made of.
 	source  gang.Source
 	sources []*controller.Groups
@@ -195,7 +200,9 @@ type parts struct {
 }
 
 // assemble makes the parts; nothing runs yet.
-func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog, witness *inputs.Recorder) (*parts, error) {
+func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.CompletedConfig, measured *metrics.Metrics, decisions scheduler.DecisionLog,
+	witness *inputs.Recorder, workloads *schema.GroupVersionKind,
+) (*parts, error) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("register the types of %s: %w", v1alpha1.GroupName, err)
@@ -226,7 +233,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if kind != nil {
 		direct = native.NewClient(direct, *kind)
 	}
-	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: witness}
+	p := &parts{cache: objects, client: cached, queueClient: queueClient, native: kind, workloads: workloads, direct: direct, changed: &controller.Trigger{}, evicted: &controller.Trigger{}, metrics: measured, inputs: witness}
 	p.registry = gang.NewRegistry(p.changed.Request)
 	p.recorder, p.recorders = cc.EventBroadcaster.NewRecorder(component), make(map[string]events.EventRecorder)
 	for i := range cc.ComponentConfig.Profiles {
@@ -247,7 +254,8 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
-		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), SchedulingGroups: p.native != nil,
+		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness),
+		SchedulingGroups: p.native != nil || p.workloads != nil,
 	})
 	return p, nil
 }
@@ -347,7 +355,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		return nil, fmt.Errorf("fill the cache of %s: %w", v1alpha1.GroupName, context.Cause(ctx))
 	}
 	inputs := controller.Inputs{
-		Client: p.client, QueueClient: p.queueClient, Native: p.native, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
+		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Members: hub,
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues,

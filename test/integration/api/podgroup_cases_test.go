@@ -70,11 +70,13 @@ func policyCases(at string, wrap func(policy string) string) map[string]validati
 			want:   incomplete(at + `.preemptionPolicy: Unsupported value: "Sometimes": supported values: "Never", "PreemptLowerPriority"`),
 		},
 		"priority as high as any": {create: wrap(basicWith(`priority: 2147483647`))},
-		"priority too high":       {create: wrap(basicWith(`priority: 2147483648`)), want: notInt32(at + ".priority")},
+		"priority too high":       {create: wrap(basicWith(`priority: 2147483648`)), want: tooHigh(at + ".priority")},
+		"priority as low as any":  {create: wrap(basicWith(`priority: -2147483648`))},
+		"priority too low":        {create: wrap(basicWith(`priority: -2147483649`)), want: tooLow(at + ".priority")},
 		"minCount as high as any": {create: wrap(`{schedulingPolicy: {gang: {minCount: 2147483647}}}`)},
 		"minCount too high": {
 			create: wrap(`{schedulingPolicy: {gang: {minCount: 2147483648}}}`),
-			want:   notInt32(at + ".schedulingPolicy.gang.minCount"),
+			want:   tooHigh(at + ".schedulingPolicy.gang.minCount"),
 		},
 	}
 }
@@ -95,8 +97,15 @@ func tooLong(at string, most int) string {
 	return incomplete(fmt.Sprintf("%s: Too long: may not be more than %d bytes", at, most))
 }
 
-func notInt32(at string) string {
-	return `<nil>: Invalid value: "": Checked value must be of type integer with format int32 in ` + at
+func tooHigh(at string) string { return notInt32(at, "2147483648", "should be less than or equal to 2147483647") }
+
+func tooLow(at string) string {
+	return notInt32(at, "-2147483649", "should be greater than or equal to -2147483648")
+}
+
+// notInt32 has two errors: the bound, and a format that API servers check as of 1.35.
+func notInt32(at, value, bound string) string {
+	return fmt.Sprintf(`[<nil>: Invalid value: "": Checked value must be of type integer with format int32 in %[1]s, %[1]s: Invalid value: %[2]s: %[1]s in body %[3]s]`, at, value, bound)
 }
 
 func podGroupCases() map[string]validationCase {

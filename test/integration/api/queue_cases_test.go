@@ -40,14 +40,21 @@ func queueCases() map[string]validationCase {
 		},
 		"priority too high": {
 			create: `{priority: 2147483648}`,
-			want:   notInt32("spec.priority"),
+			want:   tooHigh("spec.priority"),
+		},
+		"priority as high as any": {
+			create: `{priority: 2147483647}`,
+		},
+		"priority too low": {
+			create: `{priority: -2147483649}`,
+			want:   tooLow("spec.priority"),
 		},
 		"overQuotaWeight as high as any": {
 			create: `{overQuotaWeight: 2147483647}`,
 		},
 		"overQuotaWeight too high": {
 			create: `{overQuotaWeight: 2147483648}`,
-			want:   notInt32("spec.overQuotaWeight"),
+			want:   tooHigh("spec.overQuotaWeight"),
 		},
 		"overQuotaWeight 0": {
 			create: `{overQuotaWeight: 0}`,

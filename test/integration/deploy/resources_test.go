@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // storageClass binds volumes where the first pod goes.
@@ -95,14 +97,19 @@ func testVolumes(t *testing.T, c *cluster) {
 	c.waitRunning(t, "provisioned")
 }
 
-// testDevices has one pod with a claim, and one that asks for the same devices as an extended resource.
+// testDevices has one pod with a claim, and, as of 1.36, one that asks for the same devices as an extended resource.
 func testDevices(t *testing.T, c *cluster) {
 	const extended = "example.com/accelerator"
+	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "accelerator"}}
+	pods := []client.Object{newPod("claimant", "devices", low, func(pod *corev1.Pod) {
+		pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "one", ResourceClaimName: ptr.To("one")}}
+	})}
+	if stage.Kubernetes(t).Minor >= extendedResources {
+		class.Spec.ExtendedResourceName = ptr.To(extended)
+		pods = append(pods, newPod("extended", "devices", low, asks(extended, "1")))
+	}
 	c.create(t,
-		&resourcev1.DeviceClass{
-			ObjectMeta: metav1.ObjectMeta{Name: "accelerator"},
-			Spec:       resourcev1.DeviceClassSpec{ExtendedResourceName: ptr.To(extended)},
-		},
+		class,
 		&resourcev1.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: "accelerators"},
 			Spec: resourcev1.ResourceSliceSpec{
@@ -118,9 +125,9 @@ func testDevices(t *testing.T, c *cluster) {
 				Name: "one", Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "accelerator"},
 			}}}},
 		},
-		newPod("claimant", "devices", low, func(pod *corev1.Pod) {
-			pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "one", ResourceClaimName: ptr.To("one")}}
-		}),
-		newPod("extended", "devices", low, asks(extended, "1")))
-	c.waitRunning(t, "claimant", "extended")
+	)
+	c.create(t, pods...)
+	for _, pod := range pods {
+		c.waitRunning(t, pod.GetName())
+	}
 }

@@ -97,7 +97,7 @@ func each(t *testing.T, name string, groups bool, run func(*env)) {
 		})
 		return
 	}
-	for _, api := range stage.GroupAPIs() {
+	for _, api := range stage.GroupAPIs(t) {
 		t.Run(name+"/"+api.Name, func(t *testing.T) {
 			t.Parallel()
 			run(newEnv(t, api))

@@ -129,7 +129,7 @@ func TestPromisesEndOverARestart(t *testing.T) {
 	for name, exit := range exits {
 		run(name, stage.ReprieveGroups(), exit)
 	}
-	run("its PodGroup is deleted", stage.NativeGroups(), exits["its PodGroup is deleted"])
+	run("its PodGroup is deleted", stage.NativeGroups(t), exits["its PodGroup is deleted"])
 	run("a member joins another PodGroup", stage.ReprieveGroups(), byLabel)
 	t.Run("nothing happens meanwhile", func(t *testing.T) {
 		e := newEnv(t, stage.ReprieveGroups())

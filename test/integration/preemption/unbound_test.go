@@ -231,7 +231,7 @@ func TestVictimsAtPermit(t *testing.T) {
 		Scheduler: playground.SchedulerOptions{Config: config}, NativeWorkloadAPI: true,
 	})
 	s.CreateClasses(priorityClasses)
-	for _, api := range stage.GroupAPIs() {
+	for _, api := range stage.GroupAPIs(t) {
 		g := newGate()
 		now.Store(g)
 		t.Run(api.Name, func(t *testing.T) {

@@ -27,7 +27,7 @@ func startOf(obj client.Object) *metav1.Time {
 // onBothAPIs runs a test with the PodGroups of each API, side by side.
 func onBothAPIs(t *testing.T, test func(*env)) {
 	t.Helper()
-	for _, api := range stage.GroupAPIs() {
+	for _, api := range stage.GroupAPIs(t) {
 		t.Run(api.Name, func(t *testing.T) {
 			t.Parallel()
 			test(newEnv(t, api))
@@ -38,7 +38,7 @@ func onBothAPIs(t *testing.T, test func(*env)) {
 // oneByOne is onBothAPIs for tests that nothing may run beside.
 func oneByOne(t *testing.T, test func(*env)) {
 	t.Helper()
-	for _, api := range stage.GroupAPIs() {
+	for _, api := range stage.GroupAPIs(t) {
 		t.Run(api.Name, func(t *testing.T) { test(newEnv(t, api)) })
 	}
 }
@@ -47,7 +47,7 @@ func oneByOne(t *testing.T, test func(*env)) {
 func each[C any](t *testing.T, cases map[string]C, run func(*env, C)) {
 	t.Helper()
 	for name, c := range cases {
-		for _, api := range stage.GroupAPIs() {
+		for _, api := range stage.GroupAPIs(t) {
 			t.Run(name+"/"+api.Name, func(t *testing.T) {
 				t.Parallel()
 				run(newEnv(t, api), c)

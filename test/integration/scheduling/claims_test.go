@@ -17,7 +17,7 @@ import (
 // have room on either node.
 func TestVolumeForEachMember(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, stage.GroupAPIs()[0])
+	e := newEnv(t, stage.ReprieveGroups())
 	e.AddNodes(4, "a", "b")
 	class := e.Namespace + "-local"
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -64,7 +64,7 @@ func TestVolumeForEachMember(t *testing.T) {
 // on either node.
 func TestDeviceForEachMember(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, stage.GroupAPIs()[0])
+	e := newEnv(t, stage.ReprieveGroups())
 	e.AddNodes(4, "a", "b")
 	class := e.Namespace + ".example.com"
 	e.Create(&resourceapi.DeviceClass{

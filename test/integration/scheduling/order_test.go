@@ -87,7 +87,7 @@ func TestSpreadGang(t *testing.T) {
 	for name, isFull := range map[string]bool{"on empty nodes": false, "with victims": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := newEnv(t, stage.GroupAPIs()[0])
+			e := newEnv(t, stage.ReprieveGroups())
 			var nodes []string
 			for _, zone := range []string{"a", "b", "c"} {
 				nodes = append(nodes, e.addZone(zone, 1, 2)...)
@@ -109,7 +109,7 @@ func TestSpreadGang(t *testing.T) {
 // TestGangInOneZone has 40 members share a zone, where the first one by name is too small.
 func TestGangInOneZone(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, stage.GroupAPIs()[0])
+	e := newEnv(t, stage.ReprieveGroups())
 	e.addZone("a", 2, 2)
 	e.addZone("b", 20, 2)
 	e.gang(stage.Group{Name: "g", MinCount: 40, Priority: "high"}, 40, podSpec{cpus: 1, labels: role("g"), change: near(corev1.LabelTopologyZone, "g")})
@@ -122,7 +122,7 @@ func TestGangInOneZone(t *testing.T) {
 // TestDriverAndWorkers has workers follow their driver, which is younger than they are, and takes others' room.
 func TestDriverAndWorkers(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, stage.GroupAPIs()[0])
+	e := newEnv(t, stage.ReprieveGroups())
 	e.addZone("a", 2, 2)
 	e.fill(e.addZone("b", 3, 3), 3, nil)
 	e.CreateGroup(stage.Group{Name: "g", MinCount: 9, Priority: "high"})
@@ -137,7 +137,7 @@ func TestDriverAndWorkers(t *testing.T) {
 // TestOneMemberPerHost has members that keep off each other's hosts take one pod on each.
 func TestOneMemberPerHost(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, stage.GroupAPIs()[0])
+	e := newEnv(t, stage.ReprieveGroups())
 	e.fill(e.addZone("a", 4, 2), 2, nil)
 	e.gang(stage.Group{Name: "g", MinCount: 4, Priority: "high"}, 4, podSpec{cpus: 1, labels: role("g"), change: apart(corev1.LabelHostname, "g")})
 	e.waitBound("g", 4)
@@ -152,7 +152,7 @@ func TestOneMemberPerHost(t *testing.T) {
 // TestRulesAndBudgets has members that are spread over zones and keep off each other's hosts spare pods under a budget.
 func TestRulesAndBudgets(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t, stage.GroupAPIs()[0])
+	e := newEnv(t, stage.ReprieveGroups())
 	guarded := func(pod *corev1.Pod) { pod.Labels["guarded"] = "yes" }
 	for _, zone := range []string{"a", "b"} {
 		nodes := e.addZone(zone, 3, 1)

@@ -17,7 +17,7 @@ func onBothSides(t *testing.T, test func(one, other *env)) {
 	onBothAPIs(t, func(one *env) {
 		api := stage.ReprieveGroups()
 		if one.Groups.Name == api.Name {
-			api = stage.NativeGroups()
+			api = stage.NativeGroups(t)
 		}
 		test(one, one.with(api))
 	})
@@ -107,7 +107,7 @@ func TestPodOfTwoPodGroups(t *testing.T) {
 
 func testPodOfTwoPodGroups(e *env) {
 	e.AddNodes(4, "a")
-	byLabel, bySpec := stage.ReprieveGroups(), stage.NativeGroups()
+	byLabel, bySpec := stage.ReprieveGroups(), stage.NativeGroups(e.T)
 	e.CreateGroup(stage.Group{Name: "x", MinCount: 1})
 	e.CreateGroup(stage.Group{Name: "y", MinCount: 1})
 	e.create(podSpec{name: "torn", cpus: 1, change: func(pod *corev1.Pod) {

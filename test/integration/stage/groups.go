@@ -3,17 +3,21 @@ package stage
 import (
 	"context"
 	"fmt"
+	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // Group describes a PodGroup.
@@ -53,8 +57,13 @@ func ReprieveGroups() GroupAPI {
 	}
 }
 
-// NativeGroups has the PodGroups of scheduling.k8s.io.
-func NativeGroups() GroupAPI {
+// NativeGroups has the PodGroups of scheduling.k8s.io, as of Kubernetes 1.36, in the version that the playground serves.
+func NativeGroups(t testing.TB) GroupAPI {
+	t.Helper()
+	build := Group.native
+	if Kubernetes(t).WorkloadAPI == "v1alpha2" {
+		build = Group.nativeOf136
+	}
 	return GroupAPI{
 		Name: schedulingv1beta1.GroupName,
 		Join: func(pod *corev1.Pod, group string) {
@@ -66,12 +75,18 @@ func NativeGroups() GroupAPI {
 			}
 			return ptr.Deref(pod.Spec.SchedulingGroup.PodGroupName, "")
 		},
-		build: func(g Group) client.Object { return g.native() },
+		build: build,
 	}
 }
 
-// GroupAPIs are both. The second one is there only where the playground serves it.
-func GroupAPIs() []GroupAPI { return []GroupAPI{ReprieveGroups(), NativeGroups()} }
+// GroupAPIs are both where Kubernetes has the second one.
+func GroupAPIs(t testing.TB) []GroupAPI {
+	t.Helper()
+	if Kubernetes(t).Minor < 36 {
+		return []GroupAPI{ReprieveGroups()}
+	}
+	return []GroupAPI{ReprieveGroups(), NativeGroups(t)}
+}
 
 // New makes a PodGroup.
 func (api GroupAPI) New(namespace string, g Group) client.Object {
@@ -101,7 +116,7 @@ func (g Group) reprieve() *v1alpha1.PodGroup {
 	return pg
 }
 
-func (g Group) native() *schedulingv1beta1.PodGroup {
+func (g Group) native() client.Object {
 	pg := &schedulingv1beta1.PodGroup{}
 	pg.Spec.PriorityClassName = g.Priority
 	if g.MinCount > 0 {
@@ -115,9 +130,29 @@ func (g Group) native() *schedulingv1beta1.PodGroup {
 	return pg
 }
 
+// nativeOf136 makes one of v1alpha2, of which no Go types are left.
+func (g Group) nativeOf136() client.Object {
+	policy := map[string]any{"basic": map[string]any{}}
+	if g.MinCount > 0 {
+		policy = map[string]any{"gang": map[string]any{"minCount": int64(g.MinCount)}}
+	}
+	spec := map[string]any{"schedulingPolicy": policy}
+	if g.Priority != "" {
+		spec["priorityClassName"] = g.Priority
+	}
+	if g.Whole {
+		spec["disruptionMode"] = "PodGroup"
+	}
+	pg := native.NewObject(schema.GroupVersionKind{Group: native.Group, Version: "v1alpha2", Kind: "PodGroup"})
+	pg.Object["spec"] = spec
+	return pg
+}
+
 // ConditionsOf reads the conditions of a PodGroup of either API.
 func ConditionsOf(obj client.Object) []metav1.Condition {
 	switch pg := obj.(type) {
+	case *unstructured.Unstructured:
+		return native.ReadConditions(pg)
 	case *v1alpha1.PodGroup:
 		return pg.Status.Conditions
 	case *schedulingv1beta1.PodGroup:
@@ -158,8 +193,10 @@ func (s *Stage) allGroups(ctx context.Context) []client.Object {
 			out = append(out, &own.Items[i])
 		}
 	}
-	var theirs schedulingv1beta1.PodGroupList
-	if err := s.Objects.List(ctx, &theirs, client.InNamespace(s.Namespace)); err == nil {
+	theirs := &unstructured.UnstructuredList{}
+	theirs.SetAPIVersion(native.Group + "/" + Kubernetes(s).WorkloadAPI)
+	theirs.SetKind("PodGroupList")
+	if err := s.Objects.List(ctx, theirs, client.InNamespace(s.Namespace)); err == nil {
 		for i := range theirs.Items {
 			out = append(out, &theirs.Items[i])
 		}

@@ -81,6 +81,8 @@ func Start(t *testing.T, options playground.Options) *playground.Playground {
 func complete(t testing.TB, options playground.Options) playground.Options {
 	t.Helper()
 	options.BinDir = playgroundtest.BinDir(t, append(playgroundtest.ControlPlane(), "reprieve-scheduler")...)
+	// What runs on every version of Kubernetes does without where there is none.
+	options.NativeWorkloadAPI = options.NativeWorkloadAPI && Kubernetes(t).WorkloadAPI != ""
 	options.CRDs = crds.FS
 	options.AuditPolicy = auditPolicy
 	options.Scheduler.Args = append(options.Scheduler.Args, SchedulerArgs()...)

@@ -1,0 +1,44 @@
+package main
+
+// area is a part of what Reprieve does, and the tests that show that it does so on a version of Kubernetes.
+type area struct {
+	// name heads the area's column, and says what is shown.
+	name, what string
+	tests      []tests
+}
+
+// tests are some of a package, by their full names.
+type tests struct {
+	pkg   string
+	names []string
+}
+
+// core are the areas that every version is tested for: little enough for a few minutes, and some of all that an API server has
+// a part in. A test that is named here and does not run is a failure, so names cannot go stale.
+func core() []area {
+	const integration = "./test/integration/"
+	return []area{
+		{"Install", "the manifests are admitted, the rights are enough and none is left over, a standby takes over", []tests{
+			{integration + "deploy", []string{"TestInstalled", "TestRenamedAccount"}},
+			{integration + "api", nil},
+		}},
+		{"Gangs", "they are placed whole or wait, follow their PodGroup, and say what they wait for", []tests{
+			{integration + "scheduling", []string{
+				"TestGangIsPlacedWhole", "TestGangThatDoesNotFitWaitsWhole", "TestMembersWaitForTheirPodGroup", "TestTooFewMembers",
+				"TestSchedulingGatesHoldTheGang", "TestBasicGroupIsPlacedOneByOne", "TestVolumeForEachMember", "TestDeviceForEachMember",
+				"TestStartTime", "TestRestart",
+			}},
+			{integration + "groups", nil},
+		}},
+		{"Preemption", "whole groups and single pods go, victims are told and have their time, budgets count", []tests{
+			{integration + "scheduling", []string{
+				"TestWhoIsTaken", "TestVictimsAreTold", "TestGracePeriodIsHonoured", "TestNobodyIsTaken", "TestPodGroupPriorityCounts",
+				"TestDisruptionBudgets", "TestNominatedRoomIsKept",
+			}},
+			{integration + "preemption", []string{"TestVictimsAreToldAndHaveTheirTime", "TestNobodyGoesBeforeTheWholeGangFits"}},
+		}},
+		{"Queues", "quotas are reclaimed, limits hold, turns go round", []tests{
+			{integration + "queues", []string{"TestReclaim", "TestReclaimedRoomIsKept", "TestLimit", "TestNames", "TestTurns"}},
+		}},
+	}
+}

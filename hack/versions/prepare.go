@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+// prepare gives a version a directory with all binaries that tests run. The control plane of an older one is there; all else is
+// what the newest one is tested with.
+func prepare(binDir, version string) (string, error) {
+	dir := filepath.Join(binDir, "versions", version)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("make the directory of %s: %w", version, err)
+	}
+	binaries, err := os.ReadDir(binDir)
+	if err != nil {
+		return "", fmt.Errorf("list the binaries: %w", err)
+	}
+	for _, b := range binaries {
+		if b.IsDir() {
+			continue
+		}
+		link := filepath.Join(dir, b.Name())
+		if info, err := os.Lstat(link); err == nil && info.Mode().IsRegular() {
+			continue // The version's own.
+		}
+		if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("replace a link: %w", err)
+		}
+		if err := os.Symlink(filepath.Join("..", "..", b.Name()), link); err != nil {
+			return "", fmt.Errorf("link a binary: %w", err)
+		}
+	}
+	return dir, nil
+}
+
+// builtVersion asks both parts of a control plane for their version, which has to be the same one: a controller manager must not
+// be newer than its API server.
+func builtVersion(ctx context.Context, dir string) (string, error) {
+	var versions []string
+	for _, name := range []string{playground.APIServer, playground.ControllerManager} {
+		said, err := exec.CommandContext(ctx, filepath.Join(dir, name), "--version").Output()
+		if err != nil {
+			return "", fmt.Errorf("ask %s for its version: %w", name, err)
+		}
+		versions = append(versions, strings.TrimPrefix(strings.TrimSpace(string(said)), "Kubernetes "))
+	}
+	if versions[0] != versions[1] {
+		return "", fmt.Errorf("in %s are a kube-apiserver %s and a kube-controller-manager %s", dir, versions[0], versions[1])
+	}
+	return versions[0], nil
+}

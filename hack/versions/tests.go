@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// timeout is for one package.
+	timeout = "15m"
+	// killDelay is how long the tests may take to end when they are interrupted.
+	killDelay = 30 * time.Second
+)
+
+// result is what the tests of an area came to.
+type result struct {
+	// pass are how many tests have passed, cases of tables included.
+	pass int
+	// failed names those that have failed or have not run.
+	failed []string
+	// output is what the failed ones have said.
+	output string
+}
+
+func (r result) passed() bool { return r.pass > 0 && len(r.failed) == 0 }
+
+func (r result) String() string {
+	if !r.passed() {
+		return "fails: " + strings.Join(r.failed, ", ")
+	}
+	return fmt.Sprintf("%d pass", r.pass)
+}
+
+// runArea runs an area's tests against the binaries of a directory.
+func runArea(ctx context.Context, dir string, a area) (result, error) {
+	var all result
+	for _, t := range a.tests {
+		r, err := runTests(ctx, dir, t)
+		if err != nil {
+			return result{}, err
+		}
+		all.pass += r.pass
+		all.failed = append(all.failed, r.failed...)
+		all.output += r.output
+	}
+	return all, nil
+}
+
+func runTests(ctx context.Context, dir string, t tests) (result, error) {
+	args := []string{"test", "-json", "-timeout", timeout}
+	if len(t.names) > 0 {
+		args = append(args, "-run", "^("+strings.Join(t.names, "|")+")$")
+	}
+	cmd := exec.CommandContext(ctx, "go", append(args, t.pkg)...)
+	cmd.Env = append(os.Environ(), "REPRIEVE_BIN="+dir)
+	cmd.Stderr = os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = killDelay
+	events, err := cmd.StdoutPipe()
+	if err != nil {
+		return result{}, fmt.Errorf("read from go test: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return result{}, fmt.Errorf("start go test: %w", err)
+	}
+	r, err := read(events, t)
+	if err != nil {
+		return result{}, errors.Join(err, cmd.Wait())
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
+		return result{}, fmt.Errorf("go test: %w", err)
+	} else if err != nil && len(r.failed) == 0 {
+		// What happens outside of a test, such as a playground that does not stop.
+		r.failed = append(r.failed, t.pkg)
+	}
+	return r, nil
+}
+
+// read reads what go test -json says of a package's tests.
+func read(events io.Reader, t tests) (result, error) {
+	var r result
+	said := make(map[string]*strings.Builder)
+	var seen []string
+	scanner := bufio.NewScanner(events)
+	scanner.Buffer(nil, 16<<20)
+	for scanner.Scan() {
+		var e struct{ Action, Test, Output string }
+		if err := json.Unmarshal(scanner.Bytes(), &e); err != nil {
+			return result{}, fmt.Errorf("read what go test says: %w", err)
+		}
+		if said[e.Test] == nil {
+			said[e.Test] = &strings.Builder{}
+		}
+		switch e.Action {
+		case "output", "build-output":
+			said[e.Test].WriteString(e.Output)
+		case "pass":
+			if e.Test != "" {
+				r.pass++
+				seen = append(seen, e.Test)
+			}
+		case "fail", "build-fail":
+			r.output += said[e.Test].String()
+			if e.Test != "" {
+				r.failed = append(r.failed, e.Test)
+			}
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		return result{}, fmt.Errorf("read what go test says: %w", err)
+	}
+	for _, name := range t.names {
+		if !slices.Contains(seen, name) && !slices.Contains(r.failed, name) {
+			r.failed = append(r.failed, name+" did not run")
+		}
+	}
+	return r, nil
+}

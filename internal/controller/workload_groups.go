@@ -1,0 +1,141 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/native"
+)
+
+// WorkloadGroups writes the PodGroups of groups that pods name in spec.workloadRef, in a Workload of scheduling.k8s.io: when there
+// are pods for one, with what the Workload says of it. Neither can be changed. A PodGroup goes with its Workload, which the garbage
+// collector sees to.
+type WorkloadGroups struct {
+	client     client.Client
+	kind       schema.GroupVersionKind
+	members    Members
+	queueLabel func(*corev1.Pod) string
+	recorder   events.EventRecorder
+	// told is what has been said of each group last.
+	told map[types.NamespacedName]string
+}
+
+var _ reconcile.Reconciler = (*WorkloadGroups)(nil)
+
+// NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. It must be run with one worker: it keeps what it has
+// told.
+func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueLabel func(*corev1.Pod) string, recorder events.EventRecorder) *WorkloadGroups {
+	return &WorkloadGroups{client: c, kind: kind, members: members, queueLabel: queueLabel, recorder: recorder, told: make(map[types.NamespacedName]string)}
+}
+
+// newWorkloadController runs WorkloadGroups for whatever may change what it would write.
+func newWorkloadController(in Inputs) (controller.Controller, error) {
+	pods := in.Informers.Core().V1().Pods()
+	groupsOfWorkload := func(_ context.Context, workload *unstructured.Unstructured) []reconcile.Request {
+		named, err := pods.Lister().Pods(workload.GetNamespace()).List(labels.Everything())
+		if err != nil {
+			return nil
+		}
+		var out []reconcile.Request
+		for _, pod := range named {
+			if ref, ok := native.WorkloadRefOf(pod); ok && ref.Workload == workload.GetName() {
+				out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pod.Namespace, Name: ref.GroupName()}})
+			}
+		}
+		return out
+	}
+	return newResolveController("podgroup-of-workload",
+		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueLabel, in.Recorder),
+		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
+		source.Kind(in.Cache, native.NewObject(*in.Workloads), handler.TypedEnqueueRequestsFromMapFunc(groupsOfWorkload)),
+		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
+	)
+}
+
+// Reconcile looks at one group.
+func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	key := req.NamespacedName
+	var pg v1alpha1.PodGroup
+	if err := r.client.Get(ctx, key, &pg); err == nil {
+		delete(r.told, key)
+		return reconcile.Result{}, nil
+	} else if !apierrors.IsNotFound(err) {
+		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", key, err)
+	}
+	members := r.members.Members(key)
+	live := slices.Concat(members.Pending, members.Gated, members.Assigned)
+	at := slices.IndexFunc(live, func(pod *corev1.Pod) bool {
+		ref, ok := native.WorkloadRefOf(pod)
+		return ok && ref.GroupName() == key.Name
+	})
+	if at < 0 {
+		delete(r.told, key)
+		return reconcile.Result{}, nil
+	}
+	ref, _ := native.WorkloadRefOf(live[at])
+	workload := native.NewObject(r.kind)
+	err := r.client.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: ref.Workload}, workload)
+	if apierrors.IsNotFound(err) {
+		r.tell(key, live[at], fmt.Sprintf("Workload %s, which spec.workloadRef names, does not exist", ref.Workload))
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("get Workload %s/%s: %w", key.Namespace, ref.Workload, err)
+	}
+	found, ok := native.GroupOfWorkload(workload, ref.PodGroup)
+	if !ok {
+		r.tell(key, live[at], fmt.Sprintf("Workload %s has no group %s, which spec.workloadRef names", ref.Workload, ref.PodGroup))
+		return reconcile.Result{}, nil
+	}
+	return r.create(ctx, key, workload, found.SchedulingPolicy, members)
+}
+
+// create writes a group.
+func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, workload *unstructured.Unstructured, scheduling *v1alpha1.SchedulingPolicy, members gang.Members) (reconcile.Result, error) {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{labelManagedBy: managedBy},
+		OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: workload.GetAPIVersion(), Kind: workload.GetKind(), Name: workload.GetName(), UID: workload.GetUID(),
+		}},
+	}}
+	// What a Workload does not say, its pods do: priority and queue.
+	pg.Spec.PodGroupPolicy = policy(grouping.Group{}, &members, r.queueLabel)
+	pg.Spec.SchedulingPolicy = scheduling
+	err := r.client.Create(ctx, pg)
+	if apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{RequeueAfter: conflictDelay}, nil
+	}
+	if err != nil {
+		r.tell(key, living(&members)[0], fmt.Sprintf("the PodGroup for Workload %s cannot be written: %s", workload.GetName(), apiMessage(err)))
+		return reconcile.Result{}, fmt.Errorf("create PodGroup %s: %w", key, err)
+	}
+	delete(r.told, key)
+	return reconcile.Result{}, nil
+}
+
+// tell says why the pods of a group wait, once.
+func (r *WorkloadGroups) tell(key types.NamespacedName, pod *corev1.Pod, why string) {
+	if r.told[key] == why {
+		return
+	}
+	r.told[key] = why
+	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, reasonNotDerived, "Grouping", "the pods of PodGroup %s wait: %s", key.Name, why)
+}

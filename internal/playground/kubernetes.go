@@ -1,0 +1,72 @@
+package playground
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// ErrNoWorkloadAPI is the error of Start where Options.NativeWorkloadAPI is asked of a Kubernetes that has no such API.
+var ErrNoWorkloadAPI = errors.New("there are no Workloads and PodGroups of scheduling.k8s.io")
+
+// Kubernetes is what the playground has to know of a version of Kubernetes.
+type Kubernetes struct {
+	// Minor is the number after "1.".
+	Minor uint
+	// WorkloadAPI is the version of scheduling.k8s.io that has Workloads, behind feature gates; "" for none.
+	WorkloadAPI string
+	// gates are those that the API server and the controller manager need for all of it.
+	gates string
+}
+
+// KubernetesIn asks the kube-apiserver of a directory which Kubernetes it is. It runs it, and fails where that fails.
+func KubernetesIn(ctx context.Context, binDir string) (Kubernetes, error) {
+	return kubernetesOf(ctx, filepath.Join(binDir, APIServer))
+}
+
+func kubernetesOf(ctx context.Context, path string) (Kubernetes, error) {
+	said, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return Kubernetes{}, fmt.Errorf("ask %s for its version: %w", path, err)
+	}
+	v, err := version.ParseGeneric(strings.TrimPrefix(strings.TrimSpace(string(said)), "Kubernetes "))
+	if err != nil {
+		return Kubernetes{}, fmt.Errorf("read the version of %s: %w", path, err)
+	}
+	return release(v.Minor()), nil
+}
+
+// release says what a minor version has.
+func release(minor uint) Kubernetes {
+	k := Kubernetes{Minor: minor}
+	switch {
+	case minor < 35:
+	case minor == 35:
+		k.WorkloadAPI, k.gates = "v1alpha1", "GenericWorkload=true"
+	case minor == 36:
+		k.WorkloadAPI, k.gates = "v1alpha2", "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true"
+	default:
+		k.WorkloadAPI, k.gates = "v1beta1", "GenericWorkload=true"
+	}
+	return k
+}
+
+// findKubernetes finds out what the API server has, where the options ask for what not every version has.
+func (p *Playground) findKubernetes(ctx context.Context) error {
+	if !p.options.NativeWorkloadAPI {
+		return nil
+	}
+	var err error
+	if p.release, err = kubernetesOf(ctx, p.paths[APIServer]); err != nil {
+		return err
+	}
+	if p.release.WorkloadAPI == "" {
+		return fmt.Errorf("kubernetes 1.%d: %w", p.release.Minor, ErrNoWorkloadAPI)
+	}
+	return nil
+}
