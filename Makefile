@@ -83,7 +83,8 @@ unit: ## Run the unit tests: no control plane, no race detector.
 test: build ## Run all tests with the race detector, against the control plane in bin/ where they need one.
 	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory chart-test)
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
-	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory test-versions VERSIONS=$(firstword $(OLDER)) VERSIONS_DOC=)
+	@# Not where only some tests are asked for.
+	@$(if $(filter ./...,$(TEST)$(TEST_FLAGS)),$(MAKE) --no-print-directory test-versions VERSIONS=$(firstword $(OLDER)) VERSIONS_DOC=)
 
 .PHONY: test-versions
 test-versions: build $(patsubst %,$(BIN)/versions/%/kube-apiserver,$(filter $(OLDER),$(VERSIONS))) ## Run the core of the tests on each of VERSIONS of Kubernetes, and write docs/versions.md.

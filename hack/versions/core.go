@@ -7,10 +7,12 @@ type area struct {
 	tests      []tests
 }
 
-// tests are some of a package, by their full names.
+// tests are some of a package, by their full names; all without any.
 type tests struct {
 	pkg   string
 	names []string
+	// since is the first minor version that has what they are about; 0 for any.
+	since uint
 }
 
 // core are the areas that every version is tested for: little enough for a few minutes, and some of all that an API server has
@@ -19,26 +21,30 @@ func core() []area {
 	const integration = "./test/integration/"
 	return []area{
 		{"Install", "the manifests are admitted, the rights are enough and none is left over, a standby takes over", []tests{
-			{integration + "deploy", []string{"TestInstalled", "TestRenamedAccount"}},
-			{integration + "api", nil},
+			{pkg: integration + "deploy", names: []string{"TestInstalled", "TestRenamedAccount"}},
+			{pkg: integration + "api"},
 		}},
 		{"Gangs", "they are placed whole or wait, follow their PodGroup, and say what they wait for", []tests{
-			{integration + "scheduling", []string{
+			{pkg: integration + "scheduling", names: []string{
 				"TestGangIsPlacedWhole", "TestGangThatDoesNotFitWaitsWhole", "TestMembersWaitForTheirPodGroup", "TestTooFewMembers",
 				"TestSchedulingGatesHoldTheGang", "TestBasicGroupIsPlacedOneByOne", "TestVolumeForEachMember", "TestDeviceForEachMember",
 				"TestStartTime", "TestRestart",
 			}},
-			{integration + "groups", nil},
+			{pkg: integration + "groups"},
 		}},
 		{"Preemption", "whole groups and single pods go, victims are told and have their time, budgets count", []tests{
-			{integration + "scheduling", []string{
+			{pkg: integration + "scheduling", names: []string{
 				"TestWhoIsTaken", "TestVictimsAreTold", "TestGracePeriodIsHonoured", "TestNobodyIsTaken", "TestPodGroupPriorityCounts",
 				"TestDisruptionBudgets", "TestNominatedRoomIsKept",
 			}},
-			{integration + "preemption", []string{"TestVictimsAreToldAndHaveTheirTime", "TestNobodyGoesBeforeTheWholeGangFits"}},
+			{pkg: integration + "preemption", names: []string{"TestVictimsAreToldAndHaveTheirTime", "TestNobodyGoesBeforeTheWholeGangFits"}},
 		}},
 		{"Queues", "quotas are reclaimed, limits hold, turns go round", []tests{
-			{integration + "queues", []string{"TestReclaim", "TestReclaimedRoomIsKept", "TestLimit", "TestNames", "TestTurns"}},
+			{pkg: integration + "queues", names: []string{"TestReclaim", "TestReclaimedRoomIsKept", "TestLimit", "TestNames", "TestTurns"}},
+		}},
+		{"Its own groups", "Workloads and PodGroups of `scheduling.k8s.io`, with their feature gates on", []tests{
+			{pkg: integration + "workloads", since: 35},
+			{pkg: integration + "deploy", names: []string{"TestNativeWorkloadAPI"}, since: 35},
 		}},
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
 )
 
 func main() {
@@ -45,6 +47,10 @@ func run(ctx context.Context, out io.Writer, binDir, doc string, versions []stri
 	var page []row
 	var failed []string
 	for _, v := range versions {
+		parsed, err := version.ParseGeneric(v)
+		if err != nil {
+			return fmt.Errorf("read the version %q: %w", v, err)
+		}
 		dir, err := prepare(binDir, v)
 		if err != nil {
 			return err
@@ -58,12 +64,12 @@ func run(ctx context.Context, out io.Writer, binDir, doc string, versions []stri
 		}
 		r, began := row{version: v, built: built}, time.Now()
 		for _, a := range core() {
-			result, err := runArea(ctx, dir, a)
+			result, err := runArea(ctx, dir, parsed.Minor(), a)
 			if err != nil {
 				return fmt.Errorf("run the tests of %s on %s: %w", a.name, v, err)
 			}
 			fmt.Fprintf(out, "Kubernetes %s: %s: %s\n%s", built, a.name, result, result.output)
-			if !result.passed() {
+			if len(result.failed) > 0 {
 				failed = append(failed, v+" "+a.name)
 			}
 			r.results = append(r.results, result)

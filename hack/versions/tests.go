@@ -32,19 +32,23 @@ type result struct {
 	output string
 }
 
-func (r result) passed() bool { return r.pass > 0 && len(r.failed) == 0 }
-
 func (r result) String() string {
-	if !r.passed() {
+	switch {
+	case len(r.failed) > 0:
 		return "fails: " + strings.Join(r.failed, ", ")
+	case r.pass == 0:
+		return "none"
 	}
 	return fmt.Sprintf("%d pass", r.pass)
 }
 
-// runArea runs an area's tests against the binaries of a directory.
-func runArea(ctx context.Context, dir string, a area) (result, error) {
+// runArea runs an area's tests of a minor version against the binaries of a directory.
+func runArea(ctx context.Context, dir string, minor uint, a area) (result, error) {
 	var all result
 	for _, t := range a.tests {
+		if minor < t.since {
+			continue
+		}
 		r, err := runTests(ctx, dir, t)
 		if err != nil {
 			return result{}, err
@@ -119,6 +123,9 @@ func read(events io.Reader, t tests) (result, error) {
 	}
 	if err := scanner.Err(); err != nil {
 		return result{}, fmt.Errorf("read what go test says: %w", err)
+	}
+	if len(t.names) == 0 && len(seen) == 0 && len(r.failed) == 0 {
+		r.failed = append(r.failed, t.pkg+" did not run")
 	}
 	for _, name := range t.names {
 		if !slices.Contains(seen, name) && !slices.Contains(r.failed, name) {

@@ -81,7 +81,7 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", key, err)
 	}
 	members := r.members.Members(key)
-	live := slices.Concat(members.Pending, members.Gated, members.Assigned)
+	live := living(&members)
 	at := slices.IndexFunc(live, func(pod *corev1.Pod) bool {
 		ref, ok := native.WorkloadRefOf(pod)
 		return ok && ref.GroupName() == key.Name
@@ -94,7 +94,7 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 	workload := native.NewObject(r.kind)
 	err := r.client.Get(ctx, types.NamespacedName{Namespace: key.Namespace, Name: ref.Workload}, workload)
 	if apierrors.IsNotFound(err) {
-		r.tell(key, live[at], fmt.Sprintf("Workload %s, which spec.workloadRef names, does not exist", ref.Workload))
+		r.tell(key, members, fmt.Sprintf("Workload %s, which spec.workloadRef names, does not exist", ref.Workload))
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 	}
 	found, ok := native.GroupOfWorkload(workload, ref.PodGroup)
 	if !ok {
-		r.tell(key, live[at], fmt.Sprintf("Workload %s has no group %s, which spec.workloadRef names", ref.Workload, ref.PodGroup))
+		r.tell(key, members, fmt.Sprintf("Workload %s has no group %s, which spec.workloadRef names", ref.Workload, ref.PodGroup))
 		return reconcile.Result{}, nil
 	}
 	return r.create(ctx, key, workload, found.SchedulingPolicy, members)
@@ -124,18 +124,19 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
 	if err != nil {
-		r.tell(key, living(&members)[0], fmt.Sprintf("the PodGroup for Workload %s cannot be written: %s", workload.GetName(), apiMessage(err)))
+		r.tell(key, members, fmt.Sprintf("the PodGroup for Workload %s cannot be written: %s", workload.GetName(), apiMessage(err)))
 		return reconcile.Result{}, fmt.Errorf("create PodGroup %s: %w", key, err)
 	}
 	delete(r.told, key)
 	return reconcile.Result{}, nil
 }
 
-// tell says why the pods of a group wait, once.
-func (r *WorkloadGroups) tell(key types.NamespacedName, pod *corev1.Pod, why string) {
-	if r.told[key] == why {
+// tell says why the pods of a group wait, once, if any do.
+func (r *WorkloadGroups) tell(key types.NamespacedName, members gang.Members, why string) {
+	wait := slices.Concat(members.Pending, members.Gated)
+	if len(wait) == 0 || r.told[key] == why {
 		return
 	}
 	r.told[key] = why
-	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, reasonNotDerived, "Grouping", "the pods of PodGroup %s wait: %s", key.Name, why)
+	r.recorder.Eventf(wait[0], nil, corev1.EventTypeWarning, reasonNotDerived, "Grouping", "the pods of PodGroup %s wait: %s", key.Name, why)
 }

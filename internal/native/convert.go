@@ -42,12 +42,15 @@ func FromObject(u *unstructured.Unstructured) *v1alpha1.PodGroup {
 	return pg
 }
 
-// unsupported names the fields that confine the group in ways that are not known here: to one topology domain, or
-// to what other groups do.
+// unsupported names the fields that confine the group in ways that are not known here: to one topology domain, to
+// devices that its members share, or to what other groups do.
 func unsupported(spec map[string]any) string {
 	var fields []string
 	if constraints, ok := spec["schedulingConstraints"].(map[string]any); ok && len(constraints) > 0 {
 		fields = append(fields, "spec.schedulingConstraints")
+	}
+	if claims, ok := spec["resourceClaims"].([]any); ok && len(claims) > 0 {
+		fields = append(fields, "spec.resourceClaims")
 	}
 	if parent, ok := spec["parentCompositePodGroupName"].(string); ok && parent != "" {
 		fields = append(fields, "spec.parentCompositePodGroupName")

@@ -96,6 +96,8 @@ func TestUnsupported(t *testing.T) {
 		`{schedulingPolicy: {basic: {}}}`: "",
 		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {}, parentCompositePodGroupName: ""}`:            "",
 		`{schedulingPolicy: {basic: {}}, schedulingConstraints: {topology: [{key: rack}]}}`:                      "spec.schedulingConstraints",
+		`{schedulingPolicy: {basic: {}}, resourceClaims: []}`:                                                    "",
+		`{schedulingPolicy: {gang: {minCount: 2}}, resourceClaims: [{name: shared, resourceClaimName: c}]}`:      "spec.resourceClaims",
 		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c}`:                                        "spec.parentCompositePodGroupName",
 		`{schedulingPolicy: {basic: {}}, parentCompositePodGroupName: c, schedulingConstraints: {topology: []}}`: "spec.schedulingConstraints and spec.parentCompositePodGroupName",
 	} {

@@ -26,7 +26,7 @@ func fitGates(logger klog.Logger, client discovery.ServerResourcesInterface, gat
 	if served != nil && slices.ContainsFunc(served.APIResources, func(r metav1.APIResource) bool { return r.Name == "devicetaintrules" }) {
 		return nil
 	}
-	logger.V(2).Info("The cluster serves no DeviceTaintRules; the feature is off", "featureGate", features.DRADeviceTaintRules)
+	logger.Info("The cluster serves no DeviceTaintRules; the feature is off", "featureGate", features.DRADeviceTaintRules)
 	if err := gates.SetFromMap(map[string]bool{string(features.DRADeviceTaintRules): false}); err != nil {
 		return fmt.Errorf("switch off %s: %w", features.DRADeviceTaintRules, err)
 	}

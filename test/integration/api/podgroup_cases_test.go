@@ -97,7 +97,9 @@ func tooLong(at string, most int) string {
 	return incomplete(fmt.Sprintf("%s: Too long: may not be more than %d bytes", at, most))
 }
 
-func tooHigh(at string) string { return notInt32(at, "2147483648", "should be less than or equal to 2147483647") }
+func tooHigh(at string) string {
+	return notInt32(at, "2147483648", "should be less than or equal to 2147483647")
+}
 
 func tooLow(at string) string {
 	return notInt32(at, "-2147483649", "should be greater than or equal to -2147483648")

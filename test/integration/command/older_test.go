@@ -1,6 +1,8 @@
 package command
 
 import (
+	"os"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,4 +27,11 @@ func TestOlderCluster(t *testing.T) {
 	pod.Spec.NodeSelector = nil
 	s.Create(pod)
 	s.Runs("pod", 1)
+	log, err := os.ReadFile(s.Run.Component(playground.Scheduler).LogPath())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(log), "serves no DeviceTaintRules; the feature is off") {
+		t.Error("the log does not say what is off")
+	}
 }

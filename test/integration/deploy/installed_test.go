@@ -184,7 +184,7 @@ func (c *cluster) transport(t *testing.T) *http.Transport {
 func testUnused(t *testing.T, c *cluster) {
 	granted := append(permissions(t, c.manifests), builtIn()...)
 	minor := stage.Kubernetes(t).Minor
-	granted = slices.DeleteFunc(granted, func(p permission) bool { return since(p) > minor })
+	granted = slices.DeleteFunc(granted, func(p permission) bool { return !usedIn(p, minor) })
 	eventually(t, "permissions nobody used", func(context.Context) string {
 		var left []string
 		for _, p := range unused(granted, readAudit(t, c.auditLog)) {
@@ -197,15 +197,19 @@ func testUnused(t *testing.T, c *cluster) {
 // extendedResources is the minor version of Kubernetes as of which a device class may stand for an extended resource.
 const extendedResources = 36
 
-// since is the minor version of Kubernetes as of which a permission is used; 0 for any.
-func since(p permission) uint {
-	switch {
-	case p.group == "resource.k8s.io" && p.resource == "devicetaintrules":
-		return 37
-	case p.group == "resource.k8s.io" && p.resource == "resourceclaims" && p.verb == "create":
-		return extendedResources
+// usedIn reports whether a permission is for a minor version of Kubernetes.
+func usedIn(p permission, minor uint) bool {
+	switch p.resource + "." + p.group {
+	case "devicetaintrules.resource.k8s.io":
+		return minor >= 37
+	case "resourceclaims.resource.k8s.io":
+		return p.verb != "create" || minor >= extendedResources
+	case "podgroups.scheduling.k8s.io", "podgroups/status.scheduling.k8s.io":
+		return minor >= 36
+	case "workloads.scheduling.k8s.io":
+		return minor == 35
 	}
-	return 0
+	return true
 }
 
 // testMissing looks for requests without permissions.

@@ -9,24 +9,26 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
 // nativeComponent is what a user's kustomization adds for the PodGroups of scheduling.k8s.io.
 const nativeComponent = "components: [$BASE/components/native-workload-api]\n"
 
 // nativeGang makes a PodGroup of scheduling.k8s.io that needs two members, and goes as a whole.
-func nativeGang(groupName, class string) *schedulingv1beta1.PodGroup {
-	pg := &schedulingv1beta1.PodGroup{ObjectMeta: meta(groupName)}
-	pg.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
-	pg.Spec.DisruptionMode = &schedulingv1beta1.DisruptionMode{All: &schedulingv1beta1.AllDisruptionMode{}}
-	pg.Spec.PriorityClassName = class
-	return pg
+func nativeGang(t *testing.T, groupName, class string) client.Object {
+	t.Helper()
+	return stage.NativeGroups(t).New(metav1.NamespaceDefault, stage.Group{Name: groupName, MinCount: 2, Whole: true, Priority: class})
 }
 
 func nativeMemberOf(group string) func(*corev1.Pod) {
@@ -42,14 +44,18 @@ func added(t *testing.T, m manifests) []permission {
 
 // TestNativeWorkloadAPI runs the scheduler with the component's rights, on a cluster that serves the API.
 func TestNativeWorkloadAPI(t *testing.T) {
+	if stage.Kubernetes(t).WorkloadAPI == "v1alpha1" {
+		testWorkloadRefs(t)
+		return
+	}
 	c := startClusterOf(t, overlay(t, nativeComponent), map[string]int{"gang": 2}, playground.Options{NativeWorkloadAPI: true})
 	c.startScheduler(t, name+"-0")
 	c.create(t, priorityClass(low, lowValue), priorityClass(high, highValue))
-	c.create(t, nativeGang("train", low),
+	c.create(t, nativeGang(t, "train", low),
 		newPod("train-0", "gang", low, nativeMemberOf("train"), asks("nvidia.com/gpu", "4")),
 		newPod("train-1", "gang", low, nativeMemberOf("train"), asks("nvidia.com/gpu", "4")))
 	c.waitRunning(t, "train-0", "train-1")
-	c.create(t, nativeGang("serve", high),
+	c.create(t, nativeGang(t, "serve", high),
 		newPod("serve-0", "gang", high, nativeMemberOf("serve"), asks("nvidia.com/gpu", "2")),
 		newPod("serve-1", "gang", high, nativeMemberOf("serve"), asks("nvidia.com/gpu", "2")))
 	c.waitRunning(t, "serve-0", "serve-1")
@@ -58,19 +64,29 @@ func TestNativeWorkloadAPI(t *testing.T) {
 	c.waitEvent(t, "PodGroup", "serve", "Preempting")
 	for group, condition := range map[string]string{"train": v1alpha1.ConditionDisruptionTarget, "serve": v1alpha1.ConditionPodGroupScheduled} {
 		eventually(t, "condition "+condition+" of "+group, func(ctx context.Context) string {
-			pg := &schedulingv1beta1.PodGroup{ObjectMeta: meta(group)}
+			pg := nativeGang(t, group, "")
 			if err := c.Get(ctx, client.ObjectKeyFromObject(pg), pg); err != nil {
 				return err.Error()
 			}
-			if apimeta.FindStatusCondition(pg.Status.Conditions, condition) == nil {
+			if apimeta.FindStatusCondition(stage.ConditionsOf(pg), condition) == nil {
 				return "there is none"
 			}
 			return ""
 		})
 	}
-	granted := added(t, c.manifests)
-	if len(granted) != 4 {
-		t.Errorf("the component adds %v, want 4 permissions", granted)
+	wantUsed(t, c, 4)
+
+	t.Run("without the component", func(t *testing.T) { testWithoutComponent(t, c) })
+}
+
+// wantUsed checks that as many of the component's permissions are for this version of Kubernetes, that all of them are used, and
+// that none is missing.
+func wantUsed(t *testing.T, c *cluster, count int) {
+	t.Helper()
+	minor := stage.Kubernetes(t).Minor
+	granted := slices.DeleteFunc(added(t, c.manifests), func(p permission) bool { return !usedIn(p, minor) })
+	if len(granted) != count {
+		t.Errorf("the component adds %v, want %d permissions", granted, count)
 	}
 	eventually(t, "permissions nobody used", func(context.Context) string {
 		var left []string
@@ -80,8 +96,37 @@ func TestNativeWorkloadAPI(t *testing.T) {
 		return strings.Join(left, "; ")
 	})
 	testMissing(t, c)
+}
 
-	t.Run("without the component", func(t *testing.T) { testWithoutComponent(t, c) })
+// testWorkloadRefs is TestNativeWorkloadAPI where pods name groups of Workloads, for which the scheduler makes PodGroups.
+func testWorkloadRefs(t *testing.T) {
+	c := startClusterOf(t, overlay(t, nativeComponent), map[string]int{"gang": 2}, playground.Options{NativeWorkloadAPI: true})
+	c.startScheduler(t, name+"-0")
+	c.create(t, priorityClass(low, lowValue))
+	workload := native.NewObject(schema.GroupVersionKind{Group: native.Group, Version: "v1alpha1", Kind: "Workload"})
+	workload.SetNamespace(metav1.NamespaceDefault)
+	workload.SetName("train")
+	policy := map[string]any{"gang": map[string]any{"minCount": int64(2)}}
+	workload.Object["spec"] = map[string]any{"podGroups": []any{map[string]any{"name": "workers", "policy": policy}}}
+	c.create(t, workload)
+	for _, member := range []string{"train-0", "train-1"} {
+		pod, err := runtime.DefaultUnstructuredConverter.ToUnstructured(newPod(member, "gang", low))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{Object: pod}
+		u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+		if err := unstructured.SetNestedStringMap(u.Object, map[string]string{"name": "train", "podGroup": "workers"}, "spec", "workloadRef"); err != nil {
+			t.Fatal(err)
+		}
+		c.create(t, u)
+	}
+	c.waitRunning(t, "train-0", "train-1")
+	made := &v1alpha1.PodGroup{ObjectMeta: meta(native.WorkloadRef{Workload: "train", PodGroup: "workers"}.GroupName())}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(made), made); err != nil {
+		t.Errorf("the PodGroup of the Workload: %v", err)
+	}
+	wantUsed(t, c, 2)
 }
 
 // testWithoutComponent takes the rights away: a scheduler that starts then does without those PodGroups, and says so.
@@ -96,8 +141,10 @@ func testWithoutComponent(t *testing.T, c *cluster) {
 		}
 	}
 	eventually(t, "the rights are gone", func(ctx context.Context) string {
-		var groups schedulingv1beta1.PodGroupList
-		if c.as(t, account).List(ctx, &groups) == nil {
+		groups := &unstructured.UnstructuredList{}
+		groups.SetAPIVersion(native.Group + "/" + stage.Kubernetes(t).WorkloadAPI)
+		groups.SetKind("PodGroupList")
+		if c.as(t, account).List(ctx, groups) == nil {
 			return "they are not"
 		}
 		return ""

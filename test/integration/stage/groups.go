@@ -194,7 +194,7 @@ func (s *Stage) allGroups(ctx context.Context) []client.Object {
 		}
 	}
 	theirs := &unstructured.UnstructuredList{}
-	theirs.SetAPIVersion(native.Group + "/" + Kubernetes(s).WorkloadAPI)
+	theirs.SetAPIVersion(native.Group + "/" + s.kubernetes.WorkloadAPI)
 	theirs.SetKind("PodGroupList")
 	if err := s.Objects.List(ctx, theirs, client.InNamespace(s.Namespace)); err == nil {
 		for i := range theirs.Items {

@@ -36,6 +36,8 @@ type Stage struct {
 	Objects client.Client
 	// Namespace is where the test has its objects.
 	Namespace string
+	// kubernetes is what its API server is.
+	kubernetes playground.Kubernetes
 	// Groups is the API whose PodGroups the test is about.
 	Groups GroupAPI
 	// Explain adds to what is shown of a failure. It may be nil.
@@ -111,7 +113,7 @@ func on(t *testing.T, run *playground.Playground) *Stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Stage{T: t, Run: run, Kube: kube, Objects: objects, Namespace: metav1.NamespaceDefault, Groups: ReprieveGroups(), begun: time.Now()}
+	return &Stage{T: t, Run: run, Kube: kube, Objects: objects, Namespace: metav1.NamespaceDefault, kubernetes: Kubernetes(t), Groups: ReprieveGroups(), begun: time.Now()}
 }
 
 // For is the same for another test, such as a subtest.

@@ -1,0 +1,101 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
+)
+
+// fixedMembers are those of any group.
+type fixedMembers gang.Members
+
+func (m fixedMembers) Members(types.NamespacedName) gang.Members { return gang.Members(m) }
+
+// referring is a pod that names a group of a Workload.
+func referring(name, class string, priority int32, ref native.WorkloadRef) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{native.AnnotationWorkloadRef: ref.String()}},
+		Spec:       corev1.PodSpec{PriorityClassName: class, Priority: ptr.To(priority)},
+	}
+}
+
+func TestWorkloadGroups(t *testing.T) {
+	t.Parallel()
+	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}
+	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha1", Kind: "Workload"}
+	workload := native.NewObject(kind)
+	workload.SetNamespace("ns")
+	workload.SetName("w")
+	workload.SetUID("u")
+	workload.Object["spec"] = map[string]any{"podGroups": []any{
+		map[string]any{"name": "g", "policy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}},
+	}}
+	other := native.WorkloadRef{Workload: "w", PodGroup: "other"}
+	members := fixedMembers{Pending: []*corev1.Pod{referring("p", "high", 10, ref), referring("q", "low", 1, ref)}}
+	cases := map[string]struct {
+		objects  []client.Object
+		ref      native.WorkloadRef
+		members  fixedMembers
+		wantMade bool
+		wantTold string
+	}{
+		"it is made":                    {objects: []client.Object{workload}, ref: ref, members: members, wantMade: true},
+		"nothing names it":              {objects: []client.Object{workload}, ref: ref, members: fixedMembers{Pending: []*corev1.Pod{{}}}},
+		"there is no Workload":          {ref: ref, members: members, wantTold: "Workload w, which spec.workloadRef names, does not exist"},
+		"there is none, and none waits": {ref: ref, members: fixedMembers{Assigned: members.Pending}},
+		"the Workload does not have it": {
+			objects: []client.Object{workload}, ref: other, members: fixedMembers{Gated: []*corev1.Pod{referring("p", "", 0, other)}},
+			wantTold: "Workload w has no group other",
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			// The type is registered with the first object, or by hand where there is none.
+			scheme.AddKnownTypeWithName(kind, native.NewObject(kind))
+			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).Build()
+			recorder := events.NewFakeRecorder(4)
+			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, recorder)
+			key := types.NamespacedName{Namespace: "ns", Name: c.ref.GroupName()}
+			for range 2 {
+				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var pg v1alpha1.PodGroup
+			err := cl.Get(t.Context(), key, &pg)
+			if (err == nil) != c.wantMade || err != nil && !apierrors.IsNotFound(err) {
+				t.Fatalf("the PodGroup: %v, want it made: %t", err, c.wantMade)
+			}
+			if c.wantMade && (pg.Spec.SchedulingPolicy.Gang.MinCount != 2 || *pg.Spec.PriorityClassName != "low" || pg.OwnerReferences[0].UID != "u") {
+				t.Errorf("it is %+v, owned by %+v", pg.Spec, pg.OwnerReferences)
+			}
+			told := ""
+			for len(recorder.Events) > 0 {
+				told += <-recorder.Events
+			}
+			if strings.Count(told, c.wantTold) != 1 && c.wantTold != "" || c.wantTold == "" && told != "" {
+				t.Errorf("told %q, want %q once", told, c.wantTold)
+			}
+		})
+	}
+}
