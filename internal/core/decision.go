@@ -36,6 +36,8 @@ type Decision struct {
 	Reprieved int `json:"reprieved"`
 	// ReprievedUnits name the most important of them on the nodes that the preemptor gets, up to a cap.
 	ReprievedUnits []UnitRef `json:"reprievedUnits,omitempty"`
+	// ElsewhereUnits name the least important of them on other nodes, up to a cap: those that would have gone first there.
+	ElsewhereUnits []ElsewhereUnit `json:"elsewhereUnits,omitempty"`
 	// Protected counts the units that the policy protects, by rule.
 	Protected []RuleCount `json:"protected,omitempty"`
 	// ProtectedUnits name the least important of them, the ones closest to being taken, up to a cap.
@@ -107,6 +109,17 @@ type UnitRef struct {
 	// Group tells a whole PodGroup from a single pod.
 	Group    bool  `json:"group"`
 	Priority int32 `json:"priority"`
+}
+
+// ElsewhereUnit is a unit that might have been taken, and stays because other nodes than its own were chosen.
+type ElsewhereUnit struct {
+	UnitRef
+	// Node is where it runs; of a group, the first of its nodes that was looked at.
+	Node string `json:"node"`
+	// Pods is how many would go with it.
+	Pods int `json:"pods"`
+	// Start is when it started, in nanoseconds since 1970; left out where it has not.
+	Start int64 `json:"start,omitempty"`
 }
 
 // ProtectedUnit is a unit that the policy protects.

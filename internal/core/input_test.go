@@ -1,7 +1,9 @@
 package core
 
 import (
+	gocmp "cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -99,5 +101,58 @@ func TestDecisionIsComplete(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantProtected, d.ProtectedUnits); diff != "" {
 		t.Errorf("protected units (-want +got):\n%s", diff)
+	}
+}
+
+// TestElsewhereUnits: a decision names who might have gone on other nodes, the least important first.
+func TestElsewhereUnits(t *testing.T) {
+	crowd := clusterOf("gpu").node("n00", 8).pod("taken", "n00", 0, 8)
+	for i := range capElsewhere + 3 {
+		node := fmt.Sprintf("n%02d", i+1)
+		crowd = crowd.node(node, 8).pod("p-"+node, node, int32(1+i%2), 8)
+	}
+	for name, tt := range map[string]struct {
+		cluster *build
+		p       *Preemptor
+		want    []string
+	}{
+		"on another node": {
+			clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).pod("a1", "a", 1, 8).pod("b1", "b", 3, 4, startedAt(7)).pod("b2", "b", 2, 4).pod("c1", "c", 50, 8),
+			podOf(10, 8), []string{"b2 on b, 1 pods, since 0", "b1 on b, 1 pods, since 7"},
+		},
+		"a group is named once": {
+			clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).pod("a1", "a", 1, 8).group("g", 2, 8, []string{"b", "c"}),
+			podOf(10, 8), []string{"g on b, 2 pods, since 0"},
+		},
+		"a group that reaches where room is made is not elsewhere": {
+			clusterOf("gpu").node("a", 8).node("b", 4).pod("a1", "a", 1, 4).group("g", 2, 4, []string{"a", "b"}), podOf(10, 4), nil,
+		},
+		"no more than a few, and those of the lowest priority": {
+			crowd, podOf(10, 8), []string{
+				"p-n01 on n01, 1 pods, since 0", "p-n03 on n03, 1 pods, since 0", "p-n05 on n05, 1 pods, since 0", "p-n07 on n07, 1 pods, since 0",
+				"p-n09 on n09, 1 pods, since 0", "p-n11 on n11, 1 pods, since 0", "p-n13 on n13, 1 pods, since 0",
+				"p-n06 on n06, 1 pods, since 0", "p-n08 on n08, 1 pods, since 0", "p-n10 on n10, 1 pods, since 0",
+			},
+		},
+		"nothing where there was no choice": {clusterOf("gpu").node("a", 8).node("b", 8).pod("a1", "a", 1, 8).pod("b1", "b", 11, 8), podOf(10, 8), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := mustDecide(t, tt.cluster.snapshot(), tt.p, nil)
+			if d.Outcome != Preempts {
+				t.Fatalf("%s: %s", d.Outcome, d.Message)
+			}
+			var got []string
+			for _, u := range d.ElsewhereUnits {
+				got = append(got, fmt.Sprintf("%s on %s, %d pods, since %d", u.Name, u.Node, u.Pods, u.Start))
+			}
+			slices.Sort(got)
+			want := slices.Sorted(slices.Values(tt.want))
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("units elsewhere (-want +got):\n%s", diff)
+			}
+			if !slices.IsSortedFunc(d.ElsewhereUnits, func(a, b ElsewhereUnit) int { return gocmp.Compare(a.Priority, b.Priority) }) {
+				t.Errorf("They are not in the order of their priority: %+v", d.ElsewhereUnits)
+			}
+		})
 	}
 }

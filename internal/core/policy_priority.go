@@ -117,7 +117,7 @@ func (b *priorityPolicy) protected() map[Rule]int { return b.count }
 // named are the units that a protection keeps in spite of their priority, then the ones closest to the preemptor's
 // priority.
 func (b *priorityPolicy) named() []int32 {
-	v, top := b.v, topUnits{s: b.s, sign: -1}
+	v, top := b.v, topUnits{s: b.s, sign: -1, most: capUnits}
 	for u := range v.victims.spared {
 		top.add(u)
 	}

@@ -47,7 +47,7 @@ type subtree struct {
 
 func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 	b := &queuePolicy{ruling: r, request: v.request(), count: make(map[Rule]int)}
-	b.shown = topUnits{s: v.s, sign: -1}
+	b.shown = topUnits{s: v.s, sign: -1, most: capUnits}
 	for r, want := range b.request {
 		if want > 0 {
 			b.asks = append(b.asks, r)

@@ -133,7 +133,7 @@ func (c *queuePolicy) stepsTo(leaf int32) int {
 // reachTo has all units judged by a reach.
 func (c *queuePolicy) reachTo(far reach) {
 	c.reach, c.subtrees = far, make([]subtree, c.t.Len())
-	c.count, c.timed, c.shown = make(map[Rule]int), nil, topUnits{s: c.s, sign: -1}
+	c.count, c.timed, c.shown = make(map[Rule]int), nil, topUnits{s: c.s, sign: -1, most: capUnits}
 }
 
 // farthest is the reach with all gone that may go on the preemptor's side: more than may go together, perhaps.

@@ -2,11 +2,15 @@ package core
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
 // capUnits is how many units a Decision names where it counts them all.
 const capUnits = 20
+
+// capElsewhere is how many units a Decision names that stay on nodes that were not chosen.
+const capElsewhere = 10
 
 func (sr *search) placed(o Outcome, placements []placement) Decision {
 	d := Decision{Outcome: o, Preemptor: *sr.p, Placements: placementsOf(sr.v, placements)}
@@ -28,6 +32,7 @@ func (sr *search) preempting(f found) Decision {
 		Victims:        sr.victimsOf(f.victims),
 		Reprieved:      sr.policy.potential() - len(f.victims),
 		ReprievedUnits: sr.reprievedUnits(f),
+		ElsewhereUnits: sr.elsewhereUnits(f),
 		Protected:      sr.protectedCounts(),
 		ProtectedUnits: sr.protectedUnits(),
 		Ceiling:        &ceiling,
@@ -46,7 +51,7 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 		victims[u] = true
 	}
 	s := sr.whole.s
-	top := topUnits{s: s, sign: 1}
+	top := topUnits{s: s, sign: 1, most: capUnits}
 	seen := make(map[int32]bool)
 	for _, st := range f.placements {
 		if seen[st.node] {
@@ -66,6 +71,51 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 	return refs
 }
 
+// elsewhereUnits names potential victims on nodes that the preemptor does not get, the least important ones first. Once
+// there are enough, a node is looked at only for a lower priority, so which ones of equals are named is left open.
+func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
+	chosen := make(map[int32]bool, len(f.placements))
+	for _, st := range f.placements {
+		chosen[st.node] = true
+	}
+	s, c := sr.whole.s, sr.whole.v.c
+	isElsewhere := func(u int32) bool {
+		pods := s.Units[u].Pods
+		for i := range pods {
+			if chosen[int32(pods[i].Node)] {
+				return false
+			}
+		}
+		return !slices.Contains(f.victims, u)
+	}
+	type site struct{ unit, node int32 }
+	top, sites := topUnits{s: s, sign: -1, most: capElsewhere}, make([]site, 0, 2*capElsewhere)
+	enough := int64(math.MaxInt64)
+	for _, n := range c.byName {
+		if int64(c.lowest[int(n)*lowestKept]) >= enough || chosen[n] {
+			continue
+		}
+		for _, u := range sr.policy.potentialOn(n) {
+			if !isElsewhere(u) {
+				continue
+			}
+			if !top.add(u) {
+				break
+			}
+			sites = append(sites, site{u, n})
+			if len(top.units) == capElsewhere {
+				enough = int64(s.Units[top.units[capElsewhere-1]].Priority)
+			}
+		}
+	}
+	out := make([]ElsewhereUnit, 0, len(top.units))
+	for _, i := range top.units {
+		u, at := &s.Units[i], slices.IndexFunc(sites, func(at site) bool { return at.unit == i })
+		out = append(out, ElsewhereUnit{UnitRef: refOf(u), Node: s.Nodes[sites[at].node].Name, Pods: len(u.Pods), Start: u.Start})
+	}
+	return out
+}
+
 // protectedUnits names units that the policy protects, the ones closest to being taken.
 func (sr *search) protectedUnits() []ProtectedUnit {
 	named := sr.policy.named()
@@ -81,8 +131,10 @@ func (sr *search) protectedUnits() []ProtectedUnit {
 
 // topUnits keeps the first few units by importance (sign 1) or from the other end (sign -1).
 type topUnits struct {
-	s     *Snapshot
-	sign  int
+	s    *Snapshot
+	sign int
+	// most is how many are kept.
+	most  int
 	units []int32
 }
 
@@ -90,13 +142,13 @@ type topUnits struct {
 // nothing after it needs to be offered either.
 func (t *topUnits) add(u int32) bool {
 	compare := func(a, b int32) int { return t.sign * compareUnits(t.s, a, b) }
-	if len(t.units) == capUnits && compare(u, t.units[capUnits-1]) > 0 {
+	if len(t.units) == t.most && compare(u, t.units[t.most-1]) > 0 {
 		return false
 	}
 	at, found := slices.BinarySearchFunc(t.units, u, compare)
 	if !found {
 		t.units = slices.Insert(t.units, at, u)
-		t.units = t.units[:min(len(t.units), capUnits)]
+		t.units = t.units[:min(len(t.units), t.most)]
 	}
 	return true
 }

@@ -82,7 +82,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 // (PreemptionToleration) and 2 more units are protected no longer".
 func (sr *search) protectedSentence(retryAt int64) string {
 	s := sr.whole.s
-	first := topUnits{s: s, sign: 1}
+	first := topUnits{s: s, sign: 1, most: capUnits}
 	verdicts := make(map[int32]Verdict)
 	for _, t := range sr.policy.passing() {
 		if t.verdict.Until < retryAt {

@@ -67,6 +67,13 @@ func alone(gpus int64) *core.Preemptor {
 	}
 }
 
+// someone is a pod of high priority with so many GPUs.
+func someone(gpus int64) *core.Preemptor {
+	p := alone(gpus)
+	p.Priority = 1000
+	return p
+}
+
 // made is a record of a decision that the core makes.
 func made(tb testing.TB, s *core.Snapshot, p *core.Preemptor) Record {
 	tb.Helper()
@@ -104,6 +111,10 @@ func TestGolden(t *testing.T) {
 	}{
 		"carried-out": {
 			snapshot: small(running("training", 10, 0, 8), running("notebook", 20, 1, 2), running("serving", 2000, 1, 2)), preemptor: urgent(6),
+			result: Result{State: CarriedOut, Time: noon.Add(80 * time.Millisecond)},
+		},
+		"with-a-choice": {
+			snapshot: small(running("training", 10, 0, 8), running("serving", 20, 1, 8)), preemptor: someone(8),
 			result: Result{State: CarriedOut, Time: noon.Add(80 * time.Millisecond)},
 		},
 		"failed": {
