@@ -14,6 +14,8 @@ type Kind struct {
 	// Required is true for the kinds without which there is nothing to decide: a cluster that does not serve them is none
 	// that Reprieve runs in.
 	Required bool
+	// Dispensable is true for the kinds that no decision depends on: without the right to list them, less is known.
+	Dispensable bool
 }
 
 // GroupVersionKind is what objects of the kind say they are.
@@ -25,6 +27,7 @@ func (k *Kind) GroupVersionKind() schema.GroupVersionKind {
 const (
 	Pods            = "pods"
 	Nodes           = "nodes"
+	Jobs            = "jobs"
 	PriorityClasses = "priorityclasses"
 	PodGroups       = "podgroups.reprieve.dev"
 	NativePodGroups = "podgroups.scheduling.k8s.io"
@@ -32,7 +35,8 @@ const (
 	Workloads       = "workloads.reprieve.dev"
 )
 
-// Kinds lists what a scheduler of Reprieve's reads: the kinds that deploy/clusterrole.yaml lets it list. The PodGroups of
+// Kinds lists what a scheduler of Reprieve's reads, the kinds that deploy/clusterrole.yaml lets it list, and Jobs, which say when their
+// pods end at the latest. The PodGroups of
 // scheduling.k8s.io are of whichever version a cluster serves, and stand here with the newest.
 func Kinds() []Kind {
 	own := v1alpha1.SchemeGroupVersion
@@ -41,6 +45,10 @@ func Kinds() []Kind {
 	}
 	needed := func(k Kind) Kind {
 		k.Required = true
+		return k
+	}
+	dispensable := func(k Kind) Kind {
+		k.Dispensable = true
 		return k
 	}
 	return []Kind{
@@ -53,6 +61,7 @@ func Kinds() []Kind {
 		kind("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
 		kind("apps", "v1", "replicasets", "ReplicaSet"),
 		kind("apps", "v1", "statefulsets", "StatefulSet"),
+		dispensable(kind("batch", "v1", "jobs", "Job")),
 		needed(kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")),
 		needed(kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass")),
 		kind("storage.k8s.io", "v1", "storageclasses", "StorageClass"),

@@ -117,7 +117,7 @@ func List(ctx context.Context, with Listing) (*Inventory, error) {
 	for i := range kinds {
 		name := NameOf(kinds[i].GroupVersionResource)
 		switch {
-		case apierrors.IsForbidden(failures[i]):
+		case apierrors.IsForbidden(failures[i]) && !kinds[i].Dispensable:
 			forbidden = append(forbidden, fullName(kinds[i].GroupVersionResource))
 		case failures[i] != nil && kinds[i].Required:
 			missing = append(missing, fullName(kinds[i].GroupVersionResource))

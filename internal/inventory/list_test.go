@@ -82,6 +82,7 @@ func TestList(t *testing.T) {
 		"all pages of all kinds":              {},
 		"a kind that the cluster may lack":    {missing: []string{"/resource.k8s.io/"}},
 		"all missing rights are named":        {forbidden: []string{"/nodes", "/queues"}, want: "nodes, queues.reprieve.dev", forbids: true},
+		"a right that can be done without":    {forbidden: []string{"/jobs"}},
 		"a cluster without Reprieve":          {missing: []string{"/reprieve.dev/"}, want: "podgroups.reprieve.dev, queues.reprieve.dev, workloads.reprieve.dev", notServed: true},
 		"not served comes before not allowed": {missing: []string{"/reprieve.dev/"}, forbidden: []string{"/nodes"}, want: "queues.reprieve.dev", notServed: true},
 	} {

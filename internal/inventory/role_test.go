@@ -46,6 +46,8 @@ func TestRole(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
+	// Jobs are asked for by both.
+	want = slices.Compact(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("The role allows\n%q\nwant\n%q", got, want)
 	}

@@ -38,7 +38,24 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 		unstructured.RemoveNestedField(object, "spec", "template")
 		unstructured.RemoveNestedField(object, "spec", "volumeClaimTemplates")
 	}
+	if resource == Jobs {
+		object = onlyDeadline(object)
+	}
 	return encoded(object)
+}
+
+// onlyDeadline is a Job with its names and until when it runs: nothing else of it counts.
+func onlyDeadline(job map[string]any) map[string]any {
+	out := map[string]any{"apiVersion": job["apiVersion"], "kind": job["kind"]}
+	for _, path := range [][]string{
+		{"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"spec", "activeDeadlineSeconds"}, {"status", "startTime"},
+	} {
+		if value, found, _ := unstructured.NestedFieldNoCopy(job, path...); found {
+			// The maps on the way are made here, so nothing can be in the way.
+			_ = unstructured.SetNestedField(out, value, path...)
+		}
+	}
+	return out
 }
 
 // encoded is an object with its names. Maps are encoded with their keys in order, so the same object makes the same bytes.

@@ -195,7 +195,7 @@ func (s *submitting) keep(d *Document) (bool, error) {
 			}
 		}
 		// What makes pods is more than an owner.
-		if resource == "" || slices.Contains([]string{"replicasets", "statefulsets", "replicationcontrollers"}, resource) {
+		if resource == "" || slices.Contains([]string{"replicasets", "statefulsets", "replicationcontrollers", inventory.Jobs}, resource) {
 			return false, nil
 		}
 	}

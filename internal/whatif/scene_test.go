@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -32,6 +33,7 @@ type scene struct {
 	groups []*v1alpha1.PodGroup
 	queues []*v1alpha1.Queue
 	pdbs   []*policyv1.PodDisruptionBudget
+	jobs   []*batchv1.Job
 }
 
 func newScene(now time.Time) *scene { return &scene{now: now} }
@@ -85,6 +87,22 @@ func (s *scene) running(name, group, node string, gpus int64, priority int32, si
 	}}
 	s.pods = append(s.pods, p)
 	return p
+}
+
+// ofJob has a pod belong to a Job, which is not added.
+func (s *scene) ofJob(p *corev1.Pod, name string) *corev1.Pod {
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("uid-" + name), Controller: ptr.To(true)}}
+	return p
+}
+
+// job adds a Job that has run since some time, and may so for some seconds in all.
+func (s *scene) job(name string, since time.Duration, deadline *int64) {
+	start := metav1.NewTime(s.now.Add(-since))
+	s.jobs = append(s.jobs, &batchv1.Job{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       batchv1.JobSpec{ActiveDeadlineSeconds: deadline}, Status: batchv1.JobStatus{StartTime: &start},
+	})
 }
 
 // group adds a gang; one that goes as a whole if that is its mode.
@@ -148,6 +166,9 @@ func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventor
 	}
 	for _, o := range s.queues {
 		changes = append(changes, inventory.Change{Resource: inventory.Queues, Object: o})
+	}
+	for _, o := range s.jobs {
+		changes = append(changes, inventory.Change{Resource: inventory.Jobs, Object: o})
 	}
 	for _, o := range s.pdbs {
 		changes = append(changes, inventory.Change{Resource: "poddisruptionbudgets", Object: o})

@@ -183,6 +183,8 @@ func TestWhen(t *testing.T) {
 		// notBefore and latest are moments after noon; 0 for none.
 		notBefore, latest time.Duration
 		now               bool
+		// then is said of the latest moment.
+		then string
 	}{
 		"there is room": {
 			build: func(s *scene) *corev1.Pod { return s.pending("new", "", 1, 0) }, now: true,
@@ -201,6 +203,37 @@ func TestWhen(t *testing.T) {
 				return s.pending("new", "", 4, 0)
 			},
 			latest: time.Hour,
+		},
+		"the deadline of a Job ends its pods, and they have a grace period": {
+			build: func(s *scene) *corev1.Pod {
+				s.job("etl", 30*time.Minute, ptr.To(int64(3600)))
+				s.ofJob(s.running("old", "", "node-a", 4, 10, time.Hour), "etl").Spec.TerminationGracePeriodSeconds = ptr.To(int64(60))
+				return s.pending("new", "", 4, 0)
+			},
+			latest: 31 * time.Minute, then: "activeDeadlineSeconds of Job ns/etl ends pod ns/old",
+		},
+		"a pod's own deadline before that of its Job": {
+			build: func(s *scene) *corev1.Pod {
+				s.job("etl", 30*time.Minute, ptr.To(int64(3600)))
+				s.ofJob(s.running("old", "", "node-a", 4, 10, time.Hour), "etl").Spec.ActiveDeadlineSeconds = ptr.To(int64(4200))
+				return s.pending("new", "", 4, 0)
+			},
+			latest: 10 * time.Minute, then: "activeDeadlineSeconds of pod ns/old ends it",
+		},
+		"a Job without a deadline": {
+			build: func(s *scene) *corev1.Pod {
+				s.job("etl", 30*time.Minute, nil)
+				s.ofJob(s.running("old", "", "node-a", 4, 10, time.Hour), "etl")
+				return s.pending("new", "", 4, 0)
+			},
+			want: whatif.Bounds{Endless: 1},
+		},
+		"a Job that is not among the objects": {
+			build: func(s *scene) *corev1.Pod {
+				s.ofJob(s.running("old", "", "node-a", 4, 10, time.Hour), "etl")
+				return s.pending("new", "", 4, 0)
+			},
+			want: whatif.Bounds{Unread: 1},
 		},
 		"its victims have a grace period": {
 			build: func(s *scene) *corev1.Pod {
@@ -252,8 +285,11 @@ func TestWhen(t *testing.T) {
 					t.Errorf("%s is %v, want %v after noon", b.what, b.got, b.want)
 				}
 			}
-			if got.Endless != c.want.Endless {
-				t.Errorf("%d have no end, want %d", got.Endless, c.want.Endless)
+			if got.Endless != c.want.Endless || got.Unread != c.want.Unread {
+				t.Errorf("%d have no end and of %d it is not known, want %d and %d", got.Endless, got.Unread, c.want.Endless, c.want.Unread)
+			}
+			if !strings.Contains(got.Then, c.then) {
+				t.Errorf("It says %q, want %q", got.Then, c.then)
 			}
 		})
 	}

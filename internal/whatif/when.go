@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/ptr"
@@ -26,6 +29,8 @@ type Bounds struct {
 	Then        string     `json:"then,omitempty"`
 	// Endless counts the pods that run and declare no end, where nothing is known of the latest moment.
 	Endless int `json:"endless,omitempty"`
+	// Unread counts those of which it is not known, because their Jobs are not among the objects.
+	Unread int `json:"unread,omitempty"`
 }
 
 // When bounds the moment at which the workload of some pending pods starts.
@@ -68,7 +73,7 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 		var end time.Time
 		switch {
 		case victims[string(pod.UID)]:
-			end = now.Add(time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second)
+			end = now.Add(graceOf(pod))
 		case pod.DeletionTimestamp != nil && nodes[pod.Spec.NodeName]:
 			end = pod.DeletionTimestamp.Time
 		default:
@@ -101,21 +106,98 @@ func lastProtection(step *Step) string {
 	return fmt.Sprintf("%s protects %s/%s", by, last.Namespace, last.Name)
 }
 
-// latest looks for the first declared end of pods that run after which there would be room, if nothing else came.
-func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, pods []*corev1.Pod, out *Bounds, told func(int)) (*Bounds, error) {
-	type end struct {
-		at  time.Time
-		pod *corev1.Pod
-	}
+// end is when a pod that runs is gone at the latest, by what it or its Job declares.
+type end struct {
+	at  time.Time
+	pod *corev1.Pod
+	// job is the one whose deadline it is; empty where it is the pod's own.
+	job string
+}
+
+// declared are the ends of the pods that declare any. Those that do not are counted in the bounds, and so are those of which it is
+// not known whether their Job does.
+func declared(objects *inventory.Inventory, pods []*corev1.Pod, out *Bounds) ([]end, error) {
 	var ends []end
 	for _, pod := range pods {
-		switch {
-		case pod.Spec.NodeName == "" || hasFinished(pod):
-		case pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil:
-			out.Endless++
-		default:
-			ends = append(ends, end{pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), pod})
+		if pod.Spec.NodeName == "" || hasFinished(pod) {
+			continue
 		}
+		own, has := endOf(pod)
+		theirs, state, err := endByJob(objects, pod)
+		switch {
+		case err != nil:
+			return nil, err
+		case state == jobDeclares && (!has || theirs.at.Before(own.at)):
+			ends = append(ends, theirs)
+		case has:
+			ends = append(ends, own)
+		case state == jobUnknown:
+			out.Unread++
+		default:
+			out.Endless++
+		}
+	}
+	return ends, nil
+}
+
+// endOf is a pod's own deadline.
+func endOf(pod *corev1.Pod) (end, bool) {
+	if pod.Spec.ActiveDeadlineSeconds == nil || pod.Status.StartTime == nil {
+		return end{}, false
+	}
+	return end{at: pod.Status.StartTime.Add(time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second), pod: pod}, true
+}
+
+// jobState says what is known of the Job that a pod is of.
+type jobState int
+
+const (
+	// jobSilent: there is none, or it declares no deadline.
+	jobSilent jobState = iota
+	// jobDeclares: it declares a deadline.
+	jobDeclares
+	// jobUnknown: it is not among the objects.
+	jobUnknown
+)
+
+// endByJob is when a pod has gone whose Job is at its deadline: the pod is deleted then, and has its grace period.
+func endByJob(objects *inventory.Inventory, pod *corev1.Pod) (end, jobState, error) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.APIVersion, batchv1.GroupName+"/") {
+		return end{}, jobSilent, nil
+	}
+	found, exists := objects.Find(inventory.Jobs, pod.Namespace, owner.Name)
+	if !exists {
+		return end{}, jobUnknown, nil
+	}
+	var job batchv1.Job
+	if err := found.Into(&job); err != nil {
+		return end{}, jobSilent, err
+	}
+	if job.Spec.ActiveDeadlineSeconds == nil || job.Status.StartTime == nil {
+		return end{}, jobSilent, nil
+	}
+	at := job.Status.StartTime.Add(time.Duration(*job.Spec.ActiveDeadlineSeconds)*time.Second + graceOf(pod))
+	return end{at: at, pod: pod, job: pod.Namespace + "/" + job.Name}, jobDeclares, nil
+}
+
+func graceOf(pod *corev1.Pod) time.Duration {
+	return time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)) * time.Second
+}
+
+// because says whose deadline it is.
+func (e *end) because() string {
+	if e.job == "" {
+		return fmt.Sprintf("activeDeadlineSeconds of pod %s ends it, if nothing else comes", keyOf(e.pod))
+	}
+	return fmt.Sprintf("activeDeadlineSeconds of Job %s ends pod %s, whose grace period is over by then, if nothing else comes", e.job, keyOf(e.pod))
+}
+
+// latest looks for the first declared end of pods that run after which there would be room, if nothing else came.
+func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, pods []*corev1.Pod, out *Bounds, told func(int)) (*Bounds, error) {
+	ends, err := declared(objects, pods, out)
+	if err != nil {
+		return nil, err
 	}
 	slices.SortStableFunc(ends, func(a, b end) int { return a.at.Compare(b.at) })
 	decided := 0
@@ -153,8 +235,7 @@ func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeS
 		return nil, failed
 	}
 	at := ends[n-1].at.UTC()
-	out.Endless = 0
-	out.AtTheLatest = &at
-	out.Then = fmt.Sprintf("activeDeadlineSeconds of pod %s ends it, if nothing else comes", keyOf(ends[n-1].pod))
+	out.Endless, out.Unread = 0, 0
+	out.AtTheLatest, out.Then = &at, ends[n-1].because()
 	return out, nil
 }

@@ -26,7 +26,7 @@ func (a *asking) whenCommand() *cobra.Command {
 		Long: `Say when pending work starts, as bounds with their reasons and never as a guess: not before protections have
 ended that are in the way; at the latest when pods that run have reached their activeDeadlineSeconds, if nothing else comes; or
 that it is unknown, because those in the way declare no end. Each bound is verified by a decision of the scheduler's own
-code. Deadlines of Jobs are not looked at, only those of their pods.`,
+code. Deadlines are those that pods and their Jobs declare.`,
 		Example: "  kubectl reprieve when podgroup/train -n team-a",
 		Args:    exactly("POD|job/NAME|podgroup/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -102,5 +102,9 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 		fmt.Fprintln(to, "Unknown: time does not change what it waits for.")
 		return
 	}
-	fmt.Fprintf(to, "Unknown: %s declare no end.\n", fmt.Sprintf("%d of the pods that run", b.Endless))
+	if b.Unread > 0 {
+		fmt.Fprintf(to, "Unknown: of %s that run it is not known whether their Jobs declare an end: the Jobs are not in the snapshot, or you may not list jobs.batch.\n", plural(b.Unread, "pod"))
+		return
+	}
+	fmt.Fprintf(to, "Unknown: %d of the pods that run declare no end.\n", b.Endless)
 }
