@@ -214,6 +214,7 @@ func TestTroubleshooting(t *testing.T) {
 		"types of conditions":   {constants(all, regexp.MustCompile(`^[Cc]ondition[A-Z]`)), "type"},
 		"events":                {events, "event"},
 		"rules":                 {constants(source(t, "internal/core"), regexp.MustCompile(`^Rule[A-Z]`)), "rule"},
+		"lines of why":          {constants(source(t, "cmd/kubectl-reprieve/app"), regexp.MustCompile(`^says[A-Z]`)), "line of why"},
 		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken|Written|Dropped|Unwritable)$`)), ""},
 	} {
 		if len(c.said) < 5 {

@@ -35,11 +35,21 @@ func (e *EmptyError) Error() string {
 // Unwrap is the error of the first line.
 func (e *EmptyError) Unwrap() error { return e.First }
 
-// Read reads the lines of a decision log. Lines that are none are passed over and counted; where all are, the error is an
-// EmptyError.
+// Read reads the lines of a decision log as entries, as ReadRecords does.
 func Read(name string, from io.Reader) ([]Entry, Source, error) {
+	records, source, err := ReadRecords(name, from)
+	entries := make([]Entry, 0, len(records))
+	for i := range records {
+		entries = append(entries, FromRecord(&records[i]))
+	}
+	return entries, source, err
+}
+
+// ReadRecords reads the lines of a decision log. Lines that are none are passed over and counted; where all are, the error is an
+// EmptyError.
+func ReadRecords(name string, from io.Reader) ([]decisionlog.Record, Source, error) {
 	source := Source{Name: name}
-	var entries []Entry
+	var records []decisionlog.Record
 	var first error
 	lines := bufio.NewReader(from)
 	for {
@@ -54,7 +64,7 @@ func Read(name string, from io.Reader) ([]Entry, Source, error) {
 					first = bad
 				}
 			} else {
-				entries = append(entries, FromRecord(&record))
+				records = append(records, record)
 				source.Decisions++
 			}
 		}
@@ -65,8 +75,8 @@ func Read(name string, from io.Reader) ([]Entry, Source, error) {
 			return nil, source, fmt.Errorf("read %s: %w", name, err)
 		}
 	}
-	if len(entries) == 0 {
+	if len(records) == 0 {
 		return nil, source, &EmptyError{First: first}
 	}
-	return entries, source, nil
+	return records, source, nil
 }

@@ -3,28 +3,42 @@ package app_test
 import (
 	"flag"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the answers into docs/kubectl.md")
+var update = flag.Bool("update", false, "write the answers into the pages of docs/")
 
-// TestDocumentedAnswers runs the commands of docs/kubectl.md and compares the answers.
+// TestDocumentedAnswers runs the commands of pages and compares the answers.
 func TestDocumentedAnswers(t *testing.T) {
 	t.Parallel()
-	page := filepath.Join("..", "..", "..", "docs", "kubectl.md")
+	for page, files := range map[string][]string{
+		"kubectl.md": {"cluster.json", "job.yaml", "gang.yaml", "decisions.jsonl", "next.yaml"},
+		"why.md":     {"why/cluster.json", "why/decisions.jsonl", "why/report.yaml", "why/other.yaml"},
+	} {
+		t.Run(page, func(t *testing.T) {
+			t.Parallel()
+			content := make(map[string]string)
+			for _, name := range files {
+				text, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				content[path.Base(name)] = string(text)
+			}
+			documented(t, filepath.Join("..", "..", "..", "docs", page), content)
+		})
+	}
+}
+
+// documented runs the commands of a page with some files, and compares the answers.
+func documented(t *testing.T, page string, files map[string]string) {
+	t.Helper()
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)
-	}
-	files := make(map[string]string)
-	for _, name := range []string{"cluster.json", "job.yaml", "gang.yaml", "decisions.jsonl", "next.yaml"} {
-		content, err := os.ReadFile(filepath.Join("testdata", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[name] = string(content)
 	}
 	const begin, end, prompt = "```console\n", "```\n", "$ kubectl reprieve "
 	var out strings.Builder

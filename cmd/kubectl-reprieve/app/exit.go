@@ -32,6 +32,8 @@ const (
 	exitUnreachable = 5
 	// exitNoRoom: the question has been answered, and something that was planned finds no room.
 	exitNoRoom = 6
+	// exitInterrupted: what goes on until something has come about was interrupted before; as shells have it for SIGINT.
+	exitInterrupted = 130
 )
 
 // codedError is an error with an exit code of its own.
@@ -68,6 +70,8 @@ func codeOf(err error) int {
 		return exitAnswered
 	case errors.Is(err, errNoRoom):
 		return exitNoRoom
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
 	case errors.As(err, &coded):
 		return coded.code
 	case errors.As(err, &file), errors.As(err, &mistake), errors.As(err, &log), errors.Is(err, fs.ErrNotExist):

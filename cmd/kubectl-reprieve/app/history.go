@@ -1,9 +1,11 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,23 +18,28 @@ type historyAnswer struct {
 }
 
 func (a *asking) historyCommand() *cobra.Command {
-	all, since := false, time.Duration(0)
+	all, wanted := false, historyFilter{}
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "Show the preemptions that the cluster still tells of, newest first",
 		Long: `Show the preemptions that the cluster still tells of, newest first: by the statuses of PodGroups and pods, which
-stay as long as those do, and by events, which an API server keeps for an hour unless it is set up otherwise.`,
+stay as long as those do, and by events, which an API server keeps for an hour unless it is set up otherwise. With --log or
+--scheduler, those of the scheduler's record are among them. With --queue, victims are left out of which the queue is not known any
+more.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			namespace, err := a.namespace()
 			if err != nil {
 				return err
 			}
-			if all {
-				namespace = ""
+			if wanted.namespace = namespace; all {
+				wanted.namespace = ""
+			}
+			if err := wanted.record.check(); err != nil {
+				return err
 			}
 			shown := newProgress(a.streams.ErrOut, a.clock)
-			answer, err := a.history(cmd.Context(), shown, namespace, since)
+			answer, err := a.history(cmd.Context(), shown, &wanted)
 			shown.end()
 			if err != nil {
 				return err
@@ -41,22 +48,53 @@ stay as long as those do, and by events, which an API server keeps for an hour u
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Of victims in all namespaces.")
-	cmd.Flags().DurationVar(&since, "since", 0, "Only what has begun in this time, such as 30m.")
+	cmd.Flags().DurationVar(&wanted.since, "since", 0, "Only what has begun in this time, such as 30m.")
+	cmd.Flags().StringVar(&wanted.queue, "queue", "", "Only of victims in this leaf Queue.")
+	cmd.Flags().StringVar(&wanted.preemptor, "preemptor", "", "Only what this work took: POD, job/NAME or podgroup/NAME, in whichever namespace.")
+	wanted.record.addFlags(cmd.Flags())
 	return cmd
 }
 
-func (a *asking) history(ctx context.Context, shown *progress, namespace string, since time.Duration) (*historyAnswer, error) {
+// historyFilter says which preemptions are wanted.
+type historyFilter struct {
+	// namespace is that of victims, "" for all, and queue their leaf queue, "" for any.
+	namespace, queue string
+	// preemptor is POD, job/NAME or podgroup/NAME; "" for any.
+	preemptor string
+	// since is how long ago they began at most; 0 for as long as anything tells.
+	since  time.Duration
+	record recordSource
+}
+
+func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFilter) (*historyAnswer, error) {
+	var by *subject
+	if wanted.preemptor != "" {
+		var err error
+		if by, err = parseSubject(wanted.preemptor, ""); err != nil {
+			return nil, err
+		}
+	}
+	records, err := a.records(ctx, &wanted.record)
+	if err != nil {
+		return nil, err
+	}
 	objects, err := a.read(ctx, shown)
 	if err != nil {
 		return nil, err
 	}
-	found, err := a.preemptions(ctx, objects, namespace)
+	found, err := a.preemptions(ctx, objects, wanted.namespace, records)
 	if err != nil {
 		return nil, err
 	}
-	if since > 0 {
-		found = slices.DeleteFunc(found, func(h happening) bool { return h.Time.Before(objects.Taken.Add(-since)) })
+	parties, err := partiesOf(objects)
+	if err != nil {
+		return nil, err
 	}
+	found = slices.DeleteFunc(found, func(h happening) bool {
+		return wanted.since > 0 && h.Time.Before(objects.Taken.Add(-wanted.since)) ||
+			wanted.queue != "" && cmp.Or(h.queue, parties[h.Victim].Queue) != wanted.queue ||
+			by != nil && !by.isNamed(h.Preemptor)
+	})
 	return &historyAnswer{typed: typed{APIVersion: answerVersion, Kind: "History", Taken: objects.Taken.UTC()}, Preemptions: found}, nil
 }
 
@@ -78,6 +116,16 @@ func showHistory(to io.Writer, answer *historyAnswer, wide bool) error {
 		rows = append(rows, row)
 	}
 	return table(to, rows)
+}
+
+// isNamed reports whether a name in a happening is the subject's in whichever namespace, or that of a pod of the Job that it is.
+func (s *subject) isNamed(name string) bool {
+	kind, rest, _ := strings.Cut(name, " ")
+	_, own, _ := strings.Cut(rest, "/")
+	if s.kind == "Job" {
+		return kind == "pod" && strings.HasPrefix(own, s.key.Name+"-")
+	}
+	return kind == strings.ToLower(s.kind) && own == s.key.Name
 }
 
 func orDash(text string) string {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
@@ -37,6 +38,12 @@ type schedulerEndpoint struct {
 	url, authority string
 }
 
+// addFlags adds the flags that name it.
+func (e *schedulerEndpoint) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&e.url, "scheduler", "", "URL of the scheduler's secure port, such as https://127.0.0.1:10259 with a port-forward, to read its decisions from.")
+	flags.StringVar(&e.authority, "scheduler-certificate-authority", "", "File with the certificate that the scheduler's is signed by; without one, --scheduler has to be on this machine.")
+}
+
 // liveSource is where ui reads from: files, a scheduler, or the objects of the cluster.
 func (a *asking) liveSource(files []string, scheduler schedulerEndpoint) (inputSource, error) {
 	switch {
@@ -53,34 +60,19 @@ func (a *asking) liveSource(files []string, scheduler schedulerEndpoint) (inputS
 
 // schedulerSource reads the decisions that a scheduler has in memory, as the user of the kubeconfig, and remembers them.
 func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, error) {
-	at, err := url.Parse(scheduler.url)
-	if err != nil || at.Scheme != "https" || at.Host == "" {
-		return nil, usage(fmt.Errorf("--scheduler %q: it is a URL such as https://127.0.0.1:10259", scheduler.url))
-	}
-	config, err := a.kube.ToRESTConfig()
+	client, where, err := a.schedulerClient(scheduler)
 	if err != nil {
-		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+		return nil, err
 	}
-	config = rest.CopyConfig(config)
-	config.Host, config.Timeout = at.Host, 30*time.Second
-	config.ServerName, config.CAData, config.CAFile = "", nil, scheduler.authority
-	if scheduler.authority == "" {
-		// The certificate of a scheduler is usually its own. The caller's token goes to no other machine without knowing which.
-		if ip := net.ParseIP(at.Hostname()); at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			return nil, usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
-		}
-		config.Insecure = true
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, usage(fmt.Errorf("--scheduler: %w", err))
-	}
-	where := "https://" + at.Host + decisionsPath
 	var kept []report.Entry
 	return func(ctx context.Context) (report.Input, error) {
-		entries, source, err := askScheduler(ctx, client, where)
+		records, source, err := askScheduler(ctx, client, where)
 		if err != nil {
 			return report.Input{}, err
+		}
+		entries := make([]report.Entry, 0, len(records))
+		for i := range records {
+			entries = append(entries, report.FromRecord(&records[i]))
 		}
 		kept = remember(kept, entries)
 		source.Decisions = len(kept)
@@ -88,8 +80,35 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 	}, nil
 }
 
+// schedulerClient is a client for a scheduler, as the user of the kubeconfig, and the URL of its decisions.
+func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, string, error) {
+	at, err := url.Parse(scheduler.url)
+	if err != nil || at.Scheme != "https" || at.Host == "" {
+		return nil, "", usage(fmt.Errorf("--scheduler %q: it is a URL such as https://127.0.0.1:10259", scheduler.url))
+	}
+	config, err := a.kube.ToRESTConfig()
+	if err != nil {
+		return nil, "", usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	config = rest.CopyConfig(config)
+	config.Host, config.Timeout = at.Host, 30*time.Second
+	config.ServerName, config.CAData, config.CAFile = "", nil, scheduler.authority
+	if scheduler.authority == "" {
+		// The certificate of a scheduler is usually its own. The caller's token goes to no other machine without knowing which.
+		if ip := net.ParseIP(at.Hostname()); at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+			return nil, "", usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
+		}
+		config.Insecure = true
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, "", usage(fmt.Errorf("--scheduler: %w", err))
+	}
+	return client, "https://" + at.Host + decisionsPath, nil
+}
+
 // askScheduler asks for the latest decisions.
-func askScheduler(ctx context.Context, client *http.Client, where string) ([]report.Entry, report.Source, error) {
+func askScheduler(ctx context.Context, client *http.Client, where string) ([]decisionlog.Record, report.Source, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, http.NoBody)
 	if err != nil {
 		return nil, report.Source{}, err
@@ -107,13 +126,13 @@ func askScheduler(ctx context.Context, client *http.Client, where string) ([]rep
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
 		return nil, report.Source{}, &codedError{exitUnreachable, fmt.Errorf("%s answers %s: %s", where, answer.Status, strings.TrimSpace(string(said)))}
 	}
-	entries, source, err := report.Read(where, answer.Body)
+	records, source, err := report.ReadRecords(where, answer.Body)
 	var empty *report.EmptyError
 	if errors.As(err, &empty) && empty.First == nil {
 		// One that has decided nothing yet, or stands by.
 		err = nil
 	}
-	return entries, source, err
+	return records, source, err
 }
 
 // remember adds entries to those known, each of which may have come further, and forgets the oldest.
@@ -140,7 +159,7 @@ func (a *asking) clusterSource(ctx context.Context) (report.Input, error) {
 	if err != nil {
 		return report.Input{}, err
 	}
-	found, err := a.preemptions(ctx, objects, "")
+	found, err := a.preemptions(ctx, objects, "", nil)
 	if err != nil {
 		return report.Input{}, err
 	}

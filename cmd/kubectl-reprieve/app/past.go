@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
@@ -27,16 +28,20 @@ type happening struct {
 	Namespace string `json:"namespace"`
 	Rule      string `json:"rule,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// Source says where this stands: an event, or the status of the victim.
+	// Source says where this stands: an event, the status of the victim, or the scheduler's record; of several, the one that knows the
+	// latest moment.
 	Source string `json:"source"`
+
+	// queue is the victim's leaf queue, where the record tells; "" elsewhere.
+	queue string
 }
 
 // reasonPreempted is the reason of the scheduler's events on victims.
 const reasonPreempted = "Preempted"
 
-// preemptions are those that the cluster still tells of, newest first: by the statuses of victims in the objects and, of a live
-// cluster, by events. Namespace is empty for all.
-func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, namespace string) ([]happening, error) {
+// preemptions are those that the cluster and some records still tell of, newest first: by the statuses of victims in the objects
+// and, of a live cluster, by events. Namespace is empty for all.
+func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, namespace string, records []decisionlog.Record) ([]happening, error) {
 	out, err := byStatus(objects)
 	if err != nil {
 		return nil, err
@@ -48,20 +53,36 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 		}
 		out = append(out, told...)
 	}
+	out = append(out, byRecord(records)...)
 	out = slices.DeleteFunc(out, func(h happening) bool { return namespace != "" && h.Namespace != namespace })
 	slices.SortStableFunc(out, func(x, y happening) int {
 		return cmp.Or(y.Time.Compare(x.Time), cmp.Compare(x.Victim, y.Victim), cmp.Compare(x.Source, y.Source))
 	})
-	// A pod's event and its condition tell of the same.
-	type same struct{ victim, preemptor string }
-	last := make(map[same]time.Time)
-	return slices.DeleteFunc(out, func(h happening) bool {
-		key := same{h.Victim, h.Preemptor}
-		newer, told := last[key]
-		last[key] = h.Time
-		return told && newer.Sub(h.Time) < time.Minute
-	}), nil
+	return onceEach(out), nil
 }
+
+// onceEach has one of those that tell of the same, with what each of them tells: a pod's event, its condition and the record do. They
+// are newest first.
+func onceEach(all []happening) []happening {
+	type same struct{ victim, preemptor string }
+	last := make(map[same]int)
+	var out []happening
+	for _, h := range all {
+		key := same{h.Victim, h.Preemptor}
+		at, told := last[key]
+		if !told || out[at].Time.Sub(h.Time) >= time.Minute {
+			last[key] = len(out)
+			out = append(out, h)
+			continue
+		}
+		one := &out[at]
+		one.Rule, one.Message, one.queue = cmp.Or(one.Rule, h.Rule), cmp.Or(one.Message, h.Message), cmp.Or(one.queue, h.queue)
+	}
+	return out
+}
+
+// sourceRecord is the source of what the scheduler's record tells.
+const sourceRecord = "record"
 
 // byStatus reads the preemptions in the statuses of PodGroups, and in the conditions of pods.
 func byStatus(objects *inventory.Inventory) ([]happening, error) {

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -17,6 +18,8 @@ import (
 // protectedAnswer is the answer of protected.
 type protectedAnswer struct {
 	typed
+	// Subject is the work that was asked about; empty for all.
+	Subject   string         `json:"subject,omitempty"`
 	Protected []protectedRow `json:"protected"`
 }
 
@@ -39,22 +42,36 @@ type protectedRow struct {
 func (a *asking) protectedCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
-		Use:   "protected",
+		Use:   "protected [POD|job/NAME|podgroup/NAME]",
 		Short: "Show who is protected from preemption, by what, and until when",
 		Long: `Show which work that runs is protected from preemption, by what, from whom and until when: the longest of its
 min-runtimes, the toleration of its PriorityClass, or that it is a static pod. Work that is not listed is protected by
-nothing but its priority and its queue's share.`,
-		Args: exactly(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
+nothing but its priority and its queue's share. With a name, show that of one piece of work.`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return usage(fmt.Errorf("%s takes one argument at most, and got %q", cmd.CommandPath(), args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := a.namespace()
 			if err != nil {
 				return err
 			}
+			if all && len(args) > 0 {
+				return usage(errors.New("a name and --all-namespaces do not go together"))
+			}
 			if all {
 				namespace = ""
 			}
+			var about *subject
+			if len(args) > 0 {
+				if about, err = parseSubject(args[0], namespace); err != nil {
+					return err
+				}
+			}
 			shown := newProgress(a.streams.ErrOut, a.clock)
-			answer, err := a.protected(cmd.Context(), shown, namespace)
+			answer, err := a.protected(cmd.Context(), shown, namespace, about)
 			shown.end()
 			if err != nil {
 				return err
@@ -62,14 +79,27 @@ nothing but its priority and its queue's share.`,
 			return a.write(answer, func(to io.Writer, wide bool) error { return showProtected(to, answer, wide) })
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "In all namespaces.")
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "In all namespaces; not with a name.")
 	return cmd
 }
 
-func (a *asking) protected(ctx context.Context, shown *progress, namespace string) (*protectedAnswer, error) {
+// protected answers about some work, or about all of a namespace, "" for all of them, where about is nil.
+func (a *asking) protected(ctx context.Context, shown *progress, namespace string, about *subject) (*protectedAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {
 		return nil, err
+	}
+	answer := &protectedAnswer{typed: typed{APIVersion: answerVersion, Kind: "Protected", Taken: asked.objects.Taken.UTC()}}
+	if about != nil {
+		answer.Subject = about.name()
+		switch exists, err := about.find(asked); {
+		case err != nil:
+			return nil, err
+		case !exists:
+			return nil, notFound(fmt.Errorf("%s does not exist", about.name()))
+		case len(about.placed()) == 0:
+			return nil, notFound(fmt.Errorf("%s has no pod that runs", about.name()))
+		}
 	}
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
 	if err != nil {
@@ -80,9 +110,9 @@ func (a *asking) protected(ctx context.Context, shown *progress, namespace strin
 	if err != nil {
 		return nil, err
 	}
-	answer := &protectedAnswer{typed: typed{APIVersion: answerVersion, Kind: "Protected", Taken: asked.objects.Taken.UTC()}}
 	for i := range guards {
-		if g := &guards[i]; namespace == "" || g.Namespace == namespace {
+		g := &guards[i]
+		if about != nil && about.is(unitName(g.Namespace, g.Name, g.Group)) || about == nil && (namespace == "" || g.Namespace == namespace) {
 			answer.Protected = append(answer.Protected, guardRow(g))
 		}
 	}
@@ -110,6 +140,10 @@ func guardRow(g *scheduler.Guard) protectedRow {
 }
 
 func showProtected(to io.Writer, answer *protectedAnswer, wide bool) error {
+	if len(answer.Protected) == 0 && answer.Subject != "" {
+		_, err := fmt.Fprintf(to, "%s: nothing protects it but its priority and its queue's share.\n", answer.Subject)
+		return err
+	}
 	if len(answer.Protected) == 0 {
 		_, err := io.WriteString(to, "Nothing that runs is protected.\n")
 		return err

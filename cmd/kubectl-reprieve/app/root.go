@@ -43,7 +43,7 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
 	err := cmd.ExecuteContext(ctx)
-	if err != nil && !errors.Is(err, errNoRoom) {
+	if err != nil && !errors.Is(err, errNoRoom) && !errors.Is(err, errInterrupted) {
 		fmt.Fprintln(streams.ErrOut, "error:", oneLine(err))
 	}
 	return codeOf(err)
@@ -59,7 +59,7 @@ workload is pending, who is protected until when. Everything is decided by the s
 objects of the cluster or of a snapshot file. Nothing is ever written to a cluster.
 
 Exit codes: 0 answered; 1 failed; 2 flags, manifest or snapshot not right; 3 no such object; 4 a right is
-missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and something planned finds no room.`,
+missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and something planned finds no room; 130 why --watch was interrupted.`,
 		Version:       schedulerapp.VersionLine(version.Get().GitVersion),
 		SilenceErrors: true,
 		SilenceUsage:  true,

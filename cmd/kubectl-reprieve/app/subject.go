@@ -50,6 +50,15 @@ func (s *subject) leaving() []*corev1.Pod {
 	return s.filtered(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
+// hasEnough reports whether a gang has as many members on nodes as it needs; false for what is none.
+func (s *subject) hasEnough() bool {
+	if s.group == nil {
+		return false
+	}
+	g := gang.FromPodGroup(s.group)
+	return g.IsGang() && len(s.placed()) >= int(g.MinCount)
+}
+
 func (s *subject) filtered(keep func(*corev1.Pod) bool) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range s.pods {

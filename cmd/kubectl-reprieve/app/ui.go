@@ -54,8 +54,7 @@ whole URL, which has a secret in it.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&port, "port", 0, "The port on 127.0.0.1; 0 for any that is free.")
-	flags.StringVar(&from.url, "scheduler", "", "URL of the scheduler's secure port, such as https://127.0.0.1:10259 with a port-forward, to read its decisions from.")
-	flags.StringVar(&from.authority, "scheduler-certificate-authority", "", "File with the certificate that the scheduler's is signed by; without one, --scheduler has to be on this machine.")
+	from.addFlags(flags)
 	return cmd
 }
 

@@ -20,7 +20,8 @@ type whenAnswer struct {
 }
 
 func (a *asking) whenCommand() *cobra.Command {
-	return &cobra.Command{
+	var with []string
+	cmd := &cobra.Command{
 		Use:   "when POD|job/NAME|podgroup/NAME",
 		Short: "Say when pending work starts, as far as anything is known",
 		Long: `Say when pending work starts, as bounds with their reasons and never as a guess: not before protections have
@@ -39,7 +40,7 @@ code. Deadlines are those that pods and their Jobs declare.`,
 				return err
 			}
 			shown := newProgress(a.streams.ErrOut, a.clock)
-			answer, err := a.when(cmd.Context(), shown, about)
+			answer, err := a.when(cmd.Context(), shown, about, with)
 			shown.end()
 			if err != nil {
 				return err
@@ -50,11 +51,16 @@ code. Deadlines are those that pods and their Jobs declare.`,
 			})
 		},
 	}
+	cmd.Flags().StringArrayVar(&with, "with", nil, withUsage)
+	return cmd
 }
 
-func (a *asking) when(ctx context.Context, shown *progress, about *subject) (*whenAnswer, error) {
+func (a *asking) when(ctx context.Context, shown *progress, about *subject, with []string) (*whenAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.suppose(ctx, asked, with); err != nil {
 		return nil, err
 	}
 	exists, err := about.find(asked)

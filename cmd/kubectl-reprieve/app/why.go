@@ -2,15 +2,26 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// The states of the work that why is asked about.
+const (
+	statePending  = "Pending"
+	stateRunning  = "Running"
+	stateLeaving  = "Leaving"
+	stateFinished = "Finished"
+	stateGone     = "Gone"
 )
 
 // whyAnswer is the answer of why.
@@ -32,73 +43,135 @@ type whyAnswer struct {
 	// Took are the preemptions by which it has what it has, and TakenBy those that it fell victim to, newest first.
 	Took    []happening `json:"took,omitempty"`
 	TakenBy []happening `json:"takenBy,omitempty"`
+	// Choices are the decisions that it fell victim to, as the scheduler's record has them, with what else was looked at; newest first.
+	// Unrecorded is why there are none, or what they do not say; empty where nothing is lacking.
+	Choices    []choice `json:"choices,omitempty"`
+	Unrecorded string   `json:"unrecorded,omitempty"`
 	// Untold is why the past could not be asked about; empty where it could.
 	Untold string `json:"untold,omitempty"`
+
+	// exists is true where there is something of the work, and enough where as much of it has a node as it needs to run.
+	exists, enough bool
+}
+
+// whyOptions are the flags of why.
+type whyOptions struct {
+	remedies, watch bool
+	record          recordSource
+	// not names work that stayed, "" for all, and with manifests of objects to decide with.
+	not  string
+	with []string
+}
+
+// check refuses flags that do not go together.
+func (o *whyOptions) check(a *asking) error {
+	switch {
+	case o.watch && a.snapshot != "":
+		return usage(errors.New("--watch follows a cluster, and a snapshot stays as it is"))
+	case o.watch && slices.Contains(o.record.files, "-"), o.watch && slices.Contains(o.with, "-"):
+		return usage(errors.New("--watch reads files again and again, and standard input only once"))
+	case o.not != "" && !o.record.named():
+		return usage(errors.New("--not goes by the scheduler's record: give --log FILE, or --scheduler URL"))
+	}
+	return o.record.check()
 }
 
 func (a *asking) whyCommand() *cobra.Command {
-	remedies := true
+	options := whyOptions{remedies: true}
 	cmd := &cobra.Command{
 		Use:   "why POD|job/NAME|podgroup/NAME",
 		Short: "Say why work is pending, what it took, or who took it",
 		Long: `Say why work is pending: what is missing and on how many nodes, what protects those who have it and until when,
 its place in line, and which single change would let it run. Each change that is named has been tried by a decision of the
 scheduler's own code, with just that changed. Of work that runs, say what it took; of work that has gone, who took it and by
-which rule, as far as statuses and events still tell.`,
-		Example: "  kubectl reprieve why train-0\n  kubectl reprieve why podgroup/train -n team-a -o wide",
-		Args:    exactly("POD|job/NAME|podgroup/NAME"),
+which rule, as far as statuses and events still tell. With the scheduler's record (--log or --scheduler), say as well what else
+was looked at, and why that stayed.
+
+With --watch, go on until it runs, and say what changes: exit code 0 once it runs or has finished, 3 when it is gone, 130 when
+interrupted.`,
+		Example: "  kubectl reprieve why train-0\n  kubectl reprieve why podgroup/train -n team-a -o wide\n  kubectl reprieve why podgroup/train --watch\n" +
+			"  kubectl reprieve why podgroup/batch --not pod/notebook --log decisions.jsonl",
+		Args: exactly("POD|job/NAME|podgroup/NAME"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			namespace, err := a.namespace()
+			if err := options.check(a); err != nil {
+				return err
+			}
+			if options.watch {
+				return a.watchWhy(cmd.Context(), args[0], &options)
+			}
+			answer, err := a.why(cmd.Context(), args[0], &options)
 			if err != nil {
 				return err
 			}
-			about, err := parseSubject(args[0], namespace)
-			if err != nil {
-				return err
-			}
-			shown := newProgress(a.streams.ErrOut, a.clock)
-			answer, err := a.why(cmd.Context(), shown, about, remedies)
-			shown.end()
-			if err != nil {
-				return err
-			}
-			return a.write(answer, func(to io.Writer, wide bool) error {
-				a.showWhy(to, answer, wide)
-				return nil
-			})
+			return a.writeWhy(answer)
 		},
 	}
-	cmd.Flags().BoolVar(&remedies, "remedies", true, "Look for single changes that would help. Each takes a decision.")
+	flags := cmd.Flags()
+	flags.BoolVar(&options.remedies, "remedies", true, "Look for single changes that would help. Each takes a decision.")
+	flags.BoolVarP(&options.watch, "watch", "w", false, "Go on until it runs or is gone, and say what changes.")
+	flags.StringVar(&options.not, "not", "", "Of what else was looked at, say only why this work stayed: POD, job/NAME or podgroup/NAME. Takes --log or --scheduler.")
+	flags.StringArrayVar(&options.with, "with", nil, withUsage)
+	options.record.addFlags(flags)
 	return cmd
 }
 
-// why answers the question.
-func (a *asking) why(ctx context.Context, shown *progress, about *subject, remedies bool) (*whyAnswer, error) {
+func (a *asking) writeWhy(answer *whyAnswer) error {
+	return a.write(answer, func(to io.Writer, wide bool) error {
+		a.showWhy(to, answer, wide)
+		return nil
+	})
+}
+
+// why answers the question about POD, job/NAME or podgroup/NAME.
+func (a *asking) why(ctx context.Context, name string, options *whyOptions) (*whyAnswer, error) {
+	namespace, err := a.namespace()
+	if err != nil {
+		return nil, err
+	}
+	about, err := parseSubject(name, namespace)
+	if err != nil {
+		return nil, err
+	}
+	shown := newProgress(a.streams.ErrOut, a.clock)
+	defer shown.end()
+	// What cannot be read is told before the cluster is asked for all that it has.
+	records, err := a.records(ctx, &options.record)
+	if err != nil {
+		return nil, err
+	}
 	asked, err := a.gather(ctx, shown)
 	if err != nil {
 		return nil, err
 	}
+	if err := a.suppose(ctx, asked, options.with); err != nil {
+		return nil, err
+	}
+	return a.whyOf(ctx, shown, asked, about, options, records)
+}
+
+func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, about *subject, options *whyOptions, records []decisionlog.Record) (*whyAnswer, error) {
 	exists, err := about.find(asked)
 	if err != nil {
 		return nil, err
 	}
 	answer := &whyAnswer{
 		typed:   typed{APIVersion: answerVersion, Kind: "Why", Taken: asked.objects.Taken.UTC()},
-		Subject: about.name(),
+		Subject: about.name(), exists: exists, enough: about.hasEnough(),
 		Pending: len(about.pending()), Running: len(about.placed()), Leaving: len(about.leaving()),
 	}
-	if answer.State = stateOf(answer, exists); answer.State == "Pending" {
-		if err := a.decideWhy(ctx, shown, asked, about, answer, remedies); err != nil {
+	if answer.State = stateOf(answer, len(about.pods)); answer.State == statePending {
+		if err := a.decideWhy(ctx, shown, asked, about, answer, options); err != nil {
 			return nil, err
 		}
 	}
 	shown.say("looking for preemptions")
-	all, err := a.preemptions(ctx, asked.objects, "")
-	if err != nil && answer.Decision == nil {
+	all, err := a.preemptions(ctx, asked.objects, "", records)
+	if err != nil && answer.Decision == nil && len(records) == 0 {
 		return nil, err
 	}
 	if err != nil {
 		answer.Untold = oneLine(err)
+		all = byRecord(records)
 	}
 	for _, h := range all {
 		switch {
@@ -111,21 +184,55 @@ func (a *asking) why(ctx context.Context, shown *progress, about *subject, remed
 	if !exists && len(answer.TakenBy) == 0 && len(answer.Took) == 0 {
 		return nil, notFound(fmt.Errorf("%s does not exist, and nothing tells of its preemption", about.name()))
 	}
-	return answer, nil
+	return answer, a.choose(answer, about, options, records)
 }
 
-func stateOf(answer *whyAnswer, exists bool) string {
+// choose fills in what else was looked at when the work was taken.
+func (a *asking) choose(answer *whyAnswer, about *subject, options *whyOptions, records []decisionlog.Record) error {
+	answer.Choices = choicesOf(records, about)
 	switch {
-	case !exists:
-		return "Gone"
+	case len(answer.TakenBy) == 0:
+		if options.not != "" {
+			answer.Unrecorded = "nothing tells that " + about.name() + " was taken"
+		}
+		return nil
+	case !options.record.named():
+		answer.Unrecorded = "what else was looked at is in the scheduler's record; give --log FILE, or --scheduler URL"
+		return nil
+	case len(answer.Choices) == 0:
+		answer.Unrecorded = fmt.Sprintf("the record has nothing of it (%s)", plural(len(records), "decision"))
+		return nil
+	case options.not == "":
+		return nil
+	}
+	namespace, err := a.namespace()
+	if err != nil {
+		return err
+	}
+	other, err := parseSubject(options.not, namespace)
+	if err != nil {
+		return err
+	}
+	// The newest decides.
+	latest := &answer.Choices[0]
+	latest.Stayed, answer.Unrecorded = latest.otherThan(other)
+	latest.Unnamed, answer.Choices = 0, answer.Choices[:1]
+	return nil
+}
+
+// stateOf says how the work stands, of which there are so many pods.
+func stateOf(answer *whyAnswer, pods int) string {
+	switch {
+	case !answer.exists, pods == 0:
+		return stateGone
 	case answer.Pending > 0:
-		return "Pending"
+		return statePending
 	case answer.Leaving > 0:
-		return "Leaving"
+		return stateLeaving
 	case answer.Running > 0:
-		return "Running"
+		return stateRunning
 	default:
-		return "Finished"
+		return stateFinished
 	}
 }
 
@@ -147,7 +254,7 @@ func (s *subject) is(name string) bool {
 }
 
 // decideWhy asks what the next decision would say.
-func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question, about *subject, answer *whyAnswer, remedies bool) error {
+func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question, about *subject, answer *whyAnswer, options *whyOptions) error {
 	pods := about.pending()
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
 	if err != nil {
@@ -164,7 +271,7 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	if line, err := cluster.LineOf(pods[0]); err == nil && line.Of > 0 {
 		answer.Line = &line
 	}
-	if !remedies || step.Outcome != core.Infeasible && step.Outcome != whatif.Held || step.Reason == "OtherScheduler" {
+	if !options.remedies || step.Outcome != core.Infeasible && step.Outcome != whatif.Held || step.Reason == "OtherScheduler" {
 		return nil
 	}
 	if about.group == nil || len(step.Pods) == 1 {
@@ -176,101 +283,4 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 		shown.say("trying changes: %d decisions so far", decided)
 	})
 	return err
-}
-
-// showWhy shows an answer of why to people.
-func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
-	colour := map[string]string{"Pending": fair, "Running": good}[answer.State]
-	if colour == "" {
-		colour = bad
-	}
-	fmt.Fprintf(to, "%s: %s", a.paint(bold, answer.Subject), a.paint(colour, strings.ToLower(answer.State)))
-	if answer.Pending+answer.Running+answer.Leaving > 1 {
-		fmt.Fprintf(to, " (%d pending, %d with a node, %d leaving)", answer.Pending, answer.Running, answer.Leaving)
-	}
-	fmt.Fprintln(to)
-	if answer.Decision != nil {
-		a.showDecision(to, answer, wide)
-	}
-	for _, h := range answer.Took {
-		fmt.Fprintf(to, "Took: %s, %s%s%s\n", h.Victim, h.Time.Format(time.RFC3339), ruleOf(&h), messageOf(&h))
-	}
-	for _, h := range answer.TakenBy {
-		by := h.Preemptor
-		if by == "" {
-			by = "the scheduler"
-		}
-		fmt.Fprintf(to, "Taken: %s by %s, %s%s%s\n", h.Victim, by, h.Time.Format(time.RFC3339), ruleOf(&h), messageOf(&h))
-	}
-	if answer.Untold != "" {
-		fmt.Fprintf(to, "Took: not known, %s.\n", answer.Untold)
-	}
-	if answer.State == "Running" && len(answer.Took) == 0 {
-		fmt.Fprintln(to, "Took: nothing that statuses or events still tell of.")
-	}
-}
-
-func ruleOf(h *happening) string {
-	if h.Rule == "" {
-		return ""
-	}
-	return ", rule " + h.Rule
-}
-
-func messageOf(h *happening) string {
-	if h.Message == "" {
-		return ""
-	}
-	return ": " + h.Message
-}
-
-func (a *asking) showDecision(to io.Writer, answer *whyAnswer, wide bool) {
-	step := answer.Decision
-	switch step.Outcome {
-	case core.Fits:
-		fmt.Fprintf(to, "Next: there is room now; %s.\n", step.Message)
-	case core.Waits:
-		fmt.Fprintf(to, "Next: it waits for pods that are leaving; %s.\n", step.Message)
-	case core.Preempts:
-		fmt.Fprintf(to, "Next: it preempts; %s.\n", step.Message)
-		for _, v := range step.Victims {
-			fmt.Fprintf(to, "  - %s: priority %d, rule %s, %s GPU-hours\n", unitName(v.Namespace, v.Name, v.Group), v.Priority, v.Rule, hours(v.Cost.GPUHours))
-		}
-	default:
-		fmt.Fprintf(to, "Missing: %s.\n", step.Message)
-	}
-	most := 5
-	if wide {
-		most = len(step.Protected)
-	}
-	for i, p := range step.Protected {
-		if i == most {
-			fmt.Fprintf(to, "Protected: %d more, see -o wide.\n", len(step.Protected)-most)
-			break
-		}
-		fmt.Fprintf(to, "Protected: %s by %s.\n", unitName(p.Namespace, p.Name, p.Group), protection(&p))
-	}
-	if step.RetryAt != nil {
-		fmt.Fprintf(to, "Not before: %s, when protections have ended.\n", step.RetryAt.Format(time.RFC3339))
-	}
-	if l := answer.Line; l != nil {
-		fmt.Fprintf(to, "In line: %d of %d by priority and age", l.Place, l.Of)
-		if l.Queue != "" {
-			fmt.Fprintf(to, ", %d of %d in queue %s", l.PlaceInQueue, l.OfQueue, l.Queue)
-		}
-		if len(l.Before) > 0 {
-			fmt.Fprintf(to, "; right before it: %s", strings.Join(l.Before, ", "))
-		}
-		fmt.Fprintln(to, ".")
-	}
-	for _, r := range answer.Remedies {
-		fmt.Fprintf(to, "Would help: %s (%s", r.Change, r.Message)
-		if r.Cost.Pods > 0 {
-			fmt.Fprintf(to, "; costs %s, %s GPU-hours", plural(r.Cost.Pods, "pod"), hours(r.Cost.GPUHours))
-		}
-		fmt.Fprintln(to, ").")
-	}
-	if answer.Tried && len(answer.Remedies) == 0 {
-		fmt.Fprintln(to, "Would help: no single change that was tried (time, minCount, a taint, cordons, nodes, a limit or quota, priority).")
-	}
 }

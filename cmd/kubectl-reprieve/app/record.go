@@ -1,0 +1,202 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+// recordSource is where the scheduler's record of its decisions is: in files, or with the scheduler itself. The zero value is
+// nowhere.
+type recordSource struct {
+	files     []string
+	scheduler schedulerEndpoint
+}
+
+// addFlags adds the flags that name it.
+func (r *recordSource) addFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&r.files, "log", nil, "A file of the scheduler's --decision-log to go by as well, again for more; - for standard input.")
+	r.scheduler.addFlags(flags)
+}
+
+// named reports whether there is a record to go by.
+func (r *recordSource) named() bool { return len(r.files) > 0 || r.scheduler.url != "" }
+
+// check refuses two sources.
+func (r *recordSource) check() error {
+	if len(r.files) > 0 && r.scheduler.url != "" {
+		return usage(errors.New("--log and --scheduler: name one of the two"))
+	}
+	return nil
+}
+
+// records are the decisions of a record, each once, newest first; none where there is no record to go by.
+func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog.Record, error) {
+	var all []decisionlog.Record
+	for _, name := range from.files {
+		read, err := a.readRecords(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, read...)
+	}
+	if from.scheduler.url != "" {
+		client, where, err := a.schedulerClient(from.scheduler)
+		if err != nil {
+			return nil, err
+		}
+		if all, _, err = askScheduler(ctx, client, where); err != nil {
+			return nil, err
+		}
+	}
+	// Of one decision, the line that knows what became of it counts.
+	slices.SortStableFunc(all, func(a, b decisionlog.Record) int {
+		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Process, b.Process), cmp.Compare(b.Sequence, a.Sequence), b.Result.Time.Compare(a.Result.Time))
+	})
+	return slices.CompactFunc(all, func(a, b decisionlog.Record) bool { return a.Process == b.Process && a.Sequence == b.Sequence }), nil
+}
+
+func (a *asking) readRecords(name string) ([]decisionlog.Record, error) {
+	from, end, err := a.open(name)
+	if err != nil {
+		return nil, usage(err)
+	}
+	defer end()
+	records, _, err := report.ReadRecords(filepath.Base(name), from)
+	var empty *report.EmptyError
+	if errors.As(err, &empty) {
+		return nil, usage(fmt.Errorf("%s %w", name, err))
+	}
+	return records, err
+}
+
+// happened reports whether the victims of a decision have been stopped, or are being stopped.
+func happened(r *decisionlog.Record) bool {
+	return r.Decision.Outcome == core.Preempts && (r.Result.State == decisionlog.CarriedOut || r.Result.State == decisionlog.UnderWay)
+}
+
+// byRecord are the preemptions of which a record tells.
+func byRecord(records []decisionlog.Record) []happening {
+	var out []happening
+	for i := range records {
+		r := &records[i]
+		if !happened(r) {
+			continue
+		}
+		d := &r.Decision
+		for j := range d.Victims {
+			v := &d.Victims[j]
+			out = append(out, happening{
+				Time: r.Time.UTC(), Preemptor: unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang), Victim: unitName(v.Namespace, v.Name, v.Group),
+				Namespace: v.Namespace, Rule: string(v.Rule), Message: d.WhyTaken(v), Source: sourceRecord, queue: v.Queue,
+			})
+		}
+	}
+	return out
+}
+
+// choice is a decision that took the work, with all that is recorded of what else it looked at.
+type choice struct {
+	Time      time.Time `json:"time"`
+	Preemptor string    `json:"preemptor"`
+	// Message says what was decided, and With names the others that went with the work.
+	Message string   `json:"message"`
+	With    []string `json:"with,omitempty"`
+	// Stayed are units that were looked at and stayed: those that might have been taken, then those that were protected.
+	Stayed []stayer `json:"stayed,omitempty"`
+	// Unnamed counts those that might have been taken and that the record does not name.
+	Unnamed int `json:"unnamed,omitempty"`
+}
+
+// stayer is a unit that stayed.
+type stayer struct {
+	Work     string `json:"work"`
+	Priority int32  `json:"priority"`
+	Node     string `json:"node,omitempty"`
+	// Protected is true for one that no rule let the preemptor take.
+	Protected bool   `json:"protected"`
+	Because   string `json:"because"`
+}
+
+// choicesOf are the decisions that took the work, newest first.
+func choicesOf(records []decisionlog.Record, about *subject) []choice {
+	var out []choice
+	for i := range records {
+		r := &records[i]
+		if !happened(r) || !slices.ContainsFunc(r.Decision.Victims, func(v core.Victim) bool { return about.isVictim(&v) }) {
+			continue
+		}
+		out = append(out, choiceOf(r, about))
+	}
+	return out
+}
+
+func choiceOf(r *decisionlog.Record, about *subject) choice {
+	d := &r.Decision
+	out := choice{
+		Time: r.Time.UTC(), Preemptor: unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang),
+		Message: d.Message, Unnamed: max(d.Reprieved-len(d.ReprievedUnits)-len(d.ElsewhereUnits), 0),
+	}
+	for i := range d.Victims {
+		if v := &d.Victims[i]; !about.isVictim(v) {
+			out.With = append(out.With, unitName(v.Namespace, v.Name, v.Group))
+		}
+	}
+	for _, u := range d.ElsewhereUnits {
+		out.Stayed = append(out.Stayed, stayer{Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, Node: u.Node, Because: elsewhere(d, &u)})
+	}
+	for _, u := range d.ReprievedUnits {
+		out.Stayed = append(out.Stayed, stayer{Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, Because: "there is room enough without it"})
+	}
+	for _, u := range d.ProtectedUnits {
+		out.Stayed = append(out.Stayed, stayer{
+			Work: unitName(u.Namespace, u.Name, u.Group), Priority: u.Priority, Protected: true, Because: "protected by " + protection(&u),
+		})
+	}
+	return out
+}
+
+// elsewhere says why a unit stayed that might have been taken on another node. By priority, none above the ceiling was at risk; where
+// queues take back what is theirs, what goes first depends on how far each is over its share, which the record does not have.
+func elsewhere(d *core.Decision, u *core.ElsewhereUnit) string {
+	byPriority := !slices.ContainsFunc(d.Victims, func(v core.Victim) bool { return v.Rule != core.RuleLowerPriority })
+	if byPriority && d.Ceiling != nil && u.Priority > *d.Ceiling {
+		return fmt.Sprintf("nothing above priority %d had to go", *d.Ceiling)
+	}
+	return "no cheaper choice was found there"
+}
+
+// isVictim reports whether a victim is the subject, its group, or one of its pods, by name.
+func (s *subject) isVictim(v *core.Victim) bool {
+	if s.is(unitName(v.Namespace, v.Name, v.Group)) {
+		return true
+	}
+	return slices.ContainsFunc(v.Pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
+}
+
+// otherThan leaves of a choice what it says of some other work. Where it says nothing of it, the second result says so.
+func (c *choice) otherThan(other *subject) (stayed []stayer, silence string) {
+	for _, s := range c.Stayed {
+		if other.is(s.Work) {
+			stayed = append(stayed, s)
+		}
+	}
+	switch {
+	case len(stayed) > 0:
+		return stayed, ""
+	case slices.ContainsFunc(c.With, other.is):
+		return nil, other.name() + " went as well"
+	default:
+		return nil, "of " + other.name() + " the record says nothing: it names but a few of those that stayed"
+	}
+}

@@ -1,0 +1,146 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// The words with which the lines of why begin. docs/troubleshooting.md has each of them.
+const (
+	saysNext      = "Next"
+	saysMissing   = "Missing"
+	saysProtected = "Protected"
+	saysNotBefore = "Not before"
+	saysInLine    = "In line"
+	saysWouldHelp = "Would help"
+	saysTook      = "Took"
+	saysTaken     = "Taken"
+	saysStayed    = "Stayed"
+)
+
+// fewShown is how many protected units, or units that stayed, are shown unless all are wanted.
+const fewShown = 5
+
+// showWhy shows an answer of why to people.
+func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
+	colour := map[string]string{"Pending": fair, "Running": good}[answer.State]
+	if colour == "" {
+		colour = bad
+	}
+	fmt.Fprintf(to, "%s: %s", a.paint(bold, answer.Subject), a.paint(colour, strings.ToLower(answer.State)))
+	if answer.Pending+answer.Running+answer.Leaving > 1 {
+		fmt.Fprintf(to, " (%d pending, %d with a node, %d leaving)", answer.Pending, answer.Running, answer.Leaving)
+	}
+	fmt.Fprintln(to)
+	if answer.Decision != nil {
+		showDecision(to, answer, wide)
+	}
+	for _, h := range answer.Took {
+		fmt.Fprintf(to, "%s: %s, %s%s%s\n", saysTook, h.Victim, h.Time.Format(time.RFC3339), ruleOf(&h), messageOf(&h))
+	}
+	for _, h := range answer.TakenBy {
+		by := h.Preemptor
+		if by == "" {
+			by = "the scheduler"
+		}
+		fmt.Fprintf(to, "%s: %s by %s, %s%s%s\n", saysTaken, h.Victim, by, h.Time.Format(time.RFC3339), ruleOf(&h), messageOf(&h))
+	}
+	for i := range answer.Choices {
+		showChoice(to, &answer.Choices[i], wide)
+	}
+	if answer.Unrecorded != "" {
+		fmt.Fprintf(to, "%s: %s.\n", saysStayed, answer.Unrecorded)
+	}
+	if answer.Untold != "" {
+		fmt.Fprintf(to, "%s: not known, %s.\n", saysTook, answer.Untold)
+	}
+	if answer.State == stateRunning && len(answer.Took) == 0 && answer.Untold == "" {
+		fmt.Fprintf(to, "%s: nothing that statuses or events still tell of.\n", saysTook)
+	}
+}
+
+func ruleOf(h *happening) string {
+	if h.Rule == "" {
+		return ""
+	}
+	return ", rule " + h.Rule
+}
+
+func messageOf(h *happening) string {
+	if h.Message == "" {
+		return ""
+	}
+	return ": " + h.Message
+}
+
+// showChoice shows what else was looked at.
+func showChoice(to io.Writer, c *choice, wide bool) {
+	if len(c.With) > 0 {
+		fmt.Fprintf(to, "%s with it: %s.\n", saysTaken, strings.Join(c.With, ", "))
+	}
+	for i, s := range c.Stayed {
+		if i == fewShown && !wide {
+			fmt.Fprintf(to, "%s: %d more that the record names, see -o wide.\n", saysStayed, len(c.Stayed)-i)
+			break
+		}
+		on := ""
+		if s.Node != "" {
+			on = " on " + s.Node
+		}
+		fmt.Fprintf(to, "%s: %s (priority %d%s), %s.\n", saysStayed, s.Work, s.Priority, on, s.Because)
+	}
+	if c.Unnamed > 0 {
+		fmt.Fprintf(to, "%s: %d more that might have been taken, which the record does not name.\n", saysStayed, c.Unnamed)
+	}
+}
+
+func showDecision(to io.Writer, answer *whyAnswer, wide bool) {
+	step := answer.Decision
+	switch step.Outcome {
+	case core.Fits:
+		fmt.Fprintf(to, "%s: there is room now; %s.\n", saysNext, step.Message)
+	case core.Waits:
+		fmt.Fprintf(to, "%s: it waits for pods that are leaving; %s.\n", saysNext, step.Message)
+	case core.Preempts:
+		fmt.Fprintf(to, "%s: it preempts; %s.\n", saysNext, step.Message)
+		for _, v := range step.Victims {
+			fmt.Fprintf(to, "  - %s: priority %d, rule %s, %s GPU-hours\n", unitName(v.Namespace, v.Name, v.Group), v.Priority, v.Rule, hours(v.Cost.GPUHours))
+		}
+	default:
+		fmt.Fprintf(to, "%s: %s.\n", saysMissing, step.Message)
+	}
+	for i, p := range step.Protected {
+		if i == fewShown && !wide {
+			fmt.Fprintf(to, "%s: %d more, see -o wide.\n", saysProtected, len(step.Protected)-i)
+			break
+		}
+		fmt.Fprintf(to, "%s: %s by %s.\n", saysProtected, unitName(p.Namespace, p.Name, p.Group), protection(&p))
+	}
+	if step.RetryAt != nil {
+		fmt.Fprintf(to, "%s: %s, when protections have ended.\n", saysNotBefore, step.RetryAt.Format(time.RFC3339))
+	}
+	if l := answer.Line; l != nil {
+		fmt.Fprintf(to, "%s: %d of %d by priority and age", saysInLine, l.Place, l.Of)
+		if l.Queue != "" {
+			fmt.Fprintf(to, ", %d of %d in queue %s", l.PlaceInQueue, l.OfQueue, l.Queue)
+		}
+		if len(l.Before) > 0 {
+			fmt.Fprintf(to, "; right before it: %s", strings.Join(l.Before, ", "))
+		}
+		fmt.Fprintln(to, ".")
+	}
+	for _, r := range answer.Remedies {
+		fmt.Fprintf(to, "%s: %s (%s", saysWouldHelp, r.Change, r.Message)
+		if r.Cost.Pods > 0 {
+			fmt.Fprintf(to, "; costs %s, %s GPU-hours", plural(r.Cost.Pods, "pod"), hours(r.Cost.GPUHours))
+		}
+		fmt.Fprintln(to, ").")
+	}
+	if answer.Tried && len(answer.Remedies) == 0 {
+		fmt.Fprintf(to, "%s: no single change that was tried (time, minCount, a taint, cordons, nodes, a limit or quota, priority).\n", saysWouldHelp)
+	}
+}
