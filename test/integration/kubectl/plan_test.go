@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
@@ -87,14 +88,7 @@ func newStand(t *testing.T) *stand {
 // newStandWith is newStand with a scheduler of one's own choice.
 func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 	t.Helper()
-	p := playgroundtest.Start(t, playground.Options{
-		Scheduler: scheduler,
-		CRDs:      crds.FS, AuditPolicy: auditPolicy,
-		NodeGroups: []playground.NodeGroup{{Count: 3, Resources: corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi"), "nvidia.com/gpu": resource.MustParse("4"),
-		}}},
-	})
-	s := &stand{T: t, playground: p, kube: kubernetes.NewForConfigOrDie(p.RESTConfig()), objects: dynamic.NewForConfigOrDie(p.RESTConfig())}
+	s := emptyStand(t, 3, scheduler)
 	for name, value := range map[string]int32{"low": 10, "high": 1000} {
 		s.must(s.kube.SchedulingV1().PriorityClasses().Create(t.Context(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}, metav1.CreateOptions{}))
 	}
@@ -104,6 +98,19 @@ func newStandWith(t *testing.T, scheduler playground.SchedulerOptions) *stand {
 		s.create(pod)
 	}
 	s.eventually("the pods of low priority run", func() bool { return len(s.onNodes("low-")) == 6 })
+	return s
+}
+
+// emptyStand is a playground with nodes of 4 GPUs, and a user without any rights.
+func emptyStand(t *testing.T, nodes int, scheduler playground.SchedulerOptions) *stand {
+	t.Helper()
+	p := playgroundtest.Start(t, playground.Options{
+		CRDs: crds.FS, AuditPolicy: auditPolicy, Scheduler: scheduler,
+		NodeGroups: []playground.NodeGroup{{Count: nodes, Resources: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("32"), corev1.ResourceMemory: resource.MustParse("64Gi"), "nvidia.com/gpu": resource.MustParse("4"),
+		}}},
+	})
+	s := &stand{T: t, playground: p, kube: kubernetes.NewForConfigOrDie(p.RESTConfig()), objects: dynamic.NewForConfigOrDie(p.RESTConfig())}
 	s.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
 	s.must(s.kube.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}, metav1.CreateOptions{}))
 	token, err := s.kube.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
@@ -126,19 +133,26 @@ func (s *stand) must(_ any, err error) {
 // create creates what a manifest has.
 func (s *stand) create(text string) {
 	s.Helper()
+	type kind struct {
+		schema.GroupVersionResource
+		namespaced bool
+	}
+	kinds := map[string]kind{
+		"Pod": {corev1.SchemeGroupVersion.WithResource("pods"), true}, "Job": {batchv1.SchemeGroupVersion.WithResource("jobs"), true},
+		"PodGroup": {v1alpha1.SchemeGroupVersion.WithResource("podgroups"), true}, "Queue": {v1alpha1.SchemeGroupVersion.WithResource("queues"), false},
+		"PriorityClass": {schedulingv1.SchemeGroupVersion.WithResource("priorityclasses"), false},
+	}
 	for part := range strings.SplitSeq(text, "---\n") {
 		var object unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(part), &object.Object); err != nil {
 			s.Fatal(err)
 		}
-		resource := corev1.SchemeGroupVersion.WithResource("pods")
-		switch object.GetKind() {
-		case "PodGroup":
-			resource = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
-		case "Job":
-			resource = batchv1.SchemeGroupVersion.WithResource("jobs")
+		kind := kinds[object.GetKind()]
+		var at dynamic.ResourceInterface = s.objects.Resource(kind.GroupVersionResource)
+		if kind.namespaced {
+			at = s.objects.Resource(kind.GroupVersionResource).Namespace(namespace)
 		}
-		s.must(s.objects.Resource(resource).Namespace(namespace).Create(s.Context(), &object, metav1.CreateOptions{}))
+		s.must(at.Create(s.Context(), &object, metav1.CreateOptions{}))
 	}
 }
 
@@ -178,6 +192,16 @@ func (s *stand) ask(input string, args ...string) (code int, out, errOut string)
 // allow gives the reader the ClusterRole that deploy/ has for it.
 func (s *stand) allow() {
 	s.Helper()
+	s.bind("reprieve-planner")
+	s.eventually("the reader may list", func() bool {
+		code, _, _ := s.ask("", "snapshot")
+		return code == 0
+	})
+}
+
+// bind gives the reader a ClusterRole of deploy/.
+func (s *stand) bind(name string) {
+	s.Helper()
 	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(s), "deploy", "clusterroles-users.yaml"))
 	if err != nil {
 		s.Fatal(err)
@@ -187,19 +211,15 @@ func (s *stand) allow() {
 		if err := yaml.Unmarshal([]byte(part), &role); err != nil {
 			s.Fatal(err)
 		}
-		if role.Name == "reprieve-planner" {
+		if role.Name == name {
 			s.must(s.kube.RbacV1().ClusterRoles().Create(s.Context(), &role, metav1.CreateOptions{}))
 		}
 	}
 	s.must(s.kube.RbacV1().ClusterRoleBindings().Create(s.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "reprieve-planner"},
+		ObjectMeta: metav1.ObjectMeta{Name: "reader-" + name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: "reader"}},
 	}, metav1.CreateOptions{}))
-	s.eventually("the reader may list", func() bool {
-		code, _, _ := s.ask("", "snapshot")
-		return code == 0
-	})
 }
 
 // verbs counts the reader's requests by verb, as the API server has recorded them.
