@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
@@ -32,8 +33,9 @@ type happening struct {
 	// latest moment.
 	Source string `json:"source"`
 
-	// queue is the victim's leaf queue, where the record tells; "" elsewhere.
+	// queue is the victim's leaf queue, and pods are those that went with it, where the record tells.
 	queue string
+	pods  []core.VictimPod
 }
 
 // reasonPreempted is the reason of the scheduler's events on victims.
@@ -77,6 +79,9 @@ func onceEach(all []happening) []happening {
 		}
 		one := &out[at]
 		one.Rule, one.Message, one.queue = cmp.Or(one.Rule, h.Rule), cmp.Or(one.Message, h.Message), cmp.Or(one.queue, h.queue)
+		if one.pods == nil {
+			one.pods = h.pods
+		}
 	}
 	return out
 }

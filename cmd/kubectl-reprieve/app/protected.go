@@ -53,6 +53,7 @@ nothing but its priority and its queue's share. With a name, show that of one pi
 			}
 			return nil
 		},
+		ValidArgsFunction: a.completeWork,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := a.namespace()
 			if err != nil {

@@ -98,7 +98,7 @@ func byRecord(records []decisionlog.Record) []happening {
 			v := &d.Victims[j]
 			out = append(out, happening{
 				Time: r.Time.UTC(), Preemptor: unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang), Victim: unitName(v.Namespace, v.Name, v.Group),
-				Namespace: v.Namespace, Rule: string(v.Rule), Message: d.WhyTaken(v), Source: sourceRecord, queue: v.Queue,
+				Namespace: v.Namespace, Rule: string(v.Rule), Message: d.WhyTaken(v), Source: sourceRecord, queue: v.Queue, pods: v.Pods,
 			})
 		}
 	}
@@ -133,7 +133,9 @@ func choicesOf(records []decisionlog.Record, about *subject) []choice {
 	var out []choice
 	for i := range records {
 		r := &records[i]
-		if !happened(r) || !slices.ContainsFunc(r.Decision.Victims, func(v core.Victim) bool { return about.isVictim(&v) }) {
+		if !happened(r) || !slices.ContainsFunc(r.Decision.Victims, func(v core.Victim) bool {
+			return about.isVictim(unitName(v.Namespace, v.Name, v.Group), v.Pods)
+		}) {
 			continue
 		}
 		out = append(out, choiceOf(r, about))
@@ -148,8 +150,9 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 		Message: d.Message, Unnamed: max(d.Reprieved-len(d.ReprievedUnits)-len(d.ElsewhereUnits), 0),
 	}
 	for i := range d.Victims {
-		if v := &d.Victims[i]; !about.isVictim(v) {
-			out.With = append(out.With, unitName(v.Namespace, v.Name, v.Group))
+		v := &d.Victims[i]
+		if name := unitName(v.Namespace, v.Name, v.Group); !about.isVictim(name, v.Pods) {
+			out.With = append(out.With, name)
 		}
 	}
 	for _, u := range d.ElsewhereUnits {
@@ -177,11 +180,8 @@ func elsewhere(d *core.Decision, u *core.ElsewhereUnit) string {
 }
 
 // isVictim reports whether a victim is the subject, its group, or one of its pods, by name.
-func (s *subject) isVictim(v *core.Victim) bool {
-	if s.is(unitName(v.Namespace, v.Name, v.Group)) {
-		return true
-	}
-	return slices.ContainsFunc(v.Pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
+func (s *subject) isVictim(name string, pods []core.VictimPod) bool {
+	return s.is(name) || slices.ContainsFunc(pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
 }
 
 // otherThan leaves of a choice what it says of some other work. Where it says nothing of it, the second result says so.

@@ -30,6 +30,8 @@ that it is unknown, because those in the way declare no end. Each bound is verif
 code. Deadlines are those that pods and their Jobs declare.`,
 		Example: "  kubectl reprieve when podgroup/train -n team-a",
 		Args:    exactly("POD|job/NAME|podgroup/NAME"),
+
+		ValidArgsFunction: a.completeWork,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			namespace, err := a.namespace()
 			if err != nil {

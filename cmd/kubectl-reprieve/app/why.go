@@ -91,7 +91,8 @@ With --watch, go on until it runs, and say what changes: exit code 0 once it run
 interrupted.`,
 		Example: "  kubectl reprieve why train-0\n  kubectl reprieve why podgroup/train -n team-a -o wide\n  kubectl reprieve why podgroup/train --watch\n" +
 			"  kubectl reprieve why podgroup/batch --not pod/notebook --log decisions.jsonl",
-		Args: exactly("POD|job/NAME|podgroup/NAME"),
+		Args:              exactly("POD|job/NAME|podgroup/NAME"),
+		ValidArgsFunction: a.completeWork,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := options.check(a); err != nil {
 				return err
@@ -177,7 +178,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		switch {
 		case about.is(h.Preemptor):
 			answer.Took = append(answer.Took, h)
-		case about.is(h.Victim):
+		case about.isVictim(h.Victim, h.pods):
 			answer.TakenBy = append(answer.TakenBy, h)
 		}
 	}

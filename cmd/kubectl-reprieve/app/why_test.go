@@ -1,10 +1,17 @@
 package app_test
 
 import (
+	"bytes"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
 // walk is a file of the scene of docs/why.md.
@@ -39,7 +46,10 @@ func TestWhy(t *testing.T) {
 			args:    []string{"why", "podgroup/batch", "--log", "log.jsonl"},
 			wantOut: []string{"by podgroup default/urgent", "rule Reclaim: preempted by PodGroup default/urgent", "Stayed: pod default/notebook (priority 200 on node-", "no cheaper choice"},
 		},
-		"of a pod that has gone": {args: []string{"why", "batch-0", "--log", "log.jsonl"}, want: 3, wantErr: "pod default/batch-0 does not exist, and nothing tells of its preemption"},
+		"of a pod that went with its gang": {
+			args: []string{"why", "batch-0", "--log", "log.jsonl"}, wantOut: []string{"pod default/batch-0: gone", "Taken: podgroup default/batch by podgroup default/urgent", "Stayed: pod default/notebook"},
+		},
+		"of a pod that has gone": {args: []string{"why", "batch-9", "--log", "log.jsonl"}, want: 3, wantErr: "pod default/batch-9 does not exist, and nothing tells of its preemption"},
 		"with a broken line":     {args: []string{"why", "podgroup/batch", "--log", "part.jsonl"}, wantOut: []string{"Stayed: pod default/notebook"}},
 		"from standard input":    {args: []string{"why", "podgroup/batch", "--log", "-"}, input: decisions, wantOut: []string{"Stayed: pod default/notebook"}},
 		"the same record twice":  {args: []string{"why", "podgroup/batch", "--log", "log.jsonl", "--log", "part.jsonl", "-o", "json"}, wantOut: []string{`"source": "record"`}},
@@ -104,6 +114,36 @@ func TestWhy(t *testing.T) {
 			}
 			if !strings.Contains(errOut, c.wantErr) || c.wantErr == "" && errOut != "" || strings.Count(errOut, "\n") > 1 {
 				t.Errorf("It says %q, want one line with %q", errOut, c.wantErr)
+			}
+		})
+	}
+}
+
+// TestCompletion: a shell is told of the work that there is.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	snapshot := filepath.Join("testdata", "why", "cluster.json")
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"pods, and what else there may be": {[]string{"why", "--snapshot", snapshot, ""}, "job/ later notebook podgroup/ probe train-0 train-1 train-2 urgent-0 urgent-1"},
+		"pods":                             {[]string{"why", "--snapshot", snapshot, "no"}, "notebook"},
+		"gangs":                            {[]string{"when", "--snapshot", snapshot, "podgroup/"}, "podgroup/batch podgroup/train podgroup/urgent"},
+		"Jobs":                             {[]string{"protected", "--snapshot", snapshot, "job/"}, "job/etl"},
+		"nothing more":                     {[]string{"why", "--snapshot", snapshot, "later", ""}, ""},
+		"of a snapshot that there is not":  {[]string{"why", "--snapshot", "no.json", "podgroup/"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: io.Discard}
+			code := app.Run(t.Context(), streams, append([]string{"__complete"}, c.args...), func(string) (string, bool) { return "", false })
+			// The last line says how shells go on.
+			got := strings.Fields(out.String())
+			got = slices.DeleteFunc(got, func(word string) bool { return strings.HasPrefix(word, ":") || strings.HasPrefix(word, "etl-") })
+			if code != 0 || strings.Join(got, " ") != c.want {
+				t.Errorf("exit code %d, %q, want %q", code, got, c.want)
 			}
 		})
 	}

@@ -211,7 +211,13 @@ func TestWalk(t *testing.T) {
 	}
 	s.sameWords()
 	s.servesThePage(scheduler)
+	// Who has view in a namespace may watch what is in it.
+	s.bind("reprieve-view")
+	s.bind("view")
 	s.follows()
+	if s.verbs()["watch"] == 0 {
+		t.Error("No watch of the command is recorded")
+	}
 	for verb, n := range s.verbs() {
 		if !slices.Contains([]string{"list", "get", "watch"}, verb) {
 			t.Errorf("The command makes %d requests %q", n, verb)

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/spf13/cobra"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+const (
+	// completionTimeout is how long a shell waits for names at most, and mostCompleted how many it is given.
+	completionTimeout = 3 * time.Second
+	mostCompleted     = 500
+)
+
+// completeWork completes POD, job/NAME and podgroup/NAME in a shell. What cannot be read is not completed.
+func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	of, prefix := corev1.SchemeGroupVersion.WithResource("pods"), ""
+	switch kind, _, _ := strings.Cut(begun, "/"); kind + "/" {
+	case "job/":
+		of, prefix = batchv1.SchemeGroupVersion.WithResource("jobs"), "job/"
+	case "podgroup/":
+		of, prefix = v1alpha1.SchemeGroupVersion.WithResource("podgroups"), "podgroup/"
+	}
+	var out []string
+	for _, name := range a.names(ctx, of) {
+		if strings.HasPrefix(prefix+name, begun) {
+			out = append(out, prefix+name)
+		}
+	}
+	directive := cobra.ShellCompDirectiveNoFileComp
+	for _, kind := range []string{"job/", "podgroup/"} {
+		if prefix == "" && strings.HasPrefix(kind, begun) {
+			out = append(out, kind)
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+	}
+	slices.Sort(out)
+	return out, directive
+}
+
+// names are those of the objects of a resource in the namespace, as far as they can be read.
+func (a *asking) names(ctx context.Context, of schema.GroupVersionResource) []string {
+	namespace, err := a.namespace()
+	if err != nil {
+		return nil
+	}
+	var out []string
+	if a.snapshot != "" {
+		objects, err := a.read(ctx, newProgress(io.Discard, a.clock))
+		if err != nil {
+			return nil
+		}
+		for _, object := range objects.Objects(inventory.NameOf(of)) {
+			if object.Namespace == namespace {
+				out = append(out, object.Name)
+			}
+		}
+		return out
+	}
+	rest, err := a.kube.ToRESTConfig()
+	if err != nil {
+		return nil
+	}
+	client, err := dynamic.NewForConfig(rest)
+	if err != nil {
+		return nil
+	}
+	list, err := client.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompleted})
+	if err != nil {
+		return nil
+	}
+	for i := range list.Items {
+		out = append(out, list.Items[i].GetName())
+	}
+	return out
+}
