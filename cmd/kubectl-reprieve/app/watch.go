@@ -218,14 +218,16 @@ func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, name st
 }
 
 // watchAll signals changes of objects that may be the subject's. A watch that ends is begun again: what has changed meanwhile is
-// found by looking, and so is everything where the caller may not watch.
+// found by looking, and so is everything where the caller may not watch. One that has worked may be refused for a while: by an API
+// server that has just started.
 func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface, about *subject, signal func()) {
-	for ctx.Err() == nil {
+	for worked := false; ctx.Err() == nil; {
 		stream, err := from.Watch(ctx, metav1.ListOptions{})
-		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		if !worked && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
 			return
 		}
 		if err == nil {
+			worked = true
 			for event := range stream.ResultChan() {
 				if object, ok := event.Object.(*unstructured.Unstructured); !ok || about.mayHave(object) {
 					signal()
