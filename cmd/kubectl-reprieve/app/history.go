@@ -125,7 +125,7 @@ func (s *subject) isNamed(name string) bool {
 	if s.kind == "Job" {
 		return kind == "pod" && strings.HasPrefix(own, s.key.Name+"-")
 	}
-	return kind == strings.ToLower(s.kind) && own == s.key.Name
+	return strings.EqualFold(kind, s.kind) && own == s.key.Name
 }
 
 func orDash(text string) string {

@@ -56,7 +56,7 @@ func (s *subject) hasEnough() bool {
 		return false
 	}
 	g := gang.FromPodGroup(s.group)
-	return g.IsGang() && len(s.placed()) >= int(g.MinCount)
+	return g.IsGang() && len(s.placed()) >= g.MinCount
 }
 
 func (s *subject) filtered(keep func(*corev1.Pod) bool) []*corev1.Pod {
@@ -104,7 +104,9 @@ func (s *subject) find(asked *question) (bool, error) {
 	group := s.key
 	if s.kind != "PodGroup" {
 		if len(own) == 0 {
-			return false, nil
+			// A Job makes pods again after a while.
+			_, exists := objects.Find(inventory.Jobs, s.key.Namespace, s.key.Name)
+			return exists && s.kind == "Job", nil
 		}
 		var isMember bool
 		if group, isMember = s.groups.GroupOf(own[0]); !isMember {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 const (
@@ -245,14 +246,11 @@ func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface,
 	}
 }
 
-// mayHave reports whether an object may be a part of the subject. Which pods the gang of a pod has is not known here: of those in
-// a group, all may be.
+// mayHave reports whether an object may be a part of the subject. Which group a pod is in that names none is not known here: it may be
+// any.
 func (s *subject) mayHave(object *unstructured.Unstructured) bool {
-	switch {
-	case object.GetKind() != "Pod":
+	if object.GetKind() != "Pod" {
 		return s.kind != "PodGroup" || object.GetName() == s.key.Name
-	case s.kind == "Pod" && object.GetLabels()[v1alpha1.LabelPodGroup] != "":
-		return true
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: object.GetNamespace(), Name: object.GetName(), Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences(),
@@ -260,7 +258,16 @@ func (s *subject) mayHave(object *unstructured.Unstructured) bool {
 	if group, found, _ := unstructured.NestedString(object.Object, "spec", "schedulingGroup", "podGroupName"); found {
 		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 	}
-	return s.has(pod)
+	group, named := gang.GroupOf(pod)
+	switch s.kind {
+	case "PodGroup":
+		return !named || group == s.key
+	case "Pod":
+		// It may be of a gang that changes with its other members.
+		return named || pod.Name == s.key.Name || len(pod.OwnerReferences) > 0
+	default:
+		return s.has(pod)
+	}
 }
 
 // errInterrupted has the command end as one does that is interrupted, with nothing more to say.

@@ -21,14 +21,16 @@ const (
 	stateRunning  = "Running"
 	stateLeaving  = "Leaving"
 	stateFinished = "Finished"
-	stateGone     = "Gone"
+	// stateGone is that of work that does not exist, or that was taken and has no pods; stateEmpty that of other work without pods.
+	stateGone  = "Gone"
+	stateEmpty = "Empty"
 )
 
 // whyAnswer is the answer of why.
 type whyAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// State is Pending, Running, Leaving, Finished or Gone.
+	// State is Pending, Running, Leaving, Finished, Gone or Empty.
 	State string `json:"state"`
 	// Pending, Running and Leaving count the pods.
 	Pending int `json:"pending"`
@@ -182,6 +184,9 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 			answer.TakenBy = append(answer.TakenBy, h)
 		}
 	}
+	if answer.State == stateEmpty && len(answer.TakenBy) > 0 {
+		answer.State = stateGone
+	}
 	if !exists && len(answer.TakenBy) == 0 && len(answer.Took) == 0 {
 		return nil, notFound(fmt.Errorf("%s does not exist, and nothing tells of its preemption", about.name()))
 	}
@@ -224,8 +229,10 @@ func (a *asking) choose(answer *whyAnswer, about *subject, options *whyOptions, 
 // stateOf says how the work stands, of which there are so many pods.
 func stateOf(answer *whyAnswer, pods int) string {
 	switch {
-	case !answer.exists, pods == 0:
+	case !answer.exists:
 		return stateGone
+	case pods == 0:
+		return stateEmpty
 	case answer.Pending > 0:
 		return statePending
 	case answer.Leaving > 0:

@@ -31,7 +31,8 @@ func TestWhy(t *testing.T) {
 	files := map[string]string{
 		"cluster.json": walk(t, "cluster.json"), "log.jsonl": decisions, "other.yaml": walk(t, "other.yaml"), "report.yaml": walk(t, "report.yaml"),
 		"empty.jsonl": "", "cut.jsonl": decisions[:100], "part.jsonl": decisions + decisions[:100], "newer.jsonl": strings.ReplaceAll(decisions, "decision/v1", "decision/v9"),
-		"newer.json": strings.Replace(walk(t, "cluster.json"), "snapshot.reprieve.dev/v1", "snapshot.reprieve.dev/v99", 1), "cut.json": walk(t, "cluster.json")[:5000],
+		"newer.json": strings.Replace(walk(t, "cluster.json"), "snapshot.reprieve.dev/v2", "snapshot.reprieve.dev/v99", 1), "cut.json": walk(t, "cluster.json")[:5000],
+		"group.yaml":   "apiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: fresh}\nspec: {schedulingPolicy: {gang: {minCount: 1}}}\n",
 		"service.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n",
 	}
 	for name, c := range map[string]struct {
@@ -76,6 +77,8 @@ func TestWhy(t *testing.T) {
 		"other objects that make pods":     {args: []string{"why", "later", "--with", "report.yaml"}, want: 2, wantErr: "--with: job/report makes pods; ask plan about it"},
 		"other objects of no account":      {args: []string{"why", "later", "--with", "service.yaml"}, want: 2, wantErr: "no decision depends on ConfigMap/settings"},
 		"other objects that there are not": {args: []string{"when", "later", "--with", "no.yaml"}, want: 2, wantErr: "no.yaml"},
+		"a group without pods":             {args: []string{"why", "podgroup/fresh", "--with", "group.yaml"}, wantOut: []string{"podgroup default/fresh: no pods\n"}},
+		"a Job, by its name":               {args: []string{"why", "job/etl"}, wantOut: []string{"job default/etl: running\n"}},
 		"with other objects":               {args: []string{"when", "podgroup/train", "--with", "other.yaml"}, wantOut: []string{"gang of 3 fits on 3 nodes once 2 pods are gone"}},
 		"what is protected": {
 			args: []string{"protected", "podgroup/urgent"}, wantOut: []string{"podgroup default/urgent", "MinRuntime"}, wantNot: []string{"notebook"},

@@ -27,11 +27,15 @@ const fewShown = 5
 
 // showWhy shows an answer of why to people.
 func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
+	state := strings.ToLower(answer.State)
+	if answer.State == stateEmpty {
+		state = "no pods"
+	}
 	colour := map[string]string{"Pending": fair, "Running": good}[answer.State]
 	if colour == "" {
 		colour = bad
 	}
-	fmt.Fprintf(to, "%s: %s", a.paint(bold, answer.Subject), a.paint(colour, strings.ToLower(answer.State)))
+	fmt.Fprintf(to, "%s: %s", a.paint(bold, answer.Subject), a.paint(colour, state))
 	if answer.Pending+answer.Running+answer.Leaving > 1 {
 		fmt.Fprintf(to, " (%d pending, %d with a node, %d leaving)", answer.Pending, answer.Running, answer.Leaving)
 	}

@@ -78,7 +78,7 @@ func sameAside(answer string) string {
 // tellsAll reports whether an answer has the lines of the page. Each may go on, since a cluster has events and a snapshot has not.
 func tellsAll(got, want string) bool {
 	lines, wanted := strings.Split(got, "\n"), strings.Split(want, "\n")
-	return slices.EqualFunc(lines, wanted, func(line, want string) bool { return strings.HasPrefix(line, want) })
+	return slices.EqualFunc(lines, wanted, strings.HasPrefix)
 }
 
 // live has a command go by the cluster, and by the scheduler's own record, in place of the files of the page.

@@ -1,0 +1,78 @@
+package app_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
+)
+
+// emptyServer is an API server without objects, which does not serve some paths and forbids others.
+func emptyServer(t *testing.T, missing, forbidden string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		status := func(code int, reason string) {
+			w.WriteHeader(code)
+			fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"no\nsuch luck"}`, reason, code)
+		}
+		switch {
+		case missing != "" && strings.Contains(r.URL.Path, missing):
+			status(http.StatusNotFound, "NotFound")
+		case forbidden != "" && strings.Contains(r.URL.Path, forbidden):
+			status(http.StatusForbidden, "Forbidden")
+		case r.URL.Path == "/api":
+			fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
+		case r.URL.Path == "/apis":
+			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+		default:
+			fmt.Fprint(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestServers: what a server lacks, or does not allow, is said in one line and by the exit code.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		missing, forbidden string
+		args               []string
+		want               int
+		wantOut, wantErr   string
+	}{
+		"a server without Reprieve":          {missing: "/reprieve.dev/", args: []string{"why", "a"}, want: 5, wantErr: "Reprieve is not installed in this cluster"},
+		"without rights":                     {forbidden: "/pods", args: []string{"when", "a"}, want: 4, wantErr: "you may not list pods in all namespaces"},
+		"without the right to Jobs":          {forbidden: "/jobs", args: []string{"protected"}, wantOut: "Nothing that runs is protected.", wantErr: "you may not list jobs.batch"},
+		"without the right to events":        {forbidden: "/events", args: []string{"history"}, want: 4, wantErr: "you may not list events.events.k8s.io in namespace default"},
+		"nothing of that name":               {args: []string{"why", "job/a"}, want: 3, wantErr: "job default/a does not exist"},
+		"nothing of that name, to follow":    {args: []string{"why", "podgroup/a", "--watch"}, want: 3, wantErr: "podgroup default/a does not exist"},
+		"nothing of that name, and no right": {forbidden: "/events", args: []string{"why", "a"}, want: 4, wantErr: "you may not list events.events.k8s.io"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+			text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", emptyServer(t, c.missing, c.forbidden))
+			if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var out, errOut strings.Builder
+			code := app.Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut},
+				append(c.args, "--kubeconfig", kubeconfig), func(string) (string, bool) { return "", false })
+			if code != c.want || !strings.Contains(out.String(), c.wantOut) {
+				t.Errorf("exit code %d, want %d; it says %q, want %q", code, c.want, out.String(), c.wantOut)
+			}
+			if said := errOut.String(); !strings.Contains(said, c.wantErr) || c.wantErr == "" && said != "" || strings.Count(said, "\n") > 1 {
+				t.Errorf("It says %q, want one line with %q", said, c.wantErr)
+			}
+		})
+	}
+}
