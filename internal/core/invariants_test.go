@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"reflect"
@@ -74,6 +75,9 @@ func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 	if (len(gone) > 0) != (d.Outcome == Preempts) {
 		t.Fatalf("%s with %d victims", d.Outcome, len(gone))
 	}
+	if err := checkElsewhere(s, d); err != nil {
+		t.Fatal(err)
+	}
 	room := refRoom(s, gone)
 	if d.Outcome == Fits {
 		for i := range s.Nodes {
@@ -81,6 +85,25 @@ func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 		}
 	}
 	checkPlacements(t, s, p, d, room)
+}
+
+// checkElsewhere holds the units that a decision says stay on other nodes against its victims and its placements.
+func checkElsewhere(s *Snapshot, d *Decision) error {
+	if len(d.ElsewhereUnits) > min(capElsewhere, d.Reprieved) {
+		return fmt.Errorf("%d units stay elsewhere, of %d that were reprieved", len(d.ElsewhereUnits), d.Reprieved)
+	}
+	for _, e := range d.ElsewhereUnits {
+		if slices.ContainsFunc(d.Victims, func(v Victim) bool { return v.UID == e.UID }) {
+			return fmt.Errorf("%s goes, and stays elsewhere", e.Name)
+		}
+		u := &s.Units[slices.IndexFunc(s.Units, func(u Unit) bool { return u.UID == e.UID })]
+		for i := range u.Pods {
+			if n := u.Pods[i].Node; n >= 0 && slices.ContainsFunc(d.Placements, func(p Placement) bool { return p.Node == s.Nodes[n].Name }) {
+				return fmt.Errorf("%s stays elsewhere, and is on %s, which was chosen", e.Name, s.Nodes[n].Name)
+			}
+		}
+	}
+	return nil
 }
 
 // checkPlacements placements the members in the given room.

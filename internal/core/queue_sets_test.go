@@ -207,6 +207,9 @@ func TestEverySetOfUnits(t *testing.T) {
 			continue
 		}
 		ways++
+		if err := checkElsewhere(s, &d); err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+		}
 		rules := make(map[Rule]bool)
 		set = set[:0]
 		for i := range d.Victims {
