@@ -400,8 +400,8 @@ func (s *stand) follows() {
 	if err := api.Start(s.Context()); err != nil {
 		s.Fatal(err)
 	}
+	// The other may not have looked while there was no answer.
 	f.until(s, "answers again")
-	gone.until(s, "answers again")
 	grace := int64(0)
 	for _, name := range []string{"probe", "notebook"} {
 		s.eventually(name+" is deleted", func() bool {
