@@ -112,6 +112,7 @@ func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.Na
 func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
 func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
 func (plain) GoesBackTo(types.NamespacedName, time.Time) bool  { return true }
+func (plain) IsOver(types.NamespacedName, time.Time) bool      { return false }
 func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 	if pod.DeletionTimestamp != nil {
 		return snapshot.Leaves

@@ -69,6 +69,8 @@ type Hub struct {
 	leaving leavingPods
 	// assumed are the pods that may still be turned back.
 	assumed assumedPods
+	// runs are those of gangs that have been short of members.
+	runs runs
 	// executions are the orders whose outcome is waited for.
 	executions executions
 

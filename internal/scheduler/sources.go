@@ -44,6 +44,11 @@ func (s sources) GoesBackTo(key types.NamespacedName, at time.Time) bool {
 	return members.GoesBackTo(at)
 }
 
+// IsOver is part of snapshot.Groups.
+func (s sources) IsOver(key types.NamespacedName, start time.Time) bool {
+	return s.hub.runs.isOver(key, start, s.hub.clock.Now())
+}
+
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }
 

@@ -88,10 +88,20 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 }
 
 // regroup has the members of a group that run read anew on all their nodes where what counts for all of them depends on which
-// they are: a group without a priority stands by the highest of theirs, and the clock of one that has not been whole
-// began when the last of them was scheduled.
+// they are: a group without a priority stands by the highest of theirs, and the clock of one that has not been whole, or not all
+// the time, began when the last of them was scheduled.
 func (h *Hub) regroup(key types.NamespacedName) {
-	if g, ok := h.groups.Group(key); ok && (g.Priority == nil || g.StartTime.IsZero()) {
+	g, ok := h.groups.Group(key)
+	if !ok {
+		return
+	}
+	over := false
+	if g.IsGang() && !g.StartTime.IsZero() {
+		members := h.lister.Members(key)
+		h.runs.follow(g, members.Placed(), h.clock.Now())
+		over = h.runs.isOver(key, g.StartTime, h.clock.Now())
+	}
+	if over || g.Priority == nil || g.StartTime.IsZero() {
 		h.cluster.GroupChanged(key)
 	}
 }
@@ -232,6 +242,7 @@ func (h *Hub) review(key types.NamespacedName) {
 // dropGang forgets a gang that has no members any more.
 func (h *Hub) dropGang(key types.NamespacedName) {
 	h.registry.Drop(key)
+	h.runs.forget(key)
 	h.waits.Forget(gangKey(key))
 	h.telling.drop(key)
 	h.reserved.Release(gangKey(key))

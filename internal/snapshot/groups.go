@@ -25,9 +25,13 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		// It is that of a run before, and its end has not been written yet.
 		start = time.Time{}
 	}
+	over := !start.IsZero() && s.Groups.IsOver(key, start)
 	var placed []*corev1.Pod
-	if g.Priority == nil || start.IsZero() {
+	if g.Priority == nil || start.IsZero() || over {
 		placed = s.Groups.Placed(key)
+	}
+	if over {
+		start = lastScheduled(placed)
 	}
 	priority, since := standingPriority(g, placed), start
 	if since.IsZero() {
@@ -64,10 +68,14 @@ func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 	return highest
 }
 
-// lastScheduled is when the last of the pods was scheduled; zero where none is known to be.
+// lastScheduled is when the last of the pods was scheduled; zero where none is known to be, or one of them is just being bound: with
+// that, a clock begins that protects all of them.
 func lastScheduled(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {
+		if pod.Spec.NodeName == "" {
+			return time.Time{}
+		}
 		if at := preemptiontoleration.ScheduledAt(pod); at.After(last) {
 			last = at
 		}

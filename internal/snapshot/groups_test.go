@@ -27,9 +27,14 @@ func TestGroups(t *testing.T) {
 	placed := []*corev1.Pod{scheduledAt(pod("a", "g", "1", 3), start), scheduledAt(pod("b", "g", "1", 5), later)}
 	anew := scheduledAt(pod("c", "g", "1", 3), later)
 	anew.CreationTimestamp = metav1.NewTime(later)
+	for _, pod := range append(placed, anew) {
+		pod.Spec.NodeName = "node-0"
+	}
+	assumed := pod("d", "g", "1", 3)
 	cases := map[string]struct {
 		group        gang.Group
 		placed       []*corev1.Pod
+		over         bool
 		wantNone     bool
 		wantPriority int32
 		wantSince    time.Time
@@ -44,6 +49,12 @@ func TestGroups(t *testing.T) {
 		"its start where a member has been replaced": {
 			group: gang.Group{Priority: ptr.To[int32](7), StartTime: start, Whole: true}, placed: []*corev1.Pod{placed[0], anew}, wantPriority: 7, wantSince: start,
 		},
+		"the latest member where it has been short of members since": {
+			group: gang.Group{Priority: ptr.To[int32](7), StartTime: start, Whole: true}, placed: placed, over: true, wantPriority: 7, wantSince: later,
+		},
+		"none yet where a member is being bound": {
+			group: gang.Group{Priority: ptr.To[int32](7)}, placed: []*corev1.Pod{placed[0], assumed}, wantPriority: 7,
+		},
 		"the highest member where it has no priority": {group: gang.Group{StartTime: start, Whole: true}, placed: placed, wantPriority: 5, wantSince: start},
 		"neither priority nor members":                {group: gang.Group{StartTime: start}, wantPriority: math.MaxInt32, wantSince: start},
 		"pods one by one, by their own priorities":    {group: gang.Group{PodPriorities: true}, wantNone: true},
@@ -54,7 +65,7 @@ func TestGroups(t *testing.T) {
 			t.Parallel()
 			f := newFacts()
 			sources := f.sources()
-			c.group.Key, f.placed = key("g"), c.placed
+			c.group.Key, f.placed, f.over = key("g"), c.placed, c.over
 			f.groups[c.group.Key] = &c.group
 			got := sources.group(c.group.Key)
 			if c.wantNone || got == nil {

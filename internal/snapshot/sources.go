@@ -35,6 +35,8 @@ type Groups interface {
 	Placed(key types.NamespacedName) []*corev1.Pod
 	// GoesBackTo reports whether any member that has had its place was created by a moment.
 	GoesBackTo(key types.NamespacedName, at time.Time) bool
+	// IsOver reports whether a gang has been short of members since it became whole at start, which its status may not say yet.
+	IsOver(key types.NamespacedName, start time.Time) bool
 }
 
 // Disruptions tells which pods are on their way out, whether their objects say so or not.

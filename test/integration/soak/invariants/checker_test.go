@@ -449,6 +449,41 @@ func TestProtections(t *testing.T) {
 			s.pod("taker", "high", inQueue("a"))
 			s.list("g", "taker", "g-0", "g-1")
 		}},
+		"a member that has come later to a gang that has run long": {tell: func(s *story) {
+			s.group("g", "brief", 2, 4)
+			s.bind("g-0", "g-1", "g-2")
+			s.wait(20)
+			s.gone("g-0")
+			s.bind("g-3")
+			s.wait(2)
+			s.pod("taker", "high", asking(8))
+			s.mark("g-3", "Pod", "taker")
+		}},
+		"a member of a gang that runs anew": {want: ProtectionBroken, tell: func(s *story) {
+			s.group("g", "brief", 2, 3)
+			s.bind("g-0", "g-1")
+			s.wait(20)
+			s.gone("g-0")
+			s.bind("g-2")
+			s.wait(2)
+			s.pod("taker", "high", asking(8))
+			s.mark("g-1", "Pod", "taker")
+		}},
+		"a record that stays when its pods have gone": {tell: func(s *story) {
+			s.group("g", "low", 2, 4, whole, func(pg *v1alpha1.PodGroup) { pg.Spec.QueueName = ptr.To("a") })
+			s.bind("g-0", "g-1")
+			s.wait(10)
+			s.pod("taker", "high", inQueue("a"))
+			s.list("g", "taker", "g-0", "g-1")
+			for _, pod := range []string{"g-0", "g-1"} {
+				s.mark(pod, "Pod", "taker")
+				s.remove(pod)
+			}
+			s.wait(1)
+			s.gone("g-0")
+			s.bind("g-2", "g-3")
+			s.SeeGroup(s.now, s.groups[types.NamespacedName{Namespace: "ns", Name: "g"}].PodGroup.DeepCopy())
+		}},
 		"for a preemptor that is to take nothing": {want: ProtectionBroken, tell: func(s *story) {
 			s.pod("v", "low")
 			s.bind("v")

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
@@ -21,10 +21,15 @@ type group struct {
 	// forming is since when, in working time, there are some, but fewer. Excused is set where a member has gone meanwhile.
 	forming *time.Duration
 	excused bool
+	// since is the earliest that its clock can have begun: minCount members have had nodes since then, those on their way out
+	// included. It is kept when it has fallen short of them, until there are as many again: what was decided on before goes on.
+	since *time.Time
+	short bool
 	// listed are all pods that it has ever had on record as going.
 	listed map[types.UID]bool
-	// eviction is the one under way, or nil.
+	// eviction is the one under way, or nil, and over the intent of the last one, which may stay on record for a while.
 	eviction *groupEviction
+	over     *v1alpha1.PodGroupDisruption
 }
 
 // groupEviction is the end of a whole group.
@@ -55,6 +60,7 @@ func (c *Checker) SeeGroup(at time.Time, now *v1alpha1.PodGroup) {
 		if g.eviction != nil && g.eviction.begun == nil {
 			g.eviction = nil
 		}
+	case g.eviction == nil && g.over != nil && !isAnother(g.over, intent):
 	case g.eviction == nil || isAnother(g.eviction.intent, intent):
 		c.judgeIntent(at, g, intent)
 		c.beginEviction(g, intent)
@@ -146,6 +152,7 @@ func (c *Checker) follow(at time.Time, pod *corev1.Pod, goes bool) {
 		}
 	}
 	g.bound = bound
+	c.followClock(g)
 	switch name := (preemptor{kind: v1alpha1.PreemptorPodGroup, name: key}); {
 	case waiting > 0:
 		delete(c.ended, name)
@@ -216,7 +223,7 @@ func (c *Checker) checkEviction(now time.Time, g *group) {
 	if left := c.staying(e.left); len(left) > 0 {
 		c.violate(GroupPartlyEvicted, now, "PodGroup %s has gone but for %v, which had a node and were not listed", keyOf(g), left)
 	}
-	g.eviction = nil
+	g.eviction, g.over = nil, e.intent
 }
 
 // staying are those of some pods that are not on their way out.
@@ -230,13 +237,32 @@ func (c *Checker) staying(pods map[types.UID]types.NamespacedName) []string {
 	return out
 }
 
+// followClock keeps up since when enough members have had nodes together.
+func (c *Checker) followClock(g *group) {
+	times, least := c.placedAt(g), minCountOf(g.PodGroup)
+	switch {
+	case len(times) < least:
+		g.short = true
+	case least > 0 && (g.since == nil || g.short):
+		g.since, g.short = ptr.To(nth(times, least)), false
+	}
+}
+
 // startOf is the earliest that the clock of a group can have begun: when minCount members had nodes, or the last of fewer.
-func (c *Checker) startOf(g *group) metav1.Time {
+func (c *Checker) startOf(g *group) time.Time {
+	if g.since != nil {
+		return *g.since
+	}
+	return nth(c.placedAt(g), minCountOf(g.PodGroup))
+}
+
+// placedAt are the times at which the members of a group that have nodes were scheduled.
+func (c *Checker) placedAt(g *group) []time.Time {
 	var times []time.Time
 	for _, pod := range c.members(g) {
 		if at, ok := scheduledAt(pod); ok && hasNode(pod) {
 			times = append(times, at)
 		}
 	}
-	return metav1.NewTime(nth(times, minCountOf(g.PodGroup)))
+	return times
 }

@@ -53,6 +53,10 @@ func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 		// Its clock has not begun, which protects.
 		started = at
 	}
+	if g := victim.group; g != nil && minCountOf(g.PodGroup) > 0 {
+		// A gang has one clock, also for a member that has come later.
+		started = c.startOf(g)
+	}
 	c.judge(at, by, victim, "pod "+keyOf(pod).String(), started)
 }
 
@@ -63,7 +67,7 @@ func (c *Checker) judgeIntent(at time.Time, g *group, intent *v1alpha1.PodGroupD
 	if g.Status.StartTime != nil {
 		what += " (its status says it is whole since " + g.Status.StartTime.UTC().Format(time.TimeOnly) + ")"
 	}
-	c.judge(at, by, unit{group: g}, what, c.startOf(g).Time)
+	c.judge(at, by, unit{group: g}, what, c.startOf(g))
 }
 
 // sentence is how conditions begin.
