@@ -74,7 +74,6 @@ func List(ctx context.Context, with Listing) (*Inventory, error) {
 	default:
 		out.native = kind.Version
 	}
-	var forbidden, missing []string
 	results := make([][]Object, len(kinds))
 	failures := make([]error, len(kinds))
 	group, within := errgroup.WithContext(ctx)
@@ -114,6 +113,15 @@ func List(ctx context.Context, with Listing) (*Inventory, error) {
 			out.objects[RootName(roots[i].GroupVersionResource())] = rooted[i]
 		}
 	}
+	if err := out.take(kinds, results, failures); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// take takes in what was listed of some kinds, or says what is in the way.
+func (in *Inventory) take(kinds []Kind, results [][]Object, failures []error) error {
+	var forbidden, missing []string
 	for i := range kinds {
 		name := NameOf(kinds[i].GroupVersionResource)
 		switch {
@@ -122,18 +130,18 @@ func List(ctx context.Context, with Listing) (*Inventory, error) {
 		case failures[i] != nil && kinds[i].Required:
 			missing = append(missing, fullName(kinds[i].GroupVersionResource))
 		case failures[i] == nil && len(results[i]) > 0:
-			out.objects[name] = results[i]
+			in.objects[name] = results[i]
 		}
 	}
 	switch {
 	case len(missing) > 0:
 		slices.Sort(missing)
-		return nil, &NotServedError{Resources: missing}
+		return &NotServedError{Resources: missing}
 	case len(forbidden) > 0:
 		slices.Sort(forbidden)
-		return nil, &ForbiddenError{Resources: forbidden}
+		return &ForbiddenError{Resources: forbidden}
 	}
-	return out, nil
+	return nil
 }
 
 // isExpected tells the answers that say something of the cluster or the caller from those that say that listing failed.

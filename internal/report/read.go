@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -54,19 +55,17 @@ func ReadRecords(name string, from io.Reader) ([]decisionlog.Record, Source, err
 	lines := bufio.NewReader(from)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			record, bad := decisionlog.Parse(line)
-			if bad != nil {
-				if !errors.Is(bad, decisionlog.ErrInputs) {
-					source.Broken++
-				}
-				if first == nil {
-					first = bad
-				}
-			} else {
-				records = append(records, record)
-				source.Decisions++
+		record, bad := decisionlog.Parse(bytes.TrimSpace(line))
+		switch {
+		case len(bytes.TrimSpace(line)) == 0:
+		case bad == nil:
+			records = append(records, record)
+			source.Decisions++
+		default:
+			if !errors.Is(bad, decisionlog.ErrInputs) {
+				source.Broken++
 			}
+			first = cmp.Or(first, bad)
 		}
 		if errors.Is(err, io.EOF) {
 			break

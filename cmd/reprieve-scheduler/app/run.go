@@ -47,6 +47,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inputs"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/native"
+	"github.com/reprieve-dev/reprieve/internal/pacing"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
@@ -78,21 +79,11 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	c, err := opts.Config(ctx)
+	rest = paced(rest, limiter)
+	cc, workloads, err := configure(ctx, opts, rest, limiter)
 	if err != nil {
 		return err
 	}
-	if err := pace(ctx, c, limiter); err != nil {
-		return err
-	}
-	scheduler.AddGate(c.ComponentConfig.Profiles)
-	workloads, err := readWorkloadRefs(ctx, paced(rest, limiter), c, opts)
-	if err != nil {
-		return err
-	}
-	cc := c.Complete()
-	warnOfUpstreamLease(logger, &cc.ComponentConfig)
-	warnOfProfiles(logger, &cc.ComponentConfig)
 	process, err := processName(&cc)
 	if err != nil {
 		return err
@@ -104,7 +95,7 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	parts, err := assemble(ctx, paced(rest, limiter), &cc, measured, decisions, witness, workloads)
+	parts, err := assemble(ctx, rest, &cc, measured, decisions, witness, workloads)
 	if err != nil {
 		return err
 	}
@@ -130,6 +121,27 @@ func Run(ctx context.Context, opts *Options) error {
 	defer stopServing()
 	defer startWriting(ctx, decisions)()
 	return kubeschedulerapp.Run(ctx, &cc, sched)
+}
+
+// configure completes the configuration, and returns the kind of Workloads by which pods name their groups; nil for none.
+func configure(ctx context.Context, opts *Options, rest *restclient.Config, limiter *pacing.Limiter) (schedulerconfig.CompletedConfig, *schema.GroupVersionKind, error) {
+	c, err := opts.Config(ctx)
+	if err != nil {
+		return schedulerconfig.CompletedConfig{}, nil, err
+	}
+	if err := pace(ctx, c, limiter); err != nil {
+		return schedulerconfig.CompletedConfig{}, nil, err
+	}
+	scheduler.AddGate(c.ComponentConfig.Profiles)
+	workloads, err := readWorkloadRefs(ctx, rest, c, opts)
+	if err != nil {
+		return schedulerconfig.CompletedConfig{}, nil, err
+	}
+	cc := c.Complete()
+	logger := klog.FromContext(ctx)
+	warnOfUpstreamLease(logger, &cc.ComponentConfig)
+	warnOfProfiles(logger, &cc.ComponentConfig)
+	return cc, workloads, nil
 }
 
 // check finds out whether the scheduler can be started with these options: it returns how to reach the API server, and what

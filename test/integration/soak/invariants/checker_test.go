@@ -482,7 +482,7 @@ func TestProtections(t *testing.T) {
 			s.wait(1)
 			s.gone("g-0")
 			s.bind("g-2", "g-3")
-			s.SeeGroup(s.now, s.groups[types.NamespacedName{Namespace: "ns", Name: "g"}].PodGroup.DeepCopy())
+			s.SeeGroup(s.now, s.groups[types.NamespacedName{Namespace: "ns", Name: "g"}].DeepCopy())
 		}},
 		"for a preemptor that is to take nothing": {want: ProtectionBroken, tell: func(s *story) {
 			s.pod("v", "low")
