@@ -92,6 +92,12 @@ const (
 	ReasonQueueNotLeaf = "QueueNotLeaf"
 	// ReasonQueueUnusable: the PodGroup names a Queue whose parents do not lead to the top of the tree.
 	ReasonQueueUnusable = "QueueUnusable"
+	// ReasonQueueNotAllowed: the PodGroup names a Queue that its namespace may not use.
+	ReasonQueueNotAllowed = "QueueNotAllowed"
+	// ReasonPriorityAboveQueue: the PodGroup has a priority above that of its Queue's maxPriorityClass.
+	ReasonPriorityAboveQueue = "PriorityAboveQueue"
+	// ReasonQueueRequired: the PodGroup is in no Queue, and the profile of its members takes no work without one.
+	ReasonQueueRequired = "QueueRequired"
 	// ReasonQueueLimit: the limit of a Queue leaves no room for the gang as a whole.
 	ReasonQueueLimit = "QueueLimit"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.

@@ -9,6 +9,9 @@ import (
 // in the scheduler's configuration.
 const LabelQueue = "reprieve.dev/queue"
 
+// AnnotationDefaultQueue is the annotation by which a namespace names the Queue of its work that names none.
+const AnnotationDefaultQueue = LabelQueue
+
 // Types of the conditions in QueueStatus.
 const (
 	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the top of the tree.
@@ -28,6 +31,8 @@ const (
 	ReasonParentNotFound = "ParentNotFound"
 	// ReasonParentCycle: the queue is its own ancestor, or below one that is.
 	ReasonParentCycle = "ParentCycle"
+	// ReasonMaxPriorityUnknown: the PriorityClass that spec.maxPriorityClass names does not exist.
+	ReasonMaxPriorityUnknown = "MaxPriorityUnknown"
 	// ReasonQuotaServed: the quota is within the parent's.
 	ReasonQuotaServed = "QuotaServed"
 	// ReasonQuotaHeld: whole PodGroups of other queues are larger than what those have beyond their quota, so that some of the
@@ -133,6 +138,21 @@ type QueueSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
 	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
+
+	// namespaceSelector says by their labels which namespaces may use the queue. If unset, the next ancestor that
+	// sets it counts; where none does, all namespaces may. An empty selector is a setting of its own: all may.
+	// Work that runs goes on when it changes, and counts for the queue as before.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!has(self.matchExpressions) || self.matchExpressions.all(e, e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",message="must have the operator In or NotIn, with values, or Exists or DoesNotExist, without",fieldPath=".matchExpressions"
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
+	// maxPriorityClass names the PriorityClass with the highest priority that work of this queue may have. Work above
+	// that waits. If unset, the next ancestor that sets it counts; where none does, there is no bound. As long as
+	// there is no class of that name, no work of the queue is started.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	MaxPriorityClass *string `json:"maxPriorityClass,omitempty"`
 }
 
 // QueueStatus is what Reprieve observes and decides.
@@ -156,6 +176,17 @@ type QueueStatus struct {
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Waiting int32 `json:"waiting,omitempty"`
+	// namespaceSelector is the one that counts: that of spec, or of the next ancestor that sets it.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+	// maxPriority is the value of the maxPriorityClass that counts. It is absent where there is no bound, or no such class.
+	// +optional
+	MaxPriority *int32 `json:"maxPriority,omitempty"`
+	// priorityClasses are the PriorityClasses that are not above maxPriority. The admission policies, which do not see
+	// PriorityClasses, go by it.
+	// +optional
+	// +listType=set
+	PriorityClasses []string `json:"priorityClasses,omitempty"`
 }
 
 // QueueList is a list of Queues.

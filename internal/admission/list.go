@@ -19,6 +19,8 @@ const (
 	Reserved Cause = iota
 	// Queue: the queue leaves no room, or cannot be used. It ends when the queue has less, or queues change.
 	Queue
+	// Access: the workload may not be in its queue, or is in none. It ends when queues, namespaces or classes change.
+	Access
 	// Protection: what protects the pods in the way, until it is lifted: a class or a queue changes.
 	Protection
 	// ProtectionEnds: what protects the pods in the way ends at a known moment.
@@ -38,7 +40,7 @@ const (
 
 // String names the cause for log lines.
 func (c Cause) String() string {
-	return [...]string{"Reserved", "Queue", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Departure"}[c]
+	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Departure"}[c]
 }
 
 // Mark is a moment in the list's own order of events.

@@ -43,6 +43,8 @@ func (b *bench) MinRuntime(*gang.Group, *gang.Members) time.Duration { return b.
 // QueueLabel is part of Queues.
 func (b *bench) QueueLabel(*corev1.Pod) string { return v1alpha1.LabelQueue }
 
+func (b *bench) QueueNamedBy(pod *corev1.Pod) string { return pod.Labels[v1alpha1.LabelQueue] }
+
 // Orphaned is part of Queues.
 func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
 	b.before = before

@@ -32,7 +32,7 @@ const heldTime = 5 * time.Second
 func newDeriveControllers(in Inputs) ([]controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	groups, err := newResolveController("podgroup-derive",
-		NewDerive(in.Client, in.Derived, in.Members, in.Queues.QueueLabel, in.Recorder),
+		NewDerive(in.Client, in.Derived, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Recorder),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
 		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
 		in.DerivedChanged,

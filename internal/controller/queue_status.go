@@ -153,7 +153,7 @@ func (s *QueueStatus) due(all []v1alpha1.Queue, standing *queue.Standing) (due [
 		levels[before.Name] = after.Status
 		switch {
 		case apiequality.Semantic.DeepEqual(before.Status, after.Status):
-		case !apiequality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions):
+		case !apiequality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) || !queue.SameAccess(&before.Status, &after.Status):
 			due = append(due, queueUpdate{before, after})
 		case left > 0:
 			left--

@@ -20,6 +20,8 @@ type Queues interface {
 	Orphaned(g *gang.Group, before bool) gang.Verdict
 	// QueueLabel is the label by which a pod that has no group names its queue.
 	QueueLabel(pod *corev1.Pod) string
+	// QueueNamedBy is the queue that a pod names by itself.
+	QueueNamedBy(pod *corev1.Pod) string
 }
 
 // setQueueStatus brings what depends on queues level: until when the group is protected, and whether its queue has gone.

@@ -29,21 +29,21 @@ import (
 // are pods for one, with what the Workload says of it. Neither can be changed. A PodGroup goes with its Workload, which the garbage
 // collector sees to.
 type WorkloadGroups struct {
-	client     client.Client
-	kind       schema.GroupVersionKind
-	members    Members
-	queueLabel func(*corev1.Pod) string
-	recorder   events.EventRecorder
+	client   client.Client
+	kind     schema.GroupVersionKind
+	members  Members
+	queue    func(*corev1.Pod) string
+	recorder events.EventRecorder
 	// told is what has been said of each group last.
 	told map[types.NamespacedName]string
 }
 
 var _ reconcile.Reconciler = (*WorkloadGroups)(nil)
 
-// NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. It must be run with one worker: it keeps what it has
-// told.
-func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueLabel func(*corev1.Pod) string, recorder events.EventRecorder) *WorkloadGroups {
-	return &WorkloadGroups{client: c, kind: kind, members: members, queueLabel: queueLabel, recorder: recorder, told: make(map[types.NamespacedName]string)}
+// NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. The function queueNamedBy is the queue that a pod names
+// by itself. It must be run with one worker: it keeps what it has told.
+func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string, recorder events.EventRecorder) *WorkloadGroups {
+	return &WorkloadGroups{client: c, kind: kind, members: members, queue: queueNamedBy, recorder: recorder, told: make(map[types.NamespacedName]string)}
 }
 
 // newWorkloadController runs WorkloadGroups for whatever may change what it would write.
@@ -63,7 +63,7 @@ func newWorkloadController(in Inputs) (controller.Controller, error) {
 		return out
 	}
 	return newResolveController("podgroup-of-workload",
-		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueLabel, in.Recorder),
+		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Recorder),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
 		source.Kind(in.Cache, native.NewObject(*in.Workloads), handler.TypedEnqueueRequestsFromMapFunc(groupsOfWorkload)),
 		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
@@ -117,7 +117,7 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 		}},
 	}}
 	// What a Workload does not say, its pods do: priority and queue.
-	pg.Spec.PodGroupPolicy = policy(grouping.Group{}, &members, r.queueLabel)
+	pg.Spec.PodGroupPolicy = policy(grouping.Group{}, &members, lowestOf(living(&members)).Spec.PriorityClassName, r.queue)
 	pg.Spec.SchedulingPolicy = scheduling
 	err := r.client.Create(ctx, pg)
 	if apierrors.IsAlreadyExists(err) {

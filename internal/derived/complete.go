@@ -94,9 +94,13 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 			byGroup[key] = append(byGroup[key], pod)
 		}
 	}
+	classes, err := classesIn(objects)
+	if err != nil {
+		return nil, err
+	}
 	var out []*v1alpha1.PodGroup
 	for key, pods := range byGroup {
-		pg, err := g.podGroup(objects, key, pods)
+		pg, err := g.podGroup(objects, classes, key, pods)
 		if err != nil {
 			return nil, err
 		}
@@ -111,7 +115,7 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 }
 
 // podGroup is what is to be written for a group; nil for nothing.
-func (g *Groups) podGroup(objects *inventory.Inventory, key types.NamespacedName, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
+func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglisters.PriorityClassLister, key types.NamespacedName, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
 	group, ok := g.Group(key)
 	if !ok {
 		return nil, nil //nolint:nilnil // That nothing is to be written is no error.
@@ -122,7 +126,11 @@ func (g *Groups) podGroup(objects *inventory.Inventory, key types.NamespacedName
 		if group.Ended || len(members.Pending)+len(members.Gated)+len(members.Assigned) == 0 {
 			return nil, nil //nolint:nilnil // As above.
 		}
-		pg := controller.NewDerivedPodGroup(key, group, &members, g.queueLabel)
+		pg, err := controller.NewDerivedPodGroup(key, group, &members, g.queueNamedBy, classes)
+		if err != nil {
+			// The scheduler does not write it either; the pods wait.
+			return nil, nil //nolint:nilerr,nilnil // As above.
+		}
 		pg.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"}
 		pg.UID, pg.CreationTimestamp, pg.Generation = types.UID("plan:podgroup:"+key.String()), metav1.NewTime(objects.Taken), 1
 		return pg, nil
@@ -131,8 +139,7 @@ func (g *Groups) podGroup(objects *inventory.Inventory, key types.NamespacedName
 	if err := found.Into(pg); err != nil {
 		return nil, err
 	}
-	owned := slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == group.Owner.UID })
-	if !owned || !controller.FollowObject(pg, group, &members) {
+	if !controller.BelongsTo(pg, group) || !controller.FollowObject(pg, group, &members) {
 		return nil, nil //nolint:nilnil // As above.
 	}
 	return pg, nil
@@ -141,7 +148,16 @@ func (g *Groups) podGroup(objects *inventory.Inventory, key types.NamespacedName
 // NewFiller fills in what users leave to Reprieve, by the objects of an inventory: PriorityClasses as they are now, and Workloads as they
 // are when one is asked for.
 func NewFiller(objects func() *inventory.Inventory) (*controller.Filler, error) {
-	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects(), inventory.PriorityClasses)
+	classes, err := classesIn(objects())
+	if err != nil {
+		return nil, err
+	}
+	return controller.NewFiller(templates{objects}, classes), nil
+}
+
+// classesIn are the PriorityClasses of an inventory.
+func classesIn(objects *inventory.Inventory) (schedulinglisters.PriorityClassLister, error) {
+	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects, inventory.PriorityClasses)
 	if err != nil {
 		return nil, fmt.Errorf("priority classes: %w", err)
 	}
@@ -151,7 +167,7 @@ func NewFiller(objects func() *inventory.Inventory) (*controller.Filler, error) 
 			return nil, fmt.Errorf("priority class %s: %w", class.Name, err)
 		}
 	}
-	return controller.NewFiller(templates{objects}, schedulinglisters.NewPriorityClassLister(indexer)), nil
+	return schedulinglisters.NewPriorityClassLister(indexer), nil
 }
 
 // templates finds Workloads for a filler.

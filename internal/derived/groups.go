@@ -25,11 +25,16 @@ type Groups struct {
 // New reads what the objects of an inventory say. Of an inventory of an older snapshot, which has none, no groups are derived.
 func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Groups, error) {
 	roots, asked := objects.Roots()
-	profiles := cfg.Profiles
-	if !asked {
-		profiles = nil
+	settings, err := grouping.SettingsOf(cfg.Profiles, scheduler.Name)
+	if err != nil {
+		return nil, err
 	}
-	resolver, err := resolverOf(profiles)
+	if !asked {
+		for name, of := range settings {
+			settings[name] = of.WithoutGroups()
+		}
+	}
+	resolver, err := resolverOf(settings)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +70,11 @@ func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (
 
 // Roots are the kinds that an inventory has to have for the groups of a configuration.
 func Roots(cfg *config.KubeSchedulerConfiguration) ([]inventory.Root, error) {
-	resolver, err := resolverOf(cfg.Profiles)
+	settings, err := grouping.SettingsOf(cfg.Profiles, scheduler.Name)
+	if err != nil {
+		return nil, err
+	}
+	resolver, err := resolverOf(settings)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +88,7 @@ func Roots(cfg *config.KubeSchedulerConfiguration) ([]inventory.Root, error) {
 	return out, nil
 }
 
-func resolverOf(profiles []config.KubeSchedulerProfile) (*grouping.Resolver, error) {
-	settings, err := grouping.SettingsOf(profiles, scheduler.Name)
-	if err != nil {
-		return nil, err
-	}
+func resolverOf(settings map[string]*grouping.Settings) (*grouping.Resolver, error) {
 	return grouping.NewResolver(settings, func(types.NamespacedName) {})
 }
 
@@ -114,12 +119,13 @@ func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	return out
 }
 
-// queueLabel is the label by which a pod names its queue.
-func (g *Groups) queueLabel(pod *corev1.Pod) string {
-	if label, ok := g.queueLabels[pod.Spec.SchedulerName]; ok {
-		return label
+// queueNamedBy is the queue that a pod names by itself.
+func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
+	label, ok := g.queueLabels[pod.Spec.SchedulerName]
+	if !ok {
+		label = v1alpha1.LabelQueue
 	}
-	return v1alpha1.LabelQueue
+	return scheduler.QueueNamedBy(pod, label, g)
 }
 
 // unplaced is for a Resolver whose objects are all set before it is asked about a pod: nothing changes then, of which a pod would

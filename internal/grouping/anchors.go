@@ -19,7 +19,7 @@ func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 		return nil
 	}
 	for _, rule := range settings.rules {
-		if name, ok := pod.Labels[rule.NameLabel]; ok && rule.NameLabel != "" {
+		if name := rule.nameIn(pod); name != "" {
 			all := nameAnchor(rule, pod.Namespace, name)
 			if rule.UnitLabel == "" {
 				return []string{all}
@@ -45,7 +45,7 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	if !ok {
 		return nil
 	}
-	if o.rule.NameLabel != "" && o.rule.UnitLabel != "" {
+	if o.rule.isNamed() && o.rule.UnitLabel != "" {
 		return []string{unitAnchor(nameAnchor(o.rule, o.namespace, o.name), m.suffix.unit)}
 	}
 	return r.anchorsBelow(o)
@@ -53,7 +53,7 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 
 // anchorsBelow are those that the pods of an object may have.
 func (r *Resolver) anchorsBelow(o *object) []string {
-	if o.rule != nil && o.rule.NameLabel != "" {
+	if o.rule != nil && o.rule.isNamed() {
 		return []string{nameAnchor(o.rule, o.namespace, o.name)}
 	}
 	out := []string{ownerAnchor(o.uid)}

@@ -108,6 +108,10 @@ func rayRoles(at Path) []Role {
 // FromArgs reads the rules that a profile asks for: those of the kinds it names, and its own.
 func FromArgs(args *configv1alpha1.GroupArgs) ([]*Rule, error) {
 	var out []*Rule
+	// What pods name by themselves comes before what they belong to.
+	for _, scheduler := range args.Labels {
+		out = append(out, foreign(scheduler).rules...)
+	}
 	known := BuiltIn()
 	for _, kind := range args.Kinds {
 		rule, ok := known[kind]

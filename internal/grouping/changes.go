@@ -34,7 +34,8 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 		owner: metav1.GetControllerOf(u), rule: r.rules[gk], names: make(map[suffix]types.NamespacedName),
 	}
 	if next.rule != nil {
-		next.reading, next.choice = next.rule.Read(u), choiceOf(u.GetAnnotations(), u.GetLabels())
+		next.reading = next.rule.Read(u)
+		next.choice = next.reading.withForeign(choiceOf(u.GetAnnotations(), u.GetLabels()))
 	}
 	before, ok := r.objects[next.uid]
 	if ok && reflect.DeepEqual(before.reading, next.reading) && before.choice == next.choice && reflect.DeepEqual(before.owner, next.owner) {
@@ -100,7 +101,7 @@ func (r *Resolver) Sweep() {
 	var changed []*object
 	for _, o := range r.objects {
 		switch {
-		case o.gone && len(r.podsBelow(o)) == 0:
+		case (o.gone || o.rule != nil && !o.rule.hasObjects()) && len(r.podsBelow(o)) == 0:
 			r.forget(o)
 		case o.note != "":
 			changed = append(changed, o)
@@ -176,7 +177,7 @@ func (r *Resolver) plan(o *object) {
 	if !ok {
 		return
 	}
-	next, note := newPlan(o.reading, o.choice, namespace, o.namespace), ""
+	next, note := newPlan(o.rule, o.reading, o.choice, namespace, o.namespace), ""
 	if o.plan != nil && o.plan.shape() != next.shape() && r.isPlaced(o) {
 		note = fmt.Sprintf("%s has changed in a way that moves its pods to other groups, or to none; they stay in theirs until none of them has a node", o)
 		next = o.plan

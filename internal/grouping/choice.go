@@ -18,7 +18,9 @@ type Choice struct {
 	Per            string
 	DisruptionMode string
 	PriorityClass  string
-	Queue          string
+	// ClassOfNamespace is true where the class is that of the namespace, and not the object's own.
+	ClassOfNamespace bool
+	Queue            string
 	// DefaultQueue is that of the namespace, for objects whose pods name none either.
 	DefaultQueue string
 }
@@ -37,7 +39,7 @@ func choiceOf(annotations, labels map[string]string) Choice {
 func (c Choice) or(other Choice) Choice {
 	return Choice{
 		Gang: cmp.Or(c.Gang, other.Gang), Per: cmp.Or(c.Per, other.Per), DisruptionMode: cmp.Or(c.DisruptionMode, other.DisruptionMode),
-		PriorityClass: cmp.Or(c.PriorityClass, other.PriorityClass), Queue: c.Queue, DefaultQueue: other.Queue,
+		PriorityClass: cmp.Or(c.PriorityClass, other.PriorityClass), ClassOfNamespace: c.PriorityClass == "" && other.PriorityClass != "", Queue: c.Queue, DefaultQueue: other.Queue,
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 
 // Group is what a PodGroup that is derived is to be like.
 type Group struct {
-	// Owner is a reference to the object, which is no controller of the group and does not wait for it when it is deleted.
-	Owner metav1.OwnerReference
+	// Owner is a reference to the object, which is no controller of the group and does not wait for it when it is deleted. Where
+	// Ownerless is true, there is nothing but pods, and the reference has only names.
+	Owner     metav1.OwnerReference
+	Ownerless bool
 	// Part is what tells the group from others of the same object: its replica, role or both; "" where it is the only one.
 	Part string
 	// MinCount is how many members there are to be. Over is how many of them are not to come any more, since that much of the
@@ -40,8 +42,9 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	}
 	count, over := o.plan.members(m.suffix)
 	return Group{
-		Owner: metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
-		Part:  m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
+		Owner:     metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
+		Ownerless: !o.rule.hasObjects(),
+		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
 		Ended: o.gone || count == 0 || !r.hasGroup(o, m.suffix), Surplus: o.isSurplus(m.suffix),
 	}, true
 }

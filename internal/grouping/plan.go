@@ -21,11 +21,13 @@ type plan struct {
 	flaw string
 	// perRole has a gang for each role.
 	perRole bool
+	// asks is true where pods have named the object to be a gang.
+	asks bool
 }
 
 // newPlan plans for an object of a namespace, from which it inherits what it does not say itself.
-func newPlan(reading Reading, own, inherited Choice, namespace string) *plan {
-	p := &plan{choice: own.or(inherited), reading: reading}
+func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace string) *plan {
+	p := &plan{choice: own.or(inherited), reading: reading, asks: rule.Asks}
 	p.perRole = p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder
 	switch {
 	case p.choice.flaw() != "":
@@ -44,7 +46,7 @@ func newPlan(reading Reading, own, inherited Choice, namespace string) *plan {
 // grouped reports whether the pods of a profile are grouped.
 func (p *plan) grouped(s *Settings) bool {
 	// What is neither "true" nor "false" is a flaw of something that asks for a group.
-	return p.choice.Gang != "false" && (p.choice.Gang != "" || s.Always)
+	return p.choice.Gang != "false" && (p.choice.Gang != "" || p.asks || s.Always)
 }
 
 // shape is the same for plans by which a pod is in the same group.
@@ -97,6 +99,8 @@ type Settings struct {
 	// Always has all objects grouped that do not ask for the opposite.
 	Always bool
 	rules  []*Rule
+	// queue are further keys by which pods name their queue.
+	queue []key
 }
 
 // NewSettings are those of a profile with rules.

@@ -26,7 +26,7 @@ func SettingsOf(profiles []config.KubeSchedulerProfile, plugin string) (map[stri
 				return nil, fmt.Errorf("profile %s: plugin %s: args: %w", profiles[i].SchedulerName, plugin, err)
 			}
 			if len(rules) > 0 {
-				out[profiles[i].SchedulerName] = NewSettings(rules, *args.Groups.OptIn == configv1alpha1.OptInAlways)
+				out[profiles[i].SchedulerName] = NewSettings(rules, *args.Groups.OptIn == configv1alpha1.OptInAlways).Understand(args.Groups.Labels)
 			}
 		}
 	}

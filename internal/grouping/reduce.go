@@ -58,7 +58,7 @@ func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
 func (r *Rule) copyRead(to, from map[string]any) {
 	within := make(map[Path][]Path)
 	read := func(list Path, paths ...Path) { within[list] = append(within[list], paths...) }
-	read("", r.Suspend, r.Units)
+	read("", r.Suspend, r.Units, r.Queue, r.PriorityClass)
 	for _, c := range r.InOrder {
 		read("", c.Path)
 	}
@@ -70,6 +70,11 @@ func (r *Rule) copyRead(to, from map[string]any) {
 		read("", role.Elastic, role.AloneWhen.Path, role.Where)
 		read(role.Each, role.NameAt, role.Off, role.Times, role.Replicas, role.AtLeast, role.AtMost, role.Minimum)
 		read(role.Each, role.Done...)
+	}
+	for _, field := range r.Refused {
+		if isSet(field, from) {
+			field.set(to, true)
+		}
 	}
 	for list, paths := range within {
 		if list == "" {

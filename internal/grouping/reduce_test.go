@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
 // TestReduce: of an object, what groups go by is kept and nothing else is; what is kept reads the same.
@@ -29,6 +31,18 @@ func TestReduce(t *testing.T) {
 				"spec: {sparkConf: {password: secret}, mainApplicationFile: secret, executor: {instances: 2, env: [{value: secret}]}, driver: {secret: 1}}\nstatus: {secret: 1}",
 			[]string{"instances"},
 		},
+		"a PodGroup of Volcano's": {
+			"apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n" + head + "spec: {minMember: 3, queue: q, priorityClassName: high, minTaskMember: {secret: 1}}",
+			[]string{"minMember", "high"},
+		},
+		"one that is refused": {
+			"apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n" + head + "spec: {minMember: 3, networkTopology: {mode: secret}}",
+			[]string{"networkTopology"},
+		},
+		"one that leaves what is refused empty": {
+			"apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n" + head + "spec: {minMember: 3, networkTopology: {}}",
+			[]string{"minMember"},
+		},
 		"numbers where objects are": {
 			"apiVersion: batch/v1\nkind: Job\n" + head + "spec: {parallelism: {secret: 1}, completions: [secret]}", []string{"parallelism"},
 		},
@@ -37,6 +51,9 @@ func TestReduce(t *testing.T) {
 			t.Parallel()
 			u := objectFrom(t, c.object)
 			rule := BuiltIn()[u.GetKind()]
+			if rule == nil {
+				rule = foreign(configv1alpha1.LabelsVolcano).rules[0]
+			}
 			kind := Kind{rule: rule}
 			reduced := kind.Reduce(u)
 			raw, err := reduced.MarshalJSON()

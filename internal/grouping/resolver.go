@@ -108,6 +108,10 @@ func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedNam
 	}
 	for _, rule := range rules {
 		r.rules[rule.Kind.GroupKind()] = rule
+		if !rule.hasObjects() {
+			// Nothing is read.
+			continue
+		}
 		for _, through := range append([]Through{{rule.Kind, rule.Resource}}, rule.Through...) {
 			k := through.Kind.GroupKind()
 			if _, ok := r.kinds[k]; !ok || k == rule.Kind.GroupKind() {
@@ -133,6 +137,7 @@ func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if !ok {
 		return types.NamespacedName{}, false
 	}
+	r.adopt(pod, settings)
 	r.mu.RLock()
 	o, suffix, ok, _ := r.resolve(pod, settings)
 	key, known := types.NamespacedName{}, false
@@ -152,6 +157,7 @@ func (r *Resolver) Hold(pod *corev1.Pod) gang.Verdict {
 	if _, named := gang.GroupOf(pod); named || !ok {
 		return gang.Verdict{}
 	}
+	r.adopt(pod, settings)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	_, _, _, hold := r.resolve(pod, settings)
@@ -191,6 +197,9 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 	if o.plan.flaw != "" {
 		return not("%s", o.plan.flaw)
 	}
+	if flaw := o.disagrees(pod); flaw != "" {
+		return not("%s", flaw)
+	}
 	role, ok := o.plan.roleOf(o.rule, pod)
 	switch {
 	case !ok:
@@ -212,7 +221,7 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 // root is the topmost object that a pod belongs to and the profile has a rule for; nil for none.
 func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verdict) {
 	for _, rule := range settings.rules {
-		if name, ok := pod.Labels[rule.NameLabel]; ok && rule.NameLabel != "" {
+		if name := rule.nameIn(pod); name != "" {
 			k := rule.Kind.GroupKind()
 			if o, ok := r.objects[r.byName[objectName{k, pod.Namespace, name}]]; ok {
 				return o, gang.Verdict{}
@@ -247,7 +256,11 @@ const deepest = 8
 
 // unknown is about an object that a pod belongs to.
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
-	k := r.kinds[gk]
+	k, ok := r.kinds[gk]
+	if !ok {
+		// A gang without an object, which is made known again when the pod is looked at next.
+		return gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to the gang %s, which is not known yet", name)}
+	}
 	k.wanted.Store(true)
 	msg := fmt.Sprintf("the pod belongs to %s %s, which is not known yet", gk.Kind, name)
 	if k.trouble != "" {

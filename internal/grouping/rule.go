@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,6 +47,16 @@ type Rule struct {
 	Suspend Path
 	// NameLabel is the label by which pods name the object; "" where owner references lead to it.
 	NameLabel string
+	// Names are several keys in place of it, of which the first counts that a pod has.
+	Names []key
+	// Count is where pods say how many they are; such gangs have no object.
+	Count key
+	// Asks is true where to name an object is to ask for a gang.
+	Asks bool
+	// Refused are fields that confine a gang in ways that are not known here: no gang is made where they are set.
+	Refused []Path
+	// Queue and PriorityClass are where an object names them.
+	Queue, PriorityClass Path
 	// UnitLabel tells replicas apart that are gangs of their own; "" for none. Units is how many there are, 1 if absent.
 	UnitLabel string
 	Units     Path
@@ -84,6 +95,8 @@ type Role struct {
 	// Default is Replicas where nothing is there; 0 for an error. Plus is added to each product: LeaderWorkerSets count
 	// their leader with the workers.
 	Default, Plus int64
+	// Floor is the least of each product.
+	Floor int64
 	// Done are how many of AtMost are over and have no pods any more: numbers, or lists of indexes such as "0,3-5".
 	Done []Path
 	// Alone has the pods scheduled by themselves; AloneWhen does so on a condition on the whole object.
@@ -112,6 +125,8 @@ type Reading struct {
 	Suspended bool
 	Units     int64
 	Roles     []Size
+	// Queue and PriorityClass are what it asks for in its fields; "" for nothing.
+	Queue, PriorityClass string
 	// InOrder is true where one role's pods come once those of another are ready.
 	InOrder bool
 	// Flaw says what could not be read; "" for nothing.
@@ -123,6 +138,18 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 	out := Reading{Units: 1}
 	if v, ok := r.Suspend.value(u.Object); ok {
 		out.Suspended, _ = v.(bool)
+	}
+	for _, field := range r.Refused {
+		if isSet(field, u.Object) {
+			out.Flaw = fmt.Sprintf("it has %s, which Reprieve does not know how to honour", field)
+			return out
+		}
+	}
+	if v, ok := r.Queue.value(u.Object); ok {
+		out.Queue, _ = v.(string)
+	}
+	if v, ok := r.PriorityClass.value(u.Object); ok {
+		out.PriorityClass, _ = v.(string)
 	}
 	for _, c := range r.InOrder {
 		out.InOrder = out.InOrder || c.holds(u.Object)
@@ -149,6 +176,12 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 		out.Roles = append(out.Roles, sizes...)
 	}
 	return out
+}
+
+// isSet reports whether something stands at a path, other than nothing in so many words.
+func isSet(field Path, from map[string]any) bool {
+	v, ok := field.value(from)
+	return ok && !reflect.ValueOf(v).IsZero() && fmt.Sprint(v) != "map[]"
 }
 
 // item is one of a list or map.
@@ -234,7 +267,7 @@ func (role *Role) count(root, from map[string]any) (count, over int64, err error
 	if count, err = role.elastic(root, from, count, most); err != nil {
 		return 0, 0, err
 	}
-	count = max(count, 0)
+	count = max(count, role.Floor)
 	if len(role.Done) > 0 && most != math.MaxInt64 {
 		over = count - max(min(count, most-role.done(from)), 0)
 	}

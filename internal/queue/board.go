@@ -50,6 +50,10 @@ type Board struct {
 	standings       []*Standing
 	// resources are what Resources said last.
 	resources knownResources
+	// namespaces and classes are those of the cluster, and accesses is the access to each queue, as far as that has been asked.
+	namespaces map[string]tenant
+	classes    map[string]int32
+	accesses   map[string]*access
 }
 
 // charge is what one pod counts for.
@@ -84,6 +88,7 @@ func NewBoard() *Board {
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
 		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
 		wholeGroups: make(map[wholeGroupKey]groupUse),
+		namespaces:  make(map[string]tenant), classes: make(map[string]int32), accesses: make(map[string]*access),
 	}
 }
 
@@ -91,23 +96,25 @@ func NewBoard() *Board {
 func (b *Board) Used() bool { return b.used.Load() }
 
 // SetQueue takes in a Queue, which may not be changed from now on. It reports whether it is the first: then all pods
-// that there are have to be charged.
-func (b *Board) SetQueue(q *v1alpha1.Queue) (first bool) {
+// that there are have to be charged; and whether it may matter to the access to queues: then those that wait have to be.
+func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	first = len(b.queues) == 0
+	before := b.queues[q.Name]
 	b.queues[q.Name] = q
 	delete(b.deleted, q.Name)
 	b.used.Store(true)
 	b.relisted()
-	return first
+	return first, b.isConfining(before, q)
 }
 
-// DeleteQueue drops a Queue. With the last one, all that was charged is forgotten.
-func (b *Board) DeleteQueue(name string) {
+// DeleteQueue drops a Queue. With the last one, all that was charged is forgotten. It reports the same of the access to others.
+func (b *Board) DeleteQueue(name string) (confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if _, ok := b.queues[name]; ok {
+	before := b.queues[name]
+	if before != nil {
 		delete(b.queues, name)
 		b.deleted[name] = true
 	}
@@ -123,6 +130,7 @@ func (b *Board) DeleteQueue(name string) {
 		b.vacate()
 		b.standings = nil
 	}
+	return b.isConfining(before, nil)
 }
 
 // Listed counts the changes of queues: equal counts stand for equal queues.
@@ -139,6 +147,7 @@ func (b *Board) relisted() {
 	clear(b.allocated)
 	clear(b.inner)
 	clear(b.limits)
+	clear(b.accesses)
 	b.unweighed = true
 	for _, q := range b.queues {
 		if len(q.Spec.Limit) > 0 {
@@ -312,6 +321,9 @@ type Standing struct {
 	// OrphanedPods counts the pods of that.
 	OrphanedPods int
 
+	// accesses is the access to each queue, by index.
+	accesses []*access
+
 	// leaves are the books of each leaf as vectors; nil for one without work. They are shared with later standings.
 	leaves []*leafBooks
 
@@ -397,6 +409,10 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 				s.Requested[q][r] += own.requested[r]
 			}
 		}
+	}
+	s.accesses = make([]*access, queues)
+	for i := range s.accesses {
+		s.accesses[i] = b.accessTo(s.Tree.Queue(int32(i)).Name)
 	}
 	s.Capacity = capacity.vector(names, 0)
 	s.Shares = s.Tree.FairShares(s.Capacity, demand)

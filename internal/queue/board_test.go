@@ -163,7 +163,7 @@ func TestNothingIsKeptWithoutQueues(t *testing.T) {
 	if s := b.Standing(gpus); s != nil || len(b.pods) != 0 {
 		t.Errorf("standing %+v and %d pods without a queue", s, len(b.pods))
 	}
-	if first := b.SetQueue(queueUnder("a", "")); !first {
+	if first, _ := b.SetQueue(queueUnder("a", "")); !first {
 		t.Error("the first queue is not said to be the first")
 	}
 	b.Charge(pod("a", 1, "n"), "a")

@@ -52,19 +52,31 @@ func (b *Board) check(queue string) gang.Verdict {
 			Message: fmt.Sprintf("Queue %q has other queues below it; work goes into one without any, such as %q", queue, b.someLeaf(queue)),
 		}
 	}
-	seen := map[string]bool{}
-	for at := b.queues[queue]; at.Spec.Parent != nil; {
+	steps := 0
+	for at := b.queues[queue]; at.Spec.Parent != nil; steps++ {
 		parent, ok := b.queues[*at.Spec.Parent]
 		if !ok {
 			return unusable(queue, fmt.Sprintf("the parent %q of Queue %q does not exist", *at.Spec.Parent, at.Name))
 		}
-		if seen[parent.Name] {
-			return unusable(queue, fmt.Sprintf("Queue %q is its own ancestor", parent.Name))
+		if steps > len(b.queues) {
+			return unusable(queue, fmt.Sprintf("Queue %q is its own ancestor", b.firstTwice(queue)))
 		}
-		seen[parent.Name] = true
 		at = parent
 	}
 	return gang.Verdict{}
+}
+
+// firstTwice is the first queue that comes a second time on the way up from one that leads round in a circle.
+func (b *Board) firstTwice(queue string) string {
+	seen := map[string]bool{}
+	for at := b.queues[queue]; ; {
+		name := *at.Spec.Parent
+		if seen[name] {
+			return name
+		}
+		seen[name] = true
+		at = b.queues[name]
+	}
 }
 
 func unusable(queue, why string) gang.Verdict {

@@ -63,10 +63,16 @@ func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 	if known {
 		st.Allocated, st.Requested, st.FairShare = s.list(q, i, s.Allocated[i]), s.list(q, i, s.Requested[i]), s.list(q, i, s.Shares[i])
 		st.Waiting = s.Waiting[i]
+		s.accesses[i].setStatus(st)
 	} else {
 		st.Allocated, st.Requested, st.FairShare, st.Waiting = nil, nil, nil, 0
+		(&access{}).setStatus(st)
 	}
 	ready, quota := s.conditions(q.Name)
+	if known && s.accesses[i].class != "" && s.accesses[i].highest == nil {
+		ready.Status, ready.Reason = metav1.ConditionFalse, v1alpha1.ReasonMaxPriorityUnknown
+		ready.Message = fmt.Sprintf("PriorityClass %q, the maxPriorityClass, does not exist; create it, or change spec.maxPriorityClass", s.accesses[i].class)
+	}
 	if known && quota.Status == metav1.ConditionTrue {
 		if why := s.unreturnable(i, wholeGroups); why != "" {
 			quota.Status, quota.Reason, quota.Message = metav1.ConditionFalse, v1alpha1.ReasonQuotaHeld, why

@@ -17,6 +17,8 @@ type Derived interface {
 	Hold(pod *corev1.Pod) gang.Verdict
 	// MinCount is how many members a derived group is to need; false for one that is not derived.
 	MinCount(key types.NamespacedName) (int, bool)
+	// QueueOf is the queue that a pod names in words of another scheduler which its profile understands; "" for none.
+	QueueOf(pod *corev1.Pod) string
 }
 
 // underived is where no groups are derived.
@@ -33,6 +35,9 @@ func (underived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
 
 // MinCount is part of Derived.
 func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
+
+// QueueOf is part of Derived.
+func (underived) QueueOf(*corev1.Pod) string { return "" }
 
 // Anchored are the pods with an anchor, those that have finished included.
 func (h *Hub) Anchored(anchor string) []*corev1.Pod { return h.lister.Anchored(anchor) }

@@ -10,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -78,6 +79,9 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	}
 	key, ok := h.groupOf(pod)
 	if !ok {
+		if v := h.keptOffQueues(pod); v != (gang.Verdict{}) {
+			return gated(v.Message)
+		}
 		return h.gateSingle(pod)
 	}
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
@@ -96,6 +100,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 		h.waits.LeaveTurns(gangKey(key))
 		return gated(verdict.Message)
 	}
+	h.notHeldAnyMore(key)
 	if !g.IsGang() {
 		return h.gateSingle(pod)
 	}
@@ -145,10 +150,10 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	if verdict == (gang.Verdict{}) && g != nil {
 		verdict = h.short(g, &members)
 	}
-	if verdict == (gang.Verdict{}) && h.board.Used() && g != nil {
-		check := func() gang.Verdict { return h.board.Check(h.queueOfGroup(g)) }
-		if check() != (gang.Verdict{}) {
-			verdict = h.ask(gangKey(key), check)
+	if verdict == (gang.Verdict{}) && g != nil && h.asksForQueues() {
+		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }
+		if claim() != (gang.Verdict{}) {
+			verdict = h.ask(gangKey(key), admission.Access, claim)
 		}
 	}
 	return g, members, verdict

@@ -77,6 +77,8 @@ type Hub struct {
 	// telling has what members of gangs say of themselves, and statuses writes it.
 	telling  telling
 	statuses Statuses
+	// keptOff has the single pods that may not be in their queue, and what they say of that.
+	keptOff keptOff
 	// decisions has a record of decisions.
 	decisions DecisionLog
 	// witness writes down what they go by; nil for nothing that does.
@@ -127,7 +129,11 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 	if err := h.watchTolerations(classes.Informer()); err != nil {
 		return nil, err
 	}
-	h.told = []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced}
+	toldOfTenants, err := h.watchTenants(factory.Core().V1().Namespaces().Informer(), classes.Informer())
+	if err != nil {
+		return nil, err
+	}
+	h.told = slices.Concat(toldOfTenants, []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced})
 	start()
 	go h.run(ctx)
 	return h, nil

@@ -57,6 +57,7 @@ func (h *Hub) run(ctx context.Context) {
 			h.tellOfTurns()
 			if h.leads.Load() {
 				h.tellMembers(h.clock.Now())
+				h.tellKeptOff()
 			}
 		}
 	}
@@ -174,8 +175,9 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	if !h.board.Used() {
 		return false
 	}
-	name := h.queueOf(pod)
-	if name == "" || h.board.Check(name) != (gang.Verdict{}) {
+	claim := h.claimOf(pod)
+	name := claim.Queue
+	if name == "" || claim.Bar != (gang.Verdict{}) {
 		return false
 	}
 	key := h.keyOf(pod)

@@ -11,6 +11,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -175,7 +176,7 @@ func tooFew(pre *preemptor) gang.Verdict {
 // decideGang decides for as many members of a gang as the limits of its queue leave room for. Where that is not enough, it says
 // so, beside a decision that makes room below the limit or, where there is none, nil.
 func (p *Plugin) decideGang(ctx context.Context, pre *preemptor) (*cycleDecision, gang.Verdict, error) {
-	if v := p.hub.ask(pre.key, func() gang.Verdict { return p.hub.withinLimits(pre) }); v != (gang.Verdict{}) {
+	if v := p.hub.ask(pre.key, admission.Queue, func() gang.Verdict { return p.hub.withinLimits(pre) }); v != (gang.Verdict{}) {
 		return p.atLimit(ctx, *pre, v)
 	}
 	made, err := p.decide(ctx, *pre)

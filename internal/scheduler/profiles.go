@@ -2,12 +2,14 @@ package scheduler
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
@@ -17,6 +19,8 @@ import (
 type profiles struct {
 	mu     sync.RWMutex
 	byName map[string]profileFacts
+	// requireQueues is true where any of them takes no work without a queue.
+	requireQueues atomic.Bool
 }
 
 // profileFacts is what is known of a profile.
@@ -34,6 +38,9 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 		ps.byName = make(map[string]profileFacts)
 	}
 	ps.byName[name] = profileFacts{args: args, recorder: recorder}
+	if ptr.Deref(args.Queues.Required, false) {
+		ps.requireQueues.Store(true)
+	}
 }
 
 // setPlugins has a profile that is known say which plugins it runs.

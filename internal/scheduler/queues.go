@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,59 +24,6 @@ import (
 // Board is where the books of the queues are kept. What follows Queues tells [Hub.QueueSet] and
 // [Hub.QueueDeleted].
 func (h *Hub) Board() *queue.Board { return h.board }
-
-// queueOf names the leaf queue of a pod: its group's, or the one in its own label. It is "" for none, and for all
-// where there are no queues.
-func (h *Hub) queueOf(pod *corev1.Pod) string {
-	if !h.board.Used() {
-		return ""
-	}
-	if g := h.group(pod); g != nil {
-		return queueOfGroup(g, h.QueueLabel(pod))
-	}
-	return pod.Labels[h.QueueLabel(pod)]
-}
-
-// QueueOf names the leaf queue of a pod: its group's, or the one in its own label; "" for none, and for all where there are no
-// queues. Any goroutine may call it.
-func (h *Hub) QueueOf(pod *corev1.Pod) string { return h.queueOf(pod) }
-
-// QueueLabel is the label by which a pod's profile has queues named.
-func (h *Hub) QueueLabel(pod *corev1.Pod) string {
-	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
-		return *args.QueueLabelKey
-	}
-	return v1alpha1.LabelQueue
-}
-
-func queueOfGroup(g *gang.Group, label string) string {
-	if g.Queue != "" {
-		return g.Queue
-	}
-	return g.Labels[label]
-}
-
-// queueOfGroup names the leaf queue of a group, whose label is the one of its members' profile.
-func (h *Hub) queueOfGroup(g *gang.Group) string {
-	if !h.board.Used() {
-		return ""
-	}
-	return h.namedQueue(g)
-}
-
-// namedQueue is queueOfGroup even where there are no queues.
-func (h *Hub) namedQueue(g *gang.Group) string {
-	if g.Queue != "" || len(g.Labels) == 0 {
-		return g.Queue
-	}
-	members := h.lister.Members(g.Key)
-	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending} {
-		for _, pod := range pods {
-			return queueOfGroup(g, h.QueueLabel(pod))
-		}
-	}
-	return queueOfGroup(g, v1alpha1.LabelQueue)
-}
 
 // MinRuntime is how long a group is guarded by min-runtimes, at most, once it runs. Where no queue says anything, the
 // arguments of the profile that schedules the members count; preemptors of another profile go by their own.
@@ -102,12 +50,14 @@ func (h *Hub) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 // Orphaned says why members that run are not in the queue that their group names; the zero Verdict where they are.
 // Before is whether that was said already.
 func (h *Hub) Orphaned(g *gang.Group, before bool) gang.Verdict {
-	return h.board.Orphaned(h.namedQueue(g), before)
+	work := h.workOfGroup(g)
+	return h.board.Orphaned(h.board.NameFor(work), before)
 }
 
 // QueueSet takes in a Queue that has come or changed, and must not be changed from now on. Any goroutine may call it.
 func (h *Hub) QueueSet(q *v1alpha1.Queue) {
-	if h.board.SetQueue(q) {
+	first, confining := h.board.SetQueue(q)
+	if first {
 		all, err := h.pods.List(labels.Everything())
 		if err != nil {
 			klog.Background().Error(err, "List pods to charge them to their queues")
@@ -117,6 +67,9 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 		}
 		h.cluster.Invalidate()
 		h.wakeNamed(all)
+	}
+	if confining {
+		h.chargeWaiting(metav1.NamespaceAll)
 	}
 	h.queuesChanged()
 }
@@ -136,7 +89,9 @@ func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 
 // QueueDeleted drops a Queue. Any goroutine may call it.
 func (h *Hub) QueueDeleted(name string) {
-	h.board.DeleteQueue(name)
+	if h.board.DeleteQueue(name) {
+		h.chargeWaiting(metav1.NamespaceAll)
+	}
 	h.queuesChanged()
 }
 
@@ -144,6 +99,7 @@ func (h *Hub) QueueDeleted(name string) {
 func (h *Hub) queuesChanged() {
 	h.takeBackBarred()
 	h.ended(admission.Queue)
+	h.ended(admission.Access)
 	h.ended(admission.Protection)
 }
 
@@ -163,7 +119,7 @@ func (h *Hub) takeBackBarred() {
 // it waits for that, as what has been planned already does not.
 func (h *Hub) isBarred(key workload.Key) bool {
 	reserved := h.reserved.Of(key)
-	if len(reserved) == 0 || reserved[0].Queue == "" || !h.board.Used() {
+	if len(reserved) == 0 || !h.asksForQueues() {
 		return false
 	}
 	name := reserved[0].Queue
@@ -172,11 +128,16 @@ func (h *Hub) isBarred(key workload.Key) bool {
 	for _, r := range reserved {
 		pod := r.Pod.GetPod()
 		// Newer than what the reservation was made with.
-		if now, ok := h.podOf(podKey(pod)); ok && h.queueOf(now) != name {
-			return true
+		if now, ok := h.podOf(podKey(pod)); ok {
+			if c := h.claimOf(now); queue.HeldAtGate(c.Bar) || name != "" && h.board.Used() && c.Queue != name {
+				return true
+			}
 		}
 		requests = append(requests, queue.RequestOf(pod))
 		own.Insert(r.UID)
+	}
+	if name == "" || !h.board.Used() {
+		return false
 	}
 	if h.board.Check(name) != (gang.Verdict{}) {
 		return true
@@ -189,17 +150,17 @@ func (h *Hub) isBarred(key workload.Key) bool {
 	return n < len(requests)
 }
 
-// ask asks what a queue has against a workload, which waits for that to change. Where it has changed meanwhile, it asks
-// again.
-func (h *Hub) ask(key workload.Key, question func() gang.Verdict) gang.Verdict {
+// ask asks what a queue has against a workload, which waits for that to change, or rather for the end of a cause. Where that has
+// ended meanwhile, it asks again.
+func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verdict) gang.Verdict {
 	for {
 		mark := h.waits.Mark()
 		v := question()
 		if v == (gang.Verdict{}) {
-			h.waits.Resolve(key, admission.Queue)
+			h.waits.Resolve(key, c)
 			return v
 		}
-		if h.waits.Wait(key, admission.Queue, mark) {
+		if h.waits.Wait(key, c, mark) {
 			return v
 		}
 	}
@@ -240,6 +201,7 @@ func (h *Hub) tellGroupState(key types.NamespacedName) {
 	members := h.members(key)
 	now := queue.GroupState{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
 	if g != nil {
+		now.Held = now.Held || queue.HeldAtGate(h.claimOfGroup(g, &members).Bar)
 		now.Need = max(g.MinCount-members.Placed(), 0)
 	}
 	h.board.SetGroupState(key, now)
@@ -371,16 +333,16 @@ func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
 
 // keptByQueue says what its queue has against a single pod: that it cannot be in it, or the limit.
 func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
-	if !h.board.Used() {
-		return gang.Verdict{}
+	if v := h.keptOffQueues(pod); v != (gang.Verdict{}) || !h.board.Used() {
+		return v
 	}
 	key := h.keyOf(pod)
-	name := h.queueOf(pod)
-	return h.ask(key, func() gang.Verdict {
-		if v := h.board.Check(name); v != (gang.Verdict{}) {
-			return v
+	return h.ask(key, admission.Queue, func() gang.Verdict {
+		c := h.claimOf(pod)
+		if c.Bar != (gang.Verdict{}) {
+			return c.Bar
 		}
-		return h.withinLimits(&preemptor{key: key, uid: pod.UID, queue: name, minCount: 1, pods: []*corev1.Pod{pod}})
+		return h.withinLimits(&preemptor{key: key, uid: pod.UID, queue: c.Queue, minCount: 1, pods: []*corev1.Pod{pod}})
 	})
 }
 

@@ -185,6 +185,8 @@ func newRigWith(t *testing.T, configuration string, extenders []config.Extender,
 func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender) *rig {
 	t.Helper()
 	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known}
+	// One that is there already is of a scheduler before this one.
+	_ = client.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	r.client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		list, ok := action.(clienttesting.ListAction)
 		return ok && onlyFinished(list.GetListRestrictions().Fields), &corev1.PodList{}, nil

@@ -256,8 +256,8 @@ type word struct {
 func (h *Hub) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) word {
 	verdict := h.telling.verdict(key)
 	held := gang.Gate(key, g, members)
-	if held == (gang.Verdict{}) && g != nil {
-		held = h.board.Check(h.queueOfGroup(g))
+	if held == (gang.Verdict{}) && g != nil && h.asksForQueues() {
+		held = h.claimOfGroup(g, members).Bar
 	}
 	if held != (gang.Verdict{}) {
 		h.telling.found(key)

@@ -131,6 +131,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.reserved.Use(pod.UID)
 		h.forgetRejection(pod.UID)
 		h.waits.Forget(podKey(pod))
+		h.keptOff.forget(pod.UID)
 		h.followDeparture(pod)
 	}
 	key, ok := h.groupOf(pod)
@@ -184,6 +185,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.assumed.remove(pod.UID)
 	h.forgetRejection(pod.UID)
 	h.waits.Forget(podKey(pod))
+	h.keptOff.forget(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)

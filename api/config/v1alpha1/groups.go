@@ -15,6 +15,11 @@ func KnownKinds() []string {
 	return []string{"Job", "JobSet", "LeaderWorkerSet", "MPIJob", "PyTorchJob", "RayCluster", "RayJob", "SparkApplication"}
 }
 
+// KnownLabels are the schedulers whose labels and annotations can be understood, sorted.
+func KnownLabels() []GroupLabels {
+	return []GroupLabels{LabelsCoscheduling, LabelsKAI, LabelsKoordinator, LabelsVolcano}
+}
+
 func validateGroups(at *field.Path, args *GroupArgs) field.ErrorList {
 	var errs field.ErrorList
 	named := make(map[string]bool)
@@ -27,6 +32,17 @@ func validateGroups(at *field.Path, args *GroupArgs) field.ErrorList {
 			errs = append(errs, field.Duplicate(path, kind))
 		}
 		named[kind] = true
+	}
+	given := make(map[GroupLabels]bool)
+	for i, scheduler := range args.Labels {
+		path := at.Child("labels").Index(i)
+		switch {
+		case !slices.Contains(KnownLabels(), scheduler):
+			errs = append(errs, field.NotSupported(path, scheduler, KnownLabels()))
+		case given[scheduler]:
+			errs = append(errs, field.Duplicate(path, scheduler))
+		}
+		given[scheduler] = true
 	}
 	if v := *args.OptIn; v != OptInAnnotated && v != OptInAlways {
 		errs = append(errs, field.NotSupported(at.Child("optIn"), v, []GroupOptIn{OptInAnnotated, OptInAlways}))

@@ -88,6 +88,9 @@ type ReprieveArgs struct {
 	// gang says how long the steps of placing a gang may take.
 	Gang GangArgs `json:"gang,omitempty"`
 
+	// queues says how the work of this profile is to be in queues.
+	Queues QueueArgs `json:"queues,omitempty"`
+
 	// groups says for which kinds of objects PodGroups are made without a user writing them.
 	Groups GroupArgs `json:"groups,omitempty"`
 
@@ -107,6 +110,17 @@ const (
 	// ResolveQueue starts at the victim's leaf Queue.
 	ResolveQueue ResolveMethod = "Queue"
 )
+
+// QueueArgs say how work is to be in queues.
+type QueueArgs struct {
+	// required holds work back that is in no queue: that names none, in a namespace without a default. It is for all work
+	// of the profile, that of the system included: give the namespaces of such work a default queue.
+	//
+	// Default: false
+	//
+	// Example: true
+	Required *bool `json:"required,omitempty"`
+}
 
 // GangArgs are the times of placing a gang.
 type GangArgs struct {
@@ -198,7 +212,30 @@ type GroupArgs struct {
 	//
 	// Example: [{apiVersion: example.com/v1, kind: Trainer, resource: trainers, roles: [{name: worker, replicas: spec.workers}]}]
 	Rules []GroupRule `json:"rules,omitempty"`
+
+	// labels are other schedulers whose labels and annotations this profile understands on pods, for their groups and
+	// queues: coscheduling (of scheduler-plugins), volcano, kai and koordinator. PodGroups are made from theirs, which the
+	// scheduler needs the right to list and watch.
+	//
+	// Default: []
+	//
+	// Example: [coscheduling, volcano]
+	Labels []GroupLabels `json:"labels,omitempty"`
 }
+
+// GroupLabels is a scheduler whose labels and annotations are understood.
+type GroupLabels string
+
+const (
+	// LabelsCoscheduling is the plugin of that name of scheduler-plugins.
+	LabelsCoscheduling GroupLabels = "coscheduling"
+	// LabelsVolcano is Volcano.
+	LabelsVolcano GroupLabels = "volcano"
+	// LabelsKAI is the KAI scheduler.
+	LabelsKAI GroupLabels = "kai"
+	// LabelsKoordinator is Koordinator.
+	LabelsKoordinator GroupLabels = "koordinator"
+)
 
 // GroupOptIn says which objects get PodGroups.
 type GroupOptIn string

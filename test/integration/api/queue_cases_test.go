@@ -5,6 +5,8 @@ import (
 	"strings"
 )
 
+const badSelector = `spec.namespaceSelector.matchExpressions: Invalid value: must have the operator In or NotIn, with values, or Exists or DoesNotExist, without`
+
 func queueCases() map[string]validationCase {
 	cases := map[string]validationCase{
 		"nothing set": {
@@ -17,6 +19,32 @@ func queueCases() map[string]validationCase {
 			create: `{parent: a, quota: {cpu: 1}, limit: {cpu: 2}, overQuotaWeight: 2, priority: 1, reclaimMinRuntime: 1h, preemptMinRuntime: 1h}`,
 			update: `{parent: b, quota: {cpu: 2}, limit: {cpu: 3}, overQuotaWeight: 0, priority: 2, reclaimMinRuntime: 2h}`,
 		},
+
+		"a selector of all kinds": {
+			create: `{namespaceSelector: {matchLabels: {a: b}, matchExpressions: [{key: a, operator: In, values: [b]}, {key: a, operator: NotIn, values: [c]}, {key: a, operator: Exists}, {key: b, operator: DoesNotExist}]}, maxPriorityClass: high}`,
+		},
+		"a selector that selects all": {create: `{namespaceSelector: {}}`},
+		"an operator that there is not": {
+			create: `{namespaceSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}}`,
+			want:   badSelector,
+		},
+		"an operator without values": {create: `{namespaceSelector: {matchExpressions: [{key: a, operator: In}]}}`, want: badSelector},
+		"an operator with values":    {create: `{namespaceSelector: {matchExpressions: [{key: a, operator: Exists, values: [b]}]}}`, want: badSelector},
+		"maxPriorityClass empty": {
+			create: `{maxPriorityClass: ""}`,
+			want:   `spec.maxPriorityClass: Invalid value: "": spec.maxPriorityClass in body should be at least 1 chars long`,
+		},
+		"a selector without a key": {
+			create: `{namespaceSelector: {matchExpressions: [{operator: Exists}]}}`,
+			want:   incomplete(`spec.namespaceSelector.matchExpressions[0].key: Required value`),
+		},
+		"a selector without an operator": {
+			create: `{namespaceSelector: {matchExpressions: [{key: a}]}}`,
+			want:   incomplete(`spec.namespaceSelector.matchExpressions[0].operator: Required value`),
+		},
+		"maxPriorityClass of one letter":  {create: `{maxPriorityClass: a}`},
+		"maxPriorityClass as long as any": {create: `{maxPriorityClass: ` + letters(253) + `}`},
+		"maxPriorityClass too long":       {create: `{maxPriorityClass: ` + letters(254) + `}`, want: tooLong("spec.maxPriorityClass", 253)},
 
 		"its own parent": {
 			create: `{parent: it}`,

@@ -334,8 +334,8 @@ func testTolerationUpdates(t *testing.T, c *cluster) {
 // testTypeChecks has the controller manager compare the expressions with the schemas.
 func testTypeChecks(t *testing.T, c *cluster) {
 	policies := c.manifests.ofKind("ValidatingAdmissionPolicy")
-	if len(policies) != 4 {
-		t.Errorf("there are %d policies, the tests know of 4", len(policies))
+	if len(policies) != 8 {
+		t.Errorf("there are %d policies, the tests know of 8", len(policies))
 	}
 	requireTypesChecked(t, c, policies)
 }

@@ -109,6 +109,11 @@ func unseen() map[permission]string {
 			out[permission{group: group, resource: resource, verb: verb}] = notServed
 		}
 	}
+	for _, group := range []string{"scheduling.x-k8s.io", "scheduling.volcano.sh", "scheduling.run.ai", "scheduling.sigs.k8s.io"} {
+		for _, verb := range []string{"list", "watch"} {
+			out[permission{group: group, resource: "podgroups", verb: verb}] = notServed
+		}
+	}
 	return out
 }
 

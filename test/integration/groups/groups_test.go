@@ -24,7 +24,7 @@ const on = `reprieve.dev/gang: "true"`
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	s := start(t)
-	s.CreateClasses(map[string]int32{"urgent": 1000})
+	s.CreateClasses(map[string]int32{"urgent": 1000, "idle": -10})
 	for name, test := range map[string]func(*stage.Stage){
 		"a Job is placed whole":               placedWhole,
 		"a Job is scaled":                     scaled,
@@ -165,10 +165,10 @@ func asksAmiss(s *stage.Stage) {
 // saysHow: queue, class and disruption mode are those of the Job's annotations.
 func saysHow(s *stage.Stage) {
 	s.AddNodes(4, "a")
-	job(s, "train", on+`, reprieve.dev/disruption-mode: PodGroup, reprieve.dev/priority-class: urgent`, "", "parallelism: 2")
+	job(s, "train", on+`, reprieve.dev/disruption-mode: PodGroup, reprieve.dev/priority-class: idle`, "", "parallelism: 2")
 	s.Runs("train-", 2)
 	pg := group(s, "train-", "is there", needs(2))
-	if ptr.Deref(pg.Spec.DisruptionMode, "") != v1alpha1.DisruptionModePodGroup || ptr.Deref(pg.Spec.PriorityClassName, "") != "urgent" || ptr.Deref(pg.Spec.Priority, 0) != 1000 {
+	if ptr.Deref(pg.Spec.DisruptionMode, "") != v1alpha1.DisruptionModePodGroup || ptr.Deref(pg.Spec.PriorityClassName, "") != "idle" || ptr.Deref(pg.Spec.Priority, 0) != -10 {
 		s.Errorf("the group is made as %+v", pg.Spec)
 	}
 	s.Eventually("the scheduler's snapshot has it as one unit", func(ctx context.Context) string {
@@ -183,6 +183,12 @@ func saysHow(s *stage.Stage) {
 		}
 		return fmt.Sprintf("it has %d units, and none of two pods that is called %s", len(state.Units), pg.Name)
 	})
+	// No object gives its pods more than they have by themselves.
+	job(s, "climb", on+`, reprieve.dev/priority-class: urgent`, "", "parallelism: 2")
+	s.Runs("climb-", 2)
+	if pg := group(s, "climb-", "is there", needs(2)); ptr.Deref(pg.Spec.Priority, -1) != 0 {
+		s.Errorf("a group of pods without a class is made as %+v", pg.Spec)
+	}
 }
 
 // snapshotOf is what the scheduler says it goes by.

@@ -1,0 +1,210 @@
+package grouping
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+)
+
+// words are those by which pods that were written for another scheduler name their group and their queue.
+type words struct {
+	rules []*Rule
+	// queue are the keys of a queue, each by itself.
+	queue []key
+}
+
+// key is that of a label or an annotation.
+type key struct {
+	name       string
+	annotation bool
+}
+
+func (k key) of(pod *corev1.Pod) string {
+	if k.annotation {
+		return pod.Annotations[k.name]
+	}
+	return pod.Labels[k.name]
+}
+
+func label(name string) key      { return key{name: name} }
+func annotation(name string) key { return key{name: name, annotation: true} }
+
+// foreign are the words of other schedulers, by what groups.labels calls them.
+func foreign(scheduler configv1alpha1.GroupLabels) words {
+	switch scheduler {
+	case configv1alpha1.LabelsCoscheduling:
+		return words{rules: []*Rule{podGroupsOf("scheduling.x-k8s.io", "v1alpha1", "", "", label("scheduling.x-k8s.io/pod-group"))}}
+	case configv1alpha1.LabelsVolcano:
+		rule := podGroupsOf("scheduling.volcano.sh", "v1beta1", "spec.queue", "spec.priorityClassName",
+			annotation("scheduling.k8s.io/group-name"), annotation("scheduling.volcano.sh/group-name"))
+		rule.Refused = []Path{"spec.networkTopology"}
+		return words{
+			rules: []*Rule{rule},
+			queue: []key{annotation("scheduling.volcano.sh/queue-name"), label("volcano.sh/queue-name"), annotation("volcano.sh/queue-name")},
+		}
+	case configv1alpha1.LabelsKAI:
+		rule := podGroupsOf("scheduling.run.ai", "v2alpha2", "spec.queue", "spec.priorityClassName", annotation("pod-group-name"))
+		rule.Refused = []Path{"spec.topologyConstraint"}
+		return words{
+			rules: []*Rule{rule},
+			queue: []key{label("kai.scheduler/queue")},
+		}
+	case configv1alpha1.LabelsKoordinator:
+		return words{rules: []*Rule{
+			// Their pods say themselves how many belong together, by an annotation now and by labels before.
+			podsThatCount("gang.scheduling.koordinator.sh", annotation("gang.scheduling.koordinator.sh/name"), annotation("gang.scheduling.koordinator.sh/min-available")),
+			podsThatCount("pod-group.scheduling.sigs.k8s.io", label("pod-group.scheduling.sigs.k8s.io/name"), label("pod-group.scheduling.sigs.k8s.io/min-available")),
+			podGroupsOf("scheduling.sigs.k8s.io", "v1alpha1", "", "", label("pod-group.scheduling.sigs.k8s.io")),
+		}}
+	default:
+		return words{}
+	}
+}
+
+// ForeignAnnotations are the annotations of pods in which other schedulers' words stand, all of them, in no order.
+func ForeignAnnotations() []string {
+	var out []string
+	add := func(keys ...key) {
+		for _, k := range keys {
+			if k.annotation {
+				out = append(out, k.name)
+			}
+		}
+	}
+	for _, scheduler := range configv1alpha1.KnownLabels() {
+		w := foreign(scheduler)
+		add(w.queue...)
+		for _, rule := range w.rules {
+			add(rule.Names...)
+			add(rule.Count)
+		}
+	}
+	return out
+}
+
+// podGroupsOf is the rule for PodGroups of another API, which pods name by one of some keys. To name one is to ask for a gang.
+func podGroupsOf(group, version string, queue, class Path, names ...key) *Rule {
+	return &Rule{
+		Kind: schema.GroupVersionKind{Group: group, Version: version, Kind: "PodGroup"}, Resource: "podgroups", Names: names, Asks: true,
+		Queue: queue, PriorityClass: class, Roles: []Role{{Replicas: "spec.minMember", Default: 1, Floor: 1}},
+	}
+}
+
+// podsThatCount is the rule for gangs that have no object: each pod names it, and says how many it needs.
+func podsThatCount(group string, name, count key) *Rule {
+	return &Rule{Kind: schema.GroupVersionKind{Group: group, Kind: "gang"}, Names: []key{name}, Count: count, Asks: true}
+}
+
+// Understand has the profile know queues by the words of other schedulers, and returns it. Its rules know groups by theirs.
+func (s *Settings) Understand(schedulers []configv1alpha1.GroupLabels) *Settings {
+	for _, scheduler := range schedulers {
+		s.queue = append(s.queue, foreign(scheduler).queue...)
+	}
+	return s
+}
+
+// WithoutGroups are settings by which pods name queues as before, and no groups are derived.
+func (s *Settings) WithoutGroups() *Settings { return &Settings{queue: s.queue} }
+
+// QueueOf is the queue that a pod names in the words of other schedulers that its profile understands; "" for none.
+func (r *Resolver) QueueOf(pod *corev1.Pod) string {
+	if settings, ok := r.profiles[pod.Spec.SchedulerName]; ok {
+		for _, k := range settings.queue {
+			if name := k.of(pod); name != "" {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// nameIn is the name of the object that a pod belongs to by the rule, where pods name it.
+func (r *Rule) nameIn(pod *corev1.Pod) string {
+	if r.NameLabel != "" {
+		return pod.Labels[r.NameLabel]
+	}
+	for _, k := range r.Names {
+		if name := k.of(pod); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// isNamed reports whether pods name the objects of the rule; owner references lead to others.
+func (r *Rule) isNamed() bool { return r.NameLabel != "" || len(r.Names) > 0 }
+
+// hasObjects is false where there is nothing but pods.
+func (r *Rule) hasObjects() bool { return r.Count == key{} }
+
+// countIn is how many members a pod says that its gang needs.
+func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
+	given := r.Count.of(pod)
+	n, err := strconv.ParseInt(given, 10, 32)
+	if err != nil || n < 1 {
+		return 0, fmt.Sprintf("%s is %q, which has to be how many members it needs", r.Count.name, given)
+	}
+	return n, ""
+}
+
+// adopt makes a gang known that has no object, from the first of its pods that is seen.
+func (r *Resolver) adopt(pod *corev1.Pod, settings *Settings) {
+	for _, rule := range settings.rules {
+		name := rule.nameIn(pod)
+		if name == "" || !rule.isNamed() {
+			continue
+		}
+		if !rule.hasObjects() {
+			r.adoptBy(rule, pod, name)
+		}
+		return
+	}
+}
+
+func (r *Resolver) adoptBy(rule *Rule, pod *corev1.Pod, name string) {
+	named := objectName{rule.Kind.GroupKind(), pod.Namespace, name}
+	r.mu.RLock()
+	_, known := r.byName[named]
+	r.mu.RUnlock()
+	if known {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.byName[named]; known {
+		return
+	}
+	count, flaw := rule.countIn(pod)
+	o := &object{
+		objectName: named, gvk: rule.Kind, uid: types.UID(nameAnchor(rule, pod.Namespace, name)), rule: rule,
+		reading: Reading{Units: 1, Roles: []Size{{Count: count}}, Flaw: flaw}, names: make(map[suffix]types.NamespacedName),
+	}
+	if inherited, ok := r.namespaces[o.namespace]; ok {
+		o.plan = newPlan(o.rule, o.reading, o.choice, inherited, o.namespace)
+	}
+	r.objects[o.uid], r.byName[named] = o, o.uid
+}
+
+// disagrees says why a pod cannot be in the gang that its pods make, as far as it is known; "" for nothing.
+func (o *object) disagrees(pod *corev1.Pod) string {
+	if o.rule.hasObjects() {
+		return ""
+	}
+	count, flaw := o.rule.countIn(pod)
+	if flaw == "" && o.reading.Flaw == "" && count != o.reading.Roles[0].Count {
+		flaw = fmt.Sprintf("the pod's %s is %d, and that of others %d", o.rule.Count.name, count, o.reading.Roles[0].Count)
+	}
+	return flaw
+}
+
+// withForeign is a choice with what an object of another API says in fields.
+func (r *Reading) withForeign(c Choice) Choice {
+	c.Queue, c.PriorityClass = cmp.Or(c.Queue, r.Queue), cmp.Or(c.PriorityClass, r.PriorityClass)
+	return c
+}

@@ -1,0 +1,197 @@
+package grouping
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// newForeignWorld is a world whose profile understands other schedulers.
+func newForeignWorld(t *testing.T, schedulers ...configv1alpha1.GroupLabels) *world {
+	t.Helper()
+	args := &configv1alpha1.ReprieveArgs{Groups: configv1alpha1.GroupArgs{Labels: schedulers, Kinds: []string{"Job"}}}
+	configv1alpha1.SetDefaults(args)
+	rules, err := FromArgs(&args.Groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{t: t}
+	r, err := NewResolver(map[string]*Settings{profile: NewSettings(rules, false).Understand(schedulers)}, func(types.NamespacedName) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Attach(w)
+	r.SetNamespace("ns", nil)
+	w.Resolver = r
+	return w
+}
+
+// theirs adds a PodGroup of another API.
+func (w *world) theirs(apiVersion, name, annotations, spec string) {
+	w.t.Helper()
+	u := objectFrom(w.t, fmt.Sprintf("apiVersion: %s\nkind: PodGroup\nmetadata: {namespace: ns, name: %s, uid: %s, annotations: {%s}}\nspec: {%s}\n",
+		apiVersion, name, apiVersion+name, annotations, spec))
+	w.Set(u.GroupVersionKind().GroupKind(), u)
+}
+
+// annotated adds a pod with annotations in pairs.
+func (w *world) annotated(name string, annotations ...string) *corev1.Pod {
+	pod := w.pod(name, "")
+	pod.Annotations = map[string]string{}
+	for i := 0; i < len(annotations); i += 2 {
+		pod.Annotations[annotations[i]] = annotations[i+1]
+	}
+	return pod
+}
+
+func TestForeignGroups(t *testing.T) {
+	t.Parallel()
+	const g = "train"
+	tests := map[string]struct {
+		scheduler   configv1alpha1.GroupLabels
+		apiVersion  string
+		labels      []string
+		annotations []string
+		spec        string
+		wantCount   int
+		wantChoice  Choice
+		wantQueue   string
+	}{
+		"coscheduling": {
+			scheduler: "coscheduling", apiVersion: "scheduling.x-k8s.io/v1alpha1", labels: []string{"scheduling.x-k8s.io/pod-group", g},
+			spec: "minMember: 3", wantCount: 3,
+		},
+		"coscheduling, without a number": {
+			scheduler: "coscheduling", apiVersion: "scheduling.x-k8s.io/v1alpha1", labels: []string{"scheduling.x-k8s.io/pod-group", g},
+			spec: "minMember: 0", wantCount: 1,
+		},
+		"Volcano": {
+			scheduler: "volcano", apiVersion: "scheduling.volcano.sh/v1beta1", annotations: []string{"scheduling.k8s.io/group-name", g, "scheduling.volcano.sh/queue-name", "blue"},
+			spec: "minMember: 2, queue: red, priorityClassName: high", wantCount: 2, wantChoice: Choice{Queue: "red", PriorityClass: "high"}, wantQueue: "blue",
+		},
+		"Volcano, by its own key": {
+			scheduler: "volcano", apiVersion: "scheduling.volcano.sh/v1beta1", annotations: []string{"scheduling.volcano.sh/group-name", g},
+			labels: []string{"volcano.sh/queue-name", "red"}, spec: "minMember: 2", wantCount: 2, wantQueue: "red",
+		},
+		"KAI": {
+			scheduler: "kai", apiVersion: "scheduling.run.ai/v2alpha2", annotations: []string{"pod-group-name", g}, labels: []string{"kai.scheduler/queue", "red"},
+			spec: "minMember: 4, queue: red", wantCount: 4, wantChoice: Choice{Queue: "red"}, wantQueue: "red",
+		},
+		"Koordinator, with an object": {
+			scheduler: "koordinator", apiVersion: "scheduling.sigs.k8s.io/v1alpha1", labels: []string{"pod-group.scheduling.sigs.k8s.io", g},
+			spec: "minMember: 2", wantCount: 2,
+		},
+		"Koordinator, by annotations": {
+			scheduler: "koordinator", annotations: []string{"gang.scheduling.koordinator.sh/name", g, "gang.scheduling.koordinator.sh/min-available", "5"}, wantCount: 5,
+		},
+		"Koordinator, by labels": {
+			scheduler: "koordinator", labels: []string{"pod-group.scheduling.sigs.k8s.io/name", g, "pod-group.scheduling.sigs.k8s.io/min-available", "5"}, wantCount: 5,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newForeignWorld(t, tt.scheduler)
+			pod := w.annotated("a", tt.annotations...)
+			for i := 0; i < len(tt.labels); i += 2 {
+				pod.Labels[tt.labels[i]] = tt.labels[i+1]
+			}
+			if tt.apiVersion != "" {
+				if v := w.Hold(pod); v.Reason != ReasonOwnerUnknown {
+					t.Errorf("its PodGroup is not there, and the pod hears %+v", v)
+				}
+				w.theirs(tt.apiVersion, g, "", tt.spec)
+			}
+			if got := w.group(pod); got != g {
+				t.Errorf("the pod is in group %q, want %q", got, g)
+			}
+			key, _ := w.GroupOf(pod)
+			got, ok := w.Group(key)
+			if !ok || got.MinCount != tt.wantCount || got.Choice != tt.wantChoice || got.Ended || got.Ownerless != (tt.apiVersion == "") {
+				t.Errorf("the group is %+v, want %d of %+v", got, tt.wantCount, tt.wantChoice)
+			}
+			if q := w.QueueOf(pod); q != tt.wantQueue {
+				t.Errorf("the pod names queue %q, want %q", q, tt.wantQueue)
+			}
+			if found := w.Anchored(w.Anchors(key)[0]); len(found) != 1 {
+				t.Errorf("the group finds %d pods, want its own", len(found))
+			}
+			other := newForeignWorld(t)
+			if got := other.group(pod); got != "" || other.QueueOf(pod) != "" {
+				t.Errorf("a profile that does not ask for it has the pod in group %q", got)
+			}
+		})
+	}
+}
+
+// TestForeignGroupsOptOut: the words of Reprieve come before those of others.
+func TestForeignGroupsOptOut(t *testing.T) {
+	t.Parallel()
+	w := newForeignWorld(t, "coscheduling")
+	w.theirs("scheduling.x-k8s.io/v1alpha1", "train", `reprieve.dev/gang: "false"`, "minMember: 3")
+	if got := w.group(w.pod("a", "", "scheduling.x-k8s.io/pod-group", "train")); got != "" {
+		t.Errorf("the object wants no gang, and its pod is in %q", got)
+	}
+	if got := w.group(w.pod("b", "", "scheduling.x-k8s.io/pod-group", "train", "reprieve.dev/pod-group", "own")); got != "own" {
+		t.Errorf("the pod names a PodGroup, and is in %q", got)
+	}
+	v := newForeignWorld(t, "volcano")
+	v.theirs("scheduling.volcano.sh/v1beta1", "near", "", "minMember: 2, networkTopology: {mode: hard}")
+	if hold := v.Hold(v.annotated("n", "scheduling.k8s.io/group-name", "near")); hold.Reason != ReasonNotGroupable || !strings.Contains(hold.Message, "spec.networkTopology") {
+		t.Errorf("what cannot be honoured is answered by %+v", hold)
+	}
+	w.object("Job/j", "", gangOn, "parallelism: 2")
+	w.theirs("scheduling.x-k8s.io/v1alpha1", "other", "", "minMember: 3")
+	if got := w.group(w.pod("c", "Job/j", "scheduling.x-k8s.io/pod-group", "other")); got != "other" {
+		t.Errorf("the pod of a Job names a PodGroup, and is in %q", got)
+	}
+}
+
+// TestPodsThatCount: gangs that have no object are as long as there are pods of them, and what is amiss with a pod is said.
+func TestPodsThatCount(t *testing.T) {
+	t.Parallel()
+	const name, count = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
+	w := newForeignWorld(t, "koordinator")
+	first := w.annotated("a", name, "g", count, "2")
+	key, _ := w.GroupOf(first)
+	for what, pod := range map[string]*corev1.Pod{
+		"another number": w.annotated("b", name, "g", count, "3"), "no number": w.annotated("c", name, "g"), "a word": w.annotated("d", name, "h", count, "many"),
+	} {
+		if v := w.Hold(pod); v.Reason != ReasonNotGroupable || !strings.Contains(v.Message, count) {
+			t.Errorf("with %s, the pod hears %+v", what, v)
+		}
+	}
+	if g, _ := w.Group(key); g.Owner.UID == "" || g.Ended || g.MinCount != 2 {
+		t.Errorf("the group is %+v", g)
+	}
+	w.mu.Lock()
+	w.pods = nil
+	w.mu.Unlock()
+	w.Sweep()
+	if _, ok := w.Group(key); ok {
+		t.Error("there are no pods left, and the group is known")
+	}
+	again := w.annotated("e", name, "g", count, "4")
+	if now, _ := w.GroupOf(again); now != key {
+		t.Errorf("its next run is in %s, not %s", now, key)
+	}
+	if n, _ := w.MinCount(key); n != 4 || w.Hold(again) != (gang.Verdict{}) {
+		t.Errorf("its next run needs %d, want 4", n)
+	}
+	// What a namespace says comes later, for gangs that were seen before it.
+	late := w.annotated("f", name, "late", count, "2")
+	late.Namespace = "new"
+	if v := w.Hold(late); v.Reason != ReasonOwnerUnknown {
+		t.Errorf("its namespace is not known, and the pod hears %+v", v)
+	}
+	w.SetNamespace("new", nil)
+	if v := w.Hold(late); v != (gang.Verdict{}) {
+		t.Errorf("its namespace is known, and the pod hears %+v", v)
+	}
+}

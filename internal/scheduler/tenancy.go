@@ -1,0 +1,360 @@
+package scheduler
+
+import (
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/queue"
+)
+
+// claimOf answers which queue a pod counts for, and whether it may: its group's, or the one in its own label; see
+// [queue.Board.Claim].
+func (h *Hub) claimOf(pod *corev1.Pod) queue.Claim { return h.board.Claim(h.workOf(pod)) }
+
+// workOf describes a pod as what asks for a queue.
+func (h *Hub) workOf(pod *corev1.Pod) queue.Work {
+	label := h.QueueLabel(pod)
+	w := queue.Work{Namespace: pod.Namespace, Named: h.QueueNamedBy(pod), Pod: pod.UID}
+	w.Ours, w.Required = h.servesQueues(pod)
+	w.Placed = pod.Spec.NodeName != "" || h.assumed.has(pod.UID)
+	w.Priority = corev1helpers.PodPriority(pod)
+	if g := h.group(pod); g != nil {
+		w.Named = queueNamedBy(g, label)
+		if g.Priority != nil {
+			w.Priority = *g.Priority
+		}
+	}
+	return w
+}
+
+// servesQueues reports whether a pod is for a profile of this scheduler, and whether that takes no work without a queue.
+func (h *Hub) servesQueues(pod *corev1.Pod) (ours, required bool) {
+	args := h.profiles.of(pod.Spec.SchedulerName)
+	if args == nil {
+		return false, false
+	}
+	return true, ptr.Deref(args.Queues.Required, false)
+}
+
+// queueOf names the leaf queue that a pod counts for. It is "" for none, and for all where there are no queues.
+func (h *Hub) queueOf(pod *corev1.Pod) string {
+	if !h.board.Used() {
+		return ""
+	}
+	return h.claimOf(pod).Queue
+}
+
+// QueueOf is which leaf queue a pod counts for: its group's, or the one in its own label, or the default of its namespace; "" for
+// none, and for all where there are no queues. Any goroutine may call it.
+func (h *Hub) QueueOf(pod *corev1.Pod) string { return h.queueOf(pod) }
+
+// QueueNamedBy is the queue that a pod names by itself. Any goroutine may call it.
+func (h *Hub) QueueNamedBy(pod *corev1.Pod) string {
+	return QueueNamedBy(pod, h.QueueLabel(pod), h.derived)
+}
+
+// QueueNamedBy is the queue that a pod names by itself: by the label, or in words of another scheduler that its profile understands;
+// "" for none.
+func QueueNamedBy(pod *corev1.Pod, label string, derived Derived) string {
+	if name := pod.Labels[label]; name != "" {
+		return name
+	}
+	return derived.QueueOf(pod)
+}
+
+// QueueLabel is the label by which a pod's profile has queues named.
+func (h *Hub) QueueLabel(pod *corev1.Pod) string {
+	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
+		return *args.QueueLabelKey
+	}
+	return v1alpha1.LabelQueue
+}
+
+// queueNamedBy is the queue that a group names by itself.
+func queueNamedBy(g *gang.Group, label string) string {
+	if g.Queue != "" {
+		return g.Queue
+	}
+	return g.Labels[label]
+}
+
+// queueOfGroup names the leaf queue that a group counts for.
+func (h *Hub) queueOfGroup(g *gang.Group) string {
+	if !h.board.Used() {
+		return ""
+	}
+	if g.Queue != "" {
+		// Its members need not be looked at, but where it may not be in its queue.
+		work := queue.Work{Namespace: g.Key.Namespace, Named: g.Queue, Ours: true, Placed: true, Priority: queue.Unknown}
+		if c := h.board.Claim(work); c.Bar.Reason != v1alpha1.ReasonQueueNotAllowed {
+			return c.Queue
+		}
+	}
+	return h.board.Claim(h.workOfGroup(g)).Queue
+}
+
+// workOfGroup describes a group as what asks for a queue.
+func (h *Hub) workOfGroup(g *gang.Group) queue.Work {
+	if g.Queue == "" && len(g.Labels) == 0 && !h.board.HasDefault(g.Key.Namespace) {
+		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
+	}
+	members := h.lister.Members(g.Key)
+	return h.workOfMembers(g, &members)
+}
+
+// workOfMembers goes by the members: their profile is the group's.
+func (h *Hub) workOfMembers(g *gang.Group, members *gang.Members) queue.Work {
+	w := queue.Work{Namespace: g.Key.Namespace, Named: queueNamedBy(g, v1alpha1.LabelQueue), Priority: ptr.Deref(g.Priority, queue.Unknown)}
+	known := false
+	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending} {
+		for _, pod := range pods {
+			if !known {
+				known = true
+				w.Named = queueNamedBy(g, h.QueueLabel(pod))
+				w.Ours, w.Required = h.servesQueues(pod)
+			}
+			if !w.Placed && (pod.Spec.NodeName != "" || h.assumed.has(pod.UID)) {
+				w.Placed, w.Pod = true, pod.UID
+			}
+			if g.Priority == nil && pod.Spec.NodeName == "" {
+				// None of them is to stand higher than the queue lets it.
+				w.Priority = max(w.Priority, corev1helpers.PodPriority(pod))
+			}
+		}
+	}
+	return w
+}
+
+// asksForQueues reports whether work may have to be in a queue, or may not be in the one that it names.
+func (h *Hub) asksForQueues() bool { return h.board.Used() || h.profiles.requireQueues.Load() }
+
+// claimOfGroup answers which queue a group counts for, and whether its members that wait may.
+func (h *Hub) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
+	return h.board.Claim(h.workOfMembers(g, members))
+}
+
+// keptOffQueues says why a single pod may not be in its queue, or be in none. It waits for that to change.
+func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
+	if !h.asksForQueues() {
+		return gang.Verdict{}
+	}
+	bar := func() gang.Verdict {
+		if c := h.claimOf(pod); queue.HeldAtGate(c.Bar) {
+			return c.Bar
+		}
+		return gang.Verdict{}
+	}
+	v := bar()
+	if v != (gang.Verdict{}) {
+		key := podKey(pod)
+		v = h.ask(key, admission.Access, bar)
+		h.waits.LeaveTurns(key)
+		if h.hasLeft(key) {
+			// It has been forgotten already, and would not be again.
+			h.waits.Forget(key)
+			return v
+		}
+	}
+	h.keptOff.set(pod, v)
+	return v
+}
+
+// notHeldAnyMore drops what was said of a group that may be in its queue now.
+func (h *Hub) notHeldAnyMore(key types.NamespacedName) {
+	if v := h.registry.Verdict(key); v.Reason != v1alpha1.ReasonPending && queue.HeldAtGate(v) {
+		h.registry.SetVerdict(key, gang.Verdict{})
+	}
+}
+
+// keptOff has the single pods that may not be in their queue. PreEnqueue adds them, under the queue's lock; they are told later.
+// The zero value is ready to use, and safe for concurrent use.
+type keptOff struct {
+	mu   sync.Mutex
+	pods map[types.UID]*keptOffPod
+}
+
+// keptOffPod is one of them. What it is told is zero once it may be in its queue.
+type keptOffPod struct {
+	name           types.NamespacedName
+	verdict, tells gang.Verdict
+}
+
+// set takes note of why a pod may not be in its queue; the zero Verdict for one that may.
+func (k *keptOff) set(pod *corev1.Pod, v gang.Verdict) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known, ok := k.pods[pod.UID]
+	switch {
+	case ok:
+		known.verdict = v
+	case v != gang.Verdict{}:
+		if k.pods == nil {
+			k.pods = make(map[types.UID]*keptOffPod)
+		}
+		k.pods[pod.UID] = &keptOffPod{name: types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}, verdict: v}
+	}
+}
+
+// forget drops a pod that has a node, or is gone.
+func (k *keptOff) forget(uid types.UID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.pods, uid)
+}
+
+// keptOffWord is what one pod is to say.
+type keptOffWord struct {
+	uid     types.UID
+	name    types.NamespacedName
+	verdict gang.Verdict
+}
+
+// untold picks those that do not say what they should, at most so many, and counts them as told.
+func (k *keptOff) untold(most int) []keptOffWord {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	var out []keptOffWord
+	for uid, pod := range k.pods {
+		if len(out) == most {
+			break
+		}
+		if pod.verdict != pod.tells {
+			pod.tells = pod.verdict
+			out = append(out, keptOffWord{uid, pod.name, pod.verdict})
+		}
+		if pod.verdict == (gang.Verdict{}) {
+			delete(k.pods, uid)
+		}
+	}
+	return out
+}
+
+// tellKeptOff has single pods say why they may not be in their queue, in their condition and by an event.
+func (h *Hub) tellKeptOff() {
+	for _, word := range h.keptOff.untold(tellBatch) {
+		pod, err := h.pods.Pods(word.name.Namespace).Get(word.name.Name)
+		if err != nil || pod.UID != word.uid || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		v := word.verdict
+		if v == (gang.Verdict{}) {
+			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
+		} else if recorder := h.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason != v1alpha1.ReasonPending {
+			recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
+		}
+		h.statuses.Say(pod, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v.Reason, Message: v.Message,
+			ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
+		})
+	}
+}
+
+// watchTenants follows what the access to queues depends on beside Queues: namespaces, and PriorityClasses. The result reports
+// whether it has heard of all that there were at the start.
+func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cache.InformerSynced, error) {
+	setNamespace := func(obj any) {
+		if ns, ok := obj.(*corev1.Namespace); ok && h.board.SetNamespace(ns) {
+			h.tenantsChanged(ns.Name)
+		}
+	}
+	toldOfNamespaces, err := namespaces.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    setNamespace,
+		UpdateFunc: func(_, obj any) { setNamespace(obj) },
+		DeleteFunc: func(obj any) {
+			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = d.Obj
+			}
+			if ns, ok := obj.(*corev1.Namespace); ok {
+				h.board.DeleteNamespace(ns.Name)
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	setClass := func(obj any) {
+		if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.board.SetClass(class.Name, class.Value) {
+			h.boundsChanged()
+		}
+	}
+	toldOfClasses, err := classes.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    setClass,
+		UpdateFunc: func(_, obj any) { setClass(obj) },
+		DeleteFunc: func(obj any) {
+			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = d.Obj
+			}
+			if class, ok := obj.(*schedulingv1.PriorityClass); ok && h.board.DeleteClass(class.Name) {
+				h.boundsChanged()
+			}
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []cache.InformerSynced{toldOfNamespaces.HasSynced, toldOfClasses.HasSynced}, nil
+}
+
+// tenantsChanged follows a change of the access to queues, or of the default of a namespace.
+func (h *Hub) tenantsChanged(namespace string) {
+	if h.board.Used() {
+		if placed := h.chargeAll(namespace, func(*corev1.Pod) bool { return true }); placed > 0 {
+			h.cluster.Invalidate()
+		}
+		h.takeBackBarred()
+		h.ended(admission.Queue)
+	}
+	h.ended(admission.Access)
+}
+
+// boundsChanged follows a change of the priorities that queues take. What is placed counts as before.
+func (h *Hub) boundsChanged() {
+	h.chargeWaiting(metav1.NamespaceAll)
+	h.takeBackBarred()
+	h.ended(admission.Queue)
+	h.ended(admission.Access)
+}
+
+// chargeWaiting has the pods that wait count for their queues as these are now.
+func (h *Hub) chargeWaiting(namespace string) {
+	h.chargeAll(namespace, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+}
+
+// chargeAll has some pods of a namespace count for their queues as these are now, and counts those of them that have a node.
+func (h *Hub) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int) {
+	all, err := h.pods.Pods(namespace).List(labels.Everything())
+	if err != nil {
+		klog.Background().Error(err, "List pods to charge them to their queues")
+	}
+	groups := sets.New[types.NamespacedName]()
+	for _, pod := range all {
+		if !which(pod) {
+			continue
+		}
+		if pod.Spec.NodeName != "" {
+			placed++
+		}
+		h.chargeAgain(pod)
+		if key, ok := h.groupOf(pod); ok {
+			groups.Insert(key)
+		}
+	}
+	for key := range groups {
+		h.tellGroupState(key)
+	}
+	return placed
+}
