@@ -68,6 +68,25 @@ func world(t *testing.T, text string, roots []inventory.Root, more ...inventory.
 	return in.WithRoots(roots)
 }
 
+// asking is an inventory whose Job asks for a PriorityClass.
+func asking(t *testing.T, in *inventory.Inventory, class string) *inventory.Inventory {
+	t.Helper()
+	found, ok := in.Find("jobs.batch", "ns", "train")
+	if !ok {
+		t.Fatal("there is no Job")
+	}
+	job := &unstructured.Unstructured{}
+	if err := job.UnmarshalJSON(found.Raw); err != nil {
+		t.Fatal(err)
+	}
+	job.SetAnnotations(map[string]string{v1alpha1.AnnotationGang: "true", v1alpha1.AnnotationPriorityClass: class})
+	out, err := in.With(inventory.Change{Resource: "jobs.batch", Object: job})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestComplete: an inventory has the PodGroups that the scheduler will write, and those that there are need what their objects ask for.
 func TestComplete(t *testing.T) {
 	t.Parallel()

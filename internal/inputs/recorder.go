@@ -20,6 +20,8 @@ type Options struct {
 	// Process is who decides, and Whole what is said of it at the beginning of each file.
 	Process string
 	Whole   decisionlog.Whole
+	// Annotations are those that stay in what is redacted, beside those that always do.
+	Annotations []string
 	// Append has a line written after those that were appended before, and reports whether it is going to be. It does not wait.
 	Append func(decisionlog.Line) bool
 	// Unwritable is told of lines that could not be written, by the goroutine that writes; nil for nothing that is.

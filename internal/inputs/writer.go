@@ -63,8 +63,9 @@ func (d *delta) Unwritten(err error) { d.writer.unwritten(err) }
 
 // writer has the cluster as lines have it so far. Only the goroutine that writes uses it.
 type writer struct {
-	whole      decisionlog.Whole
-	unwritable func(error)
+	whole       decisionlog.Whole
+	annotations []string
+	unwritable  func(error)
 	// objects are those that there are, by resource.
 	objects map[string]map[types.NamespacedName]any
 	// last is the head of the last line.
@@ -76,7 +77,7 @@ type writer struct {
 }
 
 func newWriter(o Options) *writer {
-	w := &writer{whole: o.Whole, unwritable: o.Unwritable, objects: make(map[string]map[types.NamespacedName]any), lost: true}
+	w := &writer{whole: o.Whole, annotations: o.Annotations, unwritable: o.Unwritable, objects: make(map[string]map[types.NamespacedName]any), lost: true}
 	if w.unwritable == nil {
 		w.unwritable = func(error) {}
 	}
@@ -170,7 +171,7 @@ func (w *writer) encode(resource string, object any) (json.RawMessage, error) {
 	if w.whole.Redacted {
 		redaction = inventory.Redacted
 	}
-	out, err := inventory.Trim(resource, fields, redaction)
+	out, err := inventory.Trim(resource, fields, redaction, w.annotations...)
 	if err != nil {
 		return nil, fmt.Errorf("encode an object of %s: %w", resource, err)
 	}

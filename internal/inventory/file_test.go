@@ -18,7 +18,7 @@ func example(t *testing.T) *inventory.Inventory {
 	pod := func(name string) *corev1.Pod {
 		return &corev1.Pod{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{"who": "alice", "kubernetes.io/config.mirror": "x"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Annotations: map[string]string{"who": "alice", "kubernetes.io/config.mirror": "x", "pod-group-name": "train"}},
 			Spec: corev1.PodSpec{NodeName: "node", Containers: []corev1.Container{{Name: "c", Image: "registry.example/secret"}}, Volumes: []corev1.Volume{
 				{Name: "s", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "password"}}},
 				{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}},
@@ -105,7 +105,7 @@ func TestBrokenFiles(t *testing.T) {
 // TestRedact: what tells of people is left out, and what decisions depend on stays.
 func TestRedact(t *testing.T) {
 	t.Parallel()
-	redacted, err := inventory.Redact(example(t))
+	redacted, err := inventory.Redact(example(t), "pod-group-name")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func TestRedact(t *testing.T) {
 			t.Errorf("%q is still in it", secret)
 		}
 	}
-	for _, needed := range []string{"config.mirror", `"nodeName":"node"`, `"name":"a"`, `"claimName":"data"`, `"redacted":true`} {
+	for _, needed := range []string{"config.mirror", "pod-group-name", `"nodeName":"node"`, `"name":"a"`, `"claimName":"data"`, `"redacted":true`} {
 		if !strings.Contains(text, needed) {
 			t.Errorf("%q is missing", needed)
 		}

@@ -9,10 +9,10 @@ import (
 )
 
 // Trim makes an Object of one that the API server has, without what no decision depends on, and redacted as [Redact] does where
-// that is asked for. It changes the map.
-func Trim(resource string, object map[string]any, redaction Redaction) (Object, error) {
+// that is asked for, with the same annotations. It changes the map.
+func Trim(resource string, object map[string]any, redaction Redaction, annotations ...string) (Object, error) {
 	if redaction == Redacted {
-		redact(resource, object)
+		redact(resource, object, annotations)
 	}
 	return trimmed(resource, object)
 }

@@ -90,22 +90,22 @@ func eachContainer(pod map[string]any, visit func(container map[string]any)) {
 	}
 }
 
-// keepOnly drops the annotations that no decision depends on.
-func keepOnly(annotations map[string]any) {
+// keepOnly drops the annotations that no decision depends on. Those in kept stay as well.
+func keepOnly(annotations map[string]any, kept []string) {
 	prefixes := []string{
 		"preemption-toleration.scheduling.x-k8s.io/", "reprieve.dev/",
 		"volume.kubernetes.io/", "volume.beta.kubernetes.io/", "pv.kubernetes.io/", "storage.alpha.kubernetes.io/",
 		"kubernetes.io/config.mirror",
 	}
 	maps.DeleteFunc(annotations, func(name string, _ any) bool {
-		return !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+		return !slices.Contains(kept, name) && !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 	})
 }
 
 // Redact leaves out what may tell of the people who use a cluster and is not needed to decide: annotations other than those
 // that decisions depend on, images, addresses, messages of conditions. Names, labels and amounts stay, since decisions
-// depend on them.
-func Redact(in *Inventory) (*Inventory, error) {
+// depend on them. So do the annotations that are named: those by which pods name what they belong to in the words of other schedulers.
+func Redact(in *Inventory, annotations ...string) (*Inventory, error) {
 	out := in.clone()
 	out.Redacted = true
 	for resource, list := range in.objects {
@@ -115,7 +115,7 @@ func Redact(in *Inventory) (*Inventory, error) {
 			if err := list[i].Into(&object); err != nil {
 				return nil, err
 			}
-			redact(resource, object)
+			redact(resource, object, annotations)
 			var err error
 			if redacted[i], err = encoded(object); err != nil {
 				return nil, err
@@ -126,10 +126,10 @@ func Redact(in *Inventory) (*Inventory, error) {
 	return out, nil
 }
 
-func redact(resource string, object map[string]any) {
+func redact(resource string, object map[string]any, kept []string) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		if annotations, ok := metadata["annotations"].(map[string]any); ok {
-			keepOnly(annotations)
+			keepOnly(annotations, kept)
 		}
 	}
 	conditions, _, _ := unstructured.NestedFieldNoCopy(object, "status", "conditions")

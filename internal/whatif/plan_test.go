@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -105,6 +106,34 @@ func TestPlan(t *testing.T) {
 				w := pod(s, "limited", 1, 100)
 				w.Pods[0].Labels[v1alpha1.LabelQueue] = "team"
 				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: whatif.Held, says: `"team"`}},
+		},
+		"a queue that is not for the namespace takes nothing of it": {
+			submit: func(s *scene) []manifest.Workload {
+				s.queue("theirs", 8).Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "theirs"}}
+				w := pod(s, "stranger", 1, 100)
+				w.Pods[0].Labels[v1alpha1.LabelQueue] = "theirs"
+				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: whatif.Held, says: "its namespaceSelector does not select it"}},
+		},
+		"a queue that is for the namespace takes no higher priority than its class": {
+			submit: func(s *scene) []manifest.Workload {
+				s.namespace.Labels = map[string]string{"team": "ours"}
+				q := s.queue("ours", 8)
+				q.Spec.NamespaceSelector, q.Spec.MaxPriorityClass = &metav1.LabelSelector{MatchLabels: s.namespace.Labels}, ptr.To("low")
+				above, at := pod(s, "above", 1, 100), pod(s, "at", 1, 10)
+				above.Pods[0].Labels[v1alpha1.LabelQueue], at.Pods[0].Labels[v1alpha1.LabelQueue] = "ours", "ours"
+				return []manifest.Workload{above, at}
+			},
+			want: []want{{outcome: whatif.Held, says: "priority 100 is above 10"}, {outcome: core.Fits, placed: 1}},
+		},
+		"a namespace's default queue is that of what names none": {
+			submit: func(s *scene) []manifest.Workload {
+				s.namespace.Annotations = map[string]string{v1alpha1.AnnotationDefaultQueue: "team"}
+				s.queue("team", 0).Spec.Limit = corev1.ResourceList{gpu: *resource.NewQuantity(0, resource.DecimalSI)}
+				return []manifest.Workload{pod(s, "unnamed", 1, 100)}
 			},
 			want: []want{{outcome: whatif.Held, says: `"team"`}},
 		},

@@ -27,16 +27,22 @@ const gpu = corev1.ResourceName("nvidia.com/gpu")
 
 // scene is a cluster by its objects.
 type scene struct {
-	now    time.Time
-	nodes  []*corev1.Node
-	pods   []*corev1.Pod
-	groups []*v1alpha1.PodGroup
-	queues []*v1alpha1.Queue
-	pdbs   []*policyv1.PodDisruptionBudget
-	jobs   []*batchv1.Job
+	now time.Time
+	// namespace is the only one.
+	namespace *corev1.Namespace
+	nodes     []*corev1.Node
+	pods      []*corev1.Pod
+	groups    []*v1alpha1.PodGroup
+	queues    []*v1alpha1.Queue
+	pdbs      []*policyv1.PodDisruptionBudget
+	jobs      []*batchv1.Job
 }
 
-func newScene(now time.Time) *scene { return &scene{now: now} }
+func newScene(now time.Time) *scene {
+	return &scene{now: now, namespace: &corev1.Namespace{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "uid-ns"},
+	}}
+}
 
 // node adds a node with GPUs.
 func (s *scene) node(name string, gpus int64) *corev1.Node {
@@ -148,7 +154,7 @@ func (s *scene) budget(app string, allowed int32) {
 func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventory {
 	t.Helper()
 	changes := []inventory.Change{
-		{Resource: "namespaces", Object: &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}, ObjectMeta: metav1.ObjectMeta{Name: "ns", UID: "uid-ns"}}},
+		{Resource: "namespaces", Object: s.namespace},
 		{Resource: inventory.PriorityClasses, Object: class("high", 1000)},
 		{Resource: inventory.PriorityClasses, Object: class("low", 10)},
 		{Resource: inventory.PriorityClasses, Object: tolerant()},

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
@@ -35,7 +36,7 @@ and amounts are always in it, since decisions depend on them.`,
 				objects.Configuration = string(text)
 			}
 			if redact {
-				if objects, err = inventory.Redact(objects); err != nil {
+				if objects, err = inventory.Redact(objects, grouping.ForeignAnnotations()...); err != nil {
 					return err
 				}
 			}

@@ -26,6 +26,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inputs"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/native"
@@ -49,6 +50,7 @@ func newWitness(opts *Options, process string, log *decisionlog.Log, lines io.Wr
 		Whole: decisionlog.Whole{
 			Version: VersionLine(version.Get().GitVersion), Configuration: text, Redacted: opts.DecisionLog.Inputs == string(inventory.Redacted),
 		},
+		Annotations: grouping.ForeignAnnotations(),
 		Unwritable: func(err error) {
 			logger.Error(err, "What decisions went by cannot be written; the whole cluster is written once it can", "decisionLog", opts.DecisionLog.Path)
 		},
