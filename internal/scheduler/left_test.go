@@ -1,12 +1,15 @@
 package scheduler
 
 import (
+	"context"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -384,7 +387,11 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.succeed(0)
 		r.eventually("it is tried", func() bool { return slices.Contains(r.active(), p.Name) })
 		r.cycle()
-		if key := r.hub.keyOf(p); r.hub.waits.WaitsForVictims(key) || !r.hub.waits.WaitsFor(key, admission.Pause) {
+		// The pause may be over already. A backoff is a second at least.
+		err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Second/2, true, func(context.Context) (bool, error) {
+			return r.hub.waits.WaitsFor(r.hub.keyOf(p), admission.Pause) || slices.Contains(r.active(), p.Name), nil
+		})
+		if err != nil {
 			t.Error("It backs off")
 		}
 		if err := r.sched.Cache.RemovePod(klog.Background(), behind); err != nil {
