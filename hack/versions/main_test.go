@@ -104,7 +104,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestPageHasAllVersions: whoever adds a version runs the tests on it.
+// TestPageHasAllVersions: with a new version come the tests on it.
 func TestPageHasAllVersions(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "versions.md"))

@@ -43,7 +43,7 @@ func OpenFile(path string, most int64, backups int) (*File, error) {
 	return f, nil
 }
 
-// BeginWith has each file that a Write makes begin with what head writes, whole lines or nothing. It is called by whoever calls
+// BeginWith has each file that a Write makes begin with what head writes, whole lines or nothing. It is called by the goroutine that calls
 // Write.
 func (f *File) BeginWith(head func(io.Writer) error) { f.head = head }
 

@@ -35,7 +35,7 @@ type Inputs struct {
 	Leaving  []string  `json:"leaving,omitempty"`
 }
 
-// Whole says of whom the cluster was, and how it is written.
+// Whole says which process saw the cluster, and how it is written.
 type Whole struct {
 	// Version is the scheduler's, and Configuration the text of its configuration; empty for the default one.
 	Version       string `json:"version,omitempty"`

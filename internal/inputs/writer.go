@@ -103,10 +103,11 @@ func (w *writer) write(to io.Writer, d *delta) error {
 	}
 	line := d.head
 	line.Schema = decisionlog.InputsSchema
-	slices.SortFunc(d.changes, func(a, b change) int {
+	// The Recorder may still read what it has handed over.
+	changes := slices.SortedFunc(slices.Values(d.changes), func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.resource, b.resource), cmp.Compare(a.key.String(), b.key.String()))
 	})
-	for _, c := range d.changes {
+	for _, c := range changes {
 		if c.object == nil {
 			if line.Gone == nil {
 				line.Gone = make(map[string][]string)

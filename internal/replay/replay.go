@@ -82,7 +82,7 @@ type Options struct {
 	Config func(ctx context.Context, objects *inventory.Inventory) (*config.KubeSchedulerConfiguration, error)
 	// Cluster is what decisions go by that the log has no cluster for; nil for none.
 	Cluster *inventory.Inventory
-	// Told is called with how many decisions have been decided again; nil for nobody who is.
+	// Told is called with how many decisions have been decided again; nil for no such calls.
 	Told func(done int)
 }
 

@@ -189,7 +189,7 @@ func TestWalk(t *testing.T) {
 	}
 	s.bind("reprieve-decisions-reader")
 	s.allow()
-	// The scheduler remembers for some seconds whom it has refused.
+	// The scheduler remembers its refusals for some seconds.
 	s.eventually("the reader may read decisions", func() bool {
 		code, _, _ := s.ask("", "why", "podgroup/batch", "--scheduler", scheduler)
 		return code == 0

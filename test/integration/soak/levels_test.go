@@ -29,13 +29,18 @@ type levels struct {
 	disrupted, pods int
 }
 
-// measure waits until what was under way is over, and reads what the leader has.
-func (s *soak) measure() levels {
+// measure waits until what was under way is over, and reads what the leader has. Where logs are kept, the profile of its heap is,
+// under a name.
+func (s *soak) measure(name string) levels {
 	s.Helper()
 	s.awaitSettled()
 	s.pass(restFor)
 	leader := s.awaitLeader(time.Time{})
-	if err := s.collect(leader.component); err != nil {
+	profile, err := s.collect(leader.component)
+	if err == nil {
+		err = s.Keep("heap-"+name+".pprof", profile)
+	}
+	if err != nil {
 		s.Fatalf("collect the garbage of %s: %v", leader.name, err)
 	}
 	m := s.Metrics(leader.component)
@@ -64,16 +69,15 @@ func disruptedOf(pg *v1alpha1.PodGroup) int {
 	return 0
 }
 
-// collect has a scheduler collect its garbage: its profiler does so first when it is asked.
-func (s *soak) collect(scheduler *playground.Component) error {
+// collect has a scheduler collect its garbage, which its profiler does first when it is asked, and returns the profile of what is left.
+func (s *soak) collect(scheduler *playground.Component) ([]byte, error) {
 	config := s.Run.RESTConfig()
 	config.Host, config.Timeout = scheduler.URL(), 30*time.Second
 	direct, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = direct.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(s.Context())
-	return err
+	return direct.Discovery().RESTClient().Get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(s.Context())
 }
 
 // compare fails the test where the leader has more than it had, or has not kept what it promised.

@@ -61,10 +61,10 @@ func TestSoak(t *testing.T) {
 	// In the last third the leader stays, so that what it has can be compared with what it had.
 	lastThird := end.Add(-calmFor - (*soakDuration-calmFor)/3)
 	s.work(lastThird, s.faults.any)
-	first := s.measure()
+	first := s.measure("first")
 	s.work(end.Add(-calmFor), s.faults.mild)
 	s.calm()
-	last := s.measure()
+	last := s.measure("last")
 	s.compare(first, last)
 	r := report{
 		seed: *soakSeed, duration: time.Since(began), began: began, counts: s.counts(), violations: s.violations(), faults: s.faults.done(),

@@ -61,24 +61,44 @@ func (s *Stage) explain() {
 // keepLogs copies what the components have logged to a directory of the test in $REPRIEVE_TEST_LOGS, if that is set: the
 // playground's own goes with it.
 func (s *Stage) keepLogs() error {
-	dir := os.Getenv("REPRIEVE_TEST_LOGS")
-	if dir == "" {
+	to := s.kept()
+	if to == "" {
 		return nil
-	}
-	to := filepath.Join(dir, strings.ReplaceAll(s.Name(), "/", "_"))
-	if err := os.MkdirAll(to, 0o700); err != nil {
-		return fmt.Errorf("keep the logs: %w", err)
 	}
 	for _, component := range s.Run.Components() {
 		text, err := os.ReadFile(component.LogPath())
 		if err != nil {
 			return fmt.Errorf("keep the logs: %w", err)
 		}
-		if err := os.WriteFile(filepath.Join(to, filepath.Base(component.LogPath())), text, 0o600); err != nil {
-			return fmt.Errorf("keep the logs: %w", err)
+		if err := s.Keep(filepath.Base(component.LogPath()), text); err != nil {
+			return err
 		}
 	}
 	s.Logf("the logs of all components are in %s", to)
+	return nil
+}
+
+// kept is the directory of the test in $REPRIEVE_TEST_LOGS, "" if that is not set.
+func (s *Stage) kept() string {
+	dir := os.Getenv("REPRIEVE_TEST_LOGS")
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, strings.ReplaceAll(s.Name(), "/", "_"))
+}
+
+// Keep writes a file into the directory of the test in $REPRIEVE_TEST_LOGS, if that is set.
+func (s *Stage) Keep(name string, content []byte) error {
+	to := s.kept()
+	if to == "" {
+		return nil
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return fmt.Errorf("keep %s: %w", name, err)
+	}
+	if err := os.WriteFile(filepath.Join(to, name), content, 0o600); err != nil {
+		return fmt.Errorf("keep %s: %w", name, err)
+	}
 	return nil
 }
 
