@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,9 +114,17 @@ func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, opti
 func (c *cluster) create(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	for _, object := range objects {
-		if err := c.Create(t.Context(), object, client.FieldValidation(metav1.FieldValidationStrict)); err != nil {
-			t.Fatalf("create %T %s: %v", object, object.GetName(), err)
-		}
+		eventually(t, fmt.Sprintf("create %T %s", object, object.GetName()), func(ctx context.Context) string {
+			err := c.Create(ctx, object, client.FieldValidation(metav1.FieldValidationStrict))
+			if err == nil {
+				return ""
+			}
+			// The API server knows of a class a moment after it has taken it in.
+			if !strings.Contains(err.Error(), "no PriorityClass with name") {
+				t.Fatal(err)
+			}
+			return err.Error()
+		})
 	}
 }
 
