@@ -239,10 +239,6 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 	}
 }
 
-// shortTime is how long a group has fewer members running than it needs before that counts: one that has succeeded is
-// heard of a moment after it runs no more.
-const shortTime = time.Second
-
 // startTime is since when a group has been whole: from when minCount members ran together, and for as long as they run, or
 // have succeeded. Where all were replaced meanwhile, their age tells.
 func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, running int) *metav1.Time {
@@ -251,7 +247,7 @@ func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, 
 		if t.shortSince.IsZero() {
 			t.shortSince = now
 		}
-		if now.Sub(t.shortSince) < shortTime && m.Total() > 0 {
+		if now.Sub(t.shortSince) < gang.ShortTime && m.Total() > 0 {
 			return before
 		}
 		return nil
@@ -327,7 +323,7 @@ func (s *Status) soonShort(pg *v1alpha1.PodGroup) time.Duration {
 	if pg.Status.StartTime == nil || t.shortSince.IsZero() {
 		return 0
 	}
-	return max(shortTime-s.clock.Now().Sub(t.shortSince), time.Millisecond)
+	return max(gang.ShortTime-s.clock.Now().Sub(t.shortSince), time.Millisecond)
 }
 
 // tell lets every pending member know, once, what keeps it pending, when that has stood for a while.

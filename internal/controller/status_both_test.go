@@ -68,7 +68,7 @@ func TestNativeGroup(t *testing.T) {
 	b.step(time.Hour)
 	b.pods = slices.Concat(named("r", 1, running), named("t", 1, running, terminating))
 	b.reconcile()
-	b.step(shortTime)
+	b.step(gang.ShortTime)
 	b.reconcile()
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
 		t.Errorf("After it lost a member it has %+v", b.nativeConditions())
@@ -81,7 +81,7 @@ func TestNativeGroup(t *testing.T) {
 	// Nobody is left who would say that it is ours but this.
 	b.pods = nil
 	b.reconcile()
-	b.step(shortTime)
+	b.step(gang.ShortTime)
 	b.reconcile()
 	if c := meta.FindStatusCondition(b.nativeConditions(), native.ConditionStarted); c != nil {
 		t.Errorf("With nothing running it has %+v", c)

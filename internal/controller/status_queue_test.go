@@ -79,7 +79,7 @@ func TestProtectedUntilFollows(t *testing.T) {
 	b.reconcile()
 	b.pods = named("p", 2)
 	b.reconcile()
-	b.step(shortTime)
+	b.step(gang.ShortTime)
 	b.reconcile()
 	b.checkProtected(0)
 }

@@ -198,11 +198,11 @@ func TestStartTime(t *testing.T) {
 		{are: "all wait", pods: named("p", 2)},
 	} {
 		if hour > 0 {
-			b.step(time.Hour - shortTime)
+			b.step(time.Hour - gang.ShortTime)
 		}
 		b.pods = step.pods
 		b.reconcile()
-		b.step(shortTime)
+		b.step(gang.ShortTime)
 		b.reconcile()
 		switch got := b.group().Status.StartTime; {
 		case got == nil && step.want != 0:
@@ -243,7 +243,7 @@ func TestStartTimeOutlivesAMoment(t *testing.T) {
 		if got := b.group().Status.StartTime; got == nil || got.Unix() != step.want {
 			t.Errorf("%s: started at %v, want %d", step.are, got, step.want)
 		}
-		b.step(shortTime / 2)
+		b.step(gang.ShortTime / 2)
 	}
 }
 

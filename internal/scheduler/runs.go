@@ -9,10 +9,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// shortTime is how long a gang has to lack members before its clock begins anew: of one that has succeeded it is heard a moment
-// after it runs no more.
-const shortTime = time.Second
-
 // runs has the gangs that were short of members since the time that their status has as the start of their run. The status is written
 // later, or not at all while the API cannot be reached, and what runs anew by then is protected anew. The zero value is ready to
 // use, and safe for concurrent use.
@@ -64,7 +60,7 @@ func (r *runs) isOver(key types.NamespacedName, start, now time.Time) bool {
 }
 
 func (b *brokenRun) isOver(now time.Time) bool {
-	return b.over || !b.since.IsZero() && now.Sub(b.since) >= shortTime
+	return b.over || !b.since.IsZero() && now.Sub(b.since) >= gang.ShortTime
 }
 
 // forget drops a gang without members.

@@ -25,13 +25,13 @@ func TestRuns(t *testing.T) {
 		want  bool
 	}{
 		"whole all the time":                   {steps: []step{{0, start, 3}, {time.Hour, start, 4}}},
-		"short for a moment":                   {steps: []step{{0, start, 2}, {shortTime / 2, start, 3}, {time.Hour, start, 3}}},
+		"short for a moment":                   {steps: []step{{0, start, 2}, {gang.ShortTime / 2, start, 3}, {time.Hour, start, 3}}},
 		"short, and still so":                  {steps: []step{{0, start, 2}, {time.Hour, start, 1}}, want: true},
 		"short, and just begun to be":          {steps: []step{{0, start, 3}, {time.Hour, start, 2}}},
-		"short, and whole again":               {steps: []step{{0, start, 2}, {shortTime, start, 3}, {time.Hour, start, 3}}, want: true},
-		"short twice, the second time briefly": {steps: []step{{0, start, 2}, {shortTime, start, 3}, {time.Hour, start, 2}, {time.Millisecond, start, 3}}, want: true},
-		"the status says it":                   {steps: []step{{0, start, 2}, {shortTime, start, 3}, {0, start.Add(time.Hour), 3}}},
-		"the status says that it is not whole": {steps: []step{{0, start, 2}, {shortTime, time.Time{}, 2}}},
+		"short, and whole again":               {steps: []step{{0, start, 2}, {gang.ShortTime, start, 3}, {time.Hour, start, 3}}, want: true},
+		"short twice, the second time briefly": {steps: []step{{0, start, 2}, {gang.ShortTime, start, 3}, {time.Hour, start, 2}, {time.Millisecond, start, 3}}, want: true},
+		"the status says it":                   {steps: []step{{0, start, 2}, {gang.ShortTime, start, 3}, {0, start.Add(time.Hour), 3}}},
+		"the status says that it is not whole": {steps: []step{{0, start, 2}, {gang.ShortTime, time.Time{}, 2}}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
