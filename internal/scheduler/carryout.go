@@ -175,9 +175,17 @@ func (pre *preemptor) kind() metrics.PreemptorType {
 	return metrics.Pod
 }
 
-// cacheDelay is when a preemptor is tried again that was decided on before the scheduler's cache knew that the last of its victims had
-// gone. The hub hears of that as soon as the cache does, in no order.
-const cacheDelay = 10 * time.Millisecond
+// A preemptor that was decided on before the scheduler's cache knew that the last of its victims had gone is tried again after as
+// long as that has been so already. The hub hears of it as soon as the cache does, in no order; on a busy machine that may be
+// seconds later, in which each try in vain costs others a cycle.
+const (
+	leastCacheDelay = 10 * time.Millisecond
+	mostCacheDelay  = time.Second
+)
+
+func cacheDelay(since time.Duration) time.Duration {
+	return min(max(since, leastCacheDelay), mostCacheDelay)
+}
 
 // await has a preemptor woken when the last of the pods has gone that its placement counts as gone, and before that when
 // the last has of those that are in its way.
@@ -192,10 +200,11 @@ func (p *Plugin) await(key workload.Key, pods []*corev1.Pod, inTheWay map[string
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
 		case err != nil || now.UID != pod.UID:
-			p.hub.leaving.gone(pod, p.hub.clock.Now())
+			now := p.hub.clock.Now()
+			p.hub.leaving.gone(pod, now)
 			if slices.Contains(p.hub.departed(pod.UID), key) {
 				// Woken in its cycle, it backs off for seconds where others keep the queue busy.
-				p.hub.waits.Gather(key, p.hub.clock.Now().Add(cacheDelay))
+				p.hub.waits.Gather(key, now.Add(cacheDelay(now.Sub(p.hub.leaving.goneSince(pod.UID, now)))))
 			}
 		case !p.hub.isLeaving(now):
 			p.hub.stays(pod)

@@ -23,8 +23,10 @@ import (
 // for concurrent use.
 type leavingPods struct {
 	mu sync.RWMutex
-	// victims are those of evictions of this process.
+	// victims are those of evictions of this process, and those that a snapshot still had after they had gone. Those that have gone
+	// long ago were swept out last at that time.
 	victims map[types.UID]*leavingVictim
+	swept   time.Time
 	// listed are the members that PodGroups list, and byGroup the lists. A list speaks of its own namespace only:
 	// a user who writes it need not be allowed more.
 	listed sets.Set[listedPod]
@@ -109,11 +111,20 @@ func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.P
 func (l *leavingPods) take(victims map[types.UID]*corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	maps.DeleteFunc(l.victims, func(_ types.UID, v *leavingVictim) bool { return !v.gone.IsZero() && now.Sub(v.gone) > lag })
+	l.sweep(now)
 	for uid := range victims {
 		l.victim(uid).evictions++
 		l.spared.Delete(uid)
 	}
+}
+
+// sweep forgets those that have gone for so long that no snapshot has them, once in a while.
+func (l *leavingPods) sweep(now time.Time) {
+	if now.Sub(l.swept) < lag/2 {
+		return
+	}
+	l.swept = now
+	maps.DeleteFunc(l.victims, func(_ types.UID, v *leavingVictim) bool { return !v.gone.IsZero() && now.Sub(v.gone) > lag })
 }
 
 func (l *leavingPods) victim(uid types.UID) *leavingVictim {
@@ -141,15 +152,29 @@ func (l *leavingPods) spare(uid types.UID) {
 	}
 }
 
-// gone records that a pod has been deleted.
+// gone records that a pod has been deleted, unless it is known.
 func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.spared.Delete(pod.UID)
 	l.overdue.Delete(pod.UID)
 	if l.victims[pod.UID] != nil || l.listed.Has(listedOf(pod)) {
-		l.victim(pod.UID).gone = now
+		if v := l.victim(pod.UID); v.gone.IsZero() {
+			v.gone = now
+		}
 	}
+}
+
+// goneSince records that any pod has been deleted, and returns since when that is known.
+func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sweep(now)
+	v := l.victim(uid)
+	if v.gone.IsZero() {
+		v.gone = now
+	}
+	return v.gone
 }
 
 // setOverdue records that nothing counts on a pod to go any more.

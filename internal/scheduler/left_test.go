@@ -401,3 +401,27 @@ func TestCacheThatIsBehind(t *testing.T) {
 		r.waitBound(p.Name)
 	})
 }
+
+// TestCacheThatIsLongBehind: on a busy machine the cache may be behind for seconds, and each try in vain costs others a cycle. The
+// waits double, and no wait is longer than a second.
+func TestCacheThatIsLongBehind(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1000, 0)
+	var l leavingPods
+	l.take(map[types.UID]*corev1.Pod{"victim": nil}, start)
+	l.gone(inNamespace("ns", "victim"), start)
+	for _, uid := range []types.UID{"victim", "of-others"} {
+		var waits []time.Duration
+		for now := start; now.Before(start.Add(5 * time.Second)); {
+			delay := cacheDelay(now.Sub(l.goneSince(uid, now)))
+			waits = append(waits, delay/time.Millisecond)
+			now = now.Add(delay)
+		}
+		if want := []time.Duration{10, 10, 20, 40, 80, 160, 320, 640, 1000, 1000, 1000, 1000}; !slices.Equal(waits, want) {
+			t.Errorf("%s: waits of %d ms, want %d", uid, waits, want)
+		}
+	}
+	if l.goneSince("third", start.Add(2*lag)); len(l.victims) != 1 {
+		t.Errorf("%d pods are remembered, want one", len(l.victims))
+	}
+}

@@ -15,13 +15,16 @@ const SortName = "ReprievePrioritySort"
 
 // PrioritySort orders the queue as the plugin of that name does, by priority and then by time, except that for
 // a member of a PodGroup the group's priority counts (KEP-5710, "Pod Group priorities"), and that workloads whose turn it is in
-// their queues keep the order of their turns: each has the seat that it was given with its turn (see [admission.Seat]). The queue
-// calls it, from any goroutine.
+// their queues keep the order of their turns: each has the seat that it was given with its turn (see [admission.Seat]), and that
+// pods for which room is reserved come where their creation puts them. What they came for has been cleared away, so the room is of
+// no use to others, and behind thousands that have come since it would stand empty for as long as those take. The queue calls
+// it, from any goroutine.
 //
 // The queue is a heap, so what counts must not change while a pod is in it. A member is not, until its group's
-// priority has been filled in, and that does not change then; a turn begins before the pod is in it. Only a PodGroup that is
-// deleted, and made again with another priority, may find some of its members in their old places until their next turn, and so
-// may a pod that does not come to its turn within ten seconds.
+// priority has been filled in, and that does not change then; a turn begins, and room is reserved, before the pod is in it. Only a
+// PodGroup that is deleted, and made again with another priority, may find some of its members in their old places until their
+// next turn, and so may a pod that does not come to its turn within ten seconds, or that loses its reservation there: those below
+// it in the heap come no later than just after it.
 type PrioritySort struct{ plugins *Plugins }
 
 var _ fwk.QueueSortPlugin = (*PrioritySort)(nil)
@@ -54,6 +57,9 @@ func (h *Hub) seatOf(pod *corev1.Pod, came time.Time) admission.Seat {
 		if seat, ok := h.waits.Seat(h.keyOf(pod)); ok {
 			return seat
 		}
+	}
+	if h.reserved.Has(pod.UID) {
+		came = pod.CreationTimestamp.Time
 	}
 	return admission.Seat{Priority: h.priorityOf(pod), Time: came}
 }

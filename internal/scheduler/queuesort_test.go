@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/queuesort"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
 // newSort makes the queue's order over groups by name, with their priority; nil where it is not filled in.
@@ -75,6 +77,33 @@ func TestQueueOrder(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestQueueOrderOfReservedRoom: a pod that comes back when its victims have gone does not stand behind all that have come since
+// its first attempt.
+func TestQueueOrderOfReservedRoom(t *testing.T) {
+	t.Parallel()
+	hub := (&Inputs{Groups: &groups{}}).detached()
+	hub.reserved = reservation.New(allWait{})
+	plugins := &Plugins{}
+	plugins.hub.Store(hub)
+	sort := &PrioritySort{plugins: plugins}
+	promised, other := queued("promised", "", 5, 9), queued("other", "", 5, 4)
+	earlier, higher := queued("earlier", "", 5, 2), queued("higher", "", 6, 9)
+	promised.Pod.CreationTimestamp = metav1.Unix(3, 0)
+	wantFirst := func(when string, first, second *framework.QueuedPodInfo) {
+		t.Helper()
+		if !sort.Less(first, second) || sort.Less(second, first) {
+			t.Errorf("%s: %s does not come before %s", when, first.Pod.Name, second.Pod.Name)
+		}
+	}
+	wantFirst("nothing is reserved", other, promised)
+	hub.reserved.Keep(podKey(promised.Pod), []*reservation.Reservation{{Pod: promised.PodInfo, UID: promised.Pod.UID, Node: "n"}})
+	wantFirst("room is reserved", promised, other)
+	wantFirst("room is reserved", earlier, promised)
+	wantFirst("room is reserved", higher, promised)
+	hub.reserved.Release(podKey(promised.Pod))
+	wantFirst("it is reserved no more", other, promised)
 }
 
 // TestQueueOrderAllocatesNothing: it is asked for at every step through the heap, under the queue's lock.
