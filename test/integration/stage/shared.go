@@ -3,14 +3,13 @@ package stage
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/parallel"
 )
 
 // Shared is a playground for all tests of a package, which the first one that asks for it starts.
@@ -31,27 +30,12 @@ type Shared struct {
 
 // RunTests runs the tests of a package, ends the playground, and returns what to exit with.
 func (sh *Shared) RunTests(m *testing.M) int {
-	code := RunTests(m, sh.Parallel)
+	code := parallel.Run(m, sh.Parallel)
 	if err := sh.end(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
 	return code
-}
-
-// RunTests runs the tests of a package, that many of the parallel ones at a time unless -parallel says otherwise, and returns
-// what to exit with. Where most of the time goes into waiting, there may be more of them than cores.
-func RunTests(m *testing.M, parallel int) int {
-	flag.Parse()
-	given := false
-	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
-	if !given {
-		if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-	}
-	return m.Run()
 }
 
 func (sh *Shared) end() error {
