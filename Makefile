@@ -39,7 +39,8 @@ VERSIONS ?= $(OLDER) $(NEWEST)
 VERSIONS_DOC ?= docs/versions.md
 
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
-MODULES := . test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/lint \
+MODULES := . test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/helm-unittest \
+	hack/tools/kubeconform hack/tools/lint \
 	$(OLDER:%=hack/tools/kube-%)
 
 # A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.

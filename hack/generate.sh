@@ -24,3 +24,6 @@ mkdir -p "$out/docs"
 go run ./hack/configdoc -out "$out/docs/configuration.md"
 
 go run ./hack/chart -out "$out"
+
+# After the CustomResourceDefinitions, of which it reads those of the repository: make verify compares both.
+go run ./hack/schemas -out "$out"

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"slices"
+	"strings"
+)
+
+// definitionsAt is where a schema has its definitions.
+const definitionsAt = "#/definitions/"
+
+// schema is a JSON schema, or what OpenAPI has in its place.
+type schema map[string]any
+
+// kept are the keywords that are taken over as they are. Patterns and bounds are the API server's matter too, but a value that breaks
+// one is found sooner.
+func kept() []string {
+	return []string{"$ref", "type", "required", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
+}
+
+// strict is a schema that refuses fields that it does not name, without what only readers need.
+func strict(s schema) schema {
+	out := schema{}
+	for _, keyword := range kept() {
+		if value, ok := s[keyword]; ok {
+			out[keyword] = value
+		}
+	}
+	if s["x-kubernetes-int-or-string"] == true || s["format"] == "int-or-string" {
+		out["type"] = []string{"integer", "string"}
+	}
+	if items, ok := asSchema(s["items"]); ok {
+		out["items"] = strict(items)
+	}
+	if values, ok := asSchema(s["additionalProperties"]); ok {
+		out["additionalProperties"] = strict(values)
+	}
+	fields, ok := asSchema(s["properties"])
+	if !ok {
+		return out
+	}
+	properties := schema{}
+	for name, field := range fields {
+		if below, ok := asSchema(field); ok {
+			properties[name] = strict(below)
+		}
+	}
+	out["properties"] = properties
+	if s["x-kubernetes-preserve-unknown-fields"] != true {
+		out["additionalProperties"] = false
+	}
+	return out
+}
+
+func asSchema(value any) (schema, bool) {
+	switch value := value.(type) {
+	case schema:
+		return value, true
+	case map[string]any:
+		return value, true
+	}
+	return nil, false
+}
+
+// withoutStatus drops what no manifest has.
+func withoutStatus(kind schema) schema {
+	if properties, ok := asSchema(kind["properties"]); ok {
+		delete(properties, "status")
+	}
+	if required, ok := kind["required"].([]any); ok {
+		kind["required"] = slices.DeleteFunc(slices.Clone(required), func(field any) bool { return field == "status" })
+	}
+	return kind
+}
+
+// references are the definitions that a schema names.
+func references(s schema) []string {
+	var out []string
+	for keyword, value := range s {
+		switch keyword {
+		case "$ref":
+			if ref, ok := value.(string); ok {
+				out = append(out, strings.TrimPrefix(ref, definitionsAt))
+			}
+		case "items", "additionalProperties":
+			if below, ok := asSchema(value); ok {
+				out = append(out, references(below)...)
+			}
+		case "properties":
+			fields, _ := asSchema(value)
+			for _, field := range fields {
+				if below, ok := asSchema(field); ok {
+					out = append(out, references(below)...)
+				}
+			}
+		}
+	}
+	return out
+}
