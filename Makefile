@@ -81,7 +81,7 @@ unit: ## Run the unit tests: no control plane, no race detector.
 	REPRIEVE_BIN=none $(STATIC) go test $(TEST_FLAGS) $(TEST)
 
 .PHONY: test
-test: build ## Run all tests with the race detector, against the control plane in bin/ where they need one.
+test: build $(BIN)/helm ## Run all tests with the race detector, against the control plane in bin/ where they need one.
 	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory chart-test)
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
 	@# Not where only some tests are asked for.
@@ -95,6 +95,13 @@ test-versions: build $(patsubst %,$(BIN)/versions/%/kube-apiserver,$(filter $(OL
 chart-test: ## Run the tests of the Helm chart, the alerts and the dashboard: no control plane (part of test).
 	@# The go command does not see files outside of a module, so it would not notice that the chart has changed: -count=1.
 	@for module in $(CHART_TESTS); do $(STATIC) go -C $$module test -count=1 $(TEST_FLAGS) ./... || exit 1; done
+
+# The release to pack the chart of: a tag, or any commit.
+RELEASE ?=
+
+.PHONY: last-release
+last-release: ## Pack the chart of RELEASE, for the test that upgrades from it.
+	git archive --format=tar.gz --output=test/integration/deploy/testdata/last-release.tgz "$(RELEASE):charts" reprieve
 
 # What to compare: names of workloads (all if empty), small, medium or full, how many runs, one side or both; with
 # PROFILE=1 there are CPU profiles in bin/perf, with DECISION_LOG=FILE Reprieve writes its decisions there.
@@ -240,6 +247,12 @@ $(BIN)/kubectl: PACKAGE := k8s.io/kubernetes/cmd/kubectl
 $(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
 	@echo "$(strip $(STEP) $(@F))"
 	@$(BUILD) "$(strip $(STEP) $(@F))" -C hack/tools -trimpath -ldflags "$(KUBE_LDFLAGS)" -o $(abspath $@) $(PACKAGE)
+	@touch $@
+
+# Helm's command, of the version whose engine test/chart renders with.
+$(BIN)/helm: test/chart/go.mod
+	@echo "$(@F)"
+	@$(BUILD) "$(@F)" -C test/chart -trimpath -ldflags "-s -w" -o $(abspath $@) helm.sh/helm/v3/cmd/helm
 	@touch $@
 
 # The control plane of an older version, both parts at once: they share most of what is compiled.

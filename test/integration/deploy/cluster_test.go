@@ -73,6 +73,15 @@ func startCluster(t *testing.T) *cluster {
 // startClusterOf starts an API server with as many nodes as each pool has, and installs manifests.
 func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, options playground.Options) *cluster {
 	t.Helper()
+	out := startBare(t, pools, options)
+	out.manifests = rendered
+	out.install(t)
+	return out
+}
+
+// startBare starts an API server with as many nodes as each pool has, and installs nothing.
+func startBare(t *testing.T, pools map[string]int, options playground.Options) *cluster {
+	t.Helper()
 	args := []string{
 		"--audit-log-mode=blocking-strict",
 		// Some clusters ask for more rights of those who set owners.
@@ -105,9 +114,7 @@ func startClusterOf(t *testing.T, rendered manifests, pools map[string]int, opti
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := &cluster{Client: c, playground: p, manifests: rendered, auditLog: p.AuditLog()}
-	out.install(t)
-	return out
+	return &cluster{Client: c, playground: p, auditLog: p.AuditLog()}
 }
 
 // create creates objects; fields that the API server does not know are errors.
@@ -203,11 +210,11 @@ func (c *cluster) kubeconfig(t *testing.T) string {
 	return path
 }
 
-// config writes the configuration of the ConfigMap, with the kubeconfig that takes the place of the Pod's token.
-func (c *cluster) config(t *testing.T, kubeconfig string) string {
+// writeConfig writes the configuration of a ConfigMap, with the kubeconfig that takes the place of the Pod's token.
+func writeConfig(t *testing.T, from *corev1.ConfigMap, kubeconfig string) string {
 	t.Helper()
 	var document map[string]any
-	if err := yaml.UnmarshalStrict([]byte(configMapOf(t, c.manifests).Data[configKey]), &document); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(from.Data[configKey]), &document); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok := document["clientConnection"]; ok {
@@ -225,18 +232,23 @@ func (c *cluster) config(t *testing.T, kubeconfig string) string {
 	return path
 }
 
-// startScheduler runs the binary as the Deployment does, but for what depends on being in a Pod: the path of the
-// configuration, the port, and the token.
+// startScheduler runs the binary as the Deployment does.
 func (c *cluster) startScheduler(t *testing.T, component string) {
 	t.Helper()
-	args := slices.Clone(deploymentOf(t, c.manifests).Spec.Template.Spec.Containers[0].Args)
-	args = slices.DeleteFunc(args, func(arg string) bool {
+	c.startPod(t, component, &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests))
+}
+
+// startPod runs the binary as a Pod does, but for what depends on being in one: the path of the configuration, the port, and the
+// token.
+func (c *cluster) startPod(t *testing.T, component string, pod *corev1.PodSpec, config *corev1.ConfigMap) {
+	t.Helper()
+	args := slices.DeleteFunc(slices.Clone(pod.Containers[0].Args), func(arg string) bool {
 		return strings.HasPrefix(arg, "--config=") || strings.HasPrefix(arg, "--secure-port=")
 	})
 	kubeconfig := c.kubeconfig(t)
 	started, err := c.playground.StartScheduler(t.Context(), component, playground.SchedulerOptions{
 		Path:       filepath.Join(playgroundtest.BinDir(t, name), name),
-		Config:     c.config(t, kubeconfig),
+		Config:     writeConfig(t, config, kubeconfig),
 		Kubeconfig: kubeconfig,
 		Args:       args,
 	})

@@ -1,0 +1,158 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
+)
+
+const (
+	release = "reprieve"
+	// lastRelease is the chart that is upgraded from, as helm package packs it. There is no release yet: it is the first state that
+	// the chart had in this repository, without the fields of Queues that say who may use them, and without derived groups. Its
+	// Pods run the scheduler of the work tree, as there is no other. `make last-release RELEASE=<tag>` packs that of a release.
+	lastRelease = "testdata/last-release.tgz"
+)
+
+// helm runs the helm command on a cluster, and has its Pods run meanwhile.
+type helm struct {
+	*kubelet
+	path, home string
+	// meanwhile is called again and again while the command runs.
+	meanwhile func(t *testing.T)
+}
+
+// startHelm starts a cluster on which nothing is installed, with as many nodes as each pool has. The release's Pods run on that of one
+// pool.
+func startHelm(t *testing.T, pools map[string]int, pool string) *helm {
+	t.Helper()
+	path := filepath.Join(playgroundtest.BinDir(t), "helm")
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("the binary helm is missing (%v): run `make bin/helm`, which `make build` does not", err)
+	}
+	return &helm{
+		kubelet: &kubelet{cluster: startBare(t, pools, playground.Options{}), pool: pool, running: map[types.UID]*playground.Component{}},
+		path:    path, home: t.TempDir(), meanwhile: func(*testing.T) {},
+	}
+}
+
+// chartPath is the chart of the work tree.
+func chartPath(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(playgroundtest.ModuleRoot(t), "charts", "reprieve")
+}
+
+func (h *helm) command(t *testing.T, output io.Writer, args ...string) *exec.Cmd {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), h.path, append(args, "--namespace", namespace)...)
+	command.Env = append(os.Environ(), "HOME="+h.home, "KUBECONFIG="+h.playground.Kubeconfig())
+	for _, variable := range []string{"HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"} {
+		command.Env = append(command.Env, variable+"="+filepath.Join(h.home, variable))
+	}
+	command.Stdout, command.Stderr = output, output
+	return command
+}
+
+// try runs the command until it ends, and the Pods that it brings about until they have settled.
+func (h *helm) try(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	var output bytes.Buffer
+	command := h.command(t, &output, args...)
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		select {
+		case err := <-ended:
+			h.settle(t)
+			return output.String(), err
+		case <-tick.C:
+			h.meanwhile(t)
+			h.tick(t)
+		}
+	}
+}
+
+func (h *helm) run(t *testing.T, args ...string) {
+	t.Helper()
+	if output, err := h.try(t, args...); err != nil {
+		t.Fatalf("helm %s: %v\n%s", strings.Join(args, " "), err, output)
+	}
+}
+
+// installed are the objects of the release.
+func (h *helm) installed(t *testing.T) manifests {
+	t.Helper()
+	var output bytes.Buffer
+	if err := h.command(t, &output, "get", "manifest", release).Run(); err != nil {
+		t.Fatalf("%v: %s", err, output.String())
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(&output, 4096)
+	var out manifests
+	for {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(&object.Object)
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(object.Object) > 0 {
+			out = append(out, object)
+		}
+	}
+}
+
+// stream has one short pod after the other come, for as long as helm runs.
+func (h *helm) stream(pool string) {
+	next := 0
+	h.meanwhile = func(t *testing.T) {
+		t.Helper()
+		h.create(t, newPod(fmt.Sprintf("stream-%d", next), pool, low, asks(corev1.ResourceCPU, "50m"), func(pod *corev1.Pod) {
+			pod.Annotations = map[string]string{playground.RunForAnnotation: "1s"}
+		}))
+		next++
+	}
+}
+
+// createNamespace makes the release's namespace as the chart's page says.
+func (h *helm) createNamespace(t *testing.T) {
+	t.Helper()
+	h.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: namespace, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}})
+}
+
+// queueField is a field of a Queue's spec as the API server gives it; "" where there is none.
+func (c *cluster) queueField(ctx context.Context, queue, field string) (string, error) {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion("reprieve.dev/v1alpha1")
+	object.SetKind("Queue")
+	if err := c.Get(ctx, types.NamespacedName{Name: queue}, object); err != nil {
+		return "", err
+	}
+	value, _, err := unstructured.NestedString(object.Object, "spec", field)
+	return value, err
+}

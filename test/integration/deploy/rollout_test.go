@@ -1,0 +1,124 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+)
+
+// kubelet does for the Pods of the Deployment what the default scheduler and a kubelet do: it runs the binary as each Pod says, binds
+// the Pod to a node once that one is ready, by which the Pod becomes ready too, and ends it when the Pod goes. So a rollout is that of the
+// Deployment's own controller.
+type kubelet struct {
+	*cluster
+	// pool is that of the node.
+	pool    string
+	running map[types.UID]*playground.Component
+}
+
+// pods are those of the Deployment that are to stay.
+func (k *kubelet) pods(t *testing.T) []corev1.Pod {
+	t.Helper()
+	return slices.DeleteFunc(k.all(t), func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
+}
+
+func (k *kubelet) all(t *testing.T) []corev1.Pod {
+	t.Helper()
+	var pods corev1.PodList
+	if err := k.List(t.Context(), &pods, client.InNamespace(namespace)); err != nil {
+		t.Fatal(err)
+	}
+	return pods.Items
+}
+
+// tick ends the schedulers of Pods that go, which lets these go, and starts one of a new Pod.
+func (k *kubelet) tick(t *testing.T) {
+	t.Helper()
+	pods := k.pods(t)
+	for uid, scheduler := range k.running {
+		if slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.UID == uid }) {
+			continue
+		}
+		t.Logf("%s ends", scheduler.Name())
+		if err := scheduler.Kill(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		delete(k.running, uid)
+	}
+	for _, pod := range k.all(t) {
+		if pod.DeletionTimestamp == nil || k.running[pod.UID] != nil {
+			continue
+		}
+		if err := k.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+	}
+	for i := range pods {
+		pod := &pods[i]
+		if k.running[pod.UID] != nil {
+			continue
+		}
+		t.Logf("%s starts", pod.Name)
+		k.startPod(t, pod.Name, &pod.Spec, k.mounted(t, pod))
+		k.running[pod.UID] = k.schedulers[len(k.schedulers)-1]
+		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: k.nodeOf(t, k.pool).Name}}
+		// It may have been deleted meanwhile.
+		if err := k.SubResource("binding").Create(t.Context(), pod, binding); err != nil && !apierrors.IsNotFound(err) {
+			t.Fatal(err)
+		}
+		return
+	}
+}
+
+// mounted is the ConfigMap that a Pod mounts, as it is now.
+func (k *kubelet) mounted(t *testing.T, pod *corev1.Pod) *corev1.ConfigMap {
+	t.Helper()
+	for _, volume := range pod.Spec.Volumes {
+		if volume.ConfigMap == nil {
+			continue
+		}
+		config := &corev1.ConfigMap{}
+		if err := k.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: volume.ConfigMap.Name}, config); err != nil {
+			t.Fatal(err)
+		}
+		return config
+	}
+	t.Fatalf("Pod %s mounts no ConfigMap", pod.Name)
+	return nil
+}
+
+// settle waits until the Deployment has as many Pods as it wants, all of its newest template, and nothing else runs; without a
+// Deployment, until nothing runs.
+func (k *kubelet) settle(t *testing.T) {
+	t.Helper()
+	eventually(t, "the rollout", func(ctx context.Context) string {
+		k.tick(t)
+		wanted := 0
+		deployment := &appsv1.Deployment{}
+		err := k.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, deployment)
+		if client.IgnoreNotFound(err) != nil {
+			return err.Error()
+		}
+		if err == nil {
+			wanted = int(ptr.Deref(deployment.Spec.Replicas, 1))
+			if s := deployment.Status; s.ObservedGeneration != deployment.Generation || int(s.UpdatedReplicas) != wanted || int(s.AvailableReplicas) != wanted {
+				return fmt.Sprintf("%d are wanted, %d of generation %d are available", wanted, s.AvailableReplicas, s.ObservedGeneration)
+			}
+		}
+		if pods := len(k.pods(t)); pods != wanted || len(k.running) != wanted {
+			return fmt.Sprintf("there are %d Pods, of which %d run; want %d", pods, len(k.running), wanted)
+		}
+		return ""
+	})
+}

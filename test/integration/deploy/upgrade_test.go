@@ -1,0 +1,251 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+const (
+	// newField is one of Queues that the last release does not know.
+	newField = "maxPriorityClass"
+	// second is the profile that the upgrade adds.
+	second = "batch"
+)
+
+// TestHelm runs the helm command as the chart's page says, with work running: what runs goes on through an upgrade and through rollbacks,
+// what waits is placed once, definitions are those of the chart, and what an uninstall leaves is what the page says.
+func TestHelm(t *testing.T) {
+	h := startHelm(t, map[string]int{"system": 1, "gang": 2, "plain": 1, "stream": 1}, "system")
+	h.createNamespace(t)
+	h.create(t, priorityClass(low, lowValue), priorityClass(high, highValue))
+	w := watchWork(t, h.cluster)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *helm, *witness)
+	}{
+		{"the last release is installed", testInstall},
+		{"an upgrade", testUpgrade},
+		{"a rollback", testRollback},
+		{"forward again", testForward},
+		{"what an uninstall leaves", testUninstall},
+		{"it is installed again", testReinstall},
+		{"all is removed", testRemoveAll},
+		{"what kustomize installed is taken over", testTakeOwnership},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, h, w) }) {
+			return
+		}
+	}
+}
+
+// testInstall has a gang and pods run, and others of the same priority wait.
+func testInstall(t *testing.T, h *helm, _ *witness) {
+	h.run(t, "install", release, lastRelease, "--wait")
+	for _, crd := range h.installed(t).ofKind("CustomResourceDefinition") {
+		h.waitEstablished(t, crd)
+	}
+	h.waitNewField(t, false)
+	whole := asks("nvidia.com/gpu", "4")
+	h.create(t, &v1alpha1.PodGroup{ObjectMeta: meta("train"), Spec: v1alpha1.PodGroupSpec{PodGroupPolicy: gangOfTwo(low)}},
+		newPod("train-0", "gang", low, memberOf("train"), whole), newPod("train-1", "gang", low, memberOf("train"), whole),
+		newPod("plain-0", "plain", low, asks("nvidia.com/gpu", "3")))
+	h.waitRunning(t, "train-0", "train-1", "plain-0")
+	h.waitGroup(t, "train", isScheduled(lowValue))
+	h.create(t, &v1alpha1.PodGroup{ObjectMeta: meta("next"), Spec: v1alpha1.PodGroupSpec{PodGroupPolicy: gangOfTwo(low)}},
+		newPod("next-0", "gang", low, memberOf("next"), whole), newPod("next-1", "gang", low, memberOf("next"), whole),
+		newPod("plain-1", "plain", low, asks("nvidia.com/gpu", "2")))
+	h.waitEvent(t, "Pod", "plain-1", "FailedScheduling")
+	h.stream("stream")
+}
+
+// waiting are the pods that have no room until what runs has left.
+func waiting() []string { return []string{"next-0", "next-1", "plain-1"} }
+
+func testUpgrade(t *testing.T, h *helm, w *witness) {
+	before := h.pods(t)
+	h.run(t, "upgrade", release, chartPath(t), "--reset-then-reuse-values", "--wait", "--set", "replicas=3", "--set", "logLevel=3",
+		"--set-json", `profiles=[{"schedulerName":"`+name+`"},{"schedulerName":"`+second+`"}]`,
+		"--set-json", `queues=[{"name":"research","spec":{"quota":{"nvidia.com/gpu":"4"}}}]`)
+	after := h.pods(t)
+	for _, pod := range after {
+		if slices.ContainsFunc(before, func(old corev1.Pod) bool { return old.UID == pod.UID }) || !slices.Contains(pod.Spec.Containers[0].Args, "--v=3") {
+			t.Errorf("Pod %s with %q is not of the upgrade", pod.Name, pod.Spec.Containers[0].Args)
+		}
+	}
+	if len(after) != 3 {
+		t.Errorf("there are %d Pods, want 3", len(after))
+	}
+	h.waitNewField(t, true)
+	h.create(t,
+		newPod("second", "stream", low, func(pod *corev1.Pod) { pod.Spec.SchedulerName = second }),
+		&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "own"}, Spec: v1alpha1.QueueSpec{MaxPriorityClass: ptr.To(low)}})
+	h.waitPlaced(t, waiting()...)
+	w.check(t, h.cluster)
+
+	// It has room now, by the scheduler of the upgrade.
+	w.mayLeave("train-0", "train-1")
+	for _, pod := range []string{"train-0", "train-1"} {
+		if err := h.Delete(t.Context(), newPod(pod, "", "")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.waitRunning(t, "next-0", "next-1")
+}
+
+func testRollback(t *testing.T, h *helm, w *witness) {
+	h.run(t, "rollback", release, "1", "--wait")
+	if pods := h.pods(t); len(pods) != 2 {
+		t.Errorf("there are %d Pods, want 2", len(pods))
+	}
+	h.waitNewField(t, false)
+	eventually(t, "what the API server does not know any more", func(ctx context.Context) string {
+		value, err := h.queueField(ctx, "own", newField)
+		if err != nil {
+			return err.Error()
+		}
+		if value != "" {
+			return newField + " is still " + value
+		}
+		return ""
+	})
+	if _, err := h.queueField(t.Context(), "research", newField); !apierrors.IsNotFound(err) {
+		t.Errorf("the Queue of the upgrade: %v, want that it is not found", err)
+	}
+	h.waitPlaced(t, "plain-1")
+	w.check(t, h.cluster)
+}
+
+func testForward(t *testing.T, h *helm, w *witness) {
+	h.run(t, "rollback", release, "2", "--wait")
+	h.waitNewField(t, true)
+	if _, err := h.queueField(t.Context(), "research", newField); err != nil {
+		t.Error(err)
+	}
+	h.waitPlaced(t, "plain-1")
+	w.check(t, h.cluster)
+	// Later, roles go before the Pods do.
+	for _, line := range refused(readAudit(t, h.auditLog)) {
+		t.Errorf("the API server refused %s", line)
+	}
+}
+
+// testUninstall compares what is left of the release's objects with what the chart's page says.
+func testUninstall(t *testing.T, h *helm, w *witness) {
+	objects := h.installed(t)
+	h.meanwhile = func(*testing.T) {}
+	h.run(t, "uninstall", release, "--wait")
+	stay := []client.Object{
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}},
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&v1alpha1.PodGroup{ObjectMeta: meta("next")},
+		&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "own"}},
+	}
+	for _, object := range objects {
+		if object.GetKind() == "CustomResourceDefinition" {
+			stay = append(stay, object)
+		} else {
+			h.waitRemoved(t, object)
+		}
+	}
+	for _, object := range stay {
+		if err := h.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Errorf("%T %s: %v, want that it stays", object, object.GetName(), err)
+		}
+	}
+	h.create(t, newPod("later", "stream", low))
+	w.check(t, h.cluster)
+}
+
+// testReinstall has what waited meanwhile be placed, by a release that takes over what had stayed.
+func testReinstall(t *testing.T, h *helm, w *witness) {
+	var later corev1.Pod
+	if err := h.Get(t.Context(), client.ObjectKeyFromObject(newPod("later", "", "")), &later); err != nil || later.Spec.NodeName != "" {
+		t.Errorf("the pod without a scheduler has the node %q (%v)", later.Spec.NodeName, err)
+	}
+	h.run(t, "install", release, chartPath(t), "--wait")
+	h.waitPlaced(t, "plain-1")
+	w.check(t, h.cluster)
+}
+
+// testRemoveAll follows the page to the end.
+func testRemoveAll(t *testing.T, h *helm, w *witness) {
+	definitions := h.installed(t).ofKind("CustomResourceDefinition")
+	h.run(t, "uninstall", release, "--wait")
+	for _, crd := range definitions {
+		if err := h.Delete(t.Context(), crd); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, crd := range definitions {
+		h.waitRemoved(t, crd)
+	}
+	home := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
+	if err := h.Delete(t.Context(), home); err != nil {
+		t.Error(err)
+	}
+	h.waitRemoved(t, home)
+	w.check(t, h.cluster)
+}
+
+// waitRemoved waits until an object has gone.
+func (h *helm) waitRemoved(t *testing.T, object client.Object) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%T %s", object, object.GetName()), func(ctx context.Context) string {
+		err := h.Get(ctx, client.ObjectKeyFromObject(object), object)
+		switch {
+		case apierrors.IsNotFound(err):
+			return ""
+		case err != nil:
+			return err.Error()
+		}
+		return "it is still there"
+	})
+}
+
+// testTakeOwnership goes over from kubectl apply -k to Helm.
+func testTakeOwnership(t *testing.T, h *helm, w *witness) {
+	h.manifests = render(t, deployPath(t))
+	h.install(t)
+	h.settle(t)
+	if output, err := h.try(t, "install", release, chartPath(t), "--wait"); err == nil {
+		t.Errorf("helm takes over what is there without being told to:\n%s", output)
+	}
+	h.run(t, "install", release, chartPath(t), "--wait", "--take-ownership")
+	for _, object := range h.installed(t) {
+		if err := h.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
+			t.Error(err)
+		}
+		if got := object.GetLabels()["app.kubernetes.io/managed-by"]; got != "Helm" {
+			t.Errorf("%s %s is managed by %q", object.GetKind(), object.GetName(), got)
+		}
+	}
+	w.check(t, h.cluster)
+}
+
+// waitNewField waits until the definition of Queues has the new field, or has it no more.
+func (h *helm) waitNewField(t *testing.T, want bool) {
+	t.Helper()
+	eventually(t, "the definition of Queues", func(ctx context.Context) string {
+		var crd apiextensionsv1.CustomResourceDefinition
+		if err := h.Get(ctx, client.ObjectKey{Name: "queues.reprieve.dev"}, &crd); err != nil {
+			return err.Error()
+		}
+		_, has := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties[newField]
+		if has != want {
+			return newField + " is not as it should be"
+		}
+		return ""
+	})
+}
