@@ -5,6 +5,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -98,6 +99,10 @@ type Metrics struct {
 	recorded           *k8smetrics.CounterVec
 	lost               *k8smetrics.CounterVec
 	queues             *queueGauges
+
+	mu sync.Mutex
+	// profiles and resources are those that what is lost is counted of.
+	profiles, resources map[string]bool
 }
 
 // New makes the metrics of a process.
@@ -171,7 +176,8 @@ func New() *Metrics {
 			Help:           "What evicted pods had requested, times how long they had run: the work that is lost where none of it was saved.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}, []string{"resource", "profile"}),
-		queues: newQueueGauges(),
+		queues:   newQueueGauges(),
+		profiles: map[string]bool{}, resources: map[string]bool{},
 	}
 }
 
@@ -203,17 +209,6 @@ func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 		m.beginAtZero()
 	}
 	return errors.Join(errs...)
-}
-
-// beginAtZero shows the counters of faults before there is one: an alert sees no increase in a counter that comes up with
-// its first.
-func (m *Metrics) beginAtZero() {
-	for _, r := range []Refusal{FirstTime, Repeated} {
-		m.unconfirmed.WithLabelValues(string(r))
-	}
-	for _, w := range []Writing{Written, Dropped, Unwritable} {
-		m.recorded.WithLabelValues(string(w))
-	}
 }
 
 // Ran records that an operation has ended, when it took that long. The profile is "" for work that is for none.

@@ -83,7 +83,7 @@ func TestUnregistered(t *testing.T) {
 	record(New())
 }
 
-// TestQueues: what is shown of queues is what was said of them last, and nothing of those that have gone.
+// TestQueues: what is shown of queues is what was said of them last, 0 where that is not said any more, and nothing of those that have gone.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	m := New()
@@ -121,14 +121,16 @@ func TestQueues(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"reprieve_queue_pending_pods a": 2, "reprieve_queue_allocated a cpu": 1.5, "reprieve_queue_fair_share a cpu": 3,
+		"reprieve_queue_pending_pods a": 2, "reprieve_queue_allocated a pods": 0, "reprieve_queue_fair_share a pods": 0,
+		"reprieve_queue_allocated a cpu": 1.5, "reprieve_queue_fair_share a cpu": 3,
+		"reprieve_queue_allocated a gpu": 0, "reprieve_queue_fair_share a gpu": 0,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("shown are %v, want %v", got, want)
 	}
 }
 
-// TestBeginAtZero: faults that there have not been are counted, at 0.
+// TestBeginAtZero: what there has not been yet is counted, at 0.
 func TestBeginAtZero(t *testing.T) {
 	t.Parallel()
 	m := New()
@@ -136,15 +138,37 @@ func TestBeginAtZero(t *testing.T) {
 	if err := m.Register(registry.Register); err != nil {
 		t.Fatal(err)
 	}
+	node := corev1.ResourceList{"cpu": resource.MustParse("8"), "nvidia.com/gpu": resource.MustParse("4"), "pods": resource.MustParse("110")}
+	m.Serves("main")
+	m.Offers(node)
+	m.Offers(node)
+	m.Serves("other")
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	series := map[string]int{}
 	for _, family := range families {
-		series[family.GetName()] = len(family.GetMetric())
+		for _, metric := range family.GetMetric() {
+			series[family.GetName()]++
+			if n := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount()); n != 0 {
+				t.Errorf("%s %v is %v before there is any", family.GetName(), metric.GetLabel(), n)
+			}
+		}
 	}
-	for name, want := range map[string]int{"reprieve_gang_plans_unconfirmed_total": 2, "reprieve_decision_records_total": 3} {
+	for name, want := range map[string]int{
+		"reprieve_gang_plans_unconfirmed_total": 2,
+		"reprieve_decision_records_total":       3,
+		// Three results for each profile, and two of completions.
+		"reprieve_goroutines_execution_total":  2*3 + 2,
+		"reprieve_goroutines_duration_seconds": 2*3 + 2,
+		// Pods and gangs, and four results.
+		"reprieve_preemption_attempts_total":   2 * 2 * 4,
+		"reprieve_preemption_decision_seconds": 2 * 2,
+		"reprieve_preemption_victims":          2,
+		// Two profiles, and two resources.
+		"reprieve_preempted_resource_seconds_total": 2 * 2,
+	} {
 		if series[name] != want {
 			t.Errorf("%s has %d series, want %d", name, series[name], want)
 		}

@@ -3,6 +3,7 @@ package metrics
 import (
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	k8smetrics "k8s.io/component-base/metrics"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -43,7 +44,8 @@ func newQueueGauges() *queueGauges {
 	}
 }
 
-// Queues records how all queues stand, by name. What is said of others, or of other resources, is not shown any more.
+// Queues records how all queues stand, by name. What a queue has had is shown at 0 once it is not said any more: a line in a
+// graph is to fall, not to end. Nothing is shown of a queue that has gone.
 func (m *Metrics) Queues(all map[string]v1alpha1.QueueStatus) { m.queues.set(all) }
 
 func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
@@ -62,15 +64,36 @@ func (g *queueGauges) set(all map[string]v1alpha1.QueueStatus) {
 		}
 	}
 	for old := range g.shown {
-		switch {
-		case shown[old]:
-		case old.resource == "":
-			g.pending.Delete(map[string]string{"queue": old.queue})
-		default:
-			labels := map[string]string{"queue": old.queue, "resource": old.resource}
-			g.allocated.Delete(labels)
-			g.fairShare.Delete(labels)
+		if _, there := all[old.queue]; !there {
+			g.forget(old)
+		} else if !shown[old] {
+			g.fall(old)
+			shown[old] = true
+		}
+	}
+	// How many of its pods run is said of each, also of one that has never had any.
+	for queue := range all {
+		if pods := (queueResource{queue, string(corev1.ResourcePods)}); !shown[pods] {
+			g.fall(pods)
+			shown[pods] = true
 		}
 	}
 	g.shown = shown
+}
+
+// fall has a queue have none of a resource, and be entitled to none.
+func (g *queueGauges) fall(of queueResource) {
+	g.allocated.WithLabelValues(of.queue, of.resource).Set(0)
+	g.fairShare.WithLabelValues(of.queue, of.resource).Set(0)
+}
+
+// forget has nothing shown of what was said of a queue.
+func (g *queueGauges) forget(of queueResource) {
+	if of.resource == "" {
+		g.pending.Delete(map[string]string{"queue": of.queue})
+		return
+	}
+	labels := map[string]string{"queue": of.queue, "resource": of.resource}
+	g.allocated.Delete(labels)
+	g.fairShare.Delete(labels)
 }

@@ -50,11 +50,13 @@ func turnsMoreAway(before, after any) bool {
 
 func (h *Hub) nodeSet(obj any) {
 	node, ok := obj.(*corev1.Node)
-	switch {
-	case !ok:
-	case isClosed(node):
+	if !ok {
+		return
+	}
+	h.metrics.Offers(node.Status.Allocatable)
+	if isClosed(node) {
 		h.board.SetClosedNode(node)
-	default:
+	} else {
 		h.board.SetNode(node)
 	}
 }

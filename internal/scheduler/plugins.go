@@ -75,6 +75,7 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 	}
 	hub.profiles.add(full.ProfileName(), args, full.EventRecorder())
 	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins)
+	hub.metrics.Serves(full.ProfileName())
 	return newPlugin(hub, args, full), nil
 }
 

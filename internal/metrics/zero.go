@@ -1,0 +1,60 @@
+package metrics
+
+import corev1 "k8s.io/api/core/v1"
+
+// What is counted is shown before there is any of it: Prometheus sees no increase in a counter that comes up with its first,
+// so the first failure would set off no alert, and what went first after a restart would be lost to the dashboard.
+
+// beginAtZero shows what is counted for no profile.
+func (m *Metrics) beginAtZero() {
+	for _, r := range []Refusal{FirstTime, Repeated} {
+		m.unconfirmed.WithLabelValues(string(r))
+	}
+	for _, w := range []Writing{Written, Dropped, Unwritable} {
+		m.recorded.WithLabelValues(string(w))
+	}
+	for _, r := range []Result{Success, Failure} {
+		m.operation(Completion, r, "")
+	}
+}
+
+// Serves shows what is counted for a profile that the process schedules for. It is to be called once all is registered.
+func (m *Metrics) Serves(profile string) {
+	for _, r := range []Result{Success, Failure, Abandoned} {
+		m.operation(Preemption, r, profile)
+	}
+	for _, who := range []PreemptorType{Pod, Gang} {
+		for _, came := range []Attempt{Fits, Preempts, Infeasible, Broken} {
+			m.attempts.WithLabelValues(string(who), string(came), profile)
+		}
+		m.decision.WithLabelValues(string(who), profile)
+	}
+	m.victims.WithLabelValues(profile)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.profiles[profile] = true
+	for name := range m.resources {
+		m.lost.WithLabelValues(name, profile)
+	}
+}
+
+func (m *Metrics) operation(op Operation, r Result, profile string) {
+	m.goroutineDuration.WithLabelValues(string(op), string(r), profile)
+	m.goroutineExecution.WithLabelValues(string(op), string(r), profile)
+}
+
+// Offers shows what is lost of the resources that a node has, for each profile.
+func (m *Metrics) Offers(resources corev1.ResourceList) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range resources {
+		// Pods ask for no number of pods.
+		if m.resources[string(name)] || name == corev1.ResourcePods {
+			continue
+		}
+		m.resources[string(name)] = true
+		for profile := range m.profiles {
+			m.lost.WithLabelValues(string(name), profile)
+		}
+	}
+}
