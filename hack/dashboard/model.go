@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// dashboard is as much of a Grafana dashboard as is drawn.
+type dashboard struct {
+	Panels []panel
+}
+
+type panel struct {
+	Title, Type string
+	GridPos     struct{ X, Y, W, H int }
+	FieldConfig struct {
+		Defaults  field
+		Overrides []override
+	}
+	Targets []struct{ Expr, LegendFormat string }
+}
+
+type field struct {
+	Unit string
+	// Decimals is how many places are shown; nil for as many as matter.
+	Decimals   *int
+	Thresholds struct{ Steps []threshold }
+	Custom     struct {
+		// FillOpacity is drawn below what is stacked only, in parts of a hundred.
+		FillOpacity     int
+		Stacking        struct{ Mode string }
+		ThresholdsStyle struct{ Mode string }
+	}
+}
+
+// threshold has a colour from a value on, which is nil for the first.
+type threshold struct {
+	Color string
+	Value *float64
+}
+
+// override is for the lines whose names match.
+type override struct {
+	Matcher    struct{ ID, Options string }
+	Properties []struct{ ID string }
+}
+
+// answers are what the queries were answered with.
+type answers struct {
+	Begin, End int64
+	Resource   string
+	// Queries are by expression, as the dashboard has it.
+	Queries map[string][]series
+}
+
+type series struct {
+	Metric map[string]string
+	Values []point
+}
+
+// point is a value at a time, in seconds.
+type point struct{ at, value float64 }
+
+// UnmarshalJSON reads a pair of a number and a number as text.
+func (p *point) UnmarshalJSON(raw []byte) error {
+	var text string
+	if err := json.Unmarshal(raw, &[]any{&p.at, &text}); err != nil {
+		return fmt.Errorf("read a sample: %w", err)
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return fmt.Errorf("read a sample: %w", err)
+	}
+	p.value = value
+	return nil
+}
+
+// line is what a panel shows of a series.
+type line struct {
+	name   string
+	dashed bool
+	points []point
+}
+
+// lines are those of a panel, each with its name by the legend.
+func (a *answers) lines(p *panel) ([]line, error) {
+	label := regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
+	var out []line
+	for _, target := range p.Targets {
+		answer, ok := a.Queries[target.Expr]
+		if !ok {
+			return nil, fmt.Errorf("panel %q: there is no answer to %s", p.Title, target.Expr)
+		}
+		for _, s := range answer {
+			name := label.ReplaceAllStringFunc(a.fill(target.LegendFormat), func(found string) string {
+				return s.Metric[label.FindStringSubmatch(found)[1]]
+			})
+			l := line{name: name}
+			for _, o := range p.FieldConfig.Overrides {
+				l.dashed = l.dashed || o.dashes(name)
+			}
+			for _, v := range s.Values {
+				if !math.IsNaN(v.value) && !math.IsInf(v.value, 0) {
+					l.points = append(l.points, v)
+				}
+			}
+			if len(l.points) > 0 {
+				out = append(out, l)
+			}
+		}
+	}
+	return out, nil
+}
+
+// fill puts the variables in.
+func (a *answers) fill(text string) string { return strings.ReplaceAll(text, "$resource", a.Resource) }
+
+func (o *override) dashes(name string) bool {
+	if o.Matcher.ID != "byRegexp" {
+		return false
+	}
+	matches, err := regexp.MatchString(o.Matcher.Options, name)
+	if err != nil || !matches {
+		return false
+	}
+	for _, p := range o.Properties {
+		if p.ID == "custom.lineStyle" {
+			return true
+		}
+	}
+	return false
+}
+
+// colour is that of a value by the thresholds; Grafana has green where there is none, and red from 80 on.
+func (f *field) colour(value float64) string {
+	steps := f.Thresholds.Steps
+	if len(steps) == 0 {
+		eighty := 80.0
+		steps = []threshold{{Color: "green"}, {Color: "red", Value: &eighty}}
+	}
+	out := ""
+	for _, s := range steps {
+		if s.Value == nil || value >= *s.Value {
+			out = s.Color
+		}
+	}
+	return out
+}
