@@ -40,7 +40,7 @@ VERSIONS_DOC ?= docs/versions.md
 
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
 MODULES := . test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/helm-unittest \
-	hack/tools/kubeconform hack/tools/lint \
+	hack/tools/kubeconform hack/tools/lint hack/tools/prometheus \
 	$(OLDER:%=hack/tools/kube-%)
 
 # A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.
@@ -61,7 +61,7 @@ KUBE_LDFLAGS = -s -w -X $(VERSION_PACKAGE).gitVersion=$(KUBE_VERSION)$(1) \
 .PHONY: help
 help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
-		/^[a-zA-Z0-9_\/-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+		/^[a-zA-Z0-9_\/-]+:.*## / {printf "  %-17s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: $(addprefix $(BIN)/,$(COMPONENTS)) $(COMMANDS) ## Build everything into bin/ (minutes on the first run).
@@ -81,7 +81,7 @@ unit: ## Run the unit tests: no control plane, no race detector.
 	REPRIEVE_BIN=none $(STATIC) go test $(TEST_FLAGS) $(TEST)
 
 .PHONY: test
-test: build $(BIN)/helm ## Run all tests with the race detector, against the control plane in bin/ where they need one.
+test: build $(BIN)/helm $(BIN)/prometheus ## Run all tests with the race detector, against the control plane in bin/ where they need one.
 	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory chart-test)
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
 	@# Not where only some tests are asked for.
@@ -151,6 +151,15 @@ DURATION ?= 60m
 soak: build ## Have schedulers work through faults for DURATION, by SEED, check what they promise, and write docs/endurance.md.
 	go test ./test/integration/soak -run '^TestSoak$$' -count 1 -timeout 0 -v -args \
 		-soak-duration $(DURATION) -soak-seed $(SEED) -soak-report $(CURDIR)/docs/endurance.md
+
+# For how long work arrives in the picture of the dashboard.
+PICTURE_FOR ?= 2m
+
+.PHONY: dashboard-picture
+dashboard-picture: build $(BIN)/prometheus ## Draw the dashboard's panels from a playground under load, into docs/dashboard.svg.
+	$(STATIC) go test ./test/integration/deploy -run '^TestDashboard$$' -count 1 -v -args \
+		-dashboard-for $(PICTURE_FOR) -dashboard-data $(abspath $(BIN))/dashboard.json
+	@$(STATIC) go run ./hack/dashboard -data $(BIN)/dashboard.json -out docs/dashboard.svg
 
 # The directory of the trace openb, and flags of kubectl reprieve simulate.
 TRACE ?= ../shared/traces/openb
@@ -253,6 +262,13 @@ $(BIN)/kubectl $(addprefix $(BIN)/,$(COMPONENTS)): hack/tools/go.mod
 $(BIN)/helm: test/chart/go.mod
 	@echo "$(@F)"
 	@$(BUILD) "$(@F)" -C test/chart -trimpath -ldflags "-s -w" -o $(abspath $@) helm.sh/helm/v3/cmd/helm
+	@touch $@
+
+# For tests only. Without what finds targets in clouds, which is most of what there would be to compile.
+$(BIN)/prometheus: hack/tools/prometheus/go.mod
+	@echo "Prometheus"
+	@$(BUILD) "Prometheus" -C hack/tools/prometheus -trimpath -tags remove_all_sd -ldflags "-s -w" -o $(abspath $@) \
+		github.com/prometheus/prometheus/cmd/prometheus
 	@touch $@
 
 # The control plane of an older version, both parts at once: they share most of what is compiled.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -85,5 +86,61 @@ func TestDashboard(t *testing.T) {
 				t.Errorf("%q shows nothing: %s", p.Title, expression)
 			}
 		}
+	}
+}
+
+// TestSubjects: the dashboard shows what it is for, each by a figure of its own.
+func TestSubjects(t *testing.T) {
+	t.Parallel()
+	var all strings.Builder
+	for _, p := range panels(t) {
+		for _, target := range p.Targets {
+			all.WriteString(target.Expr + "\n")
+		}
+	}
+	for subject, figure := range map[string]string{
+		"pending by queue":        "by (queue) (reprieve_queue_pending_pods)",
+		"running by queue":        `by (queue) (reprieve_queue_allocated{resource="pods"})`,
+		"preemptions":             "rate(reprieve_preemption_attempts_total[",
+		"evicted Pods":            "rate(reprieve_preemption_victims_sum[",
+		"lost GPU-hours":          `increase(reprieve_preempted_resource_seconds_total{resource="$resource"}[$__range])) / 3600`,
+		"latency of decisions":    "rate(reprieve_preemption_decision_seconds_bucket[",
+		"latency of evictions":    `rate(reprieve_goroutines_duration_seconds_bucket{operation="preemption"}[`,
+		"failed preemptions":      `reprieve_goroutines_execution_total{operation="preemption",result="error"}`,
+		"promises outstanding":    "sum(reprieve_reservations)",
+		"plans not confirmed":     "by (refusal) (rate(reprieve_gang_plans_unconfirmed_total[",
+		"turns":                   "(reprieve_queue_waiting)",
+		"API calls":               "by (code) (rate(rest_client_requests_total[",
+		"how long API calls take": "rate(rest_client_request_duration_seconds_bucket[",
+	} {
+		if !strings.Contains(all.String(), figure) {
+			t.Errorf("no panel shows %s: %s", subject, figure)
+		}
+	}
+}
+
+// TestRowsAreDocumented: docs/monitoring.md says of each row what it is for.
+func TestRowsAreDocumented(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join(root, "docs", "monitoring.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n| row | what it is for |\n| --- | --- |\n")
+	var documented, rows []string
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, " | ")
+		if len(cells) != 2 {
+			break
+		}
+		documented = append(documented, strings.TrimPrefix(cells[0], "| "))
+	}
+	for _, p := range panels(t) {
+		if p.Type == "row" {
+			rows = append(rows, p.Title)
+		}
+	}
+	if !slices.Equal(documented, rows) {
+		t.Errorf("docs/monitoring.md says what %q are for, and the dashboard has %q", documented, rows)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -146,12 +145,6 @@ func TestMissing(t *testing.T) {
 
 // testMonitored compares the alerts and the dashboard with what a scheduler shows that has worked.
 func testMonitored(t *testing.T, c *cluster) {
-	const reader = "dashboard"
-	c.create(t, &corev1.ServiceAccount{ObjectMeta: meta(reader)}, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: reader},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: metricsRole},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: metav1.NamespaceDefault, Name: reader}},
-	})
 	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "monitored"}, Spec: v1alpha1.QueueSpec{
 		Quota: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")},
 	}}
@@ -161,7 +154,7 @@ func testMonitored(t *testing.T, c *cluster) {
 			t.Error(err)
 		}
 	})
-	get := c.reader(t, c.token(t, metav1.NamespaceDefault, reader))
+	get := c.reader(t, c.metricsReader(t, "dashboard"))
 	expressions := monitoringExpressions(t)
 	last := "the metrics have not been read"
 	eventually(t, "what alerts and dashboard go by", func(ctx context.Context) string {
