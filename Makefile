@@ -38,8 +38,11 @@ VERSIONS ?= $(OLDER) $(NEWEST)
 # The page that test-versions writes its table into; empty prints it.
 VERSIONS_DOC ?= docs/versions.md
 
+# What makes a release: with libraries for images and lists of modules.
+RELEASE_MODULE := hack/release
+
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
-MODULES := . test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/helm-unittest \
+MODULES := . hack/release test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/helm-unittest \
 	hack/tools/kubeconform hack/tools/lint hack/tools/prometheus \
 	$(OLDER:%=hack/tools/kube-%)
 
@@ -74,6 +77,28 @@ demo: build ## Watch a gang take room from another gang, on a control plane of i
 clean: ## Remove what was built.
 	rm -rf $(BIN)
 
+##@ Release
+
+# Which commands and platforms a release is made for; all if empty: make release ONLY=kubectl-reprieve PLATFORMS=linux/amd64
+ONLY ?=
+PLATFORMS ?=
+RELEASE_RUN = $(STATIC) go -C $(RELEASE_MODULE) run . $(1) -root $(CURDIR) -version $(VERSION)
+RELEASE_PART = -only "$(ONLY)" -platforms "$(PLATFORMS)" -binaries $(abspath $(BIN))/release-binaries
+
+.PHONY: release
+release: ## Make a release in bin/release, and publish nothing: VERSION=v0.2.0 (an hour or so on the first run).
+	@$(call RELEASE_RUN,build) $(RELEASE_PART) -ldflags "$(call KUBE_LDFLAGS,+reprieve.$(subst +,.,$(VERSION)))" \
+		-part-ldflags "$(call KUBE_LDFLAGS)"
+	@$(call RELEASE_RUN,pack) $(RELEASE_PART) -out $(abspath $(BIN))/release
+
+.PHONY: release-notes
+release-notes: ## Print what a release changes: VERSION=v0.2.0.
+	@$(call RELEASE_RUN,notes)
+
+.PHONY: changelog
+changelog: ## Move what is unreleased in CHANGELOG.md, and the fragments in changelog/, to a section: VERSION=v0.2.0.
+	@$(call RELEASE_RUN,changelog)
+
 ##@ Work
 
 .PHONY: unit
@@ -92,9 +117,9 @@ test-versions: build $(patsubst %,$(BIN)/versions/%/kube-apiserver,$(filter $(OL
 	@$(STATIC) go run ./hack/versions -bin-dir $(abspath $(BIN)) -doc "$(VERSIONS_DOC)" $(VERSIONS)
 
 .PHONY: chart-test
-chart-test: ## Run the tests of the Helm chart, the alerts and the dashboard: no control plane (part of test).
+chart-test: ## Run the tests of the Helm chart, the alerts, the dashboard and the release: no control plane (part of test).
 	@# The go command does not see files outside of a module, so it would not notice that the chart has changed: -count=1.
-	@for module in $(CHART_TESTS); do $(STATIC) go -C $$module test -count=1 $(TEST_FLAGS) ./... || exit 1; done
+	@for module in $(CHART_TESTS) $(RELEASE_MODULE); do $(STATIC) go -C $$module test -count=1 $(TEST_FLAGS) ./... || exit 1; done
 
 # The release to pack the chart of: a tag, or any commit.
 RELEASE ?=
@@ -178,18 +203,19 @@ bench-compare: ## Time decisions of another commit and of the work tree in turn,
 	@hack/bench-compare.sh "$(BASE)" "$(ROUNDS)" "$(BENCH)"
 
 .PHONY: verify
-verify: verify-modules verify-generated verify-web verify-format vet lint ## Check all that can be checked without running: modules, generated files, format, vet, lint.
+verify: verify-modules verify-generated verify-web verify-changelog verify-format vet lint ## Check all that can be checked without running: modules, generated files, changelog, format, vet, lint.
 
 .PHONY: lint
 lint: ## Run the linters.
 	@echo "==> lint"
 	@$(STATIC) $(LINT) config verify
 	@$(STATIC) $(LINT) run
+	@cd $(RELEASE_MODULE) && $(STATIC) go tool -modfile=../tools/lint/go.mod golangci-lint run
 
 .PHONY: vet
 vet: ## Run go vet.
 	@echo "==> vet"
-	@for module in . $(CHART_TESTS); do $(STATIC) go -C $$module vet ./... || exit 1; done
+	@for module in . $(CHART_TESTS) $(RELEASE_MODULE); do $(STATIC) go -C $$module vet ./... || exit 1; done
 
 .PHONY: fmt
 fmt: ## Format the Go files.
@@ -228,6 +254,11 @@ verify-web:
 	@echo "==> the page of web/"
 	@$(STATIC) go test ./internal/report -run '^TestPageIsBuiltFromItsSources$$' > /dev/null || \
 		{ echo "internal/report/page is not what web/ has. Run 'make web'." >&2; exit 1; }
+
+.PHONY: verify-changelog
+verify-changelog:
+	@echo "==> changelog"
+	@$(STATIC) go -C $(RELEASE_MODULE) test -count=1 ./internal/changelog -run '^TestOfThisRepository$$'
 
 .PHONY: verify-modules
 verify-modules:

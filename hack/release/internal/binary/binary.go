@@ -1,0 +1,80 @@
+package binary
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
+)
+
+// Module is one that is linked into a program.
+type Module struct {
+	// Path is what the code imports, Source and Version what was taken for it: the same path, but for a module that is replaced.
+	Path, Source, Version string
+	// Sum is its checksum as go.sum has it.
+	Sum string
+}
+
+// Program is a program, with what it says of itself.
+type Program struct {
+	Content []byte
+	// Platform is what it runs on.
+	Platform product.Platform
+	// Go is the toolchain that built it, such as go1.26.0.
+	Go string
+	// Package is that of its main function, and Main the module of that.
+	Package string
+	Main    Module
+	// Modules are all others, by path.
+	Modules []Module
+}
+
+// Read reads a program.
+func Read(content []byte) (*Program, error) {
+	info, err := buildinfo.Read(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("read what it was built from: %w", err)
+	}
+	p := &Program{Content: content, Go: info.GoVersion, Package: info.Path, Main: module(&info.Main)}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "GOOS":
+			p.Platform.OS = s.Value
+		case "GOARCH":
+			p.Platform.Arch = s.Value
+		}
+	}
+	for _, d := range info.Deps {
+		p.Modules = append(p.Modules, module(d))
+	}
+	slices.SortFunc(p.Modules, func(a, b Module) int { return strings.Compare(a.Path, b.Path) })
+	return p, nil
+}
+
+func module(m *debug.Module) Module {
+	out := Module{Path: m.Path, Source: m.Path, Version: m.Version, Sum: m.Sum}
+	if r := m.Replace; r != nil {
+		// A module that is replaced by a directory has no version; the go command lists it without one.
+		out.Source, out.Version, out.Sum = r.Path, strings.TrimPrefix(r.Version, "(devel)"), r.Sum
+	}
+	return out
+}
+
+// Check reports a program that is for another platform, or of another version. The version is looked for where the linker has
+// put it: a program of another platform cannot be asked.
+func (p *Program) Check(on product.Platform, version string) error {
+	if p.Platform != on {
+		return fmt.Errorf("it is for %s, want %s", p.Platform, on)
+	}
+	if version != "" && !bytes.Contains(p.Content, []byte(Stamp(version))) {
+		return fmt.Errorf("it is not of version %s: build it again", version)
+	}
+	return nil
+}
+
+// Stamp is what stands for a version in Kubernetes' own, of which it is the build metadata.
+func Stamp(version string) string { return "+reprieve." + strings.ReplaceAll(version, "+", ".") }

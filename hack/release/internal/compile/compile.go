@@ -1,0 +1,120 @@
+package compile
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
+)
+
+// killDelay is how long the go command may take to end when it is interrupted.
+const killDelay = 15 * time.Second
+
+// Options say what to build, and how.
+type Options struct {
+	// Root is the repository.
+	Root string
+	// Out is the directory for the programs; Path says where in it each of them is.
+	Out      string
+	Products []product.Product
+	// Flags are the linker's for the commands of this repository, and PartFlags for the others.
+	Flags, PartFlags string
+	// Progress is where it says how far it is.
+	Progress io.Writer
+}
+
+// Path is where the program of a platform is in the directory of all.
+func Path(dir string, b product.Binary, on product.Platform) string {
+	return filepath.Join(dir, on.Dir(), on.Binary(b.Name))
+}
+
+// Step is the build of one program.
+type Step struct {
+	Binary   product.Binary
+	Platform product.Platform
+}
+
+// Steps are all that has to be built, each once, the platforms one after the other: what is compiled for one is used
+// again for the next program.
+func Steps(products []product.Product) []Step {
+	var platforms []product.Platform
+	for _, p := range products {
+		for _, on := range p.Platforms {
+			if !slices.Contains(platforms, on) {
+				platforms = append(platforms, on)
+			}
+		}
+	}
+	var out []Step
+	for _, on := range platforms {
+		for _, p := range products {
+			if !slices.Contains(p.Platforms, on) {
+				continue
+			}
+			for _, b := range p.Binaries {
+				if s := (Step{b, on}); !slices.Contains(out, s) {
+					out = append(out, s)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Run builds all programs. What was compiled before is in the go command's cache, so that it goes on where it was interrupted.
+func Run(ctx context.Context, o Options) error {
+	tools, err := os.MkdirTemp("", "release")
+	if err != nil {
+		return fmt.Errorf("make a directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(tools) }()
+	// The one that shows progress is of this machine, whatever it builds for.
+	meter := filepath.Join(tools, "build")
+	if err := run(ctx, o, nil, "go", "build", "-trimpath", "-buildvcs=false", "-o", meter, "./hack/build"); err != nil {
+		return fmt.Errorf("build what shows progress: %w", err)
+	}
+	steps := Steps(o.Products)
+	for i, s := range steps {
+		label := fmt.Sprintf("[%d/%d] %s %s", i+1, len(steps), s.Binary.Name, s.Platform)
+		fmt.Fprintln(o.Progress, label)
+		flags := o.PartFlags
+		if s.Binary.Ours {
+			flags = o.Flags
+		}
+		out, err := filepath.Abs(Path(o.Out, s.Binary, s.Platform))
+		if err != nil {
+			return fmt.Errorf("find a place for %s: %w", s.Binary.Name, err)
+		}
+		args := []string{
+			label, "-C", s.Binary.Module, "-trimpath", "-buildvcs=false", "-ldflags", flags, "-o", out, s.Binary.Package,
+		}
+		if err := run(ctx, o, environment(s.Platform), meter, args...); err != nil {
+			return fmt.Errorf("build %s for %s: %w", s.Binary.Name, s.Platform, err)
+		}
+	}
+	return nil
+}
+
+// environment has all by which the go command makes other programs of the same sources.
+func environment(on product.Platform) []string {
+	return []string{
+		"GOOS=" + on.OS, "GOARCH=" + on.Arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off",
+	}
+}
+
+func run(ctx context.Context, o Options, env []string, command string, args ...string) error {
+	cmd := exec.CommandContext(ctx, command, args...)
+	cmd.Dir = o.Root
+	cmd.Env = slices.Concat(os.Environ(), []string{"CGO_ENABLED=0"}, env)
+	cmd.Stdout, cmd.Stderr = o.Progress, o.Progress
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = killDelay
+	return cmd.Run()
+}
