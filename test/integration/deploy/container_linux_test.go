@@ -1,0 +1,196 @@
+package deploy
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// enterVariable has the container that a run of the test program is to become.
+const enterVariable = "REPRIEVE_TEST_CONTAINER"
+
+// How a run ends that has not become one.
+const (
+	exitRefused = 76
+	exitFailed  = 77
+)
+
+// userID is that of the manifests' securityContext.
+const userID = 65532
+
+// container is what a runtime is told of a container.
+type container struct {
+	// Root is its file system, which is read-only.
+	Root string
+	// Mounts are directories to be mounted read-only, by where they are in the container.
+	Mounts map[string]string
+	// Args are the program and its arguments.
+	Args []string
+	// Env is its environment.
+	Env []string
+}
+
+func TestMain(m *testing.M) {
+	text, becomes := os.LookupEnv(enterVariable)
+	if !becomes {
+		os.Exit(m.Run())
+	}
+	var c container
+	err := json.Unmarshal([]byte(text), &c)
+	if err == nil {
+		err = c.enter()
+	}
+	fmt.Fprintln(os.Stderr, "container:", err)
+	if errors.Is(err, errRefused) {
+		os.Exit(exitRefused)
+	}
+	os.Exit(exitFailed)
+}
+
+// errRefused is for what the kernel does not let this user do.
+var errRefused = errors.New("the kernel refuses")
+
+// command is the container as a process that has not begun, in namespaces of its own: as root directly, and as another user by way of a
+// user namespace. It shares the network.
+func (c *container) command(t *testing.T) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self)
+	cmd.Env = []string{enterVariable + "=" + string(text)}
+	cmd.Dir = "/"
+	attributes := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS}
+	if os.Geteuid() != 0 {
+		attributes.Cloneflags |= syscall.CLONE_NEWUSER
+		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: userID, HostID: os.Getuid(), Size: 1}}
+		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: userID, HostID: os.Getgid(), Size: 1}}
+		// A user other than root keeps no others when a program starts.
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SETPCAP}
+	}
+	cmd.SysProcAttr = attributes
+	return cmd
+}
+
+// enter turns this process into the container. It returns only if that fails.
+func (c *container) enter() error {
+	// What follows is each thread's own, and what is executed has that of this one.
+	runtime.LockOSThread()
+	if err := c.mount(); err != nil {
+		return fmt.Errorf("file system: %w", err)
+	}
+	if err := confine(); err != nil {
+		return fmt.Errorf("rights: %w", err)
+	}
+	if err := unix.Exec(c.Args[0], c.Args, c.Env); err != nil {
+		return fmt.Errorf("run %s: %w", c.Args[0], err)
+	}
+	return nil
+}
+
+// mount makes the container's file system that of this process.
+func (c *container) mount() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return refusal("make the mounts private", err)
+	}
+	if err := bind(c.Root, c.Root); err != nil {
+		return err
+	}
+	for at, from := range c.Mounts {
+		if err := bind(from, filepath.Join(c.Root, at)); err != nil {
+			return err
+		}
+	}
+	// The old root is put on top of the new one, and then taken away.
+	if err := unix.Chdir(c.Root); err != nil {
+		return fmt.Errorf("enter the root: %w", err)
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return refusal("change the root", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return refusal("leave the old root", err)
+	}
+	return unix.Chdir("/")
+}
+
+// bind mounts a directory, read-only.
+func bind(from, at string) error {
+	if err := unix.Mount(from, at, "", unix.MS_BIND, ""); err != nil {
+		return refusal("mount "+from, err)
+	}
+	const flags = unix.MS_REMOUNT | unix.MS_BIND | unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("", at, "", flags, ""); err != nil {
+		return refusal("mount read-only "+from, err)
+	}
+	return nil
+}
+
+// confine takes all rights away, as runtimes do for "drop: [ALL]", "allowPrivilegeEscalation: false" and "runAsUser".
+func confine() error {
+	for capability := uintptr(0); ; capability++ {
+		err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0)
+		if errors.Is(err, unix.EINVAL) {
+			// There are no more.
+			break
+		}
+		if err != nil {
+			return refusal("drop a capability", err)
+		}
+	}
+	if os.Getuid() != userID {
+		if err := errors.Join(syscall.Setgroups(nil), syscall.Setresgid(userID, userID, userID), syscall.Setresuid(userID, userID, userID)); err != nil {
+			return fmt.Errorf("become another user: %w", err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("drop ambient capabilities: %w", err)
+	}
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var none [2]unix.CapUserData
+	if err := unix.Capset(&header, &none[0]); err != nil {
+		return fmt.Errorf("drop the capabilities: %w", err)
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep from new rights: %w", err)
+	}
+	// It ends with the thread that has started it. To become another user resets this.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("end with the test: %w", err)
+	}
+	return nil
+}
+
+// refusal tells what the kernel does not allow from a mistake of this test.
+func refusal(what string, err error) error {
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.ENOSYS) {
+		return fmt.Errorf("%w: %s: %w", errRefused, what, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// skipWhereRefused skips the test where containers cannot be made; cmd is one that has ended, or has not begun, with err.
+func skipWhereRefused(t *testing.T, err error, output string) {
+	t.Helper()
+	var ended *exec.ExitError
+	switch {
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.ENOSPC):
+		// No namespaces, or no more of them.
+		t.Skipf("not run in a container, as the kernel lets user %d make none: %v", os.Getuid(), err)
+	case errors.As(err, &ended) && ended.ExitCode() == exitRefused:
+		t.Skipf("not run in a container, as the kernel lets user %d make none: %s", os.Getuid(), output)
+	}
+}
