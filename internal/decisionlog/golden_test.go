@@ -173,7 +173,8 @@ func TestInputsGolden(t *testing.T) {
 	for name, in := range map[string]Inputs{
 		"inputs-whole": {
 			Schema: InputsSchema, Time: noon, Process: "reprieve-scheduler-7d4f_1c9e", Number: 1,
-			Whole: &Whole{Version: "Reprieve v1.2.3, Kubernetes v1.37.1", Configuration: "kind: KubeSchedulerConfiguration\n", Redacted: true, NativeVersion: "v1beta1"},
+			Whole: &Whole{Version: "Reprieve v1.2.3, Kubernetes v1.37.1", Configuration: "kind: KubeSchedulerConfiguration\n", Redacted: true, NativeVersion: "v1beta1",
+				Roots: []Root{{APIVersion: "batch/v1", Kind: "Job", Resource: "jobs"}}},
 			Objects: map[string][]json.RawMessage{
 				"nodes": {object(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"node-a"}}`)},
 				"pods":  {object(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"train-0","namespace":"default","uid":"u"}}`)},

@@ -44,6 +44,16 @@ type Whole struct {
 	Redacted bool `json:"redacted,omitempty"`
 	// NativeVersion is that of the PodGroups of scheduling.k8s.io; empty where there are none.
 	NativeVersion string `json:"nativeVersion,omitempty"`
+	// Roots are the kinds of objects that say which pods belong together, and that are among the objects; nil where a version wrote
+	// the line that left them out.
+	Roots []Root `json:"roots,omitzero"`
+}
+
+// Root is a kind of objects that say which pods belong together, such as Jobs.
+type Root struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Resource   string `json:"resource"`
 }
 
 // Promise is room on a node that is promised to a pod.

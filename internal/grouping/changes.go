@@ -31,7 +31,7 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	defer r.changing.Unlock()
 	next := &object{
 		objectName: objectName{gk, u.GetNamespace(), u.GetName()}, gvk: u.GroupVersionKind(), uid: u.GetUID(),
-		owner: metav1.GetControllerOf(u), rule: r.rules[gk], names: make(map[suffix]types.NamespacedName),
+		owner: metav1.GetControllerOf(u), seen: u, rule: r.rules[gk], names: make(map[suffix]types.NamespacedName),
 	}
 	if next.rule != nil {
 		next.reading = next.rule.Read(u)
@@ -53,6 +53,9 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 			r.children[next.owner.UID][next.uid] = struct{}{}
 		}
 	})
+	if next.rule == nil {
+		r.attest(next)
+	}
 }
 
 // SetNamespace takes in the annotations of a namespace.
@@ -115,6 +118,9 @@ func (r *Resolver) Sweep() {
 func (r *Resolver) forget(o *object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if k := r.kinds[o.kind]; r.witness != nil && k != nil && r.byName[o.objectName] == o.uid {
+		r.witness.Forgotten(k.GroupVersion().WithResource(k.resource), o.namespace, o.name)
+	}
 	delete(r.objects, o.uid)
 	delete(r.children, o.uid)
 	if o.owner != nil {
@@ -183,8 +189,18 @@ func (r *Resolver) plan(o *object) {
 		next = o.plan
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	o.plan, o.note = next, note
+	r.mu.Unlock()
+	if note == "" {
+		r.attest(o)
+	}
+}
+
+// attest tells the witness of an object that counts as it was read last.
+func (r *Resolver) attest(o *object) {
+	if k := r.kinds[o.kind]; r.witness != nil && k != nil && o.seen != nil {
+		r.witness.Known(k.GroupVersion().WithResource(k.resource), o.seen)
+	}
 }
 
 // isPlaced reports whether a pod of an object has a node.

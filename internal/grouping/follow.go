@@ -94,6 +94,9 @@ func (f *Follower) Run(ctx context.Context) {
 	}, sweepInterval)
 }
 
+// Namespaces is the informer of namespaces, whose objects have no more than groups go by. Call it after Start.
+func (f *Follower) Namespaces() cache.SharedIndexInformer { return f.namespaces.informer }
+
 func (f *Follower) isRead(gk schema.GroupKind) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -30,12 +31,21 @@ type Pods interface {
 	MembershipChanged(pod *corev1.Pod, before types.NamespacedName, was bool)
 }
 
+// Witness is told of the objects that a Resolver goes by, so that the same can be found out from them again.
+type Witness interface {
+	// Known is told of an object that counts from now on, reduced to what groups go by. It must not be changed.
+	Known(resource schema.GroupVersionResource, u *unstructured.Unstructured)
+	// Forgotten is told of an object that does not count any more.
+	Forgotten(resource schema.GroupVersionResource, namespace, name string)
+}
+
 // Resolver knows which pods belong to which derived group. It is safe for concurrent use and never blocks on calls.
 type Resolver struct {
 	// These do not change.
 	rules    map[schema.GroupKind]*Rule
 	profiles map[string]*Settings
 	pods     Pods
+	witness  Witness
 	// changed is told of groups that may have to be written anew.
 	changed func(types.NamespacedName)
 
@@ -70,6 +80,8 @@ type object struct {
 	// gone is true where it has been deleted, and pods of it are left.
 	gone bool
 
+	// seen is the object as it was read last.
+	seen *unstructured.Unstructured
 	// rule is nil for a kind that only leads to others. The rest is for those that have one.
 	rule    *Rule
 	reading Reading
@@ -127,6 +139,9 @@ func (r *Resolver) Used() bool { return len(r.rules) > 0 }
 
 // Attach names the scheduler. Call it before anything is followed.
 func (r *Resolver) Attach(pods Pods) { r.pods = pods }
+
+// Witnessed names who is told of what is known. Call it before anything is followed.
+func (r *Resolver) Witnessed(by Witness) { r.witness = by }
 
 // GroupOf names the PodGroup that a pod belongs to: the one that it names itself, else the one that is derived for it.
 func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -129,6 +131,28 @@ func (r *Recorder) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.begun = true
+}
+
+// FollowRoots has the Recorder write which kinds of objects say which pods belong together. Known and Forgotten tell it of those
+// objects. Call it before Begin.
+func (r *Recorder) FollowRoots(kinds []decisionlog.Root) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.writer.whole.Roots = append(make([]decisionlog.Root, 0, len(kinds)), kinds...)
+}
+
+// Known takes note of an object that says which pods belong together.
+func (r *Recorder) Known(resource schema.GroupVersionResource, u *unstructured.Unstructured) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note(inventory.RootName(resource), types.NamespacedName{Namespace: u.GetNamespace(), Name: u.GetName()}, u)
+}
+
+// Forgotten takes note that such an object counts no more.
+func (r *Recorder) Forgotten(resource schema.GroupVersionResource, namespace, name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.note(inventory.RootName(resource), types.NamespacedName{Namespace: namespace, Name: name}, nil)
 }
 
 // tell takes note of an object. Nodes are taken from snapshots.

@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -301,6 +303,33 @@ func TestWhatIsLeftOut(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRoots: what says which pods belong together is written as other objects are, and the first line names the kinds, if there are none
+// as well.
+func TestRoots(t *testing.T) {
+	t.Parallel()
+	b := &bench{T: t}
+	b.recorder = inputs.New(inputs.Options{Process: "p", Append: b.append})
+	b.recorder.FollowRoots(nil)
+	b.recorder.Begin()
+	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	job := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "batch/v1", "kind": "Job"}}
+	job.SetNamespace("ns")
+	job.SetName("train")
+	job.SetAnnotations(map[string]string{"reprieve.dev/gang": "true"})
+	b.recorder.Known(jobs, job)
+	nodes := []fwk.NodeInfo{nodeWith("a", 1)}
+	b.seen(scheduler.Seen{Nodes: nodes})
+	if whole := b.lines[0].Whole; whole.Roots == nil || len(whole.Roots) > 0 {
+		t.Errorf("The kinds are %v, want none, and not nothing", whole.Roots)
+	}
+	if text := string(b.lines[0].Objects["jobs.batch"][0]); !strings.Contains(text, `"reprieve.dev/gang":"true"`) {
+		t.Errorf("The Job is %s", text)
+	}
+	b.recorder.Forgotten(jobs, "ns", "train")
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.want("1<0 jobs.batch/train nodes/a", "2<1 -jobs.batch/train")
 }
 
 // BenchmarkSeen is what a decision costs that tells what it went by, in a cluster of 1,200 nodes with 8,000 pods of which one node

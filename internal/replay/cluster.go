@@ -34,6 +34,9 @@ func (s *state) next(in *decisionlog.Inputs) error {
 		}
 		s.objects = inventory.New(in.Time).WithNative(in.Whole.NativeVersion)
 		s.objects.Configuration, s.objects.Redacted = in.Whole.Configuration, in.Whole.Redacted
+		if in.Whole.Roots != nil {
+			s.objects = s.objects.WithRoots(rootsOf(in.Whole))
+		}
 		s.version = in.Whole.Version
 	case s.objects == nil, in.Number <= s.number:
 		return nil
@@ -47,6 +50,15 @@ func (s *state) next(in *decisionlog.Inputs) error {
 		return err
 	}
 	return nil
+}
+
+// rootsOf are the kinds of objects in the log that say which pods belong together.
+func rootsOf(whole *decisionlog.Whole) []inventory.Root {
+	out := make([]inventory.Root, len(whole.Roots))
+	for i, kind := range whole.Roots {
+		out[i] = inventory.Root{APIVersion: kind.APIVersion, Kind: kind.Kind, Resource: kind.Resource}
+	}
+	return out
 }
 
 // apply has the objects be as a line says.

@@ -67,6 +67,21 @@ func TestLines(t *testing.T) {
 			}
 		})
 	}
+	of := &state{}
+	if err := of.next(line(1, 0, "a")); err != nil {
+		t.Fatal(err)
+	}
+	if roots, asked := of.objects.Roots(); asked {
+		t.Errorf("A line of an older version has the kinds %v", roots)
+	}
+	rooted := line(2, 0, "a")
+	rooted.Whole.Roots = []decisionlog.Root{{APIVersion: "batch/v1", Kind: "Job", Resource: "jobs"}}
+	if err := of.next(rooted); err != nil {
+		t.Fatal(err)
+	}
+	if roots, _ := of.objects.Roots(); len(roots) != 1 || roots[0].Kind != "Job" {
+		t.Errorf("The kinds are %v", roots)
+	}
 	s := &state{}
 	broken := line(1, 0, "a")
 	broken.Objects[inventory.Pods] = []json.RawMessage{json.RawMessage(`1`)}

@@ -188,7 +188,7 @@ func (s *scene) inventory(t testing.TB, more ...*corev1.Pod) *inventory.Inventor
 
 // objects are those of the built-in APIs, for a client.
 func (s *scene) objects(more ...*corev1.Pod) []runtime.Object {
-	out := []runtime.Object{class("high", 1000), class("low", 10), tolerant()}
+	out := []runtime.Object{s.namespace.DeepCopy(), class("high", 1000), class("low", 10), tolerant()}
 	for _, o := range s.nodes {
 		out = append(out, o.DeepCopy())
 	}

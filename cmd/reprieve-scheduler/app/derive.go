@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
@@ -23,8 +24,15 @@ func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSche
 	}
 	p.derivedChanged = &controller.Trigger{}
 	resolver, err := grouping.NewResolver(settings, p.derivedChanged.Request)
-	if err != nil || !resolver.Used() {
+	if err != nil {
 		return err
+	}
+	if p.inputs != nil {
+		resolver.Witnessed(p.inputs)
+		p.inputs.FollowRoots(rootsOf(resolver))
+	}
+	if !resolver.Used() {
+		return nil
 	}
 	objects, err := dynamic.NewForConfig(rest)
 	if err != nil {
@@ -36,6 +44,16 @@ func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSche
 	}
 	p.derived, p.follower = resolver, grouping.NewFollower(resolver, objects, served)
 	return nil
+}
+
+// rootsOf are the kinds that say which pods belong together, as the record has them.
+func rootsOf(resolver *grouping.Resolver) []decisionlog.Root {
+	kinds := resolver.Kinds()
+	out := make([]decisionlog.Root, len(kinds))
+	for i := range kinds {
+		out[i] = decisionlog.Root{APIVersion: kinds[i].GroupVersion().String(), Kind: kinds[i].Kind, Resource: kinds[i].Resource}
+	}
+	return out
 }
 
 // follow has the objects known that pods belong to.

@@ -138,6 +138,12 @@ func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFac
 			return err
 		}
 	}
+	if _, ok := watched[reflect.TypeFor[*corev1.Namespace]()]; !ok && p.follower != nil {
+		// The choices of namespaces count for groups, if for no filter.
+		if err := follow("namespaces", p.follower.Namespaces()); err != nil {
+			return err
+		}
+	}
 	own := map[string]client.Object{
 		inventory.PodGroups: &v1alpha1.PodGroup{}, inventory.Queues: &v1alpha1.Queue{}, inventory.Workloads: &v1alpha1.Workload{},
 	}
