@@ -13,7 +13,9 @@ import (
 // DefaultPreemption with its default arguments. On each node it takes all pods of lower priority away, and puts those back
 // that the preemptor has room beside, the most important first. Nodes are compared by the highest priority of their
 // victims, then the sum of their priorities, their number, and the earliest start among the most important of them, of
-// which the latest is best. It looks at nodes from a random one on until it has found enough.
+// which the latest is best. Pods that are on their way out count among the victims, and are not told again. Of the nodes that
+// are large enough, it looks at one after the other from a random one on until it has found enough. TestModelOfKubeScheduler
+// holds all this to the plugin's own code.
 
 const (
 	// minCandidatesPercentage and minCandidates are the defaults of DefaultPreemption: of how many nodes it looks at a
@@ -30,25 +32,32 @@ func (s *simulation) decideByPod(j *job, p *core.Preemptor, held []core.Hold) (c
 	if err != nil || d.Outcome == core.Fits {
 		return d, err
 	}
-	reserved := make(map[string]core.Amounts)
-	for _, h := range held {
-		if reserved[h.Node] == nil {
-			reserved[h.Node] = make(core.Amounts, len(h.Request))
-		}
-		add(reserved[h.Node], h.Request, 1)
-	}
 	if n := s.waitsOn(j); n != nil {
 		return decidedOn(p, j, n, nil, core.Waits), nil
 	}
 	if j.never {
 		return infeasible(p, j), nil
 	}
-	if best := s.bestCandidate(j, reserved); best != nil && len(best.victims) > 0 {
-		return decidedOn(p, j, best.node, best.victims, core.Preempts), nil
-	} else if best != nil {
-		return decidedOn(p, j, best.node, nil, core.Waits), nil
+	best := s.bestCandidate(j, reservedOn(held))
+	if best == nil {
+		return infeasible(p, j), nil
 	}
-	return infeasible(p, j), nil
+	if told := best.staying(); len(told) > 0 {
+		return decidedOn(p, j, best.node, told, core.Preempts), nil
+	}
+	return decidedOn(p, j, best.node, nil, core.Waits), nil
+}
+
+// reservedOn is what is kept on nodes for others.
+func reservedOn(held []core.Hold) map[string]core.Amounts {
+	out := make(map[string]core.Amounts)
+	for _, h := range held {
+		if out[h.Node] == nil {
+			out[h.Node] = make(core.Amounts, len(h.Request))
+		}
+		add(out[h.Node], h.Request, 1)
+	}
+	return out
 }
 
 // waitsOn is the node that a pod is nominated to where victims of lower priority are still on their way out; nil where it
@@ -64,39 +73,67 @@ func (s *simulation) waitsOn(j *job) *node {
 	return nil
 }
 
-// candidate is a node with those that would have to go.
+// candidate is a node with those that have to be gone from it, the most important first. Some may be on their way out already:
+// they count as well.
 type candidate struct {
 	node    *node
 	victims []*pod
 }
 
+// staying are the victims that have to be told to go.
+func (c *candidate) staying() []*pod {
+	return slices.DeleteFunc(slices.Clone(c.victims), (*pod).leaving)
+}
+
 // bestCandidate looks for the node that costs least; nil where none helps.
 func (s *simulation) bestCandidate(j *job, reserved map[string]core.Amounts) *candidate {
-	enough := min(max(len(s.nodes)*minCandidatesPercentage/100, minCandidates), len(s.nodes))
+	potential := largeEnough(s.nodes, j)
+	if len(potential) == 0 {
+		return nil
+	}
 	var best *candidate
-	found, offset := 0, s.random.IntN(len(s.nodes))
-	for i := range s.nodes {
-		n := s.nodes[(offset+i)%len(s.nodes)]
-		victims, ok := victimsOn(n, j, reserved[n.name])
-		if !ok {
-			continue
-		}
-		if c := (&candidate{n, victims}); best == nil || c.compare(best) < 0 {
+	for _, c := range candidates(potential, j, reserved, s.random.IntN(len(potential)), enoughOf(len(potential))) {
+		if best == nil || c.compare(best) < 0 {
 			best = c
-		}
-		if found++; found >= enough {
-			break
 		}
 	}
 	return best
 }
 
-// victimsOn are the pods that have to leave a node for a job, the most important first; false where that is no help.
-func victimsOn(n *node, j *job, reserved core.Amounts) ([]*pod, bool) {
-	request := j.requests[0]
-	if !fitsIn(request, n.allocatable) {
-		return nil, false
+// largeEnough are the nodes that have room for a job where nothing else runs: others are not looked at.
+func largeEnough(nodes []*node, j *job) []*node {
+	out := make([]*node, 0, len(nodes))
+	for _, n := range nodes {
+		if fitsIn(j.requests[0], n.allocatable) {
+			out = append(out, n)
+		}
 	}
+	return out
+}
+
+// enoughOf is how many candidates are looked for among some nodes.
+func enoughOf(nodes int) int {
+	return min(max(nodes*minCandidatesPercentage/100, minCandidates), nodes)
+}
+
+// candidates looks for so many candidates from a node on.
+func candidates(nodes []*node, j *job, reserved map[string]core.Amounts, offset, enough int) []*candidate {
+	var out []*candidate
+	for i := range nodes {
+		n := nodes[(offset+i)%len(nodes)]
+		if victims := victimsOn(n, j, reserved[n.name]); len(victims) > 0 {
+			out = append(out, &candidate{n, victims})
+		}
+		if len(out) >= enough {
+			break
+		}
+	}
+	return out
+}
+
+// victimsOn are the pods that have to be gone from a node for a job, the most important first; none where that is no help.
+func victimsOn(n *node, j *job, reserved core.Amounts) []*pod {
+	request := j.requests[0]
 	free := slices.Clone(n.allocatable)
 	add(free, reserved, -1)
 	var lower []*pod
@@ -107,8 +144,8 @@ func victimsOn(n *node, j *job, reserved core.Amounts) ([]*pod, bool) {
 			lower = append(lower, p)
 		}
 	}
-	if len(lower) == 0 || !fitsIn(request, free) {
-		return nil, false
+	if !fitsIn(request, free) {
+		return nil
 	}
 	slices.SortStableFunc(lower, func(a, b *pod) int {
 		return cmp.Or(cmp.Compare(b.job.priority, a.job.priority), a.job.began.Compare(b.job.began))
@@ -116,16 +153,12 @@ func victimsOn(n *node, j *job, reserved core.Amounts) ([]*pod, bool) {
 	var victims []*pod
 	for _, p := range lower {
 		add(free, p.request, -1)
-		if fitsIn(request, free) {
-			continue
-		}
-		add(free, p.request, 1)
-		// One that is on its way out already has to be told nothing.
-		if !p.leaving() {
+		if !fitsIn(request, free) {
+			add(free, p.request, 1)
 			victims = append(victims, p)
 		}
 	}
-	return victims, true
+	return victims
 }
 
 func fitsIn(request, free core.Amounts) bool {
@@ -137,11 +170,8 @@ func fitsIn(request, free core.Amounts) bool {
 	return true
 }
 
-// compare is negative where a candidate is better than another one. Without victims it is better than any.
+// compare is negative where a candidate is better than another one.
 func (c *candidate) compare(other *candidate) int {
-	if len(c.victims) == 0 || len(other.victims) == 0 {
-		return cmp.Compare(len(c.victims), len(other.victims))
-	}
 	mine, theirs := c.victims[0].job.priority, other.victims[0].job.priority
 	return cmp.Or(
 		cmp.Compare(mine, theirs),
