@@ -3,6 +3,7 @@ package derived
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,10 +36,11 @@ func Complete(ctx context.Context, objects *inventory.Inventory, cfg *config.Kub
 	if err != nil {
 		return nil, nil, err
 	}
-	written, err := groups.PodGroups(objects, members)
+	written, unwritten, err := groups.PodGroups(objects, members)
 	if err != nil {
 		return nil, nil, err
 	}
+	groups.unwritten = unwritten
 	filler, err := NewFiller(func() *inventory.Inventory { return objects })
 	if err != nil {
 		return nil, nil, err
@@ -82,9 +84,16 @@ func (g *Groups) membersIn(objects *inventory.Inventory) ([]*corev1.Pod, error) 
 	return out, nil
 }
 
+// Unwritten is a group for which the scheduler cannot write a PodGroup: its pods wait.
+type Unwritten struct {
+	Key types.NamespacedName
+	// Object is what the group is made for, by kind and name, and Why what is wrong with it.
+	Object, Why string
+}
+
 // PodGroups are those that the scheduler will write for pods, or change, in the order of their names; nothing that is left to it is
 // filled in.
-func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, error) {
+func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]*v1alpha1.PodGroup, []Unwritten, error) {
 	byGroup := make(map[types.NamespacedName][]*corev1.Pod)
 	for _, pod := range pods {
 		if _, named := gang.GroupOf(pod); named {
@@ -96,13 +105,19 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 	}
 	classes, err := classesIn(objects)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var out []*v1alpha1.PodGroup
+	var lacking []Unwritten
 	for key, pods := range byGroup {
 		pg, err := g.podGroup(objects, classes, key, pods)
+		var unwritten *unwrittenError
+		if errors.As(err, &unwritten) {
+			lacking = append(lacking, Unwritten(*unwritten))
+			continue
+		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if pg != nil {
 			out = append(out, pg)
@@ -111,8 +126,15 @@ func (g *Groups) PodGroups(objects *inventory.Inventory, pods []*corev1.Pod) ([]
 	slices.SortFunc(out, func(a, b *v1alpha1.PodGroup) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
-	return out, nil
+	slices.SortFunc(lacking, func(a, b Unwritten) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return out, lacking, nil
 }
+
+// unwrittenError is the error of a group for which no PodGroup can be written.
+type unwrittenError Unwritten
+
+// Error says what is wrong.
+func (e *unwrittenError) Error() string { return e.Object + ": " + e.Why }
 
 // podGroup is what is to be written for a group; nil for nothing.
 func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglisters.PriorityClassLister, key types.NamespacedName, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
@@ -129,7 +151,7 @@ func (g *Groups) podGroup(objects *inventory.Inventory, classes schedulinglister
 		pg, err := controller.NewDerivedPodGroup(key, group, &members, g.queueNamedBy, classes)
 		if err != nil {
 			// The scheduler does not write it either; the pods wait.
-			return nil, nil //nolint:nilerr,nilnil // As above.
+			return nil, &unwrittenError{Key: key, Object: group.Owner.Kind + " " + group.Owner.Name, Why: err.Error()}
 		}
 		pg.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "PodGroup"}
 		pg.UID, pg.CreationTimestamp, pg.Generation = types.UID("plan:podgroup:"+key.String()), metav1.NewTime(objects.Taken), 1

@@ -20,7 +20,11 @@ import (
 type Groups struct {
 	*grouping.Resolver
 	queueLabels map[string]string
+	unwritten   []Unwritten
 }
+
+// Unwritten are the groups for which the scheduler cannot write a PodGroup, by name. It is for Groups of [Complete].
+func (g *Groups) Unwritten() []Unwritten { return g.unwritten }
 
 // New reads what the objects of an inventory say. Of an inventory of an older snapshot, which has none, no groups are derived.
 func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Groups, error) {

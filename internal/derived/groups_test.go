@@ -194,3 +194,21 @@ func TestHeld(t *testing.T) {
 		})
 	}
 }
+
+// TestUnwritten: of a gang whose Job asks for a class that there is not, there is no PodGroup, and it is said why.
+func TestUnwritten(t *testing.T) {
+	t.Parallel()
+	all, err := derived.Roots(configuration(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := asking(t, world(t, "spec: {parallelism: 1}", all, pods(1, corev1.PodPending)...), "none")
+	completed, groups, err := derived.Complete(t.Context(), in, configuration(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lacking := groups.Unwritten()
+	if len(completed.Objects(inventory.PodGroups)) != 0 || len(lacking) != 1 || lacking[0].Object != "Job train" || !strings.Contains(lacking[0].Why, `PriorityClass "none"`) {
+		t.Errorf("there are %d PodGroups, and not written are %+v", len(completed.Objects(inventory.PodGroups)), lacking)
+	}
+}

@@ -34,6 +34,8 @@ func setReplicas(d *Document, replicas *int32) error {
 		object.Spec.Replicas = replicas
 	case *appsv1.StatefulSet:
 		object.Spec.Replicas = replicas
+	case *corev1.ReplicationController:
+		object.Spec.Replicas = replicas
 	case *unstructured.Unstructured:
 		switch object.GetKind() {
 		case "JobSet":
@@ -42,6 +44,8 @@ func setReplicas(d *Document, replicas *int32) error {
 			if err := unstructured.SetNestedField(object.Object, int64(*replicas), "spec", "replicas"); err != nil {
 				return d.fault("%v", err)
 			}
+		default:
+			return setWorkers(d, object, int64(*replicas))
 		}
 	}
 	return nil
@@ -82,6 +86,11 @@ func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err er
 		pods, err = stamp(d, name, by("ReplicaSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
 	case *appsv1.StatefulSet:
 		pods, err = stamp(d, name, by("StatefulSet"), &object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
+	case *corev1.ReplicationController:
+		if object.Spec.Template == nil {
+			return nil, true, d.fault("spec.template is missing")
+		}
+		pods, err = stamp(d, name, by("ReplicationController"), object.Spec.Template, ptr.Deref(object.Spec.Replicas, 1))
 	case *unstructured.Unstructured:
 		switch object.GetKind() {
 		case "JobSet":
@@ -89,7 +98,7 @@ func podsOf(d *Document, owner types.UID) (pods []*corev1.Pod, made bool, err er
 		case "LeaderWorkerSet":
 			pods, err = ofLeaderWorkerSet(d, object)
 		default:
-			return nil, false, nil
+			return ofFramework(d, object, owner)
 		}
 	default:
 		return nil, false, nil
@@ -252,8 +261,11 @@ func stamp(d *Document, name string, owner metav1.OwnerReference, template *core
 // ownedBy refers to what makes pods.
 func ownedBy(kind, name string, uid types.UID) metav1.OwnerReference {
 	version := appsv1.SchemeGroupVersion.String()
-	if kind == "Job" {
+	switch kind {
+	case "Job":
 		version = batchv1.SchemeGroupVersion.String()
+	case "ReplicationController":
+		version = corev1.SchemeGroupVersion.String()
 	}
 	return metav1.OwnerReference{APIVersion: version, Kind: kind, Name: name, UID: uid, Controller: ptr.To(true)}
 }

@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/derived"
@@ -82,36 +79,31 @@ func (s *submitting) putRoot(d *Document, name string, u *unstructured.Unstructu
 	return nil
 }
 
-// between takes in the Jobs that stand between a JobSet and its pods.
+// between takes in what stands between an object and its pods: the Jobs of a JobSet, the cluster of a RayJob.
 func (s *submitting) between(d *Document) error {
 	object, ok := d.Object.(*unstructured.Unstructured)
-	if !ok || object.GetKind() != "JobSet" {
+	if !ok {
 		return nil
 	}
-	kind, ok := s.roots.of(batchv1.SchemeGroupVersion.String(), "Job")
-	set, err := readJobSet(d, object)
-	if !ok || set == nil || err != nil {
+	made, err := s.made(d, object)
+	if err != nil {
 		return err
 	}
-	owner := metav1.OwnerReference{
-		APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName(), Controller: ptr.To(true),
-		UID: uidOf("JobSet", object.GetNamespace(), object.GetName()),
-	}
-	if jobSets, ok := s.roots.of(object.GetAPIVersion(), object.GetKind()); ok {
-		if found, ok := s.inventory.Find(inventory.RootName(jobSets.GroupVersionResource()), object.GetNamespace(), object.GetName()); ok {
-			owner.UID = found.UID
+	for _, u := range made {
+		kind, ok := s.roots.of(u.GetAPIVersion(), u.GetKind())
+		if !ok {
+			continue
+		}
+		if err := s.putRoot(d, inventory.RootName(kind.GroupVersionResource()), kind.Reduce(u)); err != nil {
+			return err
 		}
 	}
-	return set.jobs(object.GetName(), func(job, _ string, _ int32, _ *batchv1.JobSpec) error {
-		u := &unstructured.Unstructured{}
-		u.SetAPIVersion(batchv1.SchemeGroupVersion.String())
-		u.SetKind("Job")
-		u.SetNamespace(object.GetNamespace())
-		u.SetName(job)
-		u.SetUID(uidOf("Job", object.GetNamespace(), job))
-		u.SetOwnerReferences([]metav1.OwnerReference{owner})
-		return s.putRoot(d, inventory.RootName(kind.GroupVersionResource()), u)
-	})
+	return nil
+}
+
+// find finds the object of a kind that has the name of a submitted one.
+func (s *submitting) find(kind *inventory.Root, object *unstructured.Unstructured) (inventory.Object, bool) {
+	return s.inventory.Find(inventory.RootName(kind.GroupVersionResource()), object.GetNamespace(), object.GetName())
 }
 
 // group finds out which pods belong together, and takes in the PodGroups that the scheduler makes for them.
@@ -134,9 +126,12 @@ func (s *submitting) group(ctx context.Context, cfg *config.KubeSchedulerConfigu
 				return m.of.fault("it exists already, and its pods are a gang; ask about them with: kubectl reprieve why POD -n %s", pod.Namespace)
 			}
 		}
-		groups, err := s.derived.PodGroups(s.inventory, m.pods)
+		groups, unwritten, err := s.derived.PodGroups(s.inventory, m.pods)
 		if err != nil {
 			return m.of.fault("%v", err)
+		}
+		if len(unwritten) > 0 {
+			return m.of.fault("the scheduler can make no PodGroup for it: %s", unwritten[0].Why)
 		}
 		for _, pg := range groups {
 			if err := s.fillInGroup(ctx, asDocument(m.of, pg)); err != nil {

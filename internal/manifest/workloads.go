@@ -1,7 +1,9 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,7 +62,7 @@ type Submission struct {
 	Workloads []Workload
 	// Objects is the inventory with all that was submitted but the pods.
 	Objects *inventory.Inventory
-	// Ignored names what no decision depends on, and Unknown what makes pods that are not known here.
+	// Ignored names what no decision depends on, and Unknown what makes pods that are not known here, each with the reason.
 	Ignored, Unknown []string
 }
 
@@ -119,7 +121,7 @@ func (s *submitting) makePods(out *Submission, documents []Document) ([]podsMade
 	var all []podsMade
 	for i := range documents {
 		d := &documents[i]
-		if err := setReplicas(d, s.vary.Replicas); err != nil {
+		if err := errors.Join(setDefaults(d), setReplicas(d, s.vary.Replicas)); err != nil {
 			return nil, err
 		}
 		owner, err := s.root(d)
@@ -130,8 +132,8 @@ func (s *submitting) makePods(out *Submission, documents []Document) ([]podsMade
 		switch {
 		case err != nil:
 			return nil, err
-		case !made && s.roots.has(d):
-			out.Unknown = append(out.Unknown, d.Kind+"/"+d.Meta.GetName())
+		case !made && (s.roots.has(d) || untold(d) != ""):
+			out.Unknown = append(out.Unknown, d.Kind+"/"+d.Meta.GetName()+": "+cmp.Or(untold(d), "which pods it makes is not known here"))
 			continue
 		case !made:
 			out.Ignored = append(out.Ignored, d.Kind+"/"+d.Meta.GetName())

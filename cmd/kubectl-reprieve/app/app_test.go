@@ -80,7 +80,7 @@ func TestCommand(t *testing.T) {
 	gang = strings.Replace(gang, "spec:\n", "spec:\n  parallelism: 2\n", 1)
 	files := map[string]string{
 		"cluster.json": cluster, "older.json": older, "unread.json": unread, "job.yaml": job, "cut.json": cluster[:200], "gang.yaml": gang,
-		"wrong.yaml": strings.Replace(gang, `"true"`, `"yes"`, 1), "ray.yaml": "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: ray}\n",
+		"wrong.yaml": strings.Replace(gang, `"true"`, `"yes"`, 1), "spark.yaml": "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: pi}\n",
 	}
 	for name, c := range map[string]struct {
 		args  []string
@@ -125,7 +125,7 @@ func TestCommand(t *testing.T) {
 			wantErr: "note: you may not list jobsets.jobset.x-k8s.io in all namespaces",
 		},
 		"what makes pods that are not known": {
-			args: []string{"plan", "-f", "ray.yaml", "--snapshot", "cluster.json"}, want: 0, wantOut: []string{"Nothing that was given makes pods"},
+			args: []string{"plan", "-f", "spark.yaml", "--snapshot", "cluster.json"}, want: 0, wantOut: []string{"Nothing that was given makes pods", "Not planned: SparkApplication/pi: the Spark operator"},
 		},
 		"in YAML": {
 			args: []string{"plan", "-f", "job.yaml", "--snapshot", "cluster.json", "-o", "yaml"}, want: 6, wantOut: []string{"kind: Plan", "outcome: Infeasible"},

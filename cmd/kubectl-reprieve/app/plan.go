@@ -26,7 +26,7 @@ type planAnswer struct {
 	Results []whatif.Result `json:"results"`
 	Cost    whatif.Cost     `json:"cost"`
 	Ignored []string        `json:"ignored,omitempty"`
-	// Unknown is what makes pods that are not known here.
+	// Unknown is what makes pods that are not known here, each with the reason.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
@@ -38,9 +38,10 @@ func (a *asking) planCommand() *cobra.Command {
 		Use:   "plan -f FILE",
 		Short: "Say where work would land, who would go for it, and what that costs",
 		Long: `Say where work would land if it were submitted now, who would go for it and what that costs, or why it
-would not land. Pods, Jobs, JobSets, LeaderWorkerSets, Deployments, ReplicaSets and StatefulSets are planned with the
-PodGroups that they come with, or that the scheduler makes for those that ask for a gang; PriorityClasses, Queues and the like count as if they were there already. Several files, and several
-objects in one, are planned in their order, each on the cluster as the one before would leave it. Work that is pending
+would not land. Pods, Jobs, JobSets, LeaderWorkerSets, PyTorchJobs, MPIJobs, RayClusters, RayJobs, Deployments, ReplicaSets,
+StatefulSets and ReplicationControllers are planned with the PodGroups that they come with, or that the scheduler makes for those
+that ask for a gang; of what makes pods besides it is said why they are not known. PriorityClasses, Queues and the like count
+as if they were there already. Several files, and several objects in one, are planned in their order, each on the cluster as the one before would leave it. Work that is pending
 in the cluster is not placed first: it keeps what it has been promised, and nothing more.`,
 		Example: "  kubectl reprieve plan -f job.yaml\n  helm template . | kubectl reprieve plan -f - --set-priority high --replicas 4",
 		Args:    exactly(),
@@ -175,8 +176,11 @@ func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
 	if len(answer.Ignored) > 0 {
 		fmt.Fprintln(to, "\nNot planned, no decision depends on it:", strings.Join(answer.Ignored, ", "))
 	}
-	if len(answer.Unknown) > 0 {
-		fmt.Fprintln(to, "\nNot planned, which pods it makes is not known here:", strings.Join(answer.Unknown, ", "))
+	for i, unknown := range answer.Unknown {
+		if i == 0 {
+			fmt.Fprintln(to)
+		}
+		fmt.Fprintln(to, "Not planned:", unknown)
 	}
 	return nil
 }
