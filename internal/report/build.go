@@ -40,13 +40,14 @@ func newBuilder(in Input) *builder {
 			Schema: Schema, Sources: slices.Clone(in.Sources), Note: in.Note, Queues: []QueueRow{}, Workloads: []WorkloadRow{}, Decisions: []DecisionRow{},
 		},
 	}
-	b.plant(in.Queues)
+	b.plant(in)
 	return b
 }
 
-// plant makes the tree of queues, parents first and by name. Queues that decisions name and the cluster does not have stand at the top.
-func (b *builder) plant(known []Queue) {
-	all := slices.Clone(known)
+// plant makes the tree of queues, parents first and by name. Queues that decisions or samples name and the cluster does not have stand at
+// the top.
+func (b *builder) plant(in Input) {
+	all := slices.Clone(in.Queues)
 	names := make(map[string]bool, len(all))
 	for _, q := range all {
 		names[q.Name] = true
@@ -61,6 +62,11 @@ func (b *builder) plant(known []Queue) {
 		note(b.entries[i].Preemptor.Queue)
 		for j := range b.entries[i].Stops {
 			note(b.entries[i].Stops[j].Queue)
+		}
+	}
+	for i := range in.Usage {
+		for queue := range in.Usage[i].Queues {
+			note(queue)
 		}
 	}
 	slices.SortFunc(all, func(x, y Queue) int { return cmp.Compare(x.Name, y.Name) })

@@ -36,9 +36,9 @@ func (e *EmptyError) Error() string {
 // Unwrap is the error of the first line.
 func (e *EmptyError) Unwrap() error { return e.First }
 
-// Read reads the lines of a decision log as entries, as ReadRecords does.
-func Read(name string, from io.Reader) ([]Entry, Source, error) {
-	records, source, err := ReadRecords(name, from)
+// Read reads the lines of a decision log as entries, as ReadRecords does, and hands over those with what decisions went by.
+func Read(name string, from io.Reader, inputs func(*decisionlog.Inputs)) ([]Entry, Source, error) {
+	records, source, err := readLines(name, from, inputs)
 	entries := make([]Entry, 0, len(records))
 	for i := range records {
 		entries = append(entries, FromRecord(&records[i]))
@@ -49,6 +49,10 @@ func Read(name string, from io.Reader) ([]Entry, Source, error) {
 // ReadRecords reads the lines of a decision log. Lines that are none are passed over and counted; where all are, the error is an
 // EmptyError.
 func ReadRecords(name string, from io.Reader) ([]decisionlog.Record, Source, error) {
+	return readLines(name, from, nil)
+}
+
+func readLines(name string, from io.Reader, inputs func(*decisionlog.Inputs)) ([]decisionlog.Record, Source, error) {
 	source := Source{Name: name}
 	var records []decisionlog.Record
 	var first error
@@ -61,10 +65,11 @@ func ReadRecords(name string, from io.Reader) ([]decisionlog.Record, Source, err
 		case bad == nil:
 			records = append(records, record)
 			source.Decisions++
+		case errors.Is(bad, decisionlog.ErrInputs):
+			source.see(line, inputs)
+			first = cmp.Or(first, bad)
 		default:
-			if !errors.Is(bad, decisionlog.ErrInputs) {
-				source.Broken++
-			}
+			source.Broken++
 			first = cmp.Or(first, bad)
 		}
 		if errors.Is(err, io.EOF) {
@@ -78,4 +83,16 @@ func ReadRecords(name string, from io.Reader) ([]decisionlog.Record, Source, err
 		return nil, source, &EmptyError{First: first}
 	}
 	return records, source, nil
+}
+
+// see hands a line with what decisions went by over, where that is asked for.
+func (s *Source) see(line []byte, inputs func(*decisionlog.Inputs)) {
+	if inputs == nil {
+		return
+	}
+	if in, err := decisionlog.ParseInputs(line); err == nil {
+		inputs(&in)
+	} else {
+		s.Broken++
+	}
 }

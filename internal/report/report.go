@@ -16,6 +16,9 @@ type Input struct {
 	Sources []Source
 	// Queues are the queues of the cluster, where they are known. Others that decisions name stand beside them.
 	Queues []Queue
+	// Usage is how queues stood over time, and NoUsage why that is not known; empty where it is.
+	Usage   []Sample
+	NoUsage string
 	// Note says what the entries cannot tell; empty where they are whole records.
 	Note string
 }
@@ -30,13 +33,16 @@ type Queue struct {
 // Report is all that the page draws. Workloads, queues and decisions are referred to by their place in the lists; -1 is none. Times
 // are milliseconds since 1970.
 type Report struct {
-	Schema    string        `json:"schema"`
-	Sources   []Source      `json:"sources"`
-	Note      string        `json:"note,omitempty"`
-	From      int64         `json:"from"`
-	To        int64         `json:"to"`
-	Totals    Totals        `json:"totals"`
-	Queues    []QueueRow    `json:"queues"`
+	Schema  string     `json:"schema"`
+	Sources []Source   `json:"sources"`
+	Note    string     `json:"note,omitempty"`
+	From    int64      `json:"from"`
+	To      int64      `json:"to"`
+	Totals  Totals     `json:"totals"`
+	Queues  []QueueRow `json:"queues"`
+	// Usage is what queues used over time, by resource; NoUsage is why that is not known.
+	Usage     []Usage       `json:"usage"`
+	NoUsage   string        `json:"noUsage,omitempty"`
 	Workloads []WorkloadRow `json:"workloads"`
 	Decisions []DecisionRow `json:"decisions"`
 	Lost      Lost          `json:"lost"`
@@ -153,6 +159,7 @@ func Build(in Input) *Report {
 	r.Lost = b.lost()
 	r.Turns, r.Again, r.Unused = b.turns(), b.again(), b.unused()
 	b.sumQueues()
+	r.Usage, r.NoUsage = b.usage(in.Usage), in.NoUsage
 	for i := range r.Workloads {
 		if b.waiting[i] {
 			r.Totals.Waiting++

@@ -199,7 +199,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			entries, source, err := report.Read("log", strings.NewReader(c.text))
+			entries, source, err := report.Read("log", strings.NewReader(c.text), nil)
 			var empty *report.EmptyError
 			if c.wantMessage != "" {
 				if !errors.As(err, &empty) || !strings.Contains(err.Error(), c.wantMessage) {

@@ -20,9 +20,12 @@ export interface LossRow extends Loss { name: string; w: number }
 export interface Turns extends Loss { a: number; b: number; turns: number; decisions: number[] }
 export interface Again extends Loss { w: number; shortest: number; decisions: number[] }
 export interface Unused { decision: number; why: "failed" | "givenUp" | "again"; pods: number; next: number }
+export interface QueueUsage { used: number[]; quota: number[]; share: number[] }
+export interface Usage { resource: string; at: number[]; queues: QueueUsage[] }
 export interface Report {
   schema: string; sources: Source[]; note?: string; from: number; to: number;
   totals: Loss & { decisions: number; preemptions: number; waiting: number };
+  usage: Usage[]; noUsage?: string;
   queues: Queue[]; workloads: Workload[]; decisions: Decision[];
   lost: { byQueue: LossRow[]; byPriority: LossRow[]; byPreemptor: LossRow[] };
   turns: Turns[]; again: Again[]; unused: Unused[];

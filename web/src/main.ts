@@ -6,6 +6,7 @@ import { decision, hide, workload, type Links } from "./panel";
 import { hash, read, type Route } from "./route";
 import { Decisions, findings, lost, tiles } from "./tables";
 import { Timeline } from "./timeline";
+import { usage } from "./usage";
 import { count, moment } from "./words";
 
 const live = document.querySelector<HTMLMetaElement>("meta[name=reprieve-mode]")?.content === "live";
@@ -66,6 +67,7 @@ function head(): void {
 function render(): void {
   head();
   tiles(model);
+  usage(model);
   lost(model, links);
   findings(model, links);
   timeline.set(model, showing(), search(), range());

@@ -71,6 +71,16 @@ export function amount(resource: string, v: number): string {
   return `${v.toLocaleString("en")} ${resource}`;
 }
 
+// quantity is an amount in the units of the API: cores, bytes and counts.
+export function quantity(resource: string, v: number): string {
+  if (resource === "memory" || resource === "ephemeral-storage") {
+    for (const [unit, size] of [["Ti", 2 ** 40], ["Gi", 2 ** 30], ["Mi", 2 ** 20]] as const) {
+      if (v >= size) return `${Math.round((v / size) * 10) / 10} ${unit}`;
+    }
+  }
+  return (Math.round(v * 10) / 10).toLocaleString("en");
+}
+
 // headline says a decision in a few words.
 export function headline(m: Model, d: Decision): string {
   const n = d.victims?.length ?? 0;

@@ -63,3 +63,25 @@ export function lines(decisions, workloads = Math.max(Math.round(decisions / 4),
   }
   return out.join("\n") + "\n";
 }
+
+// usage are lines with how much the queues use, over the same hours: with a quota of 64 GPUs, two of which have 32 each below it.
+export function usage(moments = 200, seed = 2) {
+  const next = random(seed);
+  const used = { "research-vision": 20, "research-language": 20, serving: 48, "batch-nightly": 10 };
+  const parents = { "research-vision": "research", "research-language": "research" };
+  const out = [];
+  for (let n = 1; n <= moments; n++) {
+    for (const name of Object.keys(used)) used[name] = Math.min(Math.max(used[name] + Math.round((next() - 0.48) * 12), 0), 90);
+    const all = { ...used, research: used["research-vision"] + used["research-language"] };
+    const objects = Object.entries(all).map(([name, v]) => ({
+      apiVersion: "reprieve.dev/v1alpha1", kind: "Queue", metadata: { name, uid: name },
+      spec: { parent: parents[name], quota: { "nvidia.com/gpu": parents[name] ? "32" : "64", cpu: "512" } },
+      status: { allocated: { "nvidia.com/gpu": String(v), cpu: `${v * 8}` }, fairShare: { "nvidia.com/gpu": parents[name] ? "40" : "72" } },
+    }));
+    out.push(JSON.stringify({
+      schema: "reprieve.dev/inputs/v1", time: new Date(start + (n * 6 * 3600e3) / moments).toISOString(), process: "reprieve-scheduler-0_a1", number: n,
+      ...(n === 1 ? { whole: {} } : { from: n - 1 }), objects: { "queues.reprieve.dev": objects },
+    }));
+  }
+  return out.join("\n") + "\n";
+}

@@ -9,7 +9,7 @@ import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
-import { lines } from "./log.mjs";
+import { lines, usage } from "./log.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const command = process.env.KUBECTL_REPRIEVE ?? join(here, "..", "..", "bin", "kubectl-reprieve");
@@ -28,7 +28,7 @@ const snapshot = {
 function write(name, decisions, ...args) {
   const log = join(dir, `${name}.jsonl`);
   const page = join(dir, `${name}.html`);
-  writeFileSync(log, lines(decisions) + '{"schema":"reprieve.dev/decision/v1","ti\n');
+  writeFileSync(log, lines(decisions) + usage() + '{"schema":"reprieve.dev/decision/v1","ti\n');
   execFileSync(command, ["report", log, "-o", page, ...args]);
   return pathToFileURL(page).href;
 }
@@ -81,6 +81,27 @@ for (const colorScheme of ["light", "dark"]) {
     assert.deepEqual(faults, []);
   });
 }
+
+test("queues over time: a chart and numbers for each, by resource", async (t) => {
+  const { page, faults } = await open(t, small);
+  const rows = page.locator("#usage-body tbody tr");
+  assert.deepEqual(await rows.locator("th").allTextContents(), ["batch-nightly", "research", "research-language", "research-vision", "serving"]);
+  assert.match(await rows.nth(1).locator("svg").getAttribute("aria-label"), /^research: \d+ at the end, [\d.]+ on average, \d+ at most, of a quota of 64$/);
+  assert.ok((await rows.nth(1).locator("svg path.over").getAttribute("d")).length > 100, "nothing is drawn");
+  assert.match(await page.textContent("#usage-help"), /^nvidia.com\/gpu from 2026-03-02 08:/);
+  await page.selectOption("#usage-resource", "cpu");
+  assert.match(await rows.nth(1).locator("svg").getAttribute("aria-label"), /of a quota of 512$/);
+  await page.locator("#usage").screenshot({ path: join(shots, "usage.png") });
+  assert.deepEqual(faults, []);
+});
+
+test("a log that does not have what queues used says so", async (t) => {
+  const log = join(dir, "bare.jsonl");
+  writeFileSync(log, lines(20));
+  execFileSync(command, ["report", log, "-o", join(dir, "bare.html")]);
+  const { page } = await open(t, pathToFileURL(join(dir, "bare.html")).href);
+  assert.match(await page.textContent("#usage-body"), /--decision-log-inputs=redacted/);
+});
 
 test("a narrow screen", async (t) => {
   const { page, faults } = await open(t, small, { viewport: { width: 420, height: 800 } });

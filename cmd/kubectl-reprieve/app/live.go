@@ -26,6 +26,9 @@ import (
 // keptDecisions is how many decisions of a scheduler ui remembers: it has but the latest thousand itself.
 const keptDecisions = 10_000
 
+// keptSamples is how many looks at the cluster's queues ui remembers: six hours of them.
+const keptSamples = 1440
+
 // decisionsPath is where a scheduler answers with its latest decisions.
 const decisionsPath = "/debug/reprieve/decisions"
 
@@ -54,7 +57,19 @@ func (a *asking) liveSource(files []string, scheduler schedulerEndpoint) (inputS
 	case scheduler.url != "":
 		return a.schedulerSource(scheduler)
 	default:
-		return a.clusterSource, nil
+		var seen []report.Sample
+		return func(ctx context.Context) (report.Input, error) {
+			in, now, err := a.clusterSource(ctx)
+			if err != nil {
+				return in, err
+			}
+			if len(now.Queues) > 0 {
+				seen = append(seen, now)
+			}
+			seen = seen[max(len(seen)-keptSamples, 0):]
+			in.Usage = slices.Clone(seen)
+			return in, nil
+		}, nil
 	}
 }
 
@@ -76,7 +91,7 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 		}
 		kept = remember(kept, entries)
 		source.Decisions = len(kept)
-		return report.Input{Entries: slices.Clone(kept), Sources: []report.Source{source}}, nil
+		return report.Input{Entries: slices.Clone(kept), Sources: []report.Source{source}, NoUsage: noUsageOfScheduler}, nil
 	}, nil
 }
 
@@ -151,27 +166,31 @@ func remember(known, more []report.Entry) []report.Entry {
 	return known[max(len(known)-keptDecisions, 0):]
 }
 
-// clusterSource reads the preemptions that statuses and events tell of, as history does.
-func (a *asking) clusterSource(ctx context.Context) (report.Input, error) {
+// clusterSource reads the preemptions that statuses and events tell of, as history does, and how the queues stand.
+func (a *asking) clusterSource(ctx context.Context) (report.Input, report.Sample, error) {
 	shown := newProgress(io.Discard, a.clock)
 	defer shown.end()
 	objects, err := a.read(ctx, shown)
 	if err != nil {
-		return report.Input{}, err
+		return report.Input{}, report.Sample{}, err
 	}
 	found, err := a.preemptions(ctx, objects, "", nil)
 	if err != nil {
-		return report.Input{}, err
+		return report.Input{}, report.Sample{}, err
 	}
 	queues, err := queuesOf(objects)
 	if err != nil {
-		return report.Input{}, err
+		return report.Input{}, report.Sample{}, err
 	}
 	parties, err := partiesOf(objects)
 	if err != nil {
-		return report.Input{}, err
+		return report.Input{}, report.Sample{}, err
 	}
-	return report.Input{Entries: entriesOf(found, parties), Queues: queues, Note: noteCluster}, nil
+	now, err := standingNow(objects)
+	if err != nil {
+		return report.Input{}, report.Sample{}, err
+	}
+	return report.Input{Entries: entriesOf(found, parties), Queues: queues, Note: noteCluster}, now, nil
 }
 
 // partiesOf are the workloads that are there, by the names that preemptions have for them.

@@ -28,7 +28,8 @@ func (a *asking) reportCommand() *cobra.Command {
 		Short: "Write a page of what a decision log tells",
 		Long: `Write one HTML page of what the scheduler's decision log tells: who stopped what, when and by which rule, what that lost, and
 where it went round in circles. The page needs no network. Files are those of the scheduler's --decision-log, the rotated ones
-among them, - for standard input; broken lines are passed over and counted. With --snapshot, queues stand in their tree.`,
+among them, - for standard input; broken lines are passed over and counted. With --snapshot, queues stand in their tree. What queues
+used over time is in a log that was written with --decision-log-inputs.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage(fmt.Errorf("%s of what? Name the files of the scheduler's --decision-log", cmd.CommandPath()))
@@ -91,12 +92,13 @@ func writeReport(path string, made *report.Report) error {
 // readLogs reads decision logs.
 func (a *asking) readLogs(files []string) (report.Input, error) {
 	var in report.Input
+	var history queueHistory
 	for _, name := range files {
 		from, end, err := a.open(name)
 		if err != nil {
 			return in, usage(err)
 		}
-		entries, source, err := report.Read(filepath.Base(name), from)
+		entries, source, err := report.Read(filepath.Base(name), from, history.add)
 		end()
 		var empty *report.EmptyError
 		if errors.As(err, &empty) {
@@ -106,6 +108,9 @@ func (a *asking) readLogs(files []string) (report.Input, error) {
 			return in, err
 		}
 		in.Entries, in.Sources = append(in.Entries, entries...), append(in.Sources, source)
+	}
+	if in.Usage = history.samples(); !history.told {
+		in.NoUsage = noUsageInLog
 	}
 	return in, nil
 }

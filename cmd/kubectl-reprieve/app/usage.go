@@ -1,0 +1,131 @@
+package app
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+const (
+	// noUsageInLog and noUsageOfScheduler say why it is not known what queues used over time.
+	noUsageInLog       = "The log does not have what queues used over time: have the scheduler write what decisions went by, with --decision-log-inputs=redacted."
+	noUsageOfScheduler = "What queues used is not among the scheduler's latest decisions: give kubectl reprieve ui a decision log with --decision-log-inputs, or no file, to see the queues of the cluster."
+)
+
+// queueHistory are the Queues as the lines of decision logs have them.
+type queueHistory struct {
+	lines []queueLine
+	// told is true where there are lines that would tell of Queues.
+	told bool
+}
+
+// queueLine is what one line says of Queues.
+type queueLine struct {
+	process string
+	number  uint64
+	whole   bool
+	at      time.Time
+	set     []*v1alpha1.Queue
+	gone    []string
+}
+
+// add takes note of what a line says of Queues, if anything.
+func (h *queueHistory) add(in *decisionlog.Inputs) {
+	h.told = true
+	line := queueLine{process: in.Process, number: in.Number, whole: in.Whole != nil, at: in.Time}
+	for _, raw := range in.Objects[inventory.Queues] {
+		object, err := inventory.Parse(raw)
+		if err != nil {
+			continue
+		}
+		q := &v1alpha1.Queue{}
+		if object.Into(q) == nil {
+			line.set = append(line.set, q)
+		}
+	}
+	for _, name := range in.Gone[inventory.Queues] {
+		line.gone = append(line.gone, strings.TrimPrefix(name, "/"))
+	}
+	if len(line.set)+len(line.gone) > 0 || line.whole {
+		h.lines = append(h.lines, line)
+	}
+}
+
+// mostSamples is about how many moments samples have: a page has no more.
+const mostSamples = 400
+
+// samples are how the queues stood, one for each line in which something of them is new; of very many lines, the last of each stretch of
+// time.
+func (h *queueHistory) samples() []report.Sample {
+	if len(h.lines) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(h.lines, func(a, b queueLine) int {
+		return cmp.Or(cmp.Compare(a.process, b.process), cmp.Compare(a.number, b.number))
+	})
+	byTime := func(a, b queueLine) int { return a.at.Compare(b.at) }
+	first, last := slices.MinFunc(h.lines, byTime).at, slices.MaxFunc(h.lines, byTime).at
+	stretch := max(last.Sub(first)/mostSamples, time.Millisecond)
+	stretchOf := func(line *queueLine) time.Duration { return line.at.Sub(first) / stretch }
+	var out []report.Sample
+	known, process := make(map[string]report.Standing), ""
+	for i := range h.lines {
+		line := &h.lines[i]
+		if line.whole || line.process != process {
+			known, process = make(map[string]report.Standing), line.process
+		}
+		for _, q := range line.set {
+			known[q.Name] = standingOf(q)
+		}
+		for _, name := range line.gone {
+			delete(known, name)
+		}
+		if i+1 < len(h.lines) && h.lines[i+1].process == process && stretchOf(&h.lines[i+1]) == stretchOf(line) {
+			continue
+		}
+		if len(known) > 0 {
+			out = append(out, sampleOf(line.at, known))
+		}
+	}
+	return out
+}
+
+func sampleOf(at time.Time, known map[string]report.Standing) report.Sample {
+	s := report.Sample{At: at, Queues: make(map[string]report.Standing, len(known))}
+	for name, standing := range known {
+		s.Queues[name] = standing
+	}
+	return s
+}
+
+func standingOf(q *v1alpha1.Queue) report.Standing {
+	amounts := func(list corev1.ResourceList) map[string]float64 {
+		out := make(map[string]float64, len(list))
+		for name, quantity := range list {
+			out[string(name)] = quantity.AsApproximateFloat64()
+		}
+		return out
+	}
+	return report.Standing{Used: amounts(q.Status.Allocated), Quota: amounts(q.Spec.Quota), FairShare: amounts(q.Status.FairShare)}
+}
+
+// standingNow is how the queues among objects stand.
+func standingNow(objects *inventory.Inventory) (report.Sample, error) {
+	queues, err := inventory.Decode[*v1alpha1.Queue](objects, inventory.Queues)
+	if err != nil {
+		return report.Sample{}, err
+	}
+	known := make(map[string]report.Standing, len(queues))
+	for _, q := range queues {
+		known[q.Name] = standingOf(q)
+	}
+	return sampleOf(objects.Taken, known), nil
+}

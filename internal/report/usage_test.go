@@ -1,0 +1,44 @@
+package report_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+// TestUsage: what queues used is in the order of their tree, by resource, with -1 where a queue was not there; without any, it is said
+// why.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	stands := func(gpus, quota float64) report.Standing {
+		return report.Standing{
+			Used: map[string]float64{"nvidia.com/gpu": gpus, "cpu": gpus, "pods": 1}, Quota: map[string]float64{"nvidia.com/gpu": quota, "cpu": 1},
+			FairShare: map[string]float64{"nvidia.com/gpu": 3},
+		}
+	}
+	made := report.Build(report.Input{
+		Queues: []report.Queue{{Name: "org"}, {Name: "team", Parent: "org"}},
+		Usage: []report.Sample{
+			{At: noon.Add(time.Minute), Queues: map[string]report.Standing{"org": stands(5, 4), "team": stands(5, 2), "gone": stands(0, 0)}},
+			{At: noon, Queues: map[string]report.Standing{"org": stands(1, 4)}},
+		},
+	})
+	want := report.Usage{Resource: "nvidia.com/gpu", At: []int64{noon.UnixMilli(), noon.Add(time.Minute).UnixMilli()}, Queues: []report.QueueUsage{
+		{Used: []float64{-1, 0}, Quota: []float64{-1, 0}, Share: []float64{-1, 3}},
+		{Used: []float64{1, 5}, Quota: []float64{4, 4}, Share: []float64{3, 3}},
+		{Used: []float64{-1, 5}, Quota: []float64{-1, 2}, Share: []float64{-1, 3}},
+	}}
+	if len(made.Usage) != 2 || made.Usage[1].Resource != "cpu" {
+		t.Fatalf("there are %d resources: %+v", len(made.Usage), made.Usage)
+	}
+	if diff := cmp.Diff(want, made.Usage[0]); diff != "" {
+		t.Error(diff)
+	}
+	none := report.Build(report.Input{NoUsage: "nothing tells"})
+	if len(none.Usage) != 0 || none.Usage == nil || none.NoUsage != "nothing tells" {
+		t.Errorf("without samples there is %+v, %q", none.Usage, none.NoUsage)
+	}
+}
