@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/openb"
 	"github.com/reprieve-dev/reprieve/internal/scenario"
@@ -171,6 +173,44 @@ func TestFromCluster(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// TestDerivedGang: pods that name no group, and are a gang because of their Job, are one in a simulation.
+func TestDerivedGang(t *testing.T) {
+	t.Parallel()
+	ofJob := func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "train", Controller: ptr.To(true)}}
+	}
+	job := &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, Spec: batchv1.JobSpec{Parallelism: ptr.To(int32(2))},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "train", UID: "train", Annotations: map[string]string{v1alpha1.AnnotationGang: "true"}},
+	}
+	cfg, err := schedulerapp.LoadConfig(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots, err := derived.Roots(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := stock(t, podNamed("p", "a", ofJob), podNamed("q", "b", ofJob)).With(
+		inventory.Change{Resource: "jobs.batch", Object: job},
+		inventory.Change{Resource: "namespaces", Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	completed, _, err := derived.Complete(t.Context(), objects.WithRoots(roots), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	input, _ := made(t, completed)
+	if len(input.Work) != 1 || !input.Work[0].Gang || input.Work[0].MinCount != 2 || !slices.Equal(input.Work[0].On, []string{"a", "b"}) {
+		t.Errorf("The work is %+v", input.Work)
+	}
+	if _, err := simulation.Run(t.Context(), input, simulation.Policy{Name: "q", Rule: simulation.ByQueues}, simulation.Options{Lasts: time.Hour}); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,10 +1,6 @@
 package whatif
 
-import (
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/reprieve-dev/reprieve/internal/gang"
-)
+import corev1 "k8s.io/api/core/v1"
 
 // Workload is a pod, or all pods of a gang, as the scheduler counts it.
 type Workload struct {
@@ -45,7 +41,7 @@ func (c *Cluster) workloadOf(pod *corev1.Pod) Workload {
 		policy = *p
 	}
 	w := Workload{Namespace: pod.Namespace, Name: pod.Name, MinCount: 1, Priority: c.hub.PriorityOf(pod), Queue: c.queueOf(pod)}
-	if key, ok := gang.GroupOf(pod); ok {
+	if key, ok := c.derived.GroupOf(pod); ok {
 		if g, ok := c.groups.Group(key); ok && g.IsGang() {
 			w.Name, w.Gang, w.Whole, w.MinCount = key.Name, true, g.Whole, g.MinCount
 			if g.PreemptionPolicy != "" {
