@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
 // historyAnswer is the answer of history.
@@ -90,10 +94,14 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	if err != nil {
 		return nil, err
 	}
+	madeFor, err := by.groupsIn(objects)
+	if err != nil {
+		return nil, err
+	}
 	found = slices.DeleteFunc(found, func(h happening) bool {
 		return wanted.since > 0 && h.Time.Before(objects.Taken.Add(-wanted.since)) ||
 			wanted.queue != "" && cmp.Or(h.queue, parties[h.Victim].Queue) != wanted.queue ||
-			by != nil && !by.isNamed(h.Preemptor)
+			by != nil && !by.isNamed(h.Preemptor) && !madeFor[h.Preemptor]
 	})
 	return &historyAnswer{typed: typed{APIVersion: answerVersion, Kind: "History", Taken: objects.Taken.UTC()}, Preemptions: found}, nil
 }
@@ -126,6 +134,21 @@ func (s *subject) isNamed(name string) bool {
 		return kind == "pod" && strings.HasPrefix(own, s.key.Name+"-")
 	}
 	return strings.EqualFold(kind, s.kind) && own == s.key.Name
+}
+
+// groupsIn names the PodGroups among objects that were made for the Job that the subject is, in whichever namespace.
+func (s *subject) groupsIn(objects *inventory.Inventory) (map[string]bool, error) {
+	if s == nil || s.kind != "Job" {
+		return map[string]bool{}, nil
+	}
+	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	out := make(map[string]bool)
+	for _, pg := range groups {
+		if slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" && o.Name == s.key.Name }) {
+			out["podgroup "+pg.Namespace+"/"+pg.Name] = true
+		}
+	}
+	return out, err
 }
 
 func orDash(text string) string {

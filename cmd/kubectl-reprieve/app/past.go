@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -115,12 +116,22 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == v1alpha1.ReasonPreemptionByScheduler {
 				out = append(out, happening{
-					Time: c.LastTransitionTime.UTC(), Victim: "pod " + pod.Namespace + "/" + pod.Name, Namespace: pod.Namespace, Message: c.Message, Source: "status",
+					Time: c.LastTransitionTime.UTC(), Victim: "pod " + pod.Namespace + "/" + pod.Name, Namespace: pod.Namespace, Rule: ruleIn(c.Message), Message: c.Message, Source: "status",
 				})
 			}
 		}
 	}
 	return out, nil
+}
+
+// ruleIn is the rule that a victim's message names; "" for none.
+func ruleIn(message string) string {
+	_, rest, _ := strings.Cut(message, "): ")
+	rule, _, found := strings.Cut(rest, ", the victim's priority is ")
+	if !found || strings.ContainsAny(rule, " ,") {
+		return ""
+	}
+	return rule
 }
 
 func preemptorName(p v1alpha1.DisruptionPreemptor) string {
@@ -140,7 +151,7 @@ func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, e
 	out := make([]happening, 0, len(told))
 	for i := range told {
 		e := &told[i]
-		h := happening{Time: timeOf(e), Victim: referenceName(&e.Regarding), Namespace: e.Regarding.Namespace, Message: e.Note, Source: "event"}
+		h := happening{Time: timeOf(e), Victim: referenceName(&e.Regarding), Namespace: e.Regarding.Namespace, Rule: ruleIn(e.Note), Message: e.Note, Source: "event"}
 		if e.Related != nil {
 			h.Preemptor = referenceName(e.Related)
 		}

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"time"
@@ -25,13 +26,13 @@ type asking struct {
 	coloured bool
 	// snapshot and configuration are the names of files, "" for the live cluster and for the default; format is that of answers.
 	snapshot, configuration, format string
+	// noted are the notes that have been shown.
+	noted map[string]bool
 }
 
 // Run runs the command and returns its exit code. Environment looks up a variable of the environment.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string, environment func(string) (string, bool)) int {
-	// The library's own log is about a scheduler that does not run here.
-	klog.LogToStderr(false)
-	klog.SetOutput(io.Discard)
+	silence()
 	_, plain := environment("NO_COLOR")
 	a := &asking{
 		streams: streams, kube: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams), clock: clock.RealClock{},
@@ -47,6 +48,17 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 		fmt.Fprintln(streams.ErrOut, "error:", oneLine(err))
 	}
 	return codeOf(err)
+}
+
+// silence has the library's own log say nothing: it is about a scheduler that does not run here. What is at or above its threshold
+// would go to standard error in any case.
+func silence() {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	// It is known by this name.
+	_ = flags.Set("stderrthreshold", "FATAL")
 }
 
 // command is the root, with all subcommands.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
@@ -27,6 +29,17 @@ type question struct {
 	groups *derived.Groups
 }
 
+// whyUnwritten says why no PodGroup can be made for what a pod belongs to; "" where one is there, or is not needed.
+func (q *question) whyUnwritten(pod *corev1.Pod) string {
+	key, _ := q.groups.GroupOf(pod)
+	for _, lacking := range q.groups.Unwritten() {
+		if lacking.Key == key {
+			return lacking.Why
+		}
+	}
+	return ""
+}
+
 // gather reads the objects, live or from a file, and the configuration.
 func (a *asking) gather(ctx context.Context, shown *progress) (*question, error) {
 	objects, cfg, err := a.readAll(ctx, shown)
@@ -36,6 +49,9 @@ func (a *asking) gather(ctx context.Context, shown *progress) (*question, error)
 	completed, groups, err := derived.Complete(ctx, objects, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("find out which pods belong together: %w", err)
+	}
+	if err := a.noteUnwritten(shown, groups); err != nil {
+		return nil, err
 	}
 	return &question{objects: completed, cfg: cfg, groups: groups}, nil
 }
@@ -53,7 +69,7 @@ func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inven
 		}
 		roots, err := derived.Roots(cfg)
 		if _, asked := objects.Roots(); err == nil && len(roots) > 0 && !asked {
-			shown.note("the snapshot is of an older version, without the objects by which pods belong together: pods that name no PodGroup are taken for single ones")
+			a.noteOnce(shown, "the snapshot is of an older version, without the objects by which pods belong together: pods that name no PodGroup are taken for single ones")
 		}
 		a.noteUnread(shown, objects)
 		return objects, cfg, err
@@ -77,9 +93,40 @@ func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inven
 // noteUnread says which rights are missing that only some answers need.
 func (a *asking) noteUnread(shown *progress, objects *inventory.Inventory) {
 	if unread := objects.Unread(); len(unread) > 0 {
-		shown.note("you may not list %s in all namespaces: which of their pods belong together is not known; ask for the ClusterRole reprieve-planner",
+		a.noteOnce(shown, "you may not list %s in all namespaces: which of their pods belong together is not known; ask for the ClusterRole reprieve-planner",
 			strings.Join(unread, ", "))
 	}
+}
+
+// noteUnwritten says for what in the namespace that is asked about the scheduler can make no PodGroup.
+func (a *asking) noteUnwritten(shown *progress, groups *derived.Groups) error {
+	namespace, err := a.namespace()
+	if err != nil {
+		return err
+	}
+	lacking := slices.DeleteFunc(slices.Clone(groups.Unwritten()), func(u derived.Unwritten) bool { return u.Key.Namespace != namespace })
+	if len(lacking) == 0 {
+		return nil
+	}
+	others := ""
+	if len(lacking) > 1 {
+		others = fmt.Sprintf("; so it is with %d more", len(lacking)-1)
+	}
+	a.noteOnce(shown, "no PodGroup can be made for %s, and its pods wait: %s%s", lacking[0].Object, lacking[0].Why, others)
+	return nil
+}
+
+// noteOnce keeps a line about answers, the first time that there is reason to.
+func (a *asking) noteOnce(shown *progress, format string, args ...any) {
+	line := fmt.Sprintf(format, args...)
+	if a.noted[line] {
+		return
+	}
+	if a.noted == nil {
+		a.noted = make(map[string]bool)
+	}
+	a.noted[line] = true
+	shown.note("%s", line)
 }
 
 // read reads the objects.

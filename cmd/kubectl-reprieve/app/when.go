@@ -71,6 +71,8 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 		return nil, err
 	case !exists:
 		return nil, notFound(fmt.Errorf("%s does not exist", about.name()))
+	case len(about.pending()) == 0 && len(about.placed()) > 0:
+		return nil, notFound(fmt.Errorf("%s has no pod that is pending: %s on nodes already", about.name(), plural(len(about.placed()), "pod")))
 	case len(about.pending()) == 0:
 		return nil, notFound(fmt.Errorf("%s has no pod that is pending", about.name()))
 	}

@@ -275,6 +275,9 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	if err != nil {
 		return err
 	}
+	if why := asked.whyUnwritten(pods[0]); why != "" && step.Outcome == whatif.Held {
+		step.Message += ", and none can be made: " + why
+	}
 	answer.Decision = &step
 	if line, err := cluster.LineOf(pods[0]); err == nil && line.Of > 0 {
 		answer.Line = &line
