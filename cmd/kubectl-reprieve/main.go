@@ -13,6 +13,7 @@ import (
 )
 
 func main() {
+	app.Silence()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := app.Run(ctx, genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:], os.LookupEnv)
 	stop()

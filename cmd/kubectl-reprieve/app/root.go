@@ -32,7 +32,6 @@ type asking struct {
 
 // Run runs the command and returns its exit code. Environment looks up a variable of the environment.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string, environment func(string) (string, bool)) int {
-	silence()
 	_, plain := environment("NO_COLOR")
 	a := &asking{
 		streams: streams, kube: genericclioptions.NewConfigFlags(true).WithWarningPrinter(streams), clock: clock.RealClock{},
@@ -50,9 +49,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	return codeOf(err)
 }
 
-// silence has the library's own log say nothing: it is about a scheduler that does not run here. What is at or above its threshold
-// would go to standard error in any case.
-func silence() {
+// Silence has the library's own log say nothing: it is about a scheduler that does not run here. What is at or above its threshold
+// would go to standard error in any case. The log is the process's, so it is for main, before Run.
+func Silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	flags := flag.NewFlagSet("", flag.ContinueOnError)

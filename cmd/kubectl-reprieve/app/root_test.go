@@ -17,7 +17,7 @@ func TestSilence(t *testing.T) {
 	}
 	before := os.Stderr
 	os.Stderr = file
-	silence()
+	Silence()
 	klog.ErrorS(errors.New("context canceled"), "Unexpected error when reading response body")
 	klog.Flush()
 	os.Stderr = before
