@@ -21,8 +21,8 @@ const extenderRounds = 8
 // or that extenders refuse whatever is found; then nothing is decided.
 func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
 	for range extenderRounds {
-		d, err := core.Decide(o.view.Cluster, o.preemptor, o)
-		if err := errors.Join(err, o.err); err != nil {
+		d, err := core.Decide(o.view.Cluster, o.preemptor, o.asked())
+		if err := errors.Join(err, o.failure()); err != nil {
 			return core.Decision{}, nil, err
 		}
 		victims := o.view.Victims(&d)

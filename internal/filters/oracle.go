@@ -38,6 +38,8 @@ type Oracle struct {
 	domains    map[string][]int32
 	namespaces map[string]labels.Set
 	touching   []touch
+	// before is the same without the promised pods, for as long as they are not there; nil where they do not matter.
+	before *Oracle
 	// users counts the members with a claim for a volume, by its name; nil until somebody asks.
 	users map[string]int
 	// crossTerms are the anti-affinities between classes of the gang that no filter sees.
@@ -83,6 +85,32 @@ var _ core.Oracle = (*Oracle)(nil)
 // cycles, and asks the extenders that filter. The classes are those that the preemptor's were described from. The error
 // is that of a plugin or an extender.
 func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.View, preemptor *core.Preemptor, classes []snapshot.Class) (*Oracle, error) {
+	o, err := oracleOf(ctx, profile, view, preemptor, classes)
+	if err != nil {
+		return nil, err
+	}
+	for i := range o.classes {
+		if oc := &o.classes[i]; oc.rejected == "" {
+			if err := o.askFilters(oc); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !o.podSensitive {
+		return o, o.err
+	}
+	if o.mindsPromised() {
+		if o.before, err = oracleOf(ctx, profile, view, preemptor, classes); err != nil {
+			return nil, err
+		}
+		o.before.leaveClaims()
+	}
+	o.addPromised()
+	return o, o.err
+}
+
+// oracleOf is the Oracle without what has been promised, and without the extenders.
+func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.View, preemptor *core.Preemptor, classes []snapshot.Class) (*Oracle, error) {
 	o := &Oracle{
 		ctx: ctx, logger: klog.FromContext(ctx), profile: profile, view: view, preemptor: preemptor,
 		classes:   make([]oracleClass, len(classes)),
@@ -112,31 +140,13 @@ func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.
 			return nil, err
 		}
 		o.podSensitive = o.podSensitive || oc.stateful
-		if err := o.askFilters(oc); err != nil {
-			return nil, err
-		}
 	}
 	o.findCrossTerms()
-	if o.podSensitive {
-		o.addPromised()
-	}
 	return o, o.err
 }
 
 // PodSensitive reports whether other pods matter to some class by more than the room that they occupy.
 func (o *Oracle) PodSensitive() bool { return o.podSensitive }
-
-// addPromised adds the pods to which the preemptor has to leave room to the simulated state.
-func (o *Oracle) addPromised() {
-	if !o.view.HasPromised() {
-		return
-	}
-	for n := range o.view.Cluster.Nodes {
-		for _, pi := range o.view.Promised(o.view.Cluster.Nodes[n].Name) {
-			o.add(n, pi)
-		}
-	}
-}
 
 // preFilterOf finds a plugin of the profile by its name; nil where there is none. Plugins that register for
 // events are the ones that a framework shows.

@@ -81,6 +81,20 @@ func (w *world) decide(pods ...*corev1.Pod) *core.Decision {
 
 func (w *world) oracle(pods ...*corev1.Pod) *Oracle {
 	w.t.Helper()
+	return w.oracleBeside(nil, pods...)
+}
+
+// oracleBeside is the oracle for pods that have to leave room to others, which are not on their nodes yet.
+func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracle {
+	w.t.Helper()
+	promises := make([]snapshot.Promise, len(promised))
+	for i, pod := range promised {
+		pi, err := framework.NewPodInfo(pod)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		promises[i] = snapshot.Promise{Pod: pi, Node: pod.Status.NominatedNodeName, Respected: true}
+	}
 	infos, err := w.profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		w.t.Fatal(err)
@@ -93,7 +107,7 @@ func (w *world) oracle(pods ...*corev1.Pod) *Oracle {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	v := cache.View(nil)
+	v := cache.View(promises)
 	_, isGang := gang.GroupOf(pods[0])
 	o, err := NewOracle(w.t.Context(), w.profile, v, &core.Preemptor{
 		Namespace: "ns", Name: "preemptor", UID: "preemptor", Gang: isGang, Priority: *pods[0].Spec.Priority, MinCount: len(pods),

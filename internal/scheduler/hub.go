@@ -179,6 +179,11 @@ func (h *Hub) WaitForSync(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), h.told...)
 }
 
+// HasSynced reports whether the hub has heard of all that there was when it began. Any goroutine may call it.
+func (h *Hub) HasSynced() bool {
+	return !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
+}
+
 // Members lists the members of a group. Any goroutine may call it.
 func (h *Hub) Members(key types.NamespacedName) gang.Members { return h.lister.Members(key) }
 

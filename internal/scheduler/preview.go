@@ -3,13 +3,11 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -109,8 +107,7 @@ func (p *Plugin) preview(pre *preemptor, made *cycleDecision, v gang.Verdict, er
 func (h *Hub) Settle(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, soon, true, func(context.Context) (bool, error) {
-		untold := slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
-		return !untold && h.toldOfFinished(), nil
+		return h.HasSynced() && h.toldOfFinished(), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the informers: %w", err)

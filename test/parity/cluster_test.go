@@ -3,6 +3,7 @@ package parity
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,6 +42,23 @@ func (c *cluster) objects() []runtime.Object {
 		out = append(out, claim)
 	}
 	return out
+}
+
+// afterNominated is the case once the nominated pods that do not make way for the preemptor are on their nodes.
+func (c *cluster) afterNominated() *cluster {
+	after := *c
+	after.running, after.nominated = slices.Clone(c.running), nil
+	for _, pod := range c.nominated {
+		if *pod.Spec.Priority < *c.preemptor.Spec.Priority {
+			after.nominated = append(after.nominated, pod)
+			continue
+		}
+		pod = pod.DeepCopy()
+		pod.Spec.NodeName = pod.Status.NominatedNodeName
+		pod.Status.StartTime = &metav1.Time{Time: epoch}
+		after.running = append(after.running, pod)
+	}
+	return &after
 }
 
 const (
