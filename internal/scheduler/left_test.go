@@ -425,3 +425,46 @@ func TestCacheThatIsLongBehind(t *testing.T) {
 		t.Errorf("%d pods are remembered, want one", len(l.victims))
 	}
 }
+
+// TestPromiseToThoseWhoHaveMoved: what happens to a gang while it is decided on comes before the promise, which ends all the same.
+func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]func(r *rig, g *gang.Group, member *corev1.Pod){
+		"a member joins another group": func(r *rig, _ *gang.Group, member *corev1.Pod) {
+			moved := member.DeepCopy()
+			moved.Labels[v1alpha1.LabelPodGroup] = "other"
+			if _, err := r.client.CoreV1().Pods(moved.Namespace).Update(t.Context(), moved, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			r.eventually("it has moved", func() bool { return !r.hub.isIn(key("g"), member) })
+		},
+		"more members are needed": func(r *rig, g *gang.Group, _ *corev1.Pod) {
+			more := *g
+			more.MinCount = 3
+			r.groups.set(&more)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1"))
+			g := r.gangOf("g", 2, 10)
+			all := members("g", 2, "1", 10)
+			r.create(all...)
+			r.snapshot()
+			known := r.hub.Members(g.Key)
+			made, err := r.plugin.decide(t.Context(), r.plugin.gangPreemptor(g, &known))
+			if err != nil {
+				t.Fatal(err)
+			}
+			happens(r, g, all[1])
+			// That is when the informer's word of it has been dealt with.
+			r.create(on(pod("w", "", "1", 0), "elsewhere"))
+			r.plugin.carryOut(t.Context(), all[0], made)
+			r.hub.forgetLeft(g.Key, made.pre.pods)
+			if !r.hub.reserved.Empty() {
+				t.Error("Room is kept for a gang that lacks members")
+			}
+		})
+	}
+}

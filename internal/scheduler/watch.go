@@ -192,13 +192,27 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	}
 }
 
-// forgetLeft repairs a gang that has been decided on with members which have left since they were looked at.
+// forgetLeft repairs a gang that has been decided on with members which have left since they were looked at, and takes back what it
+// has been promised if something else has happened to it meanwhile.
 func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
 	for _, pod := range members {
 		if !h.awaitsPlace(pod) {
 			h.memberLeft(key, pod)
+		} else if !h.isIn(key, pod) {
+			h.regrouped(pod, key, true)
 		}
 	}
+	h.review(key)
+}
+
+// isIn reports whether a pod is a member of a group now.
+func (h *Hub) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
+	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil {
+		return false
+	}
+	of, ok := h.groupOf(now)
+	return ok && of == key
 }
 
 // memberLeft repairs a gang that has lost a member.
