@@ -8,7 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
@@ -115,4 +118,25 @@ func (s *state) at(now time.Time) (*inventory.Inventory, error) {
 		changes = append(changes, inventory.Change{Resource: inventory.Pods, Object: pod})
 	}
 	return out.With(changes...)
+}
+
+// prioritized gives the gang that a decision was for the priority that it had. The scheduler knows what it has filled in before
+// the informers that the log goes by say so.
+func prioritized(objects *inventory.Inventory, of *core.Preemptor) (*inventory.Inventory, error) {
+	found, ok := objects.Find(inventory.PodGroups, of.Namespace, of.Name)
+	if !of.Gang || !ok {
+		return objects, nil
+	}
+	pg := &v1alpha1.PodGroup{}
+	if err := found.Into(pg); err != nil {
+		return nil, err
+	}
+	if pg.Spec.Priority != nil || string(pg.UID) != of.UID {
+		return objects, nil
+	}
+	pg.Spec.Priority = &of.Priority
+	if pg.Spec.PreemptionPolicy == nil && of.Never {
+		pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+	}
+	return objects.With(inventory.Change{Resource: inventory.PodGroups, Object: pg})
 }

@@ -8,7 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
@@ -115,5 +118,43 @@ func TestWhatOnlyTheSchedulerKnew(t *testing.T) {
 	}
 	if want := "other  false; runs  true; waits b false"; strings.Join(got, "; ") != want || !objects.Taken.Equal(now) {
 		t.Errorf("The pods are %q, want %q", got, want)
+	}
+}
+
+// TestPrioritized: a gang has been decided on with a priority that the log's informers may not have told of by then.
+func TestPrioritized(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spec string
+		of   core.Preemptor
+		want int32
+	}{
+		"not told of yet":           {spec: `{"priorityClassName":"high"}`, of: core.Preemptor{UID: "u", Gang: true, Priority: 9}, want: 9},
+		"told of":                   {spec: `{"priority":5}`, of: core.Preemptor{UID: "u", Gang: true, Priority: 9}, want: 5},
+		"a pod of the group's name": {spec: `{}`, of: core.Preemptor{UID: "u", Priority: 9}},
+		"another group of the name": {spec: `{}`, of: core.Preemptor{UID: "other", Gang: true, Priority: 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			in := line(1, 0)
+			in.Objects[inventory.PodGroups] = []json.RawMessage{json.RawMessage(`{"metadata":{"namespace":"ns","name":"g","uid":"u"},"spec":` + c.spec + `}`)}
+			s := &state{}
+			if err := s.next(in); err != nil {
+				t.Fatal(err)
+			}
+			c.of.Namespace, c.of.Name = "ns", "g"
+			objects, err := prioritized(s.objects, &c.of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, _ := objects.Find(inventory.PodGroups, "ns", "g")
+			pg := &v1alpha1.PodGroup{}
+			if err := found.Into(pg); err != nil {
+				t.Fatal(err)
+			}
+			if got := ptr.Deref(pg.Spec.Priority, 0); got != c.want {
+				t.Errorf("Its priority is %d, want %d", got, c.want)
+			}
+		})
 	}
 }

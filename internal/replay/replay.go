@@ -207,6 +207,9 @@ func (a *Answer) decide(ctx context.Context, r *decisionlog.Record, objects *inv
 	if err != nil {
 		return err
 	}
+	if objects, err = prioritized(objects, &r.Decision.Preemptor); err != nil {
+		return err
+	}
 	cluster, err := whatif.New(ctx, objects, cfg)
 	if err != nil {
 		return fmt.Errorf("the cluster of decision %d of %s: %w", r.Sequence, r.Process, err)
