@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestBesidePromised: whom room is promised may be on their nodes when the victims have gone, or not, or never. Nobody goes for a
-// pod that fits in one case only.
+// TestBesidePromised: pods that room is promised to may be on their nodes when the victims have gone, or not, or never. No victims go
+// for a pod that fits in one of these cases only.
 func TestBesidePromised(t *testing.T) {
 	t.Parallel()
 	const zone = corev1.LabelTopologyZone
