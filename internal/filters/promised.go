@@ -3,7 +3,6 @@ package filters
 import (
 	"errors"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -101,7 +100,7 @@ func (o *Oracle) leaveClaims() {
 		if oc.rejected != "" {
 			continue
 		}
-		skipped := oc.state.GetSkipFilterPlugins().Union(sets.New[string]())
+		skipped := oc.state.GetSkipFilterPlugins().Clone()
 		for _, pl := range oc.claims {
 			skipped.Insert(pl.Name())
 		}
