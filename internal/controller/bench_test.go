@@ -78,7 +78,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		clock:    clocktesting.NewFakePassiveClock(time.Unix(1000, 0)),
 		registry: gang.NewRegistry(func(types.NamespacedName) {}),
 	}
-	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.registry, b, b.events, b.clock)
+	runs := gang.NewRuns(b.Members, func() bool { return true }, func(types.NamespacedName) {})
+	b.status = NewStatus(b.client, b, &b.known, sets.New("reprieve-scheduler"), b.registry, runs, b, b.events, b.clock)
 	return b
 }
 

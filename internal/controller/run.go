@@ -54,7 +54,9 @@ type Inputs struct {
 	Members Members
 	// Registry says what the scheduler thinks of a gang; Changed is told when that changes.
 	Registry *gang.Registry
-	Changed  *Trigger
+	// Runs says since when groups are whole.
+	Runs    *gang.Runs
+	Changed *Trigger
 	// Finisher finishes preemptions of groups that have begun, and ends them when they are over; nil for none.
 	// Evicted is told of every group that an eviction has done with.
 	Finisher reconcile.Reconciler
@@ -131,7 +133,7 @@ func Run(ctx context.Context, in Inputs) error {
 }
 
 func newStatusController(in Inputs) (controller.Controller, error) {
-	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Queues, in.Recorder, in.Clock)
+	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Runs, in.Queues, in.Recorder, in.Clock)
 	status.RecordAs(in.RecorderOf)
 	c, err := controller.NewUnmanaged("podgroup-status", controller.Options{
 		Reconciler:              status,

@@ -21,7 +21,6 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/native"
-	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // conflictDelay is how long to wait for the cache after somebody else wrote first.
@@ -49,6 +48,7 @@ type Status struct {
 	source   gang.Source
 	profiles sets.Set[string]
 	registry *gang.Registry
+	runs     *gang.Runs
 	queues   Queues
 	recorder events.EventRecorder
 	// recorderOf is the recorder of a profile; nil where recorder is everybody's.
@@ -66,11 +66,7 @@ type told struct {
 	refused sets.Set[types.UID]
 	// since and reasonSince are when the verdict, and its reason, came up.
 	since, reasonSince time.Time
-	// shortSince is since when fewer members run than are needed; zero while there are enough.
-	shortSince time.Time
-	// whole are the members that ran, or had succeeded, when there were enough last.
-	whole sets.Set[types.UID]
-	pods  map[types.UID]heard
+	pods               map[types.UID]heard
 	// emptySince is since when the group has had no pods, and emptyTold whether that has been said.
 	emptySince time.Time
 	emptyTold  bool
@@ -85,9 +81,9 @@ type heard struct {
 // NewStatus returns the status reconciler, for PodGroups that it finds in source and reads and writes with c. Of
 // those of scheduling.k8s.io it leaves alone which have no members in one of the profiles. It must be run with
 // one worker: it keeps what it has told.
-func NewStatus(c client.Client, members Members, source gang.Source, profiles sets.Set[string], registry *gang.Registry, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
+func NewStatus(c client.Client, members Members, source gang.Source, profiles sets.Set[string], registry *gang.Registry, runs *gang.Runs, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
-		client: c, members: members, source: source, profiles: profiles, registry: registry, queues: queues, recorder: recorder, clock: clk,
+		client: c, members: members, source: source, profiles: profiles, registry: registry, runs: runs, queues: queues, recorder: recorder, clock: clk,
 		told: make(map[types.NamespacedName]*told),
 	}
 }
@@ -117,21 +113,19 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	g := s.groupOf(&pg)
 	verdict, scheduled := s.verdict(g, &m)
 	before := pg.DeepCopy()
-	s.setStatus(&pg, g, &m, verdict, scheduled)
+	run := s.runs.Look(g, s.clock.Now())
+	s.setStatus(&pg, g, &m, run.Start, verdict, scheduled)
 	if !apiequality.Semantic.DeepEqual(before.Status, pg.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := s.client.Status().Patch(ctx, &pg, patch); err != nil {
 			return retryConflict(fmt.Errorf("write status of PodGroup %s: %w", req, err))
 		}
 	}
-	if pg.Status.StartTime != nil && pg.Status.Running > 0 {
-		s.toldOf(g.Key).sawWhole(&m, g.MinCount)
-	}
 	if scheduled {
 		verdict = gang.Verdict{}
 	}
 	result := s.tell(req.NamespacedName, &m, verdict)
-	for _, soon := range []time.Duration{s.soonShort(&pg), s.tellEmpty(before, &m)} {
+	for _, soon := range []time.Duration{s.soonShort(run), s.tellEmpty(before, &m)} {
 		if soon > 0 && (result.RequeueAfter == 0 || soon < result.RequeueAfter) {
 			result.RequeueAfter = soon
 		}
@@ -185,7 +179,7 @@ func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 	}
 }
 
-func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, v gang.Verdict, scheduled bool) {
+func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, start time.Time, v gang.Verdict, scheduled bool) {
 	running := 0
 	for _, pod := range m.Assigned {
 		if pod.Status.Phase == corev1.PodRunning {
@@ -198,7 +192,10 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	st.Running = int32(running)
 	st.Terminating = int32(len(m.Terminating))
 	st.Finished = int32(len(m.Succeeded) + len(m.Finished))
-	st.StartTime = s.startTime(st.StartTime, g, m, running)
+	st.StartTime = nil
+	if !start.IsZero() {
+		st.StartTime = &metav1.Time{Time: start}
+	}
 	s.setQueueStatus(pg, g, m)
 	set := func(kind string, on bool, reason, message string) {
 		status := metav1.ConditionFalse
@@ -239,91 +236,12 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 	}
 }
 
-// startTime is since when a group has been whole: from when minCount members ran together, and for as long as they run, or
-// have succeeded. Where all were replaced meanwhile, their age tells.
-func (s *Status) startTime(before *metav1.Time, g *gang.Group, m *gang.Members, running int) *metav1.Time {
-	t, now := s.toldOf(g.Key), s.clock.Now()
-	if running == 0 || running+len(m.Succeeded) < g.MinCount {
-		if t.shortSince.IsZero() {
-			t.shortSince = now
-		}
-		if now.Sub(t.shortSince) < gang.ShortTime && m.Total() > 0 {
-			return before
-		}
-		return nil
-	}
-	if t.isReplaced(m, g.MinCount) {
-		before = nil
-	}
-	if before != nil && t.whole.Intersection(ranOf(m)).Len() < max(g.MinCount, 1) {
-		before = wholeSince(*before, m, g.MinCount)
-	}
-	switch {
-	case before != nil && m.GoesBackTo(before.Time):
-		return before
-	case running < g.MinCount:
-		return nil
-	}
-	// By the clock of the API server, the first of them may have come later than that.
-	if len(m.Assigned) > 0 {
-		first := slices.MinFunc(m.Assigned, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-		if at := first.CreationTimestamp.Time; at.After(now) {
-			now = at
-		}
-	}
-	at := metav1.NewTime(now)
-	return &at
-}
-
-// isReplaced reports whether a group that is whole was short of members since the last time, and is whole by others.
-func (t *told) isReplaced(m *gang.Members, minCount int) bool {
-	return !t.shortSince.IsZero() && t.whole.Len() > 0 && t.whole.Intersection(ranOf(m)).Len() < minCount
-}
-
-// wholeSince corrects a time from which on not all is known: an earlier process wrote it, or one change after the other has come about
-// while the API could not be read. Meanwhile the group may have been short of members. Where those that were whole then are fewer than
-// minCount by now, it is whole since the last of minCount was scheduled.
-func wholeSince(before metav1.Time, m *gang.Members, minCount int) *metav1.Time {
-	var times []time.Time
-	ran := ranOf(m)
-	for _, pod := range slices.Concat(m.Assigned, m.Succeeded) {
-		if ran.Has(pod.UID) {
-			times = append(times, preemptiontoleration.ScheduledAt(pod))
-		}
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	if at := times[max(minCount, 1)-1]; at.After(before.Time) {
-		return &metav1.Time{Time: at}
-	}
-	return &before
-}
-
-// sawWhole takes note of the members of a group whose status says since when it is whole. What has not been written is
-// worked out again.
-func (t *told) sawWhole(m *gang.Members, minCount int) {
-	if ran := ranOf(m); ran.Len() >= max(minCount, 1) {
-		t.whole, t.shortSince = ran, time.Time{}
-	}
-}
-
-// ranOf are the members that run, or have succeeded.
-func ranOf(m *gang.Members) sets.Set[types.UID] {
-	out := sets.New[types.UID]()
-	for _, pod := range slices.Concat(m.Assigned, m.Succeeded) {
-		if pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded {
-			out.Insert(pod.UID)
-		}
-	}
-	return out
-}
-
 // soonShort is when a group is to be looked at again because it has fewer members running than it needs; 0 for not at all.
-func (s *Status) soonShort(pg *v1alpha1.PodGroup) time.Duration {
-	t := s.toldOf(client.ObjectKeyFromObject(pg))
-	if pg.Status.StartTime == nil || t.shortSince.IsZero() {
+func (s *Status) soonShort(run gang.Run) time.Duration {
+	if run.Start.IsZero() || run.ShortSince.IsZero() {
 		return 0
 	}
-	return max(gang.ShortTime-s.clock.Now().Sub(t.shortSince), time.Millisecond)
+	return max(gang.ShortTime-s.clock.Now().Sub(run.ShortSince), time.Millisecond)
 }
 
 // tell lets every pending member know, once, what keeps it pending, when that has stood for a while.

@@ -405,20 +405,3 @@ func TestNobodyHearsOfWhatPasses(t *testing.T) {
 		t.Errorf("Told of a gang that waits for its turn, again after %v", after)
 	}
 }
-
-// TestReplacedUntilWritten: a status that could not be written is worked out again, with the same result.
-func TestReplacedUntilWritten(t *testing.T) {
-	t.Parallel()
-	before, after := &gang.Members{Assigned: named("r", 2, running)}, &gang.Members{Assigned: slices.Concat(named("r", 1, running), named("new", 1, running))}
-	known := &told{}
-	known.sawWhole(before, 2)
-	known.shortSince = time.Unix(1000, 0)
-	for range 2 {
-		if !known.isReplaced(after, 2) {
-			t.Error("It is whole by others, and that has not been written")
-		}
-	}
-	if known.sawWhole(after, 2); known.isReplaced(after, 2) {
-		t.Error("It has been written, and nothing has changed since")
-	}
-}

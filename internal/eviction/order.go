@@ -3,6 +3,7 @@ package eviction
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,6 +22,9 @@ type Order struct {
 	Victims map[types.UID]*corev1.Pod
 	// Nominations say where the preemptor goes. The API is told before any victim is touched.
 	Nominations []podstatus.Nomination
+	// Groups are those that victims are members of, and Seen is when it was looked how they stand.
+	Groups []types.NamespacedName
+	Seen   time.Time
 	// Profile is the scheduler profile that the preemptor belongs to.
 	Profile string
 }
@@ -31,8 +35,8 @@ type Scheduler interface {
 	// TurnBack removes a victim that has not been bound yet from the scheduler's memory. It reports false for one that has
 	// to be deleted.
 	TurnBack(victim *corev1.Pod) bool
-	// Wants reports whether the preemptor of an order still needs what it was promised. No unit is begun after it has
-	// said no.
+	// Wants reports whether the preemptor of an order still needs what it was promised, and may have it. No unit is begun after
+	// it has said no.
 	Wants(order *Order) bool
 }
 

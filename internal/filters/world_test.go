@@ -125,8 +125,7 @@ type plain struct{}
 func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.NamespacedName{}, false }
 func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
 func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
-func (plain) GoesBackTo(types.NamespacedName, time.Time) bool  { return true }
-func (plain) IsOver(types.NamespacedName, time.Time) bool      { return false }
+func (plain) StartOf(g *gang.Group) time.Time                  { return g.StartTime }
 func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 	if pod.DeletionTimestamp != nil {
 		return snapshot.Leaves

@@ -81,10 +81,6 @@ func (m *Members) Available() int { return len(m.Pending) + m.Placed() }
 // Placed counts the members that have had their place: those with a node that run, or have succeeded.
 func (m *Members) Placed() int { return len(m.Assigned) + len(m.Succeeded) }
 
-// ShortTime is how long a group has fewer members than it needs before that alone has its clock begin anew: of one that has succeeded
-// it is heard a moment after it runs no more. Where others have taken the members' places, its status begins anew at once.
-const ShortTime = time.Second
-
 // GoesBackTo reports whether any of the members that have had their place was created by a moment. Where none was, what was known of
 // the group then is known of others that it had.
 func (m *Members) GoesBackTo(at time.Time) bool {

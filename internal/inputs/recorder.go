@@ -49,18 +49,26 @@ type Recorder struct {
 	listed []listedNode
 	// round counts the looks at nodes.
 	round uint64
-	// The pods by name: on the nodes of that snapshot, without a node as informers tell, and finished. Where a pod is in more
-	// than one of them, the first counts.
-	placed, pending, finished map[types.NamespacedName]*corev1.Pod
-	// shown are pods without a node as the last decision had them, where informers have told of others, or of none: they may be
-	// a moment behind, or ahead. They count before pending.
-	shown map[types.NamespacedName]*corev1.Pod
+	// The pods by name: as the last decision had them where it had others than are known otherwise, on the nodes of that snapshot,
+	// without a node as the scheduler has heard, and finished. Where a pod is in more than one of them, the first counts.
+	shown, placed, pending, finished map[types.NamespacedName]*corev1.Pod
+	// heard is what the scheduler has heard of pods since the last look, in order.
+	heard []hearing
 	// written are the pods as they stand in lines, and touched those that may have changed since.
 	written map[types.NamespacedName]*corev1.Pod
 	touched map[types.NamespacedName]bool
 	// changed are all other objects that have come, changed or gone since the last line, by resource; nil for one that has gone.
 	changed map[string]map[types.NamespacedName]any
 }
+
+// hearing is what the scheduler has heard of a pod.
+type hearing struct {
+	pod    *corev1.Pod
+	exists bool
+}
+
+// manyHeard is how much may be heard during one decision.
+const manyHeard = 10_000
 
 // listedNode is a node in a snapshot. The framework keeps a node's NodeInfo where it is and counts its generation up.
 type listedNode struct {
@@ -94,14 +102,10 @@ type Informer interface {
 	AddEventHandler(handler cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error)
 }
 
-// Follow has the Recorder hear of the objects of a resource, as inventory.NameOf calls it, and of pods of those that have no
-// node. What it returns says whether it has heard of all that there are by now.
+// Follow has the Recorder hear of the objects of a resource other than pods, as inventory.NameOf calls it. What it returns says
+// whether it has heard of all that there are by now.
 func (r *Recorder) Follow(resource string, informer Informer) (cache.InformerSynced, error) {
-	tell := func(obj any, exists bool) { r.tell(resource, obj, exists) }
-	if resource == inventory.Pods {
-		tell = r.tellPending
-	}
-	return follow(informer, tell)
+	return follow(informer, func(obj any, exists bool) { r.tell(resource, obj, exists) })
 }
 
 // FollowFinished has the Recorder hear of pods that have finished, by an informer of those that belong to groups.
@@ -126,7 +130,7 @@ func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerS
 	return handler.HasSynced, nil
 }
 
-// Begin has the Recorder write from now on: informers have told of all that there is.
+// Begin has the Recorder write from now on: informers, and the scheduler, have told of all that there is.
 func (r *Recorder) Begin() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,13 +180,29 @@ func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
 	r.changed[resource][key] = obj
 }
 
-// tellPending takes note of a pod, as far as it has no node.
-func (r *Recorder) tellPending(obj any, exists bool) {
-	if pod, ok := obj.(*corev1.Pod); ok {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.put(r.pending, pod, exists && pod.Spec.NodeName == "")
+// Heard is part of scheduler.Witness.
+func (r *Recorder) Heard(pod *corev1.Pod, exists bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.heard = append(r.heard, hearing{pod, exists}); !r.begun || len(r.heard) >= manyHeard {
+		r.takeHeard()
 	}
+}
+
+// Looks is part of scheduler.Witness.
+func (r *Recorder) Looks() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.takeHeard()
+}
+
+// takeHeard takes over what has been heard of pods, as far as they have no node.
+func (r *Recorder) takeHeard() {
+	for _, h := range r.heard {
+		r.put(r.pending, h.pod, h.exists && h.pod.Spec.NodeName == "")
+	}
+	clear(r.heard)
+	r.heard = r.heard[:0]
 }
 
 // tellFinished takes note of a member that has finished. Of other pods the informer has the names only.
@@ -200,7 +220,7 @@ func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.P
 	switch {
 	case there:
 		among[key] = pod
-	case among[key] == nil:
+	case among[key] == nil || among[key].UID != pod.UID:
 		return
 	default:
 		delete(among, key)
@@ -257,7 +277,8 @@ func (r *Recorder) show(seen *scheduler.Seen) {
 		r.touched[keyOf(pod)] = true
 	}
 	for _, pod := range seen.Pods {
-		if r.pending[keyOf(pod)] != pod {
+		if r.podOf(keyOf(pod)) != pod {
+			// It may have a node in the snapshot, which it is about to lose.
 			show(pod)
 		}
 	}
@@ -341,7 +362,7 @@ func (r *Recorder) leave(pods []*corev1.Pod) {
 
 // podOf is a pod as decisions see it; nil where there is none.
 func (r *Recorder) podOf(key types.NamespacedName) *corev1.Pod {
-	for _, among := range []map[types.NamespacedName]*corev1.Pod{r.placed, r.shown, r.pending, r.finished} {
+	for _, among := range []map[types.NamespacedName]*corev1.Pod{r.shown, r.placed, r.pending, r.finished} {
 		if pod := among[key]; pod != nil {
 			return pod
 		}

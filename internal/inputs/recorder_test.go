@@ -31,7 +31,6 @@ import (
 type bench struct {
 	*testing.T
 	recorder *inputs.Recorder
-	pods     heard
 	others   heard
 	full     bool
 	lines    []decisionlog.Inputs
@@ -57,10 +56,8 @@ func newBench(t *testing.T, whole decisionlog.Whole) *bench {
 	t.Helper()
 	b := &bench{T: t}
 	b.recorder = inputs.New(inputs.Options{Process: "p", Whole: whole, Append: b.append})
-	for resource, informer := range map[string]*heard{inventory.Pods: &b.pods, "namespaces": &b.others} {
-		if _, err := b.recorder.Follow(resource, informer); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := b.recorder.Follow("namespaces", &b.others); err != nil {
+		t.Fatal(err)
 	}
 	b.recorder.Begin()
 	return b
@@ -103,6 +100,12 @@ func nodeWith(name string, generation int64, pods ...*corev1.Pod) fwk.NodeInfo {
 	info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	info.Generation = generation
 	return info
+}
+
+// hear has the scheduler hear of a pod before it looks again.
+func (b *bench) hear(pod *corev1.Pod, exists bool) {
+	b.recorder.Heard(pod, exists)
+	b.recorder.Looks()
 }
 
 // seen has a decision go by these.
@@ -157,9 +160,9 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, decisionlog.Whole{})
 	waits, runs := podNamed("waits", ""), podNamed("runs", "a")
-	b.pods.handler.OnAdd(waits, true)
+	b.hear(waits, true)
 	// The informer knows of a node for it; the snapshot has the last word, which knows it already here.
-	b.pods.handler.OnAdd(runs, true)
+	b.hear(runs, true)
 	if n := b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}}); n != 1 {
 		t.Errorf("The first line is %d", n)
 	}
@@ -184,7 +187,7 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	b.want("5<4 uid-late=>b")
 	b.seen(scheduler.Seen{Nodes: same})
 	b.want("6<5 -pods/late")
-	b.pods.handler.OnAdd(late, false)
+	b.hear(late, true)
 	b.seen(scheduler.Seen{Nodes: same})
 	b.want("7<6 pods/late")
 	// 4. A node changes where it is.
@@ -196,9 +199,45 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	b.want("8<7 nodes/a")
 	// 5. A node goes, with its pods, and others change.
 	b.others.handler.OnAdd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, false)
-	b.pods.handler.OnDelete(cache.DeletedFinalStateUnknown{Obj: late})
+	b.hear(late, false)
 	b.seen(scheduler.Seen{Nodes: same[1:]})
 	b.want("9<8 -nodes/a -pods/late -pods/runs namespaces/ns")
+}
+
+// TestWhatIsHeardMeanwhile: what the scheduler hears of while it decides is no part of what it went by.
+func TestWhatIsHeardMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, decisionlog.Whole{})
+	nodes := []fwk.NodeInfo{nodeWith("a", 1)}
+	b.recorder.Heard(podNamed("before", ""), true)
+	b.recorder.Looks()
+	b.recorder.Heard(podNamed("meanwhile", ""), true)
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.want("1<0 nodes/a pods/before")
+	b.recorder.Looks()
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.want("2<1 pods/meanwhile")
+	// A pod has the name of another that is heard to have gone only now.
+	another := podNamed("before", "")
+	another.UID = "another"
+	b.hear(another, true)
+	b.hear(podNamed("before", ""), false)
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.want("3<2 pods/before")
+}
+
+// TestPreemptorInTheSnapshot: the snapshot has a node for a pod of the preemptor that it is about to lose, and the decision is for
+// one without a node.
+func TestPreemptorInTheSnapshot(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, decisionlog.Whole{})
+	pod := podNamed("one", "")
+	b.hear(pod, true)
+	nodes := []fwk.NodeInfo{nodeWith("a", 1, podNamed("one", "a"))}
+	b.seen(scheduler.Seen{Nodes: nodes, Pods: []*corev1.Pod{pod}})
+	b.want("1<0 nodes/a pods/one")
+	b.seen(scheduler.Seen{Nodes: nodes})
+	b.want("2<1 pods/one@a")
 }
 
 // TestNothingIsLost: what finds no room in the queue is in the next line, and after a line that is not written comes the whole
@@ -213,7 +252,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	b.seen(scheduler.Seen{Nodes: nodes})
 	b.full = true
-	b.pods.handler.OnAdd(podNamed("one", ""), false)
+	b.hear(podNamed("one", ""), true)
 	if n := b.seen(scheduler.Seen{Nodes: nodes}); n != 0 {
 		t.Errorf("With no room for it, the line is %d", n)
 	}
@@ -221,9 +260,9 @@ func TestNothingIsLost(t *testing.T) {
 	b.seen(scheduler.Seen{Nodes: nodes})
 	b.want("1<0 nodes/a", "2<1 pods/one")
 	b.broken = true
-	b.pods.handler.OnAdd(podNamed("two", ""), false)
+	b.hear(podNamed("two", ""), true)
 	b.seen(scheduler.Seen{Nodes: nodes})
-	b.pods.handler.OnAdd(podNamed("three", ""), false)
+	b.hear(podNamed("three", ""), true)
 	b.seen(scheduler.Seen{Nodes: nodes})
 	if len(b.lines) != 1 || b.lines[0].Whole == nil || b.lines[0].Whole.Version != "v" {
 		t.Fatalf("The lines are %+v, want a whole one", b.lines)
@@ -249,14 +288,11 @@ func TestEachFileHasTheWholeClusterOnce(t *testing.T) {
 	log := decisionlog.New(decisionlog.Options{Out: file})
 	recorder := inputs.New(inputs.Options{Process: "p", Append: log.Append})
 	file.BeginWith(recorder.Head)
-	var pods heard
-	if _, err := recorder.Follow(inventory.Pods, &pods); err != nil {
-		t.Fatal(err)
-	}
 	recorder.Begin()
 	nodes := []fwk.NodeInfo{nodeWith("a", 1)}
 	for i := range 6 {
-		pods.handler.OnAdd(podNamed(fmt.Sprintf("p-%d", i), ""), false)
+		recorder.Heard(podNamed(fmt.Sprintf("p-%d", i), ""), true)
+		recorder.Looks()
 		recorder.Seen(&scheduler.Seen{Now: time.Unix(1, 0), Nodes: nodes})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -288,7 +324,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, decisionlog.Whole{Redacted: c.redacted})
-			b.pods.handler.OnAdd(podNamed("one", ""), false)
+			b.hear(podNamed("one", ""), true)
 			b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1)}})
 			text := string(b.lines[0].Objects[inventory.Pods][0])
 			for _, word := range append(c.wantIn, `"kind":"Pod"`, `"apiVersion":"v1"`) {

@@ -220,6 +220,8 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		Decision:    made.decision,
 		Victims:     byUID(made.victims),
 		Nominations: nominations,
+		Groups:      p.hub.groupsOf(made.victims),
+		Seen:        made.view.seen,
 		Profile:     p.handle.ProfileName(),
 	}
 	p.hub.leaving.take(order.Victims, p.hub.clock.Now())

@@ -2,8 +2,13 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -28,7 +33,27 @@ var (
 
 // Wants reports whether the preemptor of an order still has the room that its decision has given it, and may have it.
 func (p *Plugin) Wants(order *eviction.Order) bool {
-	return p.hub.reserved.Keeps(snapshot.Placements(&order.Decision)) && p.hub.forfeits(keyIn(&order.Decision)) == ""
+	return p.hub.reserved.Keeps(snapshot.Placements(&order.Decision)) && p.hub.forfeits(keyIn(&order.Decision)) == "" && !p.hub.haveBegun(order)
+}
+
+// haveBegun reports whether a group with victims runs anew since the order was decided on, and may be protected from it by now.
+func (h *Hub) haveBegun(order *eviction.Order) bool {
+	now := h.clock.Now()
+	return slices.ContainsFunc(order.Groups, func(key types.NamespacedName) bool {
+		g, ok := h.groups.Group(key)
+		return ok && h.runs.HasBegun(g, order.Seen, now)
+	})
+}
+
+// groupsOf are the groups that pods are members of.
+func (h *Hub) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
+	out := sets.New[types.NamespacedName]()
+	for _, pod := range pods {
+		if key, ok := h.groupOf(pod); ok {
+			out.Insert(key)
+		}
+	}
+	return out.UnsortedList()
 }
 
 // keyIn is the workload that a decision is for.

@@ -78,6 +78,7 @@ func (h *Hub) memberFinished(obj any) {
 	if !ok {
 		return
 	}
+	h.runs.Touch(key)
 	h.regroup(key)
 	h.tellGroupState(key)
 	if h.registry.Idle(key) {

@@ -69,8 +69,8 @@ type Hub struct {
 	leaving leavingPods
 	// assumed are the pods that may still be turned back.
 	assumed assumedPods
-	// runs are those of gangs that have been short of members.
-	runs runs
+	// runs says since when groups are whole.
+	runs *gang.Runs
 	// executions are the orders whose outcome is waited for.
 	executions executions
 
@@ -81,7 +81,7 @@ type Hub struct {
 	keptOff keptOff
 	// decisions has a record of decisions.
 	decisions DecisionLog
-	// witness writes down what they go by; nil for nothing that does.
+	// witness writes down what they go by.
 	witness Witness
 	// finished are the members that have finished.
 	finished cache.SharedIndexInformer
@@ -148,6 +148,9 @@ func (in *Inputs) detached() *Hub {
 	if h.derived = in.Derived; h.derived == nil {
 		h.derived = underived{}
 	}
+	if h.witness == nil {
+		h.witness = unwitnessed{}
+	}
 	if h.metrics == nil {
 		h.metrics = metrics.New()
 	}
@@ -162,6 +165,7 @@ func (in *Inputs) detached() *Hub {
 	}
 	h.reserved = reservation.New(&bookkeeper{h})
 	h.cluster = snapshot.NewCache(h.sources())
+	h.runs = gang.NewRuns(h.Members, h.hasAllMembers, h.cluster.GroupChanged)
 	return h
 }
 
@@ -184,8 +188,16 @@ func (h *Hub) HasSynced() bool {
 	return !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
 }
 
+// hasAllMembers reports whether Members has been told of all that there were, those that have finished among them.
+func (h *Hub) hasAllMembers() bool {
+	return h.toldOfFinished != nil && h.HasSynced() && h.toldOfFinished()
+}
+
 // Members lists the members of a group. Any goroutine may call it.
 func (h *Hub) Members(key types.NamespacedName) gang.Members { return h.lister.Members(key) }
+
+// Runs says since when groups are whole.
+func (h *Hub) Runs() *gang.Runs { return h.runs }
 
 // isEvictingFor reports whether room is being made for a pod by itself.
 func (h *Hub) isEvictingFor(pod *corev1.Pod) bool { return h.waits.Evicting(podKey(pod)) }

@@ -1,79 +1,74 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-func TestRuns(t *testing.T) {
+// TestRunThatIsOver: a gang that has lost members, and has others by now, is protected anew before its status says so.
+func TestRunThatIsOver(t *testing.T) {
 	t.Parallel()
-	start := time.Unix(1000, 0)
-	// step is how many members have their place after some time, by the start that the status has then.
-	type step struct {
-		after  time.Duration
-		start  time.Time
-		placed int
-	}
 	cases := map[string]struct {
-		steps []step
-		want  bool
+		// replace has m take the place of the gang's second member.
+		replace func(r *rig, g *gang.Group, second, m *corev1.Pod)
 	}{
-		"whole all the time":                   {steps: []step{{0, start, 3}, {time.Hour, start, 4}}},
-		"short for a moment":                   {steps: []step{{0, start, 2}, {gang.ShortTime / 2, start, 3}, {time.Hour, start, 3}}},
-		"short, and still so":                  {steps: []step{{0, start, 2}, {time.Hour, start, 1}}, want: true},
-		"short, and just begun to be":          {steps: []step{{0, start, 3}, {time.Hour, start, 2}}},
-		"short, and whole again":               {steps: []step{{0, start, 2}, {gang.ShortTime, start, 3}, {time.Hour, start, 3}}, want: true},
-		"short twice, the second time briefly": {steps: []step{{0, start, 2}, {gang.ShortTime, start, 3}, {time.Hour, start, 2}, {time.Millisecond, start, 3}}, want: true},
-		"the status says it":                   {steps: []step{{0, start, 2}, {gang.ShortTime, start, 3}, {0, start.Add(time.Hour), 3}}},
-		"the status says that it is not whole": {steps: []step{{0, start, 2}, {gang.ShortTime, time.Time{}, 2}}},
+		"short for long enough": {func(r *rig, g *gang.Group, second, m *corev1.Pod) {
+			r.remove(second)
+			r.eventually("it has lacked a member for long enough", func() bool { return r.hub.runs.Look(g, r.hub.clock.Now()).Start.IsZero() })
+			r.create(m)
+		}},
+		"short for a moment": {func(r *rig, g *gang.Group, second, m *corev1.Pod) {
+			r.remove(second)
+			r.eventually("it lacks a member", func() bool { return !r.hub.runs.Look(g, r.hub.clock.Now()).ShortSince.IsZero() })
+			r.create(m)
+		}},
+		"replaced between two looks": {func(r *rig, _ *gang.Group, second, m *corev1.Pod) {
+			r.create(m)
+			r.remove(second)
+		}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var r runs
-			now := start.Add(time.Hour)
-			g := &gang.Group{Key: key("g"), MinCount: 3}
-			for _, s := range c.steps {
-				now, g.StartTime = now.Add(s.after), s.start
-				r.follow(g, s.placed, now)
+			r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", "3600")}, nodes(2, "3")...)...)
+			g := r.gangOf("g", 2, 0)
+			long, now := time.Now().Add(-2*time.Hour).Truncate(time.Second), time.Now().Truncate(time.Second)
+			g.PriorityClassName, g.StartTime = "c", long
+			m, p := members("g", 3, "1", 0), pod("p", "", "3", 10)
+			for _, member := range m {
+				member.Status.Phase = corev1.PodRunning
+				member.CreationTimestamp = metav1.NewTime(long)
 			}
-			if got := r.isOver(g.Key, g.StartTime, now); got != c.want {
-				t.Errorf("over: %v, want %v", got, c.want)
+			m[2].CreationTimestamp = metav1.NewTime(now)
+			r.create(on(classed(m[0], "c", long), "node-0"), on(classed(m[1], "c", long), "node-0"), on(pod("other", "", "3", 50), "node-1"), p)
+			if d := r.decideFor(p); d.Outcome != core.Preempts {
+				t.Fatalf("%s: %s, want to preempt what has run long", d.Outcome, d.Message)
 			}
-			if r.isOver(g.Key, start.Add(-time.Hour), now) {
-				t.Error("another run is over as well")
+			order := eviction.Order{Groups: r.hub.groupsOf(m[:2]), Seen: time.Now()}
+			if r.hub.haveBegun(&order) {
+				t.Error("It has begun anew, and nothing has happened")
 			}
-			r.forget(g.Key)
-			if r.isOver(g.Key, g.StartTime, now) || len(r.broken) > 0 {
-				t.Error("it is not forgotten")
+			c.replace(r, g, m[1], on(classed(m[2], "c", now), "node-0"))
+			r.eventually("the other member is known", func() bool {
+				members := r.hub.lister.Members(g.Key)
+				return len(members.Assigned) == 2 && !slices.ContainsFunc(members.Assigned, func(pod *corev1.Pod) bool { return pod.UID == m[1].UID })
+			})
+			if !r.hub.haveBegun(&order) {
+				t.Error("It has not begun anew, and others run")
+			}
+			d := r.decideFor(p)
+			if began := time.Unix(0, d.RetryAt-1).Add(-time.Hour); d.Outcome != core.Infeasible || began.Before(now) {
+				t.Errorf("%s, retry at %v: %s; want to wait for an hour from now on", d.Outcome, time.Unix(0, d.RetryAt), d.Message)
 			}
 		})
-	}
-}
-
-// TestRunThatIsBroken: a gang that has lost members, and has others by now, is protected anew before its status says so.
-func TestRunThatIsBroken(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, append([]runtime.Object{tolerantClass("c", "100", "3600")}, nodes(2, "2")...)...)
-	g := r.gangOf("g", 2, 0)
-	long := time.Now().Add(-2 * time.Hour).Truncate(time.Second)
-	g.PriorityClassName, g.StartTime = "c", long
-	m, p := members("g", 3, "1", 0), pod("p", "", "2", 10)
-	r.create(on(classed(m[0], "c", long), "node-0"), on(classed(m[1], "c", long), "node-0"), on(pod("other", "", "2", 50), "node-1"), p)
-	if d := r.decideFor(p); d.Outcome != core.Preempts {
-		t.Fatalf("%s: %s, want to preempt what has run long", d.Outcome, d.Message)
-	}
-	r.remove(m[1])
-	r.eventually("it has lacked a member for long enough", func() bool { return r.hub.runs.isOver(g.Key, g.StartTime, r.hub.clock.Now()) })
-	now := time.Now().Truncate(time.Second)
-	r.create(on(classed(m[2], "c", now), "node-0"))
-	if d := r.decideFor(p); d.Outcome != core.Infeasible || d.RetryAt != snapshot.Nanos(now.Add(time.Hour))+1 {
-		t.Errorf("%s, retry at %v: %s; want to wait for an hour", d.Outcome, time.Unix(0, d.RetryAt), d.Message)
 	}
 }

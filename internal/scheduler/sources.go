@@ -38,16 +38,8 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	return out
 }
 
-// GoesBackTo is part of snapshot.Groups.
-func (s sources) GoesBackTo(key types.NamespacedName, at time.Time) bool {
-	members := s.hub.lister.Members(key)
-	return members.GoesBackTo(at)
-}
-
-// IsOver is part of snapshot.Groups.
-func (s sources) IsOver(key types.NamespacedName, start time.Time) bool {
-	return s.hub.runs.isOver(key, start, s.hub.clock.Now())
-}
+// StartOf is part of snapshot.Groups.
+func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Start(g, s.hub.clock.Now()) }
 
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }

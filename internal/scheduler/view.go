@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -14,6 +15,8 @@ type view struct {
 	*snapshot.View
 	// mark is the moment when the view was taken, for what is waited for because of it.
 	mark admission.Mark
+	// seen is that moment by the clock.
+	seen time.Time
 }
 
 // look takes a view of the cycle's snapshot for a preemptor.
@@ -26,11 +29,13 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
-	mark := p.hub.waits.Mark()
+	p.hub.witness.Looks()
+	mark, now := p.hub.waits.Mark(), p.hub.clock.Now()
+	p.hub.runs.Settle(p.hub.groups, now)
 	if err := p.hub.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}
-	return &view{View: p.hub.cluster.View(p.promises(pre)), mark: mark}, nil
+	return &view{View: p.hub.cluster.View(p.promises(pre)), mark: mark, seen: now}, nil
 }
 
 // promises are what pods have been promised that are not on a node yet: those with a reservation, and those that the

@@ -20,6 +20,7 @@ import (
 // GroupChanged looks at the members of a group again, because its PodGroup has come, changed or gone. Any
 // goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
+	h.runs.Touch(key)
 	h.cluster.GroupChanged(key)
 	h.chargeGroup(key)
 	h.telling.retouch(key, h.clock.Now())
@@ -54,6 +55,7 @@ func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
 func (h *Hub) podAdded(obj any) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		if key, isMember := h.groupOf(pod); isMember && pod.Spec.NodeName != "" {
+			h.runs.Touch(key)
 			h.regroup(key)
 		}
 		h.podChanged(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
@@ -72,11 +74,15 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	if moved {
 		h.regrouped(after, oldKey, wasMember)
 	}
-	if isMember && (moved || settlesAnew(before, after)) {
-		h.regroup(newKey)
+	if settles := moved || settlesAnew(before, after); isMember && (settles || before.Status.Phase != after.Status.Phase) {
+		h.runs.Touch(newKey)
+		if settles {
+			h.regroup(newKey)
+		}
 	}
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
 		h.board.Forget(after.UID)
+		h.witness.Heard(after, true)
 		h.podLeft(after)
 		return
 	}
@@ -88,20 +94,14 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 }
 
 // regroup has the members of a group that run read anew on all their nodes where what counts for all of them depends on which
-// they are: a group without a priority stands by the highest of theirs, and the clock of one that has not been whole, or not all
-// the time, began when the last of them was scheduled.
+// they are: a group without a priority stands by the highest of theirs, and the clock of one that is not whole began when the last of
+// them was scheduled.
 func (h *Hub) regroup(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if !ok {
 		return
 	}
-	over := false
-	if g.IsGang() && !g.StartTime.IsZero() {
-		members := h.lister.Members(key)
-		h.runs.follow(g, members.Placed(), h.clock.Now())
-		over = h.runs.isOver(key, g.StartTime, h.clock.Now())
-	}
-	if over || g.Priority == nil || g.StartTime.IsZero() {
+	if g.Priority == nil || !h.runs.IsWhole(key) {
 		h.cluster.GroupChanged(key)
 	}
 }
@@ -126,6 +126,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.nominees.See(pod, h.inflates)
 	// A pod that is assumed no more has to be known as placed by then.
 	h.charge(pod)
+	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		h.assumed.remove(pod.UID)
 		h.reserved.Use(pod.UID)
@@ -161,6 +162,7 @@ func (h *Hub) podDeleted(obj any) {
 		return
 	}
 	h.moved.Store(true)
+	h.witness.Heard(pod, false)
 	h.leaving.gone(pod, h.clock.Now())
 	if h.board.Forget(pod.UID) {
 		// The scheduler's queue may have heard of it first, and tried those at the limit too early.
@@ -225,6 +227,7 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 		return
 	}
 	h.telling.retouch(key, h.clock.Now())
+	h.runs.Touch(key)
 	h.regroup(key)
 	h.review(key)
 	if disturbed {
@@ -258,7 +261,7 @@ func (h *Hub) review(key types.NamespacedName) {
 // dropGang forgets a gang that has no members any more.
 func (h *Hub) dropGang(key types.NamespacedName) {
 	h.registry.Drop(key)
-	h.runs.forget(key)
+	h.runs.Forget(key)
 	h.waits.Forget(gangKey(key))
 	h.telling.drop(key)
 	h.reserved.Release(gangKey(key))

@@ -13,9 +13,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Witness writes down what decisions go by. Scheduling cycles call it, so it must not wait for anything.
+// Witness writes down what decisions go by. It must not wait for anything.
 type Witness interface {
-	// Seen takes note of what a decision went by, and returns the number under which that is found; 0 where it is not written.
+	// Heard takes note of a pod that counts as it is from now on, or counts no more: the scheduler hears of pods when its informer
+	// gets round to it. What tells the scheduler calls it.
+	Heard(pod *corev1.Pod, exists bool)
+	// Looks is called by a scheduling cycle that is about to look at how things stand. What is heard after that is no part of what
+	// its decision goes by.
+	Looks()
+	// Seen is called by the same cycle. It takes note of what a decision went by, and returns the number under which that is found; 0 where it is not written.
 	Seen(seen *Seen) uint64
 }
 
@@ -37,9 +43,21 @@ type PromisedRoom struct {
 	Node string
 }
 
+// unwitnessed is the Witness where nothing is written down.
+type unwitnessed struct{}
+
+// Heard is part of Witness.
+func (unwitnessed) Heard(*corev1.Pod, bool) {}
+
+// Looks is part of Witness.
+func (unwitnessed) Looks() {}
+
+// Seen is part of Witness.
+func (unwitnessed) Seen(*Seen) uint64 { return 0 }
+
 // witnessed has what a decision went by written down, where that is asked for. What finds room at once is no part of the record.
 func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
-	if p.hub.witness == nil || made.decision.Outcome == core.Fits && !made.pre.atLimit {
+	if p.hub.witness == (unwitnessed{}) || made.decision.Outcome == core.Fits && !made.pre.atLimit {
 		return made
 	}
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()

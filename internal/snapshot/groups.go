@@ -20,22 +20,14 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	if !ok || g.PodPriorities && !g.Whole {
 		return nil
 	}
-	start := g.StartTime
-	if !start.IsZero() && !s.Groups.GoesBackTo(key, start) {
-		// It is that of a run before, and its end has not been written yet.
-		start = time.Time{}
-	}
-	over := !start.IsZero() && s.Groups.IsOver(key, start)
+	start := s.Groups.StartOf(g)
 	var placed []*corev1.Pod
-	if g.Priority == nil || start.IsZero() || over {
+	if g.Priority == nil || start.IsZero() {
 		placed = s.Groups.Placed(key)
-	}
-	if over {
-		start = lastScheduled(placed)
 	}
 	priority, since := standingPriority(g, placed), start
 	if since.IsZero() {
-		// It is not known when the group was whole, and what protects it must not do so for good.
+		// It is not whole, and what protects it must not do so for good.
 		since = lastScheduled(placed)
 	}
 	out := &core.Group{

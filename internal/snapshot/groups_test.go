@@ -25,16 +25,13 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	start, later := time.Unix(1000, 0), time.Unix(2000, 0)
 	placed := []*corev1.Pod{scheduledAt(pod("a", "g", "1", 3), start), scheduledAt(pod("b", "g", "1", 5), later)}
-	anew := scheduledAt(pod("c", "g", "1", 3), later)
-	anew.CreationTimestamp = metav1.NewTime(later)
-	for _, pod := range append(placed, anew) {
+	for _, pod := range placed {
 		pod.Spec.NodeName = "node-0"
 	}
 	assumed := pod("d", "g", "1", 3)
 	cases := map[string]struct {
 		group        gang.Group
 		placed       []*corev1.Pod
-		over         bool
 		wantNone     bool
 		wantPriority int32
 		wantSince    time.Time
@@ -43,15 +40,6 @@ func TestGroups(t *testing.T) {
 		"a gang, pod by pod":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start}, wantPriority: 7, wantSince: start, wantMinCount: 2},
 		"a gang, as a whole":                      {group: gang.Group{MinCount: 2, Priority: ptr.To[int32](7), StartTime: start, Whole: true}, wantPriority: 7, wantSince: start},
 		"the latest member where it has no start": {group: gang.Group{Priority: ptr.To[int32](7)}, placed: placed, wantPriority: 7, wantSince: later},
-		"the latest member where its start is that of a run before": {
-			group: gang.Group{Priority: ptr.To[int32](7), StartTime: start, Whole: true}, placed: []*corev1.Pod{anew}, wantPriority: 7, wantSince: later,
-		},
-		"its start where a member has been replaced": {
-			group: gang.Group{Priority: ptr.To[int32](7), StartTime: start, Whole: true}, placed: []*corev1.Pod{placed[0], anew}, wantPriority: 7, wantSince: start,
-		},
-		"the latest member where it has been short of members since": {
-			group: gang.Group{Priority: ptr.To[int32](7), StartTime: start, Whole: true}, placed: placed, over: true, wantPriority: 7, wantSince: later,
-		},
 		"none yet where a member is being bound": {
 			group: gang.Group{Priority: ptr.To[int32](7)}, placed: []*corev1.Pod{placed[0], assumed}, wantPriority: 7,
 		},
@@ -65,7 +53,7 @@ func TestGroups(t *testing.T) {
 			t.Parallel()
 			f := newFacts()
 			sources := f.sources()
-			c.group.Key, f.placed, f.over = key("g"), c.placed, c.over
+			c.group.Key, f.placed = key("g"), c.placed
 			f.groups[c.group.Key] = &c.group
 			got := sources.group(c.group.Key)
 			if c.wantNone || got == nil {

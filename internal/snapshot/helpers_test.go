@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +23,6 @@ type facts struct {
 	placed    []*corev1.Pod
 	disrupted map[types.UID]bool
 	overdue   map[types.UID]bool
-	// over is true where gangs have been short of members since they began.
-	over bool
 	// reads counts the pods that the cache has asked about.
 	reads int
 }
@@ -45,11 +42,7 @@ func (f *facts) Group(key types.NamespacedName) (*gang.Group, bool) {
 	return g, ok
 }
 
-func (f *facts) GoesBackTo(_ types.NamespacedName, at time.Time) bool {
-	return len(f.placed) == 0 || slices.ContainsFunc(f.placed, func(pod *corev1.Pod) bool { return !pod.CreationTimestamp.After(at) })
-}
-
-func (f *facts) IsOver(types.NamespacedName, time.Time) bool { return f.over }
+func (f *facts) StartOf(g *gang.Group) time.Time { return g.StartTime }
 
 func (f *facts) Placed(types.NamespacedName) []*corev1.Pod { return f.placed }
 

@@ -33,10 +33,8 @@ type Groups interface {
 	Group(key types.NamespacedName) (*gang.Group, bool)
 	// Placed are the members of a group that have a node, or are assumed to have one.
 	Placed(key types.NamespacedName) []*corev1.Pod
-	// GoesBackTo reports whether any member that has had its place was created by a moment.
-	GoesBackTo(key types.NamespacedName, at time.Time) bool
-	// IsOver reports whether a gang has been short of members since it became whole at start, which its status may not say yet.
-	IsOver(key types.NamespacedName, start time.Time) bool
+	// StartOf is since when a group is whole, which its status may not say yet; zero where it is not.
+	StartOf(g *gang.Group) time.Time
 }
 
 // Disruptions tells which pods are on their way out, whether their objects say so or not.

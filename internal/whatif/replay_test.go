@@ -150,8 +150,8 @@ func (l *testLog) follow(t *testing.T, s *scene, hub *scheduler.Hub, factory inf
 	}
 	var known []toolscache.InformerSynced
 	for resource, informer := range map[string]inputs.Informer{
-		inventory.Pods: factory.Core().V1().Pods().Informer(), inventory.PriorityClasses: factory.Scheduling().V1().PriorityClasses().Informer(),
-		"poddisruptionbudgets": factory.Policy().V1().PodDisruptionBudgets().Informer(), "namespaces": factory.Core().V1().Namespaces().Informer(),
+		inventory.PriorityClasses: factory.Scheduling().V1().PriorityClasses().Informer(),
+		"poddisruptionbudgets":    factory.Policy().V1().PodDisruptionBudgets().Informer(), "namespaces": factory.Core().V1().Namespaces().Informer(),
 		inventory.PodGroups: groups, inventory.Queues: queues,
 	} {
 		told, err := l.recorder.Follow(resource, informer)
@@ -164,7 +164,7 @@ func (l *testLog) follow(t *testing.T, s *scene, hub *scheduler.Hub, factory inf
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !toolscache.WaitForCacheSync(t.Context().Done(), append(known, finished)...) {
+	if !toolscache.WaitForCacheSync(t.Context().Done(), append(known, finished, hub.HasSynced)...) {
 		t.Fatal("The informers have not told of all")
 	}
 	l.recorder.Begin()

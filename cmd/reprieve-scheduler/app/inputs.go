@@ -100,10 +100,11 @@ func schedulerWitness(recorder *inputs.Recorder) scheduler.Witness {
 	return recorder
 }
 
-// followed are the kinds that deciding needs and the library may watch, by resource. Nodes are taken from snapshots.
+// followed are the kinds that deciding needs and the library may watch, by resource. Nodes are taken from snapshots, and of pods
+// the scheduler tells.
 func followed() map[string]runtime.Object {
 	return map[string]runtime.Object{
-		inventory.Pods: &corev1.Pod{}, inventory.PriorityClasses: &schedulingv1.PriorityClass{}, "namespaces": &corev1.Namespace{},
+		inventory.PriorityClasses: &schedulingv1.PriorityClass{}, "namespaces": &corev1.Namespace{},
 		"services": &corev1.Service{}, "replicationcontrollers": &corev1.ReplicationController{}, "replicasets": &appsv1.ReplicaSet{},
 		"statefulsets": &appsv1.StatefulSet{}, "persistentvolumes": &corev1.PersistentVolume{}, "persistentvolumeclaims": &corev1.PersistentVolumeClaim{},
 		"poddisruptionbudgets": &policyv1.PodDisruptionBudget{}, "storageclasses": &storagev1.StorageClass{}, "csinodes": &storagev1.CSINode{},
@@ -115,7 +116,7 @@ func followed() map[string]runtime.Object {
 
 // witness has the recorder hear of all that deciding needs and the scheduler watches, and returns when it knows what there is. The
 // informers have to run by then.
-func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFactory, finished inputs.Informer) error {
+func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFactory, hub *scheduler.Hub) error {
 	if p.inputs == nil {
 		return nil
 	}
@@ -159,11 +160,11 @@ func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFac
 			return err
 		}
 	}
-	synced, err := p.inputs.FollowFinished(finished)
+	synced, err := p.inputs.FollowFinished(hub.Finished())
 	if err != nil {
 		return fmt.Errorf("follow finished pods: %w", err)
 	}
-	if !toolscache.WaitForCacheSync(ctx.Done(), append(told, synced)...) {
+	if !toolscache.WaitForCacheSync(ctx.Done(), append(told, synced, hub.HasSynced)...) {
 		return fmt.Errorf("hear of what there is: %w", context.Cause(ctx))
 	}
 	p.inputs.Begin()

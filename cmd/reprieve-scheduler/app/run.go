@@ -368,7 +368,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	}
 	inputs := controller.Inputs{
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
-		Cache: p.cache, Informers: cc.InformerFactory, Members: hub,
+		Cache: p.cache, Informers: cc.InformerFactory, Members: hub, Runs: hub.Runs(),
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues,
 		MalformedTolerations: p.metrics.Malformed,
@@ -384,7 +384,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	leading = onceItRuns(sched, func() {
 		p.awaitIntents(ctx, hub)
 		hub.WaitForSync(ctx)
-		if err := p.witness(ctx, cc.InformerFactory, hub.Finished()); err != nil {
+		if err := p.witness(ctx, cc.InformerFactory, hub); err != nil {
 			logger.Error(err, "What decisions go by is not written")
 		}
 		hub.Lead()

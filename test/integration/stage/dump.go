@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,12 +66,20 @@ func (s *Stage) keepLogs() error {
 	if to == "" {
 		return nil
 	}
+	files := []string{s.Run.AuditLog()}
 	for _, component := range s.Run.Components() {
-		text, err := os.ReadFile(component.LogPath())
+		files = append(files, component.LogPath())
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			// Not every playground records requests.
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("keep the logs: %w", err)
 		}
-		if err := s.Keep(filepath.Base(component.LogPath()), text); err != nil {
+		if err := s.Keep(filepath.Base(file), text); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,240 @@
+package gang
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
+)
+
+// ShortTime is how long a group has fewer members than it needs before that alone ends its run: of one that has succeeded it is heard
+// a moment after it runs no more.
+const ShortTime = time.Second
+
+// Run is how a group runs.
+type Run struct {
+	// Start is since when it is whole, in whole seconds as the API has them: from when minCount members ran together, and for as long as
+	// they run, or have succeeded. It is zero where it is not whole.
+	Start time.Time
+	// ShortSince is since when fewer run than are needed; zero while there are enough.
+	ShortSince time.Time
+}
+
+// run is a Run with what it goes by.
+type run struct {
+	Run
+	// group tells it from that of another group of the same name.
+	group types.UID
+	// began is when it was seen that Start is another one.
+	began time.Time
+	// whole are the members that ran, or had succeeded, when there were enough last; nil where that has not been seen.
+	whole sets.Set[types.UID]
+}
+
+// Runs has the runs of groups: from when on what protects a group does so. The status of a PodGroup keeps its start for the next
+// process. Make one with NewRuns; it is safe for concurrent use.
+type Runs struct {
+	members func(types.NamespacedName) Members
+	ready   func() bool
+	moved   func(types.NamespacedName)
+
+	mu   sync.Mutex
+	runs map[types.NamespacedName]*run
+	// touched are the groups with members that have come, gone or changed since they were looked at.
+	touched sets.Set[types.NamespacedName]
+}
+
+// NewRuns returns Runs of groups with the members that a function lists, which lacks none once ready says so: until then, statuses
+// have the last word. It calls moved with each group whose start is another one than before. None of the three must call it back.
+func NewRuns(members func(types.NamespacedName) Members, ready func() bool, moved func(types.NamespacedName)) *Runs {
+	return &Runs{
+		members: members, ready: ready, moved: moved,
+		runs: make(map[types.NamespacedName]*run), touched: sets.New[types.NamespacedName](),
+	}
+}
+
+// Touch says that members of a group have come, gone or changed.
+func (r *Runs) Touch(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.touched.Insert(key)
+}
+
+// Settle looks at the groups that have been touched.
+func (r *Runs) Settle(groups Source, now time.Time) {
+	for _, key := range r.allTouched() {
+		if g, ok := groups.Group(key); ok {
+			r.Look(g, now)
+		} else {
+			r.Forget(key)
+		}
+	}
+}
+
+func (r *Runs) allTouched() []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.touched.UnsortedList()
+}
+
+// IsWhole reports whether a group was whole at the last look at it.
+func (r *Runs) IsWhole(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.runs[key]
+	return known != nil && !known.Start.IsZero()
+}
+
+// Look returns the run of a group after a look at its members.
+func (r *Runs) Look(g *Group, now time.Time) Run {
+	out, before := r.look(g, now)
+	if !out.Start.Equal(before) {
+		r.moved(g.Key)
+	}
+	return out
+}
+
+// Start is since when a group is whole. It takes another look only where something has changed.
+func (r *Runs) Start(g *Group, now time.Time) time.Time {
+	r.mu.Lock()
+	known := r.runs[g.Key]
+	if known != nil && known.group == g.UID && !r.touched.Has(g.Key) && !known.isShort(now) {
+		defer r.mu.Unlock()
+		return known.Start
+	}
+	r.mu.Unlock()
+	return r.Look(g, now).Start
+}
+
+// HasBegun reports whether a run of a group has begun, or begun anew, after a moment. What was decided at that moment went by another
+// clock.
+func (r *Runs) HasBegun(g *Group, after, now time.Time) bool {
+	if r.Start(g, now).IsZero() {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.runs[g.Key]
+	return known != nil && known.began.After(after)
+}
+
+// Forget drops a group without members.
+func (r *Runs) Forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.runs, key)
+	r.touched.Delete(key)
+}
+
+// look returns the run of a group, and its start before.
+func (r *Runs) look(g *Group, now time.Time) (out Run, before time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.ready() {
+		return Run{Start: g.StartTime}, g.StartTime
+	}
+	r.touched.Delete(g.Key)
+	m := r.members(g.Key)
+	if m.Total() == 0 {
+		delete(r.runs, g.Key)
+		return Run{}, time.Time{}
+	}
+	known := r.runs[g.Key]
+	if known == nil || known.group != g.UID {
+		known = &run{Run: Run{Start: g.StartTime}, group: g.UID}
+		r.runs[g.Key] = known
+	}
+	before = known.Start
+	if !known.Start.IsZero() && g.StartTime.After(known.Start) {
+		// By another process, which leads.
+		known.Start = g.StartTime
+	}
+	if known.follow(g, &m, now); !known.Start.Equal(before) {
+		known.began = now
+	}
+	return known.Run, before
+}
+
+// isShort reports whether a run has lacked members for long enough to be over.
+func (r *run) isShort(now time.Time) bool {
+	return !r.Start.IsZero() && !r.ShortSince.IsZero() && now.Sub(r.ShortSince) >= ShortTime
+}
+
+// follow takes in the members as they are now.
+func (r *run) follow(g *Group, m *Members, now time.Time) {
+	ran, running := ranOf(m)
+	if running == 0 || len(ran) < g.MinCount {
+		if r.ShortSince.IsZero() {
+			r.ShortSince = now
+		}
+		if r.isShort(now) {
+			r.Start = time.Time{}
+		}
+		return
+	}
+	uids := sets.New[types.UID]()
+	for _, pod := range ran {
+		uids.Insert(pod.UID)
+	}
+	left := r.whole.Intersection(uids).Len()
+	switch {
+	case r.Start.IsZero():
+	case !r.ShortSince.IsZero() && len(r.whole) > 0 && left < g.MinCount:
+		// It was short of members, and is whole by others.
+		r.Start = time.Time{}
+	case left < max(g.MinCount, 1):
+		r.Start = wholeSince(r.Start, ran, g.MinCount)
+	}
+	if !m.GoesBackTo(r.Start) {
+		r.Start = time.Time{}
+	}
+	if r.Start.IsZero() {
+		if running < g.MinCount {
+			return
+		}
+		r.Start = begin(m, now)
+	}
+	r.whole, r.ShortSince = uids, time.Time{}
+}
+
+// ranOf are the members that run, or have succeeded, and how many run.
+func ranOf(m *Members) (ran []*corev1.Pod, running int) {
+	ran = slices.Clone(m.Succeeded)
+	for _, pod := range m.Assigned {
+		if pod.Status.Phase == corev1.PodRunning {
+			ran = append(ran, pod)
+			running++
+		}
+	}
+	return ran, running
+}
+
+// wholeSince corrects a time from which on not all is known: an earlier process wrote it, or one change after the other has come about
+// between two looks. Meanwhile the group may have been short of members. Where those that were whole then are fewer than minCount by
+// now, it is whole since the last of minCount was scheduled.
+func wholeSince(before time.Time, ran []*corev1.Pod, minCount int) time.Time {
+	times := make([]time.Time, len(ran))
+	for i, pod := range ran {
+		times[i] = preemptiontoleration.ScheduledAt(pod)
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	if at := times[max(minCount, 1)-1]; at.After(before) {
+		return at
+	}
+	return before
+}
+
+// begin is when the run of a group begins that is seen to be whole now. By the clock of the API server, the first of its members may
+// have come later than that.
+func begin(m *Members, now time.Time) time.Time {
+	first := slices.MinFunc(m.Assigned, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	if at := first.CreationTimestamp.Time; at.After(now) {
+		return at
+	}
+	return now.Truncate(time.Second)
+}
