@@ -1,6 +1,9 @@
 package core
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // mostTold bounds how many victims Taking names.
 const mostTold = 5
@@ -18,6 +21,21 @@ func (d *Decision) WhyTaken(v *Victim) string {
 		said += fmt.Sprintf("; queue %s takes back what queue %s has beyond its fair share or its quota", d.Preemptor.Queue, v.Queue)
 	}
 	return said
+}
+
+// goesWith is between what is said to a group that goes as a whole, and its name.
+const goesWith = "; it goes with PodGroup "
+
+// ToldMember says to a pod of a group that goes as a whole why it does: what WhyTaken says to its group, and which that is.
+func ToldMember(whyTaken, namespace, name string) string {
+	return whyTaken + goesWith + namespace + "/" + name
+}
+
+// GroupTold is the group in what ToldMember says, as NAMESPACE/NAME; empty for what is said to others.
+func GroupTold(message string) string {
+	_, rest, _ := strings.Cut(message, goesWith)
+	group, _, _ := strings.Cut(rest, ",")
+	return group
 }
 
 // Taking says to the preemptor where it fits, and who goes for it.

@@ -1,6 +1,9 @@
 package core
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // TestWordsOfADecision: what both sides of a preemption are told of it.
 func TestWordsOfADecision(t *testing.T) {
@@ -37,6 +40,13 @@ func TestWordsOfADecision(t *testing.T) {
 			d := Decision{Preemptor: c.preemptor, Victims: c.victims, Message: "it fits"}
 			if got := d.WhyTaken(&d.Victims[0]); got != c.wantTaken {
 				t.Errorf("The victim is told %q, want %q", got, c.wantTaken)
+			}
+			member, group := ToldMember(c.wantTaken, "research", "training"), ""
+			if !strings.HasPrefix(member, c.wantTaken) || GroupTold(member) != "research/training" || GroupTold(member+", before it was bound") != "research/training" {
+				t.Errorf("A member is told %q, and that is read as %q", member, GroupTold(member))
+			}
+			if got := GroupTold(c.wantTaken); got != group {
+				t.Errorf("%q is read as of PodGroup %q", c.wantTaken, got)
 			}
 			if got := d.Taking(); got != c.wantTaking {
 				t.Errorf("The preemptor is told %q, want %q", got, c.wantTaking)

@@ -31,10 +31,11 @@ type execution struct {
 
 // unit is a victim unit of the decision, with those of its pods that have to be deleted.
 type unit struct {
-	victim  *core.Victim
-	key     types.NamespacedName
-	message string
-	pods    []*corev1.Pod
+	victim *core.Victim
+	key    types.NamespacedName
+	// message says to the unit why it goes, and podMessage to its pods.
+	message, podMessage string
+	pods                []*corev1.Pod
 
 	mu sync.Mutex
 	// listed is true where the API may have the intent to remove the unit.
@@ -119,6 +120,9 @@ func newExecution(e *Executor, order *Order, sched Scheduler, claims []podstatus
 			victim: v, key: types.NamespacedName{Namespace: v.Namespace, Name: v.Name},
 			message: order.Decision.WhyTaken(v), gone: sets.New[types.UID](),
 		}
+		if u.podMessage = u.message; v.Group {
+			u.podMessage = core.ToldMember(u.message, v.Namespace, v.Name)
+		}
 		for _, p := range v.Pods {
 			if pod := order.Victims[types.UID(p.UID)]; pod != nil {
 				u.pods = append(u.pods, pod)
@@ -199,7 +203,7 @@ func (x *execution) turnBack(ctx context.Context) {
 			}
 			u.gone.Insert(pod.UID)
 			logger.V(2).Info("Turned a victim back before it was bound", u.podLogValues(pod)...)
-			x.events.by(x.order.Profile).victimPod(pod.Namespace, pod.Name, pod.UID, x.preemptor, u.message+", before it was bound")
+			x.events.by(x.order.Profile).victimPod(pod.Namespace, pod.Name, pod.UID, x.preemptor, u.podMessage+", before it was bound")
 		}
 		u.pods = bound
 	}
@@ -254,7 +258,7 @@ func (x *execution) remove(ctx context.Context) error {
 			return errUnwanted
 		}
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), victimPod{
-			namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.message,
+			namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.podMessage,
 		}, func() bool { return !failed.Load() || t.unit.goes() })
 		if err != nil {
 			failed.Store(true)
@@ -324,7 +328,7 @@ func (x *execution) record(u *unit, pod *corev1.Pod) {
 	if u.victim.Group {
 		u.recorded.Do(func() { by.victimGroup(u.victim, x.preemptor, u.message) })
 	}
-	by.victimPod(pod.Namespace, pod.Name, pod.UID, x.preemptor, u.message)
+	by.victimPod(pod.Namespace, pod.Name, pod.UID, x.preemptor, u.podMessage)
 }
 
 // takeBack takes back the intents of the groups that have not been touched. What it cannot reach is left to the

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
@@ -164,11 +165,11 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	logger.V(4).Info("Why a victim was preempted", "reason", d.Message)
 	ctx = klog.NewContext(ctx, logger)
 	_, err := each(left, func(p v1alpha1.DisruptedPod) error {
-		pod := victimPod{namespace: key.Namespace, name: p.Name, uid: p.UID, message: d.Message}
+		pod := victimPod{namespace: key.Namespace, name: p.Name, uid: p.UID, message: core.ToldMember(d.Message, key.Namespace, key.Name)}
 		became, err := f.remover.remove(ctx, pod, func() bool { return true })
 		f.ledger.note(key, p.UID, became)
 		if became == accepted {
-			f.events.victimPod(pod.namespace, pod.name, pod.uid, d.Preemptor, d.Message)
+			f.events.victimPod(pod.namespace, pod.name, pod.uid, d.Preemptor, pod.message)
 		}
 		if err != nil {
 			return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", key.Namespace, p.Name, err)

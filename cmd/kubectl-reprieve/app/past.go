@@ -34,6 +34,8 @@ type happening struct {
 	// latest moment.
 	Source string `json:"source"`
 
+	// group is the PodGroup that a pod went with, as Victim would name it; "" for none.
+	group string
 	// queue is the victim's leaf queue, and pods are those that went with it, where the record tells.
 	queue string
 	pods  []core.VictimPod
@@ -64,16 +66,21 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 	return onceEach(out), nil
 }
 
-// onceEach has one of those that tell of the same, with what each of them tells: a pod's event, its condition and the record do. They
-// are newest first.
+// onceEach has one of those that tell of the same, with what each of them tells: a pod's event, its condition and the record do. Pods
+// that went with their PodGroup are left out where anything tells of that. They are newest first.
 func onceEach(all []happening) []happening {
 	type same struct{ victim, preemptor string }
+	told := make(map[same]bool)
+	for i := range all {
+		told[same{all[i].Victim, all[i].Preemptor}] = true
+	}
+	all = slices.DeleteFunc(all, func(h happening) bool { return told[same{h.group, h.Preemptor}] })
 	last := make(map[same]int)
 	var out []happening
 	for _, h := range all {
 		key := same{h.Victim, h.Preemptor}
-		at, told := last[key]
-		if !told || out[at].Time.Sub(h.Time) >= time.Minute {
+		at, known := last[key]
+		if !known || out[at].Time.Sub(h.Time) >= time.Minute {
 			last[key] = len(out)
 			out = append(out, h)
 			continue
@@ -116,12 +123,31 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 		for _, c := range pod.Status.Conditions {
 			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue && c.Reason == v1alpha1.ReasonPreemptionByScheduler {
 				out = append(out, happening{
-					Time: c.LastTransitionTime.UTC(), Victim: "pod " + pod.Namespace + "/" + pod.Name, Namespace: pod.Namespace, Rule: ruleIn(c.Message), Message: c.Message, Source: "status",
+					Time: c.LastTransitionTime.UTC(), Preemptor: preemptorIn(c.Message), Victim: "pod " + pod.Namespace + "/" + pod.Name, group: groupIn(c.Message),
+					Namespace: pod.Namespace, Rule: ruleIn(c.Message), Message: c.Message, Source: "status",
 				})
 			}
 		}
 	}
 	return out, nil
+}
+
+// preemptorIn is the preemptor that a victim's message names, and groupIn the PodGroup that it went with; "" for none.
+func preemptorIn(message string) string {
+	rest, told := strings.CutPrefix(message, "preempted by ")
+	kind, rest, _ := strings.Cut(rest, " ")
+	name, _, found := strings.Cut(rest, " (priority ")
+	if !told || !found {
+		return ""
+	}
+	return strings.ToLower(kind) + " " + name
+}
+
+func groupIn(message string) string {
+	if group := core.GroupTold(message); group != "" {
+		return "podgroup " + group
+	}
+	return ""
 }
 
 // ruleIn is the rule that a victim's message names; "" for none.
@@ -151,7 +177,7 @@ func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, e
 	out := make([]happening, 0, len(told))
 	for i := range told {
 		e := &told[i]
-		h := happening{Time: timeOf(e), Victim: referenceName(&e.Regarding), Namespace: e.Regarding.Namespace, Rule: ruleIn(e.Note), Message: e.Note, Source: "event"}
+		h := happening{Time: timeOf(e), Victim: referenceName(&e.Regarding), group: groupIn(e.Note), Namespace: e.Regarding.Namespace, Rule: ruleIn(e.Note), Message: e.Note, Source: "event"}
 		if e.Related != nil {
 			h.Preemptor = referenceName(e.Related)
 		}

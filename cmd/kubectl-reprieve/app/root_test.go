@@ -5,8 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
 // TestSilence: what the scheduler's library logs is nowhere to be seen, errors neither. It runs by itself: standard error is the process's.
@@ -29,17 +32,43 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestRuleIn: the rule stands in the message that a victim is told.
-func TestRuleIn(t *testing.T) {
+// TestWordsToVictims: the message that a victim is told has the preemptor, the rule and the PodGroup that it goes with.
+func TestWordsToVictims(t *testing.T) {
 	t.Parallel()
-	for message, want := range map[string]string{
-		"preempted by PodGroup default/urgent (priority 1000): LowerPriority, the victim's priority is 10":                          "LowerPriority",
-		"preempted by Pod a/b (priority 1): Reclaim, the victim's priority is 10; queue team-a takes back what team-b has borrowed": "Reclaim",
-		"reprieve-scheduler: preempting to accommodate a higher priority pod":                                                       "",
-		"": "",
+	byGroup := "preempted by PodGroup default/urgent (priority 1000): LowerPriority, the victim's priority is 10"
+	for message, want := range map[string][3]string{
+		byGroup: {"podgroup default/urgent", "LowerPriority"},
+		core.ToldMember(byGroup, "default", "batch"): {"podgroup default/urgent", "LowerPriority", "podgroup default/batch"},
+		"preempted by Pod a/b (priority 1): Reclaim, the victim's priority is 10; queue team-a takes back what team-b has borrowed": {"pod a/b", "Reclaim"},
+		"reprieve-scheduler: preempting to accommodate a higher priority pod":                                                       {},
+		"": {},
 	} {
-		if got := ruleIn(message); got != want {
-			t.Errorf("in %q the rule is %q, want %q", message, got, want)
+		if got := [3]string{preemptorIn(message), ruleIn(message), groupIn(message)}; got != want {
+			t.Errorf("%q is read as %q, want %q", message, got, want)
+		}
+	}
+}
+
+// TestOnceEach: of several that tell of one preemption one is left, and none of pods that went with their PodGroup.
+func TestOnceEach(t *testing.T) {
+	t.Parallel()
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 12, minute, 0, 0, time.UTC) }
+	pod := func(minute int, group, source string) happening {
+		return happening{Time: at(minute), Victim: "pod default/p", Preemptor: "pod default/urgent", Source: source, group: group}
+	}
+	group := happening{Time: at(0), Victim: "podgroup default/g", Preemptor: "pod default/urgent", Source: "status"}
+	for name, c := range map[string]struct {
+		told []happening
+		want int
+	}{
+		"a pod, by its event and its condition":   {told: []happening{pod(0, "", "event"), pod(0, "", "status")}, want: 1},
+		"a pod, twice":                            {told: []happening{pod(9, "", "event"), pod(0, "", "event")}, want: 2},
+		"a pod and a group that goes":             {told: []happening{pod(0, "", "event"), group}, want: 2},
+		"a pod with its group":                    {told: []happening{pod(0, "podgroup default/g", "event"), group}, want: 1},
+		"a pod of a group of which nothing tells": {told: []happening{pod(0, "podgroup default/g", "event")}, want: 1},
+	} {
+		if got := onceEach(c.told); len(got) != c.want {
+			t.Errorf("%s: %d, want %d: %+v", name, len(got), c.want, got)
 		}
 	}
 }

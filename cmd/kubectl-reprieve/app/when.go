@@ -7,16 +7,37 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/reprieve-dev/reprieve/internal/whatif"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // whenAnswer is the answer of when.
 type whenAnswer struct {
 	typed
-	Subject  string         `json:"subject"`
-	Decision *whatif.Step   `json:"decision"`
-	Bounds   *whatif.Bounds `json:"bounds"`
+	Subject string `json:"subject"`
+	// Placed is since when all of its pods have their nodes, and how many that are; nil where some wait, of which Decision and Bounds tell.
+	Placed   *placedSince   `json:"placed,omitempty"`
+	Decision *whatif.Step   `json:"decision,omitempty"`
+	Bounds   *whatif.Bounds `json:"bounds,omitempty"`
+}
+
+// placedSince is since when so many pods have nodes; zero where they do not say.
+type placedSince struct {
+	Since time.Time `json:"since,omitzero"`
+	Pods  int       `json:"pods"`
+}
+
+// sinceOf says since when the last of some pods has a node.
+func sinceOf(placed []*corev1.Pod) *placedSince {
+	out := &placedSince{Pods: len(placed)}
+	for _, pod := range placed {
+		if at := preemptiontoleration.ScheduledAt(pod).UTC(); at.After(out.Since) {
+			out.Since = at
+		}
+	}
+	return out
 }
 
 func (a *asking) whenCommand() *cobra.Command {
@@ -72,7 +93,7 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	case !exists:
 		return nil, notFound(fmt.Errorf("%s does not exist", about.name()))
 	case len(about.pending()) == 0 && len(about.placed()) > 0:
-		return nil, notFound(fmt.Errorf("%s has no pod that is pending: %s on nodes already", about.name(), plural(len(about.placed()), "pod")))
+		return answerWhen(asked, about, &whenAnswer{Placed: sinceOf(about.placed())}), nil
 	case len(about.pending()) == 0:
 		return nil, notFound(fmt.Errorf("%s has no pod that is pending", about.name()))
 	}
@@ -92,13 +113,25 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	if err != nil {
 		return nil, err
 	}
-	return &whenAnswer{
-		typed:   typed{APIVersion: answerVersion, Kind: "When", Taken: asked.objects.Taken.UTC()},
-		Subject: about.name(), Decision: &step, Bounds: bounds,
-	}, nil
+	return answerWhen(asked, about, &whenAnswer{Decision: &step, Bounds: bounds}), nil
+}
+
+// answerWhen completes an answer with whom and what it is about.
+func answerWhen(asked *question, about *subject, answer *whenAnswer) *whenAnswer {
+	answer.typed = typed{APIVersion: answerVersion, Kind: "When", Taken: asked.objects.Taken.UTC()}
+	answer.Subject = about.name()
+	return answer
 }
 
 func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
+	if p := answer.Placed; p != nil {
+		since := ""
+		if !p.Since.IsZero() {
+			since = " since " + p.Since.Format(time.RFC3339)
+		}
+		fmt.Fprintf(to, "%s: has its place already, %s on nodes%s\n", a.paint(bold, answer.Subject), plural(p.Pods, "pod"), since)
+		return
+	}
 	b := answer.Bounds
 	fmt.Fprintf(to, "%s: %s\n", a.paint(bold, answer.Subject), answer.Decision.Message)
 	if b.NotBefore != nil {

@@ -79,6 +79,8 @@ func TestWhy(t *testing.T) {
 		"other objects that there are not": {args: []string{"when", "later", "--with", "no.yaml"}, want: 2, wantErr: "no.yaml"},
 		"a group without pods":             {args: []string{"why", "podgroup/fresh", "--with", "group.yaml"}, wantOut: []string{"podgroup default/fresh: no pods\n"}},
 		"a Job, by its name":               {args: []string{"why", "job/etl"}, wantOut: []string{"job default/etl: running\n"}},
+		"work that has its place":          {args: []string{"when", "podgroup/urgent"}, wantOut: []string{"podgroup default/urgent: has its place already, 2 pods on nodes since 20"}},
+		"a pod that has its place":         {args: []string{"when", "notebook", "-o", "json"}, wantOut: []string{`"pods": 1`, `"kind": "When"`}},
 		"with other objects":               {args: []string{"when", "podgroup/train", "--with", "other.yaml"}, wantOut: []string{"gang of 3 fits on 3 nodes once 2 pods are gone"}},
 		"what is protected": {
 			args: []string{"protected", "podgroup/urgent"}, wantOut: []string{"podgroup default/urgent", "MinRuntime"}, wantNot: []string{"notebook"},
