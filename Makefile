@@ -12,8 +12,9 @@ COMPONENTS := etcd kube-apiserver kube-controller-manager kwok
 # The commands of this module.
 COMMANDS := reprieve-scheduler kubectl-reprieve playground
 
-# How many test packages run at once. Many of them start a control plane, which is heavy.
-TEST_P ?= 2
+# How many test packages run at once, and those that begin, because they take longest. They wait for most of their time.
+TEST_P ?= 3
+TEST_FIRST := $(addprefix ./test/integration/,queues deploy preemption scheduling crash soak)
 TEST_TIMEOUT ?= 20m
 # The tests to run, and further flags for `go test`: make test TEST=./internal/core/... TEST_FLAGS='-run TestX -v'
 TEST ?= ./...
@@ -31,7 +32,7 @@ BUILD := CGO_ENABLED=0 go run -trimpath ./hack/build
 CHART_TESTS := test/chart test/monitoring
 
 # The versions of Kubernetes that it is tested on, each with a module below hack/tools, and the newest one, which is that of
-# hack/tools itself. make test runs the core of the tests on the first one too.
+# hack/tools itself. CI runs the core of the tests on the first one too.
 OLDER := 1.34 1.35 1.36
 NEWEST = $(basename $(KUBE_VERSION:v%=%))
 VERSIONS ?= $(OLDER) $(NEWEST)
@@ -108,9 +109,11 @@ unit: ## Run the unit tests: no control plane, no race detector.
 .PHONY: test
 test: build $(BIN)/helm $(BIN)/prometheus ## Run all tests with the race detector, against the control plane in bin/ where they need one.
 	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory chart-test)
-	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(TEST)
-	@# Not where only some tests are asked for.
-	@$(if $(filter ./...,$(TEST)$(TEST_FLAGS)),$(MAKE) --no-print-directory test-versions VERSIONS=$(firstword $(OLDER)) VERSIONS_DOC=)
+	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(filter ./...,$(TEST)),$(TEST_FIRST)) $(TEST)
+
+.PHONY: test-oldest
+test-oldest: ## Run the core of the tests on the oldest Kubernetes that Reprieve runs on, as CI does.
+	@$(MAKE) --no-print-directory test-versions VERSIONS=$(firstword $(OLDER)) VERSIONS_DOC=
 
 .PHONY: test-versions
 test-versions: build $(patsubst %,$(BIN)/versions/%/kube-apiserver,$(filter $(OLDER),$(VERSIONS))) ## Run the core of the tests on each of VERSIONS of Kubernetes, and write docs/versions.md.
@@ -152,6 +155,13 @@ perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls a
 		$(STATIC) go -C test/perf test ./throughput -run '^$$' -bench '^BenchmarkCalls$$' -benchtime 1x -count $(COUNT) \
 		> $(BIN)/perf/calls.txt 2>&1 || { tail $(BIN)/perf/calls.txt; exit 1; }
 	@grep -o 'BenchmarkCalls/.*s/gang' $(BIN)/perf/calls.txt
+
+.PHONY: perf-log
+perf-log: ## Measure which part of the processor's time the decision log takes where there are nothing but preemptions.
+	@$(MAKE) --no-print-directory perf WORKLOADS=preemption PROFILE=1 SIDES=reprieve SIZE=$(SIZE) DECISION_LOG=$(BIN)/perf-decisions.jsonl
+	@wc -l $(BIN)/perf-decisions.jsonl && rm $(BIN)/perf-decisions.jsonl
+	@go tool pprof -top -cum -focus='internal/decisionlog|scheduler.\(\*Plugin\).(follow|recordOf)' $(BIN)/perf/preemption/1/*reprieve*.pprof \
+		2>/dev/null | grep 'accounting for'
 
 .PHONY: perf-installed
 perf-installed: build ## Measure preemptions from outside, as installed, and write docs/installed.md (half an hour).

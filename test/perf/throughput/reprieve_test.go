@@ -141,7 +141,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		}
 		hub.Lead()
 		inputs := controller.Inputs{
-			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub,
+			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub, Runs: hub.Runs(),
 			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
 			Queues: hub, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
 		}
