@@ -12,8 +12,8 @@ COMPONENTS := etcd kube-apiserver kube-controller-manager kwok
 # The commands of this module.
 COMMANDS := reprieve-scheduler kubectl-reprieve playground
 
-# How many test packages run at once, and those that begin, because they take longest. They wait for most of their time.
-TEST_P ?= 3
+# How many test packages run at once: many start a control plane, which is heavy. Those that take longest begin.
+TEST_P ?= 2
 TEST_FIRST := $(addprefix ./test/integration/,queues deploy preemption scheduling crash soak)
 TEST_TIMEOUT ?= 20m
 # The tests to run, and further flags for `go test`: make test TEST=./internal/core/... TEST_FLAGS='-run TestX -v'

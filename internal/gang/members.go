@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -60,6 +61,9 @@ func AddAnchorIndex(informer cache.SharedIndexInformer, derived Derived) error {
 type Members struct {
 	// Pending have no node, no scheduling gate and no deletion timestamp: they can be scheduled.
 	Pending []*corev1.Pod
+	// Reserved are those that the scheduler had assumed on a node right before the others were listed, where that is asked for. One
+	// that has been seen there meanwhile is among Assigned.
+	Reserved sets.Set[types.UID]
 	// Gated have no node and wait for a scheduling gate to be lifted.
 	Gated []*corev1.Pod
 	// Refused could be scheduled but for naming another PodGroup as well.

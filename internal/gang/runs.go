@@ -99,22 +99,10 @@ func (r *Runs) Look(g *Group, now time.Time) Run {
 	return out
 }
 
-// Start is since when a group is whole. It takes another look only where something has changed.
-func (r *Runs) Start(g *Group, now time.Time) time.Time {
-	r.mu.Lock()
-	known := r.runs[g.Key]
-	if known != nil && known.group == g.UID && !r.touched.Has(g.Key) && !known.isShort(now) {
-		defer r.mu.Unlock()
-		return known.Start
-	}
-	r.mu.Unlock()
-	return r.Look(g, now).Start
-}
-
 // HasBegun reports whether a run of a group has begun, or begun anew, after a moment. What was decided at that moment went by another
 // clock.
 func (r *Runs) HasBegun(g *Group, after, now time.Time) bool {
-	if r.Start(g, now).IsZero() {
+	if r.Look(g, now).Start.IsZero() {
 		return false
 	}
 	r.mu.Lock()
@@ -177,11 +165,12 @@ func (r *run) follow(g *Group, m *Members, now time.Time) {
 		}
 		return
 	}
-	uids := sets.New[types.UID]()
+	left := 0
 	for _, pod := range ran {
-		uids.Insert(pod.UID)
+		if r.whole.Has(pod.UID) {
+			left++
+		}
 	}
-	left := r.whole.Intersection(uids).Len()
 	switch {
 	case r.Start.IsZero():
 	case !r.ShortSince.IsZero() && len(r.whole) > 0 && left < g.MinCount:
@@ -199,7 +188,17 @@ func (r *run) follow(g *Group, m *Members, now time.Time) {
 		}
 		r.Start = begin(m, now)
 	}
-	r.whole, r.ShortSince = uids, time.Time{}
+	if r.ShortSince = (time.Time{}); left != len(ran) || left != len(r.whole) {
+		r.whole = uidsOf(ran)
+	}
+}
+
+func uidsOf(pods []*corev1.Pod) sets.Set[types.UID] {
+	out := make(sets.Set[types.UID], len(pods))
+	for _, pod := range pods {
+		out.Insert(pod.UID)
+	}
+	return out
 }
 
 // ranOf are the members that run, or have succeeded, and how many run.

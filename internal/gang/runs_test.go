@@ -87,7 +87,7 @@ func TestRuns(t *testing.T) {
 				}
 				for range 2 {
 					r.Touch(g.Key)
-					if got := r.Start(g, at(l.at)); !got.Equal(want) {
+					if got := r.Look(g, at(l.at)).Start; !got.Equal(want) {
 						t.Errorf("Look %d: started at %v, want %v", i, got, want)
 					}
 				}
@@ -104,53 +104,47 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// TestRunsAreLookedAt: what has not been touched is not looked at again, and what has gone is forgotten.
+// TestRunsAreLookedAt: what has been touched is looked at again, and what has gone is forgotten.
 func TestRunsAreLookedAt(t *testing.T) {
 	t.Parallel()
-	pods, ready, looks := ran("r", 2, 10), false, 0
-	list := func(types.NamespacedName) Members {
-		looks++
-		return MembersOf(pods)
-	}
-	r := NewRuns(list, func() bool { return ready }, func(types.NamespacedName) {})
+	pods, ready, moves := ran("r", 2, 10), false, 0
+	r := NewRuns(func(types.NamespacedName) Members { return MembersOf(pods) }, func() bool { return ready }, func(types.NamespacedName) { moves++ })
 	g := &Group{Key: types.NamespacedName{Name: "g"}, UID: "g", MinCount: 2, StartTime: at(5)}
 	source := &Store{}
 	source.Set(g)
-	expect := func(when string, want int, start time.Time, now float64) {
-		t.Helper()
-		looks = 0
-		if got := r.Start(g, at(now)); looks != want || !got.Equal(start) {
-			t.Errorf("%s: %d looks, started at %v; want %d and %v", when, looks, got, want, start)
-		}
-	}
-	expect("before all members are known", 0, at(5), 20)
-	if r.IsWhole(g.Key) {
-		t.Error("It is whole, and nothing is known of it")
+	if got := r.Look(g, at(20)).Start; !got.Equal(at(5)) || r.IsWhole(g.Key) {
+		t.Errorf("Started at %v before all members are known, want what the status says, and nothing to be known", got)
 	}
 	ready = true
-	expect("for the first time", 1, at(10), 20)
-	expect("with nothing new", 0, at(10), 50)
-	r.Touch(g.Key)
-	expect("touched", 1, at(10), 50)
-	pods = pods[:1]
-	r.Touch(g.Key)
-	r.Settle(source, at(60))
-	expect("settled", 0, at(10), 60.5)
-	expect("short for long enough", 1, time.Time{}, 61)
-	if r.IsWhole(g.Key) {
-		t.Error("It is whole, and lacks a member")
+	if got := r.Look(g, at(20)).Start; !got.Equal(at(10)) || !r.IsWhole(g.Key) {
+		t.Errorf("Started at %v, want when the members were scheduled", got)
 	}
+	// 1. Short of a member, and settled without anything that says so, and with that.
+	pods, moves = pods[:1], 0
+	r.Settle(source, at(50))
+	r.Settle(source, at(55))
+	if moves > 0 {
+		t.Error("It has moved, and nothing was touched")
+	}
+	for _, second := range []float64{60, 61} {
+		r.Touch(g.Key)
+		r.Settle(source, at(second))
+	}
+	if moves != 1 || r.IsWhole(g.Key) {
+		t.Errorf("It has moved %d times, want once, to be whole no more", moves)
+	}
+	// 2. Whole again.
 	if r.HasBegun(g, at(19), at(61)) {
 		t.Error("It has begun, and lacks a member")
 	}
 	pods = ran("r", 2, 10)
-	r.Touch(g.Key)
 	if !r.HasBegun(g, at(61), at(62)) || r.HasBegun(g, at(62), at(63)) {
 		t.Error("It began anew at 62, and not after that")
 	}
+	// 3. Another group of that name.
 	another := *g
 	another.UID = "another"
-	if got := r.Start(&another, at(61)); !got.Equal(at(10)) {
+	if got := r.Look(&another, at(64)).Start; !got.Equal(at(10)) {
 		t.Errorf("Another group of that name started at %v, want what its own status and members say", got)
 	}
 	r.Touch(g.Key)

@@ -71,7 +71,7 @@ func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) 
 // short says of a derived gang, none of whose members has had a node, that its PodGroup does not ask for all of them yet.
 func (h *Hub) short(g *gang.Group, members *gang.Members) gang.Verdict {
 	want, ok := h.derived.MinCount(g.Key)
-	if !ok || !g.IsGang() || g.MinCount >= want || h.through(g.Key, members) > 0 {
+	if !ok || !g.IsGang() || g.MinCount >= want || h.through(members) > 0 {
 		return gang.Verdict{}
 	}
 	return gang.Verdict{

@@ -276,7 +276,7 @@ func TestVerdictOfAGangThatDoesNotFit(t *testing.T) {
 	r.create(pod("small", "g", "0", 0))
 	r.eventually("three are placed", func() bool {
 		r.cycles()
-		m := r.hub.Members(key("g"))
+		m := r.hub.members(key("g"))
 		return len(m.Assigned) == 3
 	})
 	if got := r.hub.registry.Verdict(key("g")); got == (gang.Verdict{}) {
@@ -374,5 +374,40 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			r.cycle()
 			r.waitBound("g-2")
 		})
+	}
+}
+
+// TestMemberBoundMeanwhile: a member that is seen on its node after the others were listed counts as placed, so that nothing is taken
+// for the surplus as if it were needed.
+func TestMemberBoundMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "3")...)
+	g := r.gangOf("g", 2, 5)
+	first := members("g", 2, "1", 5)
+	r.create(first...)
+	r.create(pod("g-2", "g", "1", 5))
+	r.hub.registry.SetPlan(g.Key, []gang.Seat{{Member: first[0].UID, Node: "node-0"}, {Member: first[1].UID, Node: "node-0"}})
+	for _, member := range first {
+		if status := r.plugin.Reserve(t.Context(), framework.NewCycleState(), member, "node-0"); !status.IsSuccess() {
+			t.Fatal(status)
+		}
+	}
+	known := r.hub.members(g.Key)
+	if len(known.Pending) != 3 || known.Reserved.Len() != 2 {
+		t.Fatalf("%d members are pending, and %d of them assumed; want 3 and 2", len(known.Pending), known.Reserved.Len())
+	}
+	for _, member := range first {
+		bound := on(member.DeepCopy(), "node-0")
+		if err := r.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), bound, bound.Namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.eventually("both are seen on their nodes", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
+	pre := r.plugin.gangPreemptor(g, &known)
+	if pre.minCount != 0 || len(pre.pods) != 1 || pre.pods[0].Name != "g-2" {
+		t.Errorf("%d more members are needed, and %d can go; want none, and the surplus", pre.minCount, len(pre.pods))
+	}
+	if got := r.hub.atMost(g.Key, &known); got != 2 {
+		t.Errorf("At most %d members are through, want 2", got)
 	}
 }

@@ -271,7 +271,7 @@ func (h *Hub) wakeGroup(key types.NamespacedName) {
 // through, because fewer are needed or some stay after all, those go on who wait at Permit.
 func (h *Hub) wakeGang(key types.NamespacedName) {
 	members := h.members(key)
-	if g, ok := h.groups.Group(key); ok && g.IsGang() && len(h.registry.Reserved(key)) > 0 && h.through(key, &members) >= g.MinCount {
+	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(&members) >= g.MinCount {
 		h.allow(key)
 	}
 	if pod := h.spokesman(key, &members); pod != nil {
@@ -279,8 +279,7 @@ func (h *Hub) wakeGang(key types.NamespacedName) {
 		return
 	}
 	// Other plugins hold all of them back, and it is for these to hear of the events that end it.
-	reserved := sets.New(h.registry.Reserved(key)...)
-	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return reserved.Has(pod.UID) })...)
+	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
 }
 
 // wakeNext lets the planned member come forward that goes next.
@@ -303,11 +302,10 @@ func (h *Hub) wakeNext(key types.NamespacedName) {
 // can.
 func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1.Pod {
 	leader := cmp.Or(h.registry.Next(key), h.registry.Leader(key))
-	reserved := sets.New(h.registry.Reserved(key)...)
 	gang.SortByAge(members.Pending)
 	var oldest *corev1.Pod
 	for _, pod := range members.Pending {
-		if reserved.Has(pod.UID) || !h.entersQueue(pod) {
+		if members.Reserved.Has(pod.UID) || !h.entersQueue(pod) {
 			continue
 		}
 		if pod.UID == leader {

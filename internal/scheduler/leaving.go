@@ -240,9 +240,11 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 }
 
 // members lists those of a group as planning counts them: a pod that is going to leave is terminating, and no member that
-// others can be placed beside.
+// others can be placed beside. A member that is bound meanwhile counts as placed in any case, by the one or the other.
 func (h *Hub) members(key types.NamespacedName) gang.Members {
+	reserved := sets.New(h.registry.Reserved(key)...)
 	m := h.lister.Members(key)
+	m.Reserved = reserved
 	m.Assigned, m.Terminating = h.leaving.part(m.Assigned, m.Terminating)
 	return m
 }

@@ -106,7 +106,7 @@ func TestNothingIsPromisedToThoseWhoHaveLeft(t *testing.T) {
 		r.snapshot()
 		pre := r.plugin.podPreemptor(p)
 		if g := r.hub.gangOf(p); g != nil {
-			m := r.hub.Members(g.Key)
+			m := r.hub.members(g.Key)
 			pre = r.plugin.gangPreemptor(g, &m)
 		}
 		made, err := r.plugin.decide(t.Context(), pre)
@@ -136,7 +136,7 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	all := members("g", 2, "1", 10)
 	r.create(all...)
 	r.snapshot()
-	known := r.hub.Members(g.Key)
+	known := r.hub.members(g.Key)
 	r.remove(all[1])
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	if _, status := r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known); !status.IsSuccess() {
@@ -219,7 +219,7 @@ func TestGangThatLeavesWhileItIsPlanned(t *testing.T) {
 	all := members("g", 1, "1", 10)
 	r.create(all...)
 	r.snapshot()
-	known := r.hub.Members(g.Key)
+	known := r.hub.members(g.Key)
 	r.remove(all[0])
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.planGang(t.Context(), framework.NewCycleState(), all[0], g, &known)
@@ -333,7 +333,7 @@ func TestThoseWhoHaveLeftAreNotThrough(t *testing.T) {
 		again(p)
 	}
 	r.create(after...)
-	known := r.hub.Members(g.Key)
+	known := r.hub.members(g.Key)
 	if pre := r.plugin.gangPreemptor(g, &known); pre.minCount != 2 {
 		t.Errorf("%d more members are needed, want 2", pre.minCount)
 	}
@@ -452,7 +452,7 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 			all := members("g", 2, "1", 10)
 			r.create(all...)
 			r.snapshot()
-			known := r.hub.Members(g.Key)
+			known := r.hub.members(g.Key)
 			made, err := r.plugin.decide(t.Context(), r.plugin.gangPreemptor(g, &known))
 			if err != nil {
 				t.Fatal(err)

@@ -207,7 +207,7 @@ func (h *Hub) isPartlyThrough(key workload.Key) bool {
 		return false
 	}
 	members := h.members(g.Key)
-	through := h.through(g.Key, &members)
+	through := h.through(&members)
 	return through > 0 && through < g.MinCount
 }
 
@@ -227,7 +227,7 @@ func (h *Hub) waiter(key workload.Key, pod *corev1.Pod, name string) admission.W
 	if g := h.gangOf(pod); key.Gang && g != nil {
 		// Members that stand for each other are alike enough for an order.
 		one, members := queue.RequestOf(pod), h.members(g.Key)
-		for range g.MinCount - h.through(g.Key, &members) - 1 {
+		for range g.MinCount - h.through(&members) - 1 {
 			request.Add(one)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -62,7 +61,7 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 		return nil, 0
 	}
 	members := p.hub.members(key)
-	if through := p.hub.through(key, &members); through < g.MinCount {
+	if through := p.hub.through(&members); through < g.MinCount {
 		if p.hub.atMost(key, &members) < g.MinCount {
 			// The plan was taken back while the member was on its way here, so no others come.
 			return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("the plan of PodGroup %s has been taken back", key)), 0
@@ -77,11 +76,10 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 // atMost counts the members that are through, or will be: those in the plan too, and those that may be turned back for others.
 func (h *Hub) atMost(key types.NamespacedName, members *gang.Members) int {
 	count := members.Placed() + h.registry.Planned(key)
-	reserved := sets.New(h.registry.Reserved(key)...)
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
 	for _, pod := range members.Pending {
-		if reserved.Has(pod.UID) && !h.rejected.Has(pod.UID) {
+		if members.Reserved.Has(pod.UID) && !h.rejected.Has(pod.UID) {
 			count++
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -59,11 +58,10 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 // gangPreemptor describes a gang by its members as they are now. Members that run, or are assumed to, count
 // towards minCount; those that other plugins hold back cannot be planned.
 func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
-	reserved := sets.New(p.hub.registry.Reserved(g.Key)...)
 	var pending, through []*corev1.Pod
 	for _, pod := range members.Pending {
 		switch {
-		case reserved.Has(pod.UID):
+		case members.Reserved.Has(pod.UID):
 			through = append(through, pod)
 		case p.hub.entersQueue(pod):
 			pending = append(pending, pod)
@@ -72,7 +70,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	gang.SortByAge(pending)
 	pre := preemptor{
 		key: gangKey(g.Key), uid: g.UID, group: g,
-		minCount: max(g.MinCount-p.hub.through(g.Key, members), 0),
+		minCount: max(g.MinCount-p.hub.through(members), 0),
 		pods:     pending,
 	}
 	if len(pending) > 0 {

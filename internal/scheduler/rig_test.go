@@ -465,7 +465,7 @@ func (r *rig) decide(pod *corev1.Pod) *cycleDecision {
 	r.snapshot()
 	pre := r.plugin.podPreemptor(pod)
 	if g := r.hub.gangOf(pod); g != nil {
-		m := r.hub.Members(g.Key)
+		m := r.hub.members(g.Key)
 		pre = r.plugin.gangPreemptor(g, &m)
 	}
 	made, err := r.plugin.decide(r.t.Context(), pre)

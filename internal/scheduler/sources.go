@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -28,10 +29,12 @@ func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) { return s.
 
 // Placed is part of snapshot.Groups.
 func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
+	// Before the members are listed: one that is bound meanwhile is among those with a node.
+	assumed := sets.New(s.hub.assumed.list()...)
 	members := s.hub.lister.Members(key)
 	out := members.Assigned
 	for _, pod := range members.Pending {
-		if s.hub.assumed.has(pod.UID) {
+		if assumed.Has(pod.UID) {
 			out = append(out, pod)
 		}
 	}
@@ -39,7 +42,7 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 }
 
 // StartOf is part of snapshot.Groups.
-func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Start(g, s.hub.clock.Now()) }
+func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Look(g, s.hub.clock.Now()).Start }
 
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }

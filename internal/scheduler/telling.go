@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 
@@ -224,13 +223,12 @@ func (h *Hub) tellGang(key types.NamespacedName, most int, now time.Time) int {
 	}
 	gang.SortByAge(members.Pending)
 	word := h.wordFor(key, g, &members)
-	placed := sets.New(h.registry.Reserved(key)...)
 	pods := make(map[types.UID]*corev1.Pod, len(members.Pending))
 	var pending, wrong []types.UID
 	for _, pod := range members.Pending {
 		pods[pod.UID], pending = pod, append(pending, pod.UID)
 		isOurs := h.profiles.of(pod.Spec.SchedulerName) != nil
-		if isOurs && !placed.Has(pod.UID) && !h.assumed.has(pod.UID) && word.isMissing(pod) {
+		if isOurs && !members.Reserved.Has(pod.UID) && !h.assumed.has(pod.UID) && word.isMissing(pod) {
 			wrong = append(wrong, pod.UID)
 		}
 	}

@@ -51,7 +51,7 @@ func (r *rig) tell(after time.Duration) { r.hub.tellMembers(r.hub.clock.Now().Ad
 
 // hasSpoken reports whether it is known that a member of the gang g has come to nothing in its own cycle.
 func (r *rig) hasSpoken() bool {
-	m := r.hub.Members(key("g"))
+	m := r.hub.members(key("g"))
 	return slices.ContainsFunc(m.Pending, isUnschedulable)
 }
 

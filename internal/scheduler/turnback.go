@@ -92,7 +92,7 @@ func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
 		return
 	}
 	members := h.members(key)
-	if h.through(key, &members) >= g.MinCount {
+	if h.through(&members) >= g.MinCount {
 		return
 	}
 	for _, uid := range h.registry.Reserved(key) {

@@ -30,7 +30,7 @@ func TestViewCountsWhatIsKept(t *testing.T) {
 			g := r.gangOf("g", 2, c.group)
 			all := members("g", 2, "1", c.pods)
 			r.create(all...)
-			m := r.hub.Members(g.Key)
+			m := r.hub.members(g.Key)
 			pre := r.plugin.gangPreemptor(g, &m)
 			r.snapshot()
 			r.plugin.reserve(t.Context(), &pre, []gang.Seat{{Member: "uid-g-0", Node: "node-0"}, {Member: "uid-g-1", Node: "node-0"}})

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -47,7 +46,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 // replanShort takes back a plan that has fewer members than are needed since minCount was raised.
 func (h *Hub) replanShort(key types.NamespacedName, g *gang.Group) {
 	planned := h.registry.Planned(key)
-	if members := h.members(key); planned+len(h.registry.Reserved(key)) > 0 && h.through(key, &members)+planned < g.MinCount {
+	if members := h.members(key); planned+members.Reserved.Len() > 0 && h.through(&members)+planned < g.MinCount {
 		h.release(key, nil, "more members are needed than it was planned for")
 	}
 }
@@ -221,6 +220,8 @@ func (h *Hub) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
 func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	disturbed := h.registry.Forget(key, pod.UID)
 	h.tellGroupState(key)
+	// Before the members are listed: one that goes through its cycle meanwhile counts twice, and not for none.
+	planned := h.registry.Planned(key)
 	members := h.members(key)
 	if members.Total() == 0 {
 		h.dropGang(key)
@@ -231,7 +232,7 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	h.regroup(key)
 	h.review(key)
 	if disturbed {
-		if g, ok := h.groups.Group(key); ok && h.through(key, &members)+h.registry.Planned(key) < g.MinCount {
+		if g, ok := h.groups.Group(key); ok && h.through(&members)+planned < g.MinCount {
 			h.release(key, nil, "member "+pod.Name+" has gone")
 		}
 	}
@@ -276,17 +277,16 @@ func (h *Hub) forgetRejection(uid types.UID) {
 
 // through counts the members that have had a node or are assumed to have one, and keep it. One that went while it was in
 // its cycle is assumed until the framework takes that back, and does not count for members that come after it.
-func (h *Hub) through(key types.NamespacedName, members *gang.Members) int {
+func (h *Hub) through(members *gang.Members) int {
 	count := members.Placed()
-	reserved := sets.New(h.registry.Reserved(key)...)
-	if reserved.Len() == 0 {
+	if members.Reserved.Len() == 0 {
 		return count
 	}
 	h.rejecting.Lock()
 	defer h.rejecting.Unlock()
 	for _, pod := range members.Pending {
 		// One that has been turned away at Permit has its place until the framework has heard of it.
-		if reserved.Has(pod.UID) && !h.leaving.takes(pod.UID) && !h.rejected.Has(pod.UID) {
+		if members.Reserved.Has(pod.UID) && !h.leaving.takes(pod.UID) && !h.rejected.Has(pod.UID) {
 			count++
 		}
 	}

@@ -36,6 +36,8 @@ type Cache struct {
 	unleft map[string][]core.Hold
 	// occupants has what stays on each node, to tell what changes there.
 	occupants *occupants
+	// stood is how each PodGroup stood when it was read last.
+	stood map[types.NamespacedName]standing
 
 	mu sync.Mutex
 	// invalid is true where everything has to be read anew.
@@ -58,6 +60,7 @@ func NewCache(s Sources) *Cache {
 	return &Cache{
 		sources: s, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), memberships: make(map[core.QueueMembership]*core.QueueMembership),
 		draws: newDraws(), overdue: make(map[string][]*corev1.Pod), unleft: make(map[string][]core.Hold), occupants: newOccupants(),
+		stood: make(map[types.NamespacedName]standing),
 	}
 }
 
@@ -127,11 +130,15 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 	}
 	changed = append(changed, c.settle()...)
 	groups := make(map[types.NamespacedName]*core.Group)
-	for _, info := range changed {
-		if err := c.setNode(info, groups); err != nil {
-			// What has changed is forgotten by now, and not all of it has been read.
-			c.Invalidate()
-			return fmt.Errorf("node %s: %w", info.Node().Name, err)
+	if err := c.setNodes(changed, groups); err != nil {
+		return err
+	}
+	if moved := c.moved(groups, regrouped); moved.Len() > 0 {
+		// The snapshot has members that their informer's handlers have not told of yet.
+		read := sets.New(changed...)
+		others := slices.DeleteFunc(c.concerned(infos, moved, &budgetChanges{}), read.Has)
+		if err := c.setNodes(others, groups); err != nil {
+			return err
 		}
 	}
 	c.cluster.SetBudgets(c.budgets.allowances(c.draws))
@@ -143,6 +150,44 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 	return nil
 }
 
+// setNodes is setNode for several nodes.
+func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
+	for _, info := range infos {
+		if err := c.setNode(info, groups); err != nil {
+			// What has changed is forgotten by now, and not all of it has been read.
+			c.Invalidate()
+			return fmt.Errorf("node %s: %w", info.Node().Name, err)
+		}
+	}
+	return nil
+}
+
+// standing is what of a group counts for each of its members, on whichever node.
+type standing struct {
+	priority     int32
+	start, since int64
+}
+
+// moved are the groups that stand otherwise than when they were read last, but for those that have been read on all their nodes.
+func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped sets.Set[types.NamespacedName]) sets.Set[types.NamespacedName] {
+	out := sets.New[types.NamespacedName]()
+	for key := range regrouped {
+		delete(c.stood, key)
+	}
+	for key, g := range groups {
+		if g == nil {
+			delete(c.stood, key)
+			continue
+		}
+		now := standing{priority: g.Priority, start: g.Start, since: g.Since}
+		if before, known := c.stood[key]; known && before != now {
+			out.Insert(key)
+		}
+		c.stood[key] = now
+	}
+	return out
+}
+
 // reset starts over, with the dimensions that nodes have now.
 func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.dimensions = newDimensions(infos)
@@ -150,6 +195,7 @@ func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.budgets = newBudgetIndex()
 	c.listed, c.nodes = nil, make(map[string]listedNode, len(infos))
 	clear(c.memberships)
+	clear(c.stood)
 	clear(c.overdue)
 	clear(c.unleft)
 	c.occupants.reset()

@@ -262,6 +262,46 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	}
 }
 
+// TestOneClockOnAllNodes: a group that is read on one node, and stands otherwise than before, is read on the others as well.
+func TestOneClockOnAllNodes(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	s := newStage(t)
+	group := gang.Group{Key: key("g"), UID: "uid-g", MinCount: 2, Priority: ptr.To[int32](0), StartTime: time.Unix(1000, 0)}
+	s.facts.groups[group.Key] = &group
+	s.addNodes("node-0", "node-1", "node-2")
+	s.addPods(on(pod("a", "g", "1", 0), "node-0"), on(pod("b", "g", "1", 0), "node-1"), on(pod("other", "", "1", 0), "node-2"))
+	want := func(when string, reads int, start time.Time) {
+		t.Helper()
+		v := s.view()
+		if s.facts.reads != reads {
+			t.Errorf("%s: %d pods read, want %d", when, s.facts.reads, reads)
+		}
+		for i := range v.Cluster.Units {
+			if u := &v.Cluster.Units[i]; u.PodGroup != "" && u.Since != Nanos(start) {
+				t.Errorf("%s: the clock of %s is %d, want %d", when, u.Pods[0].Name, u.Since, Nanos(start))
+			}
+		}
+	}
+	want("at first", 3, group.StartTime)
+	anew := group
+	anew.StartTime = time.Unix(2000, 0)
+	s.facts.groups[group.Key] = &anew
+	want("before anything is read", 0, group.StartTime)
+	s.addPods(on(pod("c", "g", "1", 0), "node-1"))
+	want("once a node is", 3, anew.StartTime)
+	s.kept.GroupChanged(group.Key)
+	want("once it is said that it has changed", 3, anew.StartTime)
+	want("after that", 0, anew.StartTime)
+	if delete(s.facts.groups, group.Key); len(s.kept.stood) != 1 {
+		t.Errorf("%d groups are known, want one", len(s.kept.stood))
+	}
+	s.kept.GroupChanged(group.Key)
+	if want("once it is gone", 3, time.Time{}); len(s.kept.stood) != 0 {
+		t.Error("A group that is gone is known")
+	}
+}
+
 // TestLevelStartsOverAfterAnError: what was noted before is not lost.
 func TestLevelStartsOverAfterAnError(t *testing.T) {
 	t.Parallel()
