@@ -113,7 +113,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	g := s.groupOf(&pg)
 	verdict, scheduled := s.verdict(g, &m)
 	before := pg.DeepCopy()
-	run := s.runs.Look(g, s.clock.Now())
+	run := s.runs.Look(s.knownAs(g), s.clock.Now())
 	s.setStatus(&pg, g, &m, run.Start, verdict, scheduled)
 	if !apiequality.Semantic.DeepEqual(before.Status, pg.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})

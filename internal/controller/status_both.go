@@ -41,6 +41,14 @@ func (s *Status) groupOf(pg *v1alpha1.PodGroup) *gang.Group {
 	return g
 }
 
+// knownAs is a group as the scheduler knows it: of a name that stands for two, it takes both for one.
+func (s *Status) knownAs(g *gang.Group) *gang.Group {
+	if known, ok := s.source.Group(g.Key); ok && known.Ambiguous {
+		return known
+	}
+	return g
+}
+
 // tellRefused lets pods that name two groups know, once, that this is why they are not scheduled.
 func (s *Status) tellRefused(key types.NamespacedName, pods []*corev1.Pod) {
 	if len(pods) == 0 {

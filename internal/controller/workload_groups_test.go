@@ -38,13 +38,17 @@ func TestWorkloadGroups(t *testing.T) {
 	t.Parallel()
 	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}
 	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha1", Kind: "Workload"}
-	workload := native.NewObject(kind)
-	workload.SetNamespace("ns")
-	workload.SetName("w")
-	workload.SetUID("u")
-	workload.Object["spec"] = map[string]any{"podGroups": []any{
-		map[string]any{"name": "g", "policy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}},
-	}}
+	// The client counts the version of what it is given.
+	workload := func() client.Object {
+		out := native.NewObject(kind)
+		out.SetNamespace("ns")
+		out.SetName("w")
+		out.SetUID("u")
+		out.Object["spec"] = map[string]any{"podGroups": []any{
+			map[string]any{"name": "g", "policy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}},
+		}}
+		return out
+	}
 	other := native.WorkloadRef{Workload: "w", PodGroup: "other"}
 	members := fixedMembers{Pending: []*corev1.Pod{referring("p", "high", 10, ref), referring("q", "low", 1, ref)}}
 	cases := map[string]struct {
@@ -54,12 +58,12 @@ func TestWorkloadGroups(t *testing.T) {
 		wantMade bool
 		wantTold string
 	}{
-		"it is made":                    {objects: []client.Object{workload}, ref: ref, members: members, wantMade: true},
-		"nothing names it":              {objects: []client.Object{workload}, ref: ref, members: fixedMembers{Pending: []*corev1.Pod{{}}}},
+		"it is made":                    {objects: []client.Object{workload()}, ref: ref, members: members, wantMade: true},
+		"nothing names it":              {objects: []client.Object{workload()}, ref: ref, members: fixedMembers{Pending: []*corev1.Pod{{}}}},
 		"there is no Workload":          {ref: ref, members: members, wantTold: "Workload w, which spec.workloadRef names, does not exist"},
 		"there is none, and none waits": {ref: ref, members: fixedMembers{Assigned: members.Pending}},
 		"the Workload does not have it": {
-			objects: []client.Object{workload}, ref: other, members: fixedMembers{Gated: []*corev1.Pod{referring("p", "", 0, other)}},
+			objects: []client.Object{workload()}, ref: other, members: fixedMembers{Gated: []*corev1.Pod{referring("p", "", 0, other)}},
 			wantTold: "Workload w has no group other",
 		},
 	}

@@ -63,6 +63,7 @@ type bench struct {
 type fakeScheduler struct {
 	turnBack func(victim *corev1.Pod) bool
 	wants    func() bool
+	runsAnew func(group string) bool
 }
 
 func (f *fakeScheduler) TurnBack(victim *corev1.Pod) bool {
@@ -70,6 +71,10 @@ func (f *fakeScheduler) TurnBack(victim *corev1.Pod) bool {
 }
 
 func (f *fakeScheduler) Wants(*Order) bool { return f.wants == nil || f.wants() }
+
+func (f *fakeScheduler) RunsAnew(_ *Order, group types.NamespacedName) bool {
+	return f.runsAnew != nil && f.runsAnew(group.Name)
+}
 
 // errAfter is the error of a call that has come through all the same.
 type errAfter struct{ error }
@@ -225,6 +230,9 @@ func order(victims ...core.Victim) Order {
 		Profile:     "main",
 	}
 	for _, v := range victims {
+		if v.Group {
+			o.Groups = append(o.Groups, types.NamespacedName{Namespace: v.Namespace, Name: v.Name})
+		}
 		for _, p := range v.Pods {
 			o.Victims[types.UID(p.UID)] = pod(p.Name)
 		}

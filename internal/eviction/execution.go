@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -27,6 +28,10 @@ type execution struct {
 	preemptor v1alpha1.DisruptionPreemptor
 	claims    []podstatus.Claim
 	units     []*unit
+
+	begunMu sync.Mutex
+	// begunGroups are those of which a unit has been begun.
+	begunGroups sets.Set[types.NamespacedName]
 }
 
 // unit is a victim unit of the decision, with those of its pods that have to be deleted.
@@ -40,8 +45,9 @@ type unit struct {
 	mu sync.Mutex
 	// listed is true where the API may have the intent to remove the unit.
 	listed bool
-	// wanted is whether the preemptor still had a use for it when its turn came, once it has been asked.
-	asked, wanted bool
+	// refused is why it was not begun when its turn came, once that has been asked.
+	asked   bool
+	refused error
 	// committed is true once a delete has been sent that may have come through.
 	committed bool
 	// gone are the pods that are certainly on their way out.
@@ -79,14 +85,14 @@ func (u *unit) named(ctx context.Context, pod *corev1.Pod) context.Context {
 	return klog.NewContext(ctx, klog.FromContext(ctx).WithValues(values...))
 }
 
-// begin reports whether the unit is to go, which is asked once.
-func (u *unit) begin(wanted func() bool) bool {
+// begin reports why the unit is not to go, which is asked once; nil where it is.
+func (u *unit) begin(mayBegin func(*unit) error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.asked {
-		u.asked, u.wanted = true, wanted()
+		u.asked, u.refused = true, mayBegin(u)
 	}
-	return u.wanted
+	return u.refused
 }
 
 // goes reports whether the unit goes in any case.
@@ -113,7 +119,7 @@ func (u *unit) settle(became removal, uid types.UID) {
 }
 
 func newExecution(e *Executor, order *Order, sched Scheduler, claims []podstatus.Claim) *execution {
-	x := &execution{Executor: e, order: order, scheduler: sched, preemptor: preemptorOf(&order.Decision), claims: claims}
+	x := &execution{Executor: e, order: order, scheduler: sched, preemptor: preemptorOf(&order.Decision), claims: claims, begunGroups: sets.New[types.NamespacedName]()}
 	for i := range order.Decision.Victims {
 		v := &order.Decision.Victims[i]
 		u := &unit{
@@ -162,6 +168,9 @@ func (x *execution) steps(ctx context.Context) error {
 	if !x.isWanted() {
 		return errUnwanted
 	}
+	if slices.ContainsFunc(x.order.Groups, func(group types.NamespacedName) bool { return x.scheduler.RunsAnew(x.order, group) }) {
+		return errAnew
+	}
 	x.turnBack(ctx)
 	if _, err := each(x.groups(), func(u *unit) error { return x.list(ctx, u) }); err != nil {
 		return err
@@ -170,6 +179,27 @@ func (x *execution) steps(ctx context.Context) error {
 }
 
 func (x *execution) isWanted() bool { return x.scheduler.Wants(x.order) }
+
+// mayBegin reports why a unit is not to be begun; nil where it is.
+func (x *execution) mayBegin(u *unit) error {
+	if !x.isWanted() {
+		return errUnwanted
+	}
+	group, member := u.key, u.victim.Group
+	if !member {
+		group, member = x.members.GroupOf(u.pods[0])
+	}
+	if !member {
+		return nil
+	}
+	x.begunMu.Lock()
+	defer x.begunMu.Unlock()
+	if !x.begunGroups.Has(group) && x.scheduler.RunsAnew(x.order, group) {
+		return errAnew
+	}
+	x.begunGroups.Insert(group)
+	return nil
+}
 
 // groups are the units that go whole, and of which something has to be deleted.
 func (x *execution) groups() []*unit {
@@ -253,9 +283,9 @@ func (x *execution) remove(ctx context.Context) error {
 	var mu sync.Mutex
 	var going []task
 	_, err := each(tasks, func(t task) error {
-		if !t.unit.begin(x.isWanted) {
+		if err := t.unit.begin(x.mayBegin); err != nil {
 			failed.Store(true)
-			return errUnwanted
+			return err
 		}
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), victimPod{
 			namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.podMessage,

@@ -311,6 +311,38 @@ func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	}
 }
 
+// TestGroupThatRunsAnew: a group that has begun anew since the decision may be protected, and stays, unless it has begun to go.
+func TestGroupThatRunsAnew(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// after is how many times it is said that h has not begun anew.
+		after     int
+		wantStays bool
+	}{
+		"before anything is written down":   {after: 0, wantStays: true},
+		"before the first of its pods goes": {after: 1, wantStays: true},
+		"after that":                        {after: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
+			has := wantedFor(c.after)
+			b.scheduler.runsAnew = func(group string) bool { return group == "h" && !has() }
+			got := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1")))
+			stays := b.pod("h-0") != nil && b.pod("h-1") != nil
+			if stays != c.wantStays || errors.Is(got.Err, ErrOutdated) != c.wantStays || got.Unwanted {
+				t.Errorf("It came to %+v, and the group stays: %t; want that: %t", got, stays, c.wantStays)
+			}
+			if len(b.listed("h")) > 0 != !c.wantStays {
+				t.Errorf("The list of the group is %v", b.listed("h"))
+			}
+			if c.after == 0 && len(b.made("delete")) > 0 {
+				t.Errorf("Deleted are %q", b.made("delete"))
+			}
+		})
+	}
+}
+
 // TestUnwantedInTheMiddle: no unit is begun once the preemptor has gone.
 func TestUnwantedInTheMiddle(t *testing.T) {
 	t.Parallel()

@@ -3,7 +3,6 @@ package eviction
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +21,9 @@ type Order struct {
 	Victims map[types.UID]*corev1.Pod
 	// Nominations say where the preemptor goes. The API is told before any victim is touched.
 	Nominations []podstatus.Nomination
-	// Groups are those that victims are members of, and Seen is when it was looked how they stand.
+	// Groups are those that victims are members of, and Seen marks how they stood when they were looked at.
 	Groups []types.NamespacedName
-	Seen   time.Time
+	Seen   uint64
 	// Profile is the scheduler profile that the preemptor belongs to.
 	Profile string
 }
@@ -38,6 +37,9 @@ type Scheduler interface {
 	// Wants reports whether the preemptor of an order still needs what it was promised, and may have it. No unit is begun after
 	// it has said no.
 	Wants(order *Order) bool
+	// RunsAnew reports whether a group of the order has begun to run anew since it was looked at, and may be protected by now. It is
+	// asked before the first unit of the group is begun; once one is, what becomes of the group is the order's doing.
+	RunsAnew(order *Order, group types.NamespacedName) bool
 }
 
 // Outcome is what became of an order.
@@ -54,6 +56,9 @@ type Outcome struct {
 // ErrOutdated is the error of an order that has been given up because its decision does not apply any more: the
 // preemptor or a victim is not what it was.
 var ErrOutdated = errors.New("the decision is out of date")
+
+// errAnew is ErrOutdated on a victim's side.
+var errAnew = fmt.Errorf("%w: a victim's group runs anew since then", ErrOutdated)
 
 // errUnwanted is ErrOutdated on the preemptor's side.
 var errUnwanted = fmt.Errorf("%w: the preemptor has no more use for it", ErrOutdated)

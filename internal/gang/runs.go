@@ -30,8 +30,8 @@ type run struct {
 	Run
 	// group tells it from that of another group of the same name.
 	group types.UID
-	// began is when it was seen that Start is another one.
-	began time.Time
+	// began counts, among all, the change by which Start has become what it is; zero where it was so at the first look.
+	began uint64
 	// whole are the members that ran, or had succeeded, when there were enough last; nil where that has not been seen.
 	whole sets.Set[types.UID]
 }
@@ -45,8 +45,10 @@ type Runs struct {
 
 	mu   sync.Mutex
 	runs map[types.NamespacedName]*run
-	// touched are the groups with members that have come, gone or changed since they were looked at.
+	// touched are the groups with members that have come, gone or changed since they were looked at, and those that are short of some.
 	touched sets.Set[types.NamespacedName]
+	// changes counts the changes of starts.
+	changes uint64
 }
 
 // NewRuns returns Runs of groups with the members that a function lists, which lacks none once ready says so: until then, statuses
@@ -65,8 +67,8 @@ func (r *Runs) Touch(key types.NamespacedName) {
 	r.touched.Insert(key)
 }
 
-// Settle looks at the groups that have been touched.
-func (r *Runs) Settle(groups Source, now time.Time) {
+// Settle looks at the groups that have been touched, and returns a mark of what is known by then, for HasBegun.
+func (r *Runs) Settle(groups Source, now time.Time) (mark uint64) {
 	for _, key := range r.allTouched() {
 		if g, ok := groups.Group(key); ok {
 			r.Look(g, now)
@@ -74,6 +76,9 @@ func (r *Runs) Settle(groups Source, now time.Time) {
 			r.Forget(key)
 		}
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changes
 }
 
 func (r *Runs) allTouched() []types.NamespacedName {
@@ -99,16 +104,24 @@ func (r *Runs) Look(g *Group, now time.Time) Run {
 	return out
 }
 
-// HasBegun reports whether a run of a group has begun, or begun anew, after a moment. What was decided at that moment went by another
-// clock.
-func (r *Runs) HasBegun(g *Group, after, now time.Time) bool {
-	if r.Look(g, now).Start.IsZero() {
-		return false
+// HasBegun reports whether a run of a group has begun, or begun anew, since a mark: what was decided by then went by another clock. It
+// looks again only at what has been touched.
+func (r *Runs) HasBegun(g *Group, mark uint64, now time.Time) bool {
+	if !r.isLevel(g) {
+		r.Look(g, now)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.runs[g.Key]
-	return known != nil && known.began.After(after)
+	return known != nil && !known.Start.IsZero() && known.began > mark
+}
+
+// isLevel reports whether nothing is known of a group that has not been looked at.
+func (r *Runs) isLevel(g *Group) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.runs[g.Key]
+	return known != nil && known.group == g.UID && !r.touched.Has(g.Key)
 }
 
 // Forget drops a group without members.
@@ -133,17 +146,26 @@ func (r *Runs) look(g *Group, now time.Time) (out Run, before time.Time) {
 		return Run{}, time.Time{}
 	}
 	known := r.runs[g.Key]
-	if known == nil || known.group != g.UID {
+	isNew := known == nil || known.group != g.UID
+	if isNew {
 		known = &run{Run: Run{Start: g.StartTime}, group: g.UID}
 		r.runs[g.Key] = known
 	}
-	before = known.Start
+	if before = known.Start; isNew && before.IsZero() {
+		known.Start = seenWhole(g, &m)
+	}
 	if !known.Start.IsZero() && g.StartTime.After(known.Start) {
 		// By another process, which leads.
 		known.Start = g.StartTime
 	}
 	if known.follow(g, &m, now); !known.Start.Equal(before) {
-		known.began = now
+		if r.changes++; !isNew {
+			known.began = r.changes
+		}
+	}
+	if !known.Start.IsZero() && !known.ShortSince.IsZero() {
+		// Nothing else may happen by the time at which it is over.
+		r.touched.Insert(g.Key)
 	}
 	return known.Run, before
 }
@@ -226,6 +248,16 @@ func wholeSince(before time.Time, ran []*corev1.Pod, minCount int) time.Time {
 		return at
 	}
 	return before
+}
+
+// seenWhole is when a group has begun that is whole at the first look, and of which no status says since when: a status that was not
+// written any more, or that another scheduler's group does not have. It is zero where that is not known.
+func seenWhole(g *Group, m *Members) time.Time {
+	ran, running := ranOf(m)
+	if running < max(g.MinCount, 1) {
+		return time.Time{}
+	}
+	return wholeSince(time.Time{}, ran, g.MinCount)
 }
 
 // begin is when the run of a group begins that is seen to be whole now. By the clock of the API server, the first of its members may

@@ -31,14 +31,15 @@ func TestRuns(t *testing.T) {
 		pods   []*corev1.Pod
 		want   float64
 	}
-	old, anew := ran("r", 2, 10), ran("n", 2, 100)
+	old, anew := ran("r", 2, 20), ran("n", 2, 100)
 	replaced := []*corev1.Pod{old[0], anew[0]}
-	done := ran("r", 2, 10)[1:]
+	done := ran("r", 2, 20)[1:]
 	done[0].Status.Phase = corev1.PodSucceeded
 	bound := ran("n", 1, 100)
 	bound[0].Status.Phase = corev1.PodPending
 	cases := map[string][]look{
-		"whole from the moment that it is seen": {{at: 20.7, pods: old, want: 20}, {at: 50, pods: old, want: 20}},
+		"whole from the moment that it is seen": {{at: 25, pods: old[:1]}, {at: 30.7, pods: old, want: 30}, {at: 50, pods: old, want: 30}},
+		"whole before it is seen":               {{at: 30.7, pods: old, want: 20}, {at: 50, pods: old, want: 20}},
 		"whole since its status says":           {{at: 50, status: 20, pods: old, want: 20}, {at: 60, status: 20, pods: old, want: 20}},
 		"its status lags":                       {{at: 20, pods: old, want: 20}, {at: 50, status: 5, pods: old, want: 20}},
 		"another process has a later start":     {{at: 20, pods: old, want: 20}, {at: 50, status: 21, pods: old, want: 21}},
@@ -119,27 +120,32 @@ func TestRunsAreLookedAt(t *testing.T) {
 	if got := r.Look(g, at(20)).Start; !got.Equal(at(10)) || !r.IsWhole(g.Key) {
 		t.Errorf("Started at %v, want when the members were scheduled", got)
 	}
-	// 1. Short of a member, and settled without anything that says so, and with that.
+	// 1. Short of a member, and settled without anything that says so, and with that. Nothing more has to be said when it is over.
 	pods, moves = pods[:1], 0
 	r.Settle(source, at(50))
 	r.Settle(source, at(55))
 	if moves > 0 {
 		t.Error("It has moved, and nothing was touched")
 	}
+	r.Touch(g.Key)
+	var mark uint64
 	for _, second := range []float64{60, 61} {
-		r.Touch(g.Key)
-		r.Settle(source, at(second))
+		mark = r.Settle(source, at(second))
 	}
 	if moves != 1 || r.IsWhole(g.Key) {
 		t.Errorf("It has moved %d times, want once, to be whole no more", moves)
 	}
 	// 2. Whole again.
-	if r.HasBegun(g, at(19), at(61)) {
+	if r.HasBegun(g, 0, at(61)) {
 		t.Error("It has begun, and lacks a member")
 	}
 	pods = ran("r", 2, 10)
-	if !r.HasBegun(g, at(61), at(62)) || r.HasBegun(g, at(62), at(63)) {
-		t.Error("It began anew at 62, and not after that")
+	r.Touch(g.Key)
+	if !r.HasBegun(g, mark, at(62)) {
+		t.Error("It has begun anew, and is not known to")
+	}
+	if r.HasBegun(g, r.Settle(source, at(63)), at(63)) {
+		t.Error("It has not begun anew since")
 	}
 	// 3. Another group of that name.
 	another := *g

@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -33,16 +32,13 @@ var (
 
 // Wants reports whether the preemptor of an order still has the room that its decision has given it, and may have it.
 func (p *Plugin) Wants(order *eviction.Order) bool {
-	return p.hub.reserved.Keeps(snapshot.Placements(&order.Decision)) && p.hub.forfeits(keyIn(&order.Decision)) == "" && !p.hub.haveBegun(order)
+	return p.hub.reserved.Keeps(snapshot.Placements(&order.Decision)) && p.hub.forfeits(keyIn(&order.Decision)) == ""
 }
 
-// haveBegun reports whether a group with victims runs anew since the order was decided on, and may be protected from it by now.
-func (h *Hub) haveBegun(order *eviction.Order) bool {
-	now := h.clock.Now()
-	return slices.ContainsFunc(order.Groups, func(key types.NamespacedName) bool {
-		g, ok := h.groups.Group(key)
-		return ok && h.runs.HasBegun(g, order.Seen, now)
-	})
+// RunsAnew reports whether a group with victims runs anew since the order was decided on.
+func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
+	g, ok := p.hub.groups.Group(group)
+	return ok && p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now())
 }
 
 // groupsOf are the groups that pods are members of.

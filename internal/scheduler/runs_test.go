@@ -53,8 +53,8 @@ func TestRunThatIsOver(t *testing.T) {
 			if d := r.decideFor(p); d.Outcome != core.Preempts {
 				t.Fatalf("%s: %s, want to preempt what has run long", d.Outcome, d.Message)
 			}
-			order := eviction.Order{Groups: r.hub.groupsOf(m[:2]), Seen: time.Now()}
-			if r.hub.haveBegun(&order) {
+			order := eviction.Order{Groups: r.hub.groupsOf(m[:2]), Seen: r.hub.runs.Settle(r.hub.groups, r.hub.clock.Now())}
+			if r.plugin.RunsAnew(&order, g.Key) {
 				t.Error("It has begun anew, and nothing has happened")
 			}
 			c.replace(r, g, m[1], on(classed(m[2], "c", now), "node-0"))
@@ -62,9 +62,7 @@ func TestRunThatIsOver(t *testing.T) {
 				members := r.hub.lister.Members(g.Key)
 				return len(members.Assigned) == 2 && !slices.ContainsFunc(members.Assigned, func(pod *corev1.Pod) bool { return pod.UID == m[1].UID })
 			})
-			if !r.hub.haveBegun(&order) {
-				t.Error("It has not begun anew, and others run")
-			}
+			r.eventually("it is known to have begun anew", func() bool { return r.plugin.RunsAnew(&order, g.Key) })
 			d := r.decideFor(p)
 			if began := time.Unix(0, d.RetryAt-1).Add(-time.Hour); d.Outcome != core.Infeasible || began.Before(now) {
 				t.Errorf("%s, retry at %v: %s; want to wait for an hour from now on", d.Outcome, time.Unix(0, d.RetryAt), d.Message)

@@ -112,7 +112,10 @@ func (h *Hub) workOfGroup(g *gang.Group) queue.Work {
 	if g.Queue == "" && len(g.Labels) == 0 && !h.board.HasDefault(g.Key.Namespace) {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
+	// Before the members are listed: one that is bound meanwhile is among those with a node.
+	assumed := sets.New(h.assumed.list()...)
 	members := h.lister.Members(g.Key)
+	members.Reserved = assumed
 	return h.workOfMembers(g, &members)
 }
 
@@ -127,7 +130,7 @@ func (h *Hub) workOfMembers(g *gang.Group, members *gang.Members) queue.Work {
 				w.Named = queueNamedBy(g, h.QueueLabel(pod))
 				w.Ours, w.Required = h.servesQueues(pod)
 			}
-			if !w.Placed && (pod.Spec.NodeName != "" || h.assumed.has(pod.UID)) {
+			if !w.Placed && (pod.Spec.NodeName != "" || members.Reserved.Has(pod.UID) || h.assumed.has(pod.UID)) {
 				w.Placed, w.Pod = true, pod.UID
 			}
 			if g.Priority == nil && pod.Spec.NodeName == "" {

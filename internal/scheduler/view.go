@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -15,8 +14,8 @@ type view struct {
 	*snapshot.View
 	// mark is the moment when the view was taken, for what is waited for because of it.
 	mark admission.Mark
-	// seen is that moment by the clock.
-	seen time.Time
+	// seen marks how groups ran at that moment.
+	seen uint64
 }
 
 // look takes a view of the cycle's snapshot for a preemptor.
@@ -30,12 +29,12 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	p.hub.witness.Looks()
-	mark, now := p.hub.waits.Mark(), p.hub.clock.Now()
-	p.hub.runs.Settle(p.hub.groups, now)
+	mark := p.hub.waits.Mark()
+	seen := p.hub.runs.Settle(p.hub.groups, p.hub.clock.Now())
 	if err := p.hub.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}
-	return &view{View: p.hub.cluster.View(p.promises(pre)), mark: mark, seen: now}, nil
+	return &view{View: p.hub.cluster.View(p.promises(pre)), mark: mark, seen: seen}, nil
 }
 
 // promises are what pods have been promised that are not on a node yet: those with a reservation, and those that the

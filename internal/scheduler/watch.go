@@ -19,11 +19,15 @@ import (
 // GroupChanged looks at the members of a group again, because its PodGroup has come, changed or gone. Any
 // goroutine may call it once the scheduler runs.
 func (h *Hub) GroupChanged(key types.NamespacedName) {
-	h.runs.Touch(key)
+	g, ok := h.groups.Group(key)
+	if ok {
+		h.runs.Touch(key)
+	} else {
+		h.runs.Forget(key)
+	}
 	h.cluster.GroupChanged(key)
 	h.chargeGroup(key)
 	h.telling.retouch(key, h.clock.Now())
-	g, ok := h.groups.Group(key)
 	if ok {
 		h.disrupted(key, g.Disrupted)
 	} else {

@@ -76,8 +76,9 @@ func create(t *testing.T, kube kubernetes.Interface, name string) *corev1.Pod {
 // bound is a scheduler whose victims are all bound, and that goes on wanting them to go.
 type bound struct{}
 
-func (bound) TurnBack(*corev1.Pod) bool  { return false }
-func (bound) Wants(*eviction.Order) bool { return true }
+func (bound) TurnBack(*corev1.Pod) bool                           { return false }
+func (bound) Wants(*eviction.Order) bool                          { return true }
+func (bound) RunsAnew(*eviction.Order, types.NamespacedName) bool { return false }
 
 func evict(t *testing.T, e *eviction.Executor, pod *corev1.Pod) {
 	t.Helper()

@@ -15,12 +15,14 @@ import (
 	"syscall"
 	"testing"
 
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/playground"
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
@@ -267,8 +269,14 @@ func (s *stand) sameWords() {
 		s.Fatal(err)
 	}
 	_, out, _ := s.ask("", "why", "podgroup/batch", "--scheduler", s.playground.Component(playground.Scheduler).URL())
-	if len(events.Items) == 0 || !strings.Contains(out, events.Items[0].Note) {
-		s.Errorf("The events are %v, and why says\n%s", events.Items, out)
+	i := slices.IndexFunc(events.Items, func(e eventsv1.Event) bool { return e.Regarding.Kind == "PodGroup" })
+	if i < 0 || !strings.Contains(out, events.Items[i].Note) {
+		s.Fatalf("The events are %v, and why says\n%s", events.Items, out)
+	}
+	for _, e := range events.Items {
+		if want := core.ToldMember(events.Items[i].Note, namespace, "batch"); e.Regarding.Kind == "Pod" && e.Note != want {
+			s.Errorf("The event of %s says %q, want %q", e.Regarding.Name, e.Note, want)
+		}
 	}
 }
 
