@@ -116,7 +116,7 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	return answerWhen(asked, about, &whenAnswer{Decision: &step, Bounds: bounds}), nil
 }
 
-// answerWhen completes an answer with whom and what it is about.
+// answerWhen completes an answer with the work that it is about, and the moment.
 func answerWhen(asked *question, about *subject, answer *whenAnswer) *whenAnswer {
 	answer.typed = typed{APIVersion: answerVersion, Kind: "When", Taken: asked.objects.Taken.UTC()}
 	answer.Subject = about.name()
