@@ -15,7 +15,7 @@ import (
 
 // watchFinished makes an informer of the members that have finished, which the scheduler's own informer leaves out: those
 // that have succeeded count towards minCount. It runs from the call of start until ctx is done.
-func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Framework) (finished cache.Indexer, start func(), err error) {
+func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Framework) (told cache.InformerSynced, start func(), err error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			// Nothing selects by spec.schedulingGroup, or by what pods belong to.
@@ -30,15 +30,15 @@ func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Fr
 	if err := h.addIndexes(pods); err != nil {
 		return nil, nil, err
 	}
-	told, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	handler, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    h.memberFinished,
 		DeleteFunc: h.podDeleted,
 	})
 	if err != nil {
 		return nil, nil, err
 	}
-	h.toldOfFinished, h.finished = told.HasSynced, pods
-	return pods.GetIndexer(), func() { factory.Start(ctx.Done()) }, nil
+	h.finished = pods
+	return handler.HasSynced, func() { factory.Start(ctx.Done()) }, nil
 }
 
 // onlyOutcome keeps of a finished pod what is asked about it: of one without a group, nothing but its name.

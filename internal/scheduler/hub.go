@@ -45,10 +45,8 @@ type Hub struct {
 	derived Derived
 	pods    corelisters.PodLister
 	nodes   corelisters.NodeLister
-	// told report whether the hub has heard of all pods, and of all nodes, that there were at the start.
+	// told report whether the hub has heard of all pods, finished ones too, of all nodes and of all tenants that there were at the start.
 	told []cache.InformerSynced
-	// toldOfFinished is told's for the members that have finished.
-	toldOfFinished cache.InformerSynced
 
 	// cluster is the core's picture of the cluster, and tolerations are those of PriorityClasses in it.
 	cluster     *snapshot.Cache
@@ -106,11 +104,11 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 	if err := h.addIndexes(pods.Informer()); err != nil {
 		return nil, err
 	}
-	finished, start, err := h.watchFinished(ctx, in, handle)
+	toldOfFinished, start, err := h.watchFinished(ctx, in, handle)
 	if err != nil {
 		return nil, err
 	}
-	h.lister = gang.NewLister(pods.Informer().GetIndexer(), finished)
+	h.lister = gang.NewLister(pods.Informer().GetIndexer(), h.finished.GetIndexer())
 	if in.Derived != nil {
 		h.lister = h.lister.WithDerived(in.Derived)
 	}
@@ -133,7 +131,7 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 	if err != nil {
 		return nil, err
 	}
-	h.told = slices.Concat(toldOfTenants, []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced})
+	h.told = slices.Concat(toldOfTenants, []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced, toldOfFinished})
 	start()
 	go h.run(ctx)
 	return h, nil
@@ -165,7 +163,7 @@ func (in *Inputs) detached() *Hub {
 	}
 	h.reserved = reservation.New(&bookkeeper{h})
 	h.cluster = snapshot.NewCache(h.sources())
-	h.runs = gang.NewRuns(h.Members, h.hasAllMembers, h.cluster.GroupChanged)
+	h.runs = gang.NewRuns(h.Members, h.HasSynced, h.cluster.GroupChanged)
 	return h
 }
 
@@ -178,19 +176,15 @@ func (h *Hub) addIndexes(pods cache.SharedIndexInformer) error {
 }
 
 // WaitForSync waits until the hub has heard of all that there was when it began: before that, the books of the queues say
-// that less runs than does. It reports false when ctx ends first, or the informers are never started.
+// that less runs than does, and groups lack the members that have finished. It reports false when ctx ends first, or the
+// informers are never started.
 func (h *Hub) WaitForSync(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), h.told...)
 }
 
 // HasSynced reports whether the hub has heard of all that there was when it began. Any goroutine may call it.
 func (h *Hub) HasSynced() bool {
-	return !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
-}
-
-// hasAllMembers reports whether Members has been told of all that there were, those that have finished among them.
-func (h *Hub) hasAllMembers() bool {
-	return h.toldOfFinished != nil && h.HasSynced() && h.toldOfFinished()
+	return len(h.told) > 0 && !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
 }
 
 // Members lists the members of a group. Any goroutine may call it.

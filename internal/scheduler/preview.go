@@ -107,7 +107,7 @@ func (p *Plugin) preview(pre *preemptor, made *cycleDecision, v gang.Verdict, er
 func (h *Hub) Settle(ctx context.Context) error {
 	const soon = 2 * time.Millisecond
 	err := wait.PollUntilContextCancel(ctx, soon, true, func(context.Context) (bool, error) {
-		return h.hasAllMembers(), nil
+		return h.HasSynced(), nil
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the informers: %w", err)

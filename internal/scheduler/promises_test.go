@@ -68,7 +68,7 @@ type cluster struct {
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{
-		t: t, client: fake.NewClientset(nodes(3, "3")...), groups: &groups{all: map[types.NamespacedName]*gang.Group{}},
+		t: t, client: clientWith(nodes(3, "3")...), groups: &groups{all: map[types.NamespacedName]*gang.Group{}},
 		queues: map[string]*v1alpha1.Queue{},
 	}
 	c.client.PrependReactor("patch", "pods", c.checkUID)

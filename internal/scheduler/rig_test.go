@@ -178,7 +178,30 @@ func newRigArgs(t *testing.T, args string, objects ...runtime.Object) *rig {
 
 func newRigWith(t *testing.T, configuration string, extenders []config.Extender, objects ...runtime.Object) *rig {
 	t.Helper()
-	return newRigOn(t, fake.NewClientset(objects...), &groups{all: map[types.NamespacedName]*gang.Group{}}, configuration, extenders)
+	return newRigOn(t, clientWith(objects...), &groups{all: map[types.NamespacedName]*gang.Group{}}, configuration, extenders)
+}
+
+// clientWith is a client of an API where these are, and no finished pods: the fake one knows no field selectors.
+func clientWith(objects ...runtime.Object) *fake.Clientset {
+	client := fake.NewClientset(objects...)
+	listFinished(client, func() (*corev1.PodList, error) { return &corev1.PodList{}, nil })
+	return client
+}
+
+// listFinished has the API list finished pods so.
+func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) {
+	client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		of, ok := action.(clienttesting.ListAction)
+		if !ok || !onlyFinished(of.GetListRestrictions().Fields) {
+			return false, nil, nil
+		}
+		pods, err := list()
+		return true, pods, err
+	})
+	client.PrependWatchReactor("pods", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, ok := action.(clienttesting.WatchAction)
+		return ok && onlyFinished(w.GetWatchRestrictions().Fields), watch.NewFake(), nil
+	})
 }
 
 // newRigOn is newRigWith on what is there already.
@@ -187,14 +210,6 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known}
 	// One that is there already is of a scheduler before this one.
 	_ = client.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
-	r.client.PrependReactor("list", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		list, ok := action.(clienttesting.ListAction)
-		return ok && onlyFinished(list.GetListRestrictions().Fields), &corev1.PodList{}, nil
-	})
-	r.client.PrependWatchReactor("pods", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		w, ok := action.(clienttesting.WatchAction)
-		return ok && onlyFinished(w.GetWatchRestrictions().Fields), watch.NewFake(), nil
-	})
 	r.client.PrependReactor("create", "pods", r.bind)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	factory := informers.NewSharedInformerFactory(r.client, 0)

@@ -2,12 +2,16 @@ package scheduler
 
 import (
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -68,5 +72,30 @@ func TestRunThatIsOver(t *testing.T) {
 				t.Errorf("%s, retry at %v: %s; want to wait for an hour from now on", d.Outcome, time.Unix(0, d.RetryAt), d.Message)
 			}
 		})
+	}
+}
+
+// TestSyncWaitsForFinished: as long as it is not known which members have finished, nothing goes by the members of a group.
+func TestSyncWaitsForFinished(t *testing.T) {
+	t.Parallel()
+	succeeded := members("g", 2, "1", 0)[0]
+	succeeded.Spec.NodeName, succeeded.Status.Phase = "node-0", corev1.PodSucceeded
+	client, served := fake.NewClientset(nodes(1, "3")...), atomic.Bool{}
+	listFinished(client, func() (*corev1.PodList, error) {
+		if !served.Load() {
+			return &corev1.PodList{}, apierrors.NewServiceUnavailable("not yet")
+		}
+		return &corev1.PodList{Items: []corev1.Pod{*succeeded}}, nil
+	})
+	r := newRigOn(t, client, &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil)
+	g := r.gangOf("g", 2, 0)
+	r.eventually("it has heard of the nodes", func() bool { return r.sched.Cache.NodeCount() == 1 })
+	if r.hub.HasSynced() {
+		t.Error("It says that it knows all there was, and lacks the finished members")
+	}
+	served.Store(true)
+	r.eventually("it has heard of all", r.hub.HasSynced)
+	if m := r.hub.Members(g.Key); len(m.Succeeded) != 1 {
+		t.Errorf("%d members have succeeded, want 1", len(m.Succeeded))
 	}
 }
