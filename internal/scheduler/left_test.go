@@ -187,6 +187,28 @@ func TestPromiseToANamesake(t *testing.T) {
 	})
 }
 
+// TestReplacedInARelist: of a pod that is deleted and made anew while the watch is interrupted, informers tell as of a change.
+func TestReplacedInARelist(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, nodes(2, "1")...)
+		r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 1), "node-1"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		if got := r.taken(0); !slices.Equal(got, []string{"v-0"}) {
+			t.Fatalf("%v is taken", got)
+		}
+		if err := r.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), again(p.DeepCopy()), p.Namespace); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("nothing is promised to the one that has gone", func() bool { return !r.hub.reserved.Has(p.UID) && !r.wants(0) })
+		if r.hub.board.Knows(p.UID) {
+			t.Error("The one that has gone counts for its queue")
+		}
+	})
+}
+
 // TestVictimsThatHaveGoneAreNotRemembered: nobody tells of them a second time.
 func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	t.Parallel()

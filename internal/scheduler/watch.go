@@ -71,6 +71,12 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	if !ok1 || !ok2 {
 		return
 	}
+	if before.UID != after.UID {
+		// It was deleted and made anew while the watch was interrupted, and the informer tells of both at once.
+		h.podDeleted(before)
+		h.podAdded(after)
+		return
+	}
 	oldKey, wasMember := h.groupOf(before)
 	newKey, isMember := h.groupOf(after)
 	moved := wasMember != isMember || oldKey != newKey
