@@ -387,10 +387,10 @@ func (x *execution) takeBack(ctx context.Context) {
 	})
 }
 
-// withdraw takes an intent back, now or, if that fails, by and by.
+// withdraw takes an intent back, now or, if that fails, by and by. Pods that a new order lists meanwhile stay on the list.
 func (e *Executor) withdraw(ctx context.Context, key types.NamespacedName, uids sets.Set[types.UID]) error {
 	e.ledger.at(key, func(en *entry) { en.withdrawn = en.withdrawn.Union(uids) })
-	if err := e.intents.withdraw(ctx, key, uids); err != nil {
+	if err := e.intents.withdraw(ctx, key, func() sets.Set[types.UID] { return e.ledger.withdrawn(key).Intersection(uids) }); err != nil {
 		return fmt.Errorf("take the preemption of PodGroup %s back: %w", key, err)
 	}
 	e.ledger.at(key, func(en *entry) {

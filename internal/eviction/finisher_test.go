@@ -299,6 +299,31 @@ func TestWithdrawnIntentsAreNotFinished(t *testing.T) {
 	}
 }
 
+// TestWithdrawalMeetsANewOrder: what a new order has listed meanwhile is not taken back with what an earlier one had.
+func TestWithdrawalMeetsANewOrder(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
+	f.failing(errForbidden, "list h", "end g")
+	if err := f.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1"))).Err; err == nil {
+		t.Fatal("It does not fail")
+	}
+	key, met := types.NamespacedName{Namespace: "ns", Name: "g"}, false
+	f.mu.Lock()
+	f.fail = func(call string) error {
+		if call != "end g" || met {
+			return nil
+		}
+		met = true
+		f.executor.ledger.at(key, func(e *entry) { e.withdrawn.Delete(uidOf("g-0"), uidOf("g-1")) })
+		return apierrors.NewConflict(v1alpha1.Resource("podgroups"), "g", errors.New("the new order has written its list"))
+	}
+	f.mu.Unlock()
+	f.mustReconcile()
+	if got := f.listed("g"); !met || len(got) != 2 {
+		t.Errorf("The list is %v, want that of the new order", got)
+	}
+}
+
 // stale is a cache that still has a PodGroup as it was.
 type stale struct {
 	client.Reader

@@ -64,12 +64,14 @@ func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, 
 	})
 }
 
-// withdraw takes pods off the list of a group, which stay. A group without a list has nothing to take back.
-func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, pods sets.Set[types.UID]) error {
+// withdraw takes pods off the list of a group, which stay. A group without a list has nothing to take back. Which they are is asked for
+// each list that is found.
+func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, which func() sets.Set[types.UID]) error {
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
 		if pg.Status.Disruption == nil {
 			return errNothingToChange
 		}
+		pods := which()
 		left := slices.DeleteFunc(slices.Clone(pg.Status.Disruption.Pods), func(p v1alpha1.DisruptedPod) bool { return pods.Has(p.UID) })
 		if len(left) == len(pg.Status.Disruption.Pods) {
 			return errNothingToChange

@@ -85,6 +85,16 @@ func (l *ledger) note(key types.NamespacedName, uid types.UID, r removal) {
 	})
 }
 
+// withdrawn are the pods whose intent is to be taken back, and that no later order has listed.
+func (l *ledger) withdrawn(key types.NamespacedName) sets.Set[types.UID] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e, ok := l.entries[key]; ok {
+		return e.withdrawn.Clone()
+	}
+	return nil
+}
+
 // read returns a copy of what is known of a group; nil where there is nothing.
 func (l *ledger) read(key types.NamespacedName) *entry {
 	l.mu.Lock()
