@@ -64,6 +64,7 @@ type fakeScheduler struct {
 	turnBack func(victim *corev1.Pod) bool
 	wants    func() bool
 	runsAnew func(group string) bool
+	hasMoved func(victim string) bool
 }
 
 func (f *fakeScheduler) TurnBack(victim *corev1.Pod) bool {
@@ -74,6 +75,10 @@ func (f *fakeScheduler) Wants(*Order) bool { return f.wants == nil || f.wants() 
 
 func (f *fakeScheduler) RunsAnew(_ *Order, group types.NamespacedName) bool {
 	return f.runsAnew != nil && f.runsAnew(group.Name)
+}
+
+func (f *fakeScheduler) HasMoved(victim *corev1.Pod) bool {
+	return f.hasMoved != nil && f.hasMoved(victim.Name)
 }
 
 // errAfter is the error of a call that has come through all the same.

@@ -171,6 +171,9 @@ func (x *execution) steps(ctx context.Context) error {
 	if slices.ContainsFunc(x.order.Groups, func(group types.NamespacedName) bool { return x.scheduler.RunsAnew(x.order, group) }) {
 		return errAnew
 	}
+	if slices.ContainsFunc(x.units, func(u *unit) bool { return slices.ContainsFunc(u.pods, x.scheduler.HasMoved) }) {
+		return errMoved
+	}
 	x.turnBack(ctx)
 	if _, err := each(x.groups(), func(u *unit) error { return x.list(ctx, u) }); err != nil {
 		return err
@@ -184,6 +187,9 @@ func (x *execution) isWanted() bool { return x.scheduler.Wants(x.order) }
 func (x *execution) mayBegin(u *unit) error {
 	if !x.isWanted() {
 		return errUnwanted
+	}
+	if slices.ContainsFunc(u.pods, x.scheduler.HasMoved) {
+		return errMoved
 	}
 	group, member := u.key, u.victim.Group
 	if !member {

@@ -343,6 +343,28 @@ func TestGroupThatRunsAnew(t *testing.T) {
 	}
 }
 
+// TestVictimThatHasMoved: one that was to make room before it was bound, and has another place by now, stays there, and so does its
+// group.
+func TestVictimThatHasMoved(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]int{"before anything is written down": 0, "before it goes": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, append(whole("g"), pod("urgent-0"), pod("a"))...)
+			var asked atomic.Int64
+			b.scheduler.hasMoved = func(victim string) bool { return victim == "g-1" && asked.Add(1) > int64(after) }
+			got := b.evict(order(victim("g", "g-0", "g-1")))
+			if !errors.Is(got.Err, ErrOutdated) || got.Unwanted || got.Begun.Len() > 0 {
+				t.Errorf("It came to %+v", got)
+			}
+			b.expectPods("urgent-0", "a", "g-0", "g-1")
+			if len(b.listed("g")) > 0 || after == 0 && len(b.made("list")) > 0 {
+				t.Errorf("The list of the group is %v, and has been written %d times", b.listed("g"), len(b.made("list")))
+			}
+		})
+	}
+}
+
 // TestUnwantedInTheMiddle: no unit is begun once the preemptor has gone.
 func TestUnwantedInTheMiddle(t *testing.T) {
 	t.Parallel()

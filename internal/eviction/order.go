@@ -40,6 +40,9 @@ type Scheduler interface {
 	// RunsAnew reports whether a group of the order has begun to run anew since it was looked at, and may be protected by now. It is
 	// asked before the first unit of the group is begun; once one is, what becomes of the group is the order's doing.
 	RunsAnew(order *Order, group types.NamespacedName) bool
+	// HasMoved reports whether a victim that was chosen before it was bound has been turned back since, and has another place. It
+	// is asked before its unit is begun: where it is now, nobody needs it gone.
+	HasMoved(victim *corev1.Pod) bool
 }
 
 // Outcome is what became of an order.
@@ -59,6 +62,9 @@ var ErrOutdated = errors.New("the decision is out of date")
 
 // errAnew is ErrOutdated on a victim's side.
 var errAnew = fmt.Errorf("%w: a victim's group runs anew since then", ErrOutdated)
+
+// errMoved is ErrOutdated for a victim that is elsewhere by now.
+var errMoved = fmt.Errorf("%w: a victim that was not bound has another place since then", ErrOutdated)
 
 // errUnwanted is ErrOutdated on the preemptor's side.
 var errUnwanted = fmt.Errorf("%w: the preemptor has no more use for it", ErrOutdated)

@@ -250,6 +250,39 @@ func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	}
 }
 
+// TestVictimThatHasMoved: a gang that was turned back before its eviction has begun, and has found room elsewhere, is no victim there.
+func TestVictimThatHasMoved(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "3"))
+	r.gangOf("low", 3, 5)
+	r.create(members("low", 3, "1", 5)...)
+	r.cycle()
+	r.cycle()
+	r.create(pod("high", "", "3", 10))
+	r.cycle()
+	if len(r.evictor.orders) != 1 {
+		t.Fatalf("%d evictions", len(r.evictor.orders))
+	}
+	low := r.evictor.orders[0].Victims
+	if len(low) == 0 {
+		t.Fatal("No member of the gang is a victim")
+	}
+	for _, victim := range low {
+		if r.plugin.HasMoved(victim) {
+			t.Errorf("%s has moved, and nothing has happened", victim.Name)
+		}
+	}
+	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("node-1", "4"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the gang has its place on the other node", func() bool { r.cycles(); return r.nodeOf("low-0") == "node-1" })
+	for _, victim := range low {
+		if !r.plugin.HasMoved(victim) {
+			t.Errorf("%s would be deleted on %s", victim.Name, r.nodeOf(victim.Name))
+		}
+	}
+}
+
 // TestNominationsOfAGang: the API is told of every member, by whom it has to be.
 func TestNominationsOfAGang(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,11 @@ func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) boo
 	return ok && p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now())
 }
 
+// HasMoved reports whether a victim has been turned back and has another place since: one is a victim no more once it has.
+func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
+	return !p.hub.leaving.takes(victim.UID) && p.hub.exists(victim)
+}
+
 // groupsOf are the groups that pods are members of.
 func (h *Hub) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
 	out := sets.New[types.NamespacedName]()
