@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,13 +9,19 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"sigs.k8s.io/yaml"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// TestRole: the ClusterRole for users of kubectl reprieve lets them list what an inventory has, the kinds that groups are made for, and events, and do nothing else.
+// TestRole: the ClusterRole for users of kubectl reprieve lets them list what an inventory has, the kinds that groups are made for, those of other
+// schedulers among them, and events, and do nothing else.
 func TestRole(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "clusterroles-users.yaml"))
@@ -28,6 +35,9 @@ func TestRole(t *testing.T) {
 	// The Jobs and RayClusters between others and their pods are among them.
 	for _, rule := range grouping.BuiltIn() {
 		want = append(want, rule.Kind.Group+"/"+rule.Resource+" list")
+	}
+	for _, root := range foreignRoots(t) {
+		want = append(want, root.GroupVersionResource().Group+"/"+root.Resource+" list")
 	}
 	var got []string
 	for part := range strings.SplitSeq(string(text), "---\n") {
@@ -51,4 +61,24 @@ func TestRole(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("The role allows\n%q\nwant\n%q", got, want)
 	}
+}
+
+// foreignRoots are the kinds of a configuration that understands all other schedulers.
+func foreignRoots(t *testing.T) []inventory.Root {
+	t.Helper()
+	args, err := json.Marshal(map[string]any{"groups": map[string]any{"labels": configv1alpha1.KnownLabels()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots, err := derived.Roots(&config.KubeSchedulerConfiguration{Profiles: []config.KubeSchedulerProfile{{
+		SchedulerName: "reprieve-scheduler",
+		PluginConfig:  []config.PluginConfig{{Name: scheduler.Name, Args: &runtime.Unknown{Raw: args}}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(roots) < len(configv1alpha1.KnownLabels()) {
+		t.Fatalf("There are %d kinds for %v", len(roots), configv1alpha1.KnownLabels())
+	}
+	return roots
 }
