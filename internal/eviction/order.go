@@ -41,7 +41,7 @@ type Scheduler interface {
 	// asked before the first unit of the group is begun; once one is, what becomes of the group is the order's doing.
 	RunsAnew(order *Order, group types.NamespacedName) bool
 	// HasMoved reports whether a victim that was chosen before it was bound has been turned back since, and has another place. It
-	// is asked before its unit is begun: where it is now, nobody needs it gone.
+	// is asked before its unit is begun: where it is now, it is in no preemptor's way.
 	HasMoved(victim *corev1.Pod) bool
 }
 
