@@ -105,12 +105,10 @@ func (p *Playground) applyManifests(ctx context.Context, fsys fs.FS) (int, error
 		}
 	}
 	for _, crd := range crds {
-		if err := waitEstablished(ctx, client, crd); err != nil {
+		if err := waitServed(ctx, client, mapper, crd); err != nil {
 			return 0, err
 		}
 	}
-	// The kinds that were just made known have to be asked for again.
-	mapper.Reset()
 	for _, object := range others {
 		if err := applyObject(ctx, client, mapper, object); err != nil {
 			return 0, err
@@ -142,22 +140,50 @@ func applyObject(ctx context.Context, client dynamic.Interface, mapper meta.REST
 	return nil
 }
 
-func waitEstablished(ctx context.Context, client dynamic.Interface, crd *unstructured.Unstructured) error {
+// waitServed returns once crd is established and discovery lists its kind, which is some time later: an object of the
+// kind cannot be mapped to its resource before.
+func waitServed(ctx context.Context, client dynamic.Interface, mapper meta.ResettableRESTMapper, crd *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	kind := crd.GroupVersionKind()
 	resource := client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: "customresourcedefinitions"})
 	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
 		current, err := resource.Get(ctx, crd.GetName(), metav1.GetOptions{})
+		if err != nil || !hasTrueCondition(current, "Established") {
+			return false, err
+		}
+		return isDiscovered(mapper, current)
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the CRD %s to be served: %w", crd.GetName(), err)
+	}
+	return nil
+}
+
+// isDiscovered asks the API server anew whether it lists the kind of crd in every version that crd serves.
+func isDiscovered(mapper meta.ResettableRESTMapper, crd *unstructured.Unstructured) (bool, error) {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	if err != nil {
+		return false, err
+	}
+	mapper.Reset()
+	for _, entry := range versions {
+		version, ok := entry.(map[string]any)
+		if !ok || version["served"] != true {
+			continue
+		}
+		name, _ := version["name"].(string)
+		_, err := mapper.RESTMapping(schema.GroupKind{Group: group, Kind: kind}, name)
+		if meta.IsNoMatchError(err) {
+			return false, nil
+		}
 		if err != nil {
 			return false, err
 		}
-		return hasTrueCondition(current, "Established"), nil
-	})
-	if err != nil {
-		return fmt.Errorf("wait for the CRD %s to be established: %w", crd.GetName(), err)
 	}
-	return nil
+	return true, nil
 }
 
 func hasTrueCondition(object *unstructured.Unstructured, conditionType string) bool {

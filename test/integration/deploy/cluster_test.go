@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -149,7 +150,7 @@ func (c *cluster) install(t *testing.T) {
 		c.create(t, object.DeepCopy())
 	}
 	for _, object := range c.manifests.ofKind("CustomResourceDefinition") {
-		c.waitEstablished(t, object)
+		c.waitServed(t, object)
 	}
 	// The API server's authorizer follows by watches. One permission of each binding tells that it has caught up.
 	for _, attributes := range []authorizationv1.ResourceAttributes{
@@ -173,7 +174,8 @@ func (c *cluster) install(t *testing.T) {
 	}
 }
 
-func (c *cluster) waitEstablished(t *testing.T, object *unstructured.Unstructured) {
+// waitServed returns once a CRD is established and discovery lists its kind, which is some time later.
+func (c *cluster) waitServed(t *testing.T, object *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, "CRD "+object.GetName(), func(ctx context.Context) string {
 		var crd apiextensionsv1.CustomResourceDefinition
@@ -182,11 +184,24 @@ func (c *cluster) waitEstablished(t *testing.T, object *unstructured.Unstructure
 		}
 		for _, condition := range crd.Status.Conditions {
 			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return ""
+				return c.whyNotListed(&crd)
 			}
 		}
 		return "not established"
 	})
+}
+
+func (c *cluster) whyNotListed(crd *apiextensionsv1.CustomResourceDefinition) string {
+	kind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+	for _, version := range crd.Spec.Versions {
+		if !version.Served {
+			continue
+		}
+		if _, err := c.RESTMapper().RESTMapping(kind, version.Name); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
 }
 
 // token returns a token for a ServiceAccount.

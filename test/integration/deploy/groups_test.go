@@ -137,7 +137,7 @@ func (c *cluster) serveKind(t *testing.T, kind, plural string) {
 	c.create(t, crd)
 	made := &unstructured.Unstructured{}
 	made.SetName(crd.Name)
-	c.waitEstablished(t, made)
+	c.waitServed(t, made)
 }
 
 // mayRead lets the scheduler read a kind of example.com, as an operator does who adds a rule for it.

@@ -54,7 +54,7 @@ func TestHelm(t *testing.T) {
 func testInstall(t *testing.T, h *helm, _ *witness) {
 	h.run(t, "install", release, lastRelease, "--wait")
 	for _, crd := range h.installed(t).ofKind("CustomResourceDefinition") {
-		h.waitEstablished(t, crd)
+		h.waitServed(t, crd)
 	}
 	h.waitNewField(t, false)
 	whole := asks("nvidia.com/gpu", "4")
