@@ -64,6 +64,27 @@ func (h *Hub) dropInflated() (found bool) {
 	return found
 }
 
+// dropOutdated takes back in memory the nominations of other pods to a node that the plan of the pod's gang, or the book, says
+// otherwise of: what the API says of a pod is taken over by the framework whenever the pod changes, and it may be of a plan before
+// this one. The framework would count them as pods there. It reports whether there were any.
+func (h *Hub) dropOutdated(pod *corev1.Pod, node string) (found bool) {
+	gangKey, inGang := h.groupOf(pod)
+	for _, nominated := range h.handle.NominatedPodsForNode(node) {
+		other := nominated.GetPod()
+		if other.UID == pod.UID {
+			continue
+		}
+		// Members that come later are not there yet; their reservations keep the room.
+		key, grouped := h.groupOf(other)
+		promised := h.reserved.NodeOf(other.UID)
+		if inGang && grouped && key == gangKey || promised != "" && promised != node {
+			h.handle.DeleteNominatedPodIfExists(other)
+			found = true
+		}
+	}
+	return found
+}
+
 // inherit takes over what the scheduler before this one has promised: that stands in the API, and the framework takes it over
 // from there, with no end to it. A reservation ends with its reason; it counts until the pod, or its gang, is decided on. For
 // what is held back there is none.

@@ -148,13 +148,19 @@ func TestSamePlanIsNotMadeForEver(t *testing.T) {
 // refusing is a filter that refuses a pod in its own cycle only, as an extender may that has not been asked before.
 const refusedBy = "Refusing"
 
-type refusing struct{}
+type refusing struct {
+	// meanwhile is called in every cycle once Reprieve's PreFilter has returned.
+	meanwhile func(*corev1.Pod)
+}
 
 func (refusing) Name() string { return refusedBy }
 
 // PreFilter has the filter skipped for all other pods, and turns those away for good that are to be once nothing runs: before
 // DynamicResources has its turn, whose PostFilter fails then.
-func (refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+func (r refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, nodes []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
+	if !filters.Simulates(state) {
+		r.meanwhile(pod)
+	}
 	runs := slices.ContainsFunc(nodes, func(n fwk.NodeInfo) bool { return len(n.GetPods()) > 0 })
 	switch how := pod.Annotations[refusedBy]; {
 	case how == "":

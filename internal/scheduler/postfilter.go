@@ -11,6 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
 // PostFilter makes room for a pod or gang that did not fit: it decides for a single pod, and carries out the
@@ -48,8 +49,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
 		p.hub.waits.CameToNothing(made.pre.key)
-		if p.hub.dropInflated() {
-			// The framework kept room for a nomination that inflates its priority.
+		if p.hub.dropInflated() || p.dropOutdated(made, pod) {
+			// The framework kept room for a nomination that inflates its priority, or that another has taken the place of.
 			p.hub.activate(pod)
 		}
 		// Only what the core does not see (extenders) can still be in the way, and taking pods from others is
@@ -60,6 +61,12 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.misfit(pod)
 	}
 	return p.carryOut(ctx, pod, made)
+}
+
+// dropOutdated takes back the nominations to where the decision has a single pod go that are out of date.
+func (p *Plugin) dropOutdated(made *cycleDecision, pod *corev1.Pod) bool {
+	node := snapshot.Placements(&made.decision)[pod.UID]
+	return node != "" && p.hub.dropOutdated(pod, node)
 }
 
 // decisionOf is the decision that PreFilter has made in this cycle.
@@ -91,10 +98,15 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 }
 
 // notConfirmed takes the plan of a gang back after one of its members could not confirm its node, or has another one lead
-// after the leader was turned away before it could plan. A member that is to go later only waits.
+// after the leader was turned away before it could plan. A member that is to go later only waits, and one that stood behind a
+// nomination which is out of date is tried again, with the plan as it is.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
 	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
 	switch {
+	case planned && confinedTo(state) != "" && p.hub.dropOutdated(pod, node):
+		// Since the cycle has begun, the framework has taken over from the API what a member was promised by a plan before this one.
+		p.hub.activate(pod)
+		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a member that goes elsewhere; this one is tried again")
 	case planned && (confinedTo(state) != "" || p.hub.registry.Next(g.Key) == pod.UID):
 		return p.hub.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
 	case planned:

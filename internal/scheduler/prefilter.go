@@ -90,12 +90,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 // confine holds a member to the node that the plan has for it. Filters see the framework's nominations to a node as pods
 // there: members that come later are not, and their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
-	key, _ := p.hub.groupOf(pod)
-	for _, nominated := range p.handle.NominatedPodsForNode(node) {
-		if k, ok := p.hub.groupOf(nominated.GetPod()); ok && k == key {
-			p.handle.DeleteNominatedPodIfExists(nominated.GetPod())
-		}
-	}
+	p.hub.dropOutdated(pod, node)
 	if status := p.seek(state, pod, node); !status.IsSuccess() {
 		return nil, status
 	}

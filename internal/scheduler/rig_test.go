@@ -63,6 +63,8 @@ type rig struct {
 	plugin  *Plugin
 	evictor *fakeEvictor
 	groups  *groups
+	// meanwhile is called in every cycle, with its pod, once Reprieve's PreFilter has returned.
+	meanwhile func(*corev1.Pod)
 	// stop ends the scheduler; the client stays.
 	stop func()
 }
@@ -207,7 +209,7 @@ func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) 
 // newRigOn is newRigWith on what is there already.
 func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender) *rig {
 	t.Helper()
-	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known}
+	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, meanwhile: func(*corev1.Pod) {}}
 	// One that is there already is of a scheduler before this one.
 	_ = client.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	r.client.PrependReactor("create", "pods", r.bind)
@@ -231,9 +233,11 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
-			Name:      r.factory(plugins),
-			GateName:  plugins.newGate,
-			refusedBy: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return refusing{}, nil },
+			Name:     r.factory(plugins),
+			GateName: plugins.newGate,
+			refusedBy: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+				return refusing{meanwhile: func(pod *corev1.Pod) { r.meanwhile(pod) }}, nil
+			},
 			slowPreBindName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return slowPreBind{}, nil
 			},

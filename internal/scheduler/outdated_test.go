@@ -1,0 +1,65 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// nominate has the framework take a pod for nominated to a node, as it does when the API says so of a pod that has changed.
+func (r *rig) nominate(p *corev1.Pod, node string) {
+	pi, err := framework.NewPodInfo(p)
+	if err != nil {
+		r.t.Error(err)
+		return
+	}
+	r.plugin.handle.AddNominatedPod(klog.Background(), pi, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+}
+
+// TestNominationOfAPlanBefore comes back while a member is on its way to the same node. It is tried again, and the gang keeps
+// what it was promised: a pod that comes next finds no room.
+func TestNominationOfAPlanBefore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "2")...)
+	r.gangOf("g", 2, 5)
+	all := members("g", 2, "2", 5)
+	r.create(all...)
+	r.create(pod("thief", "", "1", 5))
+	others := map[string]*corev1.Pod{"g-0": all[1], "g-1": all[0]}
+	came := 0
+	r.meanwhile = func(p *corev1.Pod) {
+		if node := r.hub.reserved.NodeOf(p.UID); node != "" && came == 0 {
+			came++
+			r.nominate(others[p.Name], node)
+		}
+	}
+	r.eventually("the gang is placed", func() bool { r.cycles(); return r.nodeOf("g-0") != "" && r.nodeOf("g-1") != "" })
+	if came != 1 {
+		t.Errorf("A nomination came back %d times, want 1", came)
+	}
+	if on := r.nodeOf("thief"); on != "" {
+		t.Errorf("The thief is on %s", on)
+	}
+}
+
+// TestNominationThatWasReplaced keeps no room where the book has its pod go elsewhere.
+func TestNominationThatWasReplaced(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"), node("node-1", "1"))
+	victim := on(pod("v", "", "1", 0), "node-0")
+	r.create(victim, on(pod("w", "", "1", 9), "node-1"))
+	nominee := pod("nominee", "", "1", 5)
+	r.create(nominee)
+	r.cycle()
+	if got := r.hub.reserved.NodeOf(nominee.UID); got != "node-0" {
+		t.Fatalf("The nominee is promised %q", got)
+	}
+	r.nominate(nominee, "node-1")
+	r.create(pod("next", "", "1", 5))
+	r.cycles()
+	r.remove(on(pod("w", "", "1", 9), "node-1"))
+	r.eventually("the next is placed", func() bool { r.cycles(); return r.nodeOf("next") == "node-1" })
+}
