@@ -293,10 +293,20 @@ func (x *execution) remove(ctx context.Context) error {
 			failed.Store(true)
 			return err
 		}
+		// The call that marks it takes a while; what has become of the preemptor meanwhile still counts.
+		var unwanted error
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), victimPod{
 			namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.podMessage,
-		}, func() bool { return !failed.Load() || t.unit.goes() })
-		if err != nil {
+		}, func() bool {
+			if t.unit.goes() {
+				return true
+			}
+			if !failed.Load() && !x.isWanted() {
+				unwanted = errUnwanted
+			}
+			return !failed.Load() && unwanted == nil
+		})
+		if err != nil || unwanted != nil {
 			failed.Store(true)
 		}
 		t.unit.settle(became, t.pod.UID)
@@ -313,7 +323,7 @@ func (x *execution) remove(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("evict pod %s: %w", podKey(t.pod), err)
 		}
-		return nil
+		return unwanted
 	})
 	// Events are calls as well. The preemptor does not wait for them, and they are not to be in the way of its binding.
 	x.running.Go(func() {

@@ -212,7 +212,7 @@ func TestEvictionAndFinisher(t *testing.T) {
 		}
 		return true
 	}
-	if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err == nil || looked != 2 {
+	if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err == nil || looked < 2 {
 		t.Fatalf("It does not fail, %d looks", looked)
 	}
 	f.failing(nil)

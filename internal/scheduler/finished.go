@@ -31,7 +31,15 @@ func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Fr
 		return nil, nil, err
 	}
 	handler, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    h.memberFinished,
+		AddFunc: h.memberFinished,
+		// Of a pod that is made anew under its name and finishes, all while the watch is interrupted, informers tell as of a change.
+		UpdateFunc: func(before, now any) {
+			was, ok := before.(*corev1.Pod)
+			if is, known := now.(*corev1.Pod); ok && known && was.UID != is.UID {
+				h.podDeleted(was)
+				h.memberFinished(is)
+			}
+		},
 		DeleteFunc: h.podDeleted,
 	})
 	if err != nil {

@@ -136,7 +136,7 @@ func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
 }
 
 // displace takes back what has been promised on the preemptor's nodes to those who do not keep it from it, so that they look for
-// another place at once. Those whose own calls are under way do when these are over.
+// another place at once. Those whose own calls are under way do when these are over; they go on where both find room.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {
@@ -147,6 +147,7 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			p.hub.displace(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
+	p.overtake(ctx, used, pre.standing(), nil)
 	for node := range p.hub.nominees.Nodes(p.hub.reserved).Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()

@@ -7,17 +7,22 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Reserve records that a member of a gang is through its cycle.
-func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+// Reserve records that a member of a gang is through its cycle. A pod that takes room which is being made for those that stand below
+// it has no more made there than they still have a use for.
+func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.asked.drop(pod.UID)
 	p.hub.assumed.insert(pod.UID)
 	p.hub.reserved.Use(pod.UID)
 	p.hub.leaving.placed(pod.UID)
+	if len(p.hub.reserved.On(node)) > 0 {
+		p.overtake(ctx, sets.New(node), p.hub.standingOf(pod), pod)
+	}
 	g := p.hub.gangOf(pod)
 	if g == nil {
 		p.hub.waits.Placed(p.hub.keyOf(pod))

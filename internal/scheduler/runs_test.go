@@ -11,7 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -98,4 +100,26 @@ func TestSyncWaitsForFinished(t *testing.T) {
 	if m := r.hub.Members(g.Key); len(m.Succeeded) != 1 {
 		t.Errorf("%d members have succeeded, want 1", len(m.Succeeded))
 	}
+}
+
+// TestFinishedMemberReplacedInARelist: of a member that finishes, is made anew and finishes again while the watch is interrupted,
+// informers tell as of a change.
+func TestFinishedMemberReplacedInARelist(t *testing.T) {
+	t.Parallel()
+	before := members("g", 1, "1", 0)[0]
+	before.Spec.NodeName, before.Status.Phase = "node-0", corev1.PodSucceeded
+	client, watcher := fake.NewClientset(nodes(1, "3")...), watch.NewFake()
+	listFinished(client, func() (*corev1.PodList, error) { return &corev1.PodList{Items: []corev1.Pod{*before}}, nil })
+	client.PrependWatchReactor("pods", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		w, ok := action.(clienttesting.WatchAction)
+		return ok && onlyFinished(w.GetWatchRestrictions().Fields), watcher, nil
+	})
+	r := newRigOn(t, client, &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil)
+	g := r.gangOf("g", 1, 0)
+	r.eventually("the member is known", func() bool { m := r.hub.Members(g.Key); return len(m.Succeeded) == 1 })
+	r.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: "Pending"})
+	after := before.DeepCopy()
+	after.UID, after.Labels = "another", nil
+	watcher.Modify(after)
+	r.eventually("nothing is remembered of the gang", func() bool { return r.hub.registry.Len() == 0 })
 }

@@ -443,7 +443,7 @@ func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing
 		}
 		for i := range page.Items {
 			pg := &page.Items[i]
-			if pg.Status.Disruption != nil && !hub.KnowsDisruption(client.ObjectKeyFromObject(pg)) {
+			if d := pg.Status.Disruption; d != nil && len(d.Pods) > 0 && !hub.KnowsDisruption(client.ObjectKeyFromObject(pg)) {
 				missing = append(missing, client.ObjectKeyFromObject(pg).String())
 			}
 		}
