@@ -45,6 +45,14 @@ func (l *List) WaitsForVictims(key workload.Key) bool {
 	return ok && e.victims != nil
 }
 
+// WaitsForVictim reports whether a workload waits for a pod to go.
+func (l *List) WaitsForVictim(key workload.Key, uid string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, ok := l.byVictim[uid][key]
+	return ok
+}
+
 // ResolveVictims has a workload wait for no pods any more.
 func (l *List) ResolveVictims(key workload.Key) {
 	l.mu.Lock()

@@ -59,6 +59,11 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.hub.evictor.Nominate(ctx, nominations)
 		p.await(pre.key, made.leaving(nodes), nil)
 	}
+	if news {
+		// What this decision takes is known to leave by now.
+		on := sets.New(slices.Collect(maps.Values(nodes))...)
+		p.overtake(ctx, on, pre.standing(), nil, made.view.Disrupted(on)...)
+	}
 	// An empty node, again, takes a nomination back.
 	return p.show(ctx, pre.key, pod, nodes[pod.UID]), made.status(fwk.Success)
 }

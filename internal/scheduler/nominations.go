@@ -68,7 +68,7 @@ func (h *Hub) dropInflated() (found bool) {
 // otherwise of: what the API says of a pod is taken over by the framework whenever the pod changes, and it may be of a plan before
 // this one. The framework would count them as pods there. It reports whether there were any.
 func (h *Hub) dropOutdated(pod *corev1.Pod, node string) (found bool) {
-	gangKey, inGang := h.groupOf(pod)
+	own := h.gangOf(pod)
 	for _, nominated := range h.handle.NominatedPodsForNode(node) {
 		other := nominated.GetPod()
 		if other.UID == pod.UID {
@@ -77,7 +77,7 @@ func (h *Hub) dropOutdated(pod *corev1.Pod, node string) (found bool) {
 		// Members that come later are not there yet; their reservations keep the room.
 		key, grouped := h.groupOf(other)
 		promised := h.reserved.NodeOf(other.UID)
-		if inGang && grouped && key == gangKey || promised != "" && promised != node {
+		if own != nil && grouped && key == own.Key || promised != "" && promised != node {
 			h.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}
@@ -136,7 +136,7 @@ func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
 }
 
 // displace takes back what has been promised on the preemptor's nodes to those who do not keep it from it, so that they look for
-// another place at once. Those whose own calls are under way do when these are over; they go on where both find room.
+// another place at once. Those whose own calls are under way do when these are over; see overtake.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {
@@ -147,7 +147,6 @@ func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.U
 			p.hub.displace(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
-	p.overtake(ctx, used, pre.standing(), nil)
 	for node := range p.hub.nominees.Nodes(p.hub.reserved).Intersection(used) {
 		for _, nominated := range p.handle.NominatedPodsForNode(node) {
 			pod := nominated.GetPod()

@@ -11,22 +11,33 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // overtake takes back what is promised to workloads whose evictions are under way and whose plans do not stand any more, because
-// one of a higher standing takes room on these nodes: their last victims would go for nothing. The lowest give way first, and
-// as few as have to. Their evictions stop where they are, and they are planned anew once these are over. A pod that arrives is on its
-// way to its node; everything else that is promised is in the book.
-func (p *Plugin) overtake(ctx context.Context, nodes sets.Set[string], by workload.Standing, arriving *corev1.Pod) {
-	keys := slices.DeleteFunc(p.hub.reserved.Yielding(nodes, by), func(key workload.Key) bool { return !p.hub.waits.Evicting(key) })
-	slices.SortStableFunc(keys, func(x, y workload.Key) int { return cmp.Compare(p.promisedAt(x), p.promisedAt(y)) })
-	for _, key := range keys {
-		if p.isCrowdedOut(ctx, key, nodes, arriving) {
+// one of a higher standing takes room on these nodes: their last victims would go for nothing. As few as have to give way. Their
+// evictions stop where they are, and they are planned anew once these are over. A pod that arrives is on its way to its node;
+// everything else that is promised is in the book.
+//
+// An eviction goes on that makes the very room which the other one counts on, where that is among these pods: it may not be allowed
+// to take it by itself, and both would take turns.
+func (p *Plugin) overtake(ctx context.Context, nodes sets.Set[string], by workload.Standing, arriving *corev1.Pod, counted ...*corev1.Pod) {
+	for _, key := range p.evictingBelow(nodes, by) {
+		makesRoom := slices.ContainsFunc(counted, func(pod *corev1.Pod) bool { return p.hub.waits.WaitsForVictim(key, string(pod.UID)) })
+		if !makesRoom && p.isCrowdedOut(ctx, key, nodes, arriving) {
 			logOf(ctx, key).V(2).Info("Called an eviction off", "reason", "one of a higher standing takes room of its plan")
 			p.hub.takeBack(key, "a preemptor of a higher priority takes a node of its plan")
 		}
 	}
+}
+
+// evictingBelow are the workloads with evictions under way that are promised room on the nodes and do not keep it from a standing.
+// Those of the highest priority come first: it is by them whether there is room for the others.
+func (p *Plugin) evictingBelow(nodes sets.Set[string], standing workload.Standing) []workload.Key {
+	keys := slices.DeleteFunc(p.hub.reserved.Yielding(nodes, standing), func(key workload.Key) bool { return !p.hub.waits.Evicting(key) })
+	slices.SortStableFunc(keys, func(x, y workload.Key) int { return cmp.Compare(p.promisedAt(y), p.promisedAt(x)) })
+	return keys
 }
 
 // promisedAt is the priority at which a workload was promised its room.
@@ -43,7 +54,7 @@ func (p *Plugin) isCrowdedOut(ctx context.Context, key workload.Key, nodes sets.
 		if !nodes.Has(r.Node) {
 			continue
 		}
-		then, err := p.asPromised(ctx, r.Node, arriving)
+		then, err := p.asPromised(ctx, r, arriving)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Look at a node that is promised to two", "node", r.Node)
 			continue
@@ -55,9 +66,10 @@ func (p *Plugin) isCrowdedOut(ctx context.Context, key workload.Key, nodes sets.
 	return false
 }
 
-// asPromised is a node as it is to be: without those who leave, and with those that room is reserved for, and one that arrives.
-func (p *Plugin) asPromised(ctx context.Context, name string, arriving *corev1.Pod) (fwk.NodeInfo, error) {
-	now, err := p.handle.SnapshotSharedLister().NodeInfos().Get(name)
+// asPromised is the node of a reservation as it is to be: without those who leave, and with it, with all that is kept from it, and
+// with a pod that arrives.
+func (p *Plugin) asPromised(ctx context.Context, r *reservation.Reservation, arriving *corev1.Pod) (fwk.NodeInfo, error) {
+	now, err := p.handle.SnapshotSharedLister().NodeInfos().Get(r.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +81,9 @@ func (p *Plugin) asPromised(ctx context.Context, name string, arriving *corev1.P
 			}
 		}
 	}
-	for _, r := range p.hub.reserved.On(name) {
-		if !r.IsUsedOn(now) {
-			then.AddPodInfo(r.Pod)
+	for _, other := range p.hub.reserved.On(r.Node) {
+		if (other.UID == r.UID || other.KeepsFrom(r.Standing)) && !other.IsUsedOn(now) {
+			then.AddPodInfo(other.Pod)
 		}
 	}
 	if arriving != nil {

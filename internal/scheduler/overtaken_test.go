@@ -9,76 +9,121 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
 
-// TestOvertaken has one of a higher standing come while room is being made for a gang on two nodes.
+// TestOvertaken has another one come, to the first node, while room is being made for a gang on two.
 func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		// cpus are those of either node, each of which a victim fills as far as spare leaves it.
-		cpus, victim string
-		// asked is what each member needs, and what the higher one does.
-		asked, higher string
-		priority      int32
-		// wanted is true where the gang still has a use for its victims, and bound where the higher one is placed at once.
-		wanted, bound bool
+		// first and second are the CPUs of the nodes. A pod on the first that only the other one can take uses kept of them; victims
+		// use taken on the first and all of the second.
+		first, second, kept, taken string
+		// asked is what each member needs, and other what the other one does.
+		asked, other string
+		priority     int32
+		// wanted is true where the gang still has a use for its victims, bound where the other one is placed at once, and preempts
+		// where it takes the pod that the gang cannot.
+		wanted, bound, preempts bool
 	}{
-		"it counts on a victim and leaves no room":   {cpus: "2", victim: "2", asked: "2", higher: "2", priority: 10},
-		"it counts on a victim and both find room":   {cpus: "3", victim: "3", asked: "2", higher: "1", priority: 10, wanted: true},
-		"it finds room and leaves none":              {cpus: "3", victim: "2", asked: "3", higher: "1", priority: 10, bound: true},
-		"it finds room beside the gang":              {cpus: "3", victim: "2", asked: "2", higher: "1", priority: 10, wanted: true, bound: true},
-		"one of the same standing has to leave room": {cpus: "3", victim: "2", asked: "3", higher: "1", priority: 5, wanted: true},
+		"it counts on a victim of the gang": {first: "2", second: "2", taken: "2", asked: "2", other: "2", priority: 10, wanted: true},
+		"it counts on one, and both find room": {
+			first: "3", second: "2", taken: "3", asked: "2", other: "1", priority: 10, wanted: true,
+		},
+		"it finds room and leaves none":          {first: "3", second: "3", taken: "2", asked: "3", other: "1", priority: 10, bound: true},
+		"it finds room beside the gang":          {first: "3", second: "2", taken: "2", asked: "2", other: "1", priority: 10, wanted: true, bound: true},
+		"one of the same standing leaves room":   {first: "3", second: "3", taken: "2", asked: "3", other: "1", priority: 5, wanted: true},
+		"it preempts for all of a node":          {first: "4", second: "2", kept: "2", asked: "2", other: "4", priority: 10, preempts: true},
+		"it preempts, and both find room by it":  {first: "6", second: "2", kept: "4", asked: "2", other: "3", priority: 10, preempts: true, wanted: true},
+		"it preempts, of the same standing":      {first: "4", second: "2", kept: "2", asked: "2", other: "4", priority: 5, wanted: true},
+		"it preempts for more than is left then": {first: "6", second: "2", kept: "4", asked: "2", other: "5", priority: 10, preempts: true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nodes(2, tt.cpus)...)
-			r.create(on(pod("v-0", "", tt.victim, 0), "node-0"), on(pod("v-1", "", tt.victim, 0), "node-1"))
+			r := newRig(t, node("node-0", tt.first), node("node-1", tt.second))
+			victims := []string{"v-1"}
+			r.create(on(pod("v-1", "", tt.second, 0), "node-1"))
+			if tt.taken != "" {
+				victims = []string{"v-0", "v-1"}
+				r.create(on(pod("v-0", "", tt.taken, 0), "node-0"))
+			}
+			if tt.kept != "" {
+				r.create(on(pod("kept", "", tt.kept, 6), "node-0"))
+			}
 			r.gangOf("low", 2, 5)
 			r.create(members("low", 2, tt.asked, 5)...)
 			r.cycle()
-			if got := r.taken(0); !slices.Equal(got, []string{"v-0", "v-1"}) {
+			if got := r.taken(0); !slices.Equal(got, victims) {
 				t.Fatalf("%v is taken for the gang", got)
 			}
-			higher := pod("higher", "", tt.higher, tt.priority)
-			higher.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
-			r.create(higher)
-			r.eventually("the higher one has been tried", func() bool { r.cycles(); return len(r.active()) == 0 })
+			other := pod("other", "", tt.other, tt.priority)
+			other.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
+			r.create(other)
+			r.eventually("the other one has been tried", func() bool { r.cycles(); return len(r.active()) == 0 })
 			if tt.bound {
-				r.waitBound("higher")
+				r.waitBound("other")
 			}
 			if got := r.wants(0); got != tt.wanted {
 				t.Errorf("The gang wants its victims: %t, want %t", got, tt.wanted)
 			}
-			if got := len(r.evictor.orders); got != 1 {
-				t.Errorf("%d evictions", got)
+			if got := len(r.evictor.orders) > 1; got != tt.preempts {
+				t.Errorf("The other one preempts: %t, want %t", got, tt.preempts)
 			}
 		})
 	}
 }
 
-// TestOvertakenInTime: what had not been begun for the gang stays where the one that overtook it has no use for it.
+// TestLowerDoesNotOvertake: what is promised to one that stands below, and has its calls behind it, takes nothing from those above.
+func TestLowerDoesNotOvertake(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "5"), node("node-1", "2"))
+	r.create(on(pod("v-0", "", "3", 0), "node-0"), on(pod("v-1", "", "2", 0), "node-1"))
+	r.gangOf("low", 2, 5)
+	gang := members("low", 2, "2", 5)
+	for i, node := range []string{"node-0", "node-1"} {
+		gang[i].Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+	}
+	r.create(gang...)
+	r.cycle()
+	lowest := pod("lowest", "", "3", 1)
+	lowest.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
+	r.create(lowest)
+	r.cycles()
+	if got := r.taken(0); !slices.Equal(got, []string{"v-1"}) {
+		t.Fatalf("%v is taken for the gang", got)
+	}
+	if got := r.taken(1); !slices.Equal(got, []string{"v-0"}) {
+		t.Fatalf("%v is taken for the lowest", got)
+	}
+	r.succeed(1)
+	// There is room for the gang and one more, or for the lowest and the gang.
+	other := pod("other", "", "1", 10)
+	other.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
+	r.create(other)
+	r.eventually("the other one is placed", func() bool { r.cycles(); return r.nodeOf("other") != "" })
+	if !r.wants(0) {
+		t.Error("The gang does not want its victims any more")
+	}
+}
+
+// TestOvertakenInTime: what had not been begun for the gang stays.
 func TestOvertakenInTime(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nodes(2, "2")...)
-	victims := []*corev1.Pod{on(pod("v-0", "", "2", 0), "node-0"), on(pod("v-1", "", "2", 0), "node-1")}
-	r.create(victims...)
+	r := newRig(t, node("node-0", "4"), node("node-1", "2"))
+	kept := on(pod("kept", "", "2", 6), "node-0")
+	r.create(kept, on(pod("v-1", "", "2", 0), "node-1"))
 	r.gangOf("low", 2, 5)
 	r.create(members("low", 2, "2", 5)...)
 	r.cycle()
-	higher := pod("higher", "", "2", 10)
-	higher.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
-	r.create(higher)
+	other := pod("other", "", "4", 10)
+	other.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-0"}
+	r.create(other)
 	r.cycle()
 	if r.wants(0) {
-		t.Error("The gang still wants its victims")
+		t.Fatal("The gang still wants its victims")
 	}
 	r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
-	r.eventually("the higher one preempts for itself", func() bool { r.cycles(); return len(r.evictor.orders) == 2 })
-	if got := r.taken(1); !slices.Equal(got, []string{"v-0"}) {
-		t.Fatalf("%v is taken for the higher one", got)
-	}
 	r.succeed(1)
-	r.remove(victims[0])
-	r.eventually("the higher one is placed", func() bool { r.cycles(); return r.nodeOf("higher") == "node-0" })
+	r.remove(kept)
+	r.eventually("the other one is placed", func() bool { r.cycles(); return r.nodeOf("other") == "node-0" })
 	r.cycles()
 	if got := len(r.evictor.orders); got != 2 {
 		t.Errorf("%v is taken for a gang that finds no room", r.taken(2))
