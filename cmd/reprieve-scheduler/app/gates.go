@@ -7,11 +7,16 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// checkGates refuses the gate that has kube-scheduler's own cycle for PodGroups take members away from Reprieve's.
+// checkGates refuses the gates that have pods scheduled in ways which Reprieve knows nothing of: kube-scheduler's own cycle for PodGroups
+// takes members away from Reprieve's, and pods that run come into the cycle as if they had no node.
 func checkGates(gates featuregate.FeatureGate) error {
 	if gates.Enabled(features.GenericWorkload) {
 		return fmt.Errorf("--feature-gates: leave %[1]s off: with it, kube-scheduler's own cycle for PodGroups schedules and preempts beside Reprieve; "+
 			"the PodGroups of scheduling.k8s.io are read without it, wherever the API server serves them", features.GenericWorkload)
+	}
+	if gates.Enabled(features.InPlacePodVerticalScalingSchedulerPreemption) {
+		return fmt.Errorf("--feature-gates: leave %[1]s off: with it, pods that run and wait for a larger size are scheduled again, "+
+			"and others would be preempted for all that they ask for; resizing without preemption does not need it", features.InPlacePodVerticalScalingSchedulerPreemption)
 	}
 	return nil
 }

@@ -10,19 +10,28 @@ import (
 
 func TestGates(t *testing.T) {
 	t.Parallel()
-	for value, wantRefused := range map[string]bool{"": false, "GenericWorkload=false": false, "GenericWorkload=true": true} {
+	for value, wantRefused := range map[string]string{
+		"":                      "",
+		"GenericWorkload=false": "",
+		"GenericWorkload=true":  "GenericWorkload",
+		"InPlacePodVerticalScalingSchedulerPreemption=false": "",
+		"InPlacePodVerticalScalingSchedulerPreemption=true":  "InPlacePodVerticalScalingSchedulerPreemption",
+	} {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
 			gates := featuregate.NewFeatureGate()
-			if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{features.GenericWorkload: {PreRelease: featuregate.Beta}}); err != nil {
+			if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
+				features.GenericWorkload:                              {PreRelease: featuregate.Beta},
+				features.InPlacePodVerticalScalingSchedulerPreemption: {PreRelease: featuregate.Alpha},
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if err := gates.Set(value); err != nil {
 				t.Fatal(err)
 			}
 			err := checkGates(gates)
-			if refused := err != nil && strings.Contains(err.Error(), "GenericWorkload"); refused != wantRefused {
-				t.Errorf("the error is %v", err)
+			if (err != nil) != (wantRefused != "") || err != nil && !strings.Contains(err.Error(), wantRefused) {
+				t.Errorf("the error is %v, want one about %q", err, wantRefused)
 			}
 		})
 	}
