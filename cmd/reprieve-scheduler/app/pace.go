@@ -40,20 +40,26 @@ func isRateConfigured(opts *Options) (bool, error) {
 		}
 		return false, nil
 	}
-	data, err := os.ReadFile(opts.ConfigFile)
-	if err != nil {
-		return false, err
-	}
 	var file struct {
 		ClientConnection struct {
 			QPS   *float32 `json:"qps"`
 			Burst *int32   `json:"burst"`
 		} `json:"clientConnection"`
 	}
-	if err := yaml.Unmarshal(data, &file); err != nil {
-		return false, err
+	err := opts.readWritten(&file)
+	return file.ClientConnection.QPS != nil || file.ClientConnection.Burst != nil, err
+}
+
+// readWritten reads what stands in the configuration file, before any defaults; nothing where there is none.
+func (o *Options) readWritten(into any) error {
+	if o.ConfigFile == "" {
+		return nil
 	}
-	return file.ClientConnection.QPS != nil || file.ClientConnection.Burst != nil, nil
+	data, err := os.ReadFile(o.ConfigFile)
+	if err != nil {
+		return err
+	}
+	return yaml.Unmarshal(data, into)
 }
 
 // paced is for clients that go by a limiter in place of a rate, and unchanged where there is none.

@@ -132,6 +132,9 @@ func configure(ctx context.Context, opts *Options, rest *restclient.Config, limi
 	if err := pace(ctx, c, limiter); err != nil {
 		return schedulerconfig.CompletedConfig{}, nil, err
 	}
+	if err := retrySoon(c, opts); err != nil {
+		return schedulerconfig.CompletedConfig{}, nil, err
+	}
 	scheduler.AddGate(c.ComponentConfig.Profiles)
 	workloads, err := readWorkloadRefs(ctx, rest, c, opts)
 	if err != nil {

@@ -1,0 +1,43 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+)
+
+// retryPeriod is how often the leader renews its lease, and how often the others look at it, where nobody has said. With the library's
+// two seconds, the next one begins up to four seconds after a lease has run out, or has been given up; one call more or two a second are
+// less than a busy cluster loses by that.
+const retryPeriod = 500 * time.Millisecond
+
+// retrySoon has a lease that is free be taken at once, as near as that can be had, unless the period is configured.
+func retrySoon(c *schedulerconfig.Config, opts *Options) error {
+	if c.LeaderElection == nil {
+		return nil
+	}
+	configured, err := isRetryConfigured(opts)
+	if err != nil {
+		return fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
+	}
+	if !configured {
+		c.LeaderElection.RetryPeriod = retryPeriod
+		c.ComponentConfig.LeaderElection.RetryPeriod.Duration = retryPeriod
+	}
+	return nil
+}
+
+// isRetryConfigured reports whether somebody has said how often the lease is looked at. Flags count beside a file.
+func isRetryConfigured(opts *Options) (bool, error) {
+	if f := opts.Flags.FlagSet("leader election").Lookup("leader-elect-retry-period"); f != nil && f.Changed {
+		return true, nil
+	}
+	var file struct {
+		LeaderElection struct {
+			RetryPeriod *string `json:"retryPeriod"`
+		} `json:"leaderElection"`
+	}
+	err := opts.readWritten(&file)
+	return file.LeaderElection.RetryPeriod != nil, err
+}

@@ -1,0 +1,52 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/leaderelection"
+	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+)
+
+// TestRetrySoon: a period that somebody has written holds.
+func TestRetrySoon(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+	for name, c := range map[string]struct {
+		args []string
+		file string
+		want time.Duration
+	}{
+		"nothing said":               {want: retryPeriod},
+		"a flag":                     {args: []string{"--leader-elect-retry-period=2s"}, want: 2 * time.Second},
+		"another flag":               {args: []string{"--leader-elect-lease-duration=20s"}, want: retryPeriod},
+		"a flag beside a file":       {args: []string{"--leader-elect-retry-period=2s"}, file: head, want: 2 * time.Second},
+		"a file without":             {file: head, want: retryPeriod},
+		"a file with another field":  {file: head + "leaderElection: {leaseDuration: 20s}\n", want: retryPeriod},
+		"a file with the period":     {file: head + "leaderElection: {retryPeriod: 2s}\n", want: 2 * time.Second},
+		"a file with it, being JSON": {file: `{"leaderElection": {"retryPeriod": "2s"}}`, want: 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts := NewOptions()
+			if err := opts.Flags.FlagSet("leader election").Parse(c.args); err != nil {
+				t.Fatal(err)
+			}
+			if c.file != "" {
+				opts.ConfigFile = filepath.Join(t.TempDir(), "config.yaml")
+				if err := os.WriteFile(opts.ConfigFile, []byte(c.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			config := &schedulerconfig.Config{LeaderElection: &leaderelection.LeaderElectionConfig{RetryPeriod: 2 * time.Second}}
+			if err := retrySoon(config, opts); err != nil {
+				t.Fatal(err)
+			}
+			if got := config.LeaderElection.RetryPeriod; got != c.want {
+				t.Errorf("The period is %v, want %v", got, c.want)
+			}
+		})
+	}
+}
