@@ -1,8 +1,6 @@
 package app
 
 import (
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,10 +8,9 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 )
 
-// TestRetrySoon: a period that somebody has written holds.
+// TestRetrySoon: a period that is written down holds.
 func TestRetrySoon(t *testing.T) {
 	t.Parallel()
-	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 	for name, c := range map[string]struct {
 		args []string
 		file string
@@ -22,24 +19,15 @@ func TestRetrySoon(t *testing.T) {
 		"nothing said":               {want: retryPeriod},
 		"a flag":                     {args: []string{"--leader-elect-retry-period=2s"}, want: 2 * time.Second},
 		"another flag":               {args: []string{"--leader-elect-lease-duration=20s"}, want: retryPeriod},
-		"a flag beside a file":       {args: []string{"--leader-elect-retry-period=2s"}, file: head, want: 2 * time.Second},
-		"a file without":             {file: head, want: retryPeriod},
-		"a file with another field":  {file: head + "leaderElection: {leaseDuration: 20s}\n", want: retryPeriod},
-		"a file with the period":     {file: head + "leaderElection: {retryPeriod: 2s}\n", want: 2 * time.Second},
+		"a flag beside a file":       {args: []string{"--leader-elect-retry-period=2s"}, file: emptyConfig, want: 2 * time.Second},
+		"a file without":             {file: emptyConfig, want: retryPeriod},
+		"a file with another field":  {file: emptyConfig + "leaderElection: {leaseDuration: 20s}\n", want: retryPeriod},
+		"a file with the period":     {file: emptyConfig + "leaderElection: {retryPeriod: 2s}\n", want: 2 * time.Second},
 		"a file with it, being JSON": {file: `{"leaderElection": {"retryPeriod": "2s"}}`, want: 2 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			opts := NewOptions()
-			if err := opts.Flags.FlagSet("leader election").Parse(c.args); err != nil {
-				t.Fatal(err)
-			}
-			if c.file != "" {
-				opts.ConfigFile = filepath.Join(t.TempDir(), "config.yaml")
-				if err := os.WriteFile(opts.ConfigFile, []byte(c.file), 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
+			opts := optionsOf(t, "leader election", c.args, c.file)
 			config := &schedulerconfig.Config{LeaderElection: &leaderelection.LeaderElectionConfig{RetryPeriod: 2 * time.Second}}
 			if err := retrySoon(config, opts); err != nil {
 				t.Fatal(err)
