@@ -35,15 +35,21 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *f
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	request := pi.CalculateResource().Resource
-	ignored := sets.New[corev1.ResourceName]()
-	for name := range request.GetScalarResources() {
+	s := p.seekerOf(pi, p.hub.standingOf(pod))
+	s.confined = confined
+	state.Write(seekerKey, s)
+	return nil
+}
+
+// seekerOf is a pod as Filter sees it.
+func (p *Plugin) seekerOf(pod fwk.PodInfo, standing workload.Standing) *seeker {
+	s := &seeker{Standing: standing, request: pod.CalculateResource().Resource, ignored: sets.New[corev1.ResourceName]()}
+	for name := range s.request.GetScalarResources() {
 		if p.resources.Ignores(name) {
-			ignored.Insert(name)
+			s.ignored.Insert(name)
 		}
 	}
-	state.Write(seekerKey, &seeker{confined: confined, Standing: p.hub.standingOf(pod), request: request, ignored: ignored})
-	return nil
+	return s
 }
 
 // confinedTo is the node that the plan has for the pod of a cycle, or "".

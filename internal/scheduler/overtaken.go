@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
-	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/reservation"
@@ -54,60 +53,40 @@ func (p *Plugin) isCrowdedOut(ctx context.Context, key workload.Key, nodes sets.
 		if !nodes.Has(r.Node) {
 			continue
 		}
-		then, err := p.asPromised(ctx, r, arriving)
+		fits, err := p.staysFitting(ctx, r, arriving)
 		if err != nil {
 			klog.FromContext(ctx).Error(err, "Look at a node that is promised to two", "node", r.Node)
 			continue
 		}
-		if p.isShort(then, r.Pod.CalculateResource().Resource) {
+		if !fits {
 			return true
 		}
 	}
 	return false
 }
 
-// asPromised is the node of a reservation as it is to be: without those who leave, and with it, with all that is kept from it, and
-// with a pod that arrives.
-func (p *Plugin) asPromised(ctx context.Context, r *reservation.Reservation, arriving *corev1.Pod) (fwk.NodeInfo, error) {
+// staysFitting reports whether a node has room for a reservation beside the pods that stay, one that arrives, and all that is kept
+// from it.
+func (p *Plugin) staysFitting(ctx context.Context, r *reservation.Reservation, arriving *corev1.Pod) (bool, error) {
 	now, err := p.handle.SnapshotSharedLister().NodeInfos().Get(r.Node)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	then := now.Snapshot()
 	for _, pi := range now.GetPods() {
 		if p.hub.isLeaving(pi.GetPod()) {
 			if err := then.RemovePod(klog.FromContext(ctx), pi.GetPod()); err != nil {
-				return nil, err
+				return false, err
 			}
-		}
-	}
-	for _, other := range p.hub.reserved.On(r.Node) {
-		if (other.UID == r.UID || other.KeepsFrom(r.Standing)) && !other.IsUsedOn(now) {
-			then.AddPodInfo(other.Pod)
 		}
 	}
 	if arriving != nil {
 		pi, err := framework.NewPodInfo(arriving)
 		if err != nil {
-			return nil, err
+			return false, err
 		}
 		then.AddPodInfo(pi)
 	}
-	return then, nil
-}
-
-// isShort reports whether a node has given out more than it has of what a request is for.
-func (p *Plugin) isShort(node fwk.NodeInfo, request fwk.Resource) bool {
-	room, used := node.GetAllocatable(), node.GetRequested()
-	short := func(of func(fwk.Resource) int64) bool { return of(request) > 0 && of(used) > of(room) }
-	if len(node.GetPods()) > room.GetAllowedPodNumber() || short(fwk.Resource.GetMilliCPU) || short(fwk.Resource.GetMemory) ||
-		short(fwk.Resource.GetEphemeralStorage) {
-		return true
-	}
-	for name := range request.GetScalarResources() {
-		if !p.resources.Ignores(name) && short(func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }) {
-			return true
-		}
-	}
-	return false
+	s := p.seekerOf(r.Pod, r.Standing)
+	return s.fitsBeside(then, heldFrom(p.hub.reserved.On(r.Node), now, r.Standing, r.UID)), nil
 }
