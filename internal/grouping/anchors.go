@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -28,7 +29,7 @@ func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 		}
 	}
 	if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && settings.follows(groupKindOf(owner)) {
-		return []string{ownerAnchor(owner.UID)}
+		return []string{ownerAnchor(pod.Namespace, owner.UID)}
 	}
 	return nil
 }
@@ -51,15 +52,22 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	return r.anchorsBelow(o)
 }
 
-// anchorsBelow are those that the pods of an object may have.
+// anchorsBelow are those that the pods of an object may have. Nothing keeps users from writing objects that own each other.
 func (r *Resolver) anchorsBelow(o *object) []string {
-	if o.rule != nil && o.rule.isNamed() {
-		return []string{nameAnchor(o.rule, o.namespace, o.name)}
-	}
-	out := []string{ownerAnchor(o.uid)}
-	for uid := range r.children[o.uid] {
-		if child, ok := r.objects[uid]; ok {
-			out = append(out, r.anchorsBelow(child)...)
+	var out []string
+	seen, next := sets.New(o.uid), []*object{o}
+	for len(next) > 0 {
+		o, next = next[0], next[1:]
+		if o.rule != nil && o.rule.isNamed() {
+			out = append(out, nameAnchor(o.rule, o.namespace, o.name))
+			continue
+		}
+		out = append(out, ownerAnchor(o.namespace, o.uid))
+		for uid := range r.children[o.uid] {
+			if child, ok := r.objects[uid]; ok && child.namespace == o.namespace && !seen.Has(uid) {
+				seen.Insert(uid)
+				next = append(next, child)
+			}
 		}
 	}
 	return out
@@ -74,7 +82,10 @@ func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
 	return out
 }
 
-func ownerAnchor(uid types.UID) string { return "owner " + string(uid) }
+// ownerAnchor has a namespace, because owners are in that of what they own, whatever a reference says.
+func ownerAnchor(namespace string, uid types.UID) string {
+	return "owner " + namespace + "/" + string(uid)
+}
 
 func nameAnchor(rule *Rule, namespace, name string) string {
 	return rule.Kind.GroupKind().String() + " " + namespace + "/" + name
@@ -88,15 +99,33 @@ const longestRoot, hashLength = 160, 8
 // groupName is the same for the same part of the same object, and another one for an object that has its name later.
 func groupName(o *object, s suffix) string {
 	name := baseName(o)
-	if part := s.name(); part != "" {
-		name += "-" + strings.Map(inNames, part)
+	for _, part := range [...]string{s.unit, s.role} {
+		if part != "" {
+			name += "-" + partName(part)
+		}
 	}
 	return name
 }
 
+// partName is what stands in a name for a replica or role. Two that would look alike there have a hash.
+func partName(part string) string {
+	if part == AnyName {
+		return "others"
+	}
+	part = strings.ToLower(part)
+	if name := strings.Map(inNames, part); name != part {
+		return strings.Trim(name, "-") + "-" + hashOf(part)
+	}
+	return part
+}
+
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])[:hashLength]
+}
+
 func baseName(o *object) string {
-	sum := sha256.Sum256([]byte(o.uid))
-	return strings.TrimRight(o.name[:min(len(o.name), longestRoot)], "-.") + "-" + hex.EncodeToString(sum[:])[:hashLength]
+	return strings.TrimRight(o.name[:min(len(o.name), longestRoot)], "-.") + "-" + hashOf(string(o.uid))
 }
 
 // inNames replaces what labels may have and names may not.

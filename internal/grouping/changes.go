@@ -44,6 +44,9 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	r.change([]*object{next}, func() {
 		if ok {
 			next.plan, next.note, next.names = before.plan, before.note, before.names
+			if before.owner != nil {
+				delete(r.children[before.owner.UID], next.uid)
+			}
 		}
 		r.objects[next.uid], r.byName[next.objectName] = next, next.uid
 		if next.owner != nil {

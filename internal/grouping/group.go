@@ -81,14 +81,21 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	if !ok {
 		return
 	}
-	var s suffix
+	var unit string
 	rest = strings.TrimPrefix(rest, "-")
 	if o.rule.UnitLabel != "" {
-		s.unit, rest, _ = strings.Cut(rest, "-")
+		unit, rest, _ = strings.Cut(rest, "-")
 	}
-	s.role = rest
-	if groupName(o, s) == key.Name {
-		o.names[s], r.groups[key] = key, member{root, s}
+	// The last is for a role that the object has no more.
+	roles := []string{""}
+	for _, role := range o.plan.reading.Roles {
+		roles = append(roles, role.Name)
+	}
+	for _, role := range append(roles, rest) {
+		if s := (suffix{unit, role}); groupName(o, s) == key.Name {
+			o.names[s], r.groups[key] = key, member{root, s}
+			return
+		}
 	}
 }
 

@@ -28,7 +28,8 @@ type plan struct {
 // newPlan plans for an object of a namespace, from which it inherits what it does not say itself.
 func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace string) *plan {
 	p := &plan{choice: own.or(inherited), reading: reading, asks: rule.Asks}
-	p.perRole = p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder
+	// What has no roles is one gang: a namespace may ask for this on behalf of others.
+	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder)
 	switch {
 	case p.choice.flaw() != "":
 		p.flaw = p.choice.flaw()
@@ -74,13 +75,18 @@ func (p *plan) roleOf(rule *Rule, pod *corev1.Pod) (Size, bool) {
 }
 
 // members is how many the group of a unit and role needs, 0 where the object has no such group any more; and how many of them are
-// not to come any more.
+// not to come any more. A group of which none is needed, and some may come, is one of one.
 func (p *plan) members(suffix suffix) (count, over int64) {
 	for _, role := range p.reading.Roles {
 		if !role.Alone && (!p.perRole || role.Name == suffix.role) {
 			count += role.Count
 			over += role.Over
 		}
+	}
+	if count == 0 && slices.ContainsFunc(p.reading.Roles, func(role Size) bool {
+		return role.MayCome && !role.Alone && (!p.perRole || role.Name == suffix.role)
+	}) {
+		return 1, 0
 	}
 	return count, over
 }

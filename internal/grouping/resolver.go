@@ -244,30 +244,37 @@ func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verd
 			return nil, r.unknown(k, name)
 		}
 	}
-	var top *object
+	var own, top *object
 	owner := metav1.GetControllerOfNoCopy(pod)
 	for range deepest {
-		if owner == nil {
-			break
+		if owner == nil || !settings.follows(groupKindOf(owner)) {
+			return top, gang.Verdict{}
 		}
-		k := groupKindOf(owner)
-		if !settings.follows(k) {
-			break
-		}
-		o, ok := r.objects[owner.UID]
+		o, ok := r.named(owner, pod.Namespace)
 		if !ok {
-			return nil, r.unknown(k, owner.Name)
+			return nil, r.unknown(groupKindOf(owner), owner.Name)
 		}
-		if settings.has(k) {
+		if settings.has(o.kind) {
 			top = o
+		}
+		if own == nil {
+			own = top
 		}
 		owner = o.owner
 	}
-	return top, gang.Verdict{}
+	// Of objects that own each other, none is at the top.
+	return own, gang.Verdict{}
 }
 
 // deepest is how many owners a pod may have, one above the other.
 const deepest = 8
+
+// named is the object that something in a namespace names as its owner. Users may write any reference: one that names an object of
+// another namespace by its UID, or of another kind or name, names nothing.
+func (r *Resolver) named(owner *metav1.OwnerReference, namespace string) (*object, bool) {
+	o, ok := r.objects[owner.UID]
+	return o, ok && o.objectName == objectName{groupKindOf(owner), namespace, owner.Name}
+}
 
 // unknown is about an object that a pod belongs to.
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -176,7 +177,7 @@ func TestGroups(t *testing.T) {
 	const role, unit, worker, name = "jobset.sigs.k8s.io/replicatedjob-name", "leaderworkerset.sigs.k8s.io/group-index",
 		"leaderworkerset.sigs.k8s.io/worker-index", "leaderworkerset.sigs.k8s.io/name"
 	const roles = "replicatedJobs: [{name: a, template: {spec: {parallelism: 2}}}, {name: b, replicas: 2, template: {spec: {parallelism: 3}}}]"
-	w := newWorld(t, false, "Job", "JobSet", "LeaderWorkerSet", "RayJob", "SparkApplication")
+	w := newWorld(t, false, "Job", "JobSet", "LeaderWorkerSet", "RayJob", "RayCluster", "SparkApplication")
 	w.object("JobSet/set", "", gangOn, roles)
 	w.object("Job/set-a", "JobSet/set", "", "parallelism: 2")
 	w.object("JobSet/each", "", gangOn+`, reprieve.dev/gang-per: role`, roles)
@@ -188,6 +189,11 @@ func TestGroups(t *testing.T) {
 	w.object("RayJob/ray", "", gangOn, "rayClusterSpec: {workerGroupSpecs: [{groupName: gpu, replicas: 2}]}")
 	w.Set(schema.GroupKind{Group: "ray.io", Kind: "RayCluster"}, clusterOf(t, "RayJob/ray"))
 	w.object("SparkApplication/spark", "", gangOn, "executor: {instances: 3}")
+	w.object("Job/plain", "", gangOn+`, reprieve.dev/gang-per: role`, "parallelism: 2")
+	w.object("LeaderWorkerSet/apart", "", gangOn+`, reprieve.dev/gang-per: role`, "replicas: 2, leaderWorkerTemplate: {size: 4}")
+	w.object("RayCluster/scale", "", gangOn+`, reprieve.dev/gang-per: role`,
+		"enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: gpu, replicas: 0, minReplicas: 0, maxReplicas: 5}, {groupName: cpu_, replicas: 2, minReplicas: 2}]")
+	w.object("SparkApplication/dynamic", "", gangOn, "executor: {instances: 3}, dynamicAllocation: {enabled: true, minExecutors: 0}")
 	named := w.pod("named", "Job/set-a", role, "a", v1alpha1.LabelPodGroup, "mine")
 	tests := map[string]struct {
 		pod     *corev1.Pod
@@ -205,6 +211,12 @@ func TestGroups(t *testing.T) {
 		"a head, by way of a cluster":          {w.pod("8", "RayCluster/ray-1", "ray.io/group", "headgroup"), "ray", 3},
 		"a driver":                             {w.pod("9", "SparkApplication/spark", "sparkoperator.k8s.io/app-name", "spark", "spark-role", "driver"), "", 0},
 		"an executor, whose owner is a driver": {w.pod("10", "Pod/driver", "sparkoperator.k8s.io/app-name", "spark", "spark-role", "executor"), "spark", 3},
+		"of a Job that has no roles, by role":  {w.pod("13", "Job/plain"), "plain", 2},
+		"a leader, by role":                    {w.pod("14", "StatefulSet/apart", name, "apart", unit, "0", worker, "0"), "apart-0-0", 1},
+		"its workers, by role":                 {w.pod("15", "StatefulSet/apart-0", name, "apart", unit, "0", worker, "2"), "apart-0-others", 3},
+		"of a role that needs none":            {w.pod("16", "RayCluster/scale", "ray.io/group", "gpu"), "scale-gpu", 1},
+		"of a role that no name can have":      {w.pod("17", "RayCluster/scale", "ray.io/group", "cpu_"), "scale-cpu", 2},
+		"an executor of none":                  {w.pod("18", "Pod/driver", "sparkoperator.k8s.io/app-name", "dynamic", "spark-role", "executor"), "dynamic", 1},
 		"of a StatefulSet":                     {w.pod("11", "StatefulSet/db"), "", 0},
 		"of nothing":                           {w.pod("12", ""), "", 0},
 	}
@@ -216,6 +228,9 @@ func TestGroups(t *testing.T) {
 				t.Errorf("its group is %q, want %q", got, tt.want)
 			}
 			key, _ := w.GroupOf(tt.pod)
+			if flaws := validation.NameIsDNSSubdomain(key.Name, false); tt.want != "" && len(flaws) > 0 {
+				t.Errorf("no PodGroup can have the name %s: %s", key.Name, flaws)
+			}
 			if g, ok := w.Group(key); ok != (tt.minimum > 0) || ok && (g.MinCount != tt.minimum || g.Ended) {
 				t.Errorf("the group is %+v, want %d members", g, tt.minimum)
 			}
@@ -255,6 +270,81 @@ func TestHeldBack(t *testing.T) {
 	w.held(w.pod("role", "Job/set-b", "jobset.sigs.k8s.io/replicatedjob-name", "b"), ReasonNotGroupable, `"b"`)
 	w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 2, leaderWorkerTemplate: {size: 4}")
 	w.held(w.pod("unit", "StatefulSet/x", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/worker-index", "1"), ReasonNotGroupable, "group-index")
+}
+
+// TestOwnersInACircle: the API server takes objects that own each other.
+func TestOwnersInACircle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job", "JobSet")
+	w.object("Job/self", "Job/self", gangOn, "parallelism: 2")
+	w.object("Job/a", "Job/b", gangOn, "parallelism: 2")
+	w.object("Job/b", "Job/a", gangOn, "parallelism: 3")
+	for _, name := range []string{"self", "a", "b"} {
+		pod := w.pod("of-"+name, "Job/"+name)
+		if got := w.group(pod); got != name {
+			t.Errorf("the pod of %s is in %q", name, got)
+		}
+		key, _ := w.GroupOf(pod)
+		if anchors := w.Anchors(key); len(slices.Compact(slices.Sorted(slices.Values(anchors)))) != len(anchors) {
+			t.Errorf("pods of %s are found more than once, by %q", name, anchors)
+		}
+	}
+	w.object("Job/a", "", gangOn, "parallelism: 4")
+	if got := w.group(w.pod("later", "Job/b")); got != "a" {
+		t.Errorf("with a at the top, the pod of b is in %q", got)
+	}
+}
+
+// TestForgedOwners: users may write any owner into what is theirs. It counts where it is one.
+func TestForgedOwners(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(pod *corev1.Pod){
+		"of another namespace": func(pod *corev1.Pod) { pod.Namespace = "theirs" },
+		"of another name":      func(pod *corev1.Pod) { pod.OwnerReferences[0].Name = "other" },
+		"of another kind":      func(pod *corev1.Pod) { pod.OwnerReferences[0] = kindOf(pod.OwnerReferences[0], "JobSet") },
+	}
+	for name, forge := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, "Job", "JobSet")
+			w.SetNamespace("theirs", nil)
+			w.object("Job/train", "", gangOn, "parallelism: 2")
+			key, _ := w.GroupOf(w.pod("member", "Job/train"))
+			forged := w.pod("forged", "Job/train")
+			forge(forged)
+			w.held(forged, ReasonOwnerUnknown, forged.OwnerReferences[0].Name)
+			if forged.Namespace != "theirs" {
+				return
+			}
+			for _, anchor := range w.Anchors(key) {
+				if slices.Contains(w.Anchored(anchor), forged) {
+					t.Errorf("it is found among the pods of %s, by %q", key, anchor)
+				}
+			}
+		})
+	}
+}
+
+// TestForgedOwnerOfAnObject: an object says that one of another namespace owns it.
+func TestForgedOwnerOfAnObject(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job", "JobSet")
+	w.SetNamespace("theirs", nil)
+	w.object("JobSet/set", "", gangOn, "replicatedJobs: [{name: a, template: {spec: {parallelism: 2}}}]")
+	u := objectFrom(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {namespace: theirs, name: set-a, uid: Job/set-a}\nspec: {parallelism: 1}\n")
+	u.SetOwnerReferences([]metav1.OwnerReference{ownerRef("JobSet/set")})
+	w.Set(schema.GroupKind{Group: "batch", Kind: "Job"}, u)
+	pod := w.pod("forged", "Job/set-a", "jobset.sigs.k8s.io/replicatedjob-name", "a")
+	pod.Namespace, pod.Spec.NodeName = "theirs", "node-0"
+	w.held(pod, ReasonOwnerUnknown, "JobSet set")
+	if w.isPlaced(w.objects["JobSet/set"]) {
+		t.Error("it counts as one of the JobSet's pods")
+	}
+}
+
+func kindOf(ref metav1.OwnerReference, kind string) metav1.OwnerReference {
+	ref.APIVersion, ref.Kind = BuiltIn()[kind].Kind.GroupVersion().String(), kind
+	return ref
 }
 
 // TestChangesOfShape: where a pod has a node, its gang stays what it is until none has.
@@ -313,6 +403,13 @@ func TestRecall(t *testing.T) {
 	w := newWorld(t, false, "LeaderWorkerSet")
 	w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 2, leaderWorkerTemplate: {size: 4}")
 	o := w.objects["LeaderWorkerSet/serve"]
+	w.object("LeaderWorkerSet/apart", "", gangOn+`, reprieve.dev/gang-per: role`, "replicas: 2, leaderWorkerTemplate: {size: 4}")
+	apart := w.objects["LeaderWorkerSet/apart"]
+	workers := types.NamespacedName{Namespace: "ns", Name: groupName(apart, suffix{unit: "1", role: AnyName})}
+	w.Recall(workers, apart.uid)
+	if g, ok := w.Group(workers); !ok || g.Ended || g.MinCount != 3 {
+		t.Errorf("the workers by themselves are %+v, %t", g, ok)
+	}
 	for unit, surplus := range map[string]bool{"1": false, "2": true} {
 		key := types.NamespacedName{Namespace: "ns", Name: groupName(o, suffix{unit: unit})}
 		w.Recall(key, o.uid)

@@ -116,8 +116,10 @@ type Size struct {
 	Name  string
 	Count int64
 	// Over is how many of Count are not to come any more, since that much of the object's work is done.
-	Over  int64
-	Alone bool
+	Over int64
+	// MayCome is true where Count is 0 because no pod is needed, though some may come.
+	MayCome bool
+	Alone   bool
 }
 
 // Reading is what an object says of its pods.
@@ -219,7 +221,7 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 		if err != nil {
 			return nil, err
 		}
-		return []Size{{Name: role.Name, Count: count, Over: over, Alone: alone}}, nil
+		return []Size{{Name: role.Name, Count: count, Over: over, MayCome: role.mayCome(root, root, count), Alone: alone}}, nil
 	}
 	list, ok := role.Each.value(root)
 	if !ok {
@@ -238,7 +240,7 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", role.Each, name, err)
 		}
-		out = append(out, Size{Name: name, Count: count, Over: over, Alone: alone})
+		out = append(out, Size{Name: name, Count: count, Over: over, MayCome: role.mayCome(root, it.fields, count), Alone: alone})
 	}
 	return out, nil
 }
@@ -274,13 +276,24 @@ func (role *Role) count(root, from map[string]any) (count, over int64, err error
 	return times * count, times * over, nil
 }
 
-// elastic is how many of the pods of a role are needed, if that may be fewer.
-func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, error) {
+// isElastic reports whether fewer pods of a role may be needed than there may be.
+func (role *Role) isElastic(root map[string]any) bool {
 	elastic := role.Elastic == ""
 	if v, ok := role.Elastic.value(root); ok {
 		elastic, _ = v.(bool)
 	}
-	if !elastic || role.Minimum == "" {
+	return elastic && role.Minimum != ""
+}
+
+// mayCome reports whether a role of which so many are needed is one that needs none, and may have some.
+func (role *Role) mayCome(root, from map[string]any, count int64) bool {
+	off, _ := role.Off.value(from)
+	return count == 0 && off != true && !role.Alone && role.isElastic(root)
+}
+
+// elastic is how many of the pods of a role are needed, if that may be fewer.
+func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, error) {
+	if !role.isElastic(root) {
 		return count, nil
 	}
 	least, err := optional(from, role.Minimum, cmp.Or(role.Least, count))

@@ -84,7 +84,7 @@ func TestRead(t *testing.T) {
 		},
 		"a RayCluster that scales by itself": {
 			ray + "{enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: gpu, replicas: 4, minReplicas: 1}, {groupName: cpu, replicas: 2, minReplicas: 0}]}",
-			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 1}, {Name: "cpu"}}},
+			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 1}, {Name: "cpu", MayCome: true}}},
 		},
 		"a Job of which two are done, and one has failed for good": {
 			"apiVersion: batch/v1\nkind: Job\nspec: {parallelism: 4, completions: 5}\nstatus: {succeeded: 2, failedIndexes: '3'}",
