@@ -60,8 +60,8 @@ type Limiter struct {
 	// slowness is how many times as long as they can the calls of this round took, by kind.
 	slowness map[string]mean
 	answered int
-	// full is set if the bound has been reached in this round.
-	full bool
+	// full is set if the bound has been reached in this round, and turnedAway if a call was refused that was made in it.
+	full, turnedAway bool
 	// began is when this round did.
 	began time.Time
 }
@@ -154,25 +154,24 @@ func (l *Limiter) End(a Answer) {
 	l.underway--
 	switch {
 	case a.Refused:
-		// Those that come with it were made before it was known.
-		if now.Sub(l.began) >= round {
-			l.set(l.bound * refused)
-			l.nextRound(now)
-		}
+		// One that was made before this round went by what was not known yet.
+		l.turnedAway = l.turnedAway || !now.Add(-a.Took).Before(l.began)
 	case !a.Untimed:
 		l.slowness[a.Kind] = l.slowness[a.Kind].with(float64(a.Took) / float64(l.fastest.see(a.Kind, a.Took, now)))
 		l.answered++
-		l.adapt(now)
 	}
+	l.adapt(now)
 	l.letGo()
 }
 
-// adapt moves the bound once a round is over in which enough calls were answered.
+// adapt moves the bound once a round is over in which calls were refused, or enough of them answered.
 func (l *Limiter) adapt(now time.Time) {
-	if now.Sub(l.began) < round || l.answered < minCalls {
+	if now.Sub(l.began) < round || l.answered < minCalls && !l.turnedAway {
 		return
 	}
 	switch slowness := l.leastSlow(); {
+	case l.turnedAway:
+		l.set(l.bound * refused)
 	case slowness > backlog:
 		l.set(l.bound * shrink)
 	case slowness < calm && l.full:
@@ -201,7 +200,7 @@ func (l *Limiter) leastSlow() float64 {
 }
 
 func (l *Limiter) nextRound(now time.Time) {
-	l.began, l.answered = now, 0
+	l.began, l.answered, l.turnedAway = now, 0, false
 	clear(l.slowness)
 	l.full = l.isWaitedFor()
 }

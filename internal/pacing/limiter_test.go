@@ -184,6 +184,43 @@ func TestTurnedAway(t *testing.T) {
 	})
 }
 
+// TestSomeTurnedAway: calls that are refused count whenever in a round they are, unless they were made before it.
+func TestSomeTurnedAway(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		took time.Duration
+		want int
+	}{
+		"made in this round": {took: time.Millisecond, want: minCalls},
+		"made before it":     {took: time.Second, want: startCalls},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := New(clock.RealClock{})
+				end := func(a Answer) {
+					if err := l.Begin(t.Context(), Normal); err != nil {
+						t.Fatal(err)
+					}
+					l.End(a)
+				}
+				for range 10 {
+					// Of each round, one call of many is refused, and the others are as fast as ever.
+					time.Sleep(10 * time.Millisecond)
+					end(Answer{Kind: "call", Took: c.took, Refused: true})
+					for range 10 {
+						time.Sleep(5 * time.Millisecond)
+						end(Answer{Kind: "call", Took: time.Millisecond})
+					}
+				}
+				if got := l.Bound(); got != c.want {
+					t.Errorf("%d calls may be under way, want %d", got, c.want)
+				}
+			})
+		})
+	}
+}
+
 // TestOneKindIsSlow: where only one kind of calls takes long, or what comes to nothing is quick, no fewer are made.
 func TestOneKindIsSlow(t *testing.T) {
 	t.Parallel()
