@@ -49,8 +49,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
 		p.hub.waits.CameToNothing(made.pre.key)
-		if p.hub.dropInflated() || p.dropOutdated(made, pod) {
-			// The framework kept room for a nomination that inflates its priority, or that another has taken the place of.
+		if p.hub.dropInflated() || p.dropOutdated(made, pod) || p.release(ctx, state, made) {
+			// The framework kept room for a nomination that inflates its priority, or that another has taken the place of; or the pod
+			// was held to a node, and fits on another.
 			p.hub.activate(pod)
 		}
 		// Only what the core does not see (extenders) can still be in the way, and taking pods from others is
@@ -61,6 +62,15 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.misfit(pod)
 	}
 	return p.carryOut(ctx, pod, made)
+}
+
+// release gives up the node to which a single pod was held in vain, and reports whether it was.
+func (p *Plugin) release(ctx context.Context, state fwk.CycleState, made *cycleDecision) bool {
+	if confinedTo(state) == "" {
+		return false
+	}
+	p.reserve(ctx, &made.pre, nil)
+	return true
 }
 
 // dropOutdated takes back the nominations to where the decision has a single pod go that are out of date.

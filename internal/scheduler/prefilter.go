@@ -68,7 +68,8 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 }
 
-// preFilterSingle lets Filter look only where room is reserved at all, and where there may be room.
+// preFilterSingle lets Filter look only where room is reserved at all, and where there may be room. A pod for which room has been made
+// is held to that: the filters look at one node in place of all, as the framework has it for pods whose status names a node.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		pre := p.podPreemptor(pod)
@@ -84,10 +85,13 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	if p.hub.reserved.Empty() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	if node := p.hub.reserved.NodeOf(pod.UID); node != "" && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) {
+		return p.confine(state, pod, node)
+	}
 	return nil, p.seek(state, pod, "")
 }
 
-// confine holds a member to the node that the plan has for it. Filters see the framework's nominations to a node as pods
+// confine holds a pod to the node that is kept for it: a member to that of the plan. Filters see the framework's nominations to a node as pods
 // there: members that come later are not, and their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
 	p.hub.dropOutdated(pod, node)

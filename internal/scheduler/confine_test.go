@@ -1,0 +1,80 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+)
+
+// TestHeldToItsRoom: a pod for which room has been made is held to that, and looks elsewhere once it does not fit there.
+func TestHeldToItsRoom(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(r *rig) string{
+		"its room is there": func(*rig) string { return "node-0" },
+		"its room has been taken": func(r *rig) string {
+			// By a scheduler that knows of no promises.
+			r.create(on(pod("x", "", "1", 9), "node-0"))
+			r.remove(on(pod("w", "", "1", 9), "node-1"))
+			return "node-1"
+		},
+		"its node takes no more pods": func(r *rig) string {
+			r.changeNode("node-0", cordon)
+			r.remove(on(pod("w", "", "1", 9), "node-1"))
+			return "node-1"
+		},
+		"its node is not for it any more": func(r *rig) string {
+			r.changeNode("node-0", func(n *corev1.Node) {
+				n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectNoSchedule}}
+			})
+			r.remove(on(pod("w", "", "1", 9), "node-1"))
+			return "node-1"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "1"), node("node-1", "1"))
+			victim := on(pod("v", "", "1", 0), "node-0")
+			r.create(victim, on(pod("w", "", "1", 9), "node-1"))
+			preemptor := pod("p", "", "1", 5)
+			r.create(preemptor)
+			r.cycle()
+			if got := r.hub.reserved.NodeOf(preemptor.UID); got != "node-0" {
+				t.Fatalf("It is promised %q", got)
+			}
+			r.succeed(0)
+			want := spoil(r)
+			r.remove(victim)
+			r.eventually("it is placed on "+want, func() bool { r.cycles(); return r.nodeOf("p") == want })
+		})
+	}
+}
+
+// TestLooksAtOneNode: the filters need not look at all nodes for a pod for which room has been made; before its victims have gone, they do.
+func TestLooksAtOneNode(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "1")...)
+	victim := on(pod("v", "", "1", 0), "node-0")
+	r.create(victim, on(pod("w", "", "1", 9), "node-1"), on(pod("x", "", "1", 9), "node-2"))
+	preemptor := pod("p", "", "1", 5)
+	r.create(preemptor)
+	r.cycle()
+	r.succeed(0)
+	looksAt := func() sets.Set[string] {
+		r.snapshot()
+		result, _ := r.plugin.preFilterSingle(t.Context(), framework.NewCycleState(), preemptor)
+		if result == nil {
+			return nil
+		}
+		return result.NodeNames
+	}
+	if got := looksAt(); got != nil {
+		t.Errorf("While its victim is there, it is held to %q", sets.List(got))
+	}
+	r.remove(victim)
+	r.eventually("its victim is known to have gone", func() bool { return !r.hub.waits.WaitsForVictims(r.hub.keyOf(preemptor)) })
+	if got := looksAt(); !got.Equal(sets.New("node-0")) {
+		t.Errorf("Once it has gone, it looks at %q", sets.List(got))
+	}
+}
