@@ -55,6 +55,9 @@ const (
 	// ConditionPodsNotMatchingPriority is True while a member carries a priority other than the group's.
 	// The group's is the one that counts.
 	ConditionPodsNotMatchingPriority = "PodsNotMatchingPriority"
+	// ConditionFollowsObject is False while a PodGroup that Reprieve has made is not as the object that it was made for asks.
+	// Its message says how. It is absent where that has never been so.
+	ConditionFollowsObject = "FollowsObject"
 	// ConditionQueueOrphaned is True while members have a node and the Queue that the group names cannot have
 	// them: it is gone, has others below it, or cannot be used. The members stay, and count for no queue. Its
 	// reason is the one that pending work is given. The condition is absent otherwise.
@@ -70,6 +73,9 @@ const (
 	// ReasonBehindItsObject: the object that the PodGroup was made for asks for more members than it does, and none has
 	// a node.
 	ReasonBehindItsObject = "BehindItsObject"
+	// ReasonPriorityAbovePods: the PodGroup was made for pods that have none, with a class that one that has come since
+	// does not have. It is made anew while no member has a node.
+	ReasonPriorityAbovePods = "PriorityAbovePods"
 	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place the gang.
 	ReasonMixedSchedulerNames = "MixedSchedulerNames"
 	// ReasonSchedulerNotServed: members name a scheduler that is no profile of Reprieve's.
@@ -114,6 +120,14 @@ const (
 	ReasonPodsNotMatchingPriority = "PodsNotMatchingPriority"
 	// ReasonPodsMatchingPriority: no member's priority differs any more.
 	ReasonPodsMatchingPriority = "PodsMatchingPriority"
+)
+
+// Reasons of ConditionFollowsObject.
+const (
+	// ReasonObjectNotFollowed: the condition's message says what cannot be followed, or not yet.
+	ReasonObjectNotFollowed = "ObjectNotFollowed"
+	// ReasonObjectFollowed: the PodGroup is as its object asks again.
+	ReasonObjectFollowed = "ObjectFollowed"
 )
 
 // Reasons of ConditionDisruptionTarget.
@@ -290,7 +304,7 @@ type PodGroupStatus struct {
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
 
-	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority, QueueOrphaned.
+	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority, FollowsObject, QueueOrphaned.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -10,12 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/events"
-	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/utils/ptr"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,10 +25,6 @@ import (
 )
 
 const (
-	// reasonNotFollowed is the reason of events on PodGroups that cannot follow the object that they are made for.
-	reasonNotFollowed = "ObjectNotFollowed"
-	// reasonNotDerived is the reason of events on pods whose PodGroup cannot be written.
-	reasonNotDerived = "PodGroupNotMade"
 	// classDelay is when a class is looked for again that does not exist.
 	classDelay = 5 * time.Second
 	// labelManagedBy marks the PodGroups that Reprieve writes.
@@ -41,6 +37,7 @@ const (
 type Derived interface {
 	gang.Membership
 	// Group describes a derived group, and Recall makes one known by the object that owns it.
+	gang.Bounds
 	Group(key types.NamespacedName) (grouping.Group, bool)
 	Recall(key types.NamespacedName, owner types.UID)
 	// Hold says why it is not known yet to which group a pod belongs.
@@ -55,19 +52,22 @@ type Derive struct {
 	members  Members
 	queue    func(*corev1.Pod) string
 	classes  schedulinglisters.PriorityClassLister
+	registry *gang.Registry
 	recorder events.EventRecorder
-	// told is what has been said of each group last.
-	told map[types.NamespacedName]string
+	say      func(*corev1.Pod, corev1.PodCondition)
+	// refused is why groups cannot be written, and made the settings with which they were written last.
+	refused, made map[types.NamespacedName]string
 }
 
 var _ reconcile.Reconciler = (*Derive)(nil)
 
-// NewDerive returns the writer of derived groups. The function queueNamedBy is the queue that a pod names by itself. It must be run
-// with one worker: it keeps what it has told.
-func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, recorder events.EventRecorder) *Derive {
+// NewDerive returns the writer of derived groups. The function queueNamedBy is the queue that a pod names by itself. The registry hears
+// why a group cannot be written, and pods by the function say, which writes a condition. It must be run with one worker: it keeps
+// what it has told.
+func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	return &Derive{
-		client: c, derived: derived, members: members, queue: queueNamedBy, classes: classes, recorder: recorder,
-		told: make(map[types.NamespacedName]string),
+		client: c, derived: derived, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder, say: say,
+		refused: make(map[types.NamespacedName]string), made: make(map[types.NamespacedName]string),
 	}
 }
 
@@ -88,19 +88,32 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	g, ok := r.derived.Group(key)
 	members := r.members.Members(key)
 	switch {
-	case !ok && exists && isOwnerless(&pg) && members.Total() == 0 && pg.Status.Disruption == nil:
-		// Its pods went while no scheduler led.
+	case exists && isAbandoned(&pg, ok) && members.Total() == 0 && pg.Status.Disruption == nil:
 		return r.remove(ctx, &pg)
 	case !ok:
-		delete(r.told, key)
+		r.forget(key)
 		return reconcile.Result{}, nil
 	case exists:
 		return r.level(ctx, &pg, g, &members)
 	case !g.Ended && len(living(&members)) > 0:
 		return r.create(ctx, key, g, &members)
 	default:
-		delete(r.told, key)
+		r.forget(key)
 		return reconcile.Result{}, nil
+	}
+}
+
+// forget ends what is remembered of a group that is not to be written.
+func (r *Derive) forget(key types.NamespacedName) {
+	r.written(key)
+	delete(r.made, key)
+}
+
+// written takes back that a group cannot be written.
+func (r *Derive) written(key types.NamespacedName) {
+	if _, ok := r.refused[key]; ok {
+		delete(r.refused, key)
+		r.registry.SetUnresolved(key, gang.Verdict{})
 	}
 }
 
@@ -109,9 +122,8 @@ func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Gr
 	over := g.Ended || g.Suspended || g.Surplus || g.Ownerless && members.Total() == 0
 	switch {
 	case !BelongsTo(pg, g):
-		r.tell(pg, fmt.Sprintf("it is not owned by %s %s, for whose pods it would be made, and is left as it is; delete it",
+		return r.tell(ctx, pg, fmt.Sprintf("it is not owned by %s %s, for whose pods it would be made, and is left as it is; delete it",
 			g.Owner.Kind, g.Owner.Name))
-		return reconcile.Result{}, nil
 	case over && len(living(members))+len(members.Terminating) == 0 && pg.Status.Disruption == nil:
 		return r.remove(ctx, pg)
 	default:
@@ -127,6 +139,15 @@ func BelongsTo(pg *v1alpha1.PodGroup, g grouping.Group) bool {
 	return slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == g.Owner.UID })
 }
 
+// isAbandoned reports whether a group was written that only its pods would keep: its pods went while no scheduler led, or its object
+// was deleted and left what it owned behind.
+func isAbandoned(pg *v1alpha1.PodGroup, isKnown bool) bool {
+	if isOwnerless(pg) {
+		return !isKnown
+	}
+	return pg.Labels[labelManagedBy] == managedBy && len(pg.OwnerReferences) == 0
+}
+
 // isOwnerless reports whether a group was made from what its pods say, with no object that could own it.
 func isOwnerless(pg *v1alpha1.PodGroup) bool {
 	return pg.Labels[labelManagedBy] == managedBy && pg.Annotations[annotationMadeFrom] == madeFromPods && len(pg.OwnerReferences) == 0
@@ -139,6 +160,7 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 		r.refuse(key, g, members, err.Error())
 		return reconcile.Result{RequeueAfter: classDelay}, nil
 	}
+	settings := settingsOf(&pg.Spec.PodGroupPolicy)
 	err = r.client.Create(ctx, pg)
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -147,17 +169,26 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 		r.refuse(key, g, members, apiMessage(err))
 		return reconcile.Result{}, fmt.Errorf("create PodGroup %s: %w", key, err)
 	}
+	r.written(key)
+	r.made[key] = settings
 	return reconcile.Result{}, nil
 }
 
-// refuse tells a pod, once, why its group is not made.
+// refuse has the pods of a group say why it is not made, and tells one of them, once, by an event.
 func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gang.Members, why string) {
-	if r.told[key] == why {
+	v := gang.Verdict{
+		Reason:  gang.ReasonPodGroupNotMade,
+		Message: fmt.Sprintf("the PodGroup for %s %s cannot be written, so its pods wait: %s", g.Owner.Kind, g.Owner.Name, why),
+	}
+	for _, pod := range members.Pending {
+		sayHeld(r.say, pod, v)
+	}
+	if r.refused[key] == why {
 		return
 	}
-	r.told[key] = why
-	r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, reasonNotDerived, "Grouping",
-		"the PodGroup for %s %s cannot be written, so its pods wait: %s", g.Owner.Kind, g.Owner.Name, why)
+	r.refused[key] = why
+	r.registry.SetUnresolved(key, v)
+	r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 }
 
 // living are the members that a group can be made for.
@@ -169,7 +200,7 @@ func living(members *gang.Members) []*corev1.Pod {
 // queue that a pod names by itself. It returns an error where the group asks for a PriorityClass that does not exist: nothing is
 // known then of what it would give the pods.
 func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister) (*v1alpha1.PodGroup, error) {
-	class, _, err := classFor(g, living(members), classes)
+	made, _, err := policy(g, members, queueNamedBy, classes)
 	if err != nil {
 		return nil, err
 	}
@@ -181,63 +212,8 @@ func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gan
 	} else {
 		pg.OwnerReferences = []metav1.OwnerReference{g.Owner}
 	}
-	pg.Spec.PodGroupPolicy = policy(g, members, class, queueNamedBy)
+	pg.Spec.PodGroupPolicy = made
 	return pg, nil
-}
-
-// policy is what a group of a class is created with. What the object does not say, its pods do.
-func policy(g grouping.Group, members *gang.Members, class string, queueNamedBy func(*corev1.Pod) string) v1alpha1.PodGroupPolicy {
-	out := v1alpha1.PodGroupPolicy{
-		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(g.Needs(members.Available()))}},
-	}
-	if mode := g.Choice.DisruptionMode; mode != "" {
-		out.DisruptionMode = ptr.To(v1alpha1.DisruptionMode(mode))
-	}
-	if class != "" {
-		out.PriorityClassName = &class
-	}
-	if queue := cmp.Or(g.Choice.Queue, queueNamedBy(lowestOf(living(members))), g.Choice.DefaultQueue); queue != "" {
-		out.QueueName = &queue
-	}
-	return out
-}
-
-// lowestOf is the pod with the lowest priority. Where pods have several classes, its counts: none of them is to take more than
-// it could by itself.
-func lowestOf(pods []*corev1.Pod) *corev1.Pod {
-	return slices.MinFunc(pods, func(a, b *corev1.Pod) int {
-		return cmp.Or(cmp.Compare(corev1helpers.PodPriority(a), corev1helpers.PodPriority(b)), cmp.Compare(a.Name, b.Name))
-	})
-}
-
-// classFor is the PriorityClass of a group. The user that writes the object may write pods, and is kept to their classes by quotas and
-// policies that know of pods only: so an object's own annotation gives its group no more than the pods have, and the group has
-// their class where it would. Above says so then. That of a namespace is set by the administrators of the cluster.
-func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.PriorityClassLister) (class, above string, err error) {
-	lowest := lowestOf(live)
-	wanted := g.Choice.PriorityClass
-	if wanted == "" || wanted == lowest.Spec.PriorityClassName || g.Choice.ClassOfNamespace {
-		return cmp.Or(wanted, lowest.Spec.PriorityClassName), "", nil
-	}
-	found, err := classes.Get(wanted)
-	if err != nil {
-		return "", "", fmt.Errorf("PriorityClass %q, which its annotation %s names: %w", wanted, v1alpha1.AnnotationPriorityClass, err)
-	}
-	mayPreempt := ptr.Deref(found.PreemptionPolicy, corev1.PreemptLowerPriority) != corev1.PreemptNever
-	never := slices.ContainsFunc(live, func(pod *corev1.Pod) bool {
-		return ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever
-	})
-	switch {
-	case found.Value > corev1helpers.PodPriority(lowest):
-		above = fmt.Sprintf("%s %s asks for %s: %q, whose priority %d is above that of its pods, %d; the PodGroup has theirs",
-			g.Owner.Kind, g.Owner.Name, v1alpha1.AnnotationPriorityClass, wanted, found.Value, corev1helpers.PodPriority(lowest))
-	case mayPreempt && never:
-		above = fmt.Sprintf("%s %s asks for %s: %q, which may preempt, and its pods may not; the PodGroup has their class",
-			g.Owner.Kind, g.Owner.Name, v1alpha1.AnnotationPriorityClass, wanted)
-	default:
-		return wanted, "", nil
-	}
-	return lowest.Spec.PriorityClassName, above, nil
 }
 
 // follow has a group need as many members as the object does now.
@@ -245,15 +221,30 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	if pg.Spec.SchedulingPolicy == nil || pg.Spec.SchedulingPolicy.Gang == nil {
 		return reconcile.Result{}, nil
 	}
-	above := ""
-	if live := living(members); len(live) > 0 && ptr.Deref(pg.Spec.PriorityClassName, "") != g.Choice.PriorityClass {
-		// A class that has gone since says nothing.
-		_, above, _ = classFor(g, live, r.classes)
+	for _, pod := range members.Pending {
+		takeBackHeld(r.say, pod, gang.ReasonPodGroupNotMade)
 	}
-	r.tell(pg, cmp.Or(g.Note, above, differs(pg, g)))
+	above, again := "", reconcile.Result{}
+	if len(living(members)) > 0 {
+		// A class that has gone since says nothing.
+		now, more, err := policy(g, members, r.queue, r.classes)
+		above = more
+		key := client.ObjectKeyFromObject(pg)
+		// What the API server makes something else of is not made over and over.
+		switch anew := err == nil && outdated(pg, &now, g, members) && r.made[key] != settingsOf(&now); {
+		case anew && r.isBeingPlaced(key, members):
+			again.RequeueAfter = classDelay
+		case anew:
+			klog.FromContext(ctx).V(2).Info("Making a PodGroup anew, whose settings have changed and cannot be", "podGroup", key)
+			return r.remove(ctx, pg)
+		}
+	}
+	if result, err := r.tell(ctx, pg, cmp.Or(g.Note, above, differs(pg, g))); err != nil || !result.IsZero() {
+		return result, err
+	}
 	before := pg.DeepCopy()
 	if !FollowObject(pg, g, members) {
-		return reconcile.Result{}, nil
+		return again, nil
 	}
 	if err := r.client.Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsInvalid(err) {
@@ -262,7 +253,7 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 		}
 		return retryConflict(fmt.Errorf("have PodGroup %s/%s need %d members: %w", pg.Namespace, pg.Name, pg.Spec.SchedulingPolicy.Gang.MinCount, err))
 	}
-	return reconcile.Result{}, nil
+	return again, nil
 }
 
 // FollowObject has a PodGroup need as many members as its object does now, as far as the API lets it be changed. It reports whether that
@@ -281,21 +272,6 @@ func FollowObject(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members
 	return true
 }
 
-// differs says which settings of a group are not those of its object any more; they cannot be changed.
-func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
-	for _, s := range []struct{ annotation, want, have string }{
-		{v1alpha1.AnnotationDisruptionMode, g.Choice.DisruptionMode, string(ptr.Deref(pg.Spec.DisruptionMode, v1alpha1.DisruptionModePod))},
-		{v1alpha1.AnnotationPriorityClass, g.Choice.PriorityClass, ptr.Deref(pg.Spec.PriorityClassName, "")},
-		{v1alpha1.AnnotationQueue, g.Choice.Queue, ptr.Deref(pg.Spec.QueueName, "")},
-	} {
-		if s.want != "" && s.want != s.have {
-			return fmt.Sprintf("%s %s asks for %s: %q, and the PodGroup was made with %q, which cannot be changed; it counts from its next run on",
-				g.Owner.Kind, g.Owner.Name, s.annotation, s.want, s.have)
-		}
-	}
-	return ""
-}
-
 // remove takes a group away whose run is over. The next one gets one of its own.
 func (r *Derive) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
 	err := r.client.Delete(ctx, pg, client.Preconditions{UID: &pg.UID, ResourceVersion: &pg.ResourceVersion})
@@ -305,16 +281,28 @@ func (r *Derive) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.R
 	return reconcile.Result{}, nil
 }
 
-// tell says something of a group, once; "" for nothing.
-func (r *Derive) tell(pg *v1alpha1.PodGroup, what string) {
-	key := client.ObjectKeyFromObject(pg)
-	if r.told[key] == what {
-		return
+// tell has a group say how it is not as its object asks, and sends an event once; "" for that it is.
+func (r *Derive) tell(ctx context.Context, pg *v1alpha1.PodGroup, what string) (reconcile.Result, error) {
+	c := metav1.Condition{
+		Type: v1alpha1.ConditionFollowsObject, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonObjectNotFollowed, Message: what,
+		ObservedGeneration: pg.Generation,
 	}
-	r.told[key] = what
+	said := meta.FindStatusCondition(pg.Status.Conditions, c.Type)
+	if what == "" {
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, v1alpha1.ReasonObjectFollowed, "the PodGroup is as its object asks"
+	}
+	if said == nil && what == "" || said != nil && said.Status == c.Status && said.Message == c.Message {
+		return reconcile.Result{}, nil
+	}
+	before := pg.DeepCopy()
+	meta.SetStatusCondition(&pg.Status.Conditions, c)
+	if err := r.client.Status().Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return retryConflict(fmt.Errorf("write status of PodGroup %s/%s: %w", pg.Namespace, pg.Name, err))
+	}
 	if what != "" {
-		r.recorder.Eventf(pg, nil, corev1.EventTypeWarning, reasonNotFollowed, "Grouping", "%s", what)
+		r.recorder.Eventf(pg, nil, corev1.EventTypeWarning, c.Reason, "Grouping", "%s", what)
 	}
+	return reconcile.Result{}, nil
 }
 
 // apiMessage is what the API server has to say in an error.

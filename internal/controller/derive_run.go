@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,8 @@ const heldTime = 5 * time.Second
 func newDeriveControllers(in Inputs) ([]controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	groups, err := newResolveController("podgroup-derive",
-		NewDerive(in.Client, in.Derived, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Recorder),
+		NewDerive(in.Client, in.Derived, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(),
+			in.Registry, in.Recorder, in.SayOfPod),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
 		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
 		in.DerivedChanged,
@@ -40,7 +42,7 @@ func newDeriveControllers(in Inputs) ([]controller.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	held := NewHeld(pods.Lister(), in.Derived, in.Recorder, in.SayOfPod, in.Clock)
+	held := NewHeld(pods.Lister(), in.Derived, in.Source, in.Recorder, in.SayOfPod, in.Clock)
 	pending := func(_ context.Context, obj client.Object) []reconcile.Request {
 		if pod, ok := obj.(*corev1.Pod); ok && held.verdict(pod) != (gang.Verdict{}) {
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(pod)}}
@@ -60,6 +62,7 @@ func newDeriveControllers(in Inputs) ([]controller.Controller, error) {
 type Held struct {
 	pods     corelisters.PodLister
 	derived  Derived
+	groups   gang.Source
 	recorder events.EventRecorder
 	say      func(*corev1.Pod, corev1.PodCondition)
 	clock    clock.PassiveClock
@@ -70,8 +73,8 @@ type Held struct {
 var _ reconcile.Reconciler = (*Held)(nil)
 
 // NewHeld returns a Held, which writes the conditions of pods with the function say. It must be run with one worker: it keeps what it has told.
-func NewHeld(pods corelisters.PodLister, derived Derived, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), clk clock.PassiveClock) *Held {
-	return &Held{pods: pods, derived: derived, recorder: recorder, say: say, clock: clk, since: make(map[types.NamespacedName]time.Time), told: sets.New[string]()}
+func NewHeld(pods corelisters.PodLister, derived Derived, groups gang.Source, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), clk clock.PassiveClock) *Held {
+	return &Held{pods: pods, derived: derived, groups: groups, recorder: recorder, say: say, clock: clk, since: make(map[types.NamespacedName]time.Time), told: sets.New[string]()}
 }
 
 // verdict is why a pod is held back; zero for one that is not.
@@ -79,7 +82,10 @@ func (r *Held) verdict(pod *corev1.Pod) gang.Verdict {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 		return gang.Verdict{}
 	}
-	return r.derived.Hold(pod)
+	if v := r.derived.Hold(pod); v != (gang.Verdict{}) {
+		return v
+	}
+	return gang.Outranked(r.derived, r.groups, pod)
 }
 
 // Reconcile looks at one pod.
@@ -93,7 +99,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
 	case r.verdict(pod) == (gang.Verdict{}):
 		delete(r.since, req.NamespacedName)
-		r.takeBack(pod)
+		takeBackHeld(r.say, pod, grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods)
 		return reconcile.Result{}, nil
 	}
 	since, ok := r.since[req.NamespacedName]
@@ -105,7 +111,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 		return reconcile.Result{RequeueAfter: left}, nil
 	}
 	v := r.verdict(pod)
-	r.condition(pod, v)
+	sayHeld(r.say, pod, v)
 	about := string(pod.UID)
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		about = string(owner.UID)
@@ -121,23 +127,22 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 	return reconcile.Result{RequeueAfter: heldTime}, nil
 }
 
-// condition has a pod say why it is held back.
-func (r *Held) condition(pod *corev1.Pod, v gang.Verdict) {
+// sayHeld has a pod say why it is held back.
+func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang.Verdict) {
 	_, before := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
 	if before != nil && before.Reason == v.Reason && before.Message == v.Message {
 		return
 	}
-	r.say(pod, corev1.PodCondition{
+	say(pod, corev1.PodCondition{
 		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v.Reason, Message: v.Message,
 		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
 	})
 }
 
-// takeBack has a pod that is not held back any more, and waits all the same, not say so.
-func (r *Held) takeBack(pod *corev1.Pod) {
+// takeBackHeld has a pod that is not held back for some reasons any more, and waits all the same, not say so.
+func takeBackHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
 	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if pod.Spec.NodeName != "" || c == nil || c.Reason != grouping.ReasonOwnerUnknown && c.Reason != grouping.ReasonNotGroupable {
-		return
+	if pod.Spec.NodeName == "" && c != nil && slices.Contains(reasons, c.Reason) {
+		sayHeld(say, pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
 	}
-	r.condition(pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
 }

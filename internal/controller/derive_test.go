@@ -3,12 +3,14 @@ package controller
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +38,7 @@ type derivedGroup struct {
 func (d *derivedGroup) Group(types.NamespacedName) (grouping.Group, bool) {
 	return d.group, !d.unknown
 }
+func (d *derivedGroup) IsBounded(types.NamespacedName) bool    { return d.group.IsBounded() }
 func (d *derivedGroup) Recall(types.NamespacedName, types.UID) {}
 func (d *derivedGroup) Hold(*corev1.Pod) gang.Verdict          { return gang.Verdict{} }
 
@@ -56,41 +59,59 @@ func classesOf(t *testing.T, values map[string]int32) schedulinglisters.Priority
 	return schedulinglisters.NewPriorityClassLister(classes)
 }
 
+var theJob = metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job"}
+
+// classed is a pod of a class, in the queue of-pods.
+func classed(name, class string, priority int32) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"queue": "of-pods"}},
+		Spec:       corev1.PodSpec{PriorityClassName: class, Priority: &priority},
+	}
+}
+
+func peaceful(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+	return pod
+}
+
+// written is a group of theJob that is there, and needs 4 members.
+func written(change func(*v1alpha1.PodGroup)) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "g", OwnerReferences: []metav1.OwnerReference{theJob}}}
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 4}}
+	if change != nil {
+		change(pg)
+	}
+	return pg
+}
+
+func ownerless(pg *v1alpha1.PodGroup) {
+	orphan(pg)
+	pg.Annotations = map[string]string{annotationMadeFrom: madeFromPods}
+}
+
+func orphan(pg *v1alpha1.PodGroup) {
+	pg.OwnerReferences, pg.Labels = nil, map[string]string{labelManagedBy: managedBy}
+}
+
+// deriveCase is a group, its members and its PodGroup before.
+type deriveCase struct {
+	group   grouping.Group
+	unknown bool
+	members listed
+	before  *v1alpha1.PodGroup
+	// placing is what the scheduler does with the group; nil for nothing.
+	placing func(*gang.Registry, types.NamespacedName)
+	// wantCount is 0 where there is to be none.
+	wantCount int32
+	want      func(*v1alpha1.PodGroup) bool
+	// wantEvent is what the one event says, and the condition with it; "" for none.
+	wantEvent string
+}
+
 func TestDerive(t *testing.T) {
 	t.Parallel()
-	owner := metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: "job"}
-	pod := func(name, class string, priority int32) *corev1.Pod {
-		return &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"queue": "of-pods"}},
-			Spec:       corev1.PodSpec{PriorityClassName: class, Priority: &priority},
-		}
-	}
-	written := func(change func(*v1alpha1.PodGroup)) *v1alpha1.PodGroup {
-		pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g", UID: "g", OwnerReferences: []metav1.OwnerReference{owner}}}
-		pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 4}}
-		if change != nil {
-			change(pg)
-		}
-		return pg
-	}
-	ownerless := func(pg *v1alpha1.PodGroup) {
-		pg.OwnerReferences, pg.Labels, pg.Annotations = nil, map[string]string{labelManagedBy: managedBy}, map[string]string{annotationMadeFrom: madeFromPods}
-	}
-	never := func(pod *corev1.Pod) *corev1.Pod {
-		pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
-		return pod
-	}
-	pending := listed{Pending: []*corev1.Pod{pod("a", "high", 10), pod("b", "low", 5)}}
-	tests := map[string]struct {
-		group   grouping.Group
-		unknown bool
-		members listed
-		before  *v1alpha1.PodGroup
-		// wantCount is 0 where there is to be none.
-		wantCount int32
-		want      func(*v1alpha1.PodGroup) bool
-		wantEvent string
-	}{
+	pending := listed{Pending: []*corev1.Pod{classed("a", "high", 10), classed("b", "low", 5)}}
+	tests := map[string]deriveCase{
 		"the first pods": {group: grouping.Group{MinCount: 4}, members: pending, wantCount: 4, want: func(pg *v1alpha1.PodGroup) bool {
 			o := pg.OwnerReferences[0]
 			return o.UID == "job" && o.Controller == nil && o.BlockOwnerDeletion == nil && *pg.Spec.PriorityClassName == "low" && *pg.Spec.QueueName == "of-pods" && pg.Spec.DisruptionMode == nil
@@ -108,7 +129,7 @@ func TestDerive(t *testing.T) {
 		},
 		"a class that may preempt, of pods that may not": {
 			group: grouping.Group{MinCount: 4, Choice: grouping.Choice{PriorityClass: "idle"}}, wantCount: 4,
-			members: listed{Pending: []*corev1.Pod{never(pod("a", "low", 5))}},
+			members: listed{Pending: []*corev1.Pod{peaceful(classed("a", "low", 5))}},
 			want:    func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.PriorityClassName == "low" }, wantEvent: "which may preempt",
 		},
 		"the class of the namespace, above that of the pods": {
@@ -147,50 +168,218 @@ func TestDerive(t *testing.T) {
 		"of pods alone, while a preemption is going": {unknown: true, before: written(func(pg *v1alpha1.PodGroup) { ownerless(pg); pg.Status.Disruption = &v1alpha1.PodGroupDisruption{} }), wantCount: 4},
 		"a note": {group: grouping.Group{MinCount: 4, Note: "Job train has changed"}, members: pending, before: written(nil), wantCount: 4, wantEvent: "Job train has changed"},
 		"another queue": {
-			group: grouping.Group{MinCount: 4, Choice: grouping.Choice{Queue: "new"}}, members: pending, wantCount: 4, wantEvent: `"new", and the PodGroup was made with "old"`,
+			group: grouping.Group{MinCount: 4, Choice: grouping.Choice{Queue: "new"}}, members: listed{Assigned: pending.Pending}, wantCount: 4, wantEvent: `"new", and the PodGroup was made with "old"`,
 			before: written(func(pg *v1alpha1.PodGroup) { pg.Spec.QueueName = ptr.To("old") }),
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheme := runtime.NewScheme()
-			if err := v1alpha1.AddToScheme(scheme); err != nil {
+			tt.check(t)
+		})
+	}
+}
+
+// check has the group looked at twice: what has been said once is not said again, and one that is made anew is there again.
+func (tt *deriveCase) check(t *testing.T) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	builder := fakeclient.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodGroup{})
+	if tt.before != nil {
+		builder = builder.WithObjects(tt.before)
+	}
+	c, recorder := builder.Build(), events.NewFakeRecorder(10)
+	tt.group.Owner = theJob
+	r := newDerive(t, c, &derivedGroup{group: tt.group, unknown: tt.unknown}, tt.members, recorder, func(*corev1.Pod, corev1.PodCondition) {})
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	if tt.placing != nil {
+		tt.placing(r.registry, key)
+	}
+	for range 2 {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got v1alpha1.PodGroup
+	err := c.Get(t.Context(), key, &got)
+	switch {
+	case tt.wantCount == 0 && !apierrors.IsNotFound(err):
+		t.Errorf("the group is %+v, error %v, want none", got.Spec, err)
+	case tt.wantCount > 0 && (err != nil || got.Spec.SchedulingPolicy.Gang.MinCount != tt.wantCount):
+		t.Errorf("the group is %+v, error %v, want one of %d", got.Spec, err, tt.wantCount)
+	case tt.want != nil && !tt.want(&got):
+		t.Errorf("the group is %+v, %+v", got.ObjectMeta, got.Spec)
+	}
+	close(recorder.Events)
+	var said []string
+	for e := range recorder.Events {
+		said = append(said, e)
+	}
+	if all := strings.Join(said, "\n"); !strings.Contains(all, tt.wantEvent) || (tt.wantEvent != "") != (len(said) == 1) {
+		t.Errorf("it says %q, want %q", said, tt.wantEvent)
+	}
+	c1 := meta.FindStatusCondition(got.Status.Conditions, v1alpha1.ConditionFollowsObject)
+	if says := c1 != nil && c1.Status == metav1.ConditionFalse && strings.Contains(c1.Message, tt.wantEvent); tt.wantCount > 0 && says != (tt.wantEvent != "") {
+		t.Errorf("its condition is %+v, want %q", c1, tt.wantEvent)
+	}
+}
+
+// newDerive returns a Derive for a cluster with some classes, where pods name their queue by the label queue.
+func newDerive(t *testing.T, c client.Client, derived Derived, members Members, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
+	t.Helper()
+	return NewDerive(c, derived, members, func(pod *corev1.Pod) string { return pod.Labels["queue"] },
+		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), gang.NewRegistry(func(types.NamespacedName) {}), recorder, say)
+}
+
+// TestDeriveAnew: what a group was made with cannot be changed, so it is made anew as long as that costs its members nothing.
+func TestDeriveAnew(t *testing.T) {
+	t.Parallel()
+	of := func(class string, priority int32, policy corev1.PreemptionPolicy) func(*v1alpha1.PodGroup) {
+		return func(pg *v1alpha1.PodGroup) {
+			pg.Spec.PriorityClassName, pg.Spec.Priority, pg.Spec.PreemptionPolicy = &class, &priority, &policy
+			pg.Spec.QueueName = ptr.To("of-pods")
+		}
+	}
+	high := of("high", 10, corev1.PreemptLowerPriority)
+	both := []*corev1.Pod{classed("a", "high", 10), classed("b", "low", 5)}
+	hasClass := func(class string) func(*v1alpha1.PodGroup) bool {
+		return func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.PriorityClassName == class }
+	}
+	two, four := grouping.Group{MinCount: 2}, grouping.Group{MinCount: 4}
+	newQueue := grouping.Group{MinCount: 2, Choice: grouping.Choice{Queue: "new"}}
+	nominated := classed("b", "high", 10)
+	nominated.Status.NominatedNodeName = "node-0"
+	tests := map[string]deriveCase{
+		"a lower pod has come": {
+			group: four, members: listed{Pending: both}, before: written(high), wantCount: 4,
+			want: func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.PriorityClassName == "low" && *pg.Spec.Priority == 5 },
+		},
+		"a lower pod has come, and one runs": {
+			group: two, members: listed{Pending: both[1:], Assigned: both[:1]}, before: written(high), wantCount: 2, want: hasClass("high"),
+		},
+		"a lower pod has come, and one has succeeded": {
+			group: two, members: listed{Pending: both[1:], Succeeded: both[:1]}, before: written(high), wantCount: 2, want: hasClass("high"),
+		},
+		"a pod that may not preempt has come": {
+			group: two, members: listed{Pending: []*corev1.Pod{classed("a", "high", 10), peaceful(classed("b", "high", 10))}}, before: written(high), wantCount: 2,
+			want: func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.PreemptionPolicy == corev1.PreemptNever },
+		},
+		"a lower pod, in a namespace with a class": {
+			group:   grouping.Group{MinCount: 2, Choice: grouping.Choice{PriorityClass: "high", ClassOfNamespace: true}},
+			members: listed{Pending: both}, before: written(high), wantCount: 2, want: hasClass("high"),
+		},
+		"all pods are higher by now": {
+			group: two, members: listed{Pending: []*corev1.Pod{classed("a", "high", 10), classed("b", "high", 10)}}, before: written(of("low", 5, corev1.PreemptLowerPriority)),
+			wantCount: 2, want: hasClass("high"),
+		},
+		"those pods are higher that are there": {
+			group: four, members: listed{Pending: both[:1]}, before: written(of("low", 5, corev1.PreemptLowerPriority)), wantCount: 4, want: hasClass("low"),
+		},
+		"another queue is asked for": {
+			group: newQueue, members: listed{Pending: []*corev1.Pod{classed("a", "high", 10), classed("b", "high", 10)}}, before: written(high), wantCount: 2,
+			want: func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.QueueName == "new" },
+		},
+		"another queue, and room is promised": {
+			group: newQueue, members: listed{Pending: []*corev1.Pod{classed("a", "high", 10), nominated}}, before: written(high), wantCount: 2,
+			want: func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.QueueName == "of-pods" }, wantEvent: `asks for reprieve.dev/queue: "new"`,
+		},
+		"another queue, and room is being made": {
+			group: newQueue, members: listed{Pending: []*corev1.Pod{classed("a", "high", 10), classed("b", "high", 10)}}, before: written(high), wantCount: 2,
+			placing: func(r *gang.Registry, key types.NamespacedName) {
+				r.SetVerdict(key, gang.Verdict{Reason: v1alpha1.ReasonPreempting})
+			},
+			want: func(pg *v1alpha1.PodGroup) bool { return *pg.Spec.QueueName == "of-pods" }, wantEvent: `asks for reprieve.dev/queue: "new"`,
+		},
+		"a lower pod has come, and the others are planned": {
+			group: two, members: listed{Pending: both}, before: written(high), wantCount: 2, want: hasClass("high"),
+			placing: func(r *gang.Registry, key types.NamespacedName) {
+				r.SetPlan(key, []gang.Seat{{Member: "a", Node: "node-0"}})
+			},
+		},
+		"a lower pod has come, and the others are on their way": {
+			group: two, members: listed{Pending: both}, before: written(high), wantCount: 2, want: hasClass("high"),
+			placing: func(r *gang.Registry, key types.NamespacedName) { r.Reserve(key, "a", "node-0") },
+		},
+		"its object was deleted, and left it behind": {unknown: true, before: written(orphan)},
+		"left behind, with pods":                     {unknown: true, members: listed{Assigned: both}, before: written(orphan), wantCount: 4},
+		"it follows again": {
+			group: two, members: listed{Assigned: both}, wantCount: 2,
+			before: written(func(pg *v1alpha1.PodGroup) {
+				pg.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFollowsObject, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonObjectNotFollowed, Message: "before"}}
+			}),
+			want: func(pg *v1alpha1.PodGroup) bool {
+				return meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionFollowsObject)
+			},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tt.check(t)
+		})
+	}
+}
+
+// TestDeriveAnewOnce: a PodGroup of which the API server makes something else than it was given is not made over and over.
+func TestDeriveAnewOnce(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	created := 0
+	mutate := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		created++
+		if pg, ok := obj.(*v1alpha1.PodGroup); ok {
+			pg.Spec.QueueName = ptr.To("elsewhere")
+		}
+		return c.Create(ctx, obj, opts...)
+	}}
+	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodGroup{}).WithInterceptorFuncs(mutate).Build()
+	d := &derivedGroup{group: grouping.Group{MinCount: 1, Owner: theJob, Choice: grouping.Choice{Queue: "mine"}}}
+	r := newDerive(t, c, d, listed{Pending: []*corev1.Pod{classed("a", "low", 5)}}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
+	for range 10 {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "g"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if created > 2 {
+		t.Errorf("it has been made %d times", created)
+	}
+}
+
+// TestDeriveAnewAgain: a Job that changes its mind, and its mind again, is followed each time; a removal that comes to nothing is tried again.
+func TestDeriveAnewAgain(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	conflicts := 0
+	conflict := interceptor.Funcs{Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+		if conflicts++; conflicts%2 == 1 {
+			return apierrors.NewConflict(v1alpha1.SchemeGroupVersion.WithResource("podgroups").GroupResource(), obj.GetName(), errors.New("it has changed"))
+		}
+		return c.Delete(ctx, obj, opts...)
+	}}
+	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.PodGroup{}).WithInterceptorFuncs(conflict).Build()
+	d := &derivedGroup{group: grouping.Group{MinCount: 1, Owner: theJob}}
+	r := newDerive(t, c, d, listed{Pending: []*corev1.Pod{classed("a", "low", 5)}}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
+	for _, queue := range []string{"a", "b", "a", "b"} {
+		d.group.Choice.Queue = queue
+		for range 4 {
+			if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
 				t.Fatal(err)
 			}
-			builder := fakeclient.NewClientBuilder().WithScheme(scheme)
-			if tt.before != nil {
-				builder = builder.WithObjects(tt.before)
-			}
-			c, recorder := builder.Build(), events.NewFakeRecorder(10)
-			tt.group.Owner = owner
-			r := NewDerive(c, &derivedGroup{group: tt.group, unknown: tt.unknown}, tt.members, func(pod *corev1.Pod) string { return pod.Labels["queue"] }, classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), recorder)
-			key := types.NamespacedName{Namespace: "ns", Name: "g"}
-			for range 2 {
-				// What has been said once is not said again.
-				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var got v1alpha1.PodGroup
-			err := c.Get(t.Context(), key, &got)
-			switch {
-			case tt.wantCount == 0 && !apierrors.IsNotFound(err):
-				t.Errorf("the group is %+v, error %v, want none", got.Spec, err)
-			case tt.wantCount > 0 && (err != nil || got.Spec.SchedulingPolicy.Gang.MinCount != tt.wantCount):
-				t.Errorf("the group is %+v, error %v, want one of %d", got.Spec, err, tt.wantCount)
-			case tt.want != nil && !tt.want(&got):
-				t.Errorf("the group is %+v, %+v", got.ObjectMeta, got.Spec)
-			}
-			close(recorder.Events)
-			var said []string
-			for e := range recorder.Events {
-				said = append(said, e)
-			}
-			if all := strings.Join(said, "\n"); !strings.Contains(all, tt.wantEvent) || (tt.wantEvent != "") != (len(said) == 1) {
-				t.Errorf("it says %q, want %q", said, tt.wantEvent)
-			}
-		})
+		}
+		var pg v1alpha1.PodGroup
+		if err := c.Get(t.Context(), key, &pg); err != nil || ptr.Deref(pg.Spec.QueueName, "") != queue {
+			t.Errorf("asked for queue %s, it is %v, %+v", queue, err, pg.Spec)
+		}
 	}
 }
 
@@ -201,21 +390,44 @@ func TestDeriveRefused(t *testing.T) {
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
-	refuse := interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-		return errors.New("the queue is not yours")
+	refused := true
+	refuse := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		if refused {
+			return errors.New("the queue is not yours")
+		}
+		return c.Create(ctx, obj, opts...)
 	}}
 	c, recorder := fakeclient.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(refuse).Build(), events.NewFakeRecorder(10)
 	d := &derivedGroup{group: grouping.Group{MinCount: 1, Owner: metav1.OwnerReference{Kind: "Job", Name: "train"}}}
-	r := NewDerive(c, d, listed{Pending: []*corev1.Pod{{}}}, func(pod *corev1.Pod) string { return pod.Labels["queue"] }, classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), recorder)
+	var said []string
+	pod := classed("a", "low", 5)
+	r := newDerive(t, c, d, listed{Pending: []*corev1.Pod{pod}}, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
+		said = append(said, c.Reason)
+		// As the API server has it next.
+		pod.Status.Conditions = []corev1.PodCondition{c}
+	})
+	key := types.NamespacedName{Namespace: "ns", Name: "g"}
 	for range 2 {
-		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "g"}}); err == nil {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err == nil {
 			t.Error("there is no error to be tried again for")
 		}
+	}
+	if !slices.Equal(said, []string{gang.ReasonPodGroupNotMade}) || r.registry.Unresolved(key).Reason != gang.ReasonPodGroupNotMade {
+		t.Errorf("the pod says %q, the group %+v", said, r.registry.Unresolved(key))
 	}
 	if len(recorder.Events) != 1 {
 		t.Fatalf("%d events, want one", len(recorder.Events))
 	}
 	if e := <-recorder.Events; !strings.Contains(e, "Job train") || !strings.Contains(e, "the queue is not yours") {
 		t.Errorf("it says %q", e)
+	}
+	refused = false
+	for range 3 {
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(said, []string{gang.ReasonPodGroupNotMade, v1alpha1.ReasonPending}) || r.registry.Unresolved(key) != (gang.Verdict{}) {
+		t.Errorf("once it is written, the pod has said %q, and the group says %+v", said, r.registry.Unresolved(key))
 	}
 }

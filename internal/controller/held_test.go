@@ -23,7 +23,14 @@ import (
 type holding struct {
 	Derived
 	verdict gang.Verdict
+	// group is that of all pods; the zero name for none.
+	group types.NamespacedName
 }
+
+func (h *holding) GroupOf(*corev1.Pod) (types.NamespacedName, bool) {
+	return h.group, h.group != types.NamespacedName{}
+}
+func (h *holding) IsBounded(types.NamespacedName) bool { return true }
 
 func (h *holding) Hold(*corev1.Pod) gang.Verdict { return h.verdict }
 
@@ -39,7 +46,7 @@ func TestHeld(t *testing.T) {
 	derived := &holding{verdict: gang.Verdict{Reason: grouping.ReasonOwnerUnknown, Message: "the pod belongs to Job x"}}
 	recorder := events.NewFakeRecorder(10)
 	var said []string
-	held := NewHeld(corelisters.NewPodLister(indexer), derived, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
+	held := NewHeld(corelisters.NewPodLister(indexer), derived, &gang.Store{}, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
 		said = append(said, c.Reason)
 		// As the API server has it next.
 		pod.Status.Conditions = []corev1.PodCondition{c}

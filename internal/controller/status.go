@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -102,7 +103,8 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			delete(s.told, req.NamespacedName)
 			return reconcile.Result{}, nil
 		}
-		return s.tell(req.NamespacedName, &m, gang.Gate(req.NamespacedName, nil, &m)), nil
+		// One that is to be made may say more.
+		return s.tell(req.NamespacedName, &m, cmp.Or(s.registry.Unresolved(req.NamespacedName), gang.Gate(req.NamespacedName, nil, &m))), nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", req, err)
@@ -159,7 +161,7 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		return v, false
 	}
 	switch v := s.registry.Verdict(g.Key); v.Reason {
-	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting, v1alpha1.ReasonPending, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonQueueNotFound,
+	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting, v1alpha1.ReasonPending, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonPriorityAbovePods, v1alpha1.ReasonQueueNotFound,
 		v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable, v1alpha1.ReasonQueueLimit,
 		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired:
 		return v, false

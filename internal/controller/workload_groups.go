@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -33,6 +34,7 @@ type WorkloadGroups struct {
 	kind     schema.GroupVersionKind
 	members  Members
 	queue    func(*corev1.Pod) string
+	classes  schedulinglisters.PriorityClassLister
 	recorder events.EventRecorder
 	// told is what has been said of each group last.
 	told map[types.NamespacedName]string
@@ -42,8 +44,8 @@ var _ reconcile.Reconciler = (*WorkloadGroups)(nil)
 
 // NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. The function queueNamedBy is the queue that a pod names
 // by itself. It must be run with one worker: it keeps what it has told.
-func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string, recorder events.EventRecorder) *WorkloadGroups {
-	return &WorkloadGroups{client: c, kind: kind, members: members, queue: queueNamedBy, recorder: recorder, told: make(map[types.NamespacedName]string)}
+func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, recorder events.EventRecorder) *WorkloadGroups {
+	return &WorkloadGroups{client: c, kind: kind, members: members, queue: queueNamedBy, classes: classes, recorder: recorder, told: make(map[types.NamespacedName]string)}
 }
 
 // newWorkloadController runs WorkloadGroups for whatever may change what it would write.
@@ -63,7 +65,7 @@ func newWorkloadController(in Inputs) (controller.Controller, error) {
 		return out
 	}
 	return newResolveController("podgroup-of-workload",
-		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Recorder),
+		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Recorder),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
 		source.Kind(in.Cache, native.NewObject(*in.Workloads), handler.TypedEnqueueRequestsFromMapFunc(groupsOfWorkload)),
 		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
@@ -117,9 +119,13 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 		}},
 	}}
 	// What a Workload does not say, its pods do: priority and queue.
-	pg.Spec.PodGroupPolicy = policy(grouping.Group{}, &members, lowestOf(living(&members)).Spec.PriorityClassName, r.queue)
+	made, _, err := policy(grouping.Group{}, &members, r.queue, r.classes)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("make PodGroup %s: %w", key, err)
+	}
+	pg.Spec.PodGroupPolicy = made
 	pg.Spec.SchedulingPolicy = scheduling
-	err := r.client.Create(ctx, pg)
+	err = r.client.Create(ctx, pg)
 	if apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
@@ -138,5 +144,5 @@ func (r *WorkloadGroups) tell(key types.NamespacedName, members gang.Members, wh
 		return
 	}
 	r.told[key] = why
-	r.recorder.Eventf(wait[0], nil, corev1.EventTypeWarning, reasonNotDerived, "Grouping", "the pods of PodGroup %s wait: %s", key.Name, why)
+	r.recorder.Eventf(wait[0], nil, corev1.EventTypeWarning, gang.ReasonPodGroupNotMade, "Grouping", "the pods of PodGroup %s wait: %s", key.Name, why)
 }

@@ -78,7 +78,7 @@ func TestWorkloadGroups(t *testing.T) {
 			scheme.AddKnownTypeWithName(kind, native.NewObject(kind))
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).Build()
 			recorder := events.NewFakeRecorder(4)
-			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, recorder)
+			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, nil, recorder)
 			key := types.NamespacedName{Namespace: "ns", Name: c.ref.GroupName()}
 			for range 2 {
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {

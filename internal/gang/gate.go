@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
@@ -22,6 +23,8 @@ type Verdict struct {
 const (
 	// ReasonPodGroupNotFound: the PodGroup that the Pod names does not exist.
 	ReasonPodGroupNotFound = "PodGroupNotFound"
+	// ReasonPodGroupNotMade: the PodGroup that is to be made for the Pod cannot be written.
+	ReasonPodGroupNotMade = "PodGroupNotMade"
 	// ReasonTwoPodGroups: the Pod names two.
 	ReasonTwoPodGroups = "TwoPodGroups"
 )
@@ -67,6 +70,36 @@ func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 		return notEnough(key, g, m, have)
 	}
 	return Verdict{}
+}
+
+// Bounds says which groups may stand no higher than each of their pods does by itself: those that are made for pods which name none.
+type Bounds interface {
+	Membership
+	IsBounded(key types.NamespacedName) bool
+}
+
+// Outranks reports whether a group stands higher than a pod does by itself.
+func Outranks(g *Group, pod *corev1.Pod) bool {
+	never := pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == corev1.PreemptNever
+	return g.Priority != nil && *g.Priority > corev1helpers.PodPriority(pod) || never && g.PreemptionPolicy == corev1.PreemptLowerPriority
+}
+
+// Outranked says of a pod that its group, which has bounds, stands higher than it does. Users are kept to PriorityClasses by what knows
+// of pods only; a pod that gets more by way of others would get round that, so it waits.
+func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
+	key, ok := bounds.GroupOf(pod)
+	if !ok || !bounds.IsBounded(key) {
+		return Verdict{}
+	}
+	g, ok := groups.Group(key)
+	if !ok || !Outranks(g, pod) {
+		return Verdict{}
+	}
+	return Verdict{
+		Reason: v1alpha1.ReasonPriorityAbovePods,
+		Message: fmt.Sprintf("PodGroup %s was made for pods of a higher class than that of pod %s; it is made anew once none of its members has a node",
+			key, pod.Name),
+	}
 }
 
 // notFound has more to say to those whose PodGroup may exist all the same, where Reprieve does not read it.

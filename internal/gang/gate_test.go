@@ -181,3 +181,49 @@ func TestMembersOf(t *testing.T) {
 		})
 	}
 }
+
+// bounded has all pods in one group, which may or may not stand higher than they do.
+type bounded bool
+
+func (bounded) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	return types.NamespacedName{Namespace: pod.Namespace, Name: "g"}, pod.Namespace != ""
+}
+func (b bounded) IsBounded(types.NamespacedName) bool { return bool(b) }
+
+// TestOutranked: a group that is made for pods gives none of them more than it has by itself.
+func TestOutranked(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		bounds   bounded
+		group    Group
+		priority int32
+		policy   corev1.PreemptionPolicy
+		want     bool
+	}{
+		"a higher pod":                {bounds: true, group: Group{Priority: ptr.To[int32](5)}, priority: 6},
+		"one that stands as high":     {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptLowerPriority},
+		"a lower one":                 {bounds: true, group: Group{Priority: ptr.To[int32](5)}, priority: 4, want: true},
+		"a lower one, of namesakes":   {bounds: false, group: Group{Priority: ptr.To[int32](5)}, priority: 4},
+		"one that may not preempt":    {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptNever, want: true},
+		"a group that may not either": {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptNever}, priority: 5, policy: corev1.PreemptNever},
+		"a group without a priority":  {bounds: true, priority: -1},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var groups Store
+			c.group.Key = types.NamespacedName{Namespace: "ns", Name: "g"}
+			groups.Set(&c.group)
+			pod := named("p", 1)[0]
+			pod.Spec.Priority, pod.Spec.PreemptionPolicy = &c.priority, &c.policy
+			v := Outranked(c.bounds, &groups, pod)
+			if c.want != (v.Reason == v1alpha1.ReasonPriorityAbovePods) || !c.want && v != (Verdict{}) {
+				t.Errorf("it says %+v, want that it waits: %t", v, c.want)
+			}
+			pod.Namespace = ""
+			if v := Outranked(c.bounds, &groups, pod); v != (Verdict{}) {
+				t.Errorf("a pod of no group hears %+v", v)
+			}
+		})
+	}
+}

@@ -75,8 +75,11 @@ func (r *Resolver) anchorsBelow(o *object) []string {
 
 // podsBelow are the pods of an object.
 func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
+	r.mu.RLock()
+	anchors := r.anchorsBelow(o)
+	r.mu.RUnlock()
 	var out []*corev1.Pod
-	for _, anchor := range r.anchorsBelow(o) {
+	for _, anchor := range anchors {
 		out = append(out, r.pods.Anchored(anchor)...)
 	}
 	return out

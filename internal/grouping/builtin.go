@@ -14,6 +14,8 @@ import (
 func BuiltIn() map[string]*Rule {
 	job := Through{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"}
 	rayCluster := Through{schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}, "rayclusters"}
+	// Where Ray keeps its state in Redis, a Job clears that away once the cluster's pods have gone. It is made from the head's template.
+	rayCleanup := Label{"ray.io/node-type", "redis-cleanup"}
 	return map[string]*Rule{
 		"Job": {
 			Kind: job.Kind, Resource: job.Resource, Suspend: "spec.suspend",
@@ -52,12 +54,12 @@ func BuiltIn() map[string]*Rule {
 		},
 		"RayCluster": {
 			Kind: rayCluster.Kind, Resource: rayCluster.Resource, Suspend: "spec.suspend", RoleLabel: "ray.io/group",
-			Roles: rayRoles("spec."),
+			Roles: rayRoles("spec."), Aside: rayCleanup,
 		},
 		"RayJob": {
 			Kind: schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}, Resource: "rayjobs",
 			Through: []Through{rayCluster, job}, Suspend: "spec.suspend", RoleLabel: "ray.io/group",
-			Roles: rayRoles("spec.rayClusterSpec."),
+			Roles: rayRoles("spec.rayClusterSpec."), Aside: rayCleanup,
 		},
 		"SparkApplication": {
 			Kind:     schema.GroupVersionKind{Group: "sparkoperator.k8s.io", Version: "v1beta2", Kind: "SparkApplication"},

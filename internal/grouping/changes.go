@@ -37,7 +37,9 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 		next.reading = next.rule.Read(u)
 		next.choice = next.reading.withForeign(choiceOf(u.GetAnnotations(), u.GetLabels()))
 	}
+	r.mu.RLock()
 	before, ok := r.objects[next.uid]
+	r.mu.RUnlock()
 	if ok && reflect.DeepEqual(before.reading, next.reading) && before.choice == next.choice && reflect.DeepEqual(before.owner, next.owner) {
 		return
 	}
@@ -69,12 +71,7 @@ func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	if before, ok := r.namespaces[name]; ok && before == choice {
 		return
 	}
-	var concerned []*object
-	for _, o := range r.objects {
-		if o.namespace == name && o.rule != nil {
-			concerned = append(concerned, o)
-		}
-	}
+	concerned := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil })
 	r.change(concerned, func() { r.namespaces[name] = choice })
 }
 
@@ -105,7 +102,7 @@ func (r *Resolver) Sweep() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	var changed []*object
-	for _, o := range r.objects {
+	for _, o := range r.all(func(*object) bool { return true }) {
 		switch {
 		case (o.gone || o.rule != nil && !o.rule.hasObjects()) && len(r.podsBelow(o)) == 0:
 			r.forget(o)
@@ -118,7 +115,22 @@ func (r *Resolver) Sweep() {
 	}
 }
 
+// all are the objects that are wanted. Gangs without an object come while others are being changed.
+func (r *Resolver) all(wanted func(*object) bool) []*object {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	var out []*object
+	for _, o := range r.objects {
+		if wanted(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// forget drops what is known of an object, and has its groups looked at: what their PodGroups are left for may have gone with it.
 func (r *Resolver) forget(o *object) {
+	defer r.tell([]*object{o})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if k := r.kinds[o.kind]; r.witness != nil && k != nil && r.byName[o.objectName] == o.uid {
@@ -180,15 +192,17 @@ func (r *Resolver) stand(objects []*object) map[types.UID]standingPod {
 	return out
 }
 
-// plan says what the pods of an object are. While one of them has a node, they stay what they are.
+// plan says what the pods of an object are. Those that have a node stay what they are, and the others with them.
 func (r *Resolver) plan(o *object) {
+	r.mu.RLock()
 	namespace, ok := r.namespaces[o.namespace]
+	r.mu.RUnlock()
 	if !ok {
 		return
 	}
 	next, note := newPlan(o.rule, o.reading, o.choice, namespace, o.namespace), ""
-	if o.plan != nil && o.plan.shape() != next.shape() && r.isPlaced(o) {
-		note = fmt.Sprintf("%s has changed in a way that moves its pods to other groups, or to none; they stay in theirs until none of them has a node", o)
+	if o.plan != nil && r.moves(o, next) {
+		note = fmt.Sprintf("%s has changed in a way that moves its pods to other groups, or to none; they stay in theirs until none of those that it moves has a node", o)
 		next = o.plan
 	}
 	r.mu.Lock()
@@ -206,15 +220,30 @@ func (r *Resolver) attest(o *object) {
 	}
 }
 
-// isPlaced reports whether a pod of an object has a node.
-func (r *Resolver) isPlaced(o *object) bool {
+// moves reports whether a pod of an object that has a node would be in another group by the next plan than by its own.
+func (r *Resolver) moves(o *object, next *plan) bool {
 	for _, pod := range r.podsBelow(o) {
 		done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if pod.Spec.NodeName != "" && !done {
+		if pod.Spec.NodeName != "" && !done && r.movesPod(pod, o, next) {
 			return true
 		}
 	}
 	return false
+}
+
+func (r *Resolver) movesPod(pod *corev1.Pod, o *object, next *plan) bool {
+	settings, ok := r.profiles[pod.Spec.SchedulerName]
+	if _, named := gang.GroupOf(pod); named || !ok {
+		return false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	if root, _ := r.root(pod, settings); root != o {
+		return false
+	}
+	is, has, _ := o.partOf(o.plan, pod, settings)
+	would, will, _ := o.partOf(next, pod, settings)
+	return has != will || is != would
 }
 
 // tell has the groups of objects looked at.

@@ -99,6 +99,16 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	}
 }
 
+// IsBounded reports whether the group may stand no higher than each of its pods does by itself. Administrators may have it otherwise, by
+// the class of a namespace.
+func (g *Group) IsBounded() bool { return !g.Choice.ClassOfNamespace }
+
+// IsBounded reports whether a group is derived, and may stand no higher than its pods.
+func (r *Resolver) IsBounded(key types.NamespacedName) bool {
+	g, ok := r.Group(key)
+	return ok && g.IsBounded()
+}
+
 // Needs is how many members a group needs that has some. Towards the end of its object's work there may be no more to come than are
 // left to do, and those that are done may be gone; as long as there are enough it does not matter.
 func (g *Group) Needs(members int) int {

@@ -50,16 +50,6 @@ func (p *plan) grouped(s *Settings) bool {
 	return p.choice.Gang != "false" && (p.choice.Gang != "" || p.asks || s.Always)
 }
 
-// shape is the same for plans by which a pod is in the same group.
-func (p *plan) shape() string {
-	parts := []string{p.choice.Gang, p.flaw, fmt.Sprint(p.perRole)}
-	for _, role := range p.reading.Roles {
-		parts = append(parts, fmt.Sprintf("%s/%t", role.Name, role.Alone))
-	}
-	slices.Sort(parts[3:])
-	return strings.Join(parts, ";")
-}
-
 // roleOf is the role of a pod, or false where it has none of those that the object has.
 func (p *plan) roleOf(rule *Rule, pod *corev1.Pod) (Size, bool) {
 	if rule.RoleLabel == "" && len(p.reading.Roles) > 0 {

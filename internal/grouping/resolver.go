@@ -201,28 +201,35 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 		return nil, s, false, hold
 	case o.plan == nil:
 		return nil, s, false, gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("namespace %s is not known yet", o.namespace)}
-	case !o.plan.grouped(settings):
-		return nil, s, false, gang.Verdict{}
 	}
-	not := func(format string, args ...any) (*object, suffix, bool, gang.Verdict) {
-		return nil, s, false, gang.Verdict{
+	s, ok, hold = o.partOf(o.plan, pod, settings)
+	return o, s, ok, hold
+}
+
+// partOf is the part of an object whose group a pod is in by a plan; false for a pod that is in none, or why that cannot be said.
+func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix, ok bool, hold gang.Verdict) {
+	if !p.grouped(settings) || o.rule.Aside.isOn(pod) {
+		return s, false, gang.Verdict{}
+	}
+	not := func(format string, args ...any) (suffix, bool, gang.Verdict) {
+		return suffix{}, false, gang.Verdict{
 			Reason: ReasonNotGroupable, Message: fmt.Sprintf("no PodGroup can be made for %s: ", o) + fmt.Sprintf(format, args...),
 		}
 	}
-	if o.plan.flaw != "" {
-		return not("%s", o.plan.flaw)
+	if p.flaw != "" {
+		return not("%s", p.flaw)
 	}
 	if flaw := o.disagrees(pod); flaw != "" {
 		return not("%s", flaw)
 	}
-	role, ok := o.plan.roleOf(o.rule, pod)
+	role, ok := p.roleOf(o.rule, pod)
 	switch {
 	case !ok:
 		return not("the pod's label %s is %q, which is none of its roles", o.rule.RoleLabel, pod.Labels[o.rule.RoleLabel])
 	case role.Alone:
-		return nil, s, false, gang.Verdict{}
+		return s, false, gang.Verdict{}
 	}
-	if o.plan.perRole {
+	if p.perRole {
 		s.role = role.Name
 	}
 	if o.rule.UnitLabel != "" {
@@ -230,7 +237,7 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 			return not("the pod lacks the label %s, which says to which replica it belongs", o.rule.UnitLabel)
 		}
 	}
-	return o, s, true, gang.Verdict{}
+	return s, true, gang.Verdict{}
 }
 
 // root is the topmost object that a pod belongs to and the profile has a rule for; nil for none.

@@ -188,6 +188,8 @@ func TestGroups(t *testing.T) {
 	w.object("LeaderWorkerSet/ready", "", gangOn, "replicas: 2, startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}")
 	w.object("RayJob/ray", "", gangOn, "rayClusterSpec: {workerGroupSpecs: [{groupName: gpu, replicas: 2}]}")
 	w.Set(schema.GroupKind{Group: "ray.io", Kind: "RayCluster"}, clusterOf(t, "RayJob/ray"))
+	w.object("RayCluster/stored", "", gangOn, "workerGroupSpecs: [{groupName: gpu, replicas: 2}]")
+	w.object("Job/redis-cleanup", "RayCluster/stored", "", "parallelism: 1")
 	w.object("SparkApplication/spark", "", gangOn, "executor: {instances: 3}")
 	w.object("Job/plain", "", gangOn+`, reprieve.dev/gang-per: role`, "parallelism: 2")
 	w.object("LeaderWorkerSet/apart", "", gangOn+`, reprieve.dev/gang-per: role`, "replicas: 2, leaderWorkerTemplate: {size: 4}")
@@ -209,6 +211,7 @@ func TestGroups(t *testing.T) {
 		"a leader that has to be ready":        {w.pod("6", "StatefulSet/ready", name, "ready", unit, "0", worker, "0"), "", 0},
 		"a worker that waits for it":           {w.pod("7", "StatefulSet/ready-0", name, "ready", unit, "0", worker, "1"), "ready-0", 3},
 		"a head, by way of a cluster":          {w.pod("8", "RayCluster/ray-1", "ray.io/group", "headgroup"), "ray", 3},
+		"what clears away after a cluster":     {w.pod("19", "Job/redis-cleanup", "ray.io/group", "headgroup", "ray.io/node-type", "redis-cleanup"), "", 0},
 		"a driver":                             {w.pod("9", "SparkApplication/spark", "sparkoperator.k8s.io/app-name", "spark", "spark-role", "driver"), "", 0},
 		"an executor, whose owner is a driver": {w.pod("10", "Pod/driver", "sparkoperator.k8s.io/app-name", "spark", "spark-role", "executor"), "spark", 3},
 		"of a Job that has no roles, by role":  {w.pod("13", "Job/plain"), "plain", 2},
@@ -337,7 +340,7 @@ func TestForgedOwnerOfAnObject(t *testing.T) {
 	pod := w.pod("forged", "Job/set-a", "jobset.sigs.k8s.io/replicatedjob-name", "a")
 	pod.Namespace, pod.Spec.NodeName = "theirs", "node-0"
 	w.held(pod, ReasonOwnerUnknown, "JobSet set")
-	if w.isPlaced(w.objects["JobSet/set"]) {
+	if slices.Contains(w.podsBelow(w.objects["JobSet/set"]), pod) {
 		t.Error("it counts as one of the JobSet's pods")
 	}
 }
@@ -374,6 +377,51 @@ func TestChangesOfShape(t *testing.T) {
 	}
 }
 
+// TestRolesThatChange: of a gang that runs, roles may come and grow. One that goes counts until its pods have.
+func TestRolesThatChange(t *testing.T) {
+	t.Parallel()
+	const a, b = "{groupName: a, replicas: 2}", "{groupName: b, replicas: 3}"
+	tests := map[string]struct {
+		annotations, before, after, added string
+		// wantGroup is that of the added pod; "" where it is held back.
+		wantGroup string
+		wantCount int
+		wantNote  bool
+	}{
+		"one that is added":          {annotations: gangOn, before: a, after: a + ", " + b, added: "b", wantGroup: "ray", wantCount: 6},
+		"one that grows":             {annotations: gangOn, before: a, after: "{groupName: a, replicas: 4}", added: "a", wantGroup: "ray", wantCount: 5},
+		"one that goes":              {annotations: gangOn, before: a + ", " + b, after: b, added: "b", wantGroup: "ray", wantCount: 6, wantNote: true},
+		"one without pods that goes": {annotations: gangOn, before: a + ", " + b, after: a, added: "a", wantGroup: "ray", wantCount: 3},
+		"one of several gangs, that is added": {
+			annotations: gangOn + `, reprieve.dev/gang-per: role`, before: a, after: a + ", " + b, added: "b", wantGroup: "ray-b", wantCount: 3,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, "RayCluster")
+			w.object("RayCluster/ray", "", tt.annotations, "workerGroupSpecs: ["+tt.before+"]")
+			running := w.pod("running", "RayCluster/ray", "ray.io/group", "a")
+			w.group(running)
+			running.Spec.NodeName = "node-0"
+			w.object("RayCluster/ray", "", tt.annotations, "workerGroupSpecs: ["+tt.after+"]")
+			added := w.pod("added", "RayCluster/ray", "ray.io/group", tt.added)
+			key, _ := w.GroupOf(added)
+			if g, _ := w.Group(key); w.group(added) != tt.wantGroup || g.MinCount != tt.wantCount || (g.Note != "") != tt.wantNote {
+				t.Errorf("it is in %q, which needs %d, with the note %q", w.group(added), g.MinCount, g.Note)
+			}
+			if !tt.wantNote {
+				return
+			}
+			w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool { return pod == running })
+			w.Sweep()
+			if g, _ := w.Group(key); g.MinCount != 4 || g.Note != "" {
+				t.Errorf("once its pods have gone, %d are needed, with the note %q", g.MinCount, g.Note)
+			}
+		})
+	}
+}
+
 // TestGone: an object stays what it is to its pods until they have gone, and one of its name is another one.
 func TestGone(t *testing.T) {
 	t.Parallel()
@@ -386,8 +434,11 @@ func TestGone(t *testing.T) {
 	if g, ok := w.Group(key); w.group(pod) != "train" || !ok || !g.Ended {
 		t.Errorf("the pod is in %q, the group is %+v, %t", w.group(pod), g, ok)
 	}
-	w.pods = nil
+	w.pods, w.changed = nil, nil
 	w.Sweep()
+	if !slices.Contains(w.changed, key) {
+		t.Error("its PodGroup is not looked at when it is forgotten")
+	}
 	if _, ok := w.Group(key); ok || len(w.objects)+len(w.groups)+len(w.byName) > 0 {
 		t.Errorf("the group is known for good; %d objects, %d groups", len(w.objects), len(w.groups))
 	}

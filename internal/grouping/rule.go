@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -63,11 +64,18 @@ type Rule struct {
 	// RoleLabel tells roles apart. Without one, all pods have the first role.
 	RoleLabel string
 	Roles     []Role
+	// Aside is a label of pods that belong to the object and have no place in a gang, whatever their role.
+	Aside Label
 	// InOrder are conditions under which one role waits for another: no gang can then span them.
 	InOrder []Condition
 	// InOrderItems is the path of a list of which any item may have the field InOrderField to the same effect.
 	InOrderItems, InOrderField Path
 }
+
+// Label is one that pods have. The zero Label is on none.
+type Label struct{ Key, Value string }
+
+func (l Label) isOn(pod *corev1.Pod) bool { return l.Key != "" && pod.Labels[l.Key] == l.Value }
 
 // Through is a kind between objects and their pods.
 type Through struct {

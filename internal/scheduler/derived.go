@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,7 @@ import (
 // Derived knows the groups that are made for pods which do not name one.
 type Derived interface {
 	gang.Derived
+	gang.Bounds
 	// Hold says why a pod cannot be considered before more is known of what it belongs to.
 	Hold(pod *corev1.Pod) gang.Verdict
 	// MinCount is how many members a derived group is to need; false for one that is not derived.
@@ -35,6 +37,9 @@ func (underived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
 
 // MinCount is part of Derived.
 func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
+
+// IsBounded is part of gang.Bounds.
+func (underived) IsBounded(types.NamespacedName) bool { return false }
 
 // QueueOf is part of Derived.
 func (underived) QueueOf(*corev1.Pod) string { return "" }
@@ -68,10 +73,19 @@ func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) 
 	}
 }
 
-// short says of a derived gang, none of whose members has had a node, that its PodGroup does not ask for all of them yet.
-func (h *Hub) short(g *gang.Group, members *gang.Members) gang.Verdict {
+// behind says of a derived gang, none of whose members has had a node, that its PodGroup does not ask for all of them yet, or stands
+// higher than one of them. Once some have, such a one waits by itself.
+func (h *Hub) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	want, ok := h.derived.MinCount(g.Key)
-	if !ok || !g.IsGang() || g.MinCount >= want || h.through(members) > 0 {
+	if !ok || !g.IsGang() || h.through(members) > 0 {
+		return gang.Verdict{}
+	}
+	for _, pod := range slices.Concat(members.Pending, members.Gated) {
+		if v := gang.Outranked(h.derived, h.groups, pod); v != (gang.Verdict{}) {
+			return v
+		}
+	}
+	if g.MinCount >= want {
 		return gang.Verdict{}
 	}
 	return gang.Verdict{

@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -104,6 +105,9 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	if !g.IsGang() {
 		return h.gateSingle(pod)
 	}
+	if v := gang.Outranked(h.derived, h.groups, pod); v != (gang.Verdict{}) {
+		return gated(v.Message)
+	}
 	if !h.entersQueue(pod) {
 		// It is held back whatever is said here; leadership is for those who can go.
 		return nil
@@ -147,8 +151,11 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	}
 	members := h.members(key)
 	verdict := gang.Gate(key, g, &members)
+	if g == nil {
+		verdict = cmp.Or(h.registry.Unresolved(key), verdict)
+	}
 	if verdict == (gang.Verdict{}) && g != nil {
-		verdict = h.short(g, &members)
+		verdict = h.behind(g, &members)
 	}
 	if verdict == (gang.Verdict{}) && g != nil && h.asksForQueues() {
 		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }

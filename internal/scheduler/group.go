@@ -60,7 +60,7 @@ func lowestPriority(pods ...*corev1.Pod) int32 {
 // isGateReason tells the reasons for which members are not considered at all from those of planning.
 func isGateReason(reason string) bool {
 	switch reason {
-	case gang.ReasonPodGroupNotFound, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,
+	case gang.ReasonPodGroupNotFound, gang.ReasonPodGroupNotMade, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonPriorityAbovePods, v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonMixedSchedulerNames,
 		v1alpha1.ReasonPriorityClassNotFound, v1alpha1.ReasonTemplateNotFound, v1alpha1.ReasonAmbiguousName,
 		v1alpha1.ReasonUnsupported, v1alpha1.ReasonQueueNotFound, v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable,
 		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired:

@@ -320,7 +320,7 @@ func (h *Hub) entersQueue(pod *corev1.Pod) bool {
 			return false
 		}
 	}
-	return true
+	return gang.Outranked(h.derived, h.groups, pod) == gang.Verdict{}
 }
 
 // wakeSoon is wakeGang for changes that come in numbers: a gang's members while they are being created. It

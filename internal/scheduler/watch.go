@@ -77,9 +77,30 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 		h.podAdded(after)
 		return
 	}
+	moved := h.followMembership(before, after)
+	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
+		h.board.Forget(after.UID)
+		h.witness.Heard(after, true)
+		h.podLeft(after)
+		return
+	}
+	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
+	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
+	if moved && after.Spec.NodeName == "" && h.profiles.of(after.Spec.SchedulerName) != nil {
+		// No event of the scheduler's queue is about owners, and it may not have heard of the change itself.
+		h.waits.Gather(h.keyOf(after), h.clock.Now().Add(chargeDelay))
+	}
+	if after.Spec.NodeName == "" && h.queueOf(before) != h.queueOf(after) {
+		h.changedQueue(h.keyOf(after))
+	}
+}
+
+// followMembership follows a pod that was updated, on a node or off one, into the group that it is in now, and reports whether that is another
+// one.
+func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
 	oldKey, wasMember := h.groupOf(before)
 	newKey, isMember := h.groupOf(after)
-	moved := wasMember != isMember || oldKey != newKey
+	moved = wasMember != isMember || oldKey != newKey
 	if moved {
 		h.regrouped(after, oldKey, wasMember)
 	}
@@ -89,17 +110,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 			h.regroup(newKey)
 		}
 	}
-	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
-		h.board.Forget(after.UID)
-		h.witness.Heard(after, true)
-		h.podLeft(after)
-		return
-	}
-	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
-	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
-	if after.Spec.NodeName == "" && h.queueOf(before) != h.queueOf(after) {
-		h.changedQueue(h.keyOf(after))
-	}
+	return moved
 }
 
 // regroup has the members of a group that run read anew on all their nodes where what counts for all of them depends on which

@@ -1,0 +1,245 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestShapes: objects that change, mix classes, or are written with ill intent.
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	s := startWith(t, "Job, RayCluster")
+	s.CreateClasses(map[string]int32{"urgent": 1000, "idle": -10})
+	serve(s, "ray.io_rayclusters")
+	for name, test := range map[string]func(*stage.Stage){
+		"the lowest class of all counts":             lowestClass,
+		"a role is added to a gang that runs":        addedRole,
+		"a class that does not exist yet":            lateClass,
+		"a queue that is mended":                     mendedQueue,
+		"a namespace's queue, and what it takes":     namespaceQueue,
+		"an object that owns itself":                 ownsItself,
+		"a pod that says it is another namespace's":  forged,
+		"a Job that is deleted, and leaves its pods": orphaned,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(s.In(t))
+		})
+	}
+}
+
+// ray is a RayCluster with worker groups of so many replicas.
+func ray(s *stage.Stage, groups string) *unstructured.Unstructured {
+	s.Helper()
+	made := create(s, "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: ray, annotations: {"+on+"}}\n"+
+		"spec: {headGroupSpec: {rayStartParams: {}, template: "+podTemplate+"}, workerGroupSpecs: ["+groups+"]}\n")
+	s.Cleanup(func() { remove(s, made) })
+	return made
+}
+
+func rayGroup(name string, replicas int) string {
+	return fmt.Sprintf("{groupName: %s, replicas: %d, minReplicas: 0, maxReplicas: 9, rayStartParams: {}, template: %s}", name, replicas, podTemplate)
+}
+
+// rayPod is what KubeRay makes of a group, of a class.
+func rayPod(s *stage.Stage, cluster *unstructured.Unstructured, name, group, class string) {
+	s.Helper()
+	pod := stage.NewPod(s.Namespace, name, class, 1)
+	pod.Labels, pod.OwnerReferences = map[string]string{"ray.io/group": group}, []metav1.OwnerReference{ownedBy(cluster)}
+	s.Create(pod)
+}
+
+// classOf is what a group was made with.
+func classOf(class string) func(*v1alpha1.PodGroup) bool {
+	return func(pg *v1alpha1.PodGroup) bool { return ptr.Deref(pg.Spec.PriorityClassName, "") == class }
+}
+
+// lowestClass: a head of a class that may take room comes first, and the workers, which may not, with no use of it.
+func lowestClass(s *stage.Stage) {
+	s.AddNodes(3, "a")
+	s.Create(stage.NewPod(s.Namespace, "other", "", 1))
+	s.Runs("other", 1)
+	cluster := ray(s, rayGroup("gpu", 2))
+	rayPod(s, cluster, "ray-head", "headgroup", "urgent")
+	group(s, "ray-", "has the class of the head", classOf("urgent"))
+	rayPod(s, cluster, "ray-gpu-0", "gpu", "idle")
+	group(s, "ray-", "has the class of the workers", classOf("idle"))
+	rayPod(s, cluster, "ray-gpu-1", "gpu", "idle")
+	noRoom(s, "ray-", "ray-")
+	s.Runs("other", 1)
+	s.AddNodes(1, "b")
+	s.Runs("ray-", 3)
+}
+
+// addedRole: the pods of a worker group that is added run with the others. Those of a lower class do not stand as high as the gang that runs,
+// so they wait.
+func addedRole(s *stage.Stage) {
+	s.AddNodes(5, "a")
+	cluster := ray(s, rayGroup("gpu", 1))
+	rayPod(s, cluster, "ray-head", "headgroup", "urgent")
+	rayPod(s, cluster, "ray-gpu-0", "gpu", "urgent")
+	s.Runs("ray-", 2)
+	patch := []byte(`[{"op": "add", "path": "/spec/workerGroupSpecs/-", "value": {"groupName": "cpu", "replicas": 2, "minReplicas": 0, "maxReplicas": 9, ` +
+		`"rayStartParams": {}, "template": {"spec": {"containers": [{"name": "c", "image": "registry.example/c:1"}]}}}}]`)
+	if err := s.Objects.Patch(s.Context(), cluster, client.RawPatch("application/json-patch+json", patch)); err != nil {
+		s.Fatal(err)
+	}
+	rayPod(s, cluster, "ray-cpu-0", "cpu", "urgent")
+	s.Runs("ray-cpu-0", 1)
+	rayPod(s, cluster, "ray-cpu-1", "cpu", "idle")
+	says(s, "ray-cpu-1", v1alpha1.ReasonPriorityAbovePods, "higher class")
+	s.Runs("ray-", 3)
+}
+
+// says waits until one of the pods of a name says why it waits, in its condition and in an event. Of a group, one pod has the event.
+func says(s *stage.Stage, name, reason string, phrases ...string) {
+	s.Helper()
+	s.Eventually(name+" says "+reason, func(ctx context.Context) string {
+		said := "it says nothing"
+		for _, pod := range s.Pods(ctx, name) {
+			_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+			if c == nil {
+				continue
+			}
+			events := s.EventsOf(ctx, pod.Name, reason)
+			if c.Reason == reason && stage.Mentions(c.Message, phrases) && len(events) > 0 {
+				return ""
+			}
+			said = fmt.Sprintf("it says %s, in %d events: %s", c.Reason, len(events), c.Message)
+		}
+		return said
+	})
+}
+
+// lateClass: a Job that names a class that does not exist has no group, and its pods say so until it has.
+func lateClass(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	class := "late-" + s.Namespace
+	job(s, "train", on+", reprieve.dev/priority-class: "+class, "", "parallelism: 2")
+	says(s, "train-", gang.ReasonPodGroupNotMade, "Job train", class)
+	if n := placed(s, "train-"); n > 0 {
+		s.Errorf("%d of its pods have a node", n)
+	}
+	s.CreateClasses(map[string]int32{class: -5})
+	s.Runs("train-", 2)
+	group(s, "train-", "has the class", classOf(class))
+}
+
+// mendedQueue: a Job that names a queue that there is not waits. With the annotation mended it is placed.
+func mendedQueue(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	// Where there are no queues, names of them mean nothing.
+	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "there-" + s.Namespace}}
+	s.Create(queue)
+	s.Cleanup(func() { remove(s, queue) })
+	made := job(s, "train", on+", reprieve.dev/queue: no-such", "", "parallelism: 2")
+	group(s, "train-", "waits for its queue", func(pg *v1alpha1.PodGroup) bool {
+		return ptr.Deref(pg.Spec.QueueName, "") == "no-such" && strings.Contains(fmt.Sprint(pg.Status.Conditions), v1alpha1.ReasonQueueNotFound)
+	})
+	if err := s.Objects.Patch(s.Context(), made, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"reprieve.dev/queue":null}}}`))); err != nil {
+		s.Fatal(err)
+	}
+	s.Runs("train-", 2)
+	group(s, "train-", "is in no queue", func(pg *v1alpha1.PodGroup) bool { return pg.Spec.QueueName == nil })
+}
+
+// namespaceQueue: a gang that names no queue is in that of its namespace, and held to what that takes.
+func namespaceQueue(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team-" + s.Namespace}, Spec: v1alpha1.QueueSpec{MaxPriorityClass: ptr.To("idle")}}
+	s.Create(queue)
+	s.Cleanup(func() { remove(s, queue) })
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationQueue, queue.Name)
+	if err := s.Objects.Patch(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		s.Fatal(err)
+	}
+	// Once this pod is kept out, the scheduler knows of all that.
+	s.Create(stage.NewPod(s.Namespace, "probe", "", 1))
+	s.WaitEvent("probe", v1alpha1.ReasonPriorityAboveQueue, queue.Name)
+	job(s, "train", on, "", "parallelism: 2")
+	group(s, "train-", "is kept out of its queue", func(pg *v1alpha1.PodGroup) bool {
+		return ptr.Deref(pg.Spec.QueueName, "") == queue.Name && strings.Contains(fmt.Sprint(pg.Status.Conditions), v1alpha1.ReasonPriorityAboveQueue)
+	})
+	if n := placed(s, "train-"); n > 0 {
+		s.Errorf("%d of its pods have a node", n)
+	}
+	if err := s.Objects.Patch(s.Context(), queue, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"maxPriorityClass":"urgent"}}`))); err != nil {
+		s.Fatal(err)
+	}
+	s.Runs("train-", 2)
+	s.Runs("probe", 1)
+}
+
+// ownsItself: the API server takes a Job that is its own owner. It is a gang like any other.
+func ownsItself(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	made := job(s, "train", on, "", "parallelism: 3, suspend: true")
+	patch := fmt.Appendf(nil, `{"metadata":{"ownerReferences":[{"apiVersion":"batch/v1","kind":"Job","name":"train","uid":%q,"controller":true}]},"spec":{"suspend":false}}`, made.GetUID())
+	if err := s.Objects.Patch(s.Context(), made, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		s.Fatal(err)
+	}
+	noRoom(s, "train-", "train-")
+	s.AddNodes(1, "b")
+	s.Runs("train-", 3)
+}
+
+// forged: a pod that names an object of another namespace as its owner is no member of the gang there.
+func forged(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	made := job(s, "train", on, "", "parallelism: 3, suspend: true")
+	pod := stage.NewPod("default", "forged-"+s.Namespace, "", 1)
+	pod.OwnerReferences = []metav1.OwnerReference{ownedBy(made)}
+	// The garbage collector takes it away some time, and must not before it is looked at.
+	pod.Finalizers = []string{"reprieve.dev/test"}
+	s.Create(pod)
+	s.Cleanup(func() {
+		free := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+		if err := client.IgnoreNotFound(s.Objects.Patch(context.WithoutCancel(s.Context()), pod, free)); err != nil {
+			s.Error(err)
+		}
+		remove(s, pod)
+	})
+	change(s, "train", func(spec *batchv1.JobSpec) { spec.Suspend = ptr.To(false) })
+	s.Runs("train-", 3)
+	pg := group(s, "train-", "has three members", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Scheduled == 3 })
+	if st := pg.Status; st.Pending+st.Terminating+st.Finished > 0 {
+		s.Errorf("it counts more than its members: %+v", st)
+	}
+	s.Eventually("the forged pod has no node", func(ctx context.Context) string {
+		found, err := s.Kube.CoreV1().Pods("default").Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if found.Spec.NodeName != "" {
+			return "it has " + found.Spec.NodeName
+		}
+		return ""
+	})
+}
+
+// orphaned: pods that their Job has left behind are pods by themselves, and its PodGroup goes.
+func orphaned(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	made := job(s, "train", on, "", "parallelism: 3")
+	noRoom(s, "train-", "train-")
+	orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
+	if err := s.Objects.Delete(s.Context(), made, orphan); err != nil {
+		s.Fatal(err)
+	}
+	s.Runs("train-", 2)
+	none(s)
+}
