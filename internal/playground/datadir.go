@@ -76,8 +76,14 @@ func (d *dataDir) close() error {
 	} else {
 		errs = append(errs, os.RemoveAll(d.scratch()))
 	}
-	// The lock goes with the descriptor.
-	return errors.Join(append(errs, d.lock.Close())...)
+	return errors.Join(append(errs, d.unlock())...)
+}
+
+// unlock gives the lock back and closes its file. Closing alone is not enough: a process that is started just then has a copy of the
+// descriptor until it runs its program, and would keep the lock as long.
+func (d *dataDir) unlock() error {
+	err := syscall.Flock(int(d.lock.Fd()), syscall.LOCK_UN) //nolint:gosec // a descriptor fits an int
+	return errors.Join(err, d.lock.Close())
 }
 
 // childEnv is the environment of a component. Variables are let through by name: etcd takes any ETCD_ variable
