@@ -85,12 +85,15 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	return readFigures(dir, r.name)
 }
 
-// order is the order of a row's sides in the nth run. Every other run has them the other way round, as the second of a
-// process has its heap and the disk in another state than the first.
+// order is the order of a row's sides in the nth run, with the calls alone where these are its measure. Every other run has them
+// the other way round, as the second of a process has its heap and the disk in another state than the first.
 func (b *bench) order(r *row, n int) []string {
 	sides := slices.Clone(b.sides)
 	if at := slices.Index(sides, upstream); at >= 0 {
 		sides[at] = r.rival()
+	}
+	if r.aim.calls > 0 {
+		sides = append(sides, callsAlone)
 	}
 	if n%2 == 0 {
 		slices.Reverse(sides)

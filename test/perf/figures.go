@@ -16,6 +16,8 @@ const (
 	upstream = "upstream"
 	reprieve = "reprieve"
 	unqueued = "unqueued"
+	// callsAlone is no scheduler's: the API calls of a row are made, and nothing decides.
+	callsAlone = "calls"
 )
 
 // figures are what one side reached on one workload.
@@ -56,7 +58,7 @@ func (d *dataItem) quantiles() quantiles {
 // readFigures reads the data items that a run of a workload has left in a directory. Sides that left none have
 // empty figures.
 func readFigures(dir, workload string) (map[string]*figures, error) {
-	out := map[string]*figures{upstream: {}, reprieve: {}, unqueued: {}}
+	out := map[string]*figures{upstream: {}, reprieve: {}, unqueued: {}, callsAlone: {}}
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
 		return nil, err

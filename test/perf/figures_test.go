@@ -33,8 +33,9 @@ func TestReadFigures(t *testing.T) {
 			Wanted: 30, Bound: 29, Total: 3,
 			PerSecond: quantiles{10, 11, 12, 14}, Waits: quantiles{1, 2, 3, 4},
 		},
-		reprieve: {},
-		unqueued: {},
+		reprieve:   {},
+		unqueued:   {},
+		callsAlone: {},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)

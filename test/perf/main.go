@@ -114,14 +114,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // measure runs a row as often as asked for.
 func (o *options) measure(ctx context.Context, r *row) (*result, error) {
-	var theirs, ours []*figures
+	var theirs, ours, calls []*figures
 	for n := 1; n <= o.count; n++ {
 		fmt.Fprintf(o.stderr, "%s: run %d of %d\n", r.name, n, o.count)
 		got, err := o.runOnce(ctx, r, n)
 		if err != nil {
 			return nil, err
 		}
-		theirs, ours = append(theirs, got[r.rival()]), append(ours, got[reprieve])
+		theirs, ours, calls = append(theirs, got[r.rival()]), append(ours, got[reprieve]), append(calls, got[callsAlone])
 		for _, side := range o.order(r, n) {
 			fmt.Fprintf(o.stderr, "%s: %s: %s, %s pods/s\n", r.name, side, placed(got[side]), rate(got[side].PerSecond.Average))
 		}
@@ -129,7 +129,7 @@ func (o *options) measure(ctx context.Context, r *row) (*result, error) {
 			return nil, err
 		}
 	}
-	return &result{row: *r, upstream: median(theirs), ours: median(ours)}, nil
+	return &result{row: *r, upstream: median(theirs), ours: median(ours), calls: median(calls)}, nil
 }
 
 // report brings the document up to date.

@@ -3,14 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-// result is a row with what both sides reached.
+// result is a row with what both sides reached, and what the API calls alone took where that is its measure.
 type result struct {
-	row            row
-	upstream, ours *figures
+	row                   row
+	upstream, ours, calls *figures
 }
 
 // The table in the documentation stands between these lines.
@@ -35,12 +36,12 @@ func table(setting string, all []row, size string, results []result, before stri
 	var rates, gangs strings.Builder
 	for i := range all {
 		r := &all[i]
-		to, render := &rates, rateLines
+		to, cells := &rates, rateCells
 		if r.gang {
-			to, render = &gangs, gangLines
+			to, cells = &gangs, gangCells
 		}
-		if lines := find(results, r.name, render, size); lines != "" {
-			to.WriteString(lines)
+		if at := slices.IndexFunc(results, func(res result) bool { return res.row.name == r.name }); at >= 0 {
+			to.WriteString(results[at].lines(r.titleAt(size), cells, results))
 		} else {
 			to.WriteString(linesOf(before, r.titleAt(size)))
 		}
@@ -60,15 +61,6 @@ func setting(cores int, kubernetes string) string {
 	return fmt.Sprintf("Kubernetes %s, %d cores for all processes together.", kubernetes, cores)
 }
 
-func find(results []result, name string, render func(*result, string) string, size string) string {
-	for i := range results {
-		if results[i].row.name == name {
-			return render(&results[i], results[i].row.titleAt(size))
-		}
-	}
-	return ""
-}
-
 // linesOf are the lines of a table that are about one workload.
 func linesOf(table, title string) string {
 	var out strings.Builder
@@ -80,22 +72,18 @@ func linesOf(table, title string) string {
 	return out.String()
 }
 
-func rateLines(r *result, title string) string {
-	return r.lines(title, func(f *figures) []string {
-		q := f.PerSecond
-		return []string{rate(q.Average), rate(q.P50), rate(q.P90), rate(q.P99), placed(f), seconds(f.waits().Average)}
-	})
+func rateCells(f *figures) []string {
+	q := f.PerSecond
+	return []string{rate(q.Average), rate(q.P50), rate(q.P90), rate(q.P99), placed(f), seconds(f.waits().Average)}
 }
 
-func gangLines(r *result, title string) string {
-	return r.lines(title, func(f *figures) []string {
-		w := f.waits()
-		return []string{placed(f), seconds(w.P50), seconds(w.P90), seconds(w.P99)}
-	})
+func gangCells(f *figures) []string {
+	w := f.waits()
+	return []string{placed(f), seconds(w.P50), seconds(w.P90), seconds(w.P99)}
 }
 
-// lines are the two lines of a row, with the cells that cells makes of a side's figures.
-func (r *result) lines(title string, cells func(*figures) []string) string {
+// lines are those of a row, with the cells that cells makes of a side's figures; all are the rows of the same run.
+func (r *result) lines(title string, cells func(*figures) []string, all []result) string {
 	ratio := "—"
 	if x, ok := r.row.ratio(r.upstream, r.ours); ok {
 		ratio = fmt.Sprintf("%.2f×", x)
@@ -104,7 +92,11 @@ func (r *result) lines(title string, cells func(*figures) []string) string {
 		all := append(append([]string{title, name}, cells(f)...), more...)
 		return "| " + strings.Join(all, " | ") + " |\n"
 	}
-	return line(r.row.rivalTitle(), r.upstream, "", "") + line("Reprieve", r.ours, ratio, r.row.judge(r.upstream, r.ours))
+	out := line(r.row.rivalTitle(), r.upstream, "", "")
+	if r.row.aim.calls > 0 {
+		out += line("the API calls alone", r.calls, "", "")
+	}
+	return out + line("Reprieve", r.ours, ratio, r.judge(all))
 }
 
 // placed says how long it took to place all pods, or how far it came.

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 }
 
 // BenchmarkPerfScheduling runs the workloads that -perf-scheduling-label-filter selects, for one side after the
-// other. It takes -test.benchtime=1x and etcd in PATH.
+// other; for the side "calls", which is no scheduler's, it selects a workload and a size. It takes -test.benchtime=1x and etcd in PATH.
 func BenchmarkPerfScheduling(b *testing.B) {
 	selected := perf.PerfSchedulingLabelFilter
 	ours := &assembly{metrics: metrics.New()}
@@ -40,8 +40,13 @@ func BenchmarkPerfScheduling(b *testing.B) {
 		b.Fatal(err)
 	}
 	watches := stopwatches{profileDir: *profileDir, outDir: flag.Lookup("data-items-dir").Value.String()}
+	row, size, _ := strings.Cut(selected, ",")
 	for side := range strings.SplitSeq(*sides, ",") {
 		b.Run(side, func(b *testing.B) {
+			if side == callsAlone {
+				makeCalls(b, row, size, watches.outDir)
+				return
+			}
 			perf.PerfSchedulingLabelFilter = selected + "," + side
 			perf.RunBenchmarkPerfScheduling(b, "performance-config.yaml", "throughput",
 				ours.registry(),
@@ -53,5 +58,17 @@ func BenchmarkPerfScheduling(b *testing.B) {
 					return watches.start(tCtx)
 				}))
 		})
+	}
+}
+
+// makeCalls measures the calls alone of a workload.
+func makeCalls(b *testing.B, row, size, outDir string) {
+	l, ok := loadOf(row, size)
+	if !ok {
+		b.Fatalf("it is not known which calls %s makes", row)
+	}
+	name := row + "/" + callsAlone + "/" + size
+	if err := write(outDir, name, l.measure(b, name, atATime)); err != nil {
+		b.Fatal(err)
 	}
 }

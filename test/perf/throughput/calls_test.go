@@ -2,6 +2,7 @@ package throughput
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,31 +10,60 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	apiservertesting "k8s.io/kubernetes/cmd/kube-apiserver/app/testing"
 	"k8s.io/kubernetes/test/integration/framework"
+	perf "k8s.io/kubernetes/test/integration/scheduler_perf"
 	"k8s.io/kubernetes/test/utils/client-go/ktesting"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
-// victimsOfOne is how many pods each member of a gang takes, as in gang-100 and gang-500.
-const victimsOfOne = 4
+// callsAlone is the side on which nothing decides: the calls of a workload are made, and no others.
+const callsAlone = "calls"
 
-// BenchmarkCalls is how long the API server takes for the calls alone of a gang that preempts: its members' creation, a
-// nomination for each, a condition and a delete for each victim, the bindings. Nobody decides anything, nobody writes
-// events, and one informer watches. No scheduler can be faster on the same machine that makes these calls.
+// atATime is how many of them are under way at a time, where a workload is measured beside the sides that decide.
+const atATime = 32
+
+// load is what the calls are made for: preemptors that each take so many low pods and go where those were.
+type load struct {
+	preemptors, victims int
+	// cpu is what each preemptor asks for.
+	cpu string
+}
+
+// loadOf is that of a workload at a size, as performance-config.yaml has it; false where its calls are not measured.
+func loadOf(row, size string) (load, bool) {
+	switch row {
+	case "gang-100":
+		return load{100, 4, "3500m"}, true
+	case "gang-200":
+		return load{200, 4, "3500m"}, true
+	case "gang-500":
+		return load{500, 4, "3500m"}, true
+	case "preemption":
+		return load{map[string]int{"small": 20, "medium": 500, "full": 5000}[size], 3, "3"}, true
+	}
+	return load{}, false
+}
+
+// BenchmarkCalls is how long the API server takes for the calls alone of workloads that preempt: the preemptors' creation, a
+// nomination for each, a condition and a delete for each victim, the bindings. Nothing is decided, no events are written, and one
+// informer watches. No scheduler can be faster on the same machine that makes these calls.
 func BenchmarkCalls(b *testing.B) {
-	for _, members := range []int{100, 500} {
-		for _, parallel := range []int{16, 32, 64} {
-			b.Run(fmt.Sprintf("gang-%d/%d-at-a-time", members, parallel), func(b *testing.B) {
+	for _, row := range []string{"gang-100", "gang-200", "gang-500", "preemption"} {
+		for _, parallel := range []int{16, atATime, 64} {
+			b.Run(fmt.Sprintf("%s/%d-at-a-time", row, parallel), func(b *testing.B) {
+				calls, _ := loadOf(row, "full")
 				for b.Loop() {
 					b.StopTimer()
-					took := makeCalls(b, members, parallel)
-					b.ReportMetric(took.Seconds(), "s/gang")
+					w := calls.measure(b, row, parallel)
+					b.ReportMetric(w.Data["Total"], "s/workload")
 					b.StartTimer()
 				}
 			})
@@ -41,8 +71,8 @@ func BenchmarkCalls(b *testing.B) {
 	}
 }
 
-// makeCalls has an API server of its own.
-func makeCalls(b *testing.B, members, parallel int) time.Duration {
+// measure makes the calls, on an API server of its own.
+func (l load) measure(b *testing.B, name string, parallel int) perf.DataItem {
 	tCtx := ktesting.Init(b)
 	framework.StartEtcd(tCtx.Logger(), b, true)
 	server, err := apiservertesting.StartTestServer(tCtx, apiservertesting.NewDefaultTestServerOptions(),
@@ -56,23 +86,41 @@ func makeCalls(b *testing.B, members, parallel int) time.Duration {
 	config.QPS, config.Burst = 5000, 5000
 	c := &caller{TContext: tCtx.WithCancel(), kube: kubernetes.NewForConfigOrDie(config), parallel: parallel}
 	watching := informers.NewSharedInformerFactory(c.kube, 0)
-	watching.Core().V1().Pods().Informer()
+	w := &stopwatch{
+		name: name, wanted: l.preemptors, created: make(map[types.UID]time.Time), bound: make(map[types.UID]time.Time),
+	}
+	if _, err := watching.Core().V1().Pods().Informer().AddEventHandler(w.handler(func(pod *corev1.Pod) bool {
+		return strings.HasPrefix(pod.Name, preemptorName)
+	})); err != nil {
+		b.Fatal(err)
+	}
 	watching.Start(c.Done())
 	watching.WaitForCacheSync(c.Done())
 	defer watching.Shutdown()
 	defer c.Cancel("measured")
+	c.play(l)
+	if err := wait.PollUntilContextTimeout(c, 10*time.Millisecond, time.Minute, true, w.isDone); err != nil {
+		b.Fatalf("the last binding has not been seen: %v", err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.result()
+}
 
-	victims := c.create("low", members*victimsOfOne, "900m")
-	c.bind(victims, victimsOfOne)
-	start := time.Now()
-	gang := c.create("member", members, "3500m")
-	c.each(len(gang), func(i int) error {
-		return c.patch(gang[i], map[string]any{"nominatedNodeName": node(i)})
+const preemptorName = "preemptor"
+
+// play makes the calls for a load.
+func (c *caller) play(l load) {
+	victims := c.create("low", l.preemptors*l.victims, "900m")
+	c.bind(victims, l.victims)
+	preemptors := c.create(preemptorName, l.preemptors, l.cpu)
+	c.each(len(preemptors), func(i int) error {
+		return c.patch(preemptors[i], map[string]any{"nominatedNodeName": node(i)})
 	})
 	c.each(len(victims), func(i int) error {
 		if err := c.patch(victims[i], map[string]any{"conditions": []corev1.PodCondition{{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler,
-			Message: "preempted by a gang", LastTransitionTime: metav1.Now(),
+			Message: "preempted by another pod", LastTransitionTime: metav1.Now(),
 		}}}); err != nil {
 			return err
 		}
@@ -80,8 +128,7 @@ func makeCalls(b *testing.B, members, parallel int) time.Duration {
 			Preconditions: metav1.NewUIDPreconditions(string(victims[i].UID)),
 		})
 	})
-	c.bind(gang, 1)
-	return time.Since(start)
+	c.bind(preemptors, 1)
 }
 
 // caller makes calls, several at a time.

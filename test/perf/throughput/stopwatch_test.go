@@ -2,6 +2,7 @@ package throughput
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -55,10 +56,7 @@ func (s *stopwatches) start(tCtx ktesting.TContext) error {
 	if s.profileDir != "" {
 		w.profile = filepath.Join(s.profileDir, fileName(w.name)+".cpu.pprof")
 	}
-	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    w.see,
-		UpdateFunc: func(_, obj any) { w.see(obj) },
-	}); err != nil {
+	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(w.handler(func(*corev1.Pod) bool { return true })); err != nil {
 		return err
 	}
 	factory.Start(ctx.Done())
@@ -85,11 +83,17 @@ type stopwatch struct {
 	err            error
 }
 
-func (w *stopwatch) see(obj any) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok {
-		return
+// handler notes what becomes of the pods that are measured.
+func (w *stopwatch) handler(isMeasured func(*corev1.Pod) bool) cache.ResourceEventHandler {
+	see := func(obj any) {
+		if pod, ok := obj.(*corev1.Pod); ok && isMeasured(pod) {
+			w.see(pod)
+		}
 	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: see, UpdateFunc: func(_, obj any) { see(obj) }}
+}
+
+func (w *stopwatch) see(pod *corev1.Pod) {
 	now := time.Now()
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,6 +129,13 @@ func (w *stopwatch) stopProfile() {
 	w.profiling = nil
 }
 
+// isDone reports whether all measured pods have their nodes.
+func (w *stopwatch) isDone(context.Context) (bool, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.bound) == w.wanted, nil
+}
+
 // stop writes what was seen as a data item, beside scheduler_perf's.
 func (w *stopwatch) stop(dir string) error {
 	w.mu.Lock()
@@ -133,14 +144,19 @@ func (w *stopwatch) stop(dir string) error {
 	if w.err != nil {
 		return fmt.Errorf("CPU profile: %w", w.err)
 	}
+	return write(dir, w.name, w.result())
+}
+
+// write adds a data item to a directory, if there is one.
+func write(dir, workload string, item perf.DataItem) error {
 	if dir == "" {
 		return nil
 	}
-	raw, err := json.MarshalIndent(perf.DataItems{Version: "v1", DataItems: []perf.DataItem{w.result()}}, "", "  ")
+	raw, err := json.MarshalIndent(perf.DataItems{Version: "v1", DataItems: []perf.DataItem{item}}, "", "  ")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "stopwatch_"+fileName(w.name)+".json"), raw, 0o644)
+	return os.WriteFile(filepath.Join(dir, "stopwatch_"+fileName(workload)+".json"), raw, 0o644)
 }
 
 // result is the time from the first measured pod's creation to the last one's node, and the percentiles of how
