@@ -20,22 +20,37 @@ type env struct {
 	version string
 }
 
-// start runs a playground, whose Jobs have PodGroups of their own where they have basic ones.
-func start(t *testing.T) *env {
+// fieldGates are those of the fields of PodGroups that 1.37 keeps only with one.
+const fieldGates = "PodGroupPreemptionPolicy=true,TopologyAwareWorkloadScheduling=true," +
+	"DRAWorkloadResourceClaims=true,CompositePodGroup=true"
+
+// start runs a playground, with more feature gates for some of its components.
+func start(t *testing.T, gates map[string]string) *env {
 	t.Helper()
 	extra := make(map[string][]string)
-	if stage.Kubernetes(t).Minor >= 37 {
-		for _, component := range []string{playground.APIServer, playground.ControllerManager} {
-			extra[component] = []string{"--feature-gates=WorkloadWithJob=true"}
-		}
+	for component, list := range gates {
+		extra[component] = []string{"--feature-gates=" + list}
 	}
 	s := stage.New(t, playground.Options{NativeWorkloadAPI: true, ExtraArgs: extra})
 	e := &env{Stage: s, version: stage.Kubernetes(t).WorkloadAPI}
 	if e.version == "" {
 		t.Fatalf("Kubernetes 1.%d has no groups", stage.Kubernetes(t).Minor)
 	}
+	if e.version != "v1alpha1" {
+		e.Stage = s.With(stage.NativeGroups(t))
+	}
 	e.CreateClasses(map[string]int32{"low": 100, "high": 1000})
 	return e
+}
+
+// jobGates have Jobs get PodGroups of their own where those are basic ones.
+func jobGates(t *testing.T) map[string]string {
+	t.Helper()
+	if stage.Kubernetes(t).Minor < 37 {
+		return nil
+	}
+	const gate = "WorkloadWithJob=true"
+	return map[string]string{playground.APIServer: gate, playground.ControllerManager: gate}
 }
 
 // in is a namespace of its own for a subtest.
@@ -50,22 +65,45 @@ func (e *env) hasWorkloadRefs() bool { return e.version == "v1alpha1" }
 // group creates a gang that needs minCount members, or a group without any such policy for 0.
 func (e *env) group(name string, minCount int64, class string) *unstructured.Unstructured {
 	e.Helper()
-	policy := map[string]any{"basic": map[string]any{}}
-	if minCount > 0 {
-		policy = map[string]any{"gang": map[string]any{"minCount": minCount}}
-	}
-	kind, spec := "PodGroup", map[string]any{"schedulingPolicy": policy}
 	if e.hasWorkloadRefs() {
-		kind, spec = "Workload", map[string]any{"podGroups": []any{map[string]any{"name": "workers", "policy": policy}}}
-	} else if class != "" {
+		groups := []any{map[string]any{"name": "workers", "policy": schedulingPolicy(minCount)}}
+		u := e.object("Workload", name, map[string]any{"podGroups": groups})
+		e.Create(u)
+		return u
+	}
+	spec := map[string]any{}
+	if class != "" {
 		spec["priorityClassName"] = class
 	}
+	return e.podGroup(name, minCount, spec)
+}
+
+// podGroup creates a PodGroup with further fields.
+func (e *env) podGroup(name string, minCount int64, spec map[string]any) *unstructured.Unstructured {
+	e.Helper()
+	u := e.newPodGroup(name, minCount, spec)
+	e.Create(u)
+	return u
+}
+
+func (e *env) newPodGroup(name string, minCount int64, spec map[string]any) *unstructured.Unstructured {
+	spec["schedulingPolicy"] = schedulingPolicy(minCount)
+	return e.object("PodGroup", name, spec)
+}
+
+func (e *env) object(kind, name string, spec map[string]any) *unstructured.Unstructured {
 	u := native.NewObject(schema.GroupVersionKind{Group: native.Group, Version: e.version, Kind: kind})
 	u.SetNamespace(e.Namespace)
 	u.SetName(name)
 	u.Object["spec"] = spec
-	e.Create(u)
 	return u
+}
+
+func schedulingPolicy(minCount int64) map[string]any {
+	if minCount > 0 {
+		return map[string]any{"gang": map[string]any{"minCount": minCount}}
+	}
+	return map[string]any{"basic": map[string]any{}}
 }
 
 // ref is how pods name a group where they name one of a Workload.
@@ -74,21 +112,24 @@ func ref(group, replica string) native.WorkloadRef {
 }
 
 // member creates a pod of a group; replica is for those of Workloads.
-func (e *env) member(name, group, replica, class string, cpus int64) {
+func (e *env) member(name, group, replica, class string, cpus int64, change ...func(*corev1.Pod)) {
 	e.Helper()
+	pod := stage.NewPod(e.Namespace, name, class, cpus)
+	for _, f := range change {
+		f(pod)
+	}
 	if e.hasWorkloadRefs() {
-		e.refers(name, ref(group, replica), class, cpus)
+		e.refers(pod, ref(group, replica))
 		return
 	}
-	pod := stage.NewPod(e.Namespace, name, class, cpus)
 	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
 	e.Create(pod)
 }
 
 // refers creates a pod with a spec.workloadRef, which the Go type does not have any more.
-func (e *env) refers(name string, to native.WorkloadRef, class string, cpus int64) {
+func (e *env) refers(pod *corev1.Pod, to native.WorkloadRef) {
 	e.Helper()
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(stage.NewPod(e.Namespace, name, class, cpus))
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)
 	if err != nil {
 		e.Fatal(err)
 	}

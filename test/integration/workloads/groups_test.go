@@ -8,9 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/native"
@@ -20,7 +18,7 @@ import (
 // TestGroups: what makes a gang makes one in every version, and what does not does not.
 func TestGroups(t *testing.T) {
 	t.Parallel()
-	e := start(t)
+	e := start(t, jobGates(t))
 	for name, test := range map[string]func(*env){
 		"a gang waits for its group, and then for its members": testGang,
 		"a group without minCount is placed pod by pod":        testBasic,
@@ -47,7 +45,16 @@ func (e *env) own() map[string]func(*env) {
 	case "v1alpha2":
 		return map[string]func(*env){"its mode is a word": testModeOfWord}
 	default:
-		return map[string]func(*env){"minCount changes": testMinCountThatChanges, "a Job has a group that is no gang": testJob}
+		return map[string]func(*env){
+			"minCount changes":                               testMinCountThatChanges,
+			"minCount is raised while it waits":              testMinCountRaisedWhileWaiting,
+			"minCount is raised while victims leave for it":  testMinCountRaisedWhilePreempting,
+			"minCount is lowered while victims leave for it": testMinCountLoweredWhilePreempting,
+			"minCount changes while it runs":                 testMinCountWhileRunning,
+			"its mode is a union":                            testModeOfUnion,
+			"a preemptionPolicy is dropped without its gate": testPolicyWithoutGate,
+			"a Job has a group that is no gang":              testJob,
+		}
 	}
 }
 
@@ -128,20 +135,14 @@ func testReplicas(e *env) {
 	})
 	e.Runs("x-", 2)
 	e.group("other", 1, "")
-	e.refers("lost", native.WorkloadRef{Workload: "other", PodGroup: "no-such"}, "low", 1)
+	e.refers(stage.NewPod(e.Namespace, "lost", "low", 1), native.WorkloadRef{Workload: "other", PodGroup: "no-such"})
 	e.WaitEvent("lost", "PodGroupNotMade", "Workload other has no group no-such")
 }
 
 // testModeOfWord: a group is preempted whole where its mode is the word PodGroup.
 func testModeOfWord(e *env) {
 	e.AddNodes(4, "a")
-	u := native.NewObject(schema.GroupVersionKind{Group: native.Group, Version: e.version, Kind: "PodGroup"})
-	u.SetNamespace(e.Namespace)
-	u.SetName("whole")
-	u.Object["spec"] = map[string]any{
-		"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}, "disruptionMode": "PodGroup", "priorityClassName": "low",
-	}
-	e.Create(u)
+	e.podGroup("whole", 2, map[string]any{"disruptionMode": "PodGroup", "priorityClassName": "low"})
 	e.member("whole-0", "whole", "", "low", 2)
 	e.member("whole-1", "whole", "", "low", 2)
 	e.Runs("whole-", 2)
@@ -149,37 +150,6 @@ func testModeOfWord(e *env) {
 	e.member("one-0", "one", "", "high", 2)
 	e.Runs("one-", 1)
 	e.Runs("whole-", 0)
-}
-
-// testMinCountThatChanges: a group may need fewer members, or more, while some run; that takes nothing from any.
-func testMinCountThatChanges(e *env) {
-	e.AddNodes(4, "a")
-	group := e.group("g", 3, "low")
-	for i := range 3 {
-		e.member(fmt.Sprintf("g-%d", i), "g", "", "low", 2)
-	}
-	e.noneBound("g-")
-	set := func(minCount int) {
-		patch := fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, minCount)
-		if err := e.Objects.Patch(e.Context(), group, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-			e.Fatalf("minCount %d: %v", minCount, err)
-		}
-	}
-	set(2)
-	e.Runs("g-", 2)
-	set(3)
-	e.Never("its members stay", func(ctx context.Context) string {
-		running := 0
-		for _, pod := range e.Pods(ctx, "g-") {
-			if pod.Status.Phase == corev1.PodRunning {
-				running++
-			}
-		}
-		if running != 2 {
-			return fmt.Sprintf("%d run", running)
-		}
-		return ""
-	})
 }
 
 // testJob: the PodGroup that its controller makes for every Job is no gang.

@@ -1,0 +1,175 @@
+package workloads
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// members creates the pods of a group whose numbers are in [from, to), of two CPUs each.
+func (e *env) members(group, class string, from, to int) {
+	e.Helper()
+	for i := from; i < to; i++ {
+		e.member(fmt.Sprintf("%s-%d", group, i), group, "", class, 2)
+	}
+}
+
+// setMinCount changes a gang, which may be done at any time as of v1beta1.
+func (e *env) setMinCount(group *unstructured.Unstructured, to int) {
+	e.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"schedulingPolicy":{"gang":{"minCount":%d}}}}`, to)
+	if err := e.Objects.Patch(e.Context(), group, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		e.Fatalf("minCount %d: %v", to, err)
+	}
+}
+
+// placed are the names of the pods that have a node and are not on their way out, with their UIDs, sorted.
+func (e *env) placed(ctx context.Context, prefix string) []string {
+	e.Helper()
+	var out []string
+	for _, pod := range e.Pods(ctx, prefix) {
+		if pod.Spec.NodeName != "" {
+			out = append(out, pod.Name+" "+string(pod.UID))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// stayPlaced watches that these pods keep their nodes, and no others get any.
+func (e *env) stayPlaced(prefix string, want []string) {
+	e.Helper()
+	e.Never(fmt.Sprintf("%d members of %s have a node", len(want), prefix), func(ctx context.Context) string {
+		if got := e.placed(ctx, prefix); !slices.Equal(got, want) {
+			return fmt.Sprintf("these have: %v, want %v", got, want)
+		}
+		return ""
+	})
+}
+
+// waits goes on until a gang is said to wait for a reason.
+func (e *env) waits(group, reason string, phrases ...string) {
+	e.Helper()
+	e.WaitCondition(group, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionFalse, reason, phrases...)
+}
+
+func (e *env) scheduled(group string, phrases ...string) {
+	e.Helper()
+	e.WaitCondition(group, v1alpha1.ConditionPodGroupScheduled, metav1.ConditionTrue, v1alpha1.ReasonScheduled, phrases...)
+}
+
+// testMinCountThatChanges: a group that waits is placed once it needs no more members than there is room for.
+func testMinCountThatChanges(e *env) {
+	e.AddNodes(4, "a")
+	group := e.group("g", 3, "low")
+	e.members("g", "low", 0, 3)
+	e.waits("g", v1alpha1.ReasonUnschedulable)
+	e.noneBound("g-")
+	e.setMinCount(group, 2)
+	e.Runs("g-", 2)
+	e.scheduled("g", "2 are needed")
+	running := e.placed(e.Context(), "g-")
+	e.setMinCount(group, 3)
+	e.waits("g", v1alpha1.ReasonUnschedulable)
+	e.stayPlaced("g-", running)
+}
+
+// testMinCountRaisedWhileWaiting: room for as many members as were needed before is not enough.
+func testMinCountRaisedWhileWaiting(e *env) {
+	e.AddNodes(4, "a")
+	e.Create(stage.NewPod(e.Namespace, "blocker", "high", 4))
+	e.Runs("blocker", 1)
+	group := e.group("g", 2, "low")
+	e.members("g", "low", 0, 2)
+	e.waits("g", v1alpha1.ReasonUnschedulable)
+	e.setMinCount(group, 3)
+	e.waits("g", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
+	e.remove("blocker")
+	e.noneBound("g-")
+	e.members("g", "low", 2, 3)
+	e.waits("g", v1alpha1.ReasonUnschedulable)
+	e.noneBound("g-")
+	e.AddNodes(2, "b")
+	e.Runs("g-", 3)
+	e.scheduled("g", "3 are needed")
+}
+
+// testMinCountRaisedWhilePreempting: what was planned for fewer members is given up, and so is the room that it made.
+func testMinCountRaisedWhilePreempting(e *env) {
+	e.AddNodes(2, "a", "b")
+	victims := e.heldVictims(2)
+	group := e.group("g", 2, "high")
+	e.members("g", "high", 0, 2)
+	e.leave(victims...)
+	e.setMinCount(group, 3)
+	e.waits("g", v1alpha1.ReasonNotEnoughMembers, "needs 3 members and has 2")
+	e.LetGo(victims...)
+	for _, name := range victims {
+		e.Gone(name)
+	}
+	e.noneBound("g-")
+	// Nothing is kept for it meanwhile.
+	for i := range 2 {
+		e.Create(stage.NewPod(e.Namespace, fmt.Sprintf("next-%d", i), "low", 2))
+	}
+	e.Runs("next-", 2)
+	e.members("g", "high", 2, 3)
+	e.waits("g", v1alpha1.ReasonUnschedulable)
+	e.Runs("next-", 2)
+	e.AddNodes(2, "c")
+	e.Runs("g-", 3)
+	e.Runs("next-", 0)
+}
+
+// testMinCountLoweredWhilePreempting: what there is room for runs before the victims have left.
+func testMinCountLoweredWhilePreempting(e *env) {
+	e.AddNodes(2, "b")
+	victims := e.heldVictims(1)
+	e.AddNodes(2, "a")
+	group := e.group("g", 2, "high")
+	e.members("g", "high", 0, 2)
+	e.leave(victims...)
+	e.waits("g", v1alpha1.ReasonPreempting)
+	e.noneBound("g-")
+	e.setMinCount(group, 1)
+	e.Runs("g-", 1)
+	e.scheduled("g", "1 are needed")
+	e.LetGo(victims...)
+	e.Runs("g-", 2)
+}
+
+// testMinCountWhileRunning: members that run keep their nodes, whatever is needed; those that come are placed together.
+func testMinCountWhileRunning(e *env) {
+	e.AddNodes(6, "a")
+	group := e.group("g", 2, "low")
+	e.members("g", "low", 0, 2)
+	e.Runs("g-", 2)
+	e.scheduled("g", "2 are needed")
+	running := e.placed(e.Context(), "g-")
+	e.setMinCount(group, 1)
+	e.scheduled("g", "1 are needed")
+	e.stayPlaced("g-", running)
+
+	e.setMinCount(group, 4)
+	e.waits("g", v1alpha1.ReasonNotEnoughMembers, "needs 4 members and has 2")
+	e.WaitCondition("g", "PodGroupInitiallyScheduled", metav1.ConditionTrue, v1alpha1.ReasonScheduled)
+	e.members("g", "low", 2, 3)
+	e.waits("g", v1alpha1.ReasonNotEnoughMembers, "needs 4 members and has 3")
+	e.stayPlaced("g-", running)
+	e.members("g", "low", 3, 4)
+	e.waits("g", v1alpha1.ReasonUnschedulable)
+	e.stayPlaced("g-", running)
+	e.AddNodes(2, "b")
+	e.Runs("g-", 4)
+	e.scheduled("g", "4 are needed")
+	if now := e.placed(e.Context(), "g-"); !slices.Equal(now[:2], running) {
+		e.Errorf("%v run, and not %v any more", now, running)
+	}
+}
