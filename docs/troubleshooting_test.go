@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -108,6 +109,10 @@ func metricLabels(files map[string]*ast.File) map[string][]string {
 			if !ok || len(call.Args) == 0 {
 				return true
 			}
+			if name, labels, ok := shortMetric(call); ok {
+				out["reprieve_"+name] = labels
+				return true
+			}
 			opts, ok := call.Args[0].(*ast.UnaryExpr)
 			if !ok {
 				return true
@@ -130,6 +135,24 @@ func metricLabels(files map[string]*ast.File) map[string][]string {
 		})
 	}
 	return out
+}
+
+// shortMetric reads a metric that is made by one of the short functions, of its name, its help, buckets where it has some, and labels.
+func shortMetric(call *ast.CallExpr) (name string, labels []string, ok bool) {
+	f, ok := call.Fun.(*ast.Ident)
+	if !ok || !slices.Contains([]string{"counter", "gauge", "histogram"}, f.Name) {
+		return "", nil, false
+	}
+	var texts []string
+	for _, arg := range call.Args {
+		if value, ok := text(arg); ok {
+			texts = append(texts, value)
+		}
+	}
+	if len(texts) < 2 {
+		return "", nil, false
+	}
+	return texts[0], texts[2:], true
 }
 
 // field is a string field of a struct that is written out.
@@ -215,7 +238,7 @@ func TestTroubleshooting(t *testing.T) {
 		"events":                {events, "event"},
 		"rules":                 {constants(source(t, "internal/core"), regexp.MustCompile(`^Rule[A-Z]`)), "rule"},
 		"lines of why":          {constants(source(t, "cmd/kubectl-reprieve/app"), regexp.MustCompile(`^says[A-Z]`)), "line of why"},
-		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken|Written|Dropped|Unwritable)$`)), ""},
+		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken|Written|Dropped|Unwritable|OwnerUnknown|NotGroupable|PriorityAbovePods)$`)), ""},
 	} {
 		if len(c.said) < 5 {
 			t.Errorf("%s: only %v are found in the code", what, c.said)
@@ -242,6 +265,38 @@ func TestTroubleshooting(t *testing.T) {
 			if reasons[head] == "" {
 				t.Errorf("the page has the reason %q, the code does not", head)
 			}
+		}
+	}
+}
+
+// TestMyJob: the page for users has the reasons for which pods wait whose groups are made for them, and none that is not said.
+func TestMyJob(t *testing.T) {
+	t.Parallel()
+	pages := map[string]map[string]bool{}
+	for _, page := range []string{"my-job.md", "groups.md", "troubleshooting.md"} {
+		raw, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages[page] = map[string]bool{}
+		for _, r := range tables(string(raw))["reason"] {
+			for _, head := range r.heads {
+				pages[page][head] = true
+			}
+		}
+	}
+	pages["groups.md"]["BehindItsObject"] = true
+	if len(pages["groups.md"]) < 5 {
+		t.Errorf("groups.md has the reasons %v only", pages["groups.md"])
+	}
+	for reason := range pages["groups.md"] {
+		if !pages["my-job.md"][reason] {
+			t.Errorf("my-job.md lacks %s", reason)
+		}
+	}
+	for reason := range pages["my-job.md"] {
+		if !pages["troubleshooting.md"][reason] && !pages["groups.md"][reason] {
+			t.Errorf("my-job.md has %s, and the others do not", reason)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/reprieve-dev/reprieve/internal/heap"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -58,7 +59,7 @@ type List struct {
 	events Mark
 	ended  [causes]Mark
 	// deadlines are the moments that workloads wait for, the earliest on top.
-	deadlines line[*deadline]
+	deadlines heap.Heap[*deadline]
 	// byVictim are the workloads that wait for a pod, by its UID, to go.
 	byVictim map[string]map[workload.Key]*entry
 	turns    turns
@@ -85,16 +86,17 @@ type deadline struct {
 	place int
 }
 
-func (d *deadline) setPlace(at int) { d.place = at }
+func earlier(a, b **deadline) bool {
+	x, y := *a, *b
+	return cmp.Or(x.at.Compare(y.at), x.entry.key.Compare(y.entry.key), int(x.cause)-int(y.cause)) < 0
+}
 
 // NewList returns an empty List.
 func NewList() *List {
 	l := &List{
 		wanted: make(chan struct{}, 1), entries: make(map[workload.Key]*entry),
-		deadlines: line[*deadline]{before: func(a, b *deadline) bool {
-			return cmp.Or(a.at.Compare(b.at), a.entry.key.Compare(b.entry.key), int(a.cause)-int(b.cause)) < 0
-		}},
-		byVictim: make(map[string]map[workload.Key]*entry), turns: newTurns(),
+		deadlines: heap.Heap[*deadline]{Before: earlier, Moved: func(d **deadline, at int) { (*d).place = at }},
+		byVictim:  make(map[string]map[workload.Key]*entry), turns: newTurns(),
 	}
 	for c := range l.waiting {
 		l.waiting[c] = make(map[workload.Key]*entry)
@@ -200,8 +202,8 @@ func (l *List) Due(now time.Time) []Due {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var due []Due
-	for l.deadlines.len() > 0 && !l.deadlines.first().at.After(now) {
-		d := l.deadlines.first()
+	for len(l.deadlines.Items) > 0 && !l.deadlines.Items[0].at.After(now) {
+		d := l.deadlines.Items[0]
 		due = append(due, Due{d.entry.key, d.cause})
 		l.resolve(d.entry, d.cause)
 		l.tidy(d.entry)
@@ -214,8 +216,8 @@ func (l *List) NextLook(now time.Time) (time.Time, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := l.turns.lullEnds(now)
-	if l.deadlines.len() > 0 {
-		if at := l.deadlines.first().at; next.IsZero() || at.Before(next) {
+	if len(l.deadlines.Items) > 0 {
+		if at := l.deadlines.Items[0].at; next.IsZero() || at.Before(next) {
 			next = at
 		}
 	}
@@ -278,13 +280,13 @@ func (l *List) await(key workload.Key, c Cause, at time.Time) {
 	l.waiting[c][key] = e
 	if !at.IsZero() {
 		e.until[c] = &deadline{at: at, entry: e, cause: c}
-		l.deadlines.push(e.until[c])
+		l.deadlines.Push(e.until[c])
 	}
 }
 
 func (l *List) resolve(e *entry, c Cause) {
 	if d := e.until[c]; d != nil {
-		l.deadlines.remove(d.place)
+		l.deadlines.Remove(d.place)
 		e.until[c] = nil
 	}
 	delete(l.waiting[c], e.key)

@@ -51,8 +51,8 @@ func (t *turns) outsiders(shares Shares) (out []workload.Key) {
 		if l == nil || shares != nil && shares.HasLeaf(name) {
 			continue
 		}
-		for l.len() > 0 {
-			w := l.first()
+		for len(l.Items) > 0 {
+			w := l.Items[0]
 			t.leave(w)
 			t.admitted[w.Key] = w
 			out = append(out, w.Key)
@@ -91,7 +91,7 @@ type contest struct {
 func (t *turns) contest(now time.Time) *contest {
 	c := &contest{waiting: make([]string, 0, len(t.lines)), underway: make(map[string]Request)}
 	for name, l := range t.lines {
-		if !l.first().rested.After(now) {
+		if !l.Items[0].rested.After(now) {
 			c.waiting = append(c.waiting, name)
 		}
 	}
@@ -116,10 +116,10 @@ func (t *turns) next(c *contest, shares Shares, now time.Time) *waiter {
 		c.waiting = slices.AppendSeq(c.waiting, maps.Keys(t.lines))
 	}
 	leaf, _ := shares.Next(c.waiting, c.underway)
-	w := t.lines[leaf].first()
+	w := t.lines[leaf].Items[0]
 	t.leave(w)
 	c.goes(w)
-	if l := t.lines[leaf]; l == nil || !c.all && l.first().rested.After(now) {
+	if l := t.lines[leaf]; l == nil || !c.all && l.Items[0].rested.After(now) {
 		c.waiting = slices.DeleteFunc(c.waiting, func(name string) bool { return name == leaf })
 	}
 	return w
@@ -130,7 +130,7 @@ func (l *List) OthersWait(queue string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for name, line := range l.turns.lines {
-		if name != queue && !line.first().rested.After(now) {
+		if name != queue && !line.Items[0].rested.After(now) {
 			return true
 		}
 	}
@@ -186,7 +186,7 @@ func (l *List) Untold(now time.Time) (picked []Waiter, waiting map[string]int) {
 	defer l.mu.Unlock()
 	waiting = make(map[string]int, len(l.turns.lines))
 	for name, line := range l.turns.lines {
-		waiting[name] = line.len()
+		waiting[name] = len(line.Items)
 	}
 	for _, w := range l.turns.held {
 		if len(picked) == mostTold {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	"github.com/reprieve-dev/reprieve/internal/heap"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -64,7 +65,7 @@ type Shares interface {
 type turns struct {
 	// held wait for their turn, heap by heap of a queue; admitted have had it, and underway are not decided on yet.
 	held     map[workload.Key]*waiter
-	lines    map[string]*line[*waiter]
+	lines    map[string]*line
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
 	// backingOff are those whose last turn came to nothing.
@@ -96,11 +97,12 @@ type waiter struct {
 	told bool
 }
 
-func (w *waiter) setPlace(at int) { w.place = at }
+// line are those of a queue that wait for their turn, the first in order on top.
+type line = heap.Heap[*waiter]
 
 func newTurns() turns {
 	return turns{
-		held: make(map[workload.Key]*waiter), lines: make(map[string]*line[*waiter]), admitted: make(map[workload.Key]*waiter),
+		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter),
 		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
@@ -167,10 +169,10 @@ func (t *turns) enter(w *waiter, now time.Time) {
 // queue puts a waiter in its line.
 func (t *turns) queue(w *waiter) {
 	if t.lines[w.Queue] == nil {
-		t.lines[w.Queue] = &line[*waiter]{before: func(a, b *waiter) bool { return order(a, b) < 0 }}
+		t.lines[w.Queue] = &line{Before: func(a, b **waiter) bool { return order(*a, *b) < 0 }, Moved: func(w **waiter, at int) { (*w).place = at }}
 		t.fresh = append(t.fresh, w.Queue)
 	}
-	t.lines[w.Queue].push(w)
+	t.lines[w.Queue].Push(w)
 }
 
 // Holds reports whether a workload waits for its turn.
@@ -274,8 +276,8 @@ func (t *turns) forget(key workload.Key) (wasUnderway bool) {
 func (t *turns) leave(w *waiter) {
 	delete(t.held, w.Key)
 	l := t.lines[w.Queue]
-	l.remove(w.place)
-	if l.len() == 0 {
+	l.Remove(w.place)
+	if len(l.Items) == 0 {
 		delete(t.lines, w.Queue)
 	}
 }

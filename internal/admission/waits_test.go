@@ -123,8 +123,8 @@ func TestForgetEndsEverything(t *testing.T) {
 	l.Failed(x, Backing{})
 	l.Enter(Waiter{Key: x, Queue: "q"}, at(0))
 	l.Forget(x)
-	if n := l.Len(); n != 0 || len(l.byVictim) != 0 || l.deadlines.len() != 0 {
-		t.Errorf("%d entries, %v and %d moments are left", n, l.byVictim, l.deadlines.len())
+	if n := l.Len(); n != 0 || len(l.byVictim) != 0 || len(l.deadlines.Items) != 0 {
+		t.Errorf("%d entries, %v and %d moments are left", n, l.byVictim, len(l.deadlines.Items))
 	}
 	woken := l.Gone("a")
 	for _, due := range l.Due(at(100)) {
@@ -355,8 +355,8 @@ func TestNothingIsLost(t *testing.T) {
 		for _, k := range keys {
 			l.Forget(k)
 		}
-		if n := l.Len(); n != 0 || len(l.byVictim) != 0 || l.deadlines.len() != 0 {
-			t.Fatalf("%d entries, %v and %d moments are left", n, l.byVictim, l.deadlines.len())
+		if n := l.Len(); n != 0 || len(l.byVictim) != 0 || len(l.deadlines.Items) != 0 {
+			t.Fatalf("%d entries, %v and %d moments are left", n, l.byVictim, len(l.deadlines.Items))
 		}
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -25,38 +23,28 @@ import (
 )
 
 const (
-	// classDelay is when a class is looked for again that does not exist.
-	classDelay = 5 * time.Second
 	// labelManagedBy marks the PodGroups that Reprieve writes.
-	labelManagedBy, managedBy = "app.kubernetes.io/managed-by", "reprieve-scheduler"
+	labelManagedBy, managedBy = gang.LabelManagedBy, gang.ManagedBy
 	// annotationMadeFrom marks those of them that no object owns.
 	annotationMadeFrom, madeFromPods = v1alpha1.GroupName + "/made-from", "pods"
 )
 
 // Derived knows the groups that are made for pods which name none.
 type Derived interface {
-	gang.Membership
+	Holds
 	// Group describes a derived group, and Recall makes one known by the object that owns it.
-	gang.Bounds
 	Group(key types.NamespacedName) (grouping.Group, bool)
 	Recall(key types.NamespacedName, owner types.UID)
-	// Hold says why it is not known yet to which group a pod belongs.
-	Hold(pod *corev1.Pod) gang.Verdict
 }
 
 // Derive writes the PodGroups of derived groups: when there are pods for one, with the count of the object that it is made for as
 // long as that may be changed, and takes it away once a run is over. Deleting the object is left to the garbage collector.
 type Derive struct {
-	client   client.Client
-	derived  Derived
-	members  Members
-	queue    func(*corev1.Pod) string
-	classes  schedulinglisters.PriorityClassLister
-	registry *gang.Registry
-	recorder events.EventRecorder
-	say      func(*corev1.Pod, corev1.PodCondition)
-	// refused is why groups cannot be written, and made the settings with which they were written last.
-	refused, made map[types.NamespacedName]string
+	writer
+	derived Derived
+	say     func(*corev1.Pod, corev1.PodCondition)
+	// refused is why groups cannot be written.
+	refused map[types.NamespacedName]string
 }
 
 var _ reconcile.Reconciler = (*Derive)(nil)
@@ -66,8 +54,11 @@ var _ reconcile.Reconciler = (*Derive)(nil)
 // what it has told.
 func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	return &Derive{
-		client: c, derived: derived, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder, say: say,
-		refused: make(map[types.NamespacedName]string), made: make(map[types.NamespacedName]string),
+		writer: writer{
+			client: c, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder,
+			made: make(map[types.NamespacedName]string),
+		},
+		derived: derived, say: say, refused: make(map[types.NamespacedName]string),
 	}
 }
 
@@ -121,6 +112,9 @@ func (r *Derive) written(key types.NamespacedName) {
 func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
 	over := g.Ended || g.Suspended || g.Surplus || g.Ownerless && members.Total() == 0
 	switch {
+	case g.Ended && isAbandoned(pg, true):
+		// It goes once its pods have, which stay what they are.
+		return reconcile.Result{}, nil
 	case !BelongsTo(pg, g):
 		return r.tell(ctx, pg, fmt.Sprintf("it is not owned by %s %s, for whose pods it would be made, and is left as it is; delete it",
 			g.Owner.Kind, g.Owner.Name))
@@ -229,14 +223,12 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 		// A class that has gone since says nothing.
 		now, more, err := policy(g, members, r.queue, r.classes)
 		above = more
-		key := client.ObjectKeyFromObject(pg)
-		// What the API server makes something else of is not made over and over.
-		switch anew := err == nil && outdated(pg, &now, g, members) && r.made[key] != settingsOf(&now); {
-		case anew && r.isBeingPlaced(key, members):
-			again.RequeueAfter = classDelay
-		case anew:
-			klog.FromContext(ctx).V(2).Info("Making a PodGroup anew, whose settings have changed and cannot be", "podGroup", key)
-			return r.remove(ctx, pg)
+		if err == nil {
+			due, later := r.isDue(ctx, pg, &now, g, members)
+			if due {
+				return r.remove(ctx, pg)
+			}
+			again.RequeueAfter = later
 		}
 	}
 	if result, err := r.tell(ctx, pg, cmp.Or(g.Note, above, differs(pg, g))); err != nil || !result.IsZero() {
@@ -270,15 +262,6 @@ func FollowObject(pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members
 	}
 	pg.Spec.SchedulingPolicy.Gang.MinCount = want
 	return true
-}
-
-// remove takes a group away whose run is over. The next one gets one of its own.
-func (r *Derive) remove(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
-	err := r.client.Delete(ctx, pg, client.Preconditions{UID: &pg.UID, ResourceVersion: &pg.ResourceVersion})
-	if err := client.IgnoreNotFound(err); err != nil {
-		return retryConflict(fmt.Errorf("delete PodGroup %s/%s: %w", pg.Namespace, pg.Name, err))
-	}
-	return reconcile.Result{}, nil
 }
 
 // tell has a group say how it is not as its object asks, and sends an event once; "" for that it is.

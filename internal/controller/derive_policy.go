@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
@@ -86,28 +85,6 @@ func classFor(g grouping.Group, live []*corev1.Pod, classes schedulinglisters.Pr
 		return wanted, "", nil
 	}
 	return lowest.Spec.PriorityClassName, above, nil
-}
-
-// outdated reports whether a group is to be made anew, because what it was made with cannot be changed. That is so while none of its
-// members has had a node: where it stands above one that has come since; and where its object, or all the pods that it needs, say
-// other than it does.
-func outdated(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group, members *gang.Members) bool {
-	if g.Ended || g.Suspended || g.Surplus || members.Placed() > 0 || len(members.Pending) == 0 || pg.Status.Disruption != nil {
-		return false
-	}
-	made := gang.FromPodGroup(pg)
-	if g.IsBounded() && slices.ContainsFunc(living(members), func(pod *corev1.Pod) bool { return gang.Outranks(made, pod) }) {
-		return true
-	}
-	return members.Available() >= g.Needs(members.Available()) && differences(&pg.Spec.PodGroupPolicy, now) != ""
-}
-
-// isBeingPlaced reports whether room is being made for a group, or kept for it, or its members are on their way there. Were it made
-// anew then, victims would have gone for nothing.
-func (r *Derive) isBeingPlaced(key types.NamespacedName, members *gang.Members) bool {
-	promised := func(pod *corev1.Pod) bool { return pod.Status.NominatedNodeName != "" }
-	return r.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting || r.registry.Planned(key) > 0 || len(r.registry.Reserved(key)) > 0 ||
-		slices.ContainsFunc(members.Pending, promised)
 }
 
 // settingsOf is the same for policies that differ in their counts at most.

@@ -304,6 +304,7 @@ func TestDeriveAnew(t *testing.T) {
 			placing: func(r *gang.Registry, key types.NamespacedName) { r.Reserve(key, "a", "node-0") },
 		},
 		"its object was deleted, and left it behind": {unknown: true, before: written(orphan)},
+		"left behind, with pods that run":            {group: grouping.Group{MinCount: 4, Ended: true}, members: listed{Assigned: both}, before: written(orphan), wantCount: 4},
 		"left behind, with pods":                     {unknown: true, members: listed{Assigned: both}, before: written(orphan), wantCount: 4},
 		"it follows again": {
 			group: two, members: listed{Assigned: both}, wantCount: 2,

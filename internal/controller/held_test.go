@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,15 +9,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
 // holding holds all pods back for a verdict.
@@ -50,7 +56,7 @@ func TestHeld(t *testing.T) {
 		said = append(said, c.Reason)
 		// As the API server has it next.
 		pod.Status.Conditions = []corev1.PodCondition{c}
-	}, clk)
+	}, func(string, int) {}, clk)
 	reconciled := func() time.Duration {
 		t.Helper()
 		result, err := held.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "pod"}})
@@ -75,5 +81,80 @@ func TestHeld(t *testing.T) {
 	}
 	if strings.Join(said, " ") != grouping.ReasonOwnerUnknown+" "+v1alpha1.ReasonPending {
 		t.Errorf("once it is known, it says %q", said)
+	}
+}
+
+// TestHeldPodsAreCounted: the figures follow the pods that have been told why they wait: another reason, an end of it, and a pod that goes.
+func TestHeldPodsAreCounted(t *testing.T) {
+	t.Parallel()
+	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, name := range []string{"a", "b"} {
+		if err := indexer.Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clk := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	derived := &holding{}
+	shown := map[string]int{}
+	held := NewHeld(corelisters.NewPodLister(indexer), derived, &gang.Store{}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {},
+		func(reason string, pods int) { shown[reason] = pods }, clk)
+	look := func(reason string, names ...string) {
+		t.Helper()
+		derived.verdict = gang.Verdict{}
+		if reason != "" {
+			derived.verdict = gang.Verdict{Reason: reason, Message: reason}
+		}
+		for _, name := range names {
+			if _, err := held.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want := func(when string, unknown, notGroupable int) {
+		t.Helper()
+		if shown[string(metrics.OwnerUnknown)] != unknown || shown[string(metrics.NotGroupable)] != notGroupable {
+			t.Errorf("%s, shown are %v, want %d and %d", when, shown, unknown, notGroupable)
+		}
+	}
+	look(grouping.ReasonOwnerUnknown, "a", "b")
+	want("at once", 0, 0)
+	clk.SetTime(clk.Now().Add(heldTime))
+	look(grouping.ReasonOwnerUnknown, "a", "b", "a")
+	want("after a while", 2, 0)
+	look(grouping.ReasonNotGroupable, "a")
+	want("once a has another reason", 1, 1)
+	look("", "a")
+	want("once a has none", 1, 0)
+	if err := indexer.Delete(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	look(grouping.ReasonOwnerUnknown, "b")
+	want("once b has gone", 0, 0)
+	if v1alpha1.ReasonPriorityAbovePods != string(metrics.PriorityAbovePods) {
+		t.Errorf("the metric begins with %s, which is no reason", metrics.PriorityAbovePods)
+	}
+}
+
+// TestOutrankedIsLookedAt: a PodGroup that comes or changes has the members looked at that it stands above, and no others.
+func TestOutrankedIsLookedAt(t *testing.T) {
+	t.Parallel()
+	in := Inputs{Members: fixedMembers{Pending: []*corev1.Pod{classed("high", "high", 10), classed("low", "low", 5)}, Assigned: []*corev1.Pod{classed("runs", "low", 5)}}}
+	pg := written(func(pg *v1alpha1.PodGroup) { pg.Spec.Priority = ptr.To[int32](10) })
+	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	queue := workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request](),
+		workqueue.TypedRateLimitingQueueConfig[reconcile.Request]{Clock: clk})
+	defer queue.ShutDown()
+	handler := in.outranked()
+	handler.Create(t.Context(), event.TypedCreateEvent[*v1alpha1.PodGroup]{Object: pg}, queue)
+	handler.Update(t.Context(), event.TypedUpdateEvent[*v1alpha1.PodGroup]{ObjectOld: pg, ObjectNew: pg}, queue)
+	err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		clk.Step(heldTime)
+		return queue.Len() > 0, nil
+	})
+	if err != nil {
+		t.Fatal("none is looked at")
+	}
+	if req, _ := queue.Get(); req.Name != "low" || queue.Len() > 0 {
+		t.Errorf("%s is looked at, and %d others", req, queue.Len())
 	}
 }

@@ -41,9 +41,12 @@ type Inputs struct {
 	// Source finds groups, of both APIs.
 	Source gang.Source
 	// Derived knows the groups that are made for pods which name none, and DerivedChanged is told of those that change; nil
-	// where none are.
+	// where none are. HoldChanged is told of pods that are held back for want of what they belong to, or not any more.
 	Derived        Derived
 	DerivedChanged *Trigger
+	HoldChanged    *Trigger
+	// HeldPods is told how many pods are held back for a reason, of those that have been told why.
+	HeldPods func(reason string, pods int)
 	// SayOfPod writes a condition of a pod. It does not block.
 	SayOfPod func(*corev1.Pod, corev1.PodCondition)
 	// Cache holds PodGroups and Workloads. It must be running.
@@ -97,11 +100,18 @@ func Run(ctx context.Context, in Inputs) error {
 	}
 	others = append(others, tolerations, labels)
 	if in.Derived != nil {
-		derive, err := newDeriveControllers(in)
+		derive, err := newDeriveController(in)
 		if err != nil {
 			return err
 		}
-		others = append(others, derive...)
+		others = append(others, derive)
+	}
+	if in.Derived != nil || in.Workloads != nil {
+		held, err := newHeldController(in)
+		if err != nil {
+			return err
+		}
+		others = append(others, held)
 	}
 	if in.Workloads != nil {
 		made, err := newWorkloadController(in)

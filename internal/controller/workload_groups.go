@@ -27,15 +27,11 @@ import (
 )
 
 // WorkloadGroups writes the PodGroups of groups that pods name in spec.workloadRef, in a Workload of scheduling.k8s.io: when there
-// are pods for one, with what the Workload says of it. Neither can be changed. A PodGroup goes with its Workload, which the garbage
-// collector sees to.
+// are pods for one, with what the Workload says of it. Neither can be changed, so a PodGroup is made anew for other pods than it was made
+// for. It goes with its Workload, which the garbage collector sees to.
 type WorkloadGroups struct {
-	client   client.Client
-	kind     schema.GroupVersionKind
-	members  Members
-	queue    func(*corev1.Pod) string
-	classes  schedulinglisters.PriorityClassLister
-	recorder events.EventRecorder
+	writer
+	kind schema.GroupVersionKind
 	// told is what has been said of each group last.
 	told map[types.NamespacedName]string
 }
@@ -43,9 +39,17 @@ type WorkloadGroups struct {
 var _ reconcile.Reconciler = (*WorkloadGroups)(nil)
 
 // NewWorkloadGroups returns the writer of PodGroups for Workloads of that kind. The function queueNamedBy is the queue that a pod names
-// by itself. It must be run with one worker: it keeps what it has told.
-func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, recorder events.EventRecorder) *WorkloadGroups {
-	return &WorkloadGroups{client: c, kind: kind, members: members, queue: queueNamedBy, classes: classes, recorder: recorder, told: make(map[types.NamespacedName]string)}
+// by itself; the registry knows which groups are being placed. It must be run with one worker: it keeps what it has told.
+func NewWorkloadGroups(c client.Client, kind schema.GroupVersionKind, members Members, queueNamedBy func(*corev1.Pod) string,
+	classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder,
+) *WorkloadGroups {
+	return &WorkloadGroups{
+		writer: writer{
+			client: c, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder,
+			made: make(map[types.NamespacedName]string),
+		},
+		kind: kind, told: make(map[types.NamespacedName]string),
+	}
 }
 
 // newWorkloadController runs WorkloadGroups for whatever may change what it would write.
@@ -65,7 +69,7 @@ func newWorkloadController(in Inputs) (controller.Controller, error) {
 		return out
 	}
 	return newResolveController("podgroup-of-workload",
-		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Recorder),
+		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Registry, in.Recorder),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
 		source.Kind(in.Cache, native.NewObject(*in.Workloads), handler.TypedEnqueueRequestsFromMapFunc(groupsOfWorkload)),
 		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
@@ -78,7 +82,7 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 	var pg v1alpha1.PodGroup
 	if err := r.client.Get(ctx, key, &pg); err == nil {
 		delete(r.told, key)
-		return reconcile.Result{}, nil
+		return r.level(ctx, &pg)
 	} else if !apierrors.IsNotFound(err) {
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", key, err)
 	}
@@ -90,6 +94,7 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 	})
 	if at < 0 {
 		delete(r.told, key)
+		delete(r.made, key)
 		return reconcile.Result{}, nil
 	}
 	ref, _ := native.WorkloadRefOf(live[at])
@@ -108,6 +113,28 @@ func (r *WorkloadGroups) Reconcile(ctx context.Context, req reconcile.Request) (
 		return reconcile.Result{}, nil
 	}
 	return r.create(ctx, key, workload, found.SchedulingPolicy, members)
+}
+
+// level makes a group anew whose pods are others than those that it was made for. One that users have written is left as it is.
+func (r *WorkloadGroups) level(ctx context.Context, pg *v1alpha1.PodGroup) (reconcile.Result, error) {
+	known := gang.FromPodGroup(pg)
+	if !known.Bounded {
+		return reconcile.Result{}, nil
+	}
+	members := r.members.Members(known.Key)
+	if len(living(&members)) == 0 {
+		return reconcile.Result{}, nil
+	}
+	g := grouping.Group{MinCount: known.MinCount}
+	now, _, err := policy(g, &members, r.queue, r.classes)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("compare PodGroup %s with its pods: %w", known.Key, err)
+	}
+	due, later := r.isDue(ctx, pg, &now, g, &members)
+	if due {
+		return r.remove(ctx, pg)
+	}
+	return reconcile.Result{RequeueAfter: later}, nil
 }
 
 // create writes a group.
@@ -134,6 +161,7 @@ func (r *WorkloadGroups) create(ctx context.Context, key types.NamespacedName, w
 		return reconcile.Result{}, fmt.Errorf("create PodGroup %s: %w", key, err)
 	}
 	delete(r.told, key)
+	r.made[key] = settingsOf(&made)
 	return reconcile.Result{}, nil
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -78,7 +80,7 @@ func TestWorkloadGroups(t *testing.T) {
 			scheme.AddKnownTypeWithName(kind, native.NewObject(kind))
 			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(c.objects...).Build()
 			recorder := events.NewFakeRecorder(4)
-			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, nil, recorder)
+			r := NewWorkloadGroups(cl, kind, c.members, func(*corev1.Pod) string { return v1alpha1.LabelQueue }, nil, gang.NewRegistry(func(types.NamespacedName) {}), recorder)
 			key := types.NamespacedName{Namespace: "ns", Name: c.ref.GroupName()}
 			for range 2 {
 				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key}); err != nil {
@@ -99,6 +101,76 @@ func TestWorkloadGroups(t *testing.T) {
 			}
 			if strings.Count(told, c.wantTold) != 1 && c.wantTold != "" || c.wantTold == "" && told != "" {
 				t.Errorf("told %q, want %q once", told, c.wantTold)
+			}
+		})
+	}
+}
+
+// TestWorkloadGroupsAnew: a group that was made for pods of a high class is made anew for one of a lower class, as long as none has a node.
+func TestWorkloadGroupsAnew(t *testing.T) {
+	t.Parallel()
+	ref := native.WorkloadRef{Workload: "w", PodGroup: "g"}
+	kind := schema.GroupVersionKind{Group: native.Group, Version: "v1alpha1", Kind: "Workload"}
+	high, low := referring("p", "high", 10, ref), referring("q", "low", 1, ref)
+	cases := map[string]struct {
+		then      fixedMembers
+		placing   bool
+		ofUser    bool
+		wantClass string
+		wantAgain bool
+	}{
+		"a lower pod has come":                             {then: fixedMembers{Pending: []*corev1.Pod{high, low}}, wantClass: "low"},
+		"a lower pod has come, and one runs":               {then: fixedMembers{Pending: []*corev1.Pod{low}, Assigned: []*corev1.Pod{high}}, wantClass: "high"},
+		"a lower pod has come, and the others are planned": {then: fixedMembers{Pending: []*corev1.Pod{high, low}}, placing: true, wantClass: "high", wantAgain: true},
+		"a lower pod has come to one of a user":            {then: fixedMembers{Pending: []*corev1.Pod{high, low}}, ofUser: true, wantClass: "high"},
+		"all have gone":                                    {wantClass: "high"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scheme := runtime.NewScheme()
+			if err := v1alpha1.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			workload := native.NewObject(kind)
+			workload.SetNamespace("ns")
+			workload.SetName("w")
+			workload.SetUID("u")
+			workload.Object["spec"] = map[string]any{"podGroups": []any{
+				map[string]any{"name": "g", "policy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}},
+			}}
+			stored := interceptor.Funcs{Create: func(ctx context.Context, cl client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+				if pg, ok := obj.(*v1alpha1.PodGroup); ok && c.ofUser {
+					pg.Labels = nil
+				}
+				return cl.Create(ctx, obj, opts...)
+			}}
+			cl := fakeclient.NewClientBuilder().WithScheme(scheme).WithObjects(workload).WithInterceptorFuncs(stored).Build()
+			members, registry := fixedMembers{Pending: []*corev1.Pod{high}}, gang.NewRegistry(func(types.NamespacedName) {})
+			r := NewWorkloadGroups(cl, kind, &members, func(*corev1.Pod) string { return "" }, nil, registry, events.NewFakeRecorder(4))
+			key := types.NamespacedName{Namespace: "ns", Name: ref.GroupName()}
+			look := func() (again bool) {
+				t.Helper()
+				result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: key})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return result.RequeueAfter > 0
+			}
+			look()
+			if members = c.then; c.placing {
+				registry.SetPlan(key, []gang.Seat{{Member: "p", Node: "node-0"}})
+			}
+			again := look()
+			for range 2 {
+				look()
+			}
+			var pg v1alpha1.PodGroup
+			if err := cl.Get(t.Context(), key, &pg); err != nil || *pg.Spec.PriorityClassName != c.wantClass {
+				t.Errorf("its class is %q, error %v, want %q", ptr.Deref(pg.Spec.PriorityClassName, ""), err, c.wantClass)
+			}
+			if again != c.wantAgain {
+				t.Errorf("it is looked at again: %t, want %t", again, c.wantAgain)
 			}
 		})
 	}

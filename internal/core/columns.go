@@ -21,8 +21,8 @@ type columns struct {
 	// from the columns, but most questions about a node end here, without a look at its column.
 	all []int64
 	top []int64
-	// widest is the most that a single unit of each node would free, by resource, and lowest are its lowest priorities,
-	// lowestKept for each node: together they bound what a node costs.
+	// widest is the most that a single unit of each node would free, by resource, which bounds what the node costs; lowest is the
+	// lowest priority among them.
 	widest []int64
 	lowest []int32
 	// sound marks the nodes whose quantities are all within range. Others take no part.
@@ -58,9 +58,6 @@ type nodeColumn struct {
 	alone bool
 }
 
-// lowestKept is how many of a node's lowest priorities are kept beside its column.
-const lowestKept = 4
-
 // site is a unit's place in the columns: a node, and a position in its column.
 type site struct{ node, pos int32 }
 
@@ -76,13 +73,9 @@ func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 func (c *columns) sumUp(n int32) {
 	col := &c.nodes[n]
 	copy(c.all[int(n)*c.dims:][:c.dims], col.sum(len(col.units), c.dims))
-	c.top[n] = math.MinInt64
+	c.lowest[n], c.top[n] = math.MaxInt32, math.MinInt64
 	if l := len(col.priorities); l > 0 {
-		c.top[n] = int64(col.priorities[l-1])
-	}
-	lowest := c.lowest[int(n)*lowestKept:][:lowestKept]
-	for i := copy(lowest, col.priorities); i < lowestKept; i++ {
-		lowest[i] = math.MaxInt32
+		c.lowest[n], c.top[n] = col.priorities[0], int64(col.priorities[l-1])
 	}
 }
 
@@ -170,7 +163,7 @@ func (c *columns) grow(nodes int) {
 	c.all = append(c.all, make([]int64, nodes*c.dims)...)
 	c.top = append(c.top, make([]int64, nodes)...)
 	c.widest = append(c.widest, make([]int64, nodes*c.dims)...)
-	c.lowest = append(c.lowest, make([]int32, nodes*lowestKept)...)
+	c.lowest = append(c.lowest, make([]int32, nodes)...)
 }
 
 // newColumns makes the columns of a Snapshot.

@@ -40,7 +40,7 @@
 //
 // Where queues count, what may be taken gets ranks in place of priorities (victimOrder, reclaimOrder), and the search
 // runs on a restricted view of the same snapshot, with columns of these units only. Whether units may be taken together is judged by
-// what all queues come to once they have gone (side, ledger); where the cheapest may not, the sets are gone through (wholeSets).
+// what all queues come to once they have gone (pathUse, ledger); where the cheapest may not, the sets are gone through (wholeSets).
 //
 // # Three ways to know whether there is room
 //

@@ -46,7 +46,7 @@ func (sr *search) competition() (*gang, bool) {
 	}
 	t.allBack()
 	if broken := breakers(sr.s, sr.v.c, &sr.v.victims); len(broken) > 0 {
-		safe := sr.v.sparing(broken)
+		safe := sr.v.protecting(broken)
 		if lower, ok := safe.ceiling(ws); ok {
 			g.compete(safe, lower)
 		}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
 // choice settles which units go for a gang of one class to which only room matters, up to a ceiling: how many members
@@ -21,16 +23,16 @@ type choice struct {
 	// missing is how many members there is no room for yet.
 	missing int
 	nodes   []choiceNode
-	// after leaves out offers that start no later, and beyond limit a choice is of no interest.
+	// after leaves out options that start no later, and beyond limit a choice is of no interest.
 	after int64
 	limit price
 	// proven is false once a search of a node or an exchange has run into its bound; effort is what is left for exchanges.
 	proven bool
 	effort int
 
-	increments heap[increment]
-	// spare is memory for offers.
-	spare []offer
+	increments heap.Heap[increment]
+	// spare is memory for options.
+	spare []nodeOption
 	slab  slab[int32]
 	room  []int64
 }
@@ -40,14 +42,14 @@ type choiceNode struct {
 	node int32
 	// now is how many members it holds, and most how many with all potential victims gone.
 	now, most int
-	// offers are by gain, starting with none at all; nil as long as they have not been worked out.
-	offers []offer
-	// base is the offer taken by relax, taken the one in the end.
+	// options are by gain, starting with none at all; nil as long as they have not been worked out.
+	options []nodeOption
+	// base is the option taken by relax, taken the one in the end.
 	base, taken int
 }
 
-// offer is what it costs to have room for gain members more on a node.
-type offer struct {
+// nodeOption is what it costs to have room for gain members more on a node.
+type nodeOption struct {
 	gain  int
 	cost  setCost
 	units []int32
@@ -71,7 +73,7 @@ func (p price) plus(o price) price { return price{p.sum + o.sum, p.pods + o.pods
 
 func (a setCost) price() price { return price{a.sum, int64(a.pods)} }
 
-// increment goes from one offer of a node to the next one worth taking, or stands for a node that has not been worked out
+// increment goes from one option of a node to the next one worth taking, or stands for a node that has not been worked out
 // (to is 0), and then is no more expensive than its first one.
 type increment struct {
 	index, to, gain int32
@@ -116,7 +118,7 @@ func newChoice(t *simulation, w want, level int32) *choice {
 		room: make([]int64, t.dims),
 	}
 	ch.missing = ch.need - ch.total
-	ch.increments.before = (*increment).before
+	ch.increments.Before = (*increment).before
 	return ch
 }
 
@@ -143,7 +145,7 @@ func (ch *choice) run() ([]int32, bool) {
 	var units []int32
 	for i := range ch.nodes {
 		if n := &ch.nodes[i]; n.taken > 0 {
-			units = append(units, n.offers[n.taken].units...)
+			units = append(units, n.options[n.taken].units...)
 		}
 	}
 	return units, true
@@ -183,7 +185,7 @@ func (ch *choice) release(col *nodeColumn, pos int) {
 	}
 }
 
-// cheapest finds the cheapest choice among the offers that start late enough.
+// cheapest finds the cheapest choice among the options that start late enough.
 func (ch *choice) cheapest() (price, bool) {
 	last, left, ok := ch.relax()
 	if !ok {
@@ -197,7 +199,7 @@ func (ch *choice) cheapest() (price, bool) {
 	total := price{}
 	for i := range ch.nodes {
 		if n := &ch.nodes[i]; n.taken > 0 {
-			total = total.plus(n.offers[n.taken].cost.price())
+			total = total.plus(n.options[n.taken].cost.price())
 		}
 	}
 	return total, true
@@ -208,8 +210,8 @@ func (ch *choice) cheapest() (price, bool) {
 func (ch *choice) relax() (last increment, left int, ok bool) {
 	ch.start()
 	spent := price{}
-	for left = ch.missing; len(ch.increments.items) > 0; {
-		s := ch.increments.items[0]
+	for left = ch.missing; len(ch.increments.Items) > 0; {
+		s := ch.increments.Items[0]
 		// Nothing further is cheaper for each member than this.
 		if s.perMember*float64(left) > float64(ch.limit.sum-spent.sum)*(1+1e-9) {
 			return increment{}, 0, false
@@ -225,9 +227,9 @@ func (ch *choice) relax() (last increment, left int, ok bool) {
 			ch.nodes[s.index].base = int(s.to)
 		}
 		if next, ok := ch.next(s.index); ok {
-			ch.increments.replace(next)
+			ch.increments.Replace(next)
 		} else {
-			ch.increments.pop()
+			ch.increments.Pop()
 		}
 	}
 	return increment{}, 0, false
@@ -235,32 +237,32 @@ func (ch *choice) relax() (last increment, left int, ok bool) {
 
 // start puts the first increment of every node into the heap, or what stands for it.
 func (ch *choice) start() {
-	ch.increments.items = ch.increments.items[:0]
+	ch.increments.Items = ch.increments.Items[:0]
 	for i := range ch.nodes {
 		n := &ch.nodes[i]
 		n.base, n.taken = 0, 0
-		if n.offers == nil {
+		if n.options == nil {
 			b := ch.bound(int32(i))
 			if n.most > n.now+1 || int(b.cost.pods) < ch.column(n.node).count(min(ch.level+1, ch.victims.below)) {
-				ch.increments.items = append(ch.increments.items, b)
+				ch.increments.Items = append(ch.increments.Items, b)
 				continue
 			}
 			// All units of the node have to go, so there is nothing to put off.
 			ch.workOut(int32(i))
 		}
 		if first, ok := ch.next(int32(i)); ok {
-			ch.increments.items = append(ch.increments.items, first)
+			ch.increments.Items = append(ch.increments.Items, first)
 		}
 	}
-	ch.increments.init()
+	ch.increments.Init()
 }
 
 // next is the increment from the base of a node that costs least for each member, the longest one of equals.
 func (ch *choice) next(i int32) (best increment, ok bool) {
 	n := &ch.nodes[i]
-	from := &n.offers[n.base]
-	for to := n.base + 1; to < len(n.offers); to++ {
-		o := &n.offers[to]
+	from := &n.options[n.base]
+	for to := n.base + 1; to < len(n.options); to++ {
+		o := &n.options[to]
 		if o.cost.start <= ch.after {
 			continue
 		}
@@ -303,12 +305,12 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	}
 }
 
-// workOut finds the offers of a node.
+// workOut finds the options of a node.
 func (ch *choice) workOut(i int32) {
 	n := &ch.nodes[i]
 	col, free, wanted := ch.column(n.node), ch.freeOf(n.node), ch.wanted[ch.class]
 	ch.load(n.node, wanted)
-	n.offers = append(ch.piece(1+n.most-n.now), offer{cost: noCost()})
+	n.options = append(ch.piece(1+n.most-n.now), nodeOption{cost: noCost()})
 	for k := n.now + 1; k <= n.most; k++ {
 		for r, w := range wanted {
 			if ch.room[r] = 0; w > 0 {
@@ -324,33 +326,33 @@ func (ch *choice) workOut(i int32) {
 		for i, pos := range set {
 			units[i] = col.units[pos]
 		}
-		n.offers = append(n.offers, offer{gain: k - n.now, cost: cost, units: units})
+		n.options = append(n.options, nodeOption{gain: k - n.now, cost: cost, units: units})
 	}
 }
 
 // load prepares for the cheapest units of a node, for members that want some resources.
 func (ch *choice) load(n int32, wanted []int64) {
-	col, positions := ch.column(n), ch.x.candidates[:0]
+	col, positions := ch.column(n), ch.x.potential[:0]
 	for pos := range col.count(min(ch.level+1, ch.victims.below)) {
 		if ch.movable(col, pos) {
 			positions = append(positions, int32(pos))
 		}
 	}
-	ch.x.candidates = positions
+	ch.x.potential = positions
 	ch.x.cover.load(ch.x, col, positions, wanted, ch.level)
 }
 
-// piece is room for so many offers.
-func (ch *choice) piece(count int) []offer {
+// piece is room for so many options.
+func (ch *choice) piece(count int) []nodeOption {
 	if len(ch.spare) < count {
-		ch.spare = make([]offer, max(count, min(2*len(ch.nodes), 4096)))
+		ch.spare = make([]nodeOption, max(count, min(2*len(ch.nodes), 4096)))
 	}
 	piece := ch.spare[:0:count]
 	ch.spare = ch.spare[count:]
 	return piece
 }
 
-// later looks for a choice that costs as much, among offers with later starts.
+// later looks for a choice that costs as much, among options with later starts.
 func (ch *choice) later(best price) {
 	starts := ch.startsAfter(ch.earliest())
 	taken := make([]int, len(ch.nodes))
@@ -375,22 +377,22 @@ func (ch *choice) later(best price) {
 	}
 }
 
-// earliest is the earliest start among the offers taken.
+// earliest is the earliest start among the options taken.
 func (ch *choice) earliest() int64 {
 	start := int64(math.MaxInt64)
 	for i := range ch.nodes {
 		if n := &ch.nodes[i]; n.taken > 0 {
-			start = min(start, n.offers[n.taken].cost.start)
+			start = min(start, n.options[n.taken].cost.start)
 		}
 	}
 	return start
 }
 
-// startsAfter lists the starts of all offers later than a given one.
+// startsAfter lists the starts of all options later than a given one.
 func (ch *choice) startsAfter(start int64) []int64 {
 	var starts []int64
 	for i := range ch.nodes {
-		for _, o := range ch.nodes[i].offers {
+		for _, o := range ch.nodes[i].options {
 			if o.gain > 0 && o.cost.start > start {
 				starts = append(starts, o.cost.start)
 			}

@@ -13,7 +13,7 @@ const (
 	exchangeEffort = 20_000_000
 )
 
-// deviation is another offer of a node than that of the fractional choice: members more or fewer, and what it costs
+// deviation is another option of a node than that of the fractional choice: members more or fewer, and what it costs
 // beyond the price of so many members, scaled by the gain of the last increment.
 type deviation struct {
 	index   int32
@@ -22,7 +22,7 @@ type deviation struct {
 	extra   price
 }
 
-// exchange improves on the fractional choice rounded up. At the price of a member in the last increment, every other offer
+// exchange improves on the fractional choice rounded up. At the price of a member in the last increment, every other option
 // costs extra; a cheaper choice is one whose extras together come to less than what the last increment wastes.
 //
 // At most 3Δ nodes deviate in some optimum, where Δ is the most members by which one can: among more, some would cancel out. So of the
@@ -45,11 +45,11 @@ func (ch *choice) exchange(last increment, left int) {
 	}
 }
 
-// widen works out the nodes that may have an offer with so little extra.
+// widen works out the nodes that may have an option with so little extra.
 func (ch *choice) widen(last increment, limit price) {
 	for i := range ch.nodes {
 		n := &ch.nodes[i]
-		if n.offers != nil {
+		if n.options != nil {
 			continue
 		}
 		near := false
@@ -62,14 +62,14 @@ func (ch *choice) widen(last increment, limit price) {
 	}
 }
 
-// deviations lists the offers with little extra, those of a node together.
+// deviations lists the options with little extra, those of a node together.
 func (ch *choice) deviations(last increment, limit price) []deviation {
 	var devs []deviation
 	most := 0
 	for i := range ch.nodes {
 		n := &ch.nodes[i]
-		for to := range n.offers {
-			o, base := &n.offers[to], &n.offers[n.base]
+		for to := range n.options {
+			o, base := &n.options[to], &n.options[n.base]
 			if to == n.base || o.cost.start <= ch.after {
 				continue
 			}

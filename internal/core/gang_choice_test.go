@@ -8,23 +8,23 @@ import (
 	"pgregory.net/rapid"
 )
 
-// offersOf makes a choice among random offers of some nodes, without a cluster behind it.
-func offersOf(pick chooser, nodes, most int) *choice {
+// optionsOf makes a choice among random options of some nodes, without a cluster behind it.
+func optionsOf(pick chooser, nodes, most int) *choice {
 	ch := &choice{
 		counter: &counter{}, after: math.MinInt64, limit: price{sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
 	}
-	ch.increments.before = (*increment).before
+	ch.increments.Before = (*increment).before
 	room := 0
 	for n := range nodes {
-		node := choiceNode{node: int32(n), offers: []offer{{cost: noCost()}}}
+		node := choiceNode{node: int32(n), options: []nodeOption{{cost: noCost()}}}
 		cost := noCost()
 		for gain := range pick(most + 1) {
 			cost = cost.plus(setCost{int64(pick(7)), pick(2), int64(1 + pick(9))})
 			if pick(4) > 0 {
-				node.offers = append(node.offers, offer{gain: gain + 1, cost: cost})
+				node.options = append(node.options, nodeOption{gain: gain + 1, cost: cost})
 			}
 		}
-		room += node.offers[len(node.offers)-1].gain
+		room += node.options[len(node.options)-1].gain
 		ch.nodes = append(ch.nodes, node)
 	}
 	ch.missing = 1 + pick(room+2)
@@ -39,7 +39,7 @@ func (ch *choice) best() (refCost, bool) {
 	for _, n := range ch.nodes {
 		next := slices.Repeat([]refCost{none}, ch.missing+1)
 		for m, old := range best {
-			for _, o := range n.offers {
+			for _, o := range n.options {
 				to := min(m+o.gain, ch.missing)
 				sum := old.plus(refCost(o.cost))
 				if old != none && (next[to] == none || sum.compare(next[to]) < 0) {
@@ -56,7 +56,7 @@ func (ch *choice) best() (refCost, bool) {
 func (ch *choice) result() (cost refCost, gain int) {
 	cost.start = math.MaxInt64
 	for _, n := range ch.nodes {
-		o := n.offers[n.taken]
+		o := n.options[n.taken]
 		gain += o.gain
 		cost = cost.plus(refCost(o.cost))
 	}
@@ -67,7 +67,7 @@ func (ch *choice) result() (cost refCost, gain int) {
 func TestChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
-		ch := offersOf(pick, 1+pick(10), 1+pick(6))
+		ch := optionsOf(pick, 1+pick(10), 1+pick(6))
 		want, possible := ch.best()
 		first, ok := ch.cheapest()
 		if ok != possible {
@@ -88,7 +88,7 @@ func TestChoice(t *testing.T) {
 func TestChoiceOutOfEffort(t *testing.T) {
 	unproven := 0
 	for seed := range uint64(300) {
-		ch := offersOf(fromRand(seed), 10, 6)
+		ch := optionsOf(fromRand(seed), 10, 6)
 		ch.effort = 0
 		if _, ok := ch.cheapest(); !ok {
 			continue

@@ -201,7 +201,7 @@ func (c *cheapLanes) takeInto(plan *simulation, placements []placement) []int32 
 func (m *nodeCosts) reconsider(n int32) {
 	m.touched[n]++
 	if o, ok := m.option(n); ok {
-		m.options.push(o)
+		m.options.Push(o)
 	}
 }
 

@@ -19,7 +19,7 @@ func (g *gang) plain(level int32) (found, bool) {
 			return found{}, false
 		}
 		if len(kept) > 0 {
-			v = v.sparing(kept)
+			v = v.protecting(kept)
 			if level, ok = v.ceiling(g.ws); !ok {
 				return found{}, false
 			}

@@ -3,6 +3,8 @@ package core
 import (
 	"cmp"
 	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
 // nodeCosts finds room for the members of one class where it costs least. Every node has an option: which
@@ -15,7 +17,7 @@ type nodeCosts struct {
 	// touched counts the changes around a node, so that outdated options are noticed.
 	touched []int32
 	chosen  []int32
-	options heap[option]
+	options heap.Heap[option]
 	scratch []int32
 	base    []int64
 	// slab is where options keep their units.
@@ -38,36 +40,36 @@ func newNodeCosts(t *simulation, w want, level int32) *nodeCosts {
 		counter: newCounter(t, w), x: newNodeVictims(t.view), level: int64(level),
 		touched: make([]int32, len(t.s.Nodes)), base: make([]int64, t.dims),
 	}
-	m.options.before = func(a, b *option) bool {
+	m.options.Before = func(a, b *option) bool {
 		return cmp.Or(dearer(a, b), cmp.Compare(m.c.rank[a.node], m.c.rank[b.node])) < 0
 	}
 	if m.room() {
 		return m
 	}
-	m.options.items = make([]option, 0, len(t.c.byName))
+	m.options.Items = make([]option, 0, len(t.c.byName))
 	for _, n := range t.c.byName {
 		if o, ok := m.option(n); ok {
-			m.options.items = append(m.options.items, o)
+			m.options.Items = append(m.options.Items, o)
 		}
 	}
-	m.options.init()
+	m.options.Init()
 	return m
 }
 
 // choose takes options until there is room for everything wanted. It reports false where there is none.
 func (m *nodeCosts) choose() bool {
 	for !m.room() {
-		if len(m.options.items) == 0 {
+		if len(m.options.Items) == 0 {
 			return false
 		}
-		o := m.options.items[0]
+		o := m.options.Items[0]
 		switch fresh, changed, ok := m.renew(o); {
 		case !ok:
-			m.options.pop()
+			m.options.Pop()
 		case changed:
-			m.options.replace(fresh)
+			m.options.Replace(fresh)
 		default:
-			m.options.pop()
+			m.options.Pop()
 			m.take(o)
 		}
 	}
@@ -95,7 +97,7 @@ func (m *nodeCosts) take(o option) {
 	for _, n := range slices.Clone(m.nodesOf(o.units)) {
 		m.touched[n]++
 		if fresh, ok := m.option(n); ok {
-			m.options.push(fresh)
+			m.options.Push(fresh)
 		}
 	}
 }
@@ -131,19 +133,19 @@ func (m *nodeCosts) option(n int32) (option, bool) {
 		return option{}, false
 	}
 	col, free := m.column(n), m.freeOf(n)
-	candidates := m.x.candidates[:0]
+	potential := m.x.potential[:0]
 	copy(m.base, free)
 	for i := range col.count(min(m.level+1, m.victims.below)) {
 		if m.out[col.units[i]] {
 			continue
 		}
-		candidates = append(candidates, int32(i))
+		potential = append(potential, int32(i))
 		before, after := col.sum(i, m.dims), col.sum(i+1, m.dims)
 		for r := range m.base {
 			m.base[r] += after[r] - before[r]
 		}
 	}
-	m.x.candidates = candidates
+	m.x.potential = potential
 	most := howMany(m.wanted[m.class], m.base, now+missing)
 	if limit, ok := m.limits[n]; ok {
 		most = min(most, limit)
@@ -151,22 +153,22 @@ func (m *nodeCosts) option(n int32) (option, bool) {
 	if most <= now || !m.admitsNode(m.class, n) {
 		return option{}, false
 	}
-	return m.cheapestOption(n, now+1, most, candidates)
+	return m.cheapestOption(n, now+1, most, potential)
 }
 
 // cheapestOption is the option of a node that costs least for each member, among those for some numbers of members. What a
 // unit on several nodes makes room for takes long to count, so with such units only the least and the most are tried.
-func (m *nodeCosts) cheapestOption(n int32, from, to int, candidates []int32) (best option, ok bool) {
+func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (best option, ok bool) {
 	col := m.column(n)
-	exact := m.x.load(col, candidates, m.wanted[m.class], m.level)
+	exact := m.x.load(col, potential, m.wanted[m.class], m.level)
 	single := func(pos int32) bool { return m.x.podsAt(col, pos) == 1 }
-	every := col.alone || slices.ContainsFunc(candidates, single)
+	every := col.alone || slices.ContainsFunc(potential, single)
 	for count := from; count <= to; count++ {
 		inner := from < count && count < to
 		if inner && !every {
 			continue
 		}
-		set, score, found := m.victimsFor(n, count, candidates, exact)
+		set, score, found := m.victimsFor(n, count, potential, exact)
 		if !found || inner && !col.alone && slices.ContainsFunc(set, func(pos int32) bool { return !single(pos) }) {
 			continue
 		}
@@ -178,14 +180,14 @@ func (m *nodeCosts) cheapestOption(n int32, from, to int, candidates []int32) (b
 }
 
 // victimsFor are the cheapest units of a node with which it holds count members.
-func (m *nodeCosts) victimsFor(n int32, count int, candidates []int32, exact bool) ([]int32, Score, bool) {
+func (m *nodeCosts) victimsFor(n int32, count int, potential []int32, exact bool) ([]int32, Score, bool) {
 	for r, v := range m.wanted[m.class] {
 		m.base[r] = v * int64(count)
 	}
 	if exact {
 		return m.x.covering(m.freeOf(n), m.base)
 	}
-	return m.x.solve(m.column(n), m.freeOf(n), m.base, candidates)
+	return m.x.solve(m.column(n), m.freeOf(n), m.base, potential)
 }
 
 // optionOf is the option of a node in which some units of it go.

@@ -17,14 +17,14 @@ type nodeVictims struct {
 	floor prospect
 	cover *cover
 
-	col        *nodeColumn
-	base       []int64
-	wanted     []int64
-	room       []int64
-	candidates []int32
-	order      []int32
-	result     []int32
-	value      []float64
+	col          *nodeColumn
+	base         []int64
+	wanted       []int64
+	room         []int64
+	potential    []int32
+	order        []int32
+	result       []int32
+	use, perCost []float64
 	// best is the cheapest set so far, once found.
 	best      []int32
 	bestScore Score
@@ -58,16 +58,16 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 	return len(x.s.Units[col.units[pos]].Pods)
 }
 
-// solve finds the cheapest set among the candidates (positions in col, least important first) that makes
+// solve finds the cheapest set among the potential victims (positions in col, least important first) that makes
 // room for wanted on top of base. It returns their positions, most important first, in scratch space that
 // the next call overwrites. The order of the document competes with the cheapest set as far as budgets are not broken, which
 // is exact. Where they have to be, or the oracle counts, other orders of reprieve do as well.
-func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, candidates []int32) ([]int32, Score, bool) {
-	x.col, x.base, x.wanted, x.candidates = col, base, wanted, candidates
-	if !x.enough(candidates) {
+func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []int32) ([]int32, Score, bool) {
+	x.col, x.base, x.wanted, x.potential = col, base, wanted, potential
+	if !x.enough(potential) {
 		return nil, Score{}, false
 	}
-	breaking := x.mostImportantFirst(candidates)
+	breaking := x.mostImportantFirst(potential)
 	x.found = false
 	x.try(x.order)
 	if !x.found {
@@ -76,12 +76,12 @@ func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, candidates []
 	if b := &x.bestScore; b.BrokenBudgets == 0 && b.HighestPriority == x.floor.ceiling && b.PrioritySum == x.floor.sum {
 		return x.best, *b, true
 	}
-	if x.cheapest(candidates); x.check == nil && x.bestScore.BrokenBudgets == 0 {
+	if x.cheapest(potential); x.check == nil && x.bestScore.BrokenBudgets == 0 {
 		return x.best, x.bestScore, true
 	}
-	x.within(candidates)
+	x.within(potential)
 	if breaking > 0 && x.bestScore.BrokenBudgets > 0 {
-		if safe := x.unbroken(candidates); x.enough(safe) {
+		if safe := x.unbroken(potential); x.enough(safe) {
 			x.mostImportantFirst(safe)
 			x.try(x.order)
 			x.cheapest(safe)
@@ -106,18 +106,18 @@ func (x *nodeVictims) consider(set []int32) {
 	}
 }
 
-// pool are the candidates up to the lowest ceiling, unless there is nothing to choose among them: nil then.
-func (x *nodeVictims) pool(candidates []int32) []int32 {
-	pool := candidates[:x.ceiling(candidates)]
+// pool are the potential victims up to the lowest ceiling, unless there is nothing to choose among them: nil then.
+func (x *nodeVictims) pool(potential []int32) []int32 {
+	pool := potential[:x.ceiling(potential)]
 	if len(pool) == len(x.best) && x.bestScore.BrokenBudgets == 0 {
 		return nil
 	}
 	return pool
 }
 
-// cheapest tries the cheapest set of candidates up to the lowest ceiling, whatever it draws on budgets.
-func (x *nodeVictims) cheapest(candidates []int32) {
-	pool := x.pool(candidates)
+// cheapest tries the cheapest set of potential victims up to the lowest ceiling, whatever it draws on budgets.
+func (x *nodeVictims) cheapest(potential []int32) {
+	pool := x.pool(potential)
 	if x.check != nil || len(pool) == 0 {
 		return
 	}
@@ -127,14 +127,14 @@ func (x *nodeVictims) cheapest(candidates []int32) {
 	}
 }
 
-// load prepares for the cheapest sets of candidates up to a ceiling, for members that want so much. It reports false
-// where what one candidate costs hangs on the others.
-func (x *nodeVictims) load(col *nodeColumn, candidates []int32, wanted []int64, top int64) bool {
-	if x.check != nil || x.draw != nil && slices.ContainsFunc(candidates, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
+// load prepares for the cheapest sets of potential victims up to a ceiling, for members that want so much. It reports false
+// where what one potential victim costs hangs on the others.
+func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, top int64) bool {
+	if x.check != nil || x.draw != nil && slices.ContainsFunc(potential, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
 		return false
 	}
 	x.col = col
-	x.cover.load(x, col, candidates, wanted, top)
+	x.cover.load(x, col, potential, wanted, top)
 	return true
 }
 
@@ -173,18 +173,19 @@ func (x *nodeVictims) short() []int64 {
 	return x.room
 }
 
-// within tries other orders among the candidates up to the lowest ceiling that leaves room.
-func (x *nodeVictims) within(candidates []int32) {
-	pool := x.pool(candidates)
+// within tries other orders among the potential victims up to the lowest ceiling that leaves room.
+func (x *nodeVictims) within(potential []int32) {
+	pool := x.pool(potential)
 	if len(pool) == 0 {
 		return
 	}
-	if len(pool) < len(candidates) && x.draw != nil {
+	if len(pool) < len(potential) && x.draw != nil {
 		x.mostImportantFirst(pool)
 		x.try(x.order)
 	}
-	for _, perUse := range [...]bool{true, false} {
-		x.byUse(pool, perUse)
+	x.useOf(pool)
+	for _, use := range [...][]float64{x.perCost, x.use} {
+		x.byUse(pool, use)
 		x.try(x.order)
 	}
 }
@@ -201,11 +202,11 @@ func (x *nodeVictims) enough(set []int32) bool {
 	return fits(x.wanted, x.room)
 }
 
-// ceiling is the length of the shortest prefix of candidates, whole priorities only, that makes room.
-func (x *nodeVictims) ceiling(candidates []int32) int {
+// ceiling is the length of the shortest prefix of potential victims, whole priorities only, that makes room.
+func (x *nodeVictims) ceiling(potential []int32) int {
 	copy(x.room, x.base)
-	for i, pos := range candidates {
-		newPriority := i == 0 || x.col.priorities[pos] != x.col.priorities[candidates[i-1]]
+	for i, pos := range potential {
+		newPriority := i == 0 || x.col.priorities[pos] != x.col.priorities[potential[i-1]]
 		if newPriority && fits(x.wanted, x.room) {
 			return i
 		}
@@ -214,7 +215,7 @@ func (x *nodeVictims) ceiling(candidates []int32) int {
 			x.room[r] += after[r] - before[r]
 		}
 	}
-	return len(candidates)
+	return len(potential)
 }
 
 // reprieve brings units of order back, first come first, as long as there is room, and returns the others,
@@ -307,9 +308,9 @@ func (x *nodeVictims) score(set []int32) Score {
 
 // mostImportantFirst puts the order of the document into x.order: those that would break a budget, then the
 // others, both by importance. It returns how many would break one.
-func (x *nodeVictims) mostImportantFirst(candidates []int32) (breaking int) {
+func (x *nodeVictims) mostImportantFirst(potential []int32) (breaking int) {
 	x.order = x.order[:0]
-	for _, pos := range slices.Backward(candidates) {
+	for _, pos := range slices.Backward(potential) {
 		x.order = append(x.order, pos)
 	}
 	if x.draw == nil {
@@ -331,9 +332,9 @@ func (x *nodeVictims) mostImportantFirst(candidates []int32) (breaking int) {
 }
 
 // unbroken is the largest cheap set that breaks no budget: units draw in turn, the least important first.
-func (x *nodeVictims) unbroken(candidates []int32) []int32 {
+func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	var safe []int32
-	for _, pos := range candidates {
+	for _, pos := range potential {
 		if u := x.col.units[pos]; x.draw.evict(u) == 0 {
 			safe = append(safe, pos)
 		} else {
@@ -346,12 +347,11 @@ func (x *nodeVictims) unbroken(candidates []int32) []int32 {
 	return safe
 }
 
-// byUse orders candidates so that those that help least for what they cost come back first (perUse), or
-// simply those that help least.
-func (x *nodeVictims) byUse(candidates []int32, perUse bool) {
-	x.value = append(x.value[:0], make([]float64, len(x.col.units))...)
-	x.order = append(x.order[:0], candidates...)
-	for _, pos := range candidates {
+// useOf has x.use say how much of what is missing each potential victim frees, and x.perCost how much for what it costs.
+func (x *nodeVictims) useOf(potential []int32) {
+	x.use = append(x.use[:0], make([]float64, len(x.col.units))...)
+	x.perCost = append(x.perCost[:0], make([]float64, len(x.col.units))...)
+	for _, pos := range potential {
 		before, after := x.release(pos)
 		use := 0.0
 		for r, v := range x.wanted {
@@ -359,12 +359,14 @@ func (x *nodeVictims) byUse(candidates []int32, perUse bool) {
 				use += float64(min(after[r]-before[r], short)) / float64(short)
 			}
 		}
-		if perUse {
-			use /= float64(weightOf(x.col.priorities[pos], x.pods(pos)))
-		}
-		x.value[pos] = use
+		x.use[pos], x.perCost[pos] = use, use/float64(weightOf(x.col.priorities[pos], x.pods(pos)))
 	}
+}
+
+// byUse orders potential victims so that those that help least come back first, by one of both.
+func (x *nodeVictims) byUse(potential []int32, use []float64) {
+	x.order = append(x.order[:0], potential...)
 	slices.SortFunc(x.order, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(x.value[a], x.value[b]), cmp.Compare(b, a))
+		return cmp.Or(cmp.Compare(use[a], use[b]), cmp.Compare(b, a))
 	})
 }

@@ -122,9 +122,6 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	if n.roomy && fits(wanted, room) {
 		return prospect{node: node, ceiling: math.MinInt32}, true
 	}
-	if v.tooFew(node, below, room, wanted, widest) {
-		return prospect{}, false
-	}
 	col := v.column(node)
 	k := col.count(min(below, v.victims.below))
 	if k == 0 || !fitsTogether(wanted, room, col.sum(k, v.dims)) {
@@ -156,27 +153,6 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	}
 	pr.sum += int64(pr.ceiling) + priorityOffset
 	return pr, true
-}
-
-// tooFew reports whether a node has so few units below a priority that they cannot make the room that is missing,
-// however much each of them frees. It is what most nodes end with, and spares a look at their columns.
-func (v *view) tooFew(node int32, below int64, room, wanted, widest []int64) bool {
-	count := int64(0)
-	for _, priority := range v.c.lowest[int(node)*lowestKept:][:lowestKept] {
-		if int64(priority) >= below {
-			break
-		}
-		count++
-	}
-	if count == lowestKept {
-		return false
-	}
-	for r, want := range wanted {
-		if short := want - room[r]; want > 0 && short > 0 && short > count*widest[r] {
-			return true
-		}
-	}
-	return false
 }
 
 // tryAll works out the prospects, the most promising first.
@@ -240,15 +216,15 @@ func (n *nodeSearch) latestStart(pr prospect) int64 {
 func (n *nodeSearch) try(pr prospect) {
 	v, x := n.v, n.x
 	col := v.column(pr.node)
-	candidates := x.candidates[:0]
+	potential := x.potential[:0]
 	for i := range col.count(v.victims.below) {
-		candidates = append(candidates, int32(i))
+		potential = append(potential, int32(i))
 	}
 	x.floor, x.check = pr, nil
 	if v.stateful[n.class] {
 		x.check = &nodeCheck{class: n.class, node: int(pr.node)}
 	}
-	set, score, ok := n.cheapest(col, pr.node, candidates)
+	set, score, ok := n.cheapest(col, pr.node, potential)
 	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(v.c.rank[pr.node], v.c.rank[n.best.placements[0].node])) >= 0 {
 		return
 	}
@@ -262,20 +238,20 @@ func (n *nodeSearch) try(pr prospect) {
 	}
 }
 
-// cheapest finds the cheapest set of candidates on a node that makes room. Where not all of them may go together, the
+// cheapest finds the cheapest set of potential victims on a node that makes room. Where not all of them may go together, the
 // least important ones that may are tried, then the most important ones.
-func (n *nodeSearch) cheapest(col *nodeColumn, node int32, candidates []int32) ([]int32, Score, bool) {
+func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
 	orders := 1
 	if n.policy.bounded() {
 		orders = 2
 	}
 	for range orders {
-		part := n.policy.part(col, candidates)
+		part := n.policy.part(col, potential)
 		if set, score, ok := n.x.solve(col, room, wanted, part); ok && n.allowedAt(col, set) {
 			return set, score, true
 		}
-		slices.Reverse(candidates)
+		slices.Reverse(potential)
 	}
 	return nil, Score{}, false
 }

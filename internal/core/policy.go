@@ -40,6 +40,10 @@ const (
 	RuleUnknownQueue Rule = "UnknownQueue"
 )
 
+// MayBeLifted reports whether a protection by the rule may end before its time, or without one: an administrator changes the
+// PriorityClass that it goes by.
+func (r Rule) MayBeLifted() bool { return r == RuleToleration || r == RuleClassNotFound }
+
 // Verdict says of one unit whether one preemptor may take it.
 type Verdict struct {
 	// Eligible is true where the unit may be taken.
@@ -92,6 +96,13 @@ type policy interface {
 type protection interface {
 	// protects gives the verdict that names the rule and its end. It is false where the rule does not protect the unit.
 	protects(r *ruling, u int32) (Verdict, bool)
+}
+
+// graded is a protection that holds against low priorities only.
+type graded interface {
+	protection
+	// below is the lowest priority of preemptors that may take a unit which the rule protects.
+	below(u *Unit) int32
 }
 
 // narrow is a protection that knows which few units it may be about. Others are asked about every unit.

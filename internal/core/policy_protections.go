@@ -43,6 +43,8 @@ func (tolerations) protects(r *ruling, u int32) (Verdict, bool) {
 	return v, true
 }
 
+func (tolerations) below(u *Unit) int32 { return u.Toleration.Below }
+
 func (tolerations) about(r *ruling) iter.Seq[int32] {
 	if r.p.IgnoresTolerations {
 		return func(func(int32) bool) {}
@@ -51,13 +53,13 @@ func (tolerations) about(r *ruling) iter.Seq[int32] {
 }
 
 // minRuntimes protects units that have not run long enough, but for the surplus of elastic gangs; see [ledger] for how
-// much of that may go together.
+// much of that may go together. Where nothing is known of the preemptor, the surplus are the members that go first.
 type minRuntimes struct{}
 
 func (minRuntimes) protects(r *ruling, u int32) (Verdict, bool) {
 	v, young := r.young(u)
 	unit := &r.s.Units[u]
-	return v, young && (!elastic(unit) || r.surplusOf(unit) <= 0)
+	return v, young && (!elastic(unit) || r.surplusOf(unit) <= 0 || r.anyone && !unit.Surplus)
 }
 
 func (minRuntimes) ignores(r *ruling, leaf int32) bool {
@@ -108,15 +110,19 @@ func (r *ruling) young(u int32) (Verdict, bool) {
 	return v, true
 }
 
-// minRuntimeOf is how long units of a leaf run before this preemptor may take them, and the queue that says so; -1
-// where it is the default.
+// minRuntimeOf is how long units of a leaf run before this preemptor may take them, at most where it is not known, and the
+// queue that says so; -1 where it is the default.
 func (r *ruling) minRuntimeOf(leaf int32) (queue int32, runtime int64) {
+	m := &r.p.MinRuntime
+	if r.anyone {
+		return r.t.LongestMinRuntime(leaf, m.Preempt, m.Reclaim, m.Resolve == ResolveQueue)
+	}
 	if r.leaf < 0 || leaf < 0 || leaf == r.leaf {
-		return r.t.MinRuntime(leaf, r.p.MinRuntime.Preempt, func(q *fairshare.Queue) int64 { return q.PreemptMinRuntime })
+		return r.t.MinRuntime(leaf, m.Preempt, fairshare.PreemptSetting)
 	}
 	from := leaf
-	if r.p.MinRuntime.Resolve != ResolveQueue {
+	if m.Resolve != ResolveQueue {
 		from = r.top(leaf)
 	}
-	return r.t.MinRuntime(from, r.p.MinRuntime.Reclaim, func(q *fairshare.Queue) int64 { return q.ReclaimMinRuntime })
+	return r.t.MinRuntime(from, m.Reclaim, fairshare.ReclaimSetting)
 }

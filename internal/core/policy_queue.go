@@ -46,22 +46,22 @@ type subtree struct {
 }
 
 func newQueuePolicy(v *view, r *ruling) *queuePolicy {
-	b := &queuePolicy{ruling: r, request: v.request(), count: make(map[Rule]int)}
-	b.shown = topUnits{s: v.s, sign: -1, most: capUnits}
-	for r, want := range b.request {
+	c := &queuePolicy{ruling: r, request: v.request(), count: make(map[Rule]int)}
+	c.shown = topUnits{s: v.s, sign: -1, most: capUnits}
+	for r, want := range c.request {
 		if want > 0 {
-			b.asks = append(b.asks, r)
+			c.asks = append(c.asks, r)
 		}
 	}
-	b.roster, b.used = v.inQueues()
-	b.leafOf = b.roster.leaves
-	if b.t != nil {
-		b.shares = v.s.Queues.Shares
-		b.climb()
-		b.asIs = newSide(b).reach()
-		b.reachTo(b.farthest())
+	c.roster, c.used = v.inQueues()
+	c.leafOf = c.roster.leaves
+	if c.t != nil {
+		c.shares = v.s.Queues.Shares
+		c.climb()
+		c.asIs = newPathUse(c).reach()
+		c.reachTo(c.farthest())
 	}
-	return b
+	return c
 }
 
 // request is what the members ask for together that have to be placed.
@@ -103,16 +103,13 @@ func (v *view) withinLimits() bool {
 	if home < 0 {
 		return true
 	}
-	request := v.request()
 	_, used := v.inQueues()
+	var levels []fairshare.Level
 	for q := home; q >= 0; q = t.Parent(q) {
-		for r, want := range request {
-			if want > 0 && fairshare.Add(used[int(q)*t.Dims()+r], want) > t.Queue(q).Limit[r] {
-				return false
-			}
-		}
+		levels = append(levels, fairshare.Level{Limit: t.Queue(q).Limit, Used: used[int(q)*t.Dims():][:t.Dims()]})
 	}
-	return true
+	_, over := fairshare.Room(levels, []Amounts{v.request()})
+	return over == nil
 }
 
 func (c *queuePolicy) rules() *ruling { return c.ruling }

@@ -17,6 +17,8 @@ type ruling struct {
 	p           *Preemptor
 	c           *columns
 	protections []protection
+	// anyone is true where nothing is known of the preemptor: then it is the one that each rule protects from longest.
+	anyone bool
 	// begin is when clocks that have not begun are taken to begin.
 	begin int64
 
@@ -36,19 +38,30 @@ type ruling struct {
 }
 
 func newRuling(v *view, protections []protection) *ruling {
-	r := &ruling{s: v.s, p: v.p, c: v.c, protections: protections, begin: v.begin, leaf: leafOfPreemptor(v.s, v.p), home: -1}
-	if q := v.s.Queues; q != nil && q.Tree != nil && q.Tree.Len() > 0 {
-		r.t, r.home = q.Tree, q.Tree.LeafOf(v.p.Queue)
+	r := standingOf(v.s, v.p)
+	r.c, r.protections, r.begin = v.c, protections, v.begin
+	return r
+}
+
+// standingOf is a ruling that knows only where a preemptor stands.
+func standingOf(s *Snapshot, p *Preemptor) *ruling {
+	r := &ruling{s: s, p: p, leaf: leafOfPreemptor(s, p), home: -1}
+	if q := s.Queues; q != nil && q.Tree != nil && q.Tree.Len() > 0 {
+		r.t, r.home = q.Tree, q.Tree.LeafOf(p.Queue)
 	}
 	return r
 }
+
+// Bounded reports whether more than priority may count for what a preemptor may take: then it hangs on all that queues use and
+// are entitled to, and on what gangs have past minCount.
+func Bounded(s *Snapshot, p *Preemptor) bool { return standingOf(s, p).bounded() }
 
 // bounded reports whether more than priority may count: a queue, or a min-runtime.
 func (r *ruling) bounded() bool { return r.home >= 0 || r.inWindows() }
 
 // inWindows reports whether some unit may be inside a min-runtime.
 func (r *ruling) inWindows() bool {
-	return r.leaf >= 0 || r.p.MinRuntime.Preempt > 0 || r.t.Protects()
+	return r.anyone || r.leaf >= 0 || r.p.MinRuntime.Preempt > 0 || r.t.Protects()
 }
 
 // leafOfPreemptor is the queue that a preemptor stands for; -1 for one that goes by priority.

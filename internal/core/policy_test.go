@@ -158,7 +158,7 @@ func (f frozen) protects(r *ruling, u int32) (Verdict, bool) {
 }
 
 // TestAddedRule adds a protection and finds it in force with queues and without, for pods and for gangs: in who is
-// taken, in what the Decision says is protected, and in when the preemptor is to try again.
+// taken, in what the Decision says is protected, in when the preemptor is to try again, and in what protects units whoever asks.
 func TestAddedRule(t *testing.T) {
 	everything := map[string]bool{"v1": true, "v2": true}
 	for name, tc := range map[string]struct {
@@ -190,14 +190,15 @@ func TestAddedRule(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			p, sizes := tc.preemptor(), tc.sizes
+			if sizes[0] == 0 {
+				sizes = [2]int64{4, 4}
+			}
+			s := clusterOf("gpu").node("n", 8).
+				pod("v1", "n", 1, sizes[0], inQueue("v"), since(1)).pod("v2", "n", 2, sizes[1], inQueue("v"), since(1)).
+				queues(tc.queues...).shared(p)
 			decideWith := func(rules ...protection) Decision {
-				p, sizes := tc.preemptor(), tc.sizes
-				if sizes[0] == 0 {
-					sizes = [2]int64{4, 4}
-				}
-				b := clusterOf("gpu").node("n", 8).
-					pod("v1", "n", 1, sizes[0], inQueue("v"), since(1)).pod("v2", "n", 2, sizes[1], inQueue("v"), since(1))
-				d, err := decide(b.queues(tc.queues...).shared(p), p, nil, append(protections(), rules...))
+				d, err := decide(s, p, nil, append(protections(), rules...))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -219,6 +220,10 @@ func TestAddedRule(t *testing.T) {
 			d = decideWith(frozen{names: everything, until: 5 * minute})
 			if want := "(Frozen) and 1 more unit are protected no longer"; d.Outcome != Infeasible || !strings.Contains(d.Message, want) {
 				t.Errorf("%s with all under the rule: %q, want it to say %q", d.Outcome, d.Message, want)
+			}
+			got := guards(s, p, append(protections(), frozen{names: map[string]bool{"v1": true}, until: 5 * minute}))
+			if want := []Guard{{Unit: 0, Rule: ruleFrozen, Until: 5 * minute}}; !cmp.Equal(got, want) || s.Units[0].Name != "v1" {
+				t.Errorf("protected from anyone are %+v, want v1 by the rule", got)
 			}
 		})
 	}

@@ -5,8 +5,8 @@ package core
 // bounds sets of units, where a verdict is about each unit alone. Any part of a set within these bounds is within them; what
 // the preemptor's own side comes to is bounded as well, and there it takes enough units.
 type ledger struct {
-	c    *queuePolicy
-	side *side
+	c       *queuePolicy
+	pathUse *pathUse
 	// taken is by queue and resource; most is the most that a single unit had, for the queues at the top of a subtree. Both
 	// are nil as long as nothing has been.
 	taken, most []int64
@@ -16,7 +16,7 @@ type ledger struct {
 }
 
 func newLedger(c *queuePolicy) *ledger {
-	return &ledger{c: c, side: newSide(c), gone: make(map[string]int), leaves: make(map[int32]bool)}
+	return &ledger{c: c, pathUse: newPathUse(c), gone: make(map[string]int), leaves: make(map[int32]bool)}
 }
 
 // ledger is an empty one, until the next call.
@@ -38,7 +38,7 @@ func (l *ledger) clear() {
 	}
 	clear(l.leaves)
 	clear(l.gone)
-	clear(l.side.freed)
+	clear(l.pathUse.freed)
 }
 
 // bound is what keeps a unit from being taken beside others: a queue, or a gang's window.
@@ -103,13 +103,13 @@ func (l *ledger) add(u int32, reclaimed bool) {
 func (l *ledger) within(units []int32) (bound, bool) {
 	for _, u := range units {
 		l.add(u, l.c.reclaims(u))
-		l.side.free(u, 1)
+		l.pathUse.free(u, 1)
 	}
-	return l.allows(units, l.side)
+	return l.allows(units, l.pathUse)
 }
 
 // allows reports whether units that have been added may be taken, given what the preemptor's side comes to.
-func (l *ledger) allows(units []int32, s *side) (bound, bool) {
+func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	c, after := l.c, s.reach()
 	for _, u := range units {
 		if rule, windowed := l.windowed(u); windowed {
@@ -146,7 +146,7 @@ func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 // Where that side is entitled only because work of its own has gone, it has to have more afterwards than before, and the other
 // queue keeps its fair share. That work came in free room, more of it would come in what the largest unit leaves over, and so
 // the two would take in turns.
-func (l *ledger) lends(top int32, steps int, s *side, after reach) bool {
+func (l *ledger) lends(top int32, steps int, s *pathUse, after reach) bool {
 	c := l.c
 	byShare, byQuota, keeps := false, false, steps <= after.share
 	for _, r := range c.asks {

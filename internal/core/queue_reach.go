@@ -11,20 +11,20 @@ import (
 // their fair share may be taken, of the latter what they have beyond their quota.
 type reach struct{ share, quota int }
 
-// side is what the queues on the preemptor's path come to.
-type side struct {
+// pathUse is what the queues on the preemptor's path come to use.
+type pathUse struct {
 	c *queuePolicy
 	// freed is what has been taken, by resource, of units in no queue first, then of those below each queue of the path that
 	// are below none before it, and last of those below none at all.
 	freed []int64
 }
 
-func newSide(c *queuePolicy) *side {
-	return &side{c: c, freed: make([]int64, (len(c.path)+2)*len(c.request))}
+func newPathUse(c *queuePolicy) *pathUse {
+	return &pathUse{c: c, freed: make([]int64, (len(c.path)+2)*len(c.request))}
 }
 
 // free counts a unit as gone, or as there again where sign is -1.
-func (s *side) free(u int32, sign int64) {
+func (s *pathUse) free(u int32, sign int64) {
 	at := 0
 	if leaf := s.c.leafOf[u]; leaf >= 0 && s.c.home >= 0 {
 		at = s.c.stepsTo(leaf) + 1
@@ -32,14 +32,14 @@ func (s *side) free(u int32, sign int64) {
 	s.freeAt(at, sign, func(r int) int64 { return useOf(&s.c.s.Units[u], r) })
 }
 
-func (s *side) freeAt(at int, sign int64, use func(r int) int64) {
+func (s *pathUse) freeAt(at int, sign int64, use func(r int) int64) {
 	for _, r := range s.c.asks {
 		s.freed[at*len(s.c.request)+r] += sign * use(r)
 	}
 }
 
 // after is how much of a resource the queue at a step of the path comes to with the preemptor in.
-func (s *side) after(step, r int) int64 {
+func (s *pathUse) after(step, r int) int64 {
 	after := fairshare.Add(s.c.usedOf(s.c.path[step])[r], s.c.request[r])
 	for at := 1; at <= step+1; at++ {
 		after -= s.freed[at*len(s.c.request)+r]
@@ -48,7 +48,7 @@ func (s *side) after(step, r int) int64 {
 }
 
 // reach is how far the preemptor may take.
-func (s *side) reach() reach {
+func (s *pathUse) reach() reach {
 	c := s.c
 	at := reach{share: s.steps(c.shareOf)}
 	if slices.ContainsFunc(c.asks, c.hasQuota) {
@@ -67,7 +67,7 @@ func (s *side) reach() reach {
 func (c *queuePolicy) hasQuota(r int) bool { return c.leaf >= 0 && c.t.Queue(c.leaf).Quota[r] > 0 }
 
 // steps counts the queues from the preemptor's own upwards that come to no more than they are entitled to.
-func (s *side) steps(entitled func(q int32, r int) int64) int {
+func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 	for i, q := range s.c.path {
 		for _, r := range s.c.asks {
 			if s.after(i, r) > entitled(q, r) {
@@ -81,7 +81,7 @@ func (s *side) steps(entitled func(q int32, r int) int64) int {
 // outgrown finds a queue on the path that comes to more than its limit, or to more than it is entitled to and has. Only free
 // room may carry a queue beyond its share and its quota: if evictions could, two queues might take from each other in turns, each
 // for another resource. What was in no queue adds to what all queues share, and to no limit.
-func (s *side) outgrown() (bound, bool) {
+func (s *pathUse) outgrown() (bound, bool) {
 	if q := s.overLimit(); q >= 0 {
 		return s.c.bound(RuleLimit, q), false
 	}
@@ -100,7 +100,7 @@ func (s *side) outgrown() (bound, bool) {
 }
 
 // overLimit finds a queue on the path that comes to more than its limit; -1 where there is none.
-func (s *side) overLimit() int32 {
+func (s *pathUse) overLimit() int32 {
 	for i, q := range s.c.path {
 		for _, r := range s.c.asks {
 			if s.after(i, r) > s.c.t.Queue(q).Limit[r] {
@@ -113,7 +113,7 @@ func (s *side) overLimit() int32 {
 
 // withinLimitsWithout reports whether limits have room for the preemptor once units have gone.
 func (c *queuePolicy) withinLimitsWithout(units []int32) bool {
-	s := newSide(c)
+	s := newPathUse(c)
 	for _, u := range units {
 		s.free(u, 1)
 	}
@@ -138,7 +138,7 @@ func (c *queuePolicy) reachTo(far reach) {
 
 // farthest is the reach with all gone that may go on the preemptor's side: more than may go together, perhaps.
 func (c *queuePolicy) farthest() reach {
-	s := newSide(c)
+	s := newPathUse(c)
 	if c.leaf < 0 {
 		return s.reach()
 	}

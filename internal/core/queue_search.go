@@ -35,11 +35,11 @@ func (c *queuePolicy) search(sr *search) Decision {
 func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
-	cs := c.rank(mem)
+	order := c.rank(mem)
 	var first *refusal
 	without := make(map[int32]bool)
 	for range boundRounds {
-		sub := sr.among(cs, without)
+		sub := sr.among(order, without)
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f), true
 		}
@@ -50,18 +50,18 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 		c.bar(sub.refused, sub.s.ranks, without)
 	}
 	if first != nil {
-		sub := sr.among(cs, nil)
+		sub := sr.among(order, nil)
 		if f, ok := sub.wholeSets(); ok {
 			return sub.preempting(f), true
 		}
 	}
-	if sr.p.Gang && cs.bounded {
-		sub := sr.among(cs, cs.apart())
+	if sr.p.Gang && order.bounded {
+		sub := sr.among(order, order.apart())
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f), true
 		}
 	}
-	sub := sr.among(cs, nil)
+	sub := sr.among(order, nil)
 	sub.refused = first
 	return sub.infeasible(), false
 }

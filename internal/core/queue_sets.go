@@ -16,10 +16,10 @@ type wholeSets struct {
 	// pool are the potential victims, most important first. All that have not been put back are out of t, and out are those
 	// of them that are to stay out.
 	pool, out []int32
-	// side is what the preemptor's queues come to with all gone that are out of t.
-	side *side
-	best found
-	any  bool
+	// pathUse is what the preemptor's queues come to with all gone that are out of t.
+	pathUse *pathUse
+	best    found
+	any     bool
 	// effort is what moving one unit costs, and left is how much more may be spent.
 	effort, left int
 }
@@ -37,7 +37,7 @@ func (sr *search) wholeSets() (found, bool) {
 		return found{}, false
 	}
 	t.allBack()
-	e := &wholeSets{search: sr, c: c, ws: ws, t: t, k: &packer{simulation: t, ws: ws}, side: newSide(c), effort: 1, left: setsEffort}
+	e := &wholeSets{search: sr, c: c, ws: ws, t: t, k: &packer{simulation: t, ws: ws}, pathUse: newPathUse(c), effort: 1, left: setsEffort}
 	switch counts := len(ws) == 1 && !sr.v.anyStateful; {
 	case counts:
 		e.k = newCounter(t, ws[0])
@@ -115,19 +115,19 @@ func (e *wholeSets) possible() bool {
 	for _, u := range e.out {
 		l.add(u, e.c.reclaims(u))
 	}
-	_, ok := l.allows(e.out, e.side)
+	_, ok := l.allows(e.out, e.pathUse)
 	return ok && e.k.room()
 }
 
 func (e *wholeSets) remove(u int32) {
 	e.k.remove(u)
-	e.side.free(u, 1)
+	e.pathUse.free(u, 1)
 	e.left -= e.effort
 }
 
 func (e *wholeSets) restore(u int32) {
 	e.k.restore(u)
-	e.side.free(u, -1)
+	e.pathUse.free(u, -1)
 	e.left -= e.effort
 }
 

@@ -62,40 +62,40 @@ const (
 
 // rank judges all units, where it can whole leaves at a time, and puts those that may be taken in order.
 func (c *queuePolicy) rank(mem *scratch) *victimOrder {
-	cs := &victimOrder{
+	vo := &victimOrder{
 		c: c, mem: mem, kinds: make([]leafKind, c.t.Len()+1), priorities: c.c.distinctPriorities(),
 		reclaim: &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)},
 	}
-	cs.ranks, cs.orders = mem.grades(len(c.s.Units))
-	cs.markMixed()
+	vo.ranks, vo.orders = mem.grades(len(c.s.Units))
+	vo.markMixed()
 	for i := range c.roster.lists {
 		units := c.roster.lists[i].units
 		n := len(units)
 		if n == 0 {
 			continue
 		}
-		switch cs.kindOf(int32(i - 1)) {
+		switch vo.kindOf(int32(i - 1)) {
 		case leafMixed:
 			for _, u := range units {
-				cs.judge(u)
+				vo.judge(u)
 			}
 		case leafBarred:
 			c.count[c.subtreeOf(int32(i-1)).rule] += n
 		case leafOpen, leafUnseen:
-			cs.reclaim.meet(int32(i - 1))
-			cs.count, cs.bounded = cs.count+n, true
+			vo.reclaim.meet(int32(i - 1))
+			vo.count, vo.bounded = vo.count+n, true
 		}
 	}
-	cs.grade()
-	c.order = cs
-	return cs
+	vo.grade()
+	c.order = vo
+	return vo
 }
 
 // markMixed marks the leaves that have units of which the queues do not say all.
-func (cs *victimOrder) markMixed() {
-	c := cs.c
-	mixed := func(u int32) { cs.kinds[c.leafOf[u]+1] = leafMixed }
-	cs.kinds[0] = leafMixed
+func (vo *victimOrder) markMixed() {
+	c := vo.c
+	mixed := func(u int32) { vo.kinds[c.leafOf[u]+1] = leafMixed }
+	vo.kinds[0] = leafMixed
 	for u := range c.special() {
 		mixed(u)
 	}
@@ -105,10 +105,10 @@ func (cs *victimOrder) markMixed() {
 	}
 }
 
-func (cs *victimOrder) kindOf(leaf int32) leafKind {
-	kind := &cs.kinds[leaf+1]
+func (vo *victimOrder) kindOf(leaf int32) leafKind {
+	kind := &vo.kinds[leaf+1]
 	if *kind == leafUnseen {
-		*kind = cs.c.kindOf(leaf)
+		*kind = vo.c.kindOf(leaf)
 	}
 	return *kind
 }
@@ -130,8 +130,8 @@ func (c *queuePolicy) kindOf(leaf int32) leafKind {
 }
 
 // judge lists a unit if it may be taken.
-func (cs *victimOrder) judge(u int32) {
-	c := cs.c
+func (vo *victimOrder) judge(u int32) {
+	c := vo.c
 	if len(c.s.Units[u].Pods) == 0 {
 		return
 	}
@@ -140,130 +140,130 @@ func (cs *victimOrder) judge(u int32) {
 		c.protect(u, v)
 		return
 	}
-	cs.bounded = c.noteWindow(u) || cs.bounded
-	cs.count++
+	vo.bounded = c.noteWindow(u) || vo.bounded
+	vo.count++
 	if !c.reclaims(u) {
-		cs.byPriority = append(cs.byPriority, u)
+		vo.byPriority = append(vo.byPriority, u)
 	} else {
-		cs.reclaim.list(c.leafOf[u], u)
-		cs.bounded = true
+		vo.reclaim.list(c.leafOf[u], u)
+		vo.bounded = true
 	}
 }
 
 // grade gives all units that are listed their ranks.
-func (cs *victimOrder) grade() {
-	c, w, last := cs.c, cs.reclaim, int32(nearest)
+func (vo *victimOrder) grade() {
+	c, w, last := vo.c, vo.reclaim, int32(nearest)
 	if c.reach.quota > 0 {
 		last = lent
 	}
 	w.run(last)
 	for _, at := range w.found {
-		cs.reclaimed(at.unit, at.distance)
+		vo.reclaimed(at.unit, at.distance)
 	}
 	for _, units := range w.units {
 		for _, u := range units {
-			cs.reclaimed(u, last)
+			vo.reclaimed(u, last)
 		}
 	}
-	for _, u := range cs.byPriority {
+	for _, u := range vo.byPriority {
 		priority := c.s.Units[u].Priority
-		cs.ranks[u], cs.orders[u] = max(priority, rankReclaim+distances*cs.steps()), int64(priority)
+		vo.ranks[u], vo.orders[u] = max(priority, rankReclaim+distances*vo.steps()), int64(priority)
 	}
-	cs.listed = append(cs.listed, cs.byPriority...)
+	vo.listed = append(vo.listed, vo.byPriority...)
 }
 
 // reclaimed gives a unit that may be reclaimed its rank. At the same distance, what gangs can do without goes first,
 // then units go by priority.
-func (cs *victimOrder) reclaimed(u, distance int32) {
-	unit, step := &cs.c.s.Units[u], int32(0)
+func (vo *victimOrder) reclaimed(u, distance int32) {
+	unit, step := &vo.c.s.Units[u], int32(0)
 	if !unit.Surplus {
-		at, _ := slices.BinarySearch(cs.priorities, unit.Priority)
+		at, _ := slices.BinarySearch(vo.priorities, unit.Priority)
 		step = int32(at) + 1
 	}
-	cs.ranks[u], cs.orders[u] = cs.rank(distance, step), cs.order(cs.c.leafOf[u], unit.Priority)
-	cs.listed = append(cs.listed, u)
+	vo.ranks[u], vo.orders[u] = vo.rank(distance, step), vo.order(vo.c.leafOf[u], unit.Priority)
+	vo.listed = append(vo.listed, u)
 }
 
 // steps is how many ranks there are at each distance.
-func (cs *victimOrder) steps() int32 { return int32(len(cs.priorities)) + 1 }
+func (vo *victimOrder) steps() int32 { return int32(len(vo.priorities)) + 1 }
 
-func (cs *victimOrder) rank(distance, step int32) int32 {
-	return rankReclaim + distance*cs.steps() + step
+func (vo *victimOrder) rank(distance, step int32) int32 {
+	return rankReclaim + distance*vo.steps() + step
 }
 
-func (cs *victimOrder) order(leaf, priority int32) int64 {
-	return cs.reclaim.order[cs.c.subtrees[leaf].top]<<32 + int64(priority)
+func (vo *victimOrder) order(leaf, priority int32) int64 {
+	return vo.reclaim.order[vo.c.subtrees[leaf].top]<<32 + int64(priority)
 }
 
-// has reports whether a unit is a candidate.
-func (cs *victimOrder) has(u int32) bool {
-	switch cs.kindOf(cs.c.leafOf[u]) {
+// has reports whether a unit is a potential victim.
+func (vo *victimOrder) has(u int32) bool {
+	switch vo.kindOf(vo.c.leafOf[u]) {
 	case leafOpen:
 		return true
 	case leafMixed:
-		return cs.ranks[u] < rankSafe
+		return vo.ranks[u] < rankSafe
 	default:
 		return false
 	}
 }
 
-// roomOn is the room that the candidates on a node make, in scratch space that the next call overwrites.
-func (cs *victimOrder) roomOn(n int32) []int64 {
-	c := cs.c.c
-	if len(cs.c.count) == 0 {
+// roomOn is the room that the potential victims on a node make, in scratch space that the next call overwrites.
+func (vo *victimOrder) roomOn(n int32) []int64 {
+	c := vo.c.c
+	if len(vo.c.count) == 0 {
 		return c.all[int(n)*c.dims:][:c.dims]
 	}
-	if cs.room == nil {
-		cs.room = make([]int64, c.dims)
+	if vo.room == nil {
+		vo.room = make([]int64, c.dims)
 	}
-	clear(cs.room)
+	clear(vo.room)
 	col := &c.nodes[n]
 	for i, u := range col.units {
-		if !cs.has(u) {
+		if !vo.has(u) {
 			continue
 		}
 		before, after := col.sum(i, c.dims), col.sum(i+1, c.dims)
-		for r := range cs.room {
-			cs.room[r] += after[r] - before[r]
+		for r := range vo.room {
+			vo.room[r] += after[r] - before[r]
 		}
 	}
-	return cs.room
+	return vo.room
 }
 
 // on lists the units on a node that may be taken, in scratch space that the next call overwrites.
-func (cs *victimOrder) on(n int32) []int32 {
-	cs.here = cs.here[:0]
-	for _, u := range cs.c.c.nodes[n].units {
-		if cs.has(u) {
-			cs.here = append(cs.here, u)
+func (vo *victimOrder) on(n int32) []int32 {
+	vo.here = vo.here[:0]
+	for _, u := range vo.c.c.nodes[n].units {
+		if vo.has(u) {
+			vo.here = append(vo.here, u)
 		}
 	}
-	return cs.here
+	return vo.here
 }
 
-// showBarred options the units of barred leaves to those that the Decision names.
-func (cs *victimOrder) showBarred() {
-	c := cs.c
-	if !slices.Contains(cs.kinds, leafBarred) {
+// showBarred adds the units of barred leaves to those that the Decision names.
+func (vo *victimOrder) showBarred() {
+	c := vo.c
+	if !slices.Contains(vo.kinds, leafBarred) {
 		return
 	}
 	for _, n := range c.c.byName {
 		for _, u := range c.c.nodes[n].units {
-			if cs.kindOf(c.leafOf[u]) == leafBarred && !c.shown.add(u) {
+			if vo.kindOf(c.leafOf[u]) == leafBarred && !c.shown.add(u) {
 				break
 			}
 		}
 	}
 }
 
-// apart are candidates to do without, so that all others may be taken together, whichever of them.
-func (cs *victimOrder) apart() map[int32]bool {
-	c := cs.c
+// apart are potential victims to do without, so that all others may be taken together, whichever of them.
+func (vo *victimOrder) apart() map[int32]bool {
+	c := vo.c
 	w := &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)}
 	without := make(map[int32]bool)
-	byPriority := slices.Clone(cs.byPriority)
+	byPriority := slices.Clone(vo.byPriority)
 	for u := range c.s.Units {
-		if at := int32(u); cs.has(at) {
+		if at := int32(u); vo.has(at) {
 			without[at] = true
 			if c.reclaims(at) {
 				w.list(c.leafOf[at], at)

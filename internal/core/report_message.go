@@ -10,8 +10,8 @@ import (
 // need is what an infeasible preemptor is short of.
 type need struct {
 	members, placed int
-	// after is true where all potential victims are counted as gone.
-	after bool
+	// when says whether all potential victims are counted as gone.
+	when string
 	// resource is the scarcest one for the only class; empty where no single resource stands out.
 	resource string
 	amount   int64
@@ -26,10 +26,6 @@ type need struct {
 // sentence says what is missing, as in "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have them after
 // preemption".
 func (m *need) sentence(d *Decision) string {
-	when := "as things are"
-	if m.after {
-		when = "after preemption"
-	}
 	var msg string
 	switch {
 	case m.nodes == 0:
@@ -37,17 +33,17 @@ func (m *need) sentence(d *Decision) string {
 	case m.but != "":
 		msg = "there could be room, but " + m.but
 	case m.resource == "" && d.Preemptor.Gang:
-		msg = fmt.Sprintf("needs room for %s; %d have it %s", plural(m.members, "member"), m.placed, when)
+		msg = fmt.Sprintf("needs room for %s; %d have it %s", plural(m.members, "member"), m.placed, m.when)
 	case m.resource == "":
-		msg = "no node has room " + when
+		msg = "no node has room " + m.when
 	case m.perNode || !d.Preemptor.Gang:
 		msg = fmt.Sprintf("needs %s %s on %s; %s %s", fairshare.Format(m.resource, m.amount), m.resource,
-			plural(m.members, "node"), nodesHave(m.placed), when)
+			plural(m.members, "node"), nodesHave(m.placed), m.when)
 	case m.members == 1:
-		msg = fmt.Sprintf("needs %s %s for 1 member; no node has them %s", fairshare.Format(m.resource, m.amount), m.resource, when)
+		msg = fmt.Sprintf("needs %s %s for 1 member; no node has them %s", fairshare.Format(m.resource, m.amount), m.resource, m.when)
 	default:
 		msg = fmt.Sprintf("needs %s %s for each of %s; %d have room %s", fairshare.Format(m.resource, m.amount),
-			m.resource, plural(m.members, "member"), m.placed, when)
+			m.resource, plural(m.members, "member"), m.placed, m.when)
 	}
 	if d.Preemptor.Never {
 		msg += "; preemptionPolicy Never forbids taking any"

@@ -92,7 +92,7 @@ func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	top, sites := topUnits{s: s, sign: -1, most: capElsewhere}, make([]site, 0, 2*capElsewhere)
 	enough := int64(math.MaxInt64)
 	for _, n := range c.byName {
-		if int64(c.lowest[int(n)*lowestKept]) >= enough || chosen[n] {
+		if int64(c.lowest[n]) >= enough || chosen[n] {
 			continue
 		}
 		for _, u := range sr.policy.potentialOn(n) {
@@ -177,7 +177,11 @@ func (sr *search) infeasible() Decision {
 	} else {
 		t.clearBelow(t.victims.below)
 	}
-	sr.missing(&d, t, sr.v.victims.count > 0)
+	when := asThingsAre
+	if sr.v.victims.count > 0 {
+		when = afterPreemption
+	}
+	sr.missing(&d, t, when)
 	d.Message = sr.withProtection(d.RetryAt, d.Message)
 	return d
 }
@@ -185,18 +189,21 @@ func (sr *search) infeasible() Decision {
 // infeasibleAsIs says what is missing as things are, for a preemptor that may take nothing.
 func (sr *search) infeasibleAsIs() Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
-	sr.missing(&d, newSimulation(sr.v, sr.v.c.later), false)
+	sr.missing(&d, newSimulation(sr.v, sr.v.c.later), asThingsAre)
 	return d
 }
 
-// missing says what is missing in a simulation, in which all potential victims are gone or not.
-func (sr *search) missing(d *Decision, t *simulation, after bool) {
+// asThingsAre and afterPreemption say whether all potential victims are gone, in the words of a message.
+const asThingsAre, afterPreemption = "as things are", "after preemption"
+
+// missing says what is missing in a simulation.
+func (sr *search) missing(d *Decision, t *simulation, when string) {
 	every := t.hardestFirst(allMembers(sr.p.Classes))
 	d.NodesOut = sr.nodesOut(t, every)
 	placements := t.most(every)
 	t.unplaceAll(placements)
 	m := need{
-		members: max(sr.p.MinCount, 1), placed: len(placements), after: after, nodes: len(sr.v.c.byName),
+		members: max(sr.p.MinCount, 1), placed: len(placements), when: when, nodes: len(sr.v.c.byName),
 	}
 	m.placed = min(m.placed, m.members)
 	if len(every) == 1 && m.placed < m.members {

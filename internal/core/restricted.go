@@ -13,27 +13,27 @@ type refusal struct {
 
 // among is the same search among the potential victims, but for some to do without: only they are in the columns,
 // and ranks stand for priorities. It shares everything else with the snapshot that was asked about.
-func (sr *search) among(cs *victimOrder, without map[int32]bool) *search {
+func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	s, v := *sr.s, *sr.v
-	s.ranks, s.orders = cs.ranks, cs.orders
+	s.ranks, s.orders = vo.ranks, vo.orders
 	if len(without) > 0 {
-		s.ranks = slices.Clone(cs.ranks)
+		s.ranks = slices.Clone(vo.ranks)
 		for u := range without {
 			s.ranks[u] = rankSafe
 		}
 	}
-	b := &restriction{cs: cs, c: cs.c.c, mem: cs.mem, ranks: s.ranks, without: without}
+	b := &restriction{vo: vo, c: vo.c.c, mem: vo.mem, ranks: s.ranks, without: without}
 	s.columns = b.columns(len(s.Units))
 	v.s, v.c = &s, s.columns
 	v.narrowTo(potentialVictims{below: rankSafe, count: b.count})
 	return &search{
-		s: &s, p: sr.p, v: &v, policy: cs.c, whole: sr.whole, nodes: cs.mem.used, roomy: sr.roomy,
+		s: &s, p: sr.p, v: &v, policy: vo.c, whole: sr.whole, nodes: vo.mem.used, roomy: sr.roomy,
 	}
 }
 
 // restriction makes the columns of a restricted view from those of the snapshot.
 type restriction struct {
-	cs      *victimOrder
+	vo      *victimOrder
 	c       *columns
 	mem     *scratch
 	ranks   []int32
@@ -54,8 +54,8 @@ type pick struct {
 func (b *restriction) columns(units int) *columns {
 	c := b.c
 	d := b.mem.blank(c, units)
-	b.open = make([]int, b.cs.steps())
-	listed, open := b.listed(d), slices.Contains(b.cs.kinds, leafOpen)
+	b.open = make([]int, b.vo.steps())
+	listed, open := b.listed(d), slices.Contains(b.vo.kinds, leafOpen)
 	for _, n := range c.byName {
 		if listed[n] || open {
 			b.node(d, n)
@@ -63,7 +63,7 @@ func (b *restriction) columns(units int) *columns {
 	}
 	for step, units := range b.open {
 		if units > 0 {
-			d.perPriority[b.cs.rank(nearest, int32(step))] += units
+			d.perPriority[b.vo.rank(nearest, int32(step))] += units
 			b.count += units
 		}
 	}
@@ -73,7 +73,7 @@ func (b *restriction) columns(units int) *columns {
 // listed counts the units that have been judged one by one, and finds the nodes that they are on.
 func (b *restriction) listed(d *columns) (nodes []bool) {
 	nodes = make([]bool, len(d.nodes))
-	for _, u := range b.cs.listed {
+	for _, u := range b.vo.listed {
 		if b.ranks[u] == rankSafe {
 			continue
 		}
@@ -83,8 +83,8 @@ func (b *restriction) listed(d *columns) (nodes []bool) {
 			nodes[at.node] = true
 			continue
 		}
-		for i := range b.cs.c.s.Units[u].Pods {
-			if n := b.cs.c.s.Units[u].Pods[i].Node; n >= 0 {
+		for i := range b.vo.c.s.Units[u].Pods {
+			if n := b.vo.c.s.Units[u].Pods[i].Node; n >= 0 {
 				nodes[n] = true
 			}
 		}
@@ -117,7 +117,7 @@ func (b *restriction) node(d *columns, n int32) {
 	clear(out.sums[:dims])
 	for i, at := range b.picked {
 		out.units[i], out.priorities[i], out.starts[i] = at.unit, at.rank, col.starts[at.pos]
-		out.alone = out.alone && (col.alone || len(b.cs.c.s.Units[at.unit].Pods) == 1)
+		out.alone = out.alone && (col.alone || len(b.vo.c.s.Units[at.unit].Pods) == 1)
 		before, after := col.sum(int(at.pos), dims), col.sum(int(at.pos)+1, dims)
 		last, next := out.sum(i, dims), out.sum(i+1, dims)
 		for r := range next {
@@ -145,27 +145,27 @@ func (b *restriction) whole(d *columns, n int32) {
 
 // gather picks the units of a node that are in the view, and gives those of open leaves their rank.
 func (b *restriction) gather(n int32, col *nodeColumn) {
-	cs := b.cs
+	vo := b.vo
 	b.picked = b.picked[:0]
 	step := 0
 	for i, u := range col.units {
-		leaf := cs.c.leafOf[u]
-		switch cs.kinds[leaf+1] {
+		leaf := vo.c.leafOf[u]
+		switch vo.kinds[leaf+1] {
 		case leafMixed:
 			if rank := b.ranks[u]; rank < rankSafe {
-				b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: cs.orders[u]})
+				b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: vo.orders[u]})
 			}
 		case leafOpen:
-			for cs.priorities[step] < col.priorities[i] {
+			for vo.priorities[step] < col.priorities[i] {
 				step++
 			}
 			if b.without[u] {
 				continue
 			}
-			rank := cs.rank(nearest, int32(step)+1)
-			b.ranks[u], cs.orders[u] = rank, cs.order(leaf, col.priorities[i])
-			b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: cs.orders[u]})
-			if col.alone || cs.c.s.Units[u].firstNode() == n {
+			rank := vo.rank(nearest, int32(step)+1)
+			b.ranks[u], vo.orders[u] = rank, vo.order(leaf, col.priorities[i])
+			b.picked = append(b.picked, pick{unit: u, rank: rank, pos: int32(i), order: vo.orders[u]})
+			if col.alone || vo.c.s.Units[u].firstNode() == n {
 				b.open[step+1]++
 			}
 		case leafBarred, leafUnseen:

@@ -71,12 +71,9 @@ func (m *scratch) blank(beside *columns, units int) *columns {
 // empty takes all units off a node.
 func (m *scratch) empty(d *columns, n int32) {
 	at := int(n) * d.dims
-	d.nodes[n], d.top[n] = nodeColumn{sums: m.nothing}, math.MinInt64
+	d.nodes[n], d.lowest[n], d.top[n] = nodeColumn{sums: m.nothing}, math.MaxInt32, math.MinInt64
 	clear(d.all[at : at+d.dims])
 	clear(d.widest[at : at+d.dims])
-	for i := range d.lowest[int(n)*lowestKept:][:lowestKept] {
-		d.lowest[int(n)*lowestKept+i] = math.MaxInt32
-	}
 }
 
 // slab hands out pieces of memory, many at a time.

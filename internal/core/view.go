@@ -24,7 +24,7 @@ type view struct {
 	topologies [][]Topology
 	// admits caches Oracle.Admits by class and node.
 	admits [][]admission
-	// thinned replaces the columns of nodes with spared units.
+	// thinned replaces the columns of nodes with protected units.
 	thinned map[int32]*nodeColumn
 }
 
@@ -70,21 +70,21 @@ func (v *view) narrowTo(victims potentialVictims) {
 	v.thin()
 }
 
-// sparing is the same view with further units left alone.
-func (v *view) sparing(units []int32) *view {
+// protecting is the same view with further units left alone.
+func (v *view) protecting(units []int32) *view {
 	w := *v
-	w.victims.spared = maps.Clone(v.victims.spared)
+	w.victims.protected = maps.Clone(v.victims.protected)
 	for _, u := range units {
-		w.victims.spare(u)
+		w.victims.protect(u)
 	}
 	w.thin()
 	return &w
 }
 
-// thin makes columns without the spared units for the nodes that have any.
+// thin makes columns without the protected units for the nodes that have any.
 func (v *view) thin() {
 	v.thinned = nil
-	for u := range v.victims.spared {
+	for u := range v.victims.protected {
 		for i := range v.s.Units[u].Pods {
 			n := v.s.Units[u].Pods[i].Node
 			if n < 0 {
@@ -94,17 +94,17 @@ func (v *view) thin() {
 				v.thinned = make(map[int32]*nodeColumn)
 			}
 			if v.thinned[int32(n)] == nil {
-				v.thinned[int32(n)] = v.c.nodes[n].without(v.victims.spared, v.dims)
+				v.thinned[int32(n)] = v.c.nodes[n].without(v.victims.protected, v.dims)
 			}
 		}
 	}
 }
 
 // without is the column without some units.
-func (col *nodeColumn) without(spared map[int32]bool, dims int) *nodeColumn {
+func (col *nodeColumn) without(protected map[int32]bool, dims int) *nodeColumn {
 	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), alone: col.alone}
 	for i, u := range col.units {
-		if spared[u] {
+		if protected[u] {
 			continue
 		}
 		thin.units = append(thin.units, u)
@@ -133,7 +133,7 @@ func (v *view) mayTake(u int32) bool {
 	if int64(v.s.priority(u)) >= v.victims.below || len(v.s.Units[u].Pods) == 0 {
 		return false
 	}
-	return !v.victims.spared[u]
+	return !v.victims.protected[u]
 }
 
 // eligible lists the potential victims up to a priority, in no particular order.

@@ -94,7 +94,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 		// No claim is an error, so none is left.
 		_, _ = each(claims, func(c podstatus.Claim) error {
 			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
-				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "pod", klog.KObj(c.Pod), "err", err)
+				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "pod", klog.KObj(c.Pod), "reason", err)
 			}
 			return nil
 		})
@@ -141,11 +141,13 @@ func (e *Executor) finished(ctx context.Context, order *Order, err error, took t
 		e.events.by(order.Profile).success(&order.Decision)
 	case errors.Is(err, ErrOutdated):
 		result = metrics.Abandoned
-		logger.V(2).Info("Gave a preemption up", "victims", len(order.Victims), "reason", err)
+		logger.V(2).Info("Gave a preemption up", "victims", len(order.Victims))
+		logger.V(4).Info("Why a preemption was given up", "reason", err)
 	default:
 		result = metrics.Failure
 		if e.ctx.Err() != nil {
-			logger.V(2).Info("Left a preemption to the next leader", "victims", len(order.Victims), "reason", err)
+			logger.V(2).Info("Left a preemption to the next leader", "victims", len(order.Victims))
+			logger.V(4).Info("Why a preemption was left to the next leader", "reason", err)
 		} else {
 			logger.Error(err, "Preemption failed", "victims", len(order.Victims))
 		}

@@ -53,7 +53,7 @@ func (o *Oracle) askFilters(oc *oracleClass) error {
 		_, failed, unresolvable, err := ext.Filter(pod, infos)
 		if err != nil {
 			if ext.IsIgnorable() {
-				o.logger.Info("Left out an extender that could not be asked", "extender", ext.Name(), "err", err)
+				o.logger.Info("Left out an extender that could not be asked", "extender", ext.Name(), "reason", err)
 				continue
 			}
 			return fmt.Errorf("ask extender %s: %w", ext.Name(), err)

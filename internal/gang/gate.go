@@ -72,11 +72,15 @@ func Gate(key types.NamespacedName, g *Group, m *Members) Verdict {
 	return Verdict{}
 }
 
-// Bounds says which groups may stand no higher than each of their pods does by itself: those that are made for pods which name none.
+// Bounds says which groups, beside those that say so themselves, may stand no higher than each of their pods does by itself: those that
+// are made for pods which name none.
 type Bounds interface {
 	Membership
 	IsBounded(key types.NamespacedName) bool
 }
+
+// IsBounded reports whether a group may stand no higher than each of its pods does by itself.
+func IsBounded(bounds Bounds, g *Group) bool { return g.Bounded || bounds.IsBounded(g.Key) }
 
 // Outranks reports whether a group stands higher than a pod does by itself.
 func Outranks(g *Group, pod *corev1.Pod) bool {
@@ -88,11 +92,11 @@ func Outranks(g *Group, pod *corev1.Pod) bool {
 // of pods only; a pod that gets more by way of others would get round that, so it waits.
 func Outranked(bounds Bounds, groups Source, pod *corev1.Pod) Verdict {
 	key, ok := bounds.GroupOf(pod)
-	if !ok || !bounds.IsBounded(key) {
+	if !ok {
 		return Verdict{}
 	}
 	g, ok := groups.Group(key)
-	if !ok || !Outranks(g, pod) {
+	if !ok || !Outranks(g, pod) || !IsBounded(bounds, g) {
 		return Verdict{}
 	}
 	return Verdict{
@@ -122,7 +126,7 @@ func notEnough(key types.NamespacedName, g *Group, m *Members, have int) Verdict
 	return Verdict{Reason: v1alpha1.ReasonNotEnoughMembers, Message: msg}
 }
 
-// mixedSchedulerNames says which members disagree about who schedules them.
+// mixedSchedulerNames says which members name different schedulers.
 func mixedSchedulerNames(key types.NamespacedName, m *Members) Verdict {
 	example := make(map[string]*corev1.Pod)
 	for _, pods := range [][]*corev1.Pod{m.Pending, m.Gated, m.Assigned} {

@@ -204,6 +204,7 @@ func TestOutranked(t *testing.T) {
 		"one that stands as high":     {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptLowerPriority},
 		"a lower one":                 {bounds: true, group: Group{Priority: ptr.To[int32](5)}, priority: 4, want: true},
 		"a lower one, of namesakes":   {bounds: false, group: Group{Priority: ptr.To[int32](5)}, priority: 4},
+		"a lower one, of a Workload":  {bounds: false, group: Group{Priority: ptr.To[int32](5), Bounded: true}, priority: 4, want: true},
 		"one that may not preempt":    {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptNever, want: true},
 		"a group that may not either": {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptNever}, priority: 5, policy: corev1.PreemptNever},
 		"a group without a priority":  {bounds: true, priority: -1},
@@ -223,6 +224,32 @@ func TestOutranked(t *testing.T) {
 			pod.Namespace = ""
 			if v := Outranked(c.bounds, &groups, pod); v != (Verdict{}) {
 				t.Errorf("a pod of no group hears %+v", v)
+			}
+		})
+	}
+}
+
+// TestBounded: a group says by itself that it was made for pods that name a Workload.
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	ours, theirs := map[string]string{LabelManagedBy: ManagedBy}, map[string]string{LabelManagedBy: "helm"}
+	workload := metav1.OwnerReference{APIVersion: "scheduling.k8s.io/v1alpha1", Kind: "Workload"}
+	cases := map[string]struct {
+		labels map[string]string
+		owner  metav1.OwnerReference
+		want   bool
+	}{
+		"for a Workload":               {ours, workload, true},
+		"for a Job":                    {ours, metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job"}, false},
+		"for a Workload of reprieve's": {ours, metav1.OwnerReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Workload"}, false},
+		"by a user":                    {theirs, workload, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, OwnerReferences: []metav1.OwnerReference{c.owner}}}
+			if got := FromPodGroup(pg).Bounded; got != c.want {
+				t.Errorf("it is bounded: %t, want %t", got, c.want)
 			}
 		})
 	}

@@ -2,9 +2,13 @@ package gang
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -41,6 +45,9 @@ type Group struct {
 	// queues: they may name one.
 	Queue  string
 	Labels map[string]string
+	// Bounded is true where the group was made for pods that name a Workload of scheduling.k8s.io: it may stand no higher than each of
+	// them does by itself.
+	Bounded bool
 	// Disrupted are the members that a preemption of the whole group, which has begun, takes.
 	Disrupted []v1alpha1.DisruptedPod
 }
@@ -53,8 +60,22 @@ func (g *Group) IsResolved() bool {
 // IsGang reports whether the members are placed together.
 func (g *Group) IsGang() bool { return g.MinCount > 0 }
 
+const (
+	// LabelManagedBy marks the PodGroups that Reprieve writes.
+	LabelManagedBy = "app.kubernetes.io/managed-by"
+	// ManagedBy is its value on them.
+	ManagedBy = "reprieve-scheduler"
+)
+
+// isMadeForWorkload reports whether Reprieve has written a group for a Workload of scheduling.k8s.io.
+func isMadeForWorkload(pg *v1alpha1.PodGroup) bool {
+	return pg.Labels[LabelManagedBy] == ManagedBy && slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "Workload" && strings.HasPrefix(o.APIVersion, schedulingv1.GroupName+"/")
+	})
+}
+
 // AnnotationUnsupported is where a PodGroup that was read from another API names its fields that have no
-// counterpart, and that nobody may take for absent. It is never written.
+// counterpart, and that must not be taken for absent. It is never written.
 const AnnotationUnsupported = v1alpha1.GroupName + "/unsupported"
 
 // FromPodGroup reads a Group. One of another API than reprieve.dev has that in its apiVersion.
@@ -63,6 +84,7 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 		Key:      types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name},
 		UID:      pg.UID,
 		Priority: pg.Spec.Priority,
+		Bounded:  isMadeForWorkload(pg),
 	}
 	if v := pg.APIVersion; v != "" && v != v1alpha1.SchemeGroupVersion.String() {
 		g.APIVersion, g.PodPriorities = v, pg.Spec.Priority == nil

@@ -16,7 +16,7 @@ import (
 const IndexName = "reprieve.dev/pod-group"
 
 // AddIndex adds the index by PodGroup to a Pod informer that has not been started; once is enough for
-// everyone who shares the informer.
+// all users of a shared informer.
 func AddIndex(informer cache.SharedIndexInformer) error {
 	if _, ok := informer.GetIndexer().GetIndexers()[IndexName]; ok {
 		return nil

@@ -23,12 +23,12 @@ func (m merged) Group(key types.NamespacedName) (*Group, bool) {
 	return g, true
 }
 
-// both is what counts for members of which nobody can tell to which of two groups they belong: whatever keeps them
+// both is what counts for members of which it is not known to which of two groups they belong: whatever keeps them
 // from being preempted.
 func both(first, second *Group) *Group {
 	out := *first
 	out.Ambiguous = true
-	out.Whole = first.Whole || second.Whole
+	out.Whole, out.Bounded = first.Whole || second.Whole, first.Bounded || second.Bounded
 	out.MinCount = max(first.MinCount, second.MinCount)
 	out.PodPriorities = first.PodPriorities && second.PodPriorities
 	if p := second.Priority; p != nil && (first.Priority == nil || *p > *first.Priority) {

@@ -143,7 +143,7 @@ func (r *Registry) Yield(key types.NamespacedName, member types.UID) {
 	r.update(key, func(s *standing) { s.takeover = s.leader == member })
 }
 
-// PassOn takes leadership from a member that was turned away before it could plan, and returns who may try
+// PassOn takes leadership from a member that was turned away before it could plan, and returns which may try
 // next: any member that has not been turned away since Planning was last called.
 func (r *Registry) PassOn(key types.NamespacedName, leader types.UID) (mayLead func(types.UID) bool) {
 	tried := map[types.UID]struct{}{}
@@ -259,7 +259,7 @@ func (r *Registry) Next(key types.NamespacedName) (member types.UID) {
 }
 
 // Reserve records that a member is assumed on a node. It reports whether the plan has been carried out with
-// it: nobody else is planned.
+// it: no other member is planned.
 func (r *Registry) Reserve(key types.NamespacedName, member types.UID, node string) (complete bool) {
 	r.update(key, func(s *standing) {
 		s.unplan(member)
@@ -267,7 +267,7 @@ func (r *Registry) Reserve(key types.NamespacedName, member types.UID, node stri
 		if complete = len(s.planned) == 0; complete {
 			s.failed = ""
 		}
-		// A member that is through plans for nobody.
+		// A member that is through plans no more.
 		if s.leader == member {
 			s.leader = ""
 		}

@@ -15,7 +15,7 @@ type Store struct {
 
 var _ Source = (*Store)(nil)
 
-// Set keeps a group, which nobody may change from now on.
+// Set keeps a group, which must not be changed from now on.
 func (s *Store) Set(g *Group) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,6 +3,7 @@ package grouping
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -85,6 +86,20 @@ func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
 	return out
 }
 
+// hasPods reports whether an object has pods. Of those that name it, some may be of another one that has its name now.
+func (r *Resolver) hasPods(o *object) bool {
+	pods := r.podsBelow(o)
+	if o.rule == nil || !o.rule.isNamed() {
+		return len(pods) > 0
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool {
+		of, ok := r.bearer(o.objectName, pod)
+		return ok && of == o
+	})
+}
+
 // ownerAnchor has a namespace, because owners are in that of what they own, whatever a reference says.
 func ownerAnchor(namespace string, uid types.UID) string {
 	return "owner " + namespace + "/" + string(uid)
@@ -115,8 +130,7 @@ func partName(part string) string {
 	if part == AnyName {
 		return "others"
 	}
-	part = strings.ToLower(part)
-	if name := strings.Map(inNames, part); name != part {
+	if name := strings.Map(inNames, strings.ToLower(part)); name != part {
 		return strings.Trim(name, "-") + "-" + hashOf(part)
 	}
 	return part

@@ -63,7 +63,7 @@ func BuiltIn() map[string]*Rule {
 		},
 		"SparkApplication": {
 			Kind:     schema.GroupVersionKind{Group: "sparkoperator.k8s.io", Version: "v1beta2", Kind: "SparkApplication"},
-			Resource: "sparkapplications", NameLabel: "sparkoperator.k8s.io/app-name", Suspend: "spec.suspend",
+			Resource: "sparkapplications", NameLabel: "sparkoperator.k8s.io/app-name", MakesAll: true, Suspend: "spec.suspend",
 			RoleLabel: "spark-role",
 			Roles: []Role{
 				// The driver asks for the executors.

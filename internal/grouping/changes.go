@@ -31,7 +31,7 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	defer r.changing.Unlock()
 	next := &object{
 		objectName: objectName{gk, u.GetNamespace(), u.GetName()}, gvk: u.GroupVersionKind(), uid: u.GetUID(),
-		owner: metav1.GetControllerOf(u), seen: u, rule: r.rules[gk], names: make(map[suffix]types.NamespacedName),
+		created: u.GetCreationTimestamp(), owner: metav1.GetControllerOf(u), seen: u, rule: r.rules[gk], names: make(map[suffix]types.NamespacedName),
 	}
 	if next.rule != nil {
 		next.reading = next.rule.Read(u)
@@ -45,10 +45,12 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	}
 	r.change([]*object{next}, func() {
 		if ok {
-			next.plan, next.note, next.names = before.plan, before.note, before.names
+			next.plan, next.note, next.names, next.replaced = before.plan, before.note, before.names, before.replaced
 			if before.owner != nil {
 				delete(r.children[before.owner.UID], next.uid)
 			}
+		} else {
+			next.replaced = r.byName[next.objectName]
 		}
 		r.objects[next.uid], r.byName[next.objectName] = next, next.uid
 		if next.owner != nil {
@@ -75,18 +77,15 @@ func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	r.change(concerned, func() { r.namespaces[name] = choice })
 }
 
-// Delete takes note that an object is gone. What it was to its pods it stays as long as there are some.
+// Delete takes note that an object is gone. What it was to pods that have a node it stays as long as there are some.
 func (r *Resolver) Delete(uid types.UID) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
-	r.mu.Lock()
+	r.mu.RLock()
 	o, ok := r.objects[uid]
+	r.mu.RUnlock()
 	if ok {
-		o.gone = true
-	}
-	r.mu.Unlock()
-	if ok {
-		r.tell([]*object{o})
+		r.change([]*object{o}, func() { o.gone = true })
 	}
 }
 
@@ -97,16 +96,22 @@ func (r *Resolver) DeleteNamespace(name string) {
 	delete(r.namespaces, name)
 }
 
-// Sweep forgets objects that are gone when their pods are, and takes those at their word that have changed meanwhile.
+// Sweep forgets objects that are gone when their pods are, and takes those at their word that have changed meanwhile: gangs without an
+// object are what their pods say, whichever of those came first.
 func (r *Resolver) Sweep() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
 	var changed []*object
 	for _, o := range r.all(func(*object) bool { return true }) {
-		switch {
-		case (o.gone || o.rule != nil && !o.rule.hasObjects()) && len(r.podsBelow(o)) == 0:
+		ownerless := o.rule != nil && !o.rule.hasObjects()
+		if (o.gone || ownerless) && !r.hasPods(o) {
 			r.forget(o)
-		case o.note != "":
+			continue
+		}
+		if ownerless {
+			r.readPods(o)
+		}
+		if o.note != "" {
 			changed = append(changed, o)
 		}
 	}
@@ -149,8 +154,8 @@ func (r *Resolver) forget(o *object) {
 	}
 }
 
-// change makes a change, plans anew for the objects that it concerns, and tells of pods that are in another group by it. Only
-// one who holds changing may call it; apart from names, nothing else changes what is known.
+// change makes a change, plans anew for the objects that it concerns, and tells of pods that are in another group by it, or held back
+// for another reason, or for none. Only one who holds changing may call it; apart from names, nothing else changes what is known.
 func (r *Resolver) change(concerned []*object, apply func()) {
 	before := r.stand(concerned)
 	r.mu.Lock()
@@ -163,14 +168,25 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 		}
 	}
 	for _, o := range concerned {
-		if o.rule != nil {
+		// One that is gone has nothing more to say.
+		if o.rule != nil && (!o.gone || o.plan == nil) {
 			r.plan(o)
 		}
 	}
 	for _, p := range before {
 		now := r.standingOf(p.pod)
-		if now.key != p.key || now.was != p.was || p.hold != (gang.Verdict{}) && now.hold == (gang.Verdict{}) {
-			r.pods.MembershipChanged(p.pod, p.key, p.was)
+		if now.hold != p.hold {
+			r.holdChanged(types.NamespacedName{Namespace: p.pod.Namespace, Name: p.pod.Name})
+		}
+		if now.key == p.key && now.was == p.was && (p.hold == (gang.Verdict{}) || now.hold != (gang.Verdict{})) {
+			continue
+		}
+		r.pods.MembershipChanged(p.pod, p.key, p.was)
+		// The group may be one of an object above those that the change concerns.
+		for _, s := range []standing{p.standing, now} {
+			if s.was {
+				r.changed(s.key)
+			}
 		}
 	}
 	r.tell(concerned)
@@ -223,12 +239,16 @@ func (r *Resolver) attest(o *object) {
 // moves reports whether a pod of an object that has a node would be in another group by the next plan than by its own.
 func (r *Resolver) moves(o *object, next *plan) bool {
 	for _, pod := range r.podsBelow(o) {
-		done := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if pod.Spec.NodeName != "" && !done && r.movesPod(pod, o, next) {
+		if runs(pod) && r.movesPod(pod, o, next) {
 			return true
 		}
 	}
 	return false
+}
+
+// runs reports whether a pod has a node and has not finished there.
+func runs(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
 func (r *Resolver) movesPod(pod *corev1.Pod, o *object, next *plan) bool {

@@ -11,11 +11,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/dynamic/dynamicinformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -45,7 +46,8 @@ type Follower struct {
 type followed struct {
 	informer cache.SharedIndexInformer
 	told     cache.InformerSynced
-	// refused is true where it could not be read the last time.
+	// refused is true where it could not be read the last time. One that has been read may be refused later: what is known of it then is
+	// what was read before.
 	refused bool
 }
 
@@ -66,7 +68,7 @@ func (f *Follower) Start(ctx context.Context) error {
 				f.resolver.DeleteNamespace(u.GetName())
 			}
 		},
-	}, func(error) {})
+	}, func() {}, func(error) {})
 	if err != nil {
 		return err
 	}
@@ -120,30 +122,16 @@ func (f *Follower) look(ctx context.Context, k *kind) error {
 		return nil
 	}
 	gk := k.GroupKind()
-	set := func(obj any) {
-		if u := objectOf(obj); u != nil {
-			f.resolver.Set(gk, u)
-		}
-	}
 	trouble := func(err error) {
 		why := fmt.Sprintf("list or watch %s: %v", resource.GroupResource(), err)
 		if apierrors.IsForbidden(err) {
 			why = fmt.Sprintf("it may not list and watch %s, which its role has to allow", resource.GroupResource())
 		}
-		if f.refuse(gk) {
+		if f.refuse(k, why) {
 			logger.Info("A kind that groups are made for cannot be read; pods that belong to one wait", "kind", k.Kind, "reason", why)
 		}
-		f.resolver.setTrouble(k, why)
 	}
-	in, err := f.follow(ctx, resource, reducing(&about), cache.ResourceEventHandlerFuncs{
-		AddFunc:    set,
-		UpdateFunc: func(_, obj any) { set(obj) },
-		DeleteFunc: func(obj any) {
-			if u := objectOf(obj); u != nil {
-				f.resolver.Delete(u.GetUID())
-			}
-		},
-	}, trouble)
+	in, err := f.follow(ctx, resource, reducing(&about), f.resolver.handler(gk), func() { f.allow(gk) }, trouble)
 	if err != nil {
 		return err
 	}
@@ -153,9 +141,47 @@ func (f *Follower) look(ctx context.Context, k *kind) error {
 	return nil
 }
 
-// follow starts an informer. The function failed is told of what keeps it from reading.
-func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, transform cache.TransformFunc, handler cache.ResourceEventHandler, failed func(error)) (*followed, error) {
-	informer := dynamicinformer.NewFilteredDynamicInformer(f.objects, resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
+// handler takes in what an informer of a kind tells.
+func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
+	set := func(obj any) {
+		if u := objectOf(obj); u != nil {
+			r.Set(gk, u)
+		}
+	}
+	remove := func(obj any) {
+		if u := objectOf(obj); u != nil {
+			r.Delete(u.GetUID())
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{
+		AddFunc: set,
+		UpdateFunc: func(before, after any) {
+			// An object that was deleted and made anew while the watch was interrupted is told of as one that has changed.
+			if b, a := objectOf(before), objectOf(after); b != nil && a != nil && b.GetUID() != a.GetUID() {
+				remove(b)
+			}
+			set(after)
+		},
+		DeleteFunc: remove,
+	}
+}
+
+// follow starts an informer. The function begun is told of each watch that begins, failed of what keeps it from reading: an informer
+// says of itself only that it has been in step once, not whether it still is.
+func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, transform cache.TransformFunc, handler cache.ResourceEventHandler, begun func(), failed func(error)) (*followed, error) {
+	objects := f.objects.Resource(resource)
+	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return objects.List(ctx, options)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			w, err := objects.Watch(ctx, options)
+			if err == nil {
+				begun()
+			}
+			return w, err
+		},
+	}, f.objects), &unstructured.Unstructured{}, cache.SharedIndexInformerOptions{ObjectDescription: resource.String()})
 	if err := informer.SetTransform(transform); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", resource, err)
 	}
@@ -176,16 +202,26 @@ func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResou
 	return &followed{informer: informer, told: told.HasSynced}, nil
 }
 
-// refuse takes note that a kind cannot be read, and reports whether that is new.
-func (f *Follower) refuse(gk schema.GroupKind) bool {
+// refuse takes note of why a kind cannot be read, and reports whether that is new.
+func (f *Follower) refuse(k *kind, why string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	in, ok := f.read[gk]
-	if !ok || in.refused || in.told() {
+	f.resolver.setTrouble(k, why)
+	in, ok := f.read[k.GroupKind()]
+	if !ok || in.refused {
 		return false
 	}
 	in.refused = true
 	return true
+}
+
+// allow takes note that a kind can be read.
+func (f *Follower) allow(gk schema.GroupKind) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if in, ok := f.read[gk]; ok {
+		in.refused = false
+	}
 }
 
 // synced reports whether all is known that can be read, and takes note of what is.
@@ -195,10 +231,10 @@ func (f *Follower) synced() bool {
 	all := f.namespaces.told()
 	for gk, in := range f.read {
 		switch {
+		case in.refused:
 		case in.told():
-			in.refused = false
 			f.resolver.setTrouble(f.resolver.kinds[gk], "")
-		case !in.refused:
+		default:
 			all = false
 		}
 	}

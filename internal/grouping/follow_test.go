@@ -2,6 +2,8 @@ package grouping
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -86,4 +89,55 @@ func TestFollower(t *testing.T) {
 	if err != nil {
 		t.Errorf("a change of the Job is not heard of: %v", err)
 	}
+}
+
+// TestRightWithdrawn: a kind that could be read and may not be any more is named for as long as that is so, to pods of objects that are not
+// known.
+func TestRightWithdrawn(t *testing.T) {
+	t.Parallel()
+	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), map[schema.GroupVersionResource]string{
+		{Version: "v1", Resource: "namespaces"}: "NamespaceList", jobs: "JobList",
+	})
+	var withdrawn atomic.Bool
+	watches := make(chan *watch.RaceFreeFakeWatcher, 100)
+	client.PrependReactor("list", "jobs", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return withdrawn.Load(), nil, apierrors.NewForbidden(jobs.GroupResource(), "", nil)
+	})
+	client.PrependWatchReactor("jobs", func(clienttesting.Action) (bool, watch.Interface, error) {
+		if withdrawn.Load() {
+			return true, nil, apierrors.NewForbidden(jobs.GroupResource(), "", nil)
+		}
+		w := watch.NewRaceFreeFake()
+		watches <- w
+		return true, w, nil
+	})
+	w := newWorld(t, false, "Job")
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	f := NewFollower(w.Resolver, client, served{"batch/v1": {{Name: "jobs", Kind: "Job"}}})
+	if err := f.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pod := w.pod("member", "Job/later")
+	const refused = "it may not list and watch jobs.batch"
+	says := func(isRefused bool) {
+		t.Helper()
+		err := wait.PollUntilContextCancel(ctx, 10*time.Millisecond, true, func(context.Context) (bool, error) {
+			f.synced()
+			return strings.Contains(w.Hold(pod).Message, refused) == isRefused, nil
+		})
+		if err != nil {
+			t.Fatalf("it says %q: %v", w.Hold(pod).Message, err)
+		}
+	}
+	says(false)
+	first := <-watches
+	withdrawn.Store(true)
+	first.Stop()
+	says(true)
+	f.synced()
+	w.held(pod, ReasonOwnerUnknown, "Job later", refused)
+	withdrawn.Store(false)
+	says(false)
 }

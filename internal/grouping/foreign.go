@@ -3,6 +3,8 @@ package grouping
 import (
 	"cmp"
 	"fmt"
+	"reflect"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // words are those by which pods that were written for another scheduler name their group and their queue.
@@ -153,6 +156,39 @@ func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
 	return n, ""
 }
 
+// readIn is what pods say of their gang that has no object: the first of them that says how many they are to be.
+func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
+	out := Reading{Units: 1, Roles: []Size{{}}}
+	for _, pod := range pods {
+		count, flaw := r.countIn(pod)
+		if flaw == "" {
+			return Reading{Units: 1, Roles: []Size{{Count: count}}}
+		}
+		out.Flaw = cmp.Or(out.Flaw, flaw)
+	}
+	return out
+}
+
+// readPods takes a gang without an object at the word of its pods, as they are now: of those that run, or else of those that wait, and of
+// the oldest among them. Others that say otherwise wait.
+func (r *Resolver) readPods(o *object) {
+	var running, waiting []*corev1.Pod
+	for _, pod := range r.podsBelow(o) {
+		switch {
+		case runs(pod):
+			running = append(running, pod)
+		case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
+			waiting = append(waiting, pod)
+		}
+	}
+	gang.SortByAge(running)
+	gang.SortByAge(waiting)
+	pods := slices.Concat(running, waiting)
+	if next := o.rule.readIn(pods...); len(pods) > 0 && !reflect.DeepEqual(next, o.reading) {
+		r.change([]*object{o}, func() { o.reading = next })
+	}
+}
+
 // adopt makes a gang known that has no object, from the first of its pods that is seen.
 func (r *Resolver) adopt(pod *corev1.Pod, settings *Settings) {
 	for _, rule := range settings.rules {
@@ -180,10 +216,9 @@ func (r *Resolver) adoptBy(rule *Rule, pod *corev1.Pod, name string) {
 	if _, known := r.byName[named]; known {
 		return
 	}
-	count, flaw := rule.countIn(pod)
 	o := &object{
 		objectName: named, gvk: rule.Kind, uid: types.UID(nameAnchor(rule, pod.Namespace, name)), rule: rule,
-		reading: Reading{Units: 1, Roles: []Size{{Count: count}}, Flaw: flaw}, names: make(map[suffix]types.NamespacedName),
+		reading: rule.readIn(pod), names: make(map[suffix]types.NamespacedName),
 	}
 	if inherited, ok := r.namespaces[o.namespace]; ok {
 		o.plan = newPlan(o.rule, o.reading, o.choice, inherited, o.namespace)
@@ -191,9 +226,9 @@ func (r *Resolver) adoptBy(rule *Rule, pod *corev1.Pod, name string) {
 	r.objects[o.uid], r.byName[named] = o, o.uid
 }
 
-// disagrees says why a pod cannot be in the gang that its pods make, as far as it is known; "" for nothing.
+// disagrees says why a pod cannot be in the gang that its pods make, as far as it is known; "" for nothing. One that has a node is in it.
 func (o *object) disagrees(pod *corev1.Pod) string {
-	if o.rule.hasObjects() {
+	if o.rule.hasObjects() || pod.Spec.NodeName != "" {
 		return ""
 	}
 	count, flaw := o.rule.countIn(pod)

@@ -2,13 +2,17 @@ package grouping
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/deploy"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -193,5 +197,103 @@ func TestPodsThatCount(t *testing.T) {
 	w.SetNamespace("new", nil)
 	if v := w.Hold(late); v != (gang.Verdict{}) {
 		t.Errorf("its namespace is known, and the pod hears %+v", v)
+	}
+}
+
+// TestPoliciesKnowForeignWords: what pods say in other schedulers' words is named in the policies for pods, which leave such pods to the
+// scheduler.
+func TestPoliciesKnowForeignWords(t *testing.T) {
+	t.Parallel()
+	raw, err := deploy.API.ReadFile("admission-queues.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	byLabel, rest, _ := strings.Cut(string(raw), "\n  name: pod-default-queue.reprieve.dev\nspec:")
+	byDefault, _, found := strings.Cut(rest, "\n---\n")
+	if !found {
+		t.Fatal("there is no policy pod-default-queue")
+	}
+	lists := func(policy string, k key) bool {
+		of := "labels"
+		if k.annotation {
+			of = "annotations"
+		}
+		return regexp.MustCompile(`\[[^\]]*'` + regexp.QuoteMeta(k.name) + `'[^\]]*\]\.exists\(k, k in object\.metadata\.` + of).MatchString(policy)
+	}
+	for _, scheduler := range configv1alpha1.KnownLabels() {
+		w := foreign(scheduler)
+		for _, rule := range w.rules {
+			for _, k := range rule.Names {
+				if !lists(byLabel, k) || !lists(byDefault, k) {
+					t.Errorf("a policy does not know %+v, by which pods name a group of %s", k, scheduler)
+				}
+			}
+		}
+		for _, k := range w.queue {
+			if !lists(byDefault, k) {
+				t.Errorf("the policy for default queues does not know %+v, by which pods name a queue of %s", k, scheduler)
+			}
+		}
+	}
+}
+
+// TestPodsThatCountAnew: what the pods of a gang say counts as they are now, whichever of them was seen first.
+func TestPodsThatCountAnew(t *testing.T) {
+	t.Parallel()
+	const name, count = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
+	saying := func(pods []*corev1.Pod, what string) {
+		for _, pod := range pods {
+			pod.Annotations[count] = what
+		}
+	}
+	tests := map[string]struct {
+		// first is what the first pod says, and others what the two others do.
+		first, others string
+		change        func(w *world, pods []*corev1.Pod)
+		want          int
+		// wantHeld are those that wait.
+		wantHeld []string
+	}{
+		"the first says nothing that counts": {first: "x", others: "3", want: 3, wantHeld: []string{"a"}},
+		"it has gone": {
+			first: "x", others: "3", want: 3,
+			change: func(w *world, _ []*corev1.Pod) { w.pods = w.pods[1:] },
+		},
+		"it goes": {first: "4", others: "3", want: 3, change: func(_ *world, pods []*corev1.Pod) { pods[0].DeletionTimestamp = &metav1.Time{} }, wantHeld: []string{"a"}},
+		"it has failed": {first: "4", others: "3", want: 3, change: func(_ *world, pods []*corev1.Pod) {
+			pods[0].Spec.NodeName, pods[0].Status.Phase = "node-0", corev1.PodFailed
+		}},
+		"all say another number":           {first: "3", others: "3", want: 4, change: func(_ *world, pods []*corev1.Pod) { saying(pods, "4") }},
+		"the others do":                    {first: "3", others: "3", want: 3, change: func(_ *world, pods []*corev1.Pod) { saying(pods[1:], "4") }, wantHeld: []string{"b", "c"}},
+		"the others do, and one runs":      {first: "3", others: "3", want: 4, change: func(_ *world, pods []*corev1.Pod) { saying(pods[1:], "4"); pods[2].Spec.NodeName = "node-0" }, wantHeld: []string{"a"}},
+		"those that wait do, and one runs": {first: "3", others: "3", want: 3, change: func(_ *world, pods []*corev1.Pod) { saying(pods[:2], "4"); pods[2].Spec.NodeName = "node-0" }, wantHeld: []string{"a", "b"}},
+		"none says anything any more":      {first: "3", others: "3", change: func(_ *world, pods []*corev1.Pod) { saying(pods, "") }, wantHeld: []string{"a", "b", "c"}},
+	}
+	for what, tt := range tests {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w := newForeignWorld(t, "koordinator")
+			pods := []*corev1.Pod{w.annotated("a", name, "g", count, tt.first), w.annotated("b", name, "g", count, tt.others), w.annotated("c", name, "g", count, tt.others)}
+			for _, pod := range pods {
+				w.Hold(pod)
+			}
+			if tt.change != nil {
+				tt.change(w, pods)
+			}
+			w.Sweep()
+			var held []string
+			var n int
+			for _, pod := range w.pods {
+				if w.Hold(pod) != (gang.Verdict{}) {
+					held = append(held, pod.Name)
+				}
+				if key, ok := w.GroupOf(pod); ok {
+					n, _ = w.MinCount(key)
+				}
+			}
+			if !slices.Equal(held, tt.wantHeld) || n != tt.want {
+				t.Errorf("%q wait, and %d are needed; want %q and %d", held, n, tt.wantHeld, tt.want)
+			}
+		})
 	}
 }

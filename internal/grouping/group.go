@@ -4,8 +4,11 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // Group is what a PodGroup that is derived is to be like.
@@ -66,6 +69,22 @@ func (r *Resolver) hasGroup(o *object, s suffix) bool {
 func (o *object) isSurplus(s suffix) bool {
 	n, err := strconv.ParseInt(s.unit, 10, 64)
 	return o.rule.UnitLabel != "" && err == nil && n >= o.plan.reading.Units
+}
+
+// RoleOf is the role that a pod has in its derived group, and how many of that role the group needs; 0 for a pod of no such group.
+func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
+	settings, ok := r.profiles[pod.Spec.SchedulerName]
+	if _, named := gang.GroupOf(pod); named || !ok {
+		return "", 0
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	o, _, ok, _ := r.resolve(pod, settings)
+	if !ok {
+		return "", 0
+	}
+	size, _ := o.plan.roleOf(o.rule, pod)
+	return size.Name, int(size.Count)
 }
 
 // Recall makes a group known that an earlier process has written, by its name and the object that owns it: none of its pods

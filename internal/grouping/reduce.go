@@ -30,7 +30,7 @@ func (r *Resolver) Kinds() []Kind {
 	return out
 }
 
-// Reduce is an object of the kind with no more than groups go by: names, owners, the annotations by which users choose, and the
+// Reduce is an object of the kind with no more than groups go by: names, owners, since when it is there, the annotations by which users choose, and the
 // fields that the kind's rule reads. What containers run is not among them.
 func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: make(map[string]any)}
@@ -38,6 +38,7 @@ func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out.SetNamespace(u.GetNamespace())
 	out.SetName(u.GetName())
 	out.SetUID(u.GetUID())
+	out.SetCreationTimestamp(u.GetCreationTimestamp())
 	out.SetResourceVersion(u.GetResourceVersion())
 	out.SetOwnerReferences(u.GetOwnerReferences())
 	annotations := u.GetAnnotations()

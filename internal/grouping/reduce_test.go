@@ -11,7 +11,7 @@ import (
 // TestReduce: of an object, what groups go by is kept and nothing else is; what is kept reads the same.
 func TestReduce(t *testing.T) {
 	t.Parallel()
-	const head = "metadata: {namespace: ns, name: x, uid: u, annotations: {reprieve.dev/gang: 'true', who: alice}, labels: {reprieve.dev/queue: q, who: alice}}\n"
+	const head = "metadata: {namespace: ns, name: x, uid: u, creationTimestamp: '2026-01-02T03:04:05Z', annotations: {reprieve.dev/gang: 'true', who: alice}, labels: {reprieve.dev/queue: q, who: alice}}\n"
 	for name, c := range map[string]struct {
 		object string
 		needs  []string
@@ -56,6 +56,9 @@ func TestReduce(t *testing.T) {
 			}
 			kind := Kind{rule: rule}
 			reduced := kind.Reduce(u)
+			if got := reduced.GetCreationTimestamp(); got != u.GetCreationTimestamp() || got.IsZero() {
+				t.Errorf("it was created at %s, and once it is reduced at %s", u.GetCreationTimestamp(), got)
+			}
 			raw, err := reduced.MarshalJSON()
 			if err != nil {
 				t.Fatal(err)

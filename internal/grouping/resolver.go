@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,8 +47,9 @@ type Resolver struct {
 	profiles map[string]*Settings
 	pods     Pods
 	witness  Witness
-	// changed is told of groups that may have to be written anew.
-	changed func(types.NamespacedName)
+	// changed is told of groups that may have to be written anew, and holdChanged of pods that are held back for another reason
+	// than before, or for none.
+	changed, holdChanged func(types.NamespacedName)
 
 	// changing is held for one change of what is known at a time.
 	changing sync.Mutex
@@ -74,9 +76,12 @@ type kind struct {
 // object is one of a kind that is followed.
 type object struct {
 	objectName
-	gvk   schema.GroupVersionKind
-	uid   types.UID
-	owner *metav1.OwnerReference
+	gvk schema.GroupVersionKind
+	uid types.UID
+	// created is when it was; zero where that is not known. The object replaced had its name before.
+	created  metav1.Time
+	replaced types.UID
+	owner    *metav1.OwnerReference
 	// gone is true where it has been deleted, and pods of it are left.
 	gone bool
 
@@ -114,7 +119,7 @@ func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedNam
 		return nil, err
 	}
 	r := &Resolver{
-		rules: make(map[schema.GroupKind]*Rule), profiles: profiles, changed: changed, kinds: make(map[schema.GroupKind]*kind),
+		rules: make(map[schema.GroupKind]*Rule), profiles: profiles, changed: changed, holdChanged: func(types.NamespacedName) {}, kinds: make(map[schema.GroupKind]*kind),
 		objects: make(map[types.UID]*object), byName: make(map[objectName]types.UID), children: make(map[types.UID]map[types.UID]struct{}),
 		namespaces: make(map[string]Choice), groups: make(map[types.NamespacedName]member),
 	}
@@ -142,6 +147,10 @@ func (r *Resolver) Attach(pods Pods) { r.pods = pods }
 
 // Witnessed names who is told of what is known. Call it before anything is followed.
 func (r *Resolver) Witnessed(by Witness) { r.witness = by }
+
+// TellHolds names who is told of pods that are held back for another reason than before, or for none; it must not block. Call it before
+// anything is followed.
+func (r *Resolver) TellHolds(to func(pod types.NamespacedName)) { r.holdChanged = to }
 
 // GroupOf names the PodGroup that a pod belongs to: the one that it names itself, else the one that is derived for it.
 func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
@@ -216,13 +225,16 @@ func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix,
 			Reason: ReasonNotGroupable, Message: fmt.Sprintf("no PodGroup can be made for %s: ", o) + fmt.Sprintf(format, args...),
 		}
 	}
+	role, ok := p.roleOf(o.rule, pod)
+	if o.isLostTo(pod) && !role.Alone {
+		return s, false, gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to %s, which has been deleted", o)}
+	}
 	if p.flaw != "" {
 		return not("%s", p.flaw)
 	}
 	if flaw := o.disagrees(pod); flaw != "" {
 		return not("%s", flaw)
 	}
-	role, ok := p.roleOf(o.rule, pod)
 	switch {
 	case !ok:
 		return not("the pod's label %s is %q, which is none of its roles", o.rule.RoleLabel, pod.Labels[o.rule.RoleLabel])
@@ -244,11 +256,11 @@ func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix,
 func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verdict) {
 	for _, rule := range settings.rules {
 		if name := rule.nameIn(pod); name != "" {
-			k := rule.Kind.GroupKind()
-			if o, ok := r.objects[r.byName[objectName{k, pod.Namespace, name}]]; ok {
+			named := objectName{rule.Kind.GroupKind(), pod.Namespace, name}
+			if o, ok := r.bearer(named, pod); ok {
 				return o, gang.Verdict{}
 			}
-			return nil, r.unknown(k, name)
+			return nil, r.unknown(named.kind, name)
 		}
 	}
 	var own, top *object
@@ -283,6 +295,29 @@ func (r *Resolver) named(owner *metav1.OwnerReference, namespace string) (*objec
 	return o, ok && o.objectName == objectName{groupKindOf(owner), namespace, owner.Name}
 }
 
+// leeway is by how much a pod may be older than the object that it was made for: creation times have whole seconds, and those of two
+// API servers may differ a little.
+const leeway = time.Second
+
+// bearer is the object of a name to which a pod that names it belongs: the one that has it now, or one that had it before, where the
+// pod is older than that.
+func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
+	o, ok := r.objects[r.byName[named]]
+	for ok && o.isMadeAfter(pod) {
+		o, ok = r.objects[o.replaced]
+	}
+	return o, ok
+}
+
+// isMadeAfter reports whether an object is too young to have a pod that names it.
+func (o *object) isMadeAfter(pod *corev1.Pod) bool {
+	return o.rule != nil && o.rule.MakesAll && !pod.CreationTimestamp.IsZero() && pod.CreationTimestamp.Add(leeway).Before(o.created.Time)
+}
+
+// isLostTo reports whether an object is gone, and a pod has no node yet. In most cases the pod goes as well; where it stays, it hears the
+// same from a process that starts later, which does not know the object.
+func (o *object) isLostTo(pod *corev1.Pod) bool { return o.gone && pod.Spec.NodeName == "" }
+
 // unknown is about an object that a pod belongs to.
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
 	k, ok := r.kinds[gk]
@@ -291,7 +326,7 @@ func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
 		return gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to the gang %s, which is not known yet", name)}
 	}
 	k.wanted.Store(true)
-	msg := fmt.Sprintf("the pod belongs to %s %s, which is not known yet", gk.Kind, name)
+	msg := fmt.Sprintf("the pod belongs to %s %s, which has been deleted, or is not known yet", gk.Kind, name)
 	if k.trouble != "" {
 		msg = fmt.Sprintf("the pod belongs to %s %s, and the scheduler knows no objects of that kind: %s", gk.Kind, name, k.trouble)
 	}

@@ -275,6 +275,53 @@ func TestHeldBack(t *testing.T) {
 	w.held(w.pod("unit", "StatefulSet/x", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/worker-index", "1"), ReasonNotGroupable, "group-index")
 }
 
+// TestRoles: what a gang needs of each role.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job", "RayCluster")
+	w.object("RayCluster/ray", "", gangOn, "enableInTreeAutoscaling: true, workerGroupSpecs: [{groupName: gpu, replicas: 4, minReplicas: 2, maxReplicas: 5}]")
+	w.object("Job/train", "", gangOn, "parallelism: 3")
+	tests := map[string]struct {
+		pod    *corev1.Pod
+		role   string
+		needed int
+	}{
+		"a head":                    {w.pod("head", "RayCluster/ray", "ray.io/group", "headgroup"), "headgroup", 1},
+		"a worker":                  {w.pod("worker", "RayCluster/ray", "ray.io/group", "gpu"), "gpu", 2},
+		"of a Job":                  {w.pod("train", "Job/train"), "", 3},
+		"one that names its group":  {w.pod("named", "Job/train", v1alpha1.LabelPodGroup, "mine"), "", 0},
+		"one that is in no gang":    {w.pod("alone", ""), "", 0},
+		"one of a role that is not": {w.pod("other", "RayCluster/ray", "ray.io/group", "cpu"), "", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if role, needed := w.RoleOf(tt.pod); role != tt.role || needed != tt.needed {
+				t.Errorf("it is %q, of which %d are needed, want %q and %d", role, needed, tt.role, tt.needed)
+			}
+		})
+	}
+}
+
+// TestGroupOfAnObjectAbove: a Job that becomes known puts its pods into the group of its JobSet, whose PodGroup is looked at then.
+func TestGroupOfAnObjectAbove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job", "JobSet")
+	w.object("JobSet/set", "", gangOn, "replicatedJobs: [{name: a, template: {spec: {parallelism: 2}}}]")
+	pod := w.pod("early", "Job/set-a", "jobset.sigs.k8s.io/replicatedjob-name", "a")
+	w.held(pod, ReasonOwnerUnknown, "Job set-a")
+	w.object("Job/set-a", "JobSet/set", "", "parallelism: 2")
+	key, _ := w.GroupOf(pod)
+	if w.group(pod) != "set" || !slices.Contains(w.changed, key) {
+		t.Errorf("it is in %q, and told of %v", w.group(pod), w.changed)
+	}
+	w.changed = nil
+	w.object("Job/set-a", "", "", "parallelism: 2")
+	if w.group(pod) != "" || !slices.Contains(w.changed, key) {
+		t.Errorf("released by the JobSet, it is in %q, and told of %v", w.group(pod), w.changed)
+	}
+}
+
 // TestOwnersInACircle: the API server takes objects that own each other.
 func TestOwnersInACircle(t *testing.T) {
 	t.Parallel()
@@ -422,13 +469,14 @@ func TestRolesThatChange(t *testing.T) {
 	}
 }
 
-// TestGone: an object stays what it is to its pods until they have gone, and one of its name is another one.
+// TestGone: an object stays what it is to its pods that have a node until they have gone, and one of its name is another one.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
 	w.object("Job/train", "", gangOn, "parallelism: 2")
 	pod := w.pod("p", "Job/train")
 	key, _ := w.GroupOf(pod)
+	pod.Spec.NodeName = "node-0"
 	w.Delete("Job/train")
 	w.Sweep()
 	if g, ok := w.Group(key); w.group(pod) != "train" || !ok || !g.Ended {

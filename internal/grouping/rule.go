@@ -48,6 +48,9 @@ type Rule struct {
 	Suspend Path
 	// NameLabel is the label by which pods name the object; "" where owner references lead to it.
 	NameLabel string
+	// MakesAll is true where an object makes each of its pods itself: an older one that names it is of another one that had its name.
+	// Others may take over pods that have been left behind.
+	MakesAll bool
 	// Names are several keys in place of it, of which the first counts that a pod has.
 	Names []key
 	// Count is where pods say how many they are; such gangs have no object.

@@ -175,6 +175,18 @@ func TestRulesOfOperators(t *testing.T) {
 		}
 	}
 
+	// Of tasks in a list, none has a path; what all of them need together has.
+	volcano, err := FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Job"}, Rules: []configv1alpha1.GroupRule{{
+		APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Resource: "jobs", Roles: []configv1alpha1.GroupRole{{Name: "task", Replicas: "spec.minAvailable"}},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {minAvailable: 3, tasks: [{name: a, replicas: 1}, {name: b, replicas: 4}]}"
+	if got, want := volcano[1].Read(objectFrom(t, tasks)), (Reading{Units: 1, Roles: []Size{{Name: "task", Count: 3}}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("a VolcanoJob reads %+v, want %+v", got, want)
+	}
+
 	again := trainer
 	again.APIVersion, again.Kind = "batch/v1", "Job"
 	_, err = FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Job"}, Rules: []configv1alpha1.GroupRule{again}})

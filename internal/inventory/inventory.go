@@ -8,7 +8,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -135,11 +134,6 @@ func (o *Object) Into(value any) error {
 		return fmt.Errorf("read %s/%s: %w", o.Namespace, o.Name, err)
 	}
 	return nil
-}
-
-// NativeKind is the kind of the PodGroups of scheduling.k8s.io that the Inventory has.
-func (in *Inventory) NativeKind() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "scheduling.k8s.io", Version: cmp.Or(in.native, "v1beta1"), Kind: "PodGroup"}
 }
 
 func byName(a, b Object) int {

@@ -98,6 +98,7 @@ type Metrics struct {
 	calls              *k8smetrics.Gauge
 	recorded           *k8smetrics.CounterVec
 	lost               *k8smetrics.CounterVec
+	held               *k8smetrics.GaugeVec
 	queues             *queueGauges
 
 	mu sync.Mutex
@@ -108,77 +109,58 @@ type Metrics struct {
 // New makes the metrics of a process.
 func New() *Metrics {
 	return &Metrics{
-		goroutineDuration: k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
-			Namespace: namespace, Name: "goroutines_duration_seconds",
-			Help:           "How long work off the scheduling cycle took, by operation and result.",
-			Buckets:        k8smetrics.ExponentialBuckets(0.001, 2, 18),
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"operation", "result", "profile"}),
-		goroutineExecution: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
-			Namespace: namespace, Name: "goroutines_execution_total",
-			Help:           "How often work off the scheduling cycle was done, by operation and result.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"operation", "result", "profile"}),
-		attempts: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
-			Namespace: namespace, Name: "preemption_attempts_total",
-			Help:           "Searches for room for a pod or gang that did not fit, by what came of them.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"preemptor", "result", "profile"}),
-		victims: k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
-			Namespace: namespace, Name: "preemption_victims",
-			Help:           "Pods that one preemption takes, all units together.",
-			Buckets:        k8smetrics.ExponentialBuckets(1, 2, 13),
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"profile"}),
-		decision: k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
-			Namespace: namespace, Name: "preemption_decision_seconds",
-			Help:           "How long it took to find out where a pod or gang that did not fit goes, and who has to leave.",
-			Buckets:        k8smetrics.ExponentialBuckets(0.0001, 2, 16),
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"preemptor", "profile"}),
-		unconfirmed: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
-			Namespace: namespace, Name: "gang_plans_unconfirmed_total",
-			Help:           "Plans of gangs of which a member was refused where it was to go: for the first time, or repeatedly for the same plan, which is a fault.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"refusal"}),
-		malformed: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "malformed_preemption_tolerations",
-			Help:           "PriorityClasses whose preemption toleration cannot be read: malformed ones, which have none, and missing ones that pods on nodes name.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}),
-		orphaned: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "queue_orphaned_pods",
-			Help:           "Pods on a node that name a Queue which is gone, has others below it, or cannot be used; they count for no queue.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}),
-		waiting: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "queue_waiting",
-			Help:           "Gangs and single pods of all queues that wait for their turn.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}),
-		reservations: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "reservations",
-			Help:           "Pods that room on a node is promised to, and that are not there yet.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}),
-		calls: k8smetrics.NewGauge(&k8smetrics.GaugeOpts{
-			Namespace: namespace, Name: "api_calls_bound",
-			Help:           "Calls to the API server that may be under way at the same time, by what it can take; 0 where a rate is configured.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}),
-		recorded: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
-			Namespace: namespace, Name: "decision_records_total",
-			Help:           "Decisions for the file of --decision-log, by what became of them on their way there.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"writing"}),
-		lost: k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{
-			Namespace: namespace, Name: "preempted_resource_seconds_total",
-			Help:           "What evicted pods had requested, times how long they had run: the work that is lost where none of it was saved.",
-			StabilityLevel: k8smetrics.ALPHA,
-		}, []string{"resource", "profile"}),
+		goroutineDuration: histogram("goroutines_duration_seconds",
+			"How long work off the scheduling cycle took, by operation and result.",
+			k8smetrics.ExponentialBuckets(0.001, 2, 18), "operation", "result", "profile"),
+		goroutineExecution: counter("goroutines_execution_total",
+			"How often work off the scheduling cycle was done, by operation and result.",
+			"operation", "result", "profile"),
+		attempts: counter("preemption_attempts_total",
+			"Searches for room for a pod or gang that did not fit, by what came of them.",
+			"preemptor", "result", "profile"),
+		victims: histogram("preemption_victims",
+			"Pods that one preemption takes, all units together.",
+			k8smetrics.ExponentialBuckets(1, 2, 13), "profile"),
+		decision: histogram("preemption_decision_seconds",
+			"How long it took to find out where a pod or gang that did not fit goes, and who has to leave.",
+			k8smetrics.ExponentialBuckets(0.0001, 2, 16), "preemptor", "profile"),
+		unconfirmed: counter("gang_plans_unconfirmed_total",
+			"Plans of gangs of which a member was refused where it was to go: for the first time, or repeatedly for the same plan, which is a fault.",
+			"refusal"),
+		malformed: gauge("malformed_preemption_tolerations",
+			"PriorityClasses whose preemption toleration cannot be read: malformed ones, which have none, and missing ones that pods on nodes name."),
+		orphaned: gauge("queue_orphaned_pods",
+			"Pods on a node that name a Queue which is gone, has others below it, or cannot be used; they count for no queue."),
+		waiting: gauge("queue_waiting",
+			"Gangs and single pods of all queues that wait for their turn."),
+		reservations: gauge("reservations",
+			"Pods that room on a node is promised to, and that are not there yet."),
+		calls: gauge("api_calls_bound",
+			"Calls to the API server that may be under way at the same time, by what it can take; 0 where a rate is configured."),
+		recorded: counter("decision_records_total",
+			"Decisions for the file of --decision-log, by what became of them on their way there.",
+			"writing"),
+		lost: counter("preempted_resource_seconds_total",
+			"What evicted pods had requested, times how long they had run: the work that is lost where none of it was saved.",
+			"resource", "profile"),
+		held:     newHeld(),
 		queues:   newQueueGauges(),
 		profiles: map[string]bool{}, resources: map[string]bool{},
 	}
+}
+
+func counter(name, help string, labels ...string) *k8smetrics.CounterVec {
+	return k8smetrics.NewCounterVec(&k8smetrics.CounterOpts{Namespace: namespace, Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA}, labels)
+}
+
+func gauge(name, help string) *k8smetrics.Gauge {
+	return k8smetrics.NewGauge(&k8smetrics.GaugeOpts{Namespace: namespace, Name: name, Help: help, StabilityLevel: k8smetrics.ALPHA})
+}
+
+func histogram(name, help string, buckets []float64, labels ...string) *k8smetrics.HistogramVec {
+	return k8smetrics.NewHistogramVec(&k8smetrics.HistogramOpts{
+		Namespace: namespace, Name: name, Help: help, Buckets: buckets, StabilityLevel: k8smetrics.ALPHA,
+	}, labels)
 }
 
 // Malformed records how many PriorityClasses have a toleration that cannot be read, or are missing.
@@ -200,7 +182,7 @@ func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.calls, m.recorded, m.lost, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.calls, m.recorded, m.lost, m.held, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}

@@ -25,6 +25,7 @@ func record(m *Metrics) {
 	m.Recorded(Dropped)
 	m.Recorded(Dropped)
 	m.Promised(6)
+	m.Held(string(OwnerUnknown), 8)
 	m.Lost(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}, 3*time.Second, "main")
 }
 
@@ -68,6 +69,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_queue_waiting":                          5,
 		"reprieve_decision_records_total":                 2,
 		"reprieve_reservations":                           6,
+		"reprieve_held_pods":                              8,
 		"reprieve_preempted_resource_seconds_total":       6,
 		"reprieve_goroutines_execution_total nothing has": 0,
 	} {
@@ -151,7 +153,7 @@ func TestBeginAtZero(t *testing.T) {
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			series[family.GetName()]++
-			if n := metric.GetCounter().GetValue() + float64(metric.GetHistogram().GetSampleCount()); n != 0 {
+			if n := metric.GetCounter().GetValue() + metric.GetGauge().GetValue() + float64(metric.GetHistogram().GetSampleCount()); n != 0 {
 				t.Errorf("%s %v is %v before there is any", family.GetName(), metric.GetLabel(), n)
 			}
 		}
@@ -159,6 +161,7 @@ func TestBeginAtZero(t *testing.T) {
 	for name, want := range map[string]int{
 		"reprieve_gang_plans_unconfirmed_total": 2,
 		"reprieve_decision_records_total":       3,
+		"reprieve_held_pods":                    3,
 		// Three results for each profile, and two of completions.
 		"reprieve_goroutines_execution_total":  2*3 + 2,
 		"reprieve_goroutines_duration_seconds": 2*3 + 2,

@@ -16,6 +16,9 @@ func (m *Metrics) beginAtZero() {
 	for _, r := range []Result{Success, Failure} {
 		m.operation(Completion, r, "")
 	}
+	for _, h := range []Hold{OwnerUnknown, NotGroupable, PriorityAbovePods} {
+		m.Held(string(h), 0)
+	}
 }
 
 // Serves shows what is counted for a profile that the process schedules for. It is to be called once all is registered.

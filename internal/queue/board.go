@@ -40,6 +40,8 @@ type Board struct {
 	listedByNodes map[corev1.ResourceName]bool
 	// limits are those of queues that have any.
 	limits map[string]Amounts
+	// tree is what the queues are to each other, without their resources; nil as long as it has not been asked for.
+	tree *fairshare.Tree
 	// wholeGroups are what groups have that go as a whole.
 	wholeGroups map[wholeGroupKey]groupUse
 	// allocated is what is placed in each queue and below it.
@@ -148,6 +150,7 @@ func (b *Board) relisted() {
 	clear(b.inner)
 	clear(b.limits)
 	clear(b.accesses)
+	b.tree = nil
 	b.unweighed = true
 	for _, q := range b.queues {
 		if len(q.Spec.Limit) > 0 {
@@ -328,10 +331,8 @@ type Standing struct {
 	leaves []*leafBooks
 
 	listed, counted uint64
-	// grown is, by queue, when its share last grew in any resource, and lent when some queue last came to have more
-	// beyond its share, both as values of counted.
-	grown []uint64
-	lent  uint64
+	// easing is by values of counted.
+	easing *fairshare.Easing
 }
 
 // leafBooks are an account in the resources of a standing.
@@ -416,7 +417,11 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	}
 	s.Capacity = capacity.vector(names, 0)
 	s.Shares = s.Tree.FairShares(s.Capacity, demand)
-	s.follow(old)
+	var before *fairshare.Easing
+	if old != nil {
+		before = old.easing
+	}
+	s.easing = before.Next(&s.Standing, s.counted)
 	return s
 }
 

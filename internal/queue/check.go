@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -125,41 +126,45 @@ func (b *Board) Room(queue string, requests []Amounts, reserved, gone []types.UI
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	levels := b.limited(queue, reserved, gone)
-	for n, request := range requests {
-		for _, l := range levels {
-			for name, most := range l.limit {
-				if want := request[name]; want > 0 && l.used[name]+want > most {
-					return n, &Over{Queue: l.queue, Resource: name, Limit: most, Used: l.used[name], Wanted: want}
-				}
-			}
-		}
-		for _, l := range levels {
-			l.used.add(request, 1)
-		}
+	names, limited := b.limited(queue, reserved, gone)
+	levels, vectors := make([]fairshare.Level, len(limited)), make([]fairshare.Amounts, len(requests))
+	for i, l := range limited {
+		levels[i] = fairshare.Level{Limit: b.limits[l.queue].vector(names, fairshare.Unlimited), Used: l.used.vector(names, 0)}
 	}
-	return len(requests), nil
+	for i, request := range requests {
+		vectors[i] = request.vector(names, 0)
+	}
+	n, over := fairshare.Room(levels, vectors)
+	if over == nil {
+		return n, nil
+	}
+	return n, &Over{
+		Queue: limited[over.Level].queue, Resource: corev1.ResourceName(names[over.Resource]),
+		Limit: levels[over.Level].Limit[over.Resource], Used: over.Used, Wanted: vectors[n][over.Resource],
+	}
 }
 
-// level is a queue with a limit, and what is used of it.
+// level is a queue with a limit, and what is used there.
 type level struct {
-	queue       string
-	limit, used Amounts
+	queue string
+	used  Amounts
 }
 
-// limited lists the queues with limits from one upwards.
-func (b *Board) limited(queue string, reserved, gone []types.UID) []level {
+// limited lists the queues with limits from one upwards, and the resources that these are of.
+func (b *Board) limited(queue string, reserved, gone []types.UID) (resources []string, levels []level) {
 	leaves := make(map[types.UID]bool, len(gone))
 	for _, uid := range gone {
 		leaves[uid] = true
 	}
-	var levels []level
+	named := make(map[string]bool)
 	for _, name := range b.path(queue) {
-		q := b.queues[name]
-		if len(q.Spec.Limit) == 0 {
+		if len(b.limits[name]) == 0 {
 			continue
 		}
-		l := level{queue: name, limit: AmountsOf(q.Spec.Limit), used: b.allocated[name].clone()}
+		for resource := range b.limits[name] {
+			named[string(resource)] = true
+		}
+		l := level{queue: name, used: b.allocated[name].clone()}
 		for _, uid := range reserved {
 			if c, ok := b.pods[uid]; ok && !c.placed && !leaves[uid] && slices.Contains(b.path(c.queue), name) {
 				l.used.add(c.request, 1)
@@ -172,7 +177,7 @@ func (b *Board) limited(queue string, reserved, gone []types.UID) []level {
 		}
 		levels = append(levels, l)
 	}
-	return levels
+	return slices.Sorted(maps.Keys(named)), levels
 }
 
 // Unplaced adds up, by queue, what some pods ask for, those on a node left out.

@@ -1,6 +1,10 @@
 package queue
 
-import "time"
+import (
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
 
 // MinRuntimes are what counts for work whose queues say nothing of their own.
 type MinRuntimes struct {
@@ -19,25 +23,9 @@ func (b *Board) Protection(queue string, otherwise MinRuntimes) time.Duration {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.check(queue).Reason != "" {
-		return otherwise.Preempt
+	if b.tree == nil {
+		b.tree, _ = fairshare.NewTree(0, b.described(nil))
 	}
-	// From the top down, so that each level knows what it resolves to.
-	path := b.path(queue)
-	preempt, reclaim := otherwise.Preempt, otherwise.Reclaim
-	longest := time.Duration(0)
-	for i := len(path) - 1; i >= 0; i-- {
-		spec := &b.queues[path[i]].Spec
-		if d := spec.PreemptMinRuntime; d != nil {
-			preempt = d.Duration
-		}
-		if d := spec.ReclaimMinRuntime; d != nil {
-			reclaim = d.Duration
-		}
-		// A reclaimer may come from beside any level.
-		if i == 0 || !otherwise.FromLeaf {
-			longest = max(longest, reclaim)
-		}
-	}
-	return max(longest, preempt)
+	_, longest := b.tree.LongestMinRuntime(b.tree.LeafOf(queue), int64(otherwise.Preempt), int64(otherwise.Reclaim), otherwise.FromLeaf)
+	return time.Duration(longest)
 }

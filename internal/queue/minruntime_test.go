@@ -64,6 +64,17 @@ func TestProtection(t *testing.T) {
 	}
 }
 
+// TestProtectionFollowsTheQueues: what queues say counts from the moment that they say it.
+func TestProtectionFollowsTheQueues(t *testing.T) {
+	b := boardOf(queueUnder("leaf", "", preemptAfter(time.Minute)))
+	for _, want := range []time.Duration{time.Minute, time.Hour, 0} {
+		b.SetQueue(queueUnder("leaf", "", preemptAfter(want)))
+		if got := b.Protection("leaf", MinRuntimes{}); got != want {
+			t.Errorf("%v, want %v", got, want)
+		}
+	}
+}
+
 func TestOrphaned(t *testing.T) {
 	b := boardOf()
 	check := func(when, queue string, before bool, wantReason string) {

@@ -63,7 +63,8 @@ type access struct {
 }
 
 // Claim answers which queue some work counts for, and whether it may. It is the one rule of that: what is held back, has its
-// turn and is charged all goes by it, and the admission policies of deploy/admission-queues.yaml say the same.
+// turn and is charged all goes by it, and the admission policies of deploy/admission-queues.yaml refuse some
+// of what it holds back.
 //
 // What waits and may not be in its queue counts for none. What has a node goes on as it was: it counts for the queue that
 // it has counted for, so that nothing can be taken from it because a queue's settings have changed, and that a user

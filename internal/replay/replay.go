@@ -101,10 +101,6 @@ func (l *Log) Versions() []string {
 // Replay decides again all that the log holds, in the order of its decisions.
 func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
 	records := l.inOrder()
-	type where struct {
-		process string
-		number  uint64
-	}
 	at := make(map[where][]int)
 	answers := make([]Answer, len(records))
 	for i, r := range records {
@@ -126,28 +122,8 @@ func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
 			return err
 		})
 	}
-	streams := l.streams()
-	for _, process := range slices.Sorted(maps.Keys(streams)) {
-		s := &state{}
-		for _, in := range streams[process] {
-			if err := s.next(in); err != nil {
-				l.pass(err.Error())
-			}
-			key := where{process, in.Number}
-			for _, i := range at[key] {
-				if s.objects == nil || s.number != in.Number {
-					continue
-				}
-				objects, err := s.at(nowOf(records[i]))
-				if err != nil {
-					return nil, errors.Join(err, group.Wait())
-				}
-				again(i, objects)
-			}
-			if s.objects != nil && s.number == in.Number {
-				delete(at, key)
-			}
-		}
+	if err := l.clusters(records, at, again); err != nil {
+		return nil, errors.Join(err, group.Wait())
 	}
 	if o.Cluster != nil {
 		for _, left := range at {
@@ -160,6 +136,39 @@ func (l *Log) Replay(ctx context.Context, o Options) ([]Answer, error) {
 		return nil, err
 	}
 	return answers, nil
+}
+
+// where is the line of a log that has the cluster of some decisions.
+type where struct {
+	process string
+	number  uint64
+}
+
+// clusters goes through the clusters of the log, and has each decision that went by one decided again on it. What is left in at
+// is that of which the log has none.
+func (l *Log) clusters(records []*decisionlog.Record, at map[where][]int, again func(i int, objects *inventory.Inventory)) error {
+	streams := l.streams()
+	for _, process := range slices.Sorted(maps.Keys(streams)) {
+		s := &state{}
+		for _, in := range streams[process] {
+			if err := s.next(in); err != nil {
+				l.pass(err.Error())
+			}
+			if s.objects == nil || s.number != in.Number {
+				continue
+			}
+			key := where{process, in.Number}
+			for _, i := range at[key] {
+				objects, err := s.at(nowOf(records[i]))
+				if err != nil {
+					return err
+				}
+				again(i, objects)
+			}
+			delete(at, key)
+		}
+	}
+	return nil
 }
 
 // nowOf is the moment that a decision went by.

@@ -65,7 +65,7 @@ func (h *Hub) unanswered(c *loggedCycle) {
 		return
 	}
 	const why = "another plugin turns it away, whatever room there is"
-	logOf(context.Background(), c.key).V(2).Info("Took a promise back", "reason", why)
+	happened(logOf(context.Background(), c.key), "Took a promise back", why)
 	if g := h.gangOf(c.pod); g != nil {
 		if _, planned := h.registry.PlannedNode(g.Key, c.pod.UID); planned {
 			// It is in no cycle, so it comes back like all others.

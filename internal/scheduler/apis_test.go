@@ -172,10 +172,10 @@ func TestOnlyOutcome(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			out, err := (&Hub{derived: underived{}}).onlyOutcome(c.pod)
+			out := onlyOutcome(c.pod, underived{})
 			got, ok := out.(*corev1.Pod)
-			if err != nil || !ok {
-				t.Fatalf("Got %T, error %v", out, err)
+			if !ok {
+				t.Fatalf("Got %T", out)
 			}
 			group, member := gang.GroupOf(got)
 			if member != (c.want.Name != "") || member && group != c.want {

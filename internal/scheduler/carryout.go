@@ -43,7 +43,6 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.hub.evictor.Nominate(ctx, nominations)
 		p.hub.waits.ResolveVictims(pre.key)
 		p.tryLater(made)
-		p.logOfPreemptor(ctx, pre.key).V(4).Info("Found no room", "reason", d.Message)
 		// An empty node takes back what the pod may have been nominated to before.
 		return framework.NewPostFilterResultWithNominatedNode(""), made.status(fwk.Unschedulable)
 	}
@@ -102,10 +101,8 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 	} else if !p.hub.isCharged(pre) {
 		waits.Gather(pre.key, p.hub.clock.Now().Add(chargeDelay))
 	}
-	isTolerated := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool {
-		return c.Rule == core.RuleToleration || c.Rule == core.RuleClassNotFound
-	})
-	if d.RetryAt != 0 || isTolerated {
+	mayBeLifted := slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() })
+	if d.RetryAt != 0 || mayBeLifted {
 		missed = !waits.Wait(pre.key, admission.Protection, made.view.mark) || missed
 	}
 	if missed {
@@ -234,9 +231,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
 	}
 	p.await(pre.key, made.leaving(nodes), made.inTheWay(nodes))
-	logger := p.logOfPreemptor(ctx, pre.key)
-	logger.V(2).Info("Preempting", "victims", len(order.Victims))
-	logger.V(4).Info("Why victims are preempted", "victims", len(order.Victims), "reason", made.decision.Message)
+	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
 		return p.evictNow(ctx, &pre, order, ended)

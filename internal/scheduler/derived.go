@@ -19,6 +19,8 @@ type Derived interface {
 	Hold(pod *corev1.Pod) gang.Verdict
 	// MinCount is how many members a derived group is to need; false for one that is not derived.
 	MinCount(key types.NamespacedName) (int, bool)
+	// RoleOf is the role that a member of a derived group has in it, and how many of that role the group needs; 0 for pods of other groups.
+	RoleOf(pod *corev1.Pod) (role string, needed int)
 	// QueueOf is the queue that a pod names in words of another scheduler which its profile understands; "" for none.
 	QueueOf(pod *corev1.Pod) string
 }
@@ -38,6 +40,9 @@ func (underived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
 // MinCount is part of Derived.
 func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
 
+// RoleOf is part of Derived.
+func (underived) RoleOf(*corev1.Pod) (string, int) { return "", 0 }
+
 // IsBounded is part of gang.Bounds.
 func (underived) IsBounded(types.NamespacedName) bool { return false }
 
@@ -45,7 +50,7 @@ func (underived) IsBounded(types.NamespacedName) bool { return false }
 func (underived) QueueOf(*corev1.Pod) string { return "" }
 
 // Anchored are the pods with an anchor, those that have finished included.
-func (h *Hub) Anchored(anchor string) []*corev1.Pod { return h.lister.Anchored(anchor) }
+func (r *roster) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
 
 // MembershipChanged follows a pod into another group, or out of one, because of what has become known of the object that it
 // belongs to. One that was held back for want of that is tried.
@@ -73,23 +78,50 @@ func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) 
 	}
 }
 
-// behind says of a derived gang, none of whose members has had a node, that its PodGroup does not ask for all of them yet, or stands
-// higher than one of them. Once some have, such a one waits by itself.
-func (h *Hub) behind(g *gang.Group, members *gang.Members) gang.Verdict {
-	want, ok := h.derived.MinCount(g.Key)
-	if !ok || !g.IsGang() || h.through(members) > 0 {
+// behind says of a gang that is made for its pods, none of which has had a node, that its PodGroup does not ask for all of them yet, or
+// stands higher than one of them. Once some have, such a one waits by itself.
+func (o *occupancy) behind(g *gang.Group, members *gang.Members) gang.Verdict {
+	want, derived := o.derived.MinCount(g.Key)
+	if !derived && !g.Bounded || !g.IsGang() || o.through(members) > 0 {
 		return gang.Verdict{}
 	}
 	for _, pod := range slices.Concat(members.Pending, members.Gated) {
-		if v := gang.Outranked(h.derived, h.groups, pod); v != (gang.Verdict{}) {
+		if v := gang.Outranked(o.derived, o.groups, pod); v != (gang.Verdict{}) {
 			return v
 		}
 	}
-	if g.MinCount >= want {
+	if !derived || g.MinCount >= want {
 		return gang.Verdict{}
 	}
 	return gang.Verdict{
 		Reason:  v1alpha1.ReasonBehindItsObject,
 		Message: fmt.Sprintf("PodGroup %s needs %d members, and is to need %d before it is placed", g.Key, g.MinCount, want),
 	}
+}
+
+// neededFirst orders the members of a gang that wait: first those that it needs of each role beside the ones that have a place, since
+// minCount counts them in this order, then the others. Within both the order stays: workers that are surplus are never in the place
+// of a head, though they may be older.
+func (r *roster) neededFirst(waiting []*corev1.Pod, placed ...[]*corev1.Pod) {
+	have := make(map[string]int)
+	for _, pod := range slices.Concat(placed...) {
+		role, _ := r.derived.RoleOf(pod)
+		have[role]++
+	}
+	surplus := make(map[types.UID]bool, len(waiting))
+	for _, pod := range waiting {
+		role, needed := r.derived.RoleOf(pod)
+		surplus[pod.UID] = have[role] >= needed
+		have[role]++
+	}
+	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int {
+		switch {
+		case surplus[a.UID] == surplus[b.UID]:
+			return 0
+		case surplus[b.UID]:
+			return -1
+		default:
+			return 1
+		}
+	})
 }

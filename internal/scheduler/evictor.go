@@ -47,10 +47,10 @@ func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
 }
 
 // groupsOf are the groups that pods are members of.
-func (h *Hub) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
+func (r *roster) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
 	out := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
-		if key, ok := h.groupOf(pod); ok {
+		if key, ok := r.groupOf(pod); ok {
 			out.Insert(key)
 		}
 	}

@@ -59,7 +59,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			hub := (&Inputs{Groups: &groups{}}).detached()
+			hub := detached(&Inputs{Groups: &groups{}})
 			hub.reserved = reservation.New(allWait{})
 			p := &Plugin{hub: hub, resources: countsAll{}}
 			pi, err := framework.NewPodInfo(c.reserved)
@@ -88,7 +88,7 @@ func (countsAll) Ignores(corev1.ResourceName) bool { return false }
 
 func TestFilterIsSkippedWhereNothingIsKept(t *testing.T) {
 	t.Parallel()
-	p := &Plugin{hub: (&Inputs{Groups: &groups{}}).detached()}
+	p := &Plugin{hub: detached(&Inputs{Groups: &groups{}})}
 	if _, status := p.PreFilter(t.Context(), framework.NewCycleState(), pod("p", "", "1", 0), nil); !status.IsSkip() {
 		t.Errorf("PreFilter: %v, want Skip", status)
 	}

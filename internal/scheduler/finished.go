@@ -13,9 +13,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// watchFinished makes an informer of the members that have finished, which the scheduler's own informer leaves out: those
+// informerOfFinished is an informer of the members that have finished, which the scheduler's own informer leaves out: those
 // that have succeeded count towards minCount. It runs from the call of start until ctx is done.
-func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Framework) (told cache.InformerSynced, start func(), err error) {
+func (in *Inputs) informerOfFinished(handle framework.Framework) (pods cache.SharedIndexInformer, start func(ctx context.Context)) {
+	derived := in.emptyRoster().derived
 	factory := informers.NewSharedInformerFactoryWithOptions(handle.ClientSet(), 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			// Nothing selects by spec.schedulingGroup, or by what pods belong to.
@@ -24,13 +25,14 @@ func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Fr
 			}
 			o.FieldSelector = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown"
 		}),
-		informers.WithTransform(h.onlyOutcome),
+		informers.WithTransform(func(obj any) (any, error) { return onlyOutcome(obj, derived), nil }),
 	)
-	pods := factory.Core().V1().Pods().Informer()
-	if err := h.addIndexes(pods); err != nil {
-		return nil, nil, err
-	}
-	handler, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	return factory.Core().V1().Pods().Informer(), func(ctx context.Context) { factory.Start(ctx.Done()) }
+}
+
+// watchFinished follows the members that have finished. The result reports whether the hub has heard of all that had at the start.
+func (h *Hub) watchFinished() (cache.InformerSynced, error) {
+	handler, err := h.finished.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: h.memberFinished,
 		// Of a pod that is made anew under its name and finishes, all while the watch is interrupted, informers tell as of a change.
 		UpdateFunc: func(before, now any) {
@@ -43,27 +45,26 @@ func (h *Hub) watchFinished(ctx context.Context, in *Inputs, handle framework.Fr
 		DeleteFunc: h.podDeleted,
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	h.finished = pods
-	return handler.HasSynced, func() { factory.Start(ctx.Done()) }, nil
+	return handler.HasSynced, nil
 }
 
 // onlyOutcome keeps of a finished pod what is asked about it: of one without a group, nothing but its name.
-func (h *Hub) onlyOutcome(obj any) (any, error) {
+func onlyOutcome(obj any, derived gang.Derived) any {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {
-		return obj, nil
+		return obj
 	}
 	out := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
 	}}
 	_, named := gang.GroupOf(pod)
-	switch derived := len(h.derived.AnchorsOf(pod)) > 0; {
-	case derived:
+	switch {
+	case len(derived.AnchorsOf(pod)) > 0:
 		out.Labels, out.OwnerReferences = pod.Labels, pod.OwnerReferences
 	case !named:
-		return out, nil
+		return out
 	}
 	if name, ok := pod.Labels[v1alpha1.LabelPodGroup]; ok {
 		out.Labels = map[string]string{v1alpha1.LabelPodGroup: name}
@@ -73,7 +74,7 @@ func (h *Hub) onlyOutcome(obj any) (any, error) {
 		NodeName: pod.Spec.NodeName, SchedulerName: pod.Spec.SchedulerName, SchedulingGroup: pod.Spec.SchedulingGroup,
 	}
 	out.Status.Phase = pod.Status.Phase
-	return out, nil
+	return out
 }
 
 // memberFinished looks again at a gang that may have been short of members.

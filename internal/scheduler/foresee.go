@@ -56,7 +56,7 @@ func (m *misfits) add(a ask) {
 // foresee decides for a pod before the filters are asked, where no node has room for it as things are. It returns nil
 // where there may be room.
 func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	// One that has been promised room is as good as placed once those have gone who are in the way.
+	// One that has been promised room is as good as placed once the pods in its way have gone.
 	promised := p.hub.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
 	if len(p.misfits.asks) == 0 || promised && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) || !p.filtersResources() {
 		return nil

@@ -102,14 +102,14 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 		return gated(verdict.Message)
 	}
 	h.notHeldAnyMore(key)
-	if !g.IsGang() {
-		return h.gateSingle(pod)
-	}
 	if v := gang.Outranked(h.derived, h.groups, pod); v != (gang.Verdict{}) {
 		return gated(v.Message)
 	}
+	if !g.IsGang() {
+		return h.gateSingle(pod)
+	}
 	if !h.entersQueue(pod) {
-		// It is held back whatever is said here; leadership is for those who can go.
+		// It is held back whatever is said here; leadership is for members that can go.
 		return nil
 	}
 	if h.waits.Evicting(gangKey(key)) {

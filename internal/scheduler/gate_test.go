@@ -1,12 +1,16 @@
 package scheduler
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // TestGateCaresForNoOtherPod: what it did care for, each pod that it holds back would be asked about.
@@ -67,6 +71,41 @@ func TestAddGate(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("preEnqueue (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestBoundedGroup: a pod takes no more by way of a group that was made for its pods than it does by itself, in a gang or not.
+func TestBoundedGroup(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		minCount int
+		bounded  bool
+		// lowWaits and highWaits are whether the gate holds the pods back.
+		lowWaits, highWaits bool
+	}{
+		"a gang of users":                  {minCount: 2},
+		"a gang that is made for pods":     {minCount: 2, bounded: true, lowWaits: true, highWaits: true},
+		"no gang, and of users":            {},
+		"no gang, and it is made for pods": {bounded: true, lowWaits: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "4"))
+			r.gangOf("g", c.minCount, 10).Bounded = c.bounded
+			high, low := pod("high", "g", "1", 10), pod("low", "g", "1", 0)
+			r.create(high, low)
+			active := r.active()
+			if slices.Contains(active, "low") != !c.lowWaits && c.minCount == 0 || (len(active) == 0) != c.highWaits {
+				t.Errorf("%q are tried", active)
+			}
+			_, _, verdict := r.hub.gate(key("g"))
+			if (verdict.Reason == v1alpha1.ReasonPriorityAbovePods) != c.highWaits {
+				t.Errorf("the group hears %+v", verdict)
+			}
+			if v := gang.Outranked(r.hub.derived, r.hub.groups, low); (v != gang.Verdict{}) != c.lowWaits {
+				t.Errorf("the lower pod hears %+v", v)
 			}
 		})
 	}

@@ -9,12 +9,12 @@ import (
 )
 
 // group returns the group of a pod, or nil where it has none or the group does not exist.
-func (h *Hub) group(pod *corev1.Pod) *gang.Group {
-	key, ok := h.groupOf(pod)
+func (r *roster) group(pod *corev1.Pod) *gang.Group {
+	key, ok := r.groupOf(pod)
 	if !ok {
 		return nil
 	}
-	g, ok := h.groups.Group(key)
+	g, ok := r.groups.Group(key)
 	if !ok {
 		return nil
 	}
@@ -22,8 +22,8 @@ func (h *Hub) group(pod *corev1.Pod) *gang.Group {
 }
 
 // gangOf returns the gang that a pod belongs to, or nil.
-func (h *Hub) gangOf(pod *corev1.Pod) *gang.Group {
-	if g := h.group(pod); g != nil && g.IsGang() {
+func (r *roster) gangOf(pod *corev1.Pod) *gang.Group {
+	if g := r.group(pod); g != nil && g.IsGang() {
 		return g
 	}
 	return nil
@@ -35,15 +35,15 @@ func reconciled(before, after *corev1.Pod) bool {
 }
 
 // priorityOf is the priority that counts for a pod: its group's, where that is resolved, else its own.
-func (h *Hub) priorityOf(pod *corev1.Pod) int32 {
-	if g := h.group(pod); g != nil && g.Priority != nil {
+func (r *roster) priorityOf(pod *corev1.Pod) int32 {
+	if g := r.group(pod); g != nil && g.Priority != nil {
 		return *g.Priority
 	}
 	return corev1helpers.PodPriority(pod)
 }
 
 // PriorityOf is the priority that counts for a pod. Any goroutine may call it.
-func (h *Hub) PriorityOf(pod *corev1.Pod) int32 { return h.priorityOf(pod) }
+func (r *roster) PriorityOf(pod *corev1.Pod) int32 { return r.priorityOf(pod) }
 
 // lowestPriority is the lowest of the pods' own priorities; 0 where there are none.
 func lowestPriority(pods ...*corev1.Pod) int32 {

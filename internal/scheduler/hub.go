@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -28,23 +27,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Hub is what the plugins of all profiles in one scheduler share. [Plugins] makes it.
+// Hub is what the plugins of all profiles in one scheduler share: it hears of pods, groups, queues and nodes, and has workloads try
+// again. What it goes by stands in layers, each of which sees those below it only: roster, occupancy, books. [Plugins] makes it.
 type Hub struct {
-	groups   gang.Source
-	registry *gang.Registry
-	evictor  Evictor
-
+	*books
+	evictor Evictor
 	// handle is the framework of the first profile. Waiting pods, nominations and the queue are the same for the handles
 	// of all profiles.
-	handle   framework.Framework
-	profiles profiles
+	handle framework.Framework
 	// moved is true where pods have left their nodes, or got one, since gangs without a leader were looked at.
-	moved  atomic.Bool
-	lister *gang.Lister
-	// derived knows the groups of all pods, those that name one included.
-	derived Derived
-	pods    corelisters.PodLister
-	nodes   corelisters.NodeLister
+	moved atomic.Bool
 	// told report whether the hub has heard of all pods, finished ones too, of all nodes and of all tenants that there were at the start.
 	told []cache.InformerSynced
 
@@ -53,30 +45,18 @@ type Hub struct {
 	tolerations *snapshot.ClassTolerations
 	// waits has which workload waits for what, and whose turn it is.
 	waits *admission.List
-	// reserved is the room that is promised to pods which have been planned or nominated, and nominees are all pods that the
-	// API says are nominated.
-	reserved *reservation.Book
+	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees
 	// shown are the cycles at whose end the framework shows a promise, marked where it has ended before. Asked are those of pods
 	// with a promise, until Reprieve has heard what came of them.
 	shown, asked cycleLog
-	// board has the books of the queues, and groupStates is held while they are told how a group stands.
-	board       *queue.Board
-	groupStates sync.Mutex
-	// leaving are the pods that are going to go, though they do not say so themselves.
-	leaving leavingPods
-	// assumed are the pods that may still be turned back.
-	assumed assumedPods
 	// runs says since when groups are whole.
 	runs *gang.Runs
 	// executions are the orders whose outcome is waited for.
 	executions executions
 
-	// telling has what members of gangs say of themselves, and statuses writes it.
-	telling  telling
-	statuses Statuses
-	// keptOff has the single pods that may not be in their queue, and what they say of that.
-	keptOff keptOff
+	// telling has pods say what keeps them.
+	telling *teller
 	// decisions has a record of decisions.
 	decisions DecisionLog
 	// witness writes down what they go by.
@@ -86,74 +66,39 @@ type Hub struct {
 	// leads is set once this process schedules.
 	leads atomic.Bool
 
-	rejecting sync.Mutex
-	// rejected are the members that were turned away at Permit and have not released their place yet.
-	rejected sets.Set[types.UID]
-
 	clock   clock.WithTicker
 	metrics *metrics.Metrics
 }
 
 // newHub makes the Hub of a scheduler, which follows pods, nodes and classes until ctx is done.
 func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, error) {
-	h := in.detached()
-	factory := handle.SharedInformerFactory()
-	pods, classes := factory.Core().V1().Pods(), factory.Scheduling().V1().PriorityClasses()
-	h.handle, h.pods, h.tolerations = handle, pods.Lister(), snapshot.NewClassTolerations(classes.Lister())
-	h.nodes = factory.Core().V1().Nodes().Lister()
-	if err := h.addIndexes(pods.Informer()); err != nil {
-		return nil, err
-	}
-	toldOfFinished, start, err := h.watchFinished(ctx, in, handle)
+	finished, startFinished := in.informerOfFinished(handle)
+	r, err := in.rosterOf(handle.SharedInformerFactory(), finished)
 	if err != nil {
 		return nil, err
 	}
-	h.lister = gang.NewLister(pods.Informer().GetIndexer(), h.finished.GetIndexer())
-	if in.Derived != nil {
-		h.lister = h.lister.WithDerived(in.Derived)
-	}
-	toldOfPods, err := pods.Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    h.podAdded,
-		UpdateFunc: h.podUpdated,
-		DeleteFunc: h.podDeleted,
-	})
-	if err != nil {
+	h := in.assemble(r, handle, finished)
+	if err := h.follow(handle.SharedInformerFactory()); err != nil {
 		return nil, err
 	}
-	toldOfNodes, err := h.watchNodes(factory.Core().V1().Nodes().Informer())
-	if err != nil {
-		return nil, err
-	}
-	if err := h.watchTolerations(classes.Informer()); err != nil {
-		return nil, err
-	}
-	toldOfTenants, err := h.watchTenants(factory.Core().V1().Namespaces().Informer(), classes.Informer())
-	if err != nil {
-		return nil, err
-	}
-	h.told = slices.Concat(toldOfTenants, []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced, toldOfFinished})
-	start()
+	startFinished(ctx)
 	go h.run(ctx)
 	return h, nil
 }
 
-// detached is a Hub without a scheduler around it: what it keeps in memory.
-func (in *Inputs) detached() *Hub {
+// assemble makes a Hub that nothing has told of anything yet. The handle and what has finished may be nil for one that only keeps
+// what it is told.
+func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache.SharedIndexInformer) *Hub {
 	h := &Hub{
-		groups: in.Groups, registry: in.Registry, evictor: in.Evictor, metrics: in.Metrics, clock: in.Clock, statuses: in.Statuses, decisions: in.Decisions, witness: in.Witness,
-		rejected: sets.New[types.UID](), board: queue.NewBoard(), waits: admission.NewList(),
-	}
-	if h.derived = in.Derived; h.derived == nil {
-		h.derived = underived{}
+		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry, rejected: sets.New[types.UID]()}, board: queue.NewBoard()},
+		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
+		decisions: in.Decisions, witness: in.Witness,
 	}
 	if h.witness == nil {
 		h.witness = unwitnessed{}
 	}
 	if h.metrics == nil {
 		h.metrics = metrics.New()
-	}
-	if h.statuses == nil {
-		h.statuses = unsaid{}
 	}
 	if h.decisions == nil {
 		h.decisions = unrecorded{}
@@ -162,17 +107,46 @@ func (in *Inputs) detached() *Hub {
 		h.clock = clock.RealClock{}
 	}
 	h.reserved = reservation.New(&bookkeeper{h})
+	h.telling = &teller{books: h.books, waits: h.waits, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
+	if h.telling.statuses == nil {
+		h.telling.statuses = unsaid{}
+	}
+	if handle != nil {
+		h.tolerations = snapshot.NewClassTolerations(handle.SharedInformerFactory().Scheduling().V1().PriorityClasses().Lister())
+	}
 	h.cluster = snapshot.NewCache(h.sources())
 	h.runs = gang.NewRuns(h.Members, h.HasSynced, h.cluster.GroupChanged)
 	return h
 }
 
-// addIndexes adds the indexes by which members of groups are found.
-func (h *Hub) addIndexes(pods cache.SharedIndexInformer) error {
-	if err := gang.AddIndex(pods); err != nil {
+// follow has the informers tell the Hub of what comes, changes and goes.
+func (h *Hub) follow(factory informers.SharedInformerFactory) error {
+	toldOfPods, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    h.podAdded,
+		UpdateFunc: h.podUpdated,
+		DeleteFunc: h.podDeleted,
+	})
+	if err != nil {
 		return err
 	}
-	return gang.AddAnchorIndex(pods, h.derived)
+	toldOfFinished, err := h.watchFinished()
+	if err != nil {
+		return err
+	}
+	toldOfNodes, err := h.watchNodes(factory.Core().V1().Nodes().Informer())
+	if err != nil {
+		return err
+	}
+	classes := factory.Scheduling().V1().PriorityClasses().Informer()
+	if err := h.watchTolerations(classes); err != nil {
+		return err
+	}
+	toldOfTenants, err := h.watchTenants(factory.Core().V1().Namespaces().Informer(), classes)
+	if err != nil {
+		return err
+	}
+	h.told = slices.Concat(toldOfTenants, []cache.InformerSynced{toldOfPods.HasSynced, toldOfNodes.HasSynced, toldOfFinished})
+	return nil
 }
 
 // WaitForSync waits until the hub has heard of all that there was when it began: before that, the books of the queues say
@@ -186,9 +160,6 @@ func (h *Hub) WaitForSync(ctx context.Context) bool {
 func (h *Hub) HasSynced() bool {
 	return len(h.told) > 0 && !slices.ContainsFunc(h.told, func(told cache.InformerSynced) bool { return !told() })
 }
-
-// Members lists the members of a group. Any goroutine may call it.
-func (h *Hub) Members(key types.NamespacedName) gang.Members { return h.lister.Members(key) }
 
 // Runs says since when groups are whole.
 func (h *Hub) Runs() *gang.Runs { return h.runs }
@@ -214,16 +185,6 @@ func (h *Hub) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1al
 		return 0
 	}
 	return delay
-}
-
-// remains reports whether a preemptor, or a part of it, still waits for a place. Another one may have its name by now.
-func (h *Hub) remains(pre *preemptor) bool { return slices.ContainsFunc(pre.pods, h.awaitsPlace) }
-
-// awaitsPlace reports whether a pod is there and has no node, as far as the informer knows: one that is not has been, or
-// is being, forgotten.
-func (h *Hub) awaitsPlace(pod *corev1.Pod) bool {
-	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
-	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
 }
 
 // wake has a workload try again at once, because something has changed for it. Below it, tryAgain leaves its backing off as
@@ -262,7 +223,7 @@ func (h *Hub) wakeGroup(key types.NamespacedName) {
 }
 
 // wakeGang lets one member come forward to plan for the gang: its leader, or the oldest that can lead. Where enough are
-// through, because fewer are needed or some stay after all, those go on who wait at Permit.
+// through, because fewer are needed or some stay after all, the members go on that wait at Permit.
 func (h *Hub) wakeGang(key types.NamespacedName) {
 	members := h.members(key)
 	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(&members) >= g.MinCount {

@@ -23,20 +23,20 @@ func nameOf(key workload.Key) types.NamespacedName {
 }
 
 // keyOf is what decisions for a pod are for: its gang, or itself.
-func (h *Hub) keyOf(pod *corev1.Pod) workload.Key {
-	if g := h.gangOf(pod); g != nil {
+func (r *roster) keyOf(pod *corev1.Pod) workload.Key {
+	if g := r.gangOf(pod); g != nil {
 		return gangKey(g.Key)
 	}
 	return podKey(pod)
 }
 
 // standingOf is how a pod stands.
-func (h *Hub) standingOf(pod *corev1.Pod) workload.Standing {
-	return workload.Standing{Priority: h.priorityOf(pod), Queue: h.queueOf(pod)}
+func (b *books) standingOf(pod *corev1.Pod) workload.Standing {
+	return workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
 }
 
 // podOf finds the pod of a workload that is one, as the informer has it.
-func (h *Hub) podOf(key workload.Key) (*corev1.Pod, bool) {
-	pod, err := h.pods.Pods(key.Namespace).Get(key.Name)
+func (r *roster) podOf(key workload.Key) (*corev1.Pod, bool) {
+	pod, err := r.pods.Pods(key.Namespace).Get(key.Name)
 	return pod, err == nil && string(pod.UID) == key.UID
 }

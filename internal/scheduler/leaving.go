@@ -28,9 +28,9 @@ type leavingPods struct {
 	victims map[types.UID]*leavingVictim
 	swept   time.Time
 	// listed are the members that PodGroups list, and byGroup the lists. A list speaks of its own namespace only:
-	// a user who writes it need not be allowed more.
+	// the user that writes it need not be allowed more.
 	listed sets.Set[listedPod]
-	// spared are victims that stay, and may still be listed: who takes that back may be slow, or the news of it.
+	// spared are victims that stay, and may still be listed: what takes that back may be slow, or the news of it.
 	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
 	// overdue are those that have been terminating for so long that nothing counts on them to go.
@@ -63,7 +63,7 @@ func (l *leavingPods) has(pod *corev1.Pod) bool {
 	return l.knows(pod)
 }
 
-// knows is has for those who hold the lock.
+// knows is has for callers that hold the lock.
 func (l *leavingPods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
 	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
@@ -241,21 +241,21 @@ func (l *leavingPods) lists(key types.NamespacedName) bool {
 
 // members lists those of a group as planning counts them: a pod that is going to leave is terminating, and no member that
 // others can be placed beside. A member that is bound meanwhile counts as placed in any case, by the one or the other.
-func (h *Hub) members(key types.NamespacedName) gang.Members {
-	reserved := sets.New(h.registry.Reserved(key)...)
-	m := h.lister.Members(key)
+func (o *occupancy) members(key types.NamespacedName) gang.Members {
+	reserved := sets.New(o.registry.Reserved(key)...)
+	m := o.lister.Members(key)
 	m.Reserved = reserved
-	m.Assigned, m.Terminating = h.leaving.part(m.Assigned, m.Terminating)
+	m.Assigned, m.Terminating = o.leaving.part(m.Assigned, m.Terminating)
 	return m
 }
 
 // departureOf says whether a pod goes, as planning counts on it. Its deletion timestamp is the end of its grace period; its
 // node may not answer, or a finalizer hold it.
-func (h *Hub) departureOf(pod *corev1.Pod) snapshot.Departure {
+func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
 	switch {
-	case pod.DeletionTimestamp != nil && h.leaving.isOverdue(pod.UID):
+	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):
 		return snapshot.Overdue
-	case pod.DeletionTimestamp != nil || h.leaving.has(pod):
+	case pod.DeletionTimestamp != nil || o.leaving.has(pod):
 		return snapshot.Leaves
 	default:
 		return snapshot.Stays
@@ -263,24 +263,24 @@ func (h *Hub) departureOf(pod *corev1.Pod) snapshot.Departure {
 }
 
 // departing are the pods on nodes that count as gone for limits, because they are on their way out.
-func (h *Hub) departing() []types.UID {
-	out := sets.New(slices.Concat(h.board.Going(), h.leaving.taken())...)
-	for key, pods := range h.leaving.listings() {
+func (b *books) departing() []types.UID {
+	out := sets.New(slices.Concat(b.board.Going(), b.leaving.taken())...)
+	for key, pods := range b.leaving.listings() {
 		for _, p := range pods {
-			if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && h.isLeaving(pod) {
+			if pod, err := b.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && b.isLeaving(pod) {
 				out.Insert(p.UID)
 			}
 		}
 	}
-	return slices.DeleteFunc(out.UnsortedList(), h.leaving.isOverdue)
+	return slices.DeleteFunc(out.UnsortedList(), b.leaving.isOverdue)
 }
 
 // isLeaving tells which pods count as gone, because they are on their way out.
-func (h *Hub) isLeaving(pod *corev1.Pod) bool { return h.departureOf(pod) == snapshot.Leaves }
+func (o *occupancy) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod) == snapshot.Leaves }
 
 // KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as gone. Any
 // goroutine may call it.
-func (h *Hub) KnowsDisruption(key types.NamespacedName) bool { return h.leaving.lists(key) }
+func (o *occupancy) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
 
 // disrupted takes over which members a group lists as disrupted.
 func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
@@ -291,7 +291,7 @@ func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) 
 	}
 }
 
-// stays has everyone look again who counts on a pod to leave, unless it does, and returns them. The pod may be as a snapshot
+// stays has all workloads look again that count on a pod to leave, unless it does, and returns them. The pod may be as a snapshot
 // has it.
 func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)

@@ -327,7 +327,8 @@ func (nobodyWaits) GetPodInPreBind(types.UID) fwk.PodInPreBind { return nil }
 // TestVictimThatIsBoundMeanwhile has to be deleted: as one that was turned back, it would be waited for in vain.
 func TestVictimThatIsBoundMeanwhile(t *testing.T) {
 	t.Parallel()
-	h := &Hub{handle: nobodyWaits{}, derived: underived{}}
+	h := detached(&Inputs{})
+	h.handle = nobodyWaits{}
 	v := pod("v", "", "1", 0)
 	h.assumed.insert(v.UID)
 	h.pods = oneNamespace{pods: &boundMeanwhile{hub: h, pod: v}}

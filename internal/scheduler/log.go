@@ -21,6 +21,14 @@ func logOf(ctx context.Context, key workload.Key) klog.Logger {
 	return klog.FromContext(ctx).WithValues(kind, klog.KRef(key.Namespace, key.Name))
 }
 
+// happened logs what has happened to a workload, and from level 4 on why.
+func happened(logger klog.Logger, what, why string, values ...any) {
+	if logger.V(4).Enabled() {
+		values = append(values, "reason", why)
+	}
+	logger.V(2).Info(what, values...)
+}
+
 // logOfPreemptor is a logger for what is done for a workload that needs room.
 func (p *Plugin) logOfPreemptor(ctx context.Context, key workload.Key) klog.Logger {
 	return klog.FromContext(ctx).WithValues("preemptor", klog.KRef(key.Namespace, key.Name), "profile", p.handle.ProfileName())

@@ -54,10 +54,10 @@ func (h *Hub) run(ctx context.Context) {
 			h.takeBackHeld()
 			h.wakeHeld()
 			h.easeTurns()
-			h.tellOfTurns()
+			h.telling.tellOfTurns()
 			if h.leads.Load() {
-				h.tellMembers(h.clock.Now())
-				h.tellKeptOff()
+				h.telling.tellMembers(h.clock.Now())
+				h.telling.tellKeptOff()
 			}
 		}
 	}
@@ -136,16 +136,16 @@ func requestOf(amounts queue.Amounts) admission.Request {
 }
 
 // shares are how the queues stand now; nil where there are none.
-func (h *Hub) shares() admission.Shares {
-	if !h.board.Used() {
+func (b *books) shares() admission.Shares {
+	if !b.board.Used() {
 		return nil
 	}
-	standing := h.board.Standing(h.board.Resources())
+	standing := b.board.Standing(b.board.Resources())
 	if standing == nil {
 		return nil
 	}
 	return &shares{
-		Standing: standing, reserved: h.board.Unplaced(h.promised(func(*corev1.Pod) bool { return false })),
+		Standing: standing, reserved: b.board.Unplaced(b.promised(func(*corev1.Pod) bool { return false })),
 	}
 }
 
@@ -156,7 +156,7 @@ func (h *Hub) letThrough(now time.Time) {
 		return
 	}
 	for _, key := range h.waits.LetThrough(h.shares(), now) {
-		logOf(context.Background(), key).V(4).Info("Its turn has come")
+		logOf(context.Background(), key).V(2).Info("Its turn has come")
 		h.wake(key)
 	}
 }
@@ -201,64 +201,64 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 }
 
 // isPartlyThrough reports whether a gang has members on nodes, and fewer than it needs.
-func (h *Hub) isPartlyThrough(key workload.Key) bool {
-	g, ok := h.groups.Group(nameOf(key))
+func (o *occupancy) isPartlyThrough(key workload.Key) bool {
+	g, ok := o.groups.Group(nameOf(key))
 	if !ok {
 		return false
 	}
-	members := h.members(g.Key)
-	through := h.through(&members)
+	members := o.members(g.Key)
+	through := o.through(&members)
 	return through > 0 && through < g.MinCount
 }
 
 // hasLeft reports whether nothing is left of a workload, as far as the informer knows.
-func (h *Hub) hasLeft(key workload.Key) bool {
+func (r *roster) hasLeft(key workload.Key) bool {
 	if key.Gang {
-		members := h.lister.Members(nameOf(key))
+		members := r.lister.Members(nameOf(key))
 		return members.Total() == 0
 	}
-	_, ok := h.podOf(key)
+	_, ok := r.podOf(key)
 	return !ok
 }
 
 // waiter is what counts for the turn of a pod, or of the gang that it belongs to.
-func (h *Hub) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
+func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admission.Waiter {
 	request := queue.RequestOf(pod)
-	if g := h.gangOf(pod); key.Gang && g != nil {
+	if g := o.gangOf(pod); key.Gang && g != nil {
 		// Members that stand for each other are alike enough for an order.
-		one, members := queue.RequestOf(pod), h.members(g.Key)
-		for range g.MinCount - h.through(&members) - 1 {
+		one, members := queue.RequestOf(pod), o.members(g.Key)
+		for range g.MinCount - o.through(&members) - 1 {
 			request.Add(one)
 		}
 	}
 	return admission.Waiter{
-		Key: key, Queue: name, Priority: h.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
+		Key: key, Queue: name, Priority: o.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
 	}
 }
 
 // tellOfTurns tells the users of work that has waited for its first turn for long. What has had one knows what is in its
 // way.
-func (h *Hub) tellOfTurns() {
-	picked, waiting := h.waits.Untold(h.clock.Now())
+func (t *teller) tellOfTurns() {
+	picked, waiting := t.waits.Untold(t.clock.Now())
 	sum := 0
 	for _, n := range waiting {
 		sum += n
 	}
-	h.metrics.Waiting(sum)
-	h.metrics.Promised(h.reserved.Len())
+	t.metrics.Waiting(sum)
+	t.metrics.Promised(t.reserved.Len())
 	for _, w := range picked {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
 		if w.Key.Gang {
-			if h.registry.Verdict(nameOf(w.Key)) == (gang.Verdict{}) {
-				h.registry.SetVerdict(nameOf(w.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
+			if t.registry.Verdict(nameOf(w.Key)) == (gang.Verdict{}) {
+				t.registry.SetVerdict(nameOf(w.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
 			}
 			continue
 		}
-		pod, ok := h.podOf(w.Key)
+		pod, ok := t.podOf(w.Key)
 		if !ok || pod.Spec.NodeName != "" {
 			continue
 		}
-		if recorder := h.profiles.recorder(pod.Spec.SchedulerName); recorder != nil {
+		if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil {
 			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
 		}
 	}

@@ -105,7 +105,7 @@ func (h *Hub) takeBackLost() {
 
 // loseNode takes back what has been promised to a workload, says so, and has it planned anew.
 func (h *Hub) loseNode(key workload.Key, why string) {
-	logOf(context.Background(), key).V(2).Info("Gave up the room that a workload was promised", "reason", why)
+	happened(logOf(context.Background(), key), "Gave up the room that a workload was promised", why)
 	if key.Gang {
 		h.tellLost(nameOf(key), why)
 	}
@@ -122,9 +122,9 @@ func (h *Hub) tellLost(key types.NamespacedName, why string) {
 }
 
 // lostNode says which node cannot take a workload any more that has been promised room there, and why; "" where all can.
-func (h *Hub) lostNode(key workload.Key) string {
-	for _, r := range h.reserved.Of(key) {
-		if why := h.turnsAway(r.Node, r.Pod.GetPod()); why != "" {
+func (b *books) lostNode(key workload.Key) string {
+	for _, r := range b.reserved.Of(key) {
+		if why := b.turnsAway(r.Node, r.Pod.GetPod()); why != "" {
 			return why
 		}
 	}
@@ -132,11 +132,11 @@ func (h *Hub) lostNode(key workload.Key) string {
 }
 
 // forfeits says why a workload cannot have any more what it has been promised; "" where it can.
-func (h *Hub) forfeits(key workload.Key) string {
-	if h.isBarred(key) {
+func (b *books) forfeits(key workload.Key) string {
+	if b.isBarred(key) {
 		return "its queue has changed"
 	}
-	return h.lostNode(key)
+	return b.lostNode(key)
 }
 
 // waitingOnLost are the gangs with a member at Permit whose node cannot take it any more, with the reason: members that are
@@ -158,19 +158,19 @@ func (h *Hub) waitingOnLost() map[types.NamespacedName]string {
 
 // turnsAway says why a node cannot take a pod: it has gone, is cordoned, or has a taint that the pod does not tolerate, as
 // one that is not ready has. It is "" for a node that can. What else may be in the way is for the filters to say in a cycle.
-func (h *Hub) turnsAway(name string, pod *corev1.Pod) string {
-	node, err := h.nodes.Get(name)
+func (r *roster) turnsAway(name string, pod *corev1.Pod) string {
+	node, err := r.nodes.Get(name)
 	if err != nil {
 		return fmt.Sprintf("node %s has gone", name)
 	}
 	if node.Spec.Unschedulable && !tolerates(pod, &corev1.Taint{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}) &&
-		h.profiles.filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
+		r.profiles.filters(pod.Spec.SchedulerName).Has(names.NodeUnschedulable) {
 		return fmt.Sprintf("node %s is cordoned", name)
 	}
 	for i := range node.Spec.Taints {
 		taint := &node.Spec.Taints[i]
 		if taint.Effect != corev1.TaintEffectPreferNoSchedule && !tolerates(pod, taint) &&
-			h.profiles.filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
+			r.profiles.filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
 			return fmt.Sprintf("node %s has the taint %s", name, taint.ToString())
 		}
 	}

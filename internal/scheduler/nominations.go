@@ -46,8 +46,8 @@ func (p *Plugin) nominated(ctx context.Context, pod *corev1.Pod) *fwk.PostFilter
 
 // inflates reports whether a pod's own priority is above the one that counts for it. The framework compares nominations
 // by the pods' own: it would keep the room from pods that may have it.
-func (h *Hub) inflates(pod *corev1.Pod) bool {
-	return corev1helpers.PodPriority(pod) > h.priorityOf(pod)
+func (r *roster) inflates(pod *corev1.Pod) bool {
+	return corev1helpers.PodPriority(pod) > r.priorityOf(pod)
 }
 
 // dropInflated takes back in memory the nominations that inflate a priority, which the framework takes over from the API
@@ -115,28 +115,28 @@ func (h *Hub) inherit() {
 	}
 	for key, reserved := range promised {
 		h.reserved.Keep(key, reserved)
-		logOf(context.Background(), key).V(4).Info("Took over what was promised", "pods", len(reserved))
+		logOf(context.Background(), key).V(2).Info("Took over what was promised", "pods", len(reserved))
 	}
 	(&bookkeeper{h}).Withdraw(unfounded)
 	h.takeBackBarred()
 }
 
 // isHeldBack reports whether a pod cannot be tried because of what its PodGroup is, or lacks.
-func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
-	key, ok := h.groupOf(pod)
+func (o *occupancy) isHeldBack(pod *corev1.Pod) bool {
+	key, ok := o.groupOf(pod)
 	if !ok {
 		return false
 	}
-	g, ok := h.groups.Group(key)
+	g, ok := o.groups.Group(key)
 	if !ok || gang.Contradiction(pod) != (gang.Verdict{}) {
 		return true
 	}
-	members := h.members(key)
+	members := o.members(key)
 	return gang.Gate(key, g, &members) != gang.Verdict{}
 }
 
-// displace takes back what has been promised on the preemptor's nodes to those who do not keep it from it, so that they look for
-// another place at once. Those whose own calls are under way do when these are over; see overtake.
+// displace takes back what has been promised on the preemptor's nodes to workloads that do not stand above it, so that they look for
+// another place at once. Where calls are under way for one, it does so when these are over; see overtake.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {
@@ -177,16 +177,16 @@ func (h *Hub) takeBack(key workload.Key, why string) {
 
 // unpromised has gangs say no more that room is being made for them when the last of what they were promised has been taken
 // back. The next decision says what is in the way, and without any node there is none.
-func (h *Hub) unpromised(pods []*corev1.Pod) {
+func (b *books) unpromised(pods []*corev1.Pod) {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {
-		if key, ok := h.groupOf(pod); ok {
+		if key, ok := b.groupOf(pod); ok {
 			keys.Insert(key)
 		}
 	}
 	for key := range keys {
-		if h.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting && len(h.reserved.Of(gangKey(key))) == 0 {
-			h.registry.SetVerdict(key, gang.Verdict{
+		if b.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting && len(b.reserved.Of(gangKey(key))) == 0 {
+			b.registry.SetVerdict(key, gang.Verdict{
 				Reason: v1alpha1.ReasonUnschedulable, Message: "the room that it was promised has been taken back; it is planned anew",
 			})
 		}

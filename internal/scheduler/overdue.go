@@ -39,8 +39,8 @@ func (h *Hub) followDeparture(pod *corev1.Pod) {
 	}
 }
 
-// overdue has those look for other room who have counted on a pod to go that is still there. That it stays begins here, and
-// not by the time at which somebody looks: so none is missed of those that wait for it.
+// overdue has workloads look for other room that have counted on a pod to go which is still there. That it stays begins here, and
+// not by the time at which a decision looks: so no workload is missed that waits for it.
 func (h *Hub) overdue(key workload.Key) {
 	pod, ok := h.podOf(key)
 	if !ok || pod.DeletionTimestamp == nil {
@@ -69,11 +69,11 @@ func (h *Hub) overdue(key workload.Key) {
 }
 
 // pendingOf finds a pod of a workload that waits for its place.
-func (h *Hub) pendingOf(key workload.Key) (*corev1.Pod, bool) {
+func (r *roster) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 	if !key.Gang {
-		return h.podOf(key)
+		return r.podOf(key)
 	}
-	members := h.lister.Members(nameOf(key))
+	members := r.lister.Members(nameOf(key))
 	if len(members.Pending) == 0 {
 		return nil, false
 	}
@@ -82,12 +82,12 @@ func (h *Hub) pendingOf(key workload.Key) (*corev1.Pod, bool) {
 
 // overdueSentence names the pods of a view that should have gone long ago from nodes where members of some class could be;
 // empty where there are none.
-func (h *Hub) overdueSentence(v *view, classes []snapshot.Class) string {
+func (r *roster) overdueSentence(v *view, classes []snapshot.Class) string {
 	const most = 3
 	var names []string
 	for _, pod := range v.Overdue() {
-		node, err := h.nodes.Get(pod.Spec.NodeName)
-		if err == nil && slices.ContainsFunc(classes, func(c snapshot.Class) bool { return h.couldRunOn(node, c.Pods[0].GetPod()) }) {
+		node, err := r.nodes.Get(pod.Spec.NodeName)
+		if err == nil && slices.ContainsFunc(classes, func(c snapshot.Class) bool { return r.couldRunOn(node, c.Pods[0].GetPod()) }) {
 			names = append(names, klog.KObj(pod).String()+" on "+pod.Spec.NodeName)
 		}
 	}
@@ -95,11 +95,11 @@ func (h *Hub) overdueSentence(v *view, classes []snapshot.Class) string {
 		return ""
 	}
 	return fmt.Sprintf("not waited for, still terminating more than %v after the grace period: %s",
-		h.profiles.terminationTimeout(), strings.Join(core.FewNames(names, most), ", "))
+		r.profiles.terminationTimeout(), strings.Join(core.FewNames(names, most), ", "))
 }
 
 // couldRunOn reports whether a pod has nothing against a node, whatever else is there.
-func (h *Hub) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
+func (r *roster) couldRunOn(node *corev1.Node, pod *corev1.Pod) bool {
 	wanted, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node)
-	return err == nil && wanted && h.turnsAway(node.Name, pod) == ""
+	return err == nil && wanted && r.turnsAway(node.Name, pod) == ""
 }

@@ -25,8 +25,9 @@ func (p *Plugin) overtake(ctx context.Context, nodes sets.Set[string], by worklo
 	for _, key := range p.evictingBelow(nodes, by) {
 		makesRoom := slices.ContainsFunc(counted, func(pod *corev1.Pod) bool { return p.hub.waits.WaitsForVictim(key, string(pod.UID)) })
 		if !makesRoom && p.isCrowdedOut(ctx, key, nodes, arriving) {
-			logOf(ctx, key).V(2).Info("Called an eviction off", "reason", "one of a higher standing takes room of its plan")
-			p.hub.takeBack(key, "a preemptor of a higher priority takes a node of its plan")
+			const why = "a preemptor of a higher priority takes a node of its plan"
+			happened(logOf(ctx, key), "Called an eviction off", why)
+			p.hub.takeBack(key, why)
 		}
 	}
 }
@@ -47,7 +48,7 @@ func (p *Plugin) promisedAt(key workload.Key) int32 {
 	return 0
 }
 
-// isCrowdedOut reports whether one of the nodes lacks room for what a workload is promised there, once those have gone who leave.
+// isCrowdedOut reports whether one of the nodes lacks room for what a workload is promised there, once the pods on their way out have gone.
 func (p *Plugin) isCrowdedOut(ctx context.Context, key workload.Key, nodes sets.Set[string], arriving *corev1.Pod) bool {
 	for _, r := range p.hub.reserved.Of(key) {
 		if !nodes.Has(r.Node) {

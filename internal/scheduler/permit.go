@@ -79,12 +79,12 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 }
 
 // atMost counts the members that are through, or will be: those in the plan too, and those that may be turned back for others.
-func (h *Hub) atMost(key types.NamespacedName, members *gang.Members) int {
-	count := members.Placed() + h.registry.Planned(key)
-	h.rejecting.Lock()
-	defer h.rejecting.Unlock()
+func (o *occupancy) atMost(key types.NamespacedName, members *gang.Members) int {
+	count := members.Placed() + o.registry.Planned(key)
+	o.rejecting.Lock()
+	defer o.rejecting.Unlock()
 	for _, pod := range members.Pending {
-		if members.Reserved.Has(pod.UID) && !h.rejected.Has(pod.UID) {
+		if members.Reserved.Has(pod.UID) && !o.rejected.Has(pod.UID) {
 			count++
 		}
 	}

@@ -68,6 +68,9 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		}
 	}
 	gang.SortByAge(pending)
+	if _, derived := p.hub.derived.MinCount(g.Key); derived {
+		p.hub.neededFirst(pending, members.Assigned, members.Succeeded, through)
+	}
 	pre := preemptor{
 		key: gangKey(g.Key), uid: g.UID, group: g,
 		minCount: max(g.MinCount-p.hub.through(members), 0),
@@ -108,11 +111,11 @@ func (pre *preemptor) standing() workload.Standing {
 }
 
 // owns reports whether a pod is one of those that a decision for the preemptor is for.
-func (h *Hub) owns(pre *preemptor, pod *corev1.Pod) bool {
+func (r *roster) owns(pre *preemptor, pod *corev1.Pod) bool {
 	if !pre.key.Gang {
 		return pod.UID == pre.uid
 	}
-	key, ok := h.derived.GroupOf(pod)
+	key, ok := r.derived.GroupOf(pod)
 	return ok && key == nameOf(pre.key)
 }
 
@@ -186,7 +189,7 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 
 // reserve keeps room for every pod that has a place in a plan, and gives up all other room of the preemptor.
 func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []gang.Seat) {
-	logger := klog.FromContext(ctx)
+	logger := p.logOfPreemptor(ctx, pre.key)
 	places := make(map[types.UID]int, len(plan))
 	for i, seat := range plan {
 		places[seat.Member] = i

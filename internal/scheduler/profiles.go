@@ -68,22 +68,22 @@ func (ps *profiles) recorder(name string) events.EventRecorder {
 
 // groupOf names the PodGroup by which a pod is scheduled, and preempted: none where its profile goes by pods. Pods of
 // other schedulers have theirs.
-func (h *Hub) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
-	key, ok := h.derived.GroupOf(pod)
+func (r *roster) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	key, ok := r.derived.GroupOf(pod)
 	if !ok {
 		return key, false
 	}
-	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
+	if args := r.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
 		return types.NamespacedName{}, false
 	}
 	return key, true
 }
 
 // settleTime is how long changes to a gang are gathered before it is planned again.
-func (h *Hub) settleTime(key types.NamespacedName) time.Duration {
-	members := h.lister.Members(key)
+func (r *roster) settleTime(key types.NamespacedName) time.Duration {
+	members := r.lister.Members(key)
 	for _, pod := range members.Pending {
-		if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
+		if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {
 			return args.Gang.SettleTime.Duration
 		}
 	}

@@ -108,7 +108,7 @@ func (c *cluster) start() {
 	stop := c.r.stop
 	c.r.stop = func() { stop(); cancel() }
 	c.t.Cleanup(cancel)
-	c.r.evictor.statuses, c.r.hub.statuses = statuses, statuses
+	c.r.evictor.statuses, c.r.hub.telling.statuses = statuses, statuses
 	c.r.plugin.handle.SetAPICacher(statuses)
 	for _, q := range c.queues {
 		c.r.hub.QueueSet(q)

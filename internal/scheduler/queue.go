@@ -80,7 +80,7 @@ func (p *Plugin) hintPodUpdated(_ klog.Logger, pod *corev1.Pod, _, newObj any) (
 }
 
 // isStuckWith reports whether a pod is a member of that group, whose plan has been refused twice.
-func (h *Hub) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
-	key, ok := h.groupOf(pod)
-	return ok && key == group && h.registry.Stuck(key)
+func (o *occupancy) isStuckWith(pod *corev1.Pod, group types.NamespacedName) bool {
+	key, ok := o.groupOf(pod)
+	return ok && key == group && o.registry.Stuck(key)
 }

@@ -298,7 +298,7 @@ func TestChargedBeforeItIsPromised(t *testing.T) {
 // out.
 func TestPlanAtALoweredLimit(t *testing.T) {
 	t.Parallel()
-	h := (&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {})}).detached()
+	h := detached(&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {})})
 	indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	h.pods = corelisters.NewPodLister(indexer)
 	h.board.SetQueue(limitedQueue("a", "2"))

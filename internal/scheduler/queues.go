@@ -23,14 +23,14 @@ import (
 
 // Board is where the books of the queues are kept. What follows Queues tells [Hub.QueueSet] and
 // [Hub.QueueDeleted].
-func (h *Hub) Board() *queue.Board { return h.board }
+func (b *books) Board() *queue.Board { return b.board }
 
 // MinRuntime is how long a group is guarded by min-runtimes, at most, once it runs. Where no queue says anything, the
 // arguments of the profile that schedules the members count; preemptors of another profile go by their own.
-func (h *Hub) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
+func (b *books) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 	var otherwise queue.MinRuntimes
 	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
-		args := h.profiles.of(pod.Spec.SchedulerName)
+		args := b.profiles.of(pod.Spec.SchedulerName)
 		if args == nil {
 			continue
 		}
@@ -44,14 +44,14 @@ func (h *Hub) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 		}
 		break
 	}
-	return h.board.Protection(h.queueOfGroup(g), otherwise)
+	return b.board.Protection(b.queueOfGroup(g), otherwise)
 }
 
 // Orphaned says why members that run are not in the queue that their group names; the zero Verdict where they are.
 // Before is whether that was said already.
-func (h *Hub) Orphaned(g *gang.Group, before bool) gang.Verdict {
-	work := h.workOfGroup(g)
-	return h.board.Orphaned(h.board.NameFor(work), before)
+func (b *books) Orphaned(g *gang.Group, before bool) gang.Verdict {
+	work := b.workOfGroup(g)
+	return b.board.Orphaned(b.board.NameFor(work), before)
 }
 
 // QueueSet takes in a Queue that has come or changed, and must not be changed from now on. Any goroutine may call it.
@@ -117,9 +117,9 @@ func (h *Hub) takeBackBarred() {
 // isBarred reports whether a workload has been promised room that its queue does not let it have: the work is in another
 // queue now, the queue cannot be used, or a limit has become too low for it: even when all have gone that are on their way out, if
 // it waits for that, as what has been planned already does not.
-func (h *Hub) isBarred(key workload.Key) bool {
-	reserved := h.reserved.Of(key)
-	if len(reserved) == 0 || !h.asksForQueues() {
+func (b *books) isBarred(key workload.Key) bool {
+	reserved := b.reserved.Of(key)
+	if len(reserved) == 0 || !b.asksForQueues() {
 		return false
 	}
 	name := reserved[0].Queue
@@ -128,25 +128,25 @@ func (h *Hub) isBarred(key workload.Key) bool {
 	for _, r := range reserved {
 		pod := r.Pod.GetPod()
 		// Newer than what the reservation was made with.
-		if now, ok := h.podOf(podKey(pod)); ok {
-			if c := h.claimOf(now); queue.HeldAtGate(c.Bar) || name != "" && h.board.Used() && c.Queue != name {
+		if now, ok := b.podOf(podKey(pod)); ok {
+			if c := b.claimOf(now); queue.HeldAtGate(c.Bar) || name != "" && b.board.Used() && c.Queue != name {
 				return true
 			}
 		}
 		requests = append(requests, queue.RequestOf(pod))
 		own.Insert(r.UID)
 	}
-	if name == "" || !h.board.Used() {
+	if name == "" || !b.board.Used() {
 		return false
 	}
-	if h.board.Check(name) != (gang.Verdict{}) {
+	if b.board.Check(name) != (gang.Verdict{}) {
 		return true
 	}
 	var gone []types.UID
-	if !key.Gang || h.registry.Planned(nameOf(key)) == 0 {
-		gone = h.departing()
+	if !key.Gang || b.registry.Planned(nameOf(key)) == 0 {
+		gone = b.departing()
 	}
-	n, _ := h.board.Room(name, requests, h.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), gone)
+	n, _ := b.board.Room(name, requests, b.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), gone)
 	return n < len(requests)
 }
 
@@ -167,44 +167,44 @@ func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verd
 }
 
 // charge has a pod count for its queue.
-func (h *Hub) charge(pod *corev1.Pod) {
-	if !h.board.Used() {
+func (b *books) charge(pod *corev1.Pod) {
+	if !b.board.Used() {
 		return
 	}
-	key, isMember := h.groupOf(pod)
+	key, isMember := b.groupOf(pod)
 	switch {
 	case !isMember:
-		h.board.Charge(pod, h.queueOf(pod))
-	case h.board.ChargeMember(pod, h.queueOf(pod), h.membership(key)):
-		h.tellGroupState(key)
+		b.board.Charge(pod, b.queueOf(pod))
+	case b.board.ChargeMember(pod, b.queueOf(pod), b.membership(key)):
+		b.tellGroupState(key)
 	}
 }
 
 // membership is how members of a group count.
-func (h *Hub) membership(key types.NamespacedName) queue.Membership {
-	g, ok := h.groups.Group(key)
+func (r *roster) membership(key types.NamespacedName) queue.Membership {
+	g, ok := r.groups.Group(key)
 	return queue.Membership{Group: key, Whole: ok && g.Whole}
 }
 
 // tellGroupState tells the books how a group stands: what its pending members ask for counts once they can be placed.
-func (h *Hub) tellGroupState(key types.NamespacedName) {
-	if !h.board.Pends(key) {
+func (b *books) tellGroupState(key types.NamespacedName) {
+	if !b.board.Pends(key) {
 		return
 	}
 	// Of several at a time, the one that has looked last has the last word.
-	h.groupStates.Lock()
-	defer h.groupStates.Unlock()
-	g, ok := h.groups.Group(key)
+	b.groupStates.Lock()
+	defer b.groupStates.Unlock()
+	g, ok := b.groups.Group(key)
 	if !ok {
 		g = nil
 	}
-	members := h.members(key)
+	members := b.members(key)
 	now := queue.GroupState{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
 	if g != nil {
-		now.Held = now.Held || queue.HeldAtGate(h.claimOfGroup(g, &members).Bar)
+		now.Held = now.Held || queue.HeldAtGate(b.claimOfGroup(g, &members).Bar)
 		now.Need = max(g.MinCount-members.Placed(), 0)
 	}
-	h.board.SetGroupState(key, now)
+	b.board.SetGroupState(key, now)
 }
 
 // chargeDelay is when a preemptor is tried again that was decided on before the books knew of it.
@@ -212,38 +212,38 @@ const chargeDelay = 200 * time.Millisecond
 
 // isCharged reports whether the books know what a preemptor asks for. Its queue has no share of that before; the
 // scheduler's queue may hear of a pod first.
-func (h *Hub) isCharged(pre *preemptor) bool {
-	if pre.queue == "" || !h.board.Used() {
+func (b *books) isCharged(pre *preemptor) bool {
+	if pre.queue == "" || !b.board.Used() {
 		return true
 	}
-	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return h.exists(pod) && !h.board.Knows(pod.UID) })
+	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.board.Knows(pod.UID) })
 }
 
 // chargeGroup has the members of a group count for its queue.
-func (h *Hub) chargeGroup(key types.NamespacedName) {
-	if !h.board.Used() {
+func (b *books) chargeGroup(key types.NamespacedName) {
+	if !b.board.Used() {
 		return
 	}
-	members := h.lister.Members(key)
+	members := b.lister.Members(key)
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending, members.Terminating} {
 		for _, pod := range pods {
-			h.chargeAgain(pod)
+			b.chargeAgain(pod)
 		}
 	}
-	h.tellGroupState(key)
+	b.tellGroupState(key)
 }
 
 // chargeAgain has a pod count for its queue as it is now, on a goroutine that is not told of pods: it may have changed or
 // gone since it was listed, and the informer's handler may have been here before.
-func (h *Hub) chargeAgain(pod *corev1.Pod) {
-	for h.board.Used() {
-		now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+func (b *books) chargeAgain(pod *corev1.Pod) {
+	for b.board.Used() {
+		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID {
-			h.board.Forget(pod.UID)
+			b.board.Forget(pod.UID)
 			return
 		}
-		h.charge(now)
-		if after, err := h.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {
+		b.charge(now)
+		if after, err := b.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {
 			return
 		}
 	}
@@ -251,19 +251,19 @@ func (h *Hub) chargeAgain(pod *corev1.Pod) {
 
 // withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for, once some have gone. It
 // says what is in the way where that is not enough.
-func (h *Hub) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
-	if !h.board.Used() || pre.queue == "" {
+func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
+	if !b.board.Used() || pre.queue == "" {
 		return gang.Verdict{}
 	}
 	requests := make([]queue.Amounts, len(pre.pods))
 	for i, pod := range pre.pods {
 		requests[i] = queue.RequestOf(pod)
-		if !h.board.Knows(pod.UID) {
+		if !b.board.Knows(pod.UID) {
 			// The scheduler's queue has heard of it first. What it is promised is to count for those after it.
-			h.chargeAgain(pod)
+			b.chargeAgain(pod)
 		}
 	}
-	n, over := h.board.Room(pre.queue, requests, h.promised(func(pod *corev1.Pod) bool { return h.owns(pre, pod) }), gone)
+	n, over := b.board.Room(pre.queue, requests, b.promised(func(pod *corev1.Pod) bool { return b.owns(pre, pod) }), gone)
 	if n < max(pre.minCount, 1) {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueLimit, Message: over.Sentence()}
 	}
@@ -348,9 +348,9 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 
 // promised are the pods that have a place without the API server knowing: an assumed node, or a reservation. Those of
 // some are left out.
-func (h *Hub) promised(except func(*corev1.Pod) bool) []types.UID {
-	out := h.assumed.list()
-	for _, reserved := range h.reserved.Nodes() {
+func (b *books) promised(except func(*corev1.Pod) bool) []types.UID {
+	out := b.assumed.list()
+	for _, reserved := range b.reserved.Nodes() {
 		for _, r := range reserved {
 			if !except(r.Pod.GetPod()) {
 				out = append(out, r.UID)

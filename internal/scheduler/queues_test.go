@@ -16,9 +16,7 @@ import (
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
-	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -31,7 +29,7 @@ func TestQueueOf(t *testing.T) {
 	} {
 		groups.Set(&g)
 	}
-	h := &Hub{board: queue.NewBoard(), groups: groups, derived: underived{}}
+	h := detached(&Inputs{Groups: groups})
 	args := &configv1alpha1.ReprieveArgs{QueueLabelKey: ptr.To("team/queue")}
 	configv1alpha1.SetDefaults(args)
 	h.profiles.add("keyed", args, nil)
@@ -67,7 +65,7 @@ func TestQueueOf(t *testing.T) {
 
 // withoutQueues does all that the queues add to the way of a pod, where there are none.
 func withoutQueues() func() {
-	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, waits: admission.NewList(), derived: underived{}}
+	h := detached(&Inputs{Groups: &gang.Store{}})
 	args := &configv1alpha1.ReprieveArgs{}
 	configv1alpha1.SetDefaults(args)
 	h.profiles.add("reprieve-scheduler", args, nil)
@@ -101,7 +99,7 @@ func BenchmarkNoQueues(b *testing.B) {
 }
 
 func TestMinRuntimeOfGroup(t *testing.T) {
-	h := &Hub{board: queue.NewBoard(), groups: &gang.Store{}, derived: underived{}}
+	h := detached(&Inputs{Groups: &gang.Store{}})
 	for name, change := range map[string]func(*configv1alpha1.ReprieveArgs){
 		"patient": func(a *configv1alpha1.ReprieveArgs) {
 			a.PreemptMinRuntime, a.ReclaimMinRuntime = &metav1.Duration{Duration: time.Minute}, &metav1.Duration{Duration: time.Hour}
@@ -172,7 +170,7 @@ func TestBarred(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-			h := (&Inputs{Groups: &gang.Store{}}).detached()
+			h := detached(&Inputs{Groups: &gang.Store{}})
 			h.pods = corelisters.NewPodLister(indexer)
 			for _, name := range []string{"a", "b"} {
 				h.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}})

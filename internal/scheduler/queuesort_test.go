@@ -25,7 +25,7 @@ func newSort(tb testing.TB, groups map[string]*int32) fwk.QueueSortPlugin {
 		store.Set(&gang.Group{Key: key(name), MinCount: 1, Priority: priority})
 	}
 	plugins := NewPlugins(Inputs{Groups: store})
-	plugins.hub.Store(plugins.inputs.detached())
+	plugins.hub.Store(detached(&plugins.inputs))
 	made, err := plugins.Registry()[SortName](tb.Context(), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
@@ -83,7 +83,7 @@ func TestQueueOrder(t *testing.T) {
 // its first attempt.
 func TestQueueOrderOfReservedRoom(t *testing.T) {
 	t.Parallel()
-	hub := (&Inputs{Groups: &groups{}}).detached()
+	hub := detached(&Inputs{Groups: &groups{}})
 	hub.reserved = reservation.New(allWait{})
 	plugins := &Plugins{}
 	plugins.hub.Store(hub)

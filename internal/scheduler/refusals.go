@@ -79,9 +79,7 @@ func (rs *refusals) add(p *Plugin, pre *preemptor, v *view, d *core.Decision) {
 		rs.byNeeds = make(map[equals]*refusal)
 	}
 	r := &refusal{decision: *d, changes: p.hub.cluster.Changes(), respected: v.Respected(), promised: p.hub.promisedPods(), made: p.hub.clock.Now()}
-	if q := v.Cluster.Queues; q != nil {
-		r.tree, r.shares = q.Tree, q.Shares
-	}
+	r.tree, r.shares = queuesOf(v)
 	rs.byNeeds[key] = r
 }
 
@@ -107,23 +105,29 @@ func (r *refusal) holds(p *Plugin, pre *preemptor, v *view) bool {
 	if changes.Freeing != r.changes.Freeing || !v.Respects(r.respected) {
 		return false
 	}
-	q, windows := v.Cluster.Queues, p.args.PreemptMinRuntime.Duration > 0
+	tree, shares := queuesOf(v)
 	switch {
-	case q == nil:
-		return r.tree == nil && (!windows || changes == r.changes)
-	case r.tree != q.Tree:
+	case r.tree != tree:
 		return false
-	case pre.queue == "" && !windows && !q.Tree.Protects():
+	case !core.Bounded(v.Cluster, p.input(pre, v, nil)):
 		return true
 	default:
-		return changes == r.changes && slices.EqualFunc(r.shares, q.Shares, slices.Equal) && r.promised.Equal(p.hub.promisedPods())
+		return changes == r.changes && slices.EqualFunc(r.shares, shares, slices.Equal) && (tree == nil || r.promised.Equal(p.hub.promisedPods()))
 	}
 }
 
+// queuesOf is how the queues stand in a view; nil where there are none.
+func queuesOf(v *view) (*fairshare.Tree, []fairshare.Amounts) {
+	if q := v.Cluster.Queues; q != nil {
+		return q.Tree, q.Shares
+	}
+	return nil, nil
+}
+
 // promisedPods are all pods that have been promised room.
-func (h *Hub) promisedPods() sets.Set[types.UID] {
+func (b *books) promisedPods() sets.Set[types.UID] {
 	out := sets.New[types.UID]()
-	for _, reserved := range h.reserved.Nodes() {
+	for _, reserved := range b.reserved.Nodes() {
 		for _, r := range reserved {
 			out.Insert(r.UID)
 		}

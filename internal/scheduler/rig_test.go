@@ -524,3 +524,6 @@ func (r *rig) reservedOn(uid types.UID) (string, bool) {
 	}
 	return "", false
 }
+
+// detached is a Hub without a scheduler around it: what it keeps in memory.
+func detached(in *Inputs) *Hub { return in.assemble(in.emptyRoster(), nil, nil) }

@@ -201,40 +201,40 @@ type unsaid struct{}
 func (unsaid) Say(*corev1.Pod, corev1.PodCondition) {}
 
 // tellMembers has the members of gangs say why they are not placed, as far as it is time.
-func (h *Hub) tellMembers(now time.Time) {
+func (t *teller) tellMembers(now time.Time) {
 	left := tellBatch
-	for _, key := range h.telling.due(now) {
-		if left -= h.tellGang(key, left, now); left <= 0 {
+	for _, key := range t.due(now) {
+		if left -= t.tellGang(key, left, now); left <= 0 {
 			return
 		}
 	}
 }
 
 // tellGang tells the members of one gang, at most so many, and counts them.
-func (h *Hub) tellGang(key types.NamespacedName, most int, now time.Time) int {
-	g, ok := h.groups.Group(key)
-	members := h.members(key)
+func (t *teller) tellGang(key types.NamespacedName, most int, now time.Time) int {
+	g, ok := t.groups.Group(key)
+	members := t.members(key)
 	if len(members.Pending) == 0 || ok && !g.IsGang() {
-		h.telling.drop(key)
+		t.drop(key)
 		return 0
 	}
 	if !ok {
 		g = nil
 	}
 	gang.SortByAge(members.Pending)
-	word := h.wordFor(key, g, &members)
+	word := t.wordFor(key, g, &members)
 	pods := make(map[types.UID]*corev1.Pod, len(members.Pending))
 	var pending, wrong []types.UID
 	for _, pod := range members.Pending {
 		pods[pod.UID], pending = pod, append(pending, pod.UID)
-		isOurs := h.profiles.of(pod.Spec.SchedulerName) != nil
-		if isOurs && !members.Reserved.Has(pod.UID) && !h.assumed.has(pod.UID) && word.isMissing(pod) {
+		isOurs := t.profiles.of(pod.Spec.SchedulerName) != nil
+		if isOurs && !members.Reserved.Has(pod.UID) && !t.assumed.has(pod.UID) && word.isMissing(pod) {
 			wrong = append(wrong, pod.UID)
 		}
 	}
-	told := h.telling.tell(key, pending, wrong, most, now)
+	told := t.tell(key, pending, wrong, most, now)
 	for _, uid := range told {
-		h.statuses.Say(pods[uid], word.condition(pods[uid]))
+		t.statuses.Say(pods[uid], word.condition(pods[uid]))
 	}
 	if len(told) > 0 {
 		logOf(context.Background(), gangKey(key)).V(4).Info("Told members what keeps them pending", "members", len(told), "reason", word.Reason)
@@ -251,18 +251,18 @@ type word struct {
 
 // wordFor is what the pending members of a gang say now; the group is nil where there is none any more. What holds them in PreEnqueue comes before what a
 // decision said when it did not.
-func (h *Hub) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) word {
-	verdict := h.telling.verdict(key)
+func (t *teller) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Members) word {
+	verdict := t.verdict(key)
 	held := gang.Gate(key, g, members)
-	if held == (gang.Verdict{}) && g != nil && h.asksForQueues() {
-		held = h.claimOfGroup(g, members).Bar
+	if held == (gang.Verdict{}) && g != nil && t.asksForQueues() {
+		held = t.claimOfGroup(g, members).Bar
 	}
 	if held != (gang.Verdict{}) {
-		h.telling.found(key)
+		t.found(key)
 		return word{Verdict: held}
 	}
-	leader := h.registry.Leader(key)
-	if verdict == (gang.Verdict{}) && h.lacksNodes(leader, members.Pending) {
+	leader := t.registry.Leader(key)
+	if verdict == (gang.Verdict{}) && t.lacksNodes(leader, members.Pending) {
 		verdict = gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: kubescheduler.ErrNoNodesAvailable.Error()}
 	}
 	return word{Verdict: verdict, leader: leader}
@@ -270,12 +270,12 @@ func (h *Hub) wordFor(key types.NamespacedName, g *gang.Group, members *gang.Mem
 
 // lacksNodes reports whether a leader came to nothing because there is no node at all. Its cycle ends before any plugin is
 // asked.
-func (h *Hub) lacksNodes(leader types.UID, pending []*corev1.Pod) bool {
+func (r *roster) lacksNodes(leader types.UID, pending []*corev1.Pod) bool {
 	i := slices.IndexFunc(pending, func(pod *corev1.Pod) bool { return pod.UID == leader })
 	if i < 0 || !isUnschedulable(pending[i]) {
 		return false
 	}
-	nodes, err := h.nodes.List(labels.Everything())
+	nodes, err := r.nodes.List(labels.Everything())
 	return err == nil && len(nodes) == 0
 }
 
@@ -321,8 +321,8 @@ func isUnschedulable(pod *corev1.Pod) bool {
 
 // whyHeld is what a member is told that comes to its cycle when another one plans for the gang, or the gang is being placed
 // without it.
-func (h *Hub) whyHeld(key types.NamespacedName, admission gang.Admission) string {
-	if v := h.registry.Verdict(key); lacksRoom(v) {
+func (o *occupancy) whyHeld(key types.NamespacedName, admission gang.Admission) string {
+	if v := o.registry.Verdict(key); lacksRoom(v) {
 		return v.Message
 	}
 	if admission == gang.HoldForPlan {

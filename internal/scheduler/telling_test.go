@@ -64,7 +64,7 @@ func newHall(t *testing.T) *hall {
 	}
 	h.started = h.clock.Now()
 	in := &Inputs{Groups: h.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Statuses: h, Clock: h.clock}
-	h.hub = in.detached()
+	h.hub = detached(in)
 	h.hub.lister, h.hub.pods, h.hub.nodes = gang.NewLister(h.pods), corelisters.NewPodLister(h.pods), corelisters.NewNodeLister(h.nodes)
 	args := &configv1alpha1.ReprieveArgs{WorkloadAware: ptr.To(true), QueueLabelKey: ptr.To(v1alpha1.LabelQueue)}
 	h.hub.profiles.add("reprieve-scheduler", args, nil)
@@ -150,7 +150,7 @@ func (h *hall) decided(name, message string) {
 func (h *hall) pass(seconds int) {
 	for range seconds {
 		h.clock.Step(time.Second)
-		h.hub.tellMembers(h.clock.Now())
+		h.hub.telling.tellMembers(h.clock.Now())
 	}
 }
 
@@ -192,7 +192,7 @@ func TestTelling(t *testing.T) {
 			h.gang("g", 2)
 			h.decided("g", "no room")
 			h.clock.Step(tellDelay - time.Millisecond)
-			h.hub.tellMembers(h.clock.Now())
+			h.hub.telling.tellMembers(h.clock.Now())
 			h.hub.telling.found(key("g"))
 			h.pass(60)
 			h.expect()

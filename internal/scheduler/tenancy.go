@@ -23,16 +23,16 @@ import (
 
 // claimOf answers which queue a pod counts for, and whether it may: its group's, or the one in its own label; see
 // [queue.Board.Claim].
-func (h *Hub) claimOf(pod *corev1.Pod) queue.Claim { return h.board.Claim(h.workOf(pod)) }
+func (b *books) claimOf(pod *corev1.Pod) queue.Claim { return b.board.Claim(b.workOf(pod)) }
 
 // workOf describes a pod as what asks for a queue.
-func (h *Hub) workOf(pod *corev1.Pod) queue.Work {
-	label := h.QueueLabel(pod)
-	w := queue.Work{Namespace: pod.Namespace, Named: h.QueueNamedBy(pod), Pod: pod.UID}
-	w.Ours, w.Required = h.servesQueues(pod)
-	w.Placed = pod.Spec.NodeName != "" || h.assumed.has(pod.UID)
+func (b *books) workOf(pod *corev1.Pod) queue.Work {
+	label := b.QueueLabel(pod)
+	w := queue.Work{Namespace: pod.Namespace, Named: b.QueueNamedBy(pod), Pod: pod.UID}
+	w.Ours, w.Required = b.servesQueues(pod)
+	w.Placed = pod.Spec.NodeName != "" || b.assumed.has(pod.UID)
 	w.Priority = corev1helpers.PodPriority(pod)
-	if g := h.group(pod); g != nil {
+	if g := b.group(pod); g != nil {
 		w.Named = queueNamedBy(g, label)
 		if g.Priority != nil {
 			w.Priority = *g.Priority
@@ -42,8 +42,8 @@ func (h *Hub) workOf(pod *corev1.Pod) queue.Work {
 }
 
 // servesQueues reports whether a pod is for a profile of this scheduler, and whether that takes no work without a queue.
-func (h *Hub) servesQueues(pod *corev1.Pod) (ours, required bool) {
-	args := h.profiles.of(pod.Spec.SchedulerName)
+func (r *roster) servesQueues(pod *corev1.Pod) (ours, required bool) {
+	args := r.profiles.of(pod.Spec.SchedulerName)
 	if args == nil {
 		return false, false
 	}
@@ -51,20 +51,20 @@ func (h *Hub) servesQueues(pod *corev1.Pod) (ours, required bool) {
 }
 
 // queueOf names the leaf queue that a pod counts for. It is "" for none, and for all where there are no queues.
-func (h *Hub) queueOf(pod *corev1.Pod) string {
-	if !h.board.Used() {
+func (b *books) queueOf(pod *corev1.Pod) string {
+	if !b.board.Used() {
 		return ""
 	}
-	return h.claimOf(pod).Queue
+	return b.claimOf(pod).Queue
 }
 
 // QueueOf is which leaf queue a pod counts for: its group's, or the one in its own label, or the default of its namespace; "" for
 // none, and for all where there are no queues. Any goroutine may call it.
-func (h *Hub) QueueOf(pod *corev1.Pod) string { return h.queueOf(pod) }
+func (b *books) QueueOf(pod *corev1.Pod) string { return b.queueOf(pod) }
 
 // QueueNamedBy is the queue that a pod names by itself. Any goroutine may call it.
-func (h *Hub) QueueNamedBy(pod *corev1.Pod) string {
-	return QueueNamedBy(pod, h.QueueLabel(pod), h.derived)
+func (r *roster) QueueNamedBy(pod *corev1.Pod) string {
+	return QueueNamedBy(pod, r.QueueLabel(pod), r.derived)
 }
 
 // QueueNamedBy is the queue that a pod names by itself: by the label, or in words of another scheduler that its profile understands;
@@ -77,8 +77,8 @@ func QueueNamedBy(pod *corev1.Pod, label string, derived Derived) string {
 }
 
 // QueueLabel is the label by which a pod's profile has queues named.
-func (h *Hub) QueueLabel(pod *corev1.Pod) string {
-	if args := h.profiles.of(pod.Spec.SchedulerName); args != nil {
+func (r *roster) QueueLabel(pod *corev1.Pod) string {
+	if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {
 		return *args.QueueLabelKey
 	}
 	return v1alpha1.LabelQueue
@@ -93,44 +93,44 @@ func queueNamedBy(g *gang.Group, label string) string {
 }
 
 // queueOfGroup names the leaf queue that a group counts for.
-func (h *Hub) queueOfGroup(g *gang.Group) string {
-	if !h.board.Used() {
+func (b *books) queueOfGroup(g *gang.Group) string {
+	if !b.board.Used() {
 		return ""
 	}
 	if g.Queue != "" {
 		// Its members need not be looked at, but where it may not be in its queue.
 		work := queue.Work{Namespace: g.Key.Namespace, Named: g.Queue, Ours: true, Placed: true, Priority: queue.Unknown}
-		if c := h.board.Claim(work); c.Bar.Reason != v1alpha1.ReasonQueueNotAllowed {
+		if c := b.board.Claim(work); c.Bar.Reason != v1alpha1.ReasonQueueNotAllowed {
 			return c.Queue
 		}
 	}
-	return h.board.Claim(h.workOfGroup(g)).Queue
+	return b.board.Claim(b.workOfGroup(g)).Queue
 }
 
 // workOfGroup describes a group as what asks for a queue.
-func (h *Hub) workOfGroup(g *gang.Group) queue.Work {
-	if g.Queue == "" && len(g.Labels) == 0 && !h.board.HasDefault(g.Key.Namespace) {
+func (b *books) workOfGroup(g *gang.Group) queue.Work {
+	if g.Queue == "" && len(g.Labels) == 0 && !b.board.HasDefault(g.Key.Namespace) {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
 	// Before the members are listed: one that is bound meanwhile is among those with a node.
-	assumed := sets.New(h.assumed.list()...)
-	members := h.lister.Members(g.Key)
+	assumed := sets.New(b.assumed.list()...)
+	members := b.lister.Members(g.Key)
 	members.Reserved = assumed
-	return h.workOfMembers(g, &members)
+	return b.workOfMembers(g, &members)
 }
 
 // workOfMembers goes by the members: their profile is the group's.
-func (h *Hub) workOfMembers(g *gang.Group, members *gang.Members) queue.Work {
+func (b *books) workOfMembers(g *gang.Group, members *gang.Members) queue.Work {
 	w := queue.Work{Namespace: g.Key.Namespace, Named: queueNamedBy(g, v1alpha1.LabelQueue), Priority: ptr.Deref(g.Priority, queue.Unknown)}
 	known := false
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending} {
 		for _, pod := range pods {
 			if !known {
 				known = true
-				w.Named = queueNamedBy(g, h.QueueLabel(pod))
-				w.Ours, w.Required = h.servesQueues(pod)
+				w.Named = queueNamedBy(g, b.QueueLabel(pod))
+				w.Ours, w.Required = b.servesQueues(pod)
 			}
-			if !w.Placed && (pod.Spec.NodeName != "" || members.Reserved.Has(pod.UID) || h.assumed.has(pod.UID)) {
+			if !w.Placed && (pod.Spec.NodeName != "" || members.Reserved.Has(pod.UID) || b.assumed.has(pod.UID)) {
 				w.Placed, w.Pod = true, pod.UID
 			}
 			if g.Priority == nil && pod.Spec.NodeName == "" {
@@ -143,11 +143,11 @@ func (h *Hub) workOfMembers(g *gang.Group, members *gang.Members) queue.Work {
 }
 
 // asksForQueues reports whether work may have to be in a queue, or may not be in the one that it names.
-func (h *Hub) asksForQueues() bool { return h.board.Used() || h.profiles.requireQueues.Load() }
+func (b *books) asksForQueues() bool { return b.board.Used() || b.profiles.requireQueues.Load() }
 
 // claimOfGroup answers which queue a group counts for, and whether its members that wait may.
-func (h *Hub) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
-	return h.board.Claim(h.workOfMembers(g, members))
+func (b *books) claimOfGroup(g *gang.Group, members *gang.Members) queue.Claim {
+	return b.board.Claim(b.workOfMembers(g, members))
 }
 
 // keptOffQueues says why a single pod may not be in its queue, or be in none. It waits for that to change.
@@ -172,14 +172,14 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 			return v
 		}
 	}
-	h.keptOff.set(pod, v)
+	h.telling.keptOff.set(pod, v)
 	return v
 }
 
 // notHeldAnyMore drops what was said of a group that may be in its queue now.
-func (h *Hub) notHeldAnyMore(key types.NamespacedName) {
-	if v := h.registry.Verdict(key); v.Reason != v1alpha1.ReasonPending && queue.HeldAtGate(v) {
-		h.registry.SetVerdict(key, gang.Verdict{})
+func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
+	if v := o.registry.Verdict(key); v.Reason != v1alpha1.ReasonPending && queue.HeldAtGate(v) {
+		o.registry.SetVerdict(key, gang.Verdict{})
 	}
 }
 
@@ -247,19 +247,19 @@ func (k *keptOff) untold(most int) []keptOffWord {
 }
 
 // tellKeptOff has single pods say why they may not be in their queue, in their condition and by an event.
-func (h *Hub) tellKeptOff() {
-	for _, word := range h.keptOff.untold(tellBatch) {
-		pod, err := h.pods.Pods(word.name.Namespace).Get(word.name.Name)
+func (t *teller) tellKeptOff() {
+	for _, word := range t.keptOff.untold(tellBatch) {
+		pod, err := t.pods.Pods(word.name.Namespace).Get(word.name.Name)
 		if err != nil || pod.UID != word.uid || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
 			continue
 		}
 		v := word.verdict
 		if v == (gang.Verdict{}) {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
-		} else if recorder := h.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason != v1alpha1.ReasonPending {
+		} else if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason != v1alpha1.ReasonPending {
 			recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
 		}
-		h.statuses.Say(pod, corev1.PodCondition{
+		t.statuses.Say(pod, corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v.Reason, Message: v.Message,
 			ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
 		})
@@ -333,13 +333,13 @@ func (h *Hub) boundsChanged() {
 }
 
 // chargeWaiting has the pods that wait count for their queues as these are now.
-func (h *Hub) chargeWaiting(namespace string) {
-	h.chargeAll(namespace, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+func (b *books) chargeWaiting(namespace string) {
+	b.chargeAll(namespace, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 }
 
 // chargeAll has some pods of a namespace count for their queues as these are now, and counts those of them that have a node.
-func (h *Hub) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int) {
-	all, err := h.pods.Pods(namespace).List(labels.Everything())
+func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int) {
+	all, err := b.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to charge them to their queues")
 	}
@@ -351,13 +351,13 @@ func (h *Hub) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed 
 		if pod.Spec.NodeName != "" {
 			placed++
 		}
-		h.chargeAgain(pod)
-		if key, ok := h.groupOf(pod); ok {
+		b.chargeAgain(pod)
+		if key, ok := b.groupOf(pod); ok {
 			groups.Insert(key)
 		}
 	}
 	for key := range groups {
-		h.tellGroupState(key)
+		b.tellGroupState(key)
 	}
 	return placed
 }

@@ -42,12 +42,12 @@ func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {
 // listen has a rig take note of what is said outside of cycles.
 func (r *rig) listen() *said {
 	s := &said{r: r}
-	r.hub.statuses = s
+	r.hub.telling.statuses = s
 	return s
 }
 
 // tell has what there is to tell be told as if that much time had gone by.
-func (r *rig) tell(after time.Duration) { r.hub.tellMembers(r.hub.clock.Now().Add(after)) }
+func (r *rig) tell(after time.Duration) { r.hub.telling.tellMembers(r.hub.clock.Now().Add(after)) }
 
 // hasSpoken reports whether it is known that a member of the gang g has come to nothing in its own cycle.
 func (r *rig) hasSpoken() bool {

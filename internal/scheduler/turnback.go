@@ -79,9 +79,9 @@ func (h *Hub) turnBackWaiting(uid types.UID, why string) bool {
 }
 
 // forgetPlace records that a pod has given its place up.
-func (h *Hub) forgetPlace(uid types.UID) {
-	h.assumed.remove(uid)
-	h.forgetRejection(uid)
+func (o *occupancy) forgetPlace(uid types.UID) {
+	o.assumed.remove(uid)
+	o.forgetRejection(uid)
 }
 
 // turnBackBinding turns back the members that are about to be bound of a gang that is short of members: it is

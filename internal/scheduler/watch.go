@@ -152,7 +152,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.reserved.Use(pod.UID)
 		h.forgetRejection(pod.UID)
 		h.waits.Forget(podKey(pod))
-		h.keptOff.forget(pod.UID)
+		h.telling.keptOff.forget(pod.UID)
 		h.followDeparture(pod)
 	}
 	key, ok := h.groupOf(pod)
@@ -172,7 +172,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	}
 }
 
-// podDeleted wakes those who waited for a pod to go, and repairs the gang that it was a member of.
+// podDeleted wakes the workloads that waited for a pod to go, and repairs the gang that it was a member of.
 func (h *Hub) podDeleted(obj any) {
 	if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = d.Obj
@@ -207,7 +207,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.assumed.remove(pod.UID)
 	h.forgetRejection(pod.UID)
 	h.waits.Forget(podKey(pod))
-	h.keptOff.forget(pod.UID)
+	h.telling.keptOff.forget(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
@@ -228,12 +228,12 @@ func (h *Hub) forgetLeft(key types.NamespacedName, members []*corev1.Pod) {
 }
 
 // isIn reports whether a pod is a member of a group now.
-func (h *Hub) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
-	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+func (r *roster) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
+	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil {
 		return false
 	}
-	of, ok := h.groupOf(now)
+	of, ok := r.groupOf(now)
 	return ok && of == key
 }
 
@@ -290,24 +290,24 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 }
 
 // forgetRejection forgets that a pod was turned away at Permit: it waits there no more.
-func (h *Hub) forgetRejection(uid types.UID) {
-	h.rejecting.Lock()
-	defer h.rejecting.Unlock()
-	h.rejected.Delete(uid)
+func (o *occupancy) forgetRejection(uid types.UID) {
+	o.rejecting.Lock()
+	defer o.rejecting.Unlock()
+	o.rejected.Delete(uid)
 }
 
 // through counts the members that have had a node or are assumed to have one, and keep it. One that went while it was in
 // its cycle is assumed until the framework takes that back, and does not count for members that come after it.
-func (h *Hub) through(members *gang.Members) int {
+func (o *occupancy) through(members *gang.Members) int {
 	count := members.Placed()
 	if members.Reserved.Len() == 0 {
 		return count
 	}
-	h.rejecting.Lock()
-	defer h.rejecting.Unlock()
+	o.rejecting.Lock()
+	defer o.rejecting.Unlock()
 	for _, pod := range members.Pending {
 		// One that has been turned away at Permit has its place until the framework has heard of it.
-		if members.Reserved.Has(pod.UID) && !h.leaving.takes(pod.UID) && !h.rejected.Has(pod.UID) {
+		if members.Reserved.Has(pod.UID) && !o.leaving.takes(pod.UID) && !o.rejected.Has(pod.UID) {
 			count++
 		}
 	}
@@ -327,9 +327,7 @@ func (h *Hub) release(key types.NamespacedName, failed *corev1.Pod, why string) 
 	waiting := h.turnAway(key, uid, why)
 	h.turnBackBinding(key, why)
 	if len(planned)+waiting > 0 {
-		logger := logOf(context.Background(), gangKey(key))
-		logger.V(2).Info("Released a gang", "members", len(planned)+waiting)
-		logger.V(4).Info("Why a gang was released", "reason", why)
+		happened(logOf(context.Background(), gangKey(key)), "Released a gang", why, "members", len(planned)+waiting)
 	}
 	if failed != nil && !h.registry.Stuck(key) {
 		h.activate(failed)
@@ -358,8 +356,8 @@ func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) i
 }
 
 // exists reports whether the informer still has a pod.
-func (h *Hub) exists(pod *corev1.Pod) bool {
-	now, err := h.pods.Pods(pod.Namespace).Get(pod.Name)
+func (r *roster) exists(pod *corev1.Pod) bool {
+	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
 	return err == nil && now.UID == pod.UID
 }
 

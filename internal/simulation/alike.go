@@ -30,8 +30,8 @@ type kin struct {
 
 // refusal is what a job waits for that has no room.
 type refusal struct {
-	// reserved is true where room is kept for others, tolerated where tolerations keep it.
-	reserved, tolerated bool
+	// reserved is true where room is kept for others, mayBeLifted where a protection that may be lifted keeps it.
+	reserved, mayBeLifted bool
 	// retryAt is when a protection ends that is all there is in the way, in nanoseconds since 1970; 0 for none.
 	retryAt int64
 }
@@ -159,9 +159,9 @@ func (s *simulation) probe(k *kin) *refusal {
 func (s *simulation) turnedAway(j *job, d *core.Decision, held []core.Hold) *refusal {
 	k := s.kinOf(j)
 	k.told = &refusal{
-		reserved:  slices.ContainsFunc(held, func(h core.Hold) bool { return h.Node != "" }),
-		tolerated: slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule == core.RuleToleration }),
-		retryAt:   d.RetryAt,
+		reserved:    slices.ContainsFunc(held, func(h core.Hold) bool { return h.Node != "" }),
+		mayBeLifted: slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() }),
+		retryAt:     d.RetryAt,
 	}
 	if s.refusedAt != s.freed {
 		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]

@@ -102,10 +102,8 @@ func (b *books) isBelow(leaf string, queue int32) bool {
 // standing is how the queues stand at one moment, and since when they do.
 type standing struct {
 	fairshare.Standing
-	at uint64
-	// grown is, by queue, when its share last grew, and lent when some queue last came to have more beyond its own.
-	grown []uint64
-	lent  uint64
+	at     uint64
+	easing *fairshare.Easing
 }
 
 // standing works out how the queues stand, after something has changed.
@@ -114,33 +112,18 @@ func (s *simulation) standing() *standing {
 	if b.last != nil && b.last.at == b.counted {
 		return b.last
 	}
-	next := &standing{Standing: fairshare.Standing{Tree: b.tree}, at: b.counted, grown: make([]uint64, b.tree.Len())}
+	next := &standing{Standing: fairshare.Standing{Tree: b.tree}, at: b.counted}
 	for _, a := range b.allocated {
 		next.Allocated = append(next.Allocated, slices.Clone(a))
 	}
 	next.Shares = b.tree.FairShares(b.capacity, b.demand)
-	next.follow(b.last)
+	var before *fairshare.Easing
+	if b.last != nil {
+		before = b.last.easing
+	}
+	next.easing = before.Next(&next.Standing, next.at)
 	b.last = next
 	return next
-}
-
-// follow notes what has changed in favour of those who reclaim.
-func (st *standing) follow(old *standing) {
-	if old == nil {
-		return
-	}
-	copy(st.grown, old.grown)
-	st.lent = old.lent
-	for q := range st.grown {
-		for r, share := range st.Shares[q] {
-			if share > old.Shares[q][r] {
-				st.grown[q] = st.at
-			}
-			if over := st.Allocated[q][r] - share; over > 0 && over > old.Allocated[q][r]-old.Shares[q][r] {
-				st.lent = st.at
-			}
-		}
-	}
 }
 
 func add(to, amounts core.Amounts, sign int64) {
@@ -198,11 +181,7 @@ func (s *shares) Listed() uint64 { return 1 }
 
 // Eased is part of admission.Shares.
 func (s *shares) Eased(queue string) uint64 {
-	eased := s.lent
-	for _, q := range s.Tree.Path(s.Tree.LeafOf(queue)) {
-		eased = max(eased, s.grown[q])
-	}
-	return eased
+	return s.easing.For(s.Tree.LeafOf(queue))
 }
 
 // Entitled is part of admission.Shares.

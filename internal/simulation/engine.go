@@ -3,10 +3,8 @@ package simulation
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
@@ -93,8 +91,9 @@ func newSimulation(in *Input, p Policy, o Options, seen observer) *simulation {
 	}
 	tree, _ := fairshare.NewTree(len(in.Resources), queues)
 	s := &simulation{
-		policy: p, opts: o, random: rand.New(rand.NewPCG(o.Seed, 1)), begins: in.Start, now: in.Start, seen: seen, list: admission.NewList(),
-		cluster: core.NewCluster(in.Resources), books: newBooks(in, tree), byName: make(map[string]*node), onNodes: make(map[string]*pod),
+		policy: p, opts: o, random: rand.New(rand.NewPCG(o.Seed, 1)), begins: in.Start, now: in.Start, agenda: newAgenda(), seen: seen,
+		list: admission.NewList(), cluster: core.NewCluster(in.Resources), books: newBooks(in, tree),
+		byName: make(map[string]*node), onNodes: make(map[string]*pod),
 		jobs: make(map[workload.Key]*job), alike: make(map[likeness]*kin),
 	}
 	for i := range in.Nodes {
@@ -129,8 +128,8 @@ func (s *simulation) fail(err error) {
 
 // run has events happen until there are none, or until a moment.
 func (s *simulation) run(ctx context.Context, until time.Time) error {
-	for s.agenda.Len() > 0 && !s.agenda.events[0].at.After(until) {
-		e := s.agenda.next()
+	for len(s.agenda.Items) > 0 && !s.agenda.Items[0].at.After(until) {
+		e := s.agenda.Pop()
 		s.seen.passes(s, e.at)
 		s.now = e.at
 		e.do()
@@ -366,19 +365,4 @@ func (s *simulation) seat(j *job) admission.Seat {
 		return seat
 	}
 	return admission.Seat{Priority: j.priority, Time: j.since}
-}
-
-func (s *simulation) clock() string { return s.now.Format("02T15:04:05.000") }
-
-// inWords is a decision as a line of a log.
-func (s *simulation) inWords(j *job, d *core.Decision) string {
-	var on []string
-	for _, pl := range d.Placements {
-		on = append(on, pl.Node)
-	}
-	var victims strings.Builder
-	for i := range d.Victims {
-		fmt.Fprintf(&victims, "; %s by %s", d.Victims[i].UID, d.Victims[i].Rule)
-	}
-	return fmt.Sprintf("%s %s/%s %s: %s; on [%s]%s\n", s.clock(), j.key, j.uid(), d.Outcome, d.Message, strings.Join(on, " "), victims.String())
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -255,6 +256,21 @@ func (r *referee) toldTheSame(s *simulation, j *job, p *core.Preemptor, held []c
 func (r *referee) overLimit(s *simulation, j *job) {
 	fmt.Fprintf(&r.log, "%s %s/%s is over a limit\n", s.clock(), j.key, j.uid())
 }
+
+// inWords is a decision as a line of the log.
+func (s *simulation) inWords(j *job, d *core.Decision) string {
+	var on []string
+	for _, pl := range d.Placements {
+		on = append(on, pl.Node)
+	}
+	var victims strings.Builder
+	for i := range d.Victims {
+		fmt.Fprintf(&victims, "; %s by %s", d.Victims[i].UID, d.Victims[i].Rule)
+	}
+	return fmt.Sprintf("%s %s/%s %s: %s; on [%s]%s\n", s.clock(), j.key, j.uid(), d.Outcome, d.Message, strings.Join(on, " "), victims.String())
+}
+
+func (s *simulation) clock() string { return s.now.Format("02T15:04:05.000") }
 
 // decided holds a decision to the rules.
 func (r *referee) decided(s *simulation, j *job, p *core.Preemptor, d *core.Decision) {

@@ -222,24 +222,19 @@ func (s *simulation) allowed(j *job) int {
 	if leaf < 0 || !s.books.limited {
 		return len(j.pods)
 	}
-	used := s.standing().Allocated
-	var path []int32
-	var promised []core.Amounts
+	allocated := s.standing().Allocated
+	var levels []fairshare.Level
 	for _, q := range tree.Path(leaf) {
-		path, promised = append(path, q), append(promised, s.promisedIn(q, j))
+		used := s.promisedIn(q, j)
+		add(used, allocated[q], 1)
+		levels = append(levels, fairshare.Level{Limit: tree.Queue(q).Limit, Used: used})
 	}
-	sum := make(core.Amounts, tree.Dims())
-	for n, p := range j.pods {
-		add(sum, p.request, 1)
-		for i, q := range path {
-			for r, v := range p.request {
-				if limit := tree.Queue(q).Limit[r]; v > 0 && limit < fairshare.Unlimited && used[q][r]+promised[i][r]+sum[r] > limit {
-					return n
-				}
-			}
-		}
+	requests := make([]core.Amounts, len(j.pods))
+	for i, p := range j.pods {
+		requests[i] = p.request
 	}
-	return len(j.pods)
+	n, _ := fairshare.Room(levels, requests)
+	return n
 }
 
 // promisedIn is what is promised in a queue and below it, to others than one job.

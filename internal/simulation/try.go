@@ -90,7 +90,7 @@ func (s *simulation) tryLater(j *job, told *refusal, mark admission.Mark) {
 	if told.retryAt != 0 {
 		s.list.WaitUntil(j.key, admission.ProtectionEnds, time.Unix(0, told.retryAt))
 	}
-	if told.retryAt != 0 || told.tolerated {
+	if told.retryAt != 0 || told.mayBeLifted {
 		missed = !s.list.Wait(j.key, admission.Protection, mark) || missed
 	}
 	if missed {

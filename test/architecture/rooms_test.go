@@ -42,7 +42,7 @@ func TestImportsGoDownwards(t *testing.T) {
 // that it runs where there is no Kubernetes and no clock: in a simulation, say.
 func TestDecidingIsPlainGo(t *testing.T) {
 	t.Parallel()
-	plain := []string{"internal/workload", "internal/core/fairshare", "internal/core", "internal/admission"}
+	plain := []string{"internal/workload", "internal/heap", "internal/core/fairshare", "internal/core", "internal/admission"}
 	for _, pkg := range plain {
 		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pkg), "*.go"))
 		if err != nil || len(files) == 0 {
@@ -180,4 +180,38 @@ func TestFaults(t *testing.T) {
 	if got := faults([]string{"a", "a"}, map[string][]string{"a": nil}); len(got) != 1 {
 		t.Errorf("A package that stands twice: %q", got)
 	}
+}
+
+// TestNoFrameworksModule: the kinds that groups are made for are read as they come from the API server, so no framework's module is
+// among those of the product, directly or by way of another.
+func TestNoFrameworksModule(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := frameworksIn(string(text)); len(got) > 0 {
+		t.Errorf("go.mod has %q", got)
+	}
+	const foreign = "require (\n\tk8s.io/api v0.37.1\n\tsigs.k8s.io/jobset v0.10.1\n\tgithub.com/kubeflow/trainer/v2 v2.0.0 // indirect\n)\n"
+	if got := frameworksIn(foreign); len(got) != 2 {
+		t.Errorf("of two frameworks in a go.mod, %q are found", got)
+	}
+}
+
+// frameworksIn are the modules of a go.mod that are those of frameworks and of other schedulers.
+func frameworksIn(text string) []string {
+	known := []string{
+		"sigs.k8s.io/kueue", "sigs.k8s.io/jobset", "sigs.k8s.io/lws", "sigs.k8s.io/scheduler-plugins", "volcano.sh/",
+		"github.com/ray-project/kuberay", "github.com/kubeflow/", "github.com/kai-scheduler/", "github.com/NVIDIA/KAI-Scheduler", "github.com/koordinator-sh/",
+	}
+	var out []string
+	for line := range strings.Lines(text) {
+		for _, word := range strings.Fields(line) {
+			if slices.ContainsFunc(known, func(module string) bool { return strings.HasPrefix(word, module) }) {
+				out = append(out, word)
+			}
+		}
+	}
+	return out
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"k8s.io/utils/ptr"
 )
 
 // lap is a stopwatch that keeps the last lap for the percentiles, and runs the benchmark's own.
@@ -97,4 +99,16 @@ func BenchmarkContest(b *testing.B) {
 	gangs(b, "nodes=100", contestShape(100))
 	s := contestShape(100)
 	b.Run("nodes=100/side=upstream", func(b *testing.B) { measure(b, upstreamGang(b, s.scene)) })
+}
+
+// BenchmarkNoRoom is a cycle for a pod for which there is no room, and has been none before.
+func BenchmarkNoRoom(b *testing.B) {
+	for _, nodes := range []int{1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			s := podShape(nodes)
+			scene := s.scene()
+			scene.pending[0].Spec.Priority = ptr.To[int32](-1)
+			measure(b, newSceneRig(b, scene).inVain())
+		})
+	}
 }

@@ -236,6 +236,28 @@ func (r *rig) pod(changedNodes int) trial {
 	}
 }
 
+// inVain is a cycle of the scheduler for a single pod, from PreFilter to PostFilter, that finds no room.
+func (r *rig) inVain() trial {
+	fw, pod := r.framework(ours), r.pending[0]
+	info, err := framework.NewPodInfo(pod)
+	r.must(err)
+	queued := &framework.QueuedPodInfo{PodInfo: info}
+	return func(watch stopwatch) {
+		state := framework.NewCycleState()
+		watch.StartTimer()
+		_, err := r.sched.SchedulePod(r.ctx, fw, state, queued)
+		var nowhere *framework.FitError
+		if !errors.As(err, &nowhere) {
+			r.tb.Fatalf("The cycle ended with %v", err)
+		}
+		_, status := fw.RunPostFilterPlugins(r.ctx, state, pod, nowhere.Diagnosis.NodeToStatus)
+		watch.StopTimer()
+		if status.Code() != fwk.Unschedulable {
+			r.tb.Fatalf("PostFilter: %s", status.Message())
+		}
+	}
+}
+
 func (r *rig) postFilter() fwk.PostFilterPlugin {
 	plugin, ok := r.plugin.(fwk.PostFilterPlugin)
 	if !ok {

@@ -31,7 +31,7 @@ type protectedRow struct {
 	Priority  int32  `json:"priority"`
 	Queue     string `json:"queue,omitempty"`
 	Pods      int    `json:"pods"`
-	// By is StaticPod, MinRuntime or PreemptionToleration.
+	// By is the rule, and MinRuntime for the longest of the min-runtimes.
 	By string `json:"by"`
 	// From says from which preemptors.
 	From string `json:"from"`
@@ -129,13 +129,13 @@ func guardRow(g *scheduler.Guard) protectedRow {
 		until := g.Until.UTC()
 		row.Until = &until
 	}
-	switch g.Rule {
-	case core.RulePreemptMinRuntime:
+	switch {
+	case g.Rule == core.RulePreemptMinRuntime:
 		row.By, row.From = "MinRuntime", "some preemptor at least; of others it may end earlier"
-	case core.RuleStaticPod:
-		row.From = "all"
+	case g.Below != nil:
+		row.From = fmt.Sprintf("priorities below %d", *g.Below)
 	default:
-		row.From = fmt.Sprintf("priorities below %d", g.Below)
+		row.From = "all"
 	}
 	return row
 }

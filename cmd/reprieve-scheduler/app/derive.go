@@ -22,11 +22,12 @@ func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSche
 	if err != nil {
 		return err
 	}
-	p.derivedChanged = &controller.Trigger{}
+	p.derivedChanged, p.holdChanged = &controller.Trigger{}, &controller.Trigger{}
 	resolver, err := grouping.NewResolver(settings, p.derivedChanged.Request)
 	if err != nil {
 		return err
 	}
+	resolver.TellHolds(p.holdChanged.Request)
 	if p.inputs != nil {
 		resolver.Witnessed(p.inputs)
 		p.inputs.FollowRoots(rootsOf(resolver))

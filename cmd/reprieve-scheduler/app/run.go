@@ -67,12 +67,8 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	if reflect.DeepEqual(opts.Metrics, kubemetrics.NewOptions()) {
-		// To apply what is not set logs an error.
-		opts.Metrics = nil
-	}
-	measured := metrics.New()
-	if err := measured.Register(legacyregistry.Register); err != nil {
+	measured, err := registeredMetrics(opts)
+	if err != nil {
 		return err
 	}
 	limiter, err := newLimiter(opts, measured)
@@ -121,6 +117,19 @@ func Run(ctx context.Context, opts *Options) error {
 	defer stopServing()
 	defer startWriting(ctx, decisions)()
 	return kubeschedulerapp.Run(ctx, &cc, sched)
+}
+
+// registeredMetrics are Reprieve's metrics, beside those of the library.
+func registeredMetrics(opts *Options) (*metrics.Metrics, error) {
+	if reflect.DeepEqual(opts.Metrics, kubemetrics.NewOptions()) {
+		// To apply what is not set logs an error.
+		opts.Metrics = nil
+	}
+	measured := metrics.New()
+	if err := measured.Register(legacyregistry.Register); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return measured, nil
 }
 
 // configure completes the configuration, and returns the kind of Workloads by which pods name their groups; nil for none.
@@ -201,10 +210,10 @@ type parts struct {
 	source  gang.Source
 	sources []*controller.Groups
 	// derived knows the groups that are made for pods which name none, and follower tells it of the objects that they belong
-	// to; nil where no profile asks for any. derivedChanged is told of such groups.
-	derived        *grouping.Resolver
-	follower       *grouping.Follower
-	derivedChanged *controller.Trigger
+	// to; nil where no profile asks for any. derivedChanged is told of such groups, and holdChanged of pods that wait for one.
+	derived                     *grouping.Resolver
+	follower                    *grouping.Follower
+	derivedChanged, holdChanged *controller.Trigger
 	// direct reads from the API server, PodGroups of both APIs.
 	direct client.Client
 	// evicted is told of the groups that an eviction has done with.
@@ -374,10 +383,10 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		Cache: p.cache, Informers: cc.InformerFactory, Members: hub, Runs: hub.Runs(),
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
 		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues,
-		MalformedTolerations: p.metrics.Malformed,
+		MalformedTolerations: p.metrics.Malformed, SayOfPod: p.statuses.Say, HeldPods: p.metrics.Held,
 	}
 	if p.derived != nil {
-		inputs.Derived, inputs.DerivedChanged, inputs.SayOfPod = p.derived, p.derivedChanged, p.statuses.Say
+		inputs.Derived, inputs.DerivedChanged, inputs.HoldChanged = p.derived, p.derivedChanged, p.holdChanged
 	}
 	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub)
 	for _, profile := range sched.Profiles {

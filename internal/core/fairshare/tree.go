@@ -228,6 +228,28 @@ func (t *Tree) MinRuntime(from int32, otherwise int64, setting func(*Queue) int6
 	return -1, otherwise
 }
 
+// PreemptSetting and ReclaimSetting are the two min-runtimes that a queue sets, for [Tree.MinRuntime].
+func PreemptSetting(q *Queue) int64 { return q.PreemptMinRuntime }
+
+// ReclaimSetting is the other one.
+func ReclaimSetting(q *Queue) int64 { return q.ReclaimMinRuntime }
+
+// LongestMinRuntime is the longest that any min-runtime protects work of a leaf, whoever takes it, and the queue that says so;
+// -1 where it is one of two defaults. Work in no queue, -1, is preempted only. A reclaimer may come from beside any queue on the
+// way up, so the setting is looked for from each of them, or always from the leaf.
+func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bool) (queue int32, runtime int64) {
+	queue, runtime = t.MinRuntime(leaf, preempt, PreemptSetting)
+	for from := leaf; from >= 0; from = t.nodes[from].parent {
+		if q, d := t.MinRuntime(from, reclaim, ReclaimSetting); d > runtime {
+			queue, runtime = q, d
+		}
+		if fromLeaf {
+			break
+		}
+	}
+	return queue, runtime
+}
+
 // Protects reports whether any queue keeps its work from preemption for a time.
 func (t *Tree) Protects() bool {
 	for i := range t.Len() {

@@ -3,12 +3,17 @@ package groups
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -27,12 +32,22 @@ func start(t *testing.T) *stage.Stage {
 // startWith does so for kinds.
 func startWith(t *testing.T, kinds string) *stage.Stage {
 	t.Helper()
-	config, err := stage.Config{Profiles: []string{stage.ProfileConfig(stage.Profile,
-		"{name: Reprieve, args: {groups: {kinds: ["+kinds+"]}}}")}}.Write(t.TempDir())
+	return startOf(t, playground.Options{}, map[string]string{stage.Profile: "groups: {kinds: [" + kinds + "]}"})
+}
+
+// startOf runs a playground whose scheduler has these profiles, by their names, with arguments of Reprieve in YAML.
+func startOf(t *testing.T, options playground.Options, profiles map[string]string) *stage.Stage {
+	t.Helper()
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(profiles)) {
+		all = append(all, stage.ProfileConfig(name, "{name: Reprieve, args: {"+profiles[name]+"}}"))
+	}
+	config, err := stage.Config{Profiles: all}.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return stage.New(t, playground.Options{Scheduler: playground.SchedulerOptions{Config: config}})
+	options.Scheduler.Config = config
+	return stage.New(t, options)
 }
 
 // create makes an object of the test's namespace from YAML, with owners.
@@ -65,12 +80,18 @@ func ownedBy(u *unstructured.Unstructured) metav1.OwnerReference {
 // job is a Job of pods of one CPU for the nodes of the test; annotations, podLabels and spec are YAML within braces.
 func job(s *stage.Stage, name, annotations, podLabels, spec string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	s.Helper()
+	return jobOf(s, "schedulerName: "+stage.Profile, name, annotations, podLabels, spec, owners...)
+}
+
+// jobOf is one whose pods have these fields of their spec besides.
+func jobOf(s *stage.Stage, podSpec, name, annotations, podLabels, spec string, owners ...metav1.OwnerReference) *unstructured.Unstructured {
+	s.Helper()
 	made := create(s, fmt.Sprintf(`apiVersion: batch/v1
 kind: Job
 metadata: {name: %s, annotations: {%s}}
-spec: {%s, template: {metadata: {labels: {%s}}, spec: {schedulerName: %s, restartPolicy: Never, terminationGracePeriodSeconds: 0,
+spec: {%s, template: {metadata: {labels: {%s}}, spec: {%s, restartPolicy: Never, terminationGracePeriodSeconds: 0,
   nodeSelector: {%s: %s}, containers: [{name: c, image: registry.example/c:1, resources: {requests: {cpu: 1}}}]}}}
-`, name, annotations, spec, podLabels, stage.Profile, stage.OwnerLabel, s.Namespace), owners...)
+`, name, annotations, spec, podLabels, podSpec, stage.OwnerLabel, s.Namespace), owners...)
 	s.Cleanup(func() { remove(s, made) })
 	return made
 }
@@ -98,6 +119,32 @@ func change(s *stage.Stage, name string, edit func(*batchv1.JobSpec)) {
 		}
 		return ""
 	})
+}
+
+// annotate has an object say something by an annotation; an empty value takes that back.
+func annotate(s *stage.Stage, obj client.Object, key, value string) {
+	s.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, key, value)
+	if value == "" {
+		patch = fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, key)
+	}
+	if err := s.Objects.Patch(s.Context(), obj, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		s.Fatalf("annotate %s: %v", obj.GetName(), err)
+	}
+}
+
+// namespaceOf is the namespace of the test, to be changed.
+func namespaceOf(s *stage.Stage) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+}
+
+// queue makes a Queue, named after the test, that goes with it.
+func queue(s *stage.Stage, spec v1alpha1.QueueSpec) *v1alpha1.Queue {
+	s.Helper()
+	made := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team-" + s.Namespace}, Spec: spec}
+	s.Create(made)
+	s.Cleanup(func() { remove(s, made) })
+	return made
 }
 
 // groups are the PodGroups of the test.
@@ -139,20 +186,27 @@ func needs(count int32) func(*v1alpha1.PodGroup) bool {
 	return func(pg *v1alpha1.PodGroup) bool { return minCount(pg) == count }
 }
 
+// waitsFor is about a gang that waits for a reason, and says so in all of these words.
+func waitsFor(reason string, words ...string) func(*v1alpha1.PodGroup) bool {
+	return func(pg *v1alpha1.PodGroup) bool {
+		c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+		return c != nil && c.Status == metav1.ConditionFalse && c.Reason == reason && stage.Mentions(c.Message, words)
+	}
+}
+
 // noRoom waits until a gang has been planned in vain, and sees that none of its members has a node.
 func noRoom(s *stage.Stage, prefix string, pods ...string) {
 	s.Helper()
-	group(s, prefix, "has no room", func(pg *v1alpha1.PodGroup) bool {
-		for _, c := range pg.Status.Conditions {
-			if c.Type == v1alpha1.ConditionPodGroupScheduled && c.Reason == v1alpha1.ReasonUnschedulable {
-				return true
-			}
-		}
-		return false
-	})
+	group(s, prefix, "has no room", waitsFor(v1alpha1.ReasonUnschedulable))
+	noneStarts(s, pods...)
+}
+
+// noneStarts sees that no pod has a node whose name starts so.
+func noneStarts(s *stage.Stage, pods ...string) {
+	s.Helper()
 	for _, name := range pods {
 		if n := placed(s, name); n > 0 {
-			s.Errorf("%d pods of %s have a node, though the gang has no room", n, name)
+			s.Errorf("%d pods of %s have a node, though the gang waits", n, name)
 		}
 	}
 }
@@ -167,6 +221,17 @@ func placed(s *stage.Stage, prefix string) int {
 		}
 	}
 	return n
+}
+
+// place waits until exactly that many pods have a node whose names start so; what they are is said as well.
+func place(s *stage.Stage, what, prefix string, count int) {
+	s.Helper()
+	s.Eventually(what, func(context.Context) string {
+		if n := placed(s, prefix); n != count {
+			return fmt.Sprintf("%d have a node", n)
+		}
+		return ""
+	})
 }
 
 // none waits until the test has no PodGroup.

@@ -101,28 +101,13 @@ func suspended(s *stage.Stage) {
 // optsOut: in a namespace whose Jobs are gangs, one that does not want to be takes what room there is.
 func optsOut(s *stage.Stage) {
 	s.AddNodes(4, "a")
-	s.Eventually("the namespace asks for gangs", func(ctx context.Context) string {
-		namespace, err := s.Kube.CoreV1().Namespaces().Get(ctx, s.Namespace, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		metav1.SetMetaDataAnnotation(&namespace.ObjectMeta, v1alpha1.AnnotationGang, "true")
-		if _, err := s.Kube.CoreV1().Namespaces().Update(ctx, namespace, metav1.UpdateOptions{}); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	annotate(s, namespaceOf(s), v1alpha1.AnnotationGang, "true")
 	gang := job(s, "gang", "", "", "parallelism: 6")
 	noRoom(s, "gang-", "gang-")
 	remove(s, gang)
 	none(s)
 	job(s, "crowd", `reprieve.dev/gang: "false"`, "", "parallelism: 6")
-	s.Eventually("four of six run", func(context.Context) string {
-		if n := placed(s, "crowd-"); n != 4 {
-			return fmt.Sprintf("%d have a node", n)
-		}
-		return ""
-	})
+	place(s, "four of six run", "crowd-", 4)
 	none(s)
 }
 
@@ -131,12 +116,7 @@ func namedWins(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	create(s, "apiVersion: reprieve.dev/v1alpha1\nkind: PodGroup\nmetadata: {name: mine}\nspec: {schedulingPolicy: {gang: {minCount: 2}}}\n")
 	job(s, "train", on, v1alpha1.LabelPodGroup+": mine", "parallelism: 6")
-	s.Eventually("four of six run, two of which are needed", func(context.Context) string {
-		if n := placed(s, "train-"); n != 4 {
-			return fmt.Sprintf("%d have a node", n)
-		}
-		return ""
-	})
+	place(s, "four of six run, two of which are needed", "train-", 4)
 	if all := groups(s.Context(), s); len(all) != 1 {
 		s.Errorf("there are %d PodGroups, want the one that was written", len(all))
 	}
@@ -246,19 +226,7 @@ func lastPods(s *stage.Stage) {
 	job(s, "train", on, "", "parallelism: 2, completions: 3, completionMode: Indexed")
 	s.Runs("train-", 2)
 	group(s, "train-", "runs", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Scheduled == 2 && minCount(pg) == 2 })
-	for _, pod := range s.Pods(s.Context(), "train-") {
-		pod.Status.Phase = corev1.PodSucceeded
-		if _, err := s.Kube.CoreV1().Pods(s.Namespace).UpdateStatus(s.Context(), &pod, metav1.UpdateOptions{}); err != nil {
-			s.Fatal(err)
-		}
-	}
-	s.Eventually("the Job counts two", func(ctx context.Context) string {
-		found, err := s.Kube.BatchV1().Jobs(s.Namespace).Get(ctx, "train", metav1.GetOptions{})
-		if err != nil || found.Status.Succeeded != 2 {
-			return fmt.Sprintf("%v, %v", found, err)
-		}
-		return ""
-	})
+	succeed(s, "train", s.Pods(s.Context(), "train-"))
 	s.Eventually("the last pod runs", func(ctx context.Context) string {
 		for _, pod := range s.Pods(ctx, "train-2-") {
 			if pod.Status.Phase == corev1.PodRunning {
@@ -267,12 +235,39 @@ func lastPods(s *stage.Stage) {
 		}
 		return "it does not"
 	})
-	before := s.Pods(s.Context(), "train-")
+	madeAgain(s, "train-", "train-2-")
+}
+
+// succeed has pods of a Job end well, and waits until it has counted them.
+func succeed(s *stage.Stage, job string, pods []corev1.Pod) {
+	s.Helper()
+	for _, pod := range pods {
+		pod.Status.Phase = corev1.PodSucceeded
+		if _, err := s.Kube.CoreV1().Pods(s.Namespace).UpdateStatus(s.Context(), &pod, metav1.UpdateOptions{}); err != nil {
+			s.Fatal(err)
+		}
+	}
+	s.Eventually("the Job counts them", func(ctx context.Context) string {
+		found, err := s.Kube.BatchV1().Jobs(s.Namespace).Get(ctx, job, metav1.GetOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		if int(found.Status.Succeeded) != len(pods) {
+			return fmt.Sprintf("it counts %d", found.Status.Succeeded)
+		}
+		return ""
+	})
+}
+
+// madeAgain deletes all pods whose names start so, and waits until one of those of last is made again and has a node.
+func madeAgain(s *stage.Stage, prefix, last string) {
+	s.Helper()
+	before := s.Pods(s.Context(), prefix)
 	for _, pod := range before {
 		remove(s, &pod)
 	}
-	s.Eventually("the last pod is made again and runs", func(ctx context.Context) string {
-		for _, pod := range s.Pods(ctx, "train-2-") {
+	s.Eventually(last+" is made again and has a node", func(ctx context.Context) string {
+		for _, pod := range s.Pods(ctx, last) {
 			again := !slices.ContainsFunc(before, func(o corev1.Pod) bool { return o.UID == pod.UID })
 			if again && pod.Spec.NodeName != "" {
 				return ""

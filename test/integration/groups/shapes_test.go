@@ -42,17 +42,18 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// ray is a RayCluster with worker groups of so many replicas.
-func ray(s *stage.Stage, groups string) *unstructured.Unstructured {
+// ray is a RayCluster with worker groups; autoscales is for one that scales by itself.
+func ray(s *stage.Stage, autoscales bool, groups string) *unstructured.Unstructured {
 	s.Helper()
-	made := create(s, "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: ray, annotations: {"+on+"}}\n"+
-		"spec: {headGroupSpec: {rayStartParams: {}, template: "+podTemplate+"}, workerGroupSpecs: ["+groups+"]}\n")
+	made := create(s, fmt.Sprintf("apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {name: ray, annotations: {%s}}\n"+
+		"spec: {enableInTreeAutoscaling: %t, headGroupSpec: {rayStartParams: {}, template: %s}, workerGroupSpecs: [%s]}\n", on, autoscales, podTemplate, groups))
 	s.Cleanup(func() { remove(s, made) })
 	return made
 }
 
-func rayGroup(name string, replicas int) string {
-	return fmt.Sprintf("{groupName: %s, replicas: %d, minReplicas: 0, maxReplicas: 9, rayStartParams: {}, template: %s}", name, replicas, podTemplate)
+// rayGroup is a worker group of so many replicas, which are never fewer than least.
+func rayGroup(name string, replicas, least int) string {
+	return fmt.Sprintf("{groupName: %s, replicas: %d, minReplicas: %d, maxReplicas: 9, rayStartParams: {}, template: %s}", name, replicas, least, podTemplate)
 }
 
 // rayPod is what KubeRay makes of a group, of a class.
@@ -73,7 +74,7 @@ func lowestClass(s *stage.Stage) {
 	s.AddNodes(3, "a")
 	s.Create(stage.NewPod(s.Namespace, "other", "", 1))
 	s.Runs("other", 1)
-	cluster := ray(s, rayGroup("gpu", 2))
+	cluster := ray(s, false, rayGroup("gpu", 2, 0))
 	rayPod(s, cluster, "ray-head", "headgroup", "urgent")
 	group(s, "ray-", "has the class of the head", classOf("urgent"))
 	rayPod(s, cluster, "ray-gpu-0", "gpu", "idle")
@@ -89,7 +90,7 @@ func lowestClass(s *stage.Stage) {
 // so they wait.
 func addedRole(s *stage.Stage) {
 	s.AddNodes(5, "a")
-	cluster := ray(s, rayGroup("gpu", 1))
+	cluster := ray(s, false, rayGroup("gpu", 1, 0))
 	rayPod(s, cluster, "ray-head", "headgroup", "urgent")
 	rayPod(s, cluster, "ray-gpu-0", "gpu", "urgent")
 	s.Runs("ray-", 2)
@@ -143,16 +144,12 @@ func lateClass(s *stage.Stage) {
 func mendedQueue(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	// Where there are no queues, names of them mean nothing.
-	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "there-" + s.Namespace}}
-	s.Create(queue)
-	s.Cleanup(func() { remove(s, queue) })
+	queue(s, v1alpha1.QueueSpec{})
 	made := job(s, "train", on+", reprieve.dev/queue: no-such", "", "parallelism: 2")
 	group(s, "train-", "waits for its queue", func(pg *v1alpha1.PodGroup) bool {
 		return ptr.Deref(pg.Spec.QueueName, "") == "no-such" && strings.Contains(fmt.Sprint(pg.Status.Conditions), v1alpha1.ReasonQueueNotFound)
 	})
-	if err := s.Objects.Patch(s.Context(), made, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"reprieve.dev/queue":null}}}`))); err != nil {
-		s.Fatal(err)
-	}
+	annotate(s, made, v1alpha1.AnnotationQueue, "")
 	s.Runs("train-", 2)
 	group(s, "train-", "is in no queue", func(pg *v1alpha1.PodGroup) bool { return pg.Spec.QueueName == nil })
 }
@@ -160,13 +157,8 @@ func mendedQueue(s *stage.Stage) {
 // namespaceQueue: a gang that names no queue is in that of its namespace, and held to what that takes.
 func namespaceQueue(s *stage.Stage) {
 	s.AddNodes(4, "a")
-	queue := &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "team-" + s.Namespace}, Spec: v1alpha1.QueueSpec{MaxPriorityClass: ptr.To("idle")}}
-	s.Create(queue)
-	s.Cleanup(func() { remove(s, queue) })
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, v1alpha1.AnnotationQueue, queue.Name)
-	if err := s.Objects.Patch(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-		s.Fatal(err)
-	}
+	queue := queue(s, v1alpha1.QueueSpec{MaxPriorityClass: ptr.To("idle")})
+	annotate(s, namespaceOf(s), v1alpha1.AnnotationDefaultQueue, queue.Name)
 	// Once this pod is kept out, the scheduler knows of all that.
 	s.Create(stage.NewPod(s.Namespace, "probe", "", 1))
 	s.WaitEvent("probe", v1alpha1.ReasonPriorityAboveQueue, queue.Name)

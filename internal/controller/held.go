@@ -1,0 +1,214 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
+)
+
+// heldTime is how long a pod waits for what it belongs to before it hears of that: mostly it is a moment.
+const heldTime = 5 * time.Second
+
+// Holds says of pods why they are held back by themselves, whatever their group is.
+type Holds interface {
+	gang.Bounds
+	// Hold says why it is not known yet to which group a pod belongs.
+	Hold(pod *corev1.Pod) gang.Verdict
+}
+
+// noneDerived are the Holds where no groups are derived.
+type noneDerived struct{ gang.Named }
+
+// IsBounded is part of gang.Bounds.
+func (noneDerived) IsBounded(types.NamespacedName) bool { return false }
+
+// Hold is part of Holds.
+func (noneDerived) Hold(*corev1.Pod) gang.Verdict { return gang.Verdict{} }
+
+// newHeldController makes the controller of pods that are held back. A hold begins and ends with what pods belong to, which may change
+// while the pods do not.
+func newHeldController(in Inputs) (controller.Controller, error) {
+	pods := in.Informers.Core().V1().Pods()
+	var holds Holds = noneDerived{}
+	if in.Derived != nil {
+		holds = in.Derived
+	}
+	held := NewHeld(pods.Lister(), holds, in.Source, in.Recorder, in.SayOfPod, in.HeldPods, in.Clock)
+	pending := func(_ context.Context, obj client.Object) []reconcile.Request {
+		if pod, ok := obj.(*corev1.Pod); ok && held.verdict(pod) != (gang.Verdict{}) {
+			return []reconcile.Request{requestFor(pod)}
+		}
+		return nil
+	}
+	sources := []source.Source{
+		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(pending)},
+		source.Kind(in.Cache, &v1alpha1.PodGroup{}, in.outranked(), predicate.TypedGenerationChangedPredicate[*v1alpha1.PodGroup]{}),
+	}
+	if in.HoldChanged != nil {
+		sources = append(sources, in.HoldChanged)
+	}
+	return newResolveController("pod-held", held, sources...)
+}
+
+// outranked has members looked at that a PodGroup, which has come or changed, stands above. The scheduler may hear of it a moment later.
+func (in *Inputs) outranked() handler.TypedEventHandler[*v1alpha1.PodGroup, reconcile.Request] {
+	look := func(pg *v1alpha1.PodGroup, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+		g := gang.FromPodGroup(pg)
+		for _, pod := range in.Members.Members(g.Key).Pending {
+			if gang.Outranks(g, pod) {
+				queue.AddAfter(requestFor(pod), heldTime)
+			}
+		}
+	}
+	return handler.TypedFuncs[*v1alpha1.PodGroup, reconcile.Request]{
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*v1alpha1.PodGroup], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			look(e.Object, queue)
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*v1alpha1.PodGroup], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			look(e.ObjectNew, queue)
+		},
+	}
+}
+
+// Held tells pods that have waited for a while why it is not known to which group they belong: each by its condition PodScheduled, and the
+// pods of one owner by one event.
+type Held struct {
+	pods     corelisters.PodLister
+	holds    Holds
+	groups   gang.Source
+	recorder events.EventRecorder
+	say      func(*corev1.Pod, corev1.PodCondition)
+	clock    clock.PassiveClock
+	since    map[types.NamespacedName]time.Time
+	told     sets.Set[string]
+	// figure is told how many pods have been told a reason, when that changes. It counts those in reasons.
+	figure  func(reason string, pods int)
+	reasons map[types.NamespacedName]string
+	counts  map[string]int
+}
+
+var _ reconcile.Reconciler = (*Held)(nil)
+
+// NewHeld returns a Held, which writes the conditions of pods with the function say, and tells figure how many there are. It must be run
+// with one worker: it keeps what it has told.
+func NewHeld(pods corelisters.PodLister, holds Holds, groups gang.Source, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Held {
+	return &Held{
+		pods: pods, holds: holds, groups: groups, recorder: recorder, say: say, figure: figure, clock: clk,
+		since: make(map[types.NamespacedName]time.Time), told: sets.New[string](),
+		reasons: make(map[types.NamespacedName]string), counts: make(map[string]int),
+	}
+}
+
+// count takes note of why a pod is held back; "" for one that is not, or has gone.
+func (r *Held) count(pod types.NamespacedName, reason string) {
+	before := r.reasons[pod]
+	if before == reason {
+		return
+	}
+	delete(r.reasons, pod)
+	if reason != "" {
+		r.reasons[pod] = reason
+		r.counts[reason]++
+		r.figure(reason, r.counts[reason])
+	}
+	if before != "" {
+		r.counts[before]--
+		r.figure(before, r.counts[before])
+	}
+}
+
+// verdict is why a pod is held back; zero for one that is not.
+func (r *Held) verdict(pod *corev1.Pod) gang.Verdict {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return gang.Verdict{}
+	}
+	if v := r.holds.Hold(pod); v != (gang.Verdict{}) {
+		return v
+	}
+	return gang.Outranked(r.holds, r.groups, pod)
+}
+
+// Reconcile looks at one pod.
+func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod, err := r.pods.Pods(req.Namespace).Get(req.Name)
+	switch {
+	case apierrors.IsNotFound(err):
+		delete(r.since, req.NamespacedName)
+		r.count(req.NamespacedName, "")
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("get pod %s: %w", req, err)
+	case r.verdict(pod) == (gang.Verdict{}):
+		delete(r.since, req.NamespacedName)
+		r.count(req.NamespacedName, "")
+		takeBackHeld(r.say, pod, grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods)
+		return reconcile.Result{}, nil
+	}
+	since, ok := r.since[req.NamespacedName]
+	if !ok {
+		since = r.clock.Now()
+		r.since[req.NamespacedName] = since
+	}
+	if left := heldTime - r.clock.Now().Sub(since); left > 0 {
+		return reconcile.Result{RequeueAfter: left}, nil
+	}
+	v := r.verdict(pod)
+	r.count(req.NamespacedName, v.Reason)
+	sayHeld(r.say, pod, v)
+	about := string(pod.UID)
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		about = string(owner.UID)
+	}
+	if about += " " + v.Message; !r.told.Has(about) {
+		if len(r.told) >= mostMislabeled {
+			r.told = sets.New[string]()
+		}
+		r.told.Insert(about)
+		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Grouping", "the pod waits: %s", v.Message)
+	}
+	// What it waits for may become another thing.
+	return reconcile.Result{RequeueAfter: heldTime}, nil
+}
+
+// sayHeld has a pod say why it is held back.
+func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang.Verdict) {
+	_, before := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if before != nil && before.Reason == v.Reason && before.Message == v.Message {
+		return
+	}
+	say(pod, corev1.PodCondition{
+		Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v.Reason, Message: v.Message,
+		ObservedGeneration: podutil.CalculatePodConditionObservedGeneration(&pod.Status, pod.Generation, corev1.PodScheduled),
+	})
+}
+
+// takeBackHeld has a pod that is not held back for some reasons any more, and waits all the same, not say so.
+func takeBackHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	if pod.Spec.NodeName == "" && c != nil && slices.Contains(reasons, c.Reason) {
+		sayHeld(say, pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
+	}
+}

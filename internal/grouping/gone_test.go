@@ -1,0 +1,228 @@
+package grouping
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+const sparkName, sparkRole = "sparkoperator.k8s.io/app-name", "spark-role"
+
+// executor adds one of a SparkApplication.
+func (w *world) executor(name, application string) *corev1.Pod {
+	return w.pod(name, "Pod/driver", sparkName, application, sparkRole, "executor")
+}
+
+// TestLostPods: pods that an object leaves behind before they have a node hear of that, and hear the same kind of thing from a process
+// that starts later.
+func TestLostPods(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		kind, spec string
+		pod        func(w *world, name, object string) *corev1.Pod
+	}{
+		"which it owns": {"Job", "parallelism: 2", func(w *world, name, object string) *corev1.Pod { return w.pod(name, "Job/"+object) }},
+		"which name it": {"SparkApplication", "executor: {instances: 2}", (*world).executor},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, tt.kind)
+			w.object(tt.kind+"/train", "", gangOn, tt.spec)
+			runs, waits := tt.pod(w, "runs", "train"), tt.pod(w, "waits", "train")
+			runs.Spec.NodeName = "node-0"
+			key, _ := w.GroupOf(runs)
+			if w.group(waits) != "train" {
+				t.Errorf("it waits in %q", w.group(waits))
+			}
+			w.Delete(types.UID(tt.kind + "/train"))
+			w.held(waits, ReasonOwnerUnknown, tt.kind+" train", "deleted")
+			if !slices.Equal(w.moved, []string{"waits"}) || !slices.Contains(w.changed, key) {
+				t.Errorf("%q have been told, and %v", w.moved, w.changed)
+			}
+			if w.group(runs) != "train" {
+				t.Errorf("the one that runs is in %q", w.group(runs))
+			}
+			w.object(tt.kind+"/single", "", "", tt.spec)
+			w.Delete(types.UID(tt.kind + "/single"))
+			if got := w.group(tt.pod(w, "alone", "single")); got != "" {
+				t.Errorf("a pod of one that has asked for nothing is in %q", got)
+			}
+			later := newWorld(t, false, tt.kind)
+			later.SetTrouble(BuiltIn()[tt.kind].Kind.GroupKind(), "")
+			later.held(tt.pod(later, "waits", "train"), ReasonOwnerUnknown, tt.kind+" train", "deleted")
+		})
+	}
+}
+
+// TestHoldsAreTold: a hold may begin, change and end while the pod does not.
+func TestHoldsAreTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job")
+	var told []string
+	w.TellHolds(func(pod types.NamespacedName) { told = append(told, pod.String()) })
+	w.object("Job/train", "", gangOn, "parallelism: 2")
+	w.pod("p", "Job/train")
+	step := func(gang, spec string, want ...string) {
+		t.Helper()
+		told = nil
+		w.object("Job/train", "", fmt.Sprintf("reprieve.dev/gang: %q", gang), spec)
+		if !slices.Equal(told, want) {
+			t.Errorf("with %q, %q are told, want %q", gang, told, want)
+		}
+	}
+	step("yes", "parallelism: 2", "ns/p")
+	step("yes", "parallelism: 3")
+	step("maybe", "parallelism: 3", "ns/p")
+	step("true", "parallelism: 3", "ns/p")
+	step("false", "parallelism: 3")
+}
+
+// TestMadeAnewUnseen: after an interrupted watch, an informer tells of an object that was deleted and made anew as of one that has
+// changed.
+func TestMadeAnewUnseen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "Job")
+	job := func(uid types.UID) *unstructured.Unstructured {
+		u := objectFrom(t, "apiVersion: batch/v1\nkind: Job\nmetadata: {namespace: ns, name: train, annotations: {"+gangOn+"}}\nspec: {parallelism: 2}\n")
+		u.SetUID(uid)
+		return u
+	}
+	handler := w.handler(BuiltIn()["Job"].Kind.GroupKind())
+	handler.OnAdd(job("Job/train"), true)
+	key, _ := w.GroupOf(w.pod("p", "Job/train"))
+	handler.OnUpdate(job("Job/train"), job("another"))
+	if g, ok := w.Group(key); !ok || !g.Ended {
+		t.Errorf("the group of the one that has gone is %+v, %t", g, ok)
+	}
+	w.pods = nil
+	w.Sweep()
+	if len(w.objects) != 1 || w.objects["another"] == nil || w.objects["another"].gone {
+		t.Errorf("%d objects are known, want the one that is there", len(w.objects))
+	}
+}
+
+// TestNamesakes: an object has the name of one that is gone, and pods of that are left. Pods name either of them by the same label.
+func TestNamesakes(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	tests := map[string]struct {
+		// age is how much older the pod is than the second object, and runs is true where it has a node.
+		age  time.Duration
+		runs bool
+		// unseen is true where the first object has never been known.
+		unseen bool
+		// want is the object that it belongs to; "" for none.
+		want string
+		// wantHold is true where it is held back.
+		wantHold bool
+	}{
+		"a pod that was made later":                {age: -time.Second, want: "second"},
+		"one of the same second":                   {want: "second"},
+		"one of another API server's second":       {age: time.Second, want: "second"},
+		"an older one, which runs":                 {age: time.Minute, runs: true, want: "first"},
+		"an older one, which waits":                {age: time.Minute, wantHold: true},
+		"an older one, which runs, of one unknown": {age: time.Minute, runs: true, unseen: true},
+		"an older one, which waits, likewise":      {age: time.Minute, unseen: true, wantHold: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, "SparkApplication")
+			if !tt.unseen {
+				w.application("first", at.Add(-time.Hour))
+				w.Delete("first")
+			}
+			w.application("second", at)
+			pod := w.executor("p", "spark")
+			pod.CreationTimestamp = metav1.NewTime(at.Add(-tt.age))
+			if tt.runs {
+				pod.Spec.NodeName = "node-0"
+			}
+			key, ok := w.GroupOf(pod)
+			g, _ := w.Group(key)
+			if ok != (tt.want != "") || string(g.Owner.UID) != tt.want {
+				t.Errorf("it belongs to %q, %t, want %q", g.Owner.UID, ok, tt.want)
+			}
+			if v := w.Hold(pod); !tt.runs && (v != gang.Verdict{}) != tt.wantHold || tt.wantHold && v.Reason != ReasonOwnerUnknown {
+				t.Errorf("it is held back for %+v, want that it is: %t", v, tt.wantHold)
+			}
+		})
+	}
+}
+
+// application is a SparkApplication of the name spark, by its UID.
+func (w *world) application(uid types.UID, at time.Time) {
+	w.t.Helper()
+	u := objectFrom(w.t, "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {namespace: ns, name: spark, annotations: {"+gangOn+"}}\nspec: {executor: {instances: 3}}\n")
+	u.SetUID(uid)
+	u.SetCreationTimestamp(metav1.NewTime(at))
+	w.Set(u.GroupVersionKind().GroupKind(), u)
+}
+
+// TestNamesakesAreForgotten: one that is gone is known as long as pods of its own are left, however many the other one has.
+func TestNamesakesAreForgotten(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	w := newWorld(t, false, "SparkApplication")
+	w.application("first", at.Add(-time.Hour))
+	old := w.executor("old", "spark")
+	old.CreationTimestamp, old.Spec.NodeName = metav1.NewTime(at.Add(-time.Hour)), "node-0"
+	before, _ := w.GroupOf(old)
+	w.Delete("first")
+	w.application("second", at)
+	young := w.executor("young", "spark")
+	young.CreationTimestamp = metav1.NewTime(at)
+	w.Sweep()
+	if key, _ := w.GroupOf(old); key != before {
+		t.Errorf("the old executor is in %s, want %s", key, before)
+	}
+	if key, ok := w.GroupOf(young); key == before || !ok {
+		t.Errorf("the new executor is in %s", key)
+	}
+	w.pods = slices.DeleteFunc(w.pods, func(pod *corev1.Pod) bool { return pod == old })
+	w.Sweep()
+	if w.objects["first"] != nil || w.objects["second"] == nil {
+		t.Errorf("known are %v", w.objects)
+	}
+	// Others may have pods that are older.
+	theirs := newForeignWorld(t, "coscheduling")
+	early := theirs.pod("early", "", "scheduling.x-k8s.io/pod-group", "g")
+	early.CreationTimestamp = metav1.NewTime(at.Add(-time.Hour))
+	u := objectFrom(t, "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {namespace: ns, name: g, uid: u}\nspec: {minMember: 2}\n")
+	u.SetCreationTimestamp(metav1.NewTime(at))
+	theirs.Set(u.GroupVersionKind().GroupKind(), u)
+	if got := theirs.group(early); got != "g" {
+		t.Errorf("a pod that is older than its PodGroup is in %q", got)
+	}
+}
+
+// TestPartNames: what differs in labels differs in names.
+func TestPartNames(t *testing.T) {
+	t.Parallel()
+	seen := make(map[string]string)
+	for _, part := range []string{"a", "A", "a_", "A_", "gpu.large", "gpu-large", "GPU-large", "0", AnyName} {
+		name := partName(part)
+		if other, taken := seen[name]; taken {
+			t.Errorf("%q and %q have the same name, %s", part, other, name)
+		}
+		seen[name] = part
+		if flaws := validation.NameIsDNSSubdomain("x-"+name, false); len(flaws) > 0 {
+			t.Errorf("%q has the name %s: %q", part, name, flaws)
+		}
+	}
+	for _, part := range []string{"a", "0", "gpu-large"} {
+		if name := partName(part); name != part {
+			t.Errorf("%q has the name %s, which says less", part, name)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package metrics
+
+import k8smetrics "k8s.io/component-base/metrics"
+
+// Hold is why a pod is held back before it is known in which group it is to be placed.
+type Hold string
+
+const (
+	// OwnerUnknown: what the pod belongs to is not known; its kind may not be readable.
+	OwnerUnknown Hold = "OwnerUnknown"
+	// NotGroupable: what it belongs to asks for a gang and does not say which.
+	NotGroupable Hold = "NotGroupable"
+	// PriorityAbovePods: its PodGroup, of which others run, stands higher than it.
+	PriorityAbovePods Hold = "PriorityAbovePods"
+)
+
+func newHeld() *k8smetrics.GaugeVec {
+	return k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
+		Namespace: namespace, Name: "held_pods",
+		Help:           "Pods that are held back, for longer than a moment, because of what they belong to: it is not known, or does not go with them.",
+		StabilityLevel: k8smetrics.ALPHA,
+	}, []string{"reason"})
+}
+
+// Held records how many pods are held back for a reason.
+func (m *Metrics) Held(reason string, pods int) { m.held.WithLabelValues(reason).Set(float64(pods)) }

@@ -1,0 +1,19 @@
+package scheduler
+
+import (
+	"sync"
+
+	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+)
+
+// books says which queue work counts for, what the queues have and may have, and what is promised beside that. It keeps them level
+// with the pods; it wakes no workload and writes nothing. Any goroutine may ask it.
+type books struct {
+	*occupancy
+	// board has the books of the queues, and groupStates is held while they are told how a group stands.
+	board       *queue.Board
+	groupStates sync.Mutex
+	// reserved is the room that is promised to pods which have been planned or nominated.
+	reserved *reservation.Book
+}

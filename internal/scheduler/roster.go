@@ -1,0 +1,67 @@
+package scheduler
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// roster says which pods, groups and nodes there are as the informers know them, and how they belong together: which group a pod is
+// in, with which priority, by which profile. It remembers nothing of its own. Any goroutine may ask it.
+type roster struct {
+	groups gang.Source
+	// derived knows the groups of all pods, those that name one included.
+	derived  Derived
+	profiles profiles
+	lister   *gang.Lister
+	pods     corelisters.PodLister
+	nodes    corelisters.NodeLister
+}
+
+// rosterOf is what the informers know; finished is that of pods which have, which the scheduler's own leaves out.
+func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cache.SharedIndexInformer) (*roster, error) {
+	r := in.emptyRoster()
+	pods := factory.Core().V1().Pods()
+	for _, informer := range [...]cache.SharedIndexInformer{pods.Informer(), finished} {
+		if err := gang.AddIndex(informer); err != nil {
+			return nil, err
+		}
+		if err := gang.AddAnchorIndex(informer, r.derived); err != nil {
+			return nil, err
+		}
+	}
+	r.pods, r.nodes = pods.Lister(), factory.Core().V1().Nodes().Lister()
+	r.lister = gang.NewLister(pods.Informer().GetIndexer(), finished.GetIndexer())
+	if in.Derived != nil {
+		r.lister = r.lister.WithDerived(in.Derived)
+	}
+	return r, nil
+}
+
+// emptyRoster is one that knows groups, and no pods.
+func (in *Inputs) emptyRoster() *roster {
+	r := &roster{groups: in.Groups, derived: in.Derived}
+	if r.derived == nil {
+		r.derived = underived{}
+	}
+	return r
+}
+
+// Members lists the members of a group. Any goroutine may call it.
+func (r *roster) Members(key types.NamespacedName) gang.Members { return r.lister.Members(key) }
+
+// remains reports whether a preemptor, or a part of it, still waits for a place. Another one may have its name by now.
+func (r *roster) remains(pre *preemptor) bool { return slices.ContainsFunc(pre.pods, r.awaitsPlace) }
+
+// awaitsPlace reports whether a pod is there and has no node, as far as the informer knows: one that is not has been, or
+// is being, forgotten.
+func (r *roster) awaitsPlace(pod *corev1.Pod) bool {
+	now, err := r.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && now.UID == pod.UID && now.Spec.NodeName == "" && now.DeletionTimestamp == nil
+}

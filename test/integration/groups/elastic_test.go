@@ -1,0 +1,214 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestElastic: objects that have more pods at one time, and fewer at another. What they have past what they need is placed where there is
+// room, and nothing goes for it.
+func TestElastic(t *testing.T) {
+	t.Parallel()
+	s := startWith(t, "Job, RayCluster")
+	s.CreateClasses(map[string]int32{"idle": -10})
+	serve(s, "ray.io_rayclusters")
+	for name, test := range map[string]func(*stage.Stage){
+		"an elastic Indexed Job":              elasticJob,
+		"a RayCluster that scales by itself":  rayAutoscaling,
+		"a RayCluster that scales and waits":  rayScalesWaiting,
+		"an Indexed Job is scaled as it ends": elasticJobEnds,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(s.In(t))
+		})
+	}
+}
+
+// resize has a Job have so many pods, each with an index of its own (KEP-3715).
+func resize(s *stage.Stage, name string, count int32) {
+	s.Helper()
+	change(s, name, func(spec *batchv1.JobSpec) { spec.Parallelism, spec.Completions = ptr.To(count), ptr.To(count) })
+}
+
+// prey is a pod that anything else may preempt.
+func prey(s *stage.Stage) types.UID {
+	s.Helper()
+	pod := stage.NewPod(s.Namespace, "prey", "idle", 1)
+	s.Create(pod)
+	s.Runs("prey", 1)
+	return pod.UID
+}
+
+// nothingGoesFor waits until so many pods have been tried in vain whose names start so, and watches that nothing is preempted for them.
+func nothingGoesFor(s *stage.Stage, prefix string, count int, prey types.UID) {
+	s.Helper()
+	s.Eventually(fmt.Sprintf("%d of %s find no room", count, prefix), func(ctx context.Context) string {
+		n := 0
+		for _, pod := range s.Pods(ctx, prefix) {
+			_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+			if pod.Spec.NodeName == "" && c != nil && c.Reason == corev1.PodReasonUnschedulable {
+				n++
+			}
+		}
+		if n != count {
+			return fmt.Sprintf("%d have been tried in vain", n)
+		}
+		return ""
+	})
+	s.Never("nothing goes for them", func(ctx context.Context) string {
+		if pod := s.Find(ctx, "prey"); pod == nil || pod.UID != prey || pod.DeletionTimestamp != nil {
+			return "the prey goes"
+		}
+		if events := s.EventsOf(ctx, "", "Preempting"); len(events) > 0 {
+			return events[0].Message
+		}
+		return ""
+	})
+}
+
+// elasticJob: a gang that waits is as large as its Job is by then, and is placed whole. One that runs needs fewer once it is smaller; what
+// it has past that when it is larger again is surplus.
+func elasticJob(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", on, "", "parallelism: 5, completions: 5, completionMode: Indexed")
+	first := group(s, "train-", "needs five", needs(5))
+	noRoom(s, first.Name, "train-")
+	resize(s, "train", 6)
+	group(s, "train-", "needs six", needs(6))
+	s.AddNodes(1, "b")
+	// There is room for five now, of six.
+	group(s, "train-", "is planned anew", waitsFor(v1alpha1.ReasonUnschedulable, "each of 6 members; 5 have room"))
+	noneStarts(s, "train-")
+	s.AddNodes(1, "c")
+	s.Runs("train-", 6)
+
+	resize(s, "train", 4)
+	group(s, "train-", "needs four", needs(4))
+	s.Runs("train-", 4)
+	victim := prey(s)
+	resize(s, "train", 7)
+	place(s, "one of three more finds room", "train-", 5)
+	nothingGoesFor(s, "train-", 2, victim)
+	last := group(s, "train-", "still needs four", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Scheduled == 5 })
+	if last.UID != first.UID || minCount(last) != 4 {
+		s.Errorf("PodGroup %s needs %d, want %s and four", last.UID, minCount(last), first.UID)
+	}
+	s.AddNodes(2, "d")
+	s.Runs("train-", 7)
+	resize(s, "train", 3)
+	group(s, "train-", "needs three", needs(3))
+	s.Runs("train-", 3)
+}
+
+// elasticJobEnds: a Job of which two indexes are done, and that is made smaller, needs only what is left of it.
+func elasticJobEnds(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", on, "", "parallelism: 4, completions: 4, completionMode: Indexed")
+	s.Runs("train-", 4)
+	succeed(s, "train", append(s.Pods(s.Context(), "train-0-"), s.Pods(s.Context(), "train-1-")...))
+	resize(s, "train", 3)
+	s.Eventually("the last index goes", func(ctx context.Context) string {
+		if left := s.Pods(ctx, "train-"); len(left) != 3 {
+			return fmt.Sprintf("%d are left", len(left))
+		}
+		return ""
+	})
+	group(s, "train-", "needs three", needs(3))
+	madeAgain(s, "train-", "train-2-")
+	group(s, "train-", "needs one", needs(1))
+}
+
+// autoscale is what the autoscaler asks for.
+func autoscale(s *stage.Stage, cluster *unstructured.Unstructured, replicas int) {
+	s.Helper()
+	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": %d}]`, replicas)
+	if err := s.Objects.Patch(s.Context(), cluster, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// rayMembers makes the head of a cluster and so many workers.
+func rayMembers(s *stage.Stage, cluster *unstructured.Unstructured, workers int) {
+	s.Helper()
+	rayPod(s, cluster, "ray-head", "headgroup", "")
+	for i := range workers {
+		rayPod(s, cluster, fmt.Sprint("ray-gpu-", i), "gpu", "")
+	}
+}
+
+// rayAutoscaling: head and minReplicas are the gang. Workers that the autoscaler adds are surplus, and it takes them away with no harm.
+func rayAutoscaling(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	cluster := ray(s, true, rayGroup("gpu", 2, 2))
+	rayMembers(s, cluster, 2)
+	made := group(s, "ray-", "needs head and two workers", needs(3))
+	noRoom(s, made.Name, "ray-")
+	s.AddNodes(1, "b")
+	s.Runs("ray-", 3)
+	gang := s.Pods(s.Context(), "ray-")
+	s.AddNodes(2, "c")
+	victim := prey(s)
+
+	autoscale(s, cluster, 4)
+	rayPod(s, cluster, "ray-gpu-2", "gpu", "")
+	rayPod(s, cluster, "ray-gpu-3", "gpu", "")
+	place(s, "one of two more workers finds room", "ray-", 4)
+	nothingGoesFor(s, "ray-", 1, victim)
+	stays := func(what string, scheduled int32) {
+		s.Helper()
+		pg := group(s, "ray-", what, func(pg *v1alpha1.PodGroup) bool {
+			return pg.Status.Scheduled == scheduled && pg.Status.Phase == v1alpha1.PodGroupRunning
+		})
+		if pg.UID != made.UID || minCount(pg) != 3 {
+			s.Errorf("PodGroup %s needs %d, want %s and three", pg.UID, minCount(pg), made.UID)
+		}
+	}
+	stays("has one worker more", 4)
+	s.AddNodes(1, "d")
+	s.Runs("ray-", 5)
+	stays("has two workers more", 5)
+
+	autoscale(s, cluster, 2)
+	remove(s, s.Pod("ray-gpu-2"))
+	remove(s, s.Pod("ray-gpu-3"))
+	s.Runs("ray-", 3)
+	stays("has no more than it needs", 3)
+	for _, pod := range gang {
+		if now := s.Find(s.Context(), pod.Name); now == nil || now.UID != pod.UID {
+			s.Errorf("%s does not run any more", pod.Name)
+		}
+	}
+}
+
+// rayScalesWaiting: with more workers than minReplicas from the first, the gang is no larger, and what there is no room for waits.
+func rayScalesWaiting(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	cluster := ray(s, true, rayGroup("gpu", 2, 2))
+	rayMembers(s, cluster, 2)
+	made := group(s, "ray-", "needs head and two workers", needs(3))
+	noRoom(s, made.Name, "ray-")
+	autoscale(s, cluster, 4)
+	rayPod(s, cluster, "ray-gpu-2", "gpu", "")
+	rayPod(s, cluster, "ray-gpu-3", "gpu", "")
+	s.AddNodes(2, "b")
+	place(s, "head and three workers find room", "ray-", 4)
+	if s.Pod("ray-head").Spec.NodeName == "" {
+		s.Error("the head is none of them")
+	}
+	group(s, "ray-", "needs three still", func(pg *v1alpha1.PodGroup) bool {
+		return pg.UID == made.UID && pg.Status.Scheduled == 4 && minCount(pg) == 3
+	})
+}

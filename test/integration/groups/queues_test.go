@@ -1,0 +1,106 @@
+package groups
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestRequiredQueue: a profile that takes no work without a queue holds back the gangs that it makes as well, whole, and says so.
+func TestRequiredQueue(t *testing.T) {
+	t.Parallel()
+	s := startOf(t, playground.Options{}, map[string]string{stage.Profile: "queues: {required: true}, groups: {kinds: [Job]}"})
+	for name, test := range map[string]func(*stage.Stage){
+		"the namespace gets a default queue":     namespaceGetsQueue,
+		"the Job comes to name a queue":          jobNamesQueue,
+		"the Job names a queue from the first":   jobHasQueue,
+		"a queue that the namespace may not use": forbiddenQueue,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(s.In(t))
+		})
+	}
+}
+
+// heldBack waits until the gang of a Job says why it may not start, and its pods hear of it; none of them may have a node.
+func heldBack(s *stage.Stage, name, reason string, words ...string) {
+	s.Helper()
+	group(s, name, "says "+reason, waitsFor(reason, words...))
+	for _, pod := range s.Pods(s.Context(), name) {
+		s.WaitEvent(pod.Name, "FailedScheduling", append(words, reason)...)
+	}
+	noneStarts(s, name)
+}
+
+// inQueue is about a gang of three in a queue.
+func inQueue(queue string) func(*v1alpha1.PodGroup) bool {
+	return func(pg *v1alpha1.PodGroup) bool {
+		return ptr.Deref(pg.Spec.QueueName, "") == queue && minCount(pg) == 3
+	}
+}
+
+// startsWhole: with room for two of three the gang waits in its queue; with room for all, all run.
+func startsWhole(s *stage.Stage, queue string) {
+	s.Helper()
+	group(s, "train-", "is in its queue", inQueue(queue))
+	noRoom(s, "train-", "train-")
+	s.AddNodes(1, "last")
+	s.Runs("train-", 3)
+	group(s, "train-", "is in its queue", inQueue(queue))
+}
+
+// namespaceGetsQueue: with a default queue for its namespace, a gang that was in none is placed.
+func namespaceGetsQueue(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	team := queue(s, v1alpha1.QueueSpec{})
+	job(s, "train", on, "", "parallelism: 3")
+	heldBack(s, "train-", v1alpha1.ReasonQueueRequired, s.Namespace, v1alpha1.AnnotationDefaultQueue)
+	annotate(s, namespaceOf(s), v1alpha1.AnnotationDefaultQueue, team.Name)
+	startsWhole(s, team.Name)
+}
+
+// jobNamesQueue: so it is once its Job names one.
+func jobNamesQueue(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	team := queue(s, v1alpha1.QueueSpec{})
+	made := job(s, "train", on, "", "parallelism: 3")
+	heldBack(s, "train-", v1alpha1.ReasonQueueRequired, s.Namespace, v1alpha1.AnnotationDefaultQueue)
+	annotate(s, made, v1alpha1.AnnotationQueue, team.Name)
+	startsWhole(s, team.Name)
+}
+
+// jobHasQueue: a Job that names one is placed in a namespace without.
+func jobHasQueue(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	team := queue(s, v1alpha1.QueueSpec{})
+	job(s, "train", fmt.Sprintf("%s, %s: %s", on, v1alpha1.AnnotationQueue, team.Name), "", "parallelism: 3")
+	startsWhole(s, team.Name)
+}
+
+// forbiddenQueue: a queue for other namespaces holds the gang back, until this one is of those that it is for.
+func forbiddenQueue(s *stage.Stage) {
+	s.AddNodes(2, "a")
+	team := queue(s, v1alpha1.QueueSpec{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"team": "red"}}})
+	job(s, "train", fmt.Sprintf("%s, %s: %s", on, v1alpha1.AnnotationQueue, team.Name), "", "parallelism: 3")
+	heldBack(s, "train-", v1alpha1.ReasonQueueNotAllowed, team.Name, s.Namespace)
+	ofTeam(s, "red")
+	startsWhole(s, team.Name)
+}
+
+// ofTeam labels the namespace of the test.
+func ofTeam(s *stage.Stage, team string) {
+	s.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{"team":%q}}}`, team)
+	if err := s.Objects.Patch(s.Context(), namespaceOf(s), client.RawPatch(types.MergePatchType, patch)); err != nil {
+		s.Fatal(err)
+	}
+}
