@@ -149,12 +149,12 @@ perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (an hour; 
 		$(if $(PROFILE),-profile)
 
 .PHONY: perf-calls
-perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls alone of a gang that preempts.
+perf-calls: $(BIN)/etcd ## Measure how long the API server takes for the calls alone of workloads that preempt, more and fewer at a time.
 	@mkdir -p $(BIN)/perf
 	@PATH="$(abspath $(BIN)):$$PATH" TEST_SRCDIR="$$(go env GOMODCACHE)" TEST_WORKSPACE=. ARTIFACTS=$(abspath $(BIN))/perf \
 		$(STATIC) go -C test/perf test ./throughput -run '^$$' -bench '^BenchmarkCalls$$' -benchtime 1x -count $(COUNT) \
 		> $(BIN)/perf/calls.txt 2>&1 || { tail $(BIN)/perf/calls.txt; exit 1; }
-	@grep -o 'BenchmarkCalls/.*s/gang' $(BIN)/perf/calls.txt
+	@grep -o 'BenchmarkCalls/.*s/workload' $(BIN)/perf/calls.txt
 
 .PHONY: perf-log
 perf-log: ## Measure which part of the processor's time the decision log takes where there are nothing but preemptions.

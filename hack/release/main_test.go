@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
 func TestMistakes(t *testing.T) {
@@ -32,6 +34,29 @@ func TestMistakes(t *testing.T) {
 		if err := run(t.Context(), io.Discard, args); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", args, err, want)
 		}
+	}
+}
+
+// TestPageHasAllImages: docs/releasing.md has each image of a release pushed, by its name.
+func TestPageHasAllImages(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "releasing.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &product.Release{Version: "v0.2.0", Registry: registry}
+	images := 0
+	for _, p := range product.Products() {
+		if !p.HasImage {
+			continue
+		}
+		images++
+		if push := "crane push $PWD/bin/release/images/" + p.Name + " " + r.Image(p.Name) + "\n"; !strings.Contains(string(page), push) {
+			t.Errorf("docs/releasing.md lacks %q", push)
+		}
+	}
+	if pushed := strings.Count(string(page), "crane push "); pushed != images || images < 2 {
+		t.Errorf("docs/releasing.md pushes %d images, and there are %d", pushed, images)
 	}
 }
 

@@ -39,8 +39,9 @@ func core() []area {
 			}},
 			{pkg: integration + "preemption", names: []string{"TestVictimsAreToldAndHaveTheirTime", "TestNobodyGoesBeforeTheWholeGangFits"}},
 		}},
-		{"Queues", "quotas are reclaimed, limits hold, turns go round", []tests{
+		{"Queues", "quotas are reclaimed, limits hold, turns go round, namespaces and classes are kept to by policies and scheduler", []tests{
 			{pkg: integration + "queues", names: []string{"TestReclaim", "TestReclaimedRoomIsKept", "TestLimit", "TestNames", "TestTurns"}},
+			{pkg: integration + "tenancy"},
 		}},
 		{"Its own groups", "Workloads and PodGroups of `scheduling.k8s.io`, with their feature gates on", []tests{
 			{pkg: integration + "workloads", since: 35},

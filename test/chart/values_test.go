@@ -32,6 +32,7 @@ profiles:
     args: {preemptMinRuntime: 5m}
     pluginConfig: [{name: NodeAffinity, args: {}}]
   - schedulerName: second
+    args: {queueLabelKey: team.example/queue}
     plugins: {score: {disabled: [{name: ImageLocality}]}}
 configuration: {parallelism: 32, leaderElection: {leaseDuration: 30s}}
 queues: [{name: research, spec: {quota: {cpu: "8"}}}]
@@ -152,10 +153,6 @@ func TestValues(t *testing.T) {
 		"labels of a monitor": {"serviceMonitor: {enabled: true, labels: {release: a}}", "ServiceMonitor reprieve-system reprieve-scheduler", []string{"metadata", "labels", "release"}, "a"},
 		"dashboard":           {"dashboard: {enabled: true}", "ConfigMap reprieve-system reprieve-dashboard", []string{"metadata", "labels", "grafana_dashboard"}, `"1"`},
 		"configuration":       {"configuration: {leaderElection: {leaseDuration: 30s}}", config, []string{"data", "scheduler.yaml", "leaderElection"}, "{leaderElect: true, resourceNamespace: reprieve-system, resourceName: reprieve-scheduler, leaseDuration: 30s}"},
-		"whose pods": {"profiles: [{schedulerName: a}, {schedulerName: b}]", "ValidatingAdmissionPolicy  pod-default-queue.reprieve.dev", []string{"spec", "matchConditions"}, `
-- {name: is-for-reprieve, expression: "object.spec.schedulerName in ['a', 'b']"}
-- {name: is-single, expression: "!has(object.spec.schedulingGroup)"}
-- {name: queue-has-a-bound, expression: has(params.status) && has(params.status.maxPriority) && has(object.spec.priority)}`},
 		"arguments": {"profiles: [{schedulerName: a, args: {workloadAware: false}, pluginConfig: [{name: B, args: {c: d}}]}]", config, []string{"data", "scheduler.yaml", "profiles"}, `
 - schedulerName: a
   plugins:

@@ -16,6 +16,8 @@ import (
 const (
 	root  = "../.."
 	files = root + "/charts/reprieve/monitoring"
+	// repository is where the pages can be opened.
+	repository = "https://github.com/reprieve-dev/reprieve"
 )
 
 // rule is an alert.
@@ -80,6 +82,8 @@ reprieve_preemption_decision_seconds_bucket{instance="a", le="+Inf"} 0+10x120
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="1"} 0+10x120
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="60"} 0+10x120
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="+Inf"} 0+10x120
+reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x120
+reprieve_held_pods{instance="a", reason="NotGroupable"} 0+0x120
 reprieve_queue_orphaned_pods{instance="a"} 0+0x120
 reprieve_malformed_preemption_tolerations{instance="a"} 0+0x120
 reprieve_decision_records_total{instance="a", writing="written"} 0+10x120
@@ -140,6 +144,9 @@ func scenes() map[string]scene {
 		"room is promised and others placed": {series: but(`reprieve_reservations{instance="a"} 2+0x120`)},
 		"the API server is overloaded":       {but(`rest_client_requests_total{instance="a", code="429"} 0+10x120`), []string{"ReprieveCallsRefused"}},
 		"the API server does not answer":     {but(`rest_client_requests_total{instance="a", code="<error>"} 0+10x120`), []string{"ReprieveCallsRefused"}},
+		"a kind cannot be read":              {but(`reprieve_held_pods{instance="a", reason="OwnerUnknown"} 3+0x120`), []string{"ReprieveOwnersUnknown"}},
+		"an owner is unknown for a moment":   {series: but(`reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x110 3+0x9`)},
+		"an object does not say which gang":  {series: but(`reprieve_held_pods{instance="a", reason="NotGroupable"} 3+0x120`)},
 		"pods are orphaned":                  {but(`reprieve_queue_orphaned_pods{instance="a"} 3+0x120`), []string{"ReprieveOrphanedPods"}},
 		"pods are orphaned for a moment":     {series: but(`reprieve_queue_orphaned_pods{instance="a"} 0+0x110 3+0x9`)},
 		"a toleration cannot be read":        {but(`reprieve_malformed_preemption_tolerations{instance="a"} 1+0x120`), []string{"ReprieveTolerationsUnreadable"}},
@@ -223,8 +230,9 @@ func TestAlertsAreDocumented(t *testing.T) {
 		if r.Annotations["summary"] == "" || r.Annotations["description"] == "" {
 			t.Errorf("%s does not say what is the matter", name)
 		}
-		if want := "docs/alerts.md#" + strings.ToLower(name); r.Annotations["runbook"] != want {
-			t.Errorf("the runbook of %s is %q, want %q", name, r.Annotations["runbook"], want)
+		// Alertmanager shows it as a link, wherever it runs.
+		if want := repository + "/blob/main/docs/alerts.md#" + strings.ToLower(name); r.Annotations["runbook_url"] != want {
+			t.Errorf("the runbook of %s is %q, want %q", name, r.Annotations["runbook_url"], want)
 		}
 		if !strings.Contains(page, fmt.Sprintf("\n## %s\n\n", name)) {
 			t.Errorf("docs/alerts.md does not say what to do about %s", name)

@@ -250,17 +250,16 @@ func writeConfig(t *testing.T, from *corev1.ConfigMap, kubeconfig string) string
 // startScheduler runs the binary as the Deployment does.
 func (c *cluster) startScheduler(t *testing.T, component string) {
 	t.Helper()
-	c.startPod(t, component, &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests))
+	c.startPod(t, component, &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests), c.kubeconfig(t))
 }
 
 // startPod runs the binary as a Pod does, but for what depends on being in one: the path of the configuration, the port, and the
-// token.
-func (c *cluster) startPod(t *testing.T, component string, pod *corev1.PodSpec, config *corev1.ConfigMap) {
+// token, in whose place there is a kubeconfig.
+func (c *cluster) startPod(t *testing.T, component string, pod *corev1.PodSpec, config *corev1.ConfigMap, kubeconfig string) {
 	t.Helper()
 	args := slices.DeleteFunc(slices.Clone(pod.Containers[0].Args), func(arg string) bool {
 		return strings.HasPrefix(arg, "--config=") || strings.HasPrefix(arg, "--secure-port=")
 	})
-	kubeconfig := c.kubeconfig(t)
 	started, err := c.playground.StartScheduler(t.Context(), component, playground.SchedulerOptions{
 		Path:       filepath.Join(playgroundtest.BinDir(t, name), name),
 		Config:     writeConfig(t, config, kubeconfig),

@@ -77,6 +77,7 @@ func TestDashboard(t *testing.T) {
 	prometheusPath(t)
 	c := startClusterOf(t, render(t, deployPath(t)), map[string]int{fleet: fleetNodes}, playground.Options{})
 	c.startScheduler(t, name+"-0")
+	testDocumentedRights(t, c)
 	p := c.startPrometheus(t, c.metricsReader(t, "prometheus"))
 	begun := p.waitUp(t)
 	tr := newTraffic(t, c)

@@ -70,7 +70,7 @@ func (k *kubelet) tick(t *testing.T) {
 			continue
 		}
 		t.Logf("%s starts", pod.Name)
-		k.startPod(t, pod.Name, &pod.Spec, k.mounted(t, pod))
+		k.startPod(t, pod.Name, &pod.Spec, k.mounted(t, pod), k.kubeconfig(t))
 		k.running[pod.UID] = k.schedulers[len(k.schedulers)-1]
 		binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: k.nodeOf(t, k.pool).Name}}
 		// It may have been deleted meanwhile.

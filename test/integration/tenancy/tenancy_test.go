@@ -3,7 +3,6 @@ package tenancy
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
@@ -93,16 +92,18 @@ func TestTenancy(t *testing.T) {
 		"what runs goes on":                    goesOn,
 		"no preemptor, and no demand":          noPreemptor,
 		"where a queue is required":            required,
-		"the annotations of a Job":             annotations,
 		"a label that is changed on what runs": relabelled,
 	} {
 		t.Run(name, func(t *testing.T) { test(w.in(t)) })
 	}
+	t.Run("derived groups without the policies", func(t *testing.T) { derivedGroups(t, w, "unbound") })
 	w.policies()
+	t.Run("derived groups with the policies", func(t *testing.T) { derivedGroups(t, w, "bound") })
 	t.Run("with the policies", func(t *testing.T) {
 		for name, a := range attempts() {
 			t.Run(name, func(t *testing.T) { w.in(t).policy(name, a) })
 		}
+		t.Run("a pod that names a node", func(t *testing.T) { namesNode(w.in(t)) })
 		t.Run("a pod that runs", func(t *testing.T) { updates(w.in(t)) })
 	})
 }
@@ -268,40 +269,6 @@ func required(w *world) {
 	w.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "s"}}, `{"metadata":{"annotations":{"reprieve.dev/queue":"open"}}}`)
 	w.placed("s", "lost")
 	w.placed("s", "g-0")
-}
-
-// annotations: a Job that asks for another team's queue, or for more than its pods have, gets neither.
-func annotations(w *world) {
-	derived := func(job string, right func(*v1alpha1.PodGroup) string) {
-		w.Helper()
-		w.Eventually("the PodGroup of "+job, func(ctx context.Context) string {
-			var all v1alpha1.PodGroupList
-			if err := w.Objects.List(ctx, &all, client.InNamespace("r")); err != nil {
-				return err.Error()
-			}
-			at := slices.IndexFunc(all.Items, func(pg v1alpha1.PodGroup) bool { return strings.HasPrefix(pg.Name, job+"-") })
-			if at < 0 {
-				return "there is none"
-			}
-			return right(&all.Items[at])
-		})
-	}
-	w.add(job("r", "elsewhere", map[string]string{v1alpha1.AnnotationQueue: "blue"}))
-	derived("elsewhere", func(pg *v1alpha1.PodGroup) string {
-		for _, c := range pg.Status.Conditions {
-			if c.Reason == v1alpha1.ReasonQueueNotAllowed {
-				return ""
-			}
-		}
-		return fmt.Sprintf("it says %+v", pg.Status.Conditions)
-	})
-	w.add(job("r", "climbs", map[string]string{v1alpha1.AnnotationPriorityClass: "high"}))
-	derived("climbs", func(pg *v1alpha1.PodGroup) string {
-		if pg.Spec.Priority == nil || *pg.Spec.Priority != 0 {
-			return fmt.Sprintf("its spec is %+v", pg.Spec)
-		}
-		return w.toldOf(w.Context(), "r", pg.Name, "ObjectNotFollowed")
-	})
 }
 
 // relabelled: a pod that runs counts for its queue when its user writes that of others on it.

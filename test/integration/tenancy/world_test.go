@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -43,7 +42,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	config, err := (stage.Config{Profiles: []string{
-		stage.ProfileConfig(stage.Profile, "{name: Reprieve, args: {groups: {kinds: [Job]}}}"),
+		stage.ProfileConfig(stage.Profile, "{name: Reprieve, args: {groups: {kinds: [Job], labels: [volcano, kai, koordinator]}}}"),
 		stage.ProfileConfig(strict, "{name: Reprieve, args: {queues: {required: true}}}"),
 	}}).Write(t.TempDir())
 	if err != nil {
@@ -68,6 +67,8 @@ func (w *world) populate() {
 	w.namespace("r", map[string]string{"team": "red", "tier": "prod"}, "")
 	w.namespace("b", map[string]string{"team": "blue"}, "")
 	w.namespace("rd", map[string]string{"team": "red"}, "red")
+	w.namespace("rm", map[string]string{"team": "red"}, "red")
+	w.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "rm"}}, `{"metadata":{"annotations":{"reprieve.dev/priority-class":"mid"}}}`)
 	w.queue("red", "namespaceSelector: {matchLabels: {team: red}}", "maxPriorityClass: mid")
 	w.queue("blue", "namespaceSelector: {matchLabels: {team: blue}}")
 	w.queue("open")
@@ -279,17 +280,5 @@ func workload(namespace, name, queue, class string) *v1alpha1.Workload {
 	return &v1alpha1.Workload{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       v1alpha1.WorkloadSpec{PodGroupTemplates: []v1alpha1.PodGroupTemplate{{Name: "t", PodGroupPolicy: policy(queue, class)}}},
-	}
-}
-
-// job is one of one pod whose group is to be made, with annotations.
-func job(namespace, name string, annotations map[string]string) *batchv1.Job {
-	annotations[v1alpha1.AnnotationGang] = "true"
-	return &batchv1.Job{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations},
-		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-			SchedulerName: stage.Profile, RestartPolicy: corev1.RestartPolicyNever,
-			Containers: []corev1.Container{{Name: "main", Image: "example.com/work"}},
-		}}},
 	}
 }

@@ -1,0 +1,89 @@
+package chart
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// condition is the expression of a policy's matchCondition.
+func (o object) condition(name string) string {
+	conditions, _ := o.at("spec", "matchConditions").([]any)
+	for _, c := range conditions {
+		if condition, _ := c.(map[string]any); condition["name"] == name {
+			expression, _ := condition["expression"].(string)
+			return expression
+		}
+	}
+	return ""
+}
+
+// TestPoliciesOnPods: the policies for pods know the profiles of the release, and the labels by which each has queues named.
+func TestPoliciesOnPods(t *testing.T) {
+	t.Parallel()
+	const (
+		policy, binding = "ValidatingAdmissionPolicy  ", "ValidatingAdmissionPolicyBinding  "
+		byLabel, other  = "pod-queues.reprieve.dev", "pod-queues.team.example.queue.reprieve.dev"
+		byDefault       = "pod-default-queue.reprieve.dev"
+		otherDefault    = "pod-default-queue.team.example.queue.reprieve.dev"
+		whose, mine     = "is-for-reprieve", "names-queues-by-this-label"
+	)
+	for name, c := range map[string]struct {
+		values string
+		// want are the expressions of a condition, by policy; "" for one that the policy does not have.
+		want map[string][2]string
+		// absent are policies that there are not.
+		absent []string
+	}{
+		"two profiles": {
+			"profiles: [{schedulerName: a}, {schedulerName: b}]",
+			map[string][2]string{byDefault: {whose, "object.spec.schedulerName in ['a', 'b']"}, byLabel: {mine, ""}},
+			[]string{other, otherDefault},
+		},
+		"one with another label": {
+			"profiles: [{schedulerName: a}, {schedulerName: b, args: {queueLabelKey: team.example/queue}}]",
+			map[string][2]string{
+				byDefault: {whose, "object.spec.schedulerName in ['a']"}, otherDefault: {whose, "object.spec.schedulerName in ['b']"},
+				byLabel: {mine, "!(object.spec.schedulerName in ['b'])"}, other: {mine, "object.spec.schedulerName in ['b']"},
+			},
+			nil,
+		},
+		"all with another label": {
+			"profiles: [{schedulerName: b, args: {queueLabelKey: team.example/queue}}]",
+			map[string][2]string{
+				otherDefault: {whose, "object.spec.schedulerName in ['b']"},
+				byLabel:      {mine, "!(object.spec.schedulerName in ['b'])"}, other: {mine, "object.spec.schedulerName in ['b']"},
+			},
+			[]string{byDefault},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := render(t, c.values, cluster{namespace: namespace})
+			for name, condition := range c.want {
+				if got := all[policy+name].condition(condition[0]); got != condition[1] {
+					t.Errorf("of %s, %s is %q, want %q", name, condition[0], got, condition[1])
+				}
+				if got := all[binding+name].text("spec", "policyName"); got != name {
+					t.Errorf("the binding of %s is for %q", name, got)
+				}
+			}
+			for _, name := range c.absent {
+				if all[policy+name] != nil || all[binding+name] != nil {
+					t.Errorf("there is %s", name)
+				}
+			}
+			for name, wantStandard := range map[string]bool{other: false, otherDefault: true} {
+				raw, err := json.Marshal(all[policy+name])
+				if err != nil {
+					t.Fatal(err)
+				}
+				// The default of a namespace stands in the same annotation whatever the label is.
+				if text := string(raw); all[policy+name] != nil &&
+					(!strings.Contains(text, `"key":"team.example/queue"`) || strings.Contains(text, "reprieve.dev/queue'") != wantStandard) {
+					t.Errorf("%s goes by another label than it should: %s", name, text)
+				}
+			}
+		})
+	}
+}
