@@ -165,18 +165,21 @@ func annotations(w *world, phase string) {
 	})
 }
 
-// namesNode: a pod that names its node comes by no scheduler, so the policy does not leave it to one, whatever owner it claims.
-func namesNode(w *world) {
-	for what, change := range map[string]func(*corev1.Pod){
-		"the default of its namespace": func(*corev1.Pod) {},
-		"a queue by its label":         func(p *corev1.Pod) { p.Labels[v1alpha1.LabelQueue] = "red" },
+// notHeld: a pod that names its node, or another scheduler, is not held back by this one, so the policy does not leave it to it,
+// whatever owner the pod claims.
+func notHeld(w *world) {
+	onNode := func(p *corev1.Pod) { p.Spec.NodeName = "somewhere" }
+	byLabel := func(p *corev1.Pod) { p.Labels[v1alpha1.LabelQueue] = "red" }
+	for what, changes := range map[string][]func(*corev1.Pod){
+		"a node, in the default of its namespace": {onNode},
+		"a node, in a queue by its label":         {onNode, byLabel},
+		"another scheduler":                       {func(p *corev1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, byLabel},
 	} {
-		p := pod("rd", "by-name", "", "high", 0, change, func(p *corev1.Pod) {
-			p.Spec.NodeName = "somewhere"
+		p := pod("rd", "claims-an-owner", "", "high", 0, append(changes, func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "none", UID: types.UID("none"), Controller: ptr.To(true)}}
-		})
+		})...)
 		if err := w.as.Create(w.Context(), p, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "is above") {
-			w.Errorf("with %s: got %v, want it refused", what, err)
+			w.Errorf("a pod that names %s: got %v, want it refused", what, err)
 		}
 	}
 }

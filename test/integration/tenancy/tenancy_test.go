@@ -103,7 +103,7 @@ func TestTenancy(t *testing.T) {
 		for name, a := range attempts() {
 			t.Run(name, func(t *testing.T) { w.in(t).policy(name, a) })
 		}
-		t.Run("a pod that names a node", func(t *testing.T) { namesNode(w.in(t)) })
+		t.Run("pods that are not held back", func(t *testing.T) { notHeld(w.in(t)) })
 		t.Run("a pod that runs", func(t *testing.T) { updates(w.in(t)) })
 	})
 }
