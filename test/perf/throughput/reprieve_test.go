@@ -115,8 +115,12 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
+	made, err := newDerived(rest)
+	if err != nil {
+		return err
+	}
 	plugins = scheduler.NewPlugins(scheduler.Inputs{
-		Groups: groups, Registry: registry, Evictor: executor, Statuses: statuses, Metrics: a.metrics, Decisions: decisions,
+		Groups: groups, Registry: registry, Evictor: executor, Statuses: statuses, Metrics: a.metrics, Decisions: decisions, Derived: made.resolver,
 	})
 	run(ctx, "cache", objects.Start)
 	if !objects.WaitForCacheSync(ctx) || !groups.WaitForSync(ctx) {
@@ -132,6 +136,9 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		framework.SetAPICacher(statuses)
 		go statuses.Run()
 		hub := plugins.Hub()
+		if err := made.follow(ctx, hub); err != nil {
+			return err
+		}
 		queuesTold, err := controller.FollowQueues(ctx, objects, hub)
 		if err != nil {
 			return err
@@ -144,6 +151,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub, Runs: hub.Runs(),
 			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
 			Queues: hub, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
+			Derived: made.resolver, DerivedChanged: made.changed, HoldChanged: made.held, SayOfPod: statuses.Say, HeldPods: a.metrics.Held,
 		}
 		pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
 		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, hub)
