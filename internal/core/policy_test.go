@@ -158,7 +158,7 @@ func (f frozen) protects(r *ruling, u int32) (Verdict, bool) {
 }
 
 // TestAddedRule adds a protection and finds it in force with queues and without, for pods and for gangs: in who is
-// taken, in what the Decision says is protected, in when the preemptor is to try again, and in what protects units whoever asks.
+// taken, in what the Decision says is protected, in when the preemptor is to try again, and in what protects units from any preemptor.
 func TestAddedRule(t *testing.T) {
 	everything := map[string]bool{"v1": true, "v2": true}
 	for name, tc := range map[string]struct {

@@ -2,7 +2,7 @@ package heap
 
 // Heap has the item on top that comes before all others.
 type Heap[T any] struct {
-	// Items are those in the heap, the one on top first. Whoever changes them calls Init.
+	// Items are those in the heap, the one on top first. Call Init after changing them.
 	Items  []T
 	Before func(a, b *T) bool
 	// Moved is told where an item stands, each time that it comes or moves; nil where nothing has to know. With it, any item can be

@@ -234,7 +234,7 @@ func PreemptSetting(q *Queue) int64 { return q.PreemptMinRuntime }
 // ReclaimSetting is the other one.
 func ReclaimSetting(q *Queue) int64 { return q.ReclaimMinRuntime }
 
-// LongestMinRuntime is the longest that any min-runtime protects work of a leaf, whoever takes it, and the queue that says so;
+// LongestMinRuntime is the longest that any min-runtime protects work of a leaf from any preemptor, and the queue that says so;
 // -1 where it is one of two defaults. Work in no queue, -1, is preempted only. A reclaimer may come from beside any queue on the
 // way up, so the setting is looked for from each of them, or always from the leaf.
 func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bool) (queue int32, runtime int64) {
