@@ -197,12 +197,15 @@ func rayAutoscaling(s *stage.Stage) {
 func rayScalesWaiting(s *stage.Stage) {
 	s.AddNodes(2, "a")
 	cluster := ray(s, true, rayGroup("gpu", 2, 2))
-	rayMembers(s, cluster, 2)
+	rayPod(s, cluster, "ray-gpu-0", "gpu", "")
+	rayPod(s, cluster, "ray-gpu-1", "gpu", "")
 	made := group(s, "ray-", "needs head and two workers", needs(3))
-	noRoom(s, made.Name, "ray-")
 	autoscale(s, cluster, 4)
 	rayPod(s, cluster, "ray-gpu-2", "gpu", "")
 	rayPod(s, cluster, "ray-gpu-3", "gpu", "")
+	// By age and by name, the head is the last.
+	rayPod(s, cluster, "ray-head", "headgroup", "")
+	noRoom(s, made.Name, "ray-")
 	s.AddNodes(2, "b")
 	place(s, "head and three workers find room", "ray-", 4)
 	if s.Pod("ray-head").Spec.NodeName == "" {
