@@ -61,7 +61,7 @@ func (l *List) TurnAway(key workload.Key) bool {
 // admit begins the turns of a batch, whose first comes first.
 func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	var last *waiter
-	c := t.contest(now)
+	c := t.round(now)
 	for len(t.held) > 0 && len(out) < t.batch.most {
 		w := t.next(c, shares, now)
 		w.seat = Seat{Priority: w.Priority, Time: w.Since}

@@ -78,18 +78,18 @@ func (t *turns) unchecked(shares Shares) []string {
 	return slices.Collect(maps.Keys(t.lines))
 }
 
-// contest is what is known of those that wait while a batch is picked from them.
-type contest struct {
+// round is what is known of those that wait while a batch is picked from them.
+type round struct {
 	// waiting are the queues of which one goes next: all, where each backs off. Underway is what has been let through, by leaf.
 	waiting  []string
 	all      bool
 	underway map[string]Request
 }
 
-// contest looks at all queues. One whose first workload has just failed lets others go before it: it would stand in their way each
+// round looks at all queues. One whose first workload has just failed lets others go before it: it would stand in their way each
 // time that something changes.
-func (t *turns) contest(now time.Time) *contest {
-	c := &contest{waiting: make([]string, 0, len(t.lines)), underway: make(map[string]Request)}
+func (t *turns) round(now time.Time) *round {
+	c := &round{waiting: make([]string, 0, len(t.lines)), underway: make(map[string]Request)}
 	for name, l := range t.lines {
 		if !l.Items[0].rested.After(now) {
 			c.waiting = append(c.waiting, name)
@@ -102,7 +102,7 @@ func (t *turns) contest(now time.Time) *contest {
 }
 
 // goes has what a workload asks for count for its queue.
-func (c *contest) goes(w *waiter) {
+func (c *round) goes(w *waiter) {
 	if c.underway[w.Queue] == nil {
 		c.underway[w.Queue] = make(Request)
 	}
@@ -110,7 +110,7 @@ func (c *contest) goes(w *waiter) {
 }
 
 // next takes the next one in order out of its line, of those in a leaf: of the queue whose turn it is by priority, then age.
-func (t *turns) next(c *contest, shares Shares, now time.Time) *waiter {
+func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	if len(c.waiting) == 0 {
 		c.all = true
 		c.waiting = slices.AppendSeq(c.waiting, maps.Keys(t.lines))

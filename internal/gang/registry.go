@@ -42,9 +42,9 @@ type standing struct {
 	stuck        bool
 	// reserved members are assumed on their node; the informer has not shown them there yet.
 	reserved map[types.UID]string
-	// minding is true where pods that come, or change their labels, may let the gang fit.
-	minding bool
-	verdict Verdict
+	// podSensitive is true where pods that come, or change their labels, may let the gang fit.
+	podSensitive bool
+	verdict      Verdict
 }
 
 // unplan drops a member from the plan.
@@ -336,15 +336,15 @@ func (r *Registry) Failed(key types.NamespacedName) (again bool) {
 	return again
 }
 
-// SetMinding records whether pods that come, or change their labels, may let the gang fit.
-func (r *Registry) SetMinding(key types.NamespacedName, minding bool) {
-	r.update(key, func(s *standing) { s.minding = minding })
+// SetPodSensitive records whether pods that come, or change their labels, may let the gang fit.
+func (r *Registry) SetPodSensitive(key types.NamespacedName, podSensitive bool) {
+	r.update(key, func(s *standing) { s.podSensitive = podSensitive })
 }
 
-// Minding returns what SetMinding recorded last.
-func (r *Registry) Minding(key types.NamespacedName) (minding bool) {
-	r.read(key, func(s *standing) { minding = s.minding })
-	return minding
+// PodSensitive returns what SetPodSensitive recorded last.
+func (r *Registry) PodSensitive(key types.NamespacedName) (podSensitive bool) {
+	r.read(key, func(s *standing) { podSensitive = s.podSensitive })
+	return podSensitive
 }
 
 // SetVerdict records what planning had to say of a gang.

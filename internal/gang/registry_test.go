@@ -141,7 +141,13 @@ func TestRegistryForgetsWhatIsOver(t *testing.T) {
 		"a plan that was taken back":   func(r *Registry) { r.SetPlan(key, []Seat{{"a", "n"}}); r.Release(key, "b") },
 		"a late reservation":           func(r *Registry) { r.Drop(key); r.Reserve(key, "a", "n"); r.Release(key, "a") },
 		"a verdict, when all are gone": func(r *Registry) { r.SetVerdict(key, Verdict{Reason: "X"}); r.Drop(key) },
-		"questions":                    func(r *Registry) { r.Leader(key); r.Verdict(key); r.Idle(key); r.Minding(key); r.Settled(key, "a") },
+		"questions": func(r *Registry) {
+			r.Leader(key)
+			r.Verdict(key)
+			r.Idle(key)
+			r.PodSensitive(key)
+			r.Settled(key, "a")
+		},
 	}
 	for name, do := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -155,7 +155,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	}
 	p.logOfPreemptor(ctx, pre.key).V(4).Info("Decided", "outcome", d.Outcome, "reason", d.Message, "took", d.Elapsed)
 	if pre.key.Gang {
-		p.hub.registry.SetMinding(nameOf(pre.key), o.PodSensitive())
+		p.hub.registry.SetPodSensitive(nameOf(pre.key), o.PodSensitive())
 	} else if d.Outcome == core.Infeasible && !o.PodSensitive() {
 		p.refusals.add(p, &pre, v, &d)
 	}

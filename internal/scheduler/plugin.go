@@ -26,9 +26,9 @@ type Plugin struct {
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
 	// resources tells which resources of a request the profile counts.
-	resources snapshot.ResourceFilter
-	misfits   misfits
-	refusals  refusals
+	resources     snapshot.ResourceFilter
+	unschedulable unschedulable
+	refusals      refusals
 }
 
 var (

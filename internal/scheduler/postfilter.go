@@ -27,8 +27,8 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if _, ok := p.hub.groupOf(pod); ok && p.hub.group(pod) == nil {
 		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
-	made, foreseen := decisionOf(state)
-	atLimit := foreseen && made.pre.atLimit
+	made, decided := decisionOf(state)
+	atLimit := decided && made.pre.atLimit
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) && !atLimit {
 		p.hub.waits.CameToNothing(p.hub.keyOf(pod))
 		// What it was promised before goes to others.
@@ -37,7 +37,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		p.hub.waits.ResolveVictims(pre.key)
 		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
 	}
-	if !foreseen {
+	if !decided {
 		var err error
 		pre := p.podPreemptor(pod)
 		if made, err = p.decide(ctx, pre); err != nil {
@@ -59,7 +59,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
 	if !atLimit {
-		p.misfit(pod)
+		p.noteUnschedulable(pod)
 	}
 	return p.carryOut(ctx, pod, made)
 }

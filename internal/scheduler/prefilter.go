@@ -79,7 +79,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 		}
 		return nil, keptOut(state, made, v)
 	}
-	if status := p.foresee(ctx, state, pod); !status.IsSuccess() {
+	if status := p.fastReject(ctx, state, pod); !status.IsSuccess() {
 		return nil, status
 	}
 	if p.hub.reserved.Empty() {

@@ -71,7 +71,7 @@ func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk
 		return fwk.Queue, nil
 	}
 	key, _ := p.hub.groupOf(pod)
-	return p.hint(p.hub.gangOf(pod) != nil && p.hub.registry.Minding(key) && p.hub.speaks(pod)), nil
+	return p.hint(p.hub.gangOf(pod) != nil && p.hub.registry.PodSensitive(key) && p.hub.speaks(pod)), nil
 }
 
 // hintPodUpdated has the gang planned again when one of its members has changed.

@@ -42,9 +42,9 @@ func (r *rig) says(name string) string {
 	return message
 }
 
-// TestForesee: where one pod found no room, the filters are not asked for the next one that asks for as much, and all
+// TestFastReject: where one pod found no room, the filters are not asked for the next one that asks for as much, and all
 // comes out as if they had been.
-func TestForesee(t *testing.T) {
+func TestFastReject(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "2")...)
 	for _, n := range []string{"0", "1", "2"} {
@@ -88,9 +88,9 @@ func TestForesee(t *testing.T) {
 	r.waitBound("lucky")
 }
 
-// TestForeseeAgain: one that has been promised room is tried again while its victim is still there, and the filters are
+// TestFastRejectAgain: one that has been promised room is tried again while its victim is still there, and the filters are
 // not asked in vain; once the victim has gone, they are.
-func TestForeseeAgain(t *testing.T) {
+func TestFastRejectAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(3, "2")...)
 	for _, n := range []string{"0", "1", "2"} {
@@ -117,9 +117,9 @@ func TestForeseeAgain(t *testing.T) {
 	r.waitBound("first")
 }
 
-// TestForeseeNotTooMuch: one that waits for its victim is placed as soon as that has gone, although another pod goes on
+// TestFastRejectNotTooMuch: one that waits for its victim is placed as soon as that has gone, although another pod goes on
 // to leave the same node, which is not in the way.
-func TestForeseeNotTooMuch(t *testing.T) {
+func TestFastRejectNotTooMuch(t *testing.T) {
 	t.Parallel()
 	for name, group := range map[string]string{"a pod": "", "a gang": "p"} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestForeseeNotTooMuch(t *testing.T) {
 }
 
 func TestMisfits(t *testing.T) {
-	var m misfits
+	var m unschedulable
 	of := func(p *corev1.Pod) ask {
 		pi, err := framework.NewPodInfo(p)
 		if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// misfits remembers what single pods have lately asked for in vain. To the next one that asks for as much it is told
+// unschedulable remembers what single pods have lately asked for in vain. To the next one that asks for as much it is told
 // by arithmetic whether any node has room now: to ask all filters about every node takes long, and the longer the more
 // pods are nominated, since each node with a nominated pod is copied for that. Only scheduling cycles use it. The zero
 // value is ready to use.
-type misfits struct {
+type unschedulable struct {
 	asks sets.Set[ask]
 }
 
@@ -46,23 +46,23 @@ func askOf(request fwk.Resource) ask {
 	}
 }
 
-func (m *misfits) add(a ask) {
+func (m *unschedulable) add(a ask) {
 	if m.asks == nil || len(m.asks) >= mostMisfits {
 		m.asks = sets.New[ask]()
 	}
 	m.asks.Insert(a)
 }
 
-// foresee decides for a pod before the filters are asked, where no node has room for it as things are. It returns nil
+// fastReject decides for a pod before the filters are asked, where no node has room for it as things are. It returns nil
 // where there may be room.
-func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
+func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
 	// One that has been promised room is as good as placed once the pods in its way have gone.
 	promised := p.hub.reserved.Has(pod.UID) || pod.Status.NominatedNodeName != ""
-	if len(p.misfits.asks) == 0 || promised && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) || !p.filtersResources() {
+	if len(p.unschedulable.asks) == 0 || promised && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) || !p.filtersResources() {
 		return nil
 	}
 	a, err := askFor(pod)
-	if err != nil || !p.misfits.asks.Has(a) {
+	if err != nil || !p.unschedulable.asks.Has(a) {
 		return nil
 	}
 	start, pre := p.hub.clock.Now(), p.podPreemptor(pod)
@@ -78,7 +78,7 @@ func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.
 	if !nowhere || v.LacksResource() {
 		if !promised {
 			// What no node has may come from elsewhere, as a device class: the filters know.
-			p.misfits.asks.Delete(a)
+			p.unschedulable.asks.Delete(a)
 		}
 		return nil
 	}
@@ -90,10 +90,10 @@ func (p *Plugin) foresee(ctx context.Context, state fwk.CycleState, pod *corev1.
 	return fwk.NewStatus(fwk.Unschedulable, insufficient(short))
 }
 
-// misfit takes note of a pod for which there was no room.
-func (p *Plugin) misfit(pod *corev1.Pod) {
+// noteUnschedulable takes note of a pod for which there was no room.
+func (p *Plugin) noteUnschedulable(pod *corev1.Pod) {
 	if a, err := askFor(pod); err == nil {
-		p.misfits.add(a)
+		p.unschedulable.add(a)
 	}
 }
 
