@@ -261,6 +261,17 @@ func (b *Board) Going() []types.UID {
 	return slices.Collect(maps.Keys(b.going))
 }
 
+// Request is [RequestOf] of a pod, taken over from its charge where it has one. The caller must not change it.
+func (b *Board) Request(pod *corev1.Pod) Amounts {
+	b.mu.Lock()
+	c, ok := b.pods[pod.UID]
+	b.mu.Unlock()
+	if ok {
+		return c.request
+	}
+	return RequestOf(pod)
+}
+
 // Knows reports whether a pod has been charged, and that its group is not held.
 func (b *Board) Knows(uid types.UID) bool {
 	b.mu.Lock()

@@ -144,6 +144,13 @@ func (b *Board) Room(queue string, requests []Amounts, reserved, gone []types.UI
 	}
 }
 
+// IsLimited reports whether a queue or one above it has a limit.
+func (b *Board) IsLimited(queue string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) > 0 })
+}
+
 // level is a queue with a limit, and what is used there.
 type level struct {
 	queue string

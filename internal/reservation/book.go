@@ -50,6 +50,9 @@ type Book struct {
 	mu    sync.Mutex
 	byKey map[workload.Key]map[types.UID]*Reservation
 	keyOf map[types.UID]workload.Key
+	// inOrder is what Of has returned for workloads whose reservations have not changed since. It is asked for each victim
+	// of a gang, which may have thousands.
+	inOrder map[workload.Key][]*Reservation
 	// byNode maps node names to []*Reservation that are never changed in place.
 	byNode sync.Map
 	count  atomic.Int64
@@ -57,7 +60,10 @@ type Book struct {
 
 // New returns an empty Book.
 func New(s Scheduler) *Book {
-	return &Book{scheduler: s, byKey: make(map[workload.Key]map[types.UID]*Reservation), keyOf: make(map[types.UID]workload.Key)}
+	return &Book{
+		scheduler: s, byKey: make(map[workload.Key]map[types.UID]*Reservation), keyOf: make(map[types.UID]workload.Key),
+		inOrder: make(map[workload.Key][]*Reservation),
+	}
 }
 
 // Empty reports that nothing is reserved anywhere.
@@ -125,7 +131,7 @@ func (b *Book) NodeOf(uid types.UID) string {
 }
 
 // Keeps reports whether room is reserved for every one of these pods, on that node.
-func (b *Book) Keeps(nodes map[types.UID]string) bool {
+func (b *Book) Keeps(nodes iter.Seq2[types.UID, string]) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for uid, node := range nodes {
@@ -136,13 +142,22 @@ func (b *Book) Keeps(nodes map[types.UID]string) bool {
 	return true
 }
 
-// Of returns the reservations of a workload, in the order of the decision that they are for.
+// Of returns the reservations of a workload, in the order of the decision that they are for. The caller must not change the
+// slice.
 func (b *Book) Of(key workload.Key) []*Reservation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return slices.SortedFunc(maps.Values(b.byKey[key]), func(x, y *Reservation) int {
-		return cmp.Or(cmp.Compare(x.Place, y.Place), cmp.Compare(x.UID, y.UID))
-	})
+	if b.byKey[key] == nil {
+		return nil
+	}
+	out, ok := b.inOrder[key]
+	if !ok {
+		out = slices.SortedFunc(maps.Values(b.byKey[key]), func(x, y *Reservation) int {
+			return cmp.Or(cmp.Compare(x.Place, y.Place), cmp.Compare(x.UID, y.UID))
+		})
+		b.inOrder[key] = out
+	}
+	return out
 }
 
 // Keys returns all workloads that have reservations.
@@ -250,6 +265,7 @@ func (b *Book) add(key workload.Key, r *Reservation) {
 	if b.byKey[key] == nil {
 		b.byKey[key] = make(map[types.UID]*Reservation)
 	}
+	delete(b.inOrder, key)
 	b.byKey[key][r.UID] = r
 	b.keyOf[r.UID] = key
 	b.byNode.Store(r.Node, append(slices.Clone(b.On(r.Node)), r))
@@ -262,6 +278,7 @@ func (b *Book) remove(uid types.UID) {
 		return
 	}
 	r := b.byKey[key][uid]
+	delete(b.inOrder, key)
 	delete(b.keyOf, uid)
 	delete(b.byKey[key], uid)
 	if len(b.byKey[key]) == 0 {

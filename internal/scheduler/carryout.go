@@ -34,7 +34,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	}
 	p.tellGang(made)
 	nodes := snapshot.Placements(d)
-	news := !p.hub.reserved.Keeps(nodes)
+	news := !p.hub.reserved.Keeps(maps.All(nodes))
 	p.reserve(ctx, pre, seats(d))
 	nominations := p.nominations(pre, nodes, pod)
 	p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)

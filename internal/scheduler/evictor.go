@@ -2,8 +2,10 @@ package scheduler
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,8 +34,51 @@ var (
 
 // Wants reports whether the preemptor of an order still has the room that its decision has given it, and may have it.
 func (p *Plugin) Wants(order *eviction.Order) bool {
-	return p.hub.reserved.Keeps(snapshot.Placements(&order.Decision)) && p.hub.forfeits(keyIn(&order.Decision)) == ""
+	key := keyIn(&order.Decision)
+	return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.lostNode(key) == "" &&
+		p.hub.entitled.asks(key, p.hub.clock.Now(), func() bool { return !p.hub.isBarred(key) })
 }
+
+// entitlements remember for a moment which workloads their queues let have what they have been promised. It is asked twice for each
+// victim, and for a gang of hundreds the answer takes milliseconds. The zero value is ready to use, and safe for concurrent use.
+type entitlements struct {
+	mu    sync.Mutex
+	until map[workload.Key]entitlement
+	// changes counts what ends all answers at once: queues, and what decides who may be in which.
+	changes atomic.Uint64
+}
+
+type entitlement struct {
+	changes uint64
+	ends    time.Time
+}
+
+// entitledFor is how long an answer counts. What runs in a queue with a limit changes with any pod, so nothing tells of that.
+const entitledFor = 20 * time.Millisecond
+
+// asks returns the answer for a workload. The lock is held meanwhile, so that those who ask at a time share one; isEntitled must
+// not call back.
+func (e *entitlements) asks(key workload.Key, now time.Time, isEntitled func() bool) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	changes := e.changes.Load()
+	counts := func(known entitlement) bool { return known.changes == changes && now.Before(known.ends) }
+	if counts(e.until[key]) {
+		return true
+	}
+	maps.DeleteFunc(e.until, func(_ workload.Key, known entitlement) bool { return !counts(known) })
+	if !isEntitled() {
+		return false
+	}
+	if e.until == nil {
+		e.until = make(map[workload.Key]entitlement)
+	}
+	e.until[key] = entitlement{changes: changes, ends: now.Add(entitledFor)}
+	return true
+}
+
+// askAnew ends all answers.
+func (e *entitlements) askAnew() { e.changes.Add(1) }
 
 // RunsAnew reports whether a group with victims runs anew since the order was decided on.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {

@@ -18,6 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -106,6 +107,7 @@ func (h *Hub) queuesChanged() {
 // takeBackBarred takes back what has been promised to work that its queue does not let have it any more: others would wait for
 // that room as long as the work does.
 func (h *Hub) takeBackBarred() {
+	h.entitled.askAnew()
 	for _, key := range h.reserved.Keys() {
 		// While calls are under way for a workload, it is looked at when they are over.
 		if !h.waits.Evicting(key) && h.isBarred(key) {
@@ -118,23 +120,21 @@ func (h *Hub) takeBackBarred() {
 // queue now, the queue cannot be used, or a limit has become too low for it: even when all have gone that are on their way out, if
 // it waits for that, as what has been planned already does not.
 func (b *books) isBarred(key workload.Key) bool {
+	if !b.asksForQueues() {
+		return false
+	}
 	reserved := b.reserved.Of(key)
-	if len(reserved) == 0 || !b.asksForQueues() {
+	if len(reserved) == 0 {
 		return false
 	}
 	name := reserved[0].Queue
-	requests := make([]queue.Amounts, 0, len(reserved))
-	own := sets.New[types.UID]()
 	for _, r := range reserved {
-		pod := r.Pod.GetPod()
 		// Newer than what the reservation was made with.
-		if now, ok := b.podOf(podKey(pod)); ok {
+		if now, ok := b.podOf(podKey(r.Pod.GetPod())); ok {
 			if c := b.claimOf(now); queue.HeldAtGate(c.Bar) || name != "" && b.board.Used() && c.Queue != name {
 				return true
 			}
 		}
-		requests = append(requests, queue.RequestOf(pod))
-		own.Insert(r.UID)
 	}
 	if name == "" || !b.board.Used() {
 		return false
@@ -142,11 +142,21 @@ func (b *books) isBarred(key workload.Key) bool {
 	if b.board.Check(name) != (gang.Verdict{}) {
 		return true
 	}
+	return b.board.IsLimited(name) && b.exceedsLimits(key, reserved)
+}
+
+// exceedsLimits reports whether the limits of its queue leave a workload no room for all that it has been promised.
+func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservation) bool {
+	requests, own := make([]queue.Amounts, len(reserved)), make(sets.Set[types.UID], len(reserved))
+	for i, r := range reserved {
+		requests[i] = b.board.Request(r.Pod.GetPod())
+		own.Insert(r.UID)
+	}
 	var gone []types.UID
 	if !key.Gang || b.registry.Planned(nameOf(key)) == 0 {
 		gone = b.departing()
 	}
-	n, _ := b.board.Room(name, requests, b.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), gone)
+	n, _ := b.board.Room(reserved[0].Queue, requests, b.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), gone)
 	return n < len(requests)
 }
 

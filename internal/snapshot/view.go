@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"cmp"
+	"iter"
 	"maps"
 	"slices"
 
@@ -139,8 +140,17 @@ func (v *View) Overdue() []*corev1.Pod {
 // Placements are the nodes that a decision has for pods, by UID.
 func Placements(d *core.Decision) map[types.UID]string {
 	nodes := make(map[types.UID]string, len(d.Placements))
-	for _, pl := range d.Placements {
-		nodes[types.UID(pl.UID)] = pl.Node
-	}
+	maps.Insert(nodes, Placed(d))
 	return nodes
+}
+
+// Placed visits the pods that a decision has a node for, by UID, with that node.
+func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
+	return func(yield func(types.UID, string) bool) {
+		for i := range d.Placements {
+			if !yield(types.UID(d.Placements[i].UID), d.Placements[i].Node) {
+				return
+			}
+		}
+	}
 }
