@@ -111,6 +111,10 @@ test: build $(BIN)/helm $(BIN)/prometheus ## Run all tests with the race detecto
 	@$(if $(filter ./...,$(TEST)),$(MAKE) --no-print-directory chart-test)
 	go test -race -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(filter ./...,$(TEST)),$(TEST_FIRST)) $(TEST)
 
+.PHONY: integration
+integration: build ## Run some tests against the control plane in bin/, without the race detector: TEST=./test/integration/queues
+	$(STATIC) go test -p $(TEST_P) -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(if $(filter ./...,$(TEST)),./test/integration/...,$(TEST))
+
 .PHONY: test-oldest
 test-oldest: ## Run the core of the tests on the oldest Kubernetes that Reprieve runs on, as CI does.
 	@$(MAKE) --no-print-directory test-versions VERSIONS=$(firstword $(OLDER)) VERSIONS_DOC=
@@ -219,8 +223,8 @@ verify: verify-modules verify-generated verify-web verify-changelog verify-forma
 lint: ## Run the linters.
 	@echo "==> lint"
 	@$(STATIC) $(LINT) config verify
-	@$(STATIC) $(LINT) run
-	@cd $(RELEASE_MODULE) && $(STATIC) go tool -modfile=../tools/lint/go.mod golangci-lint run
+	@$(STATIC) $(LINT) run --allow-parallel-runners
+	@cd $(RELEASE_MODULE) && $(STATIC) go tool -modfile=../tools/lint/go.mod golangci-lint run --allow-parallel-runners
 
 .PHONY: vet
 vet: ## Run go vet.

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"maps"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -175,5 +176,50 @@ func TestBeginAtZero(t *testing.T) {
 		if series[name] != want {
 			t.Errorf("%s has %d series, want %d", name, series[name], want)
 		}
+	}
+}
+
+// TestAllAreShown: every metric that there is a field for is registered, and what counts shows before there is any of it.
+func TestAllAreShown(t *testing.T) {
+	t.Parallel()
+	m := New()
+	registry := k8smetrics.NewKubeRegistry()
+	names := map[uintptr]string{}
+	err := m.Register(func(metric k8smetrics.Registerable) error {
+		names[reflect.ValueOf(metric).Pointer()] = metric.FQName()
+		return registry.Register(metric)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Serves("main")
+	m.Offers(corev1.ResourceList{"cpu": resource.MustParse("8")})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, family := range families {
+		shown[family.GetName()] = true
+	}
+	registerable := reflect.TypeFor[k8smetrics.Registerable]()
+	fields := 0
+	for _, holder := range []reflect.Value{reflect.ValueOf(m).Elem(), reflect.ValueOf(m.queues).Elem()} {
+		for field, value := range holder.Fields() {
+			if !field.Type.Implements(registerable) {
+				continue
+			}
+			fields++
+			name, ok := names[value.Pointer()]
+			switch {
+			case !ok:
+				t.Errorf("%s is not registered: it has to be on the list in Register", field.Name)
+			case field.Type != reflect.TypeFor[*k8smetrics.GaugeVec]() && !shown[name]:
+				t.Errorf("%s shows nothing before there is any: it has to begin at 0 (zero.go)", name)
+			}
+		}
+	}
+	if fields != len(names) {
+		t.Errorf("%d metrics are registered, of which %d are fields", len(names), fields)
 	}
 }

@@ -139,7 +139,7 @@ func TestGoldenState(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(want, got) {
-		t.Errorf("The state is (-want +got):\n%s", cmp.Diff(string(want), string(got)))
+		t.Errorf("The state is (-want +got; -snapshot.update writes it anew):\n%s", cmp.Diff(string(want), string(got)))
 	}
 	var back State
 	if err := json.Unmarshal(want, &back); err != nil {
