@@ -1,0 +1,61 @@
+package core
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestUnitsHaveAllOfTheirGroup: whatever a Group says reaches the units of its pods, from the first and when it changes.
+func TestUnitsHaveAllOfTheirGroup(t *testing.T) {
+	t.Parallel()
+	// What members that go one by one have of their own.
+	ofMembers := map[string]bool{"Namespace": true, "Name": true, "Start": true}
+	newCluster := func() *Cluster { return NewCluster([]string{"cpu"}) }
+	for _, whole := range []bool{true, false} {
+		for i, field := range reflect.VisibleFields(reflect.TypeFor[Group]()) {
+			if field.Name == "Whole" || field.Name == "UID" || !whole && ofMembers[field.Name] {
+				continue
+			}
+			before := Group{UID: "g", Whole: whole}
+			after := before
+			change(t, reflect.ValueOf(&after).Elem().Field(i))
+			c, old, anew := newCluster(), newCluster(), newCluster()
+			setGroup(t, c, &before)
+			setGroup(t, c, &after)
+			setGroup(t, old, &before)
+			setGroup(t, anew, &after)
+			if reflect.DeepEqual(old.Snapshot().Units, anew.Snapshot().Units) {
+				t.Errorf("whole %t: Group.%s makes no difference to the unit", whole, field.Name)
+			}
+			if !reflect.DeepEqual(c.Snapshot().Units, anew.Snapshot().Units) {
+				t.Errorf("whole %t: Group.%s has changed, and the unit is %+v, want %+v", whole, field.Name, c.Snapshot().Units, anew.Snapshot().Units)
+			}
+		}
+	}
+}
+
+// change gives a field another value.
+func change(t *testing.T, v reflect.Value) {
+	t.Helper()
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString("other")
+	case reflect.Bool:
+		v.SetBool(!v.Bool())
+	case reflect.Int32, reflect.Int64:
+		v.SetInt(v.Int() + 7)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+	default:
+		t.Fatalf("the test has no other value for a field of type %s", v.Type())
+	}
+}
+
+// setGroup tells a cluster of one node with one pod, a member of the group.
+func setGroup(t *testing.T, c *Cluster, g *Group) {
+	t.Helper()
+	pod := RunningPod{Pod: Pod{Namespace: "ns", Name: "p", UID: "p", Request: Amounts{1}}, Group: g}
+	if err := c.SetNode(&NodeState{Node: Node{Name: "n", Free: Amounts{3}, Allocatable: Amounts{4}}, Pods: []RunningPod{pod}}); err != nil {
+		t.Fatal(err)
+	}
+}
