@@ -77,6 +77,10 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 	}
 	g, ok := r.derived.Group(key)
+	if !ok && !(exists && isAbandoned(&pg, ok)) {
+		r.forget(key)
+		return reconcile.Result{}, nil
+	}
 	members := r.members.Members(key)
 	switch {
 	case exists && isAbandoned(&pg, ok) && members.Total() == 0 && pg.Status.Disruption == nil:

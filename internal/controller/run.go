@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -11,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -155,7 +158,7 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 		return nil, fmt.Errorf("make controller podgroup-status: %w", err)
 	}
 	for _, src := range append(in.groupSources(),
-		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
+		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: gathered(in.groupOfPod)},
 		in.Changed,
 	) {
 		if err := c.Watch(src); err != nil {
@@ -163,6 +166,27 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 		}
 	}
 	return c, nil
+}
+
+// gatherDelay is for how long changes of pods are gathered before a group is looked at.
+const gatherDelay = 50 * time.Millisecond
+
+// gathered asks for what objects map to a moment after they change: members change by the hundred, and each look at their group
+// counts them all.
+func gathered(requests handler.MapFunc) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	ask := func(ctx context.Context, q queue, objects ...client.Object) {
+		for _, obj := range objects {
+			for _, request := range requests(ctx, obj) {
+				q.AddAfter(request, gatherDelay)
+			}
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { ask(ctx, q, e.Object) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { ask(ctx, q, e.ObjectOld, e.ObjectNew) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { ask(ctx, q, e.Object) },
+	}
 }
 
 // membership says which group a pod belongs to.

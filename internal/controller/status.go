@@ -33,6 +33,9 @@ const (
 	settleDelay = time.Second
 	// longestSettling is how long its reason has to, if its message keeps changing.
 	longestSettling = 5 * time.Second
+	// makingDelay is both while room is made: that passes by itself, the members' conditions say it from the beginning, and an event
+	// for each would be in the way of the evictions. By then, most pods that are asked to have ended.
+	makingDelay = 30 * time.Second
 	// repeatDelay is how long members hear nothing more for the same reason, whatever the message.
 	repeatDelay = time.Minute
 )
@@ -259,7 +262,11 @@ func (s *Status) tell(key types.NamespacedName, m *gang.Members, v gang.Verdict)
 	if !worthTelling(v) {
 		return reconcile.Result{}
 	}
-	if left := min(settleDelay-now.Sub(t.since), longestSettling-now.Sub(t.reasonSince)); left > 0 {
+	left := min(settleDelay-now.Sub(t.since), longestSettling-now.Sub(t.reasonSince))
+	if v.Reason == v1alpha1.ReasonPreempting {
+		left = makingDelay - now.Sub(t.reasonSince)
+	}
+	if left > 0 {
 		return reconcile.Result{RequeueAfter: left}
 	}
 	return reconcile.Result{RequeueAfter: s.tellPods(t, m.Pending, v, now)}

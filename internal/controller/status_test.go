@@ -378,6 +378,27 @@ func TestMembersHearThoughTheMessageKeepsChanging(t *testing.T) {
 	}
 }
 
+// TestMembersHearThatRoomIsMade only where that takes long.
+func TestMembersHearThatRoomIsMade(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	b.pods = named("p", 2)
+	for i := range 4 {
+		b.registry.SetVerdict(groupKey, gang.Verdict{Reason: v1alpha1.ReasonPreempting, Message: strings.Repeat("x", i)})
+		if after := b.reconcile(); after <= 0 || after > makingDelay {
+			t.Errorf("Looks again after %v", after)
+		}
+		if got := b.told(); len(got) != 0 {
+			t.Errorf("Told %q while room is made", got)
+		}
+		b.step(makingDelay / 4)
+	}
+	b.reconcile()
+	if got := b.told(); len(got) != 2 || !strings.Contains(got[0], v1alpha1.ReasonPreempting) {
+		t.Errorf("Told %q when it takes long", got)
+	}
+}
+
 func TestMembersHearThatThereIsNoPodGroup(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

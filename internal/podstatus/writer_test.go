@@ -42,6 +42,20 @@ func TestNominate(t *testing.T) {
 	}
 }
 
+// TestNominationSaysWhy: in one call, of which there is none for the sake of what it says alone.
+func TestNominationSaysWhy(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.nominate(Nomination{Pod: pod, Node: "n", Saying: unscheduled("room is made")})
+		b.expect("p: node n room is made")
+		b.writer.Say(pod, *unscheduled("room is made"))
+		b.nominate(Nomination{Pod: pod, Node: "n", Saying: unscheduled("room is still made")})
+		b.expect()
+		b.nominate(Nomination{Pod: pod, Node: "m", Saying: unscheduled("room is still made")})
+		b.expect("p: node m room is still made")
+	}, pod)
+}
+
 // TestWhatIsSaidIsRemembered: what the scheduler knows of a pod lags behind what was written.
 func TestWhatIsSaidIsRemembered(t *testing.T) {
 	stale := newPod("p")

@@ -32,11 +32,14 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	if d.Outcome != core.Preempts {
 		p.record(made)
 	}
-	p.tellGang(made)
+	said := p.tellGang(made)
 	nodes := snapshot.Placements(d)
 	news := !p.hub.reserved.Keeps(maps.All(nodes))
 	p.reserve(ctx, pre, seats(d))
 	nominations := p.nominations(pre, nodes, pod)
+	if d.Outcome == core.Preempts && pre.key.Gang {
+		p.sayWith(nominations, said)
+	}
 	p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
 	if d.Outcome == core.Infeasible {
 		p.hub.waits.CameToNothing(pre.key)
@@ -67,10 +70,10 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	return p.show(ctx, pre.key, pod, nodes[pod.UID]), made.status(fwk.Success)
 }
 
-// tellGang has the members of a gang say what was decided, unless they find room soon.
-func (p *Plugin) tellGang(made *cycleDecision) {
+// tellGang has the members of a gang say what was decided, unless they find room soon, and returns that.
+func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 	if !made.pre.key.Gang {
-		return
+		return gang.Verdict{}
 	}
 	reason := v1alpha1.ReasonPreempting
 	if made.decision.Outcome == core.Infeasible {
@@ -78,6 +81,18 @@ func (p *Plugin) tellGang(made *cycleDecision) {
 	}
 	v := gang.Verdict{Reason: reason, Message: joined(made.decision.Message, made.waitsFor())}
 	p.hub.telling.say(nameOf(made.pre.key), v, p.hub.clock.Now())
+	return v
+}
+
+// sayWith has the calls that nominate members also say what they would be told a moment later. Of the one in the cycle the framework
+// speaks.
+func (p *Plugin) sayWith(nominations []podstatus.Nomination, said gang.Verdict) {
+	for i := range nominations {
+		if n := &nominations[i]; !n.ByFramework {
+			condition := (&word{Verdict: said}).condition(n.Pod)
+			n.Saying = &condition
+		}
+	}
 }
 
 // retryDelay is how soon a preemptor is tried again at the earliest because of time that has passed.

@@ -304,9 +304,16 @@ func TestNominationsOfAGang(t *testing.T) {
 		}
 		if n.ByFramework {
 			byFramework++
+			if n.Saying != nil {
+				t.Errorf("%s is to say %q, of which the framework speaks", n.Pod.Name, n.Saying.Message)
+			}
 			if n.Pod.UID == "uid-g-0" {
 				t.Error("The framework nominates a pod whose priority is not what counts")
 			}
+			continue
+		}
+		if c := n.Saying; c == nil || c.Reason != corev1.PodReasonUnschedulable || c.Message != r.hub.registry.Verdict(key("g")).Message {
+			t.Errorf("%s is to say %+v with its node, want what its gang says", n.Pod.Name, c)
 		}
 	}
 	leader := r.hub.registry.Leader(key("g"))
