@@ -45,6 +45,14 @@ func (l *List) WaitsForVictims(key workload.Key) bool {
 	return ok && e.victims != nil
 }
 
+// NeedsVictims reports whether a pod is left without which gone a workload has no room for certain.
+func (l *List) NeedsVictims(key workload.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	return ok && e.victims != nil && len(e.victims.needed) > 0
+}
+
 // WaitsForVictim reports whether a workload waits for a pod to go.
 func (l *List) WaitsForVictim(key workload.Key, uid string) bool {
 	l.mu.Lock()

@@ -296,7 +296,11 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, victims map[types.
 		return
 	}
 	p.hub.waits.EndEviction(running)
-	p.hub.retry(pre.key)
+	if outcome.Err != nil {
+		p.hub.retry(pre.key)
+		return
+	}
+	p.hub.victimsGo(pre.key)
 }
 
 // evictionFailed takes back what was promised to a preemptor, and lets those preemptors look again that count on victims

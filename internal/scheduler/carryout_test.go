@@ -15,9 +15,11 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 var errRefused = errors.New("no permission")
@@ -499,5 +501,47 @@ func TestWithdrawalThatComesLate(t *testing.T) {
 	(&bookkeeper{r.hub}).Withdraw([]*corev1.Pod{p})
 	if taken := r.evictor.taken()[before:]; len(taken) != 0 || len(r.plugin.handle.NominatedPodsForNode("node-0")) != 1 {
 		t.Errorf("%+v is said, and %d are nominated", taken, len(r.plugin.handle.NominatedPodsForNode("node-0")))
+	}
+}
+
+// TestVictimsThatGo wake who waits for them. A cycle of its own meanwhile would come to nothing, and is worth it only where they take
+// long: then it says whom it waits for.
+func TestVictimsThatGo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		preemptors []*corev1.Pod
+		key        workload.Key
+	}{
+		"a pod":  {preemptors: []*corev1.Pod{pod("p-0", "", "1", 5)}, key: podKey(pod("p-0", "", "1", 5))},
+		"a gang": {preemptors: members("p", 2, "1", 5), key: gangKey(key("p"))},
+	} {
+		for _, linger := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, whose victims linger: %t", name, linger), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, nodes(2, "1")...)
+				victims := []*corev1.Pod{on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1")}
+				r.create(victims...)
+				r.gangOf("p", 2, 5)
+				r.create(c.preemptors...)
+				r.cycle()
+				r.cycles()
+				r.succeed(0)
+				if got := r.active(); len(got) > 0 || !r.hub.waits.WaitsFor(c.key, admission.Pause) {
+					t.Fatalf("%q are to be tried with their victims there", got)
+				}
+				if linger {
+					r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
+					r.cycles()
+					r.eventually("it names a victim", func() bool { return strings.Contains(r.said(c.preemptors[0]), "ns/v-") })
+				}
+				for _, victim := range victims {
+					r.remove(victim)
+				}
+				r.eventually("all are placed", func() bool {
+					r.cycles()
+					return !slices.ContainsFunc(c.preemptors, func(p *corev1.Pod) bool { return r.nodeOf(p.Name) == "" })
+				})
+			})
+		}
 	}
 }
