@@ -14,8 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -33,6 +36,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/pacing"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
@@ -75,9 +79,14 @@ func (a *assembly) factory(name string) frameworkruntime.PluginFactory {
 }
 
 func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
-	rest := handle.KubeConfig()
-	if err := installCRDs(ctx, rest); err != nil {
+	if err := installCRDs(ctx, handle.KubeConfig()); err != nil {
 		return err
+	}
+	// As installed, but for what the framework writes by itself: that is a client of scheduler_perf's.
+	rest := paced(handle.KubeConfig())
+	kube, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		return fmt.Errorf("make the client: %w", err)
 	}
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -97,10 +106,12 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	}
 	changed, evicted := &controller.Trigger{}, &controller.Trigger{}
 	registry := gang.NewRegistry(changed.Request)
-	recorder := handle.EventRecorder()
-	// scheduler_perf's client has no limit to speak of.
-	statuses := podstatus.New(ctx, handle.ClientSet(), handle.ClientSet(), flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
-	executor := eviction.New(ctx, handle.ClientSet(), direct, statuses, recorder, clock.RealClock{},
+	recorder, err := record(ctx, kube, handle.ProfileName())
+	if err != nil {
+		return err
+	}
+	statuses := podstatus.New(ctx, kube, kube, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
+	executor := eviction.New(ctx, kube, direct, statuses, recorder, clock.RealClock{},
 		eviction.WithMetrics(a.metrics), eviction.WithGroupDone(evicted.Request))
 	var plugins *scheduler.Plugins
 	groups, err := controller.NewGroups(ctx, objects, func(key types.NamespacedName) {
@@ -111,7 +122,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
-	decisions, err := record(ctx)
+	decisions, err := logDecisions(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,8 +175,26 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 // decisionLogVariable names the file of the decision log, as --decision-log does; without it, decisions are recorded in memory.
 const decisionLogVariable = "PERF_DECISION_LOG"
 
-// record makes the record of decisions, as reprieve-scheduler does, which is written until ctx is done.
-func record(ctx context.Context) (*decisionlog.Log, error) {
+// paced has calls go by a limiter in place of a rate, as reprieve-scheduler does where no rate is configured.
+func paced(rest *restclient.Config) *restclient.Config {
+	rest = restclient.CopyConfig(rest)
+	rest.QPS = -1
+	rest.Wrap(pacing.New(clock.RealClock{}).Wrap)
+	return rest
+}
+
+// record records events until ctx is done.
+func record(ctx context.Context, kube kubernetes.Interface, profile string) (events.EventRecorder, error) {
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kube.EventsV1()})
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return nil, fmt.Errorf("record events: %w", err)
+	}
+	context.AfterFunc(ctx, broadcaster.Shutdown)
+	return broadcaster.NewRecorder(kubescheme.Scheme, profile), nil
+}
+
+// logDecisions makes the record of decisions, as reprieve-scheduler does, which is written until ctx is done.
+func logDecisions(ctx context.Context) (*decisionlog.Log, error) {
 	path := os.Getenv(decisionLogVariable)
 	if path == "" {
 		return decisionlog.New(decisionlog.Options{}), nil
