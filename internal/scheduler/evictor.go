@@ -14,6 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -35,50 +36,59 @@ var (
 // Wants reports whether the preemptor of an order still has the room that its decision has given it, and may have it.
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
-	return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.lostNode(key) == "" &&
-		p.hub.entitled.asks(key, p.hub.clock.Now(), func() bool { return !p.hub.isBarred(key) })
+	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock.Now(), func() bool {
+		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == ""
+	})
 }
 
-// entitlements remember for a moment which workloads their queues let have what they have been promised. It is asked twice for each
-// victim, and for a gang of hundreds the answer takes milliseconds. The zero value is ready to use, and safe for concurrent use.
-type entitlements struct {
+// wants remember for a moment which orders are wanted. That is asked twice for each victim, and for a gang of hundreds the answer
+// takes milliseconds. The zero value is ready to use, and safe for concurrent use.
+type wants struct {
 	mu    sync.Mutex
-	until map[workload.Key]entitlement
-	// changes counts what ends all answers at once: queues, and what decides who may be in which.
+	known map[*eviction.Order]want
+	// changes counts what ends all answers at once: a node that is lost, queues, and what decides who may be in which.
 	changes atomic.Uint64
 }
 
-type entitlement struct {
-	changes uint64
-	ends    time.Time
+// want is that an order is wanted.
+type want struct {
+	// promised is what its preemptor was promised then. The book makes a new slice with any change.
+	promised []*reservation.Reservation
+	changes  uint64
+	ends     time.Time
 }
 
-// entitledFor is how long an answer counts. What runs in a queue with a limit changes with any pod, so nothing tells of that.
-const entitledFor = 20 * time.Millisecond
+// wantedFor is how long an answer counts. What runs in a queue with a limit changes with any pod, so nothing tells of that.
+const wantedFor = 20 * time.Millisecond
 
-// asks returns the answer for a workload. The lock is held meanwhile, so that those who ask at a time share one; isEntitled must
-// not call back.
-func (e *entitlements) asks(key workload.Key, now time.Time, isEntitled func() bool) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	changes := e.changes.Load()
-	counts := func(known entitlement) bool { return known.changes == changes && now.Before(known.ends) }
-	if counts(e.until[key]) {
+// asks returns the answer for an order, whose preemptor is promised so much. The lock is held meanwhile, so that those who ask at a time
+// share one; isWanted must not call back.
+func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation, now time.Time, isWanted func() bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changes := w.changes.Load()
+	counts := func(known want) bool { return known.changes == changes && now.Before(known.ends) }
+	if known, ok := w.known[order]; ok && counts(known) && areSame(known.promised, promised) {
 		return true
 	}
-	maps.DeleteFunc(e.until, func(_ workload.Key, known entitlement) bool { return !counts(known) })
-	if !isEntitled() {
+	maps.DeleteFunc(w.known, func(_ *eviction.Order, known want) bool { return !counts(known) })
+	if !isWanted() {
 		return false
 	}
-	if e.until == nil {
-		e.until = make(map[workload.Key]entitlement)
+	if w.known == nil {
+		w.known = make(map[*eviction.Order]want)
 	}
-	e.until[key] = entitlement{changes: changes, ends: now.Add(entitledFor)}
+	w.known[order] = want{promised: promised, changes: changes, ends: now.Add(wantedFor)}
 	return true
 }
 
+// areSame reports whether two slices are the same one, not only alike.
+func areSame(a, b []*reservation.Reservation) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
 // askAnew ends all answers.
-func (e *entitlements) askAnew() { e.changes.Add(1) }
+func (w *wants) askAnew() { w.changes.Add(1) }
 
 // RunsAnew reports whether a group with victims runs anew since the order was decided on.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {

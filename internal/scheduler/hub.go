@@ -52,9 +52,9 @@ type Hub struct {
 	shown, asked cycleLog
 	// runs says since when groups are whole.
 	runs *gang.Runs
-	// executions are the orders whose outcome is waited for, and entitled the workloads that they may go on for.
+	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.
 	executions executions
-	entitled   entitlements
+	wanted     wants
 
 	// telling has pods say what keeps them.
 	telling *teller

@@ -88,6 +88,7 @@ func (h *Hub) takeBackHeld() {
 // that began before the node was lost may promise it afterwards, so the main loop calls this too, and it goes by how things
 // are. No cycle would: the framework runs none once the last node has gone.
 func (h *Hub) takeBackLost() {
+	h.wanted.askAnew()
 	if !h.reserved.Empty() {
 		for _, key := range h.reserved.Keys() {
 			// While calls are under way for a workload, it is looked at when they are over.

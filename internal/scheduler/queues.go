@@ -107,7 +107,7 @@ func (h *Hub) queuesChanged() {
 // takeBackBarred takes back what has been promised to work that its queue does not let have it any more: others would wait for
 // that room as long as the work does.
 func (h *Hub) takeBackBarred() {
-	h.entitled.askAnew()
+	h.wanted.askAnew()
 	for _, key := range h.reserved.Keys() {
 		// While calls are under way for a workload, it is looked at when they are over.
 		if !h.waits.Evicting(key) && h.isBarred(key) {

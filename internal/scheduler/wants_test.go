@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,42 +15,48 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// TestEntitlements: an answer that is yes counts for a moment, until something changes that is told; one that is no does not.
-func TestEntitlements(t *testing.T) {
+// TestWants: an answer that is yes counts for a moment, until something changes that is told; one that is no does not.
+func TestWants(t *testing.T) {
 	t.Parallel()
-	x, y := workload.Key{Name: "x"}, workload.Key{Name: "y"}
+	x, y := &eviction.Order{}, &eviction.Order{}
+	promised := []*reservation.Reservation{{}, {}}
 	for name, c := range map[string]struct {
 		first bool
-		// between is what happens before it is asked again, after so long.
-		between   func(*entitlements)
+		// between is what happens before it is asked again, after so long, for an order that is promised so much then.
+		between   func(*wants)
 		after     time.Duration
-		key       workload.Key
+		order     *eviction.Order
+		promised  []*reservation.Reservation
 		wantAsked bool
 	}{
-		"yes, at once":                   {first: true, key: x},
-		"yes, shortly after":             {first: true, key: x, after: entitledFor - 1},
-		"yes, later":                     {first: true, key: x, after: entitledFor, wantAsked: true},
-		"yes, and something has changed": {first: true, key: x, between: (*entitlements).askAnew, wantAsked: true},
-		"no, at once":                    {key: x, wantAsked: true},
-		"of another":                     {first: true, key: y, wantAsked: true},
+		"yes, at once":                    {first: true, order: x, promised: promised},
+		"yes, shortly after":              {first: true, order: x, promised: promised, after: wantedFor - 1},
+		"yes, later":                      {first: true, order: x, promised: promised, after: wantedFor, wantAsked: true},
+		"yes, and something has changed":  {first: true, order: x, promised: promised, between: (*wants).askAnew, wantAsked: true},
+		"yes, and nothing is promised":    {first: true, order: x, wantAsked: true},
+		"yes, and less is promised":       {first: true, order: x, promised: promised[:1], wantAsked: true},
+		"yes, and as much is, by another": {first: true, order: x, promised: slices.Clone(promised), wantAsked: true},
+		"no, at once":                     {order: x, promised: promised, wantAsked: true},
+		"of another":                      {first: true, order: y, promised: promised, wantAsked: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var e entitlements
+			var w wants
 			now := time.Unix(0, 0)
-			if got := e.asks(x, now, func() bool { return c.first }); got != c.first {
+			if got := w.asks(x, promised, now, func() bool { return c.first }); got != c.first {
 				t.Fatalf("got %v first, want %v", got, c.first)
 			}
 			if c.between != nil {
-				c.between(&e)
+				c.between(&w)
 			}
 			asked := false
-			got := e.asks(c.key, now.Add(c.after), func() bool { asked = true; return false })
+			got := w.asks(c.order, c.promised, now.Add(c.after), func() bool { asked = true; return false })
 			if asked != c.wantAsked || got == c.wantAsked {
 				t.Errorf("it was asked: %v, want %v; the answer is %v", asked, c.wantAsked, got)
 			}
@@ -57,26 +64,55 @@ func TestEntitlements(t *testing.T) {
 	}
 }
 
-// TestEntitlementsAreForgotten: what counts no more is dropped with the next answer.
-func TestEntitlementsAreForgotten(t *testing.T) {
+// TestWantsAreForgotten: what counts no more is dropped with the next answer.
+func TestWantsAreForgotten(t *testing.T) {
 	t.Parallel()
-	var e entitlements
+	var w wants
 	yes := func() bool { return true }
-	e.asks(workload.Key{Name: "x"}, time.Unix(0, 0), yes)
-	e.asks(workload.Key{Name: "y"}, time.Unix(1, 0), yes)
-	if len(e.until) != 1 {
-		t.Errorf("%d answers are kept, want one", len(e.until))
+	w.asks(&eviction.Order{}, nil, time.Unix(0, 0), yes)
+	w.asks(&eviction.Order{}, nil, time.Unix(1, 0), yes)
+	if len(w.known) != 1 {
+		t.Errorf("%d answers are kept, want one", len(w.known))
 	}
 }
 
 // TestChangeWhileItIsAsked: an answer that was worked out before something changed does not count afterwards.
 func TestChangeWhileItIsAsked(t *testing.T) {
 	t.Parallel()
-	var e entitlements
-	key, now := workload.Key{Name: "x"}, time.Unix(0, 0)
-	e.asks(key, now, func() bool { e.askAnew(); return true })
-	if e.asks(key, now, func() bool { return false }) {
+	var w wants
+	order, now := &eviction.Order{}, time.Unix(0, 0)
+	w.asks(order, nil, now, func() bool { w.askAnew(); return true })
+	if w.asks(order, nil, now, func() bool { return false }) {
 		t.Error("the answer from before counts")
+	}
+}
+
+// TestWantsUntilItIsNot: what becomes of a promise ends what was answered before, at once.
+func TestWantsUntilItIsNot(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(r *rig, preemptor *corev1.Pod){
+		"its room is given up": func(r *rig, preemptor *corev1.Pod) { r.hub.reserved.ReleasePod(preemptor.UID) },
+		"it is promised another node": func(r *rig, preemptor *corev1.Pod) {
+			now := *r.hub.reserved.Of(podKey(preemptor))[0]
+			now.Node = "node-1"
+			r.hub.reserved.Keep(podKey(preemptor), []*reservation.Reservation{&now})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			r.create(on(pod("v", "", "1", 0), "node-0"), on(pod("w", "", "1", 9), "node-1"))
+			preemptor := pod("p", "", "1", 5)
+			r.create(preemptor)
+			r.cycle()
+			if !r.wants(0) {
+				t.Fatal("it is not wanted from the beginning")
+			}
+			spoil(r, preemptor)
+			if r.wants(0) {
+				t.Error("it is still wanted")
+			}
+		})
 	}
 }
 

@@ -134,7 +134,7 @@ func settlesAnew(before, after *corev1.Pod) bool {
 
 // changedQueue has work start over that is in another queue now.
 func (h *Hub) changedQueue(key workload.Key) {
-	h.entitled.askAnew()
+	h.wanted.askAnew()
 	if h.isBarred(key) && !h.waits.Evicting(key) {
 		h.displace(key, "it is in another queue")
 		return
