@@ -20,9 +20,12 @@ func Guards(s *Snapshot, p *Preemptor) []Guard { return guards(s, p, protections
 
 // guards is Guards with some protections in force.
 func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
-	// What protects from any priority protects from the lowest.
-	anyone := &Preemptor{Priority: math.MinInt32, Now: p.Now, IgnoresTolerations: p.IgnoresTolerations, MinRuntime: p.MinRuntime}
-	v := newView(s, anyone, Arithmetic{})
+	// Whoever it is, wherever it belongs. What protects from any priority protects from the lowest.
+	anyone := *p
+	anyone.Namespace, anyone.Name, anyone.UID, anyone.PodGroup, anyone.Queue = "", "", "", "", ""
+	anyone.Gang, anyone.Never, anyone.Priority = false, false, math.MinInt32
+	anyone.MinCount, anyone.Classes, anyone.Nominated = 0, nil, nil
+	v := newView(s, &anyone, Arithmetic{})
 	r := newRuling(v, protections)
 	r.anyone = true
 	r.roster, _ = v.inQueues()

@@ -221,6 +221,10 @@ func TestAddedRule(t *testing.T) {
 			if want := "(Frozen) and 1 more unit are protected no longer"; d.Outcome != Infeasible || !strings.Contains(d.Message, want) {
 				t.Errorf("%s with all under the rule: %q, want it to say %q", d.Outcome, d.Message, want)
 			}
+			d = decideWith(frozen{names: everything})
+			if want := "; 2 units are protected (Frozen)"; d.Outcome != Infeasible || !strings.HasSuffix(d.Message, want) {
+				t.Errorf("%s with all under the rule for good: %q, want it to end with %q", d.Outcome, d.Message, want)
+			}
 			got := guards(s, p, append(protections(), frozen{names: map[string]bool{"v1": true}, until: 5 * minute}))
 			if want := []Guard{{Unit: 0, Rule: ruleFrozen, Until: 5 * minute}}; !cmp.Equal(got, want) || s.Units[0].Name != "v1" {
 				t.Errorf("protected from anyone are %+v, want v1 by the rule", got)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -57,7 +58,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 	if retryAt != 0 {
 		return sr.protectedSentence(retryAt) + "; now: " + message
 	}
-	protected := sr.policy.protected()
+	protected := maps.Clone(sr.policy.protected())
 	for _, r := range [...]struct {
 		rule      Rule
 		one, many string
@@ -73,6 +74,15 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 	} {
 		if n := protected[r.rule]; n > 0 {
 			message = fmt.Sprintf("%s; %s (%s)", message, verb(n, r.one, r.many), r.rule)
+		}
+		delete(protected, r.rule)
+	}
+	// Of a rule without words of its own, its name has to do. That priority is not lower, or a gang its own, is no protection.
+	delete(protected, RuleNotLowerPriority)
+	delete(protected, RuleOwnGang)
+	for _, rule := range slices.Sorted(maps.Keys(protected)) {
+		if n := protected[rule]; n > 0 {
+			message = fmt.Sprintf("%s; %s (%s)", message, verb(n, "unit is protected", "units are protected"), rule)
 		}
 	}
 	return message
