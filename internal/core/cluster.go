@@ -105,7 +105,7 @@ func NewCluster(resources []string) *Cluster {
 		c: columns{
 			lent: &sync.Pool{},
 			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32),
-			tolerant: make(map[int32]bool), static: make(map[int32]bool), surplus: make(map[int32]bool),
+			having: newTraitIndex(),
 		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
 		going: make(map[int32][]Pod), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),

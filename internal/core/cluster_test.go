@@ -229,7 +229,7 @@ func TestClusterForgetsWhatHasGone(t *testing.T) {
 	}
 	c.RemoveNode("n0")
 	c.RemoveNode("n1")
-	if s := c.Snapshot(); len(s.columns.byName) != 0 || len(c.c.perPriority) != 0 || len(c.c.tolerant) != 0 || c.guarded != 0 || c.spanning != 0 || len(c.whole) != 0 {
+	if s := c.Snapshot(); len(s.columns.byName) != 0 || len(c.c.perPriority) != 0 || len(c.c.having[traitTolerant]) != 0 || c.guarded != 0 || c.spanning != 0 || len(c.whole) != 0 {
 		t.Errorf("something is left: %+v", c)
 	}
 	if d := mustDecide(t, c.Snapshot(), podOf(10, 1), nil); d.Outcome != Infeasible {

@@ -95,17 +95,8 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		c.findLeaf(at)
 		c.countAll(at, 1)
 	}
-	c.tolerate(at, g.Toleration)
-}
-
-// tolerate gives a unit a toleration, or takes it away.
-func (c *Cluster) tolerate(at int32, t *Toleration) {
-	c.s.Units[at].Toleration = t
-	if t == nil {
-		delete(c.c.tolerant, at)
-	} else {
-		c.c.tolerant[at] = true
-	}
+	u.Toleration = g.Toleration
+	c.c.having.note(at, u)
 }
 
 // findLeaf finds the leaf queue of a unit.
@@ -156,9 +147,7 @@ func (c *Cluster) tellSurplus() {
 			u := &c.s.Units[m]
 			if surplus := elastic(u) && i >= int(u.Membership.MinCount); surplus != u.Surplus {
 				u.Surplus = surplus
-				if delete(c.c.surplus, m); surplus {
-					c.c.surplus[m] = true
-				}
+				c.c.having.note(m, u)
 				c.disturb(u)
 			}
 		}
@@ -208,10 +197,7 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 	if elastic(u) {
 		c.uneven[u.PodGroup] = true
 	}
-	c.tolerate(at, u.Toleration)
-	if u.Static {
-		c.c.static[at] = true
-	}
+	c.c.having.note(at, u)
 	c.c.perPriority[u.Priority]++
 	if u.PodGroup != "" {
 		c.c.groups[u.PodGroup] = append(c.c.groups[u.PodGroup], at)
@@ -259,9 +245,7 @@ func (c *Cluster) dropUnit(at int32) {
 	if elastic(u) {
 		c.uneven[u.PodGroup] = true
 	}
-	delete(c.c.tolerant, at)
-	delete(c.c.static, at)
-	delete(c.c.surplus, at)
+	c.c.having.drop(at)
 	c.leaveLeaf(at)
 	if u.Group {
 		delete(c.whole, u.UID)

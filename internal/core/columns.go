@@ -36,8 +36,8 @@ type columns struct {
 	perPriority map[int32]int
 	// budgeted is true where some unit draws on a budget, spanning where some unit has more than one pod.
 	budgeted, spanning bool
-	// tolerant are the units with a toleration, static those that are static pods, surplus those past the minCount of their gang.
-	tolerant, static, surplus map[int32]bool
+	// having are the units with a trait.
+	having traitIndex
 	// roster has the units' leaf queues; nil where it has not been kept.
 	roster *roster
 	// groups lists the units of each PodGroup by its UID; nil where there is no such index.
@@ -172,7 +172,7 @@ func newColumns(s *Snapshot) *columns {
 	c := &columns{
 		lent: &sync.Pool{},
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
-		perPriority: make(map[int32]int), tolerant: make(map[int32]bool), static: make(map[int32]bool), surplus: make(map[int32]bool),
+		perPriority: make(map[int32]int), having: newTraitIndex(),
 		sites: make([]site, len(s.Units)),
 	}
 	c.grow(n)
@@ -199,15 +199,7 @@ func (c *columns) fill(s *Snapshot) {
 		unit := &s.Units[u]
 		c.perPriority[unit.Priority]++
 		c.spanning = c.spanning || len(unit.Pods) > 1
-		if unit.Toleration != nil {
-			c.tolerant[int32(u)] = true
-		}
-		if unit.Static {
-			c.static[int32(u)] = true
-		}
-		if unit.Surplus {
-			c.surplus[int32(u)] = true
-		}
+		c.having.note(int32(u), unit)
 		for i := range unit.Pods {
 			p := &unit.Pods[i]
 			c.budgeted = c.budgeted || len(p.Budgets) > 0

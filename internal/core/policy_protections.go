@@ -16,7 +16,7 @@ func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
 	return Verdict{Rule: RuleStaticPod}, r.s.Units[u].Static
 }
 
-func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.static) }
+func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStatic]) }
 
 // tolerations protects units whose PriorityClass tolerates the preemptor's priority for now (proposal "Preemption
 // Toleration").
@@ -49,7 +49,7 @@ func (tolerations) about(r *ruling) iter.Seq[int32] {
 	if r.p.IgnoresTolerations {
 		return func(func(int32) bool) {}
 	}
-	return maps.Keys(r.c.tolerant)
+	return maps.Keys(r.c.having[traitTolerant])
 }
 
 // minRuntimes protects units that have not run long enough, but for the surplus of elastic gangs; see [ledger] for how

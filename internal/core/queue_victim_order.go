@@ -100,7 +100,7 @@ func (vo *victimOrder) markMixed() {
 		mixed(u)
 	}
 	// What gangs can do without goes before the rest of their leaf.
-	for u := range c.c.surplus {
+	for u := range c.c.having[traitSurplus] {
 		mixed(u)
 	}
 }
