@@ -33,8 +33,8 @@ const (
 	settleDelay = time.Second
 	// longestSettling is how long its reason has to, if its message keeps changing.
 	longestSettling = 5 * time.Second
-	// makingDelay is both while room is made: that passes by itself, the members' conditions say it from the beginning, and an event
-	// for each would be in the way of the evictions. By then, most pods that are asked to have ended.
+	// makingDelay is both while room is made: that passes by itself, the members' conditions say it within seconds, and an event for
+	// each would be in the way of the evictions. By then, most pods that are asked to have ended.
 	makingDelay = 30 * time.Second
 	// repeatDelay is how long members hear nothing more for the same reason, whatever the message.
 	repeatDelay = time.Minute

@@ -33,6 +33,9 @@ func (w *Writer) note(pod *corev1.Pod, conditions []*corev1.PodCondition, nomina
 	}
 	for _, c := range conditions {
 		s.conditions = setCondition(s.conditions, *c)
+		if s.saying != nil && s.saying.Type == c.Type {
+			s.saying = nil
+		}
 	}
 	switch {
 	case len(s.missing()) == 0:
@@ -61,7 +64,7 @@ func (w *Writer) BindPod(binding *corev1.Binding) (<-chan error, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	// The framework says why the binding failed.
-	s.conditions = nil
+	s.conditions, s.saying = nil, nil
 	s.bound = err == nil
 	return finished(err), nil
 }

@@ -210,6 +210,16 @@ func (b *bench) nominate(nominations ...Nomination) {
 	}
 }
 
+// writeAll writes what was claimed.
+func (b *bench) writeAll(claims []Claim) {
+	b.t.Helper()
+	for _, claim := range claims {
+		if err := b.writer.Write(b.t.Context(), claim); err != nil {
+			b.t.Error(err)
+		}
+	}
+}
+
 // condition is what the API says of why a pod is not scheduled.
 func (b *bench) condition(pod string) corev1.PodCondition {
 	b.t.Helper()

@@ -12,7 +12,7 @@ type Nomination struct {
 	Pod *corev1.Pod
 	// Node is the node's name, "" for none.
 	Node string
-	// Saying is a condition that the same call brings along: of its own it causes none. nil for nothing.
+	// Saying is a condition that the call which tells of the node brings along: of its own it causes none. nil for nothing.
 	Saying *corev1.PodCondition
 	// ByFramework is true where the framework itself tells the API, at the end of the pod's scheduling cycle.
 	ByFramework bool
@@ -37,15 +37,11 @@ func (w *Writer) Nominate(nominations []Nomination) []Claim {
 			continue
 		}
 		s := w.slotOf(n.Pod)
-		s.node = n.Node
-		if n.ByFramework || s.node == s.writtenNode && s.isIdle() {
-			continue
+		s.node, s.saying = n.Node, n.Saying
+		if !n.ByFramework && (s.node != s.writtenNode || !s.isIdle()) {
+			s.users++
+			claims = append(claims, Claim{Pod: n.Pod, slot: s})
 		}
-		if n.Saying != nil {
-			s.conditions = setCondition(s.conditions, *n.Saying)
-		}
-		s.users++
-		claims = append(claims, Claim{Pod: n.Pod, slot: s})
 	}
 	return claims
 }

@@ -26,6 +26,8 @@ type slot struct {
 	// at most one condition of a type.
 	node       string
 	conditions []corev1.PodCondition
+	// saying is a condition that goes with the node, if that has to be written.
+	saying *corev1.PodCondition
 	// writtenNode and writtenConditions are what the API says, as far as this process has had a hand in it.
 	writtenNode       string
 	writtenConditions []corev1.PodCondition
@@ -87,6 +89,13 @@ func (s *slot) missing() map[string]any {
 		status[conditions] = next
 	}
 	return status
+}
+
+// bring has the call that tells of the node say what goes with it.
+func (s *slot) bring() {
+	if s.saying != nil && !s.bound && s.node != s.writtenNode {
+		s.conditions, s.saying = setCondition(s.conditions, *s.saying), nil
+	}
 }
 
 // next are the conditions that the API should have and does not. Each keeps since when it holds.

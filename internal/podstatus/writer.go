@@ -179,6 +179,7 @@ func (w *Writer) call(ctx context.Context, s *slot) error {
 	}
 	defer s.unlock()
 	w.mu.Lock()
+	s.bring()
 	status, node, next := s.missing(), s.node, s.next()
 	sure := !s.unsure
 	s.unsure = s.unsure || len(status) > 0

@@ -56,6 +56,27 @@ func TestNominationSaysWhy(t *testing.T) {
 	}, pod)
 }
 
+// TestNominationThatIsWithdrawn before it was written says nothing, whatever came with it, nor does it take the place of what is
+// said later.
+func TestNominationThatIsWithdrawn(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		claims := b.writer.Nominate([]Nomination{{Pod: pod, Node: "n", Saying: unscheduled("room is made")}})
+		b.nominate(Nomination{Pod: pod})
+		b.writeAll(claims)
+		b.expect()
+		claims = b.writer.Nominate([]Nomination{{Pod: pod, Node: "n", Saying: unscheduled("room is made")}})
+		b.nominate(Nomination{Pod: pod, Node: "m"})
+		b.writeAll(claims)
+		b.expect("p: node m")
+		claims = b.writer.Nominate([]Nomination{{Pod: pod, Node: "o", Saying: unscheduled("room is made")}})
+		b.writer.Say(pod, *unscheduled("no room after all"))
+		synctest.Wait()
+		b.writeAll(claims)
+		b.expect("p: node o no room after all")
+	}, pod)
+}
+
 // TestWhatIsSaidIsRemembered: what the scheduler knows of a pod lags behind what was written.
 func TestWhatIsSaidIsRemembered(t *testing.T) {
 	stale := newPod("p")

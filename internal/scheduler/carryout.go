@@ -38,7 +38,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	p.reserve(ctx, pre, seats(d))
 	nominations := p.nominations(pre, nodes, pod)
 	if d.Outcome == core.Preempts && pre.key.Gang {
-		p.sayWith(nominations, said)
+		sayWith(nominations, said, pod.UID)
 	}
 	p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
 	if d.Outcome == core.Infeasible {
@@ -86,9 +86,9 @@ func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 
 // sayWith has the calls that nominate members also say what they would be told a moment later. Of the one in the cycle the framework
 // speaks.
-func (p *Plugin) sayWith(nominations []podstatus.Nomination, said gang.Verdict) {
+func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle types.UID) {
 	for i := range nominations {
-		if n := &nominations[i]; !n.ByFramework {
+		if n := &nominations[i]; n.Pod.UID != inCycle {
 			condition := (&word{Verdict: said}).condition(n.Pod)
 			n.Saying = &condition
 		}
@@ -245,7 +245,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 	for _, victim := range order.Victims {
 		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
 	}
-	p.await(pre.key, made.leaving(nodes), made.inTheWay(nodes))
+	p.await(pre.key, made.leaving(nodes), p.inTheWay(made, nodes))
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
@@ -276,19 +276,24 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 	outcomes := p.hub.evictor.Evict(context.WithoutCancel(ctx), order, p)
 	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
-		p.evicted(ctx, &pre, order.Victims, outcome, running)
+		p.evicted(ctx, &pre, &order, outcome, running)
 	})
 }
 
+// goingTime is how long victims may take to go, once they have been told, before what waits for them says whom it waits for.
+const goingTime = time.Second
+
 // evicted acts on the outcome of an order for a preemptor that has been gated since, and lets it through, at once or when
-// it has backed off. The context is that of the cycle, which may not be over.
-func (p *Plugin) evicted(ctx context.Context, pre *preemptor, victims map[types.UID]*corev1.Pod, outcome eviction.Outcome, running *admission.Eviction) {
+// it has backed off. One whose victims have all been told to go is left to their departure: a cycle before that would come to
+// nothing, with a call and an event that say so. Where that takes longer, or what it was promised is in doubt, it does try again.
+// The context is that of the cycle, which may not be over.
+func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, outcome eviction.Outcome, running *admission.Eviction) {
 	if outcome.Err != nil {
 		// The framework nominates the pod that was in the cycle at its end.
 		if over := ctx.Done(); over != nil {
 			<-over
 		}
-		p.evictionFailed(pre, victims, outcome.Begun)
+		p.evictionFailed(pre, order.Victims, outcome.Begun)
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); delay > 0 {
 		p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(delay))
@@ -296,11 +301,11 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, victims map[types.
 		return
 	}
 	p.hub.waits.EndEviction(running)
-	if outcome.Err != nil {
-		p.hub.retry(pre.key)
+	if outcome.Err == nil && p.Wants(order) && p.hub.waits.NeedsVictims(pre.key) {
+		p.hub.waits.Gather(pre.key, p.hub.clock.Now().Add(goingTime))
 		return
 	}
-	p.hub.victimsGo(pre.key)
+	p.hub.retry(pre.key)
 }
 
 // evictionFailed takes back what was promised to a preemptor, and lets those preemptors look again that count on victims
@@ -345,13 +350,15 @@ func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }
 
-// inTheWay are the victims that have to go before there is room on the nodes of a placement, and within the limit of its queue. Of
-// a unit that goes whole, members elsewhere go as well.
-func (made *cycleDecision) inTheWay(nodes map[types.UID]string) map[string]bool {
+// inTheWay are the victims whose departure there is no room without on the nodes of a placement, or within the limit of its queue. Of
+// a unit that goes whole, members elsewhere go as well. One that is not bound yet is turned back in memory, and nobody hears of it.
+func (p *Plugin) inTheWay(made *cycleDecision, nodes map[types.UID]string) map[string]bool {
 	on := sets.New(slices.Collect(maps.Values(nodes))...)
 	out := make(map[string]bool)
 	for _, pod := range made.victims {
-		if made.pre.atLimit || on.Has(pod.Spec.NodeName) {
+		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
+		isBound := err == nil && now.UID == pod.UID && now.Spec.NodeName != ""
+		if isBound && (made.pre.atLimit || on.Has(pod.Spec.NodeName)) {
 			out[string(pod.UID)] = true
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/clock"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -36,7 +37,7 @@ var (
 // Wants reports whether the preemptor of an order still has the room that its decision has given it, and may have it.
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
-	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock.Now(), func() bool {
+	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock, func() bool {
 		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == ""
 	})
 }
@@ -63,9 +64,10 @@ const wantedFor = 20 * time.Millisecond
 
 // asks returns the answer for an order, whose preemptor is promised so much. The lock is held meanwhile, so that those who ask at a time
 // share one; isWanted must not call back.
-func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation, now time.Time, isWanted func() bool) bool {
+func (w *wants) asks(order *eviction.Order, promised []*reservation.Reservation, clk clock.PassiveClock, isWanted func() bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	now := clk.Now()
 	changes := w.changes.Load()
 	counts := func(known want) bool { return known.changes == changes && now.Before(known.ends) }
 	if known, ok := w.known[order]; ok && counts(known) && areSame(known.promised, promised) {

@@ -81,19 +81,6 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	return false
 }
 
-// goingTime is how long victims may take to go, once they have been told, before what waits for them says whom it waits for.
-const goingTime = time.Second
-
-// victimsGo leaves a workload whose victims have all been told to go to their departure: a cycle before that would come to nothing,
-// with a call and an event that say so. Where that takes longer, or what it was promised is in doubt, it does try again.
-func (h *Hub) victimsGo(key workload.Key) {
-	if h.forfeits(key) == "" && h.waits.NeedsVictims(key) {
-		h.waits.Gather(key, h.clock.Now().Add(goingTime))
-		return
-	}
-	h.retry(key)
-}
-
 // retry has a workload try again after it has waited for a moment. What it cannot have any more is taken back first.
 func (h *Hub) retry(key workload.Key) {
 	if why := h.forfeits(key); why != "" && !h.waits.Evicting(key) {

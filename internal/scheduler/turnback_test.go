@@ -94,6 +94,9 @@ func TestVictimsThatAreNotBoundAreTurnedBack(t *testing.T) {
 			if len(order.Victims) != 1 {
 				t.Fatalf("Victims are %v", order.Victims)
 			}
+			if r.hub.waits.NeedsVictims(podKey(p)) {
+				t.Error("It waits for a victim of whose departure no informer tells")
+			}
 			for _, v := range order.Victims {
 				if !r.plugin.TurnBack(v) {
 					t.Errorf("%s has to be deleted", v.Name)

@@ -13,6 +13,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -48,15 +49,16 @@ func TestWants(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var w wants
-			now := time.Unix(0, 0)
-			if got := w.asks(x, promised, now, func() bool { return c.first }); got != c.first {
+			clk := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+			if got := w.asks(x, promised, clk, func() bool { return c.first }); got != c.first {
 				t.Fatalf("got %v first, want %v", got, c.first)
 			}
 			if c.between != nil {
 				c.between(&w)
 			}
+			clk.SetTime(clk.Now().Add(c.after))
 			asked := false
-			got := w.asks(c.order, c.promised, now.Add(c.after), func() bool { asked = true; return false })
+			got := w.asks(c.order, c.promised, clk, func() bool { asked = true; return false })
 			if asked != c.wantAsked || got == c.wantAsked {
 				t.Errorf("it was asked: %v, want %v; the answer is %v", asked, c.wantAsked, got)
 			}
@@ -69,8 +71,9 @@ func TestWantsAreForgotten(t *testing.T) {
 	t.Parallel()
 	var w wants
 	yes := func() bool { return true }
-	w.asks(&eviction.Order{}, nil, time.Unix(0, 0), yes)
-	w.asks(&eviction.Order{}, nil, time.Unix(1, 0), yes)
+	for at := range int64(2) {
+		w.asks(&eviction.Order{}, nil, clocktesting.NewFakePassiveClock(time.Unix(at, 0)), yes)
+	}
 	if len(w.known) != 1 {
 		t.Errorf("%d answers are kept, want one", len(w.known))
 	}
@@ -80,9 +83,9 @@ func TestWantsAreForgotten(t *testing.T) {
 func TestChangeWhileItIsAsked(t *testing.T) {
 	t.Parallel()
 	var w wants
-	order, now := &eviction.Order{}, time.Unix(0, 0)
-	w.asks(order, nil, now, func() bool { w.askAnew(); return true })
-	if w.asks(order, nil, now, func() bool { return false }) {
+	order, clk := &eviction.Order{}, clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	w.asks(order, nil, clk, func() bool { w.askAnew(); return true })
+	if w.asks(order, nil, clk, func() bool { return false }) {
 		t.Error("the answer from before counts")
 	}
 }
