@@ -3,6 +3,7 @@ package admission
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -43,6 +44,20 @@ func (l *List) WaitsForVictims(key workload.Key) bool {
 	defer l.mu.Unlock()
 	e, ok := l.entries[key]
 	return ok && e.victims != nil
+}
+
+// goingTime is how long victims may take to go, once they have been told, before what waits for them is tried and says whom it waits
+// for.
+const goingTime = time.Second
+
+// LeaveToVictims leaves a workload whose victims have all been told to go to their departure, for so long at most: a try before that
+// would come to nothing. It is false where no pod is left that is needed to go.
+func (l *List) LeaveToVictims(key workload.Key, now time.Time) bool {
+	if !l.NeedsVictims(key) {
+		return false
+	}
+	l.Gather(key, now.Add(goingTime))
+	return true
 }
 
 // NeedsVictims reports whether a pod is left without which gone a workload has no room for certain.

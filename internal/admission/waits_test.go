@@ -360,3 +360,33 @@ func TestNothingIsLost(t *testing.T) {
 		}
 	})
 }
+
+// TestLeaveToVictims: what needs victims gone is looked at again when they have taken long, and what needs none at once.
+func TestLeaveToVictims(t *testing.T) {
+	t.Parallel()
+	x, start := podNamed("x"), at(0)
+	for name, c := range map[string]struct {
+		waits func(l *List)
+		want  bool
+	}{
+		"it waits for nothing":            {waits: func(*List) {}},
+		"one that is needed is left":      {waits: func(l *List) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}) }, want: true},
+		"one that is not needed is left":  {waits: func(l *List) { l.WaitForVictims(x, []string{"a"}, nil) }},
+		"the one that was needed is gone": {waits: func(l *List) { l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true}); l.Gone("a") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := NewList()
+			c.waits(l)
+			if got := l.LeaveToVictims(x, start); got != c.want {
+				t.Errorf("left: %v, want %v", got, c.want)
+			}
+			if got := len(l.Due(start.Add(goingTime - 1))); got != 0 {
+				t.Errorf("%d are due before they have taken long", got)
+			}
+			if got := len(l.Due(start.Add(goingTime))) == 1; got != c.want {
+				t.Errorf("due when they have taken long: %v, want %v", got, c.want)
+			}
+		})
+	}
+}

@@ -280,9 +280,6 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 	})
 }
 
-// goingTime is how long victims may take to go, once they have been told, before what waits for them says whom it waits for.
-const goingTime = time.Second
-
 // evicted acts on the outcome of an order for a preemptor that has been gated since, and lets it through, at once or when
 // it has backed off. One whose victims have all been told to go is left to their departure: a cycle before that would come to
 // nothing, with a call and an event that say so. Where that takes longer, or what it was promised is in doubt, it does try again.
@@ -301,8 +298,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 		return
 	}
 	p.hub.waits.EndEviction(running)
-	if outcome.Err == nil && p.Wants(order) && p.hub.waits.NeedsVictims(pre.key) {
-		p.hub.waits.Gather(pre.key, p.hub.clock.Now().Add(goingTime))
+	if outcome.Err == nil && p.Wants(order) && p.hub.waits.LeaveToVictims(pre.key, p.hub.clock.Now()) {
 		return
 	}
 	p.hub.retry(pre.key)

@@ -97,7 +97,9 @@ func (s *simulation) evict(j *job, promises []promise, victims []*pod) {
 			return
 		}
 		s.list.EndEviction(underWay)
-		s.wake(key)
+		if fails || !s.list.LeaveToVictims(key, s.now) {
+			s.wake(key)
+		}
 	})
 }
 
