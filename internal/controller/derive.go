@@ -77,7 +77,7 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 	}
 	g, ok := r.derived.Group(key)
-	if !ok && !(exists && isAbandoned(&pg, ok)) {
+	if !ok && (!exists || !isAbandoned(&pg, ok)) {
 		r.forget(key)
 		return reconcile.Result{}, nil
 	}
