@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"syscall"
 	"strings"
 	"testing"
 
@@ -30,6 +31,12 @@ func TestRightWithdrawn(t *testing.T) {
 	config.BearerToken = c.token(t, namespace, name)
 	proxy := slowapi.Start(t, config)
 	c.startPod(t, name+"-0", &deploymentOf(t, c.manifests).Spec.Template.Spec, configMapOf(t, c.manifests), proxy.Kubeconfig(t))
+	// Before the proxy ends: a leader that cannot renew its lease would end by itself, which counts as a death.
+	t.Cleanup(func() {
+		if err := c.schedulers[0].Kill(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+	})
 	process := c.schedulers[0].PID()
 
 	before := c.gangJob(t, "before", 2)
