@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"syscall"
 	"strings"
+	"syscall"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
