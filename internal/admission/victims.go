@@ -46,8 +46,8 @@ func (l *List) WaitsForVictims(key workload.Key) bool {
 	return ok && e.victims != nil
 }
 
-// goingTime is how long victims may take to go, once they have been told, before what waits for them is tried and says whom it waits
-// for.
+// goingTime is how long victims may take to go, once they have been told, before the workload that waits for them is tried and names
+// them.
 const goingTime = time.Second
 
 // LeaveToVictims leaves a workload whose victims have all been told to go to their departure, for so long at most: a try before that

@@ -77,13 +77,14 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 	}
 	g, ok := r.derived.Group(key)
-	if !ok && (!exists || !isAbandoned(&pg, ok)) {
+	abandoned := exists && isAbandoned(&pg, ok)
+	if !ok && !abandoned {
 		r.forget(key)
 		return reconcile.Result{}, nil
 	}
 	members := r.members.Members(key)
 	switch {
-	case exists && isAbandoned(&pg, ok) && members.Total() == 0 && pg.Status.Disruption == nil:
+	case abandoned && members.Total() == 0 && pg.Status.Disruption == nil:
 		return r.remove(ctx, &pg)
 	case !ok:
 		r.forget(key)

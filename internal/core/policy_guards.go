@@ -20,7 +20,7 @@ func Guards(s *Snapshot, p *Preemptor) []Guard { return guards(s, p, protections
 
 // guards is Guards with some protections in force.
 func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
-	// Whoever it is, wherever it belongs. What protects from any priority protects from the lowest.
+	// A preemptor of no name, group or queue. What protects from any priority protects from the lowest.
 	anyone := *p
 	anyone.Namespace, anyone.Name, anyone.UID, anyone.PodGroup, anyone.Queue = "", "", "", "", ""
 	anyone.Gang, anyone.Never, anyone.Priority = false, false, math.MinInt32

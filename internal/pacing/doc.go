@@ -8,5 +8,5 @@
 //
 // Calls that wait go by what depends on them: what makes and takes room first, events last (see [Class]).
 //
-// The bound is one number for a process. Share a Limiter among all its clients, by [Limiter.Wrap].
+// The bound is one number for a process. Share a Limiter among all its clients, by [Limiter.Config].
 package pacing

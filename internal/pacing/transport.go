@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"k8s.io/client-go/rest"
 )
 
 // Wrap has the calls of a transport wait until they may be made. It is for [k8s.io/client-go/rest.Config.Wrap].
@@ -12,6 +14,14 @@ import (
 // leader has to do.
 func (l *Limiter) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{limiter: l, next: next}
+}
+
+// Config is a copy of a client's configuration whose calls go by the limiter in place of a rate.
+func (l *Limiter) Config(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	config.Wrap(l.Wrap)
+	return config
 }
 
 type transport struct {

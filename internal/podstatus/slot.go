@@ -93,7 +93,7 @@ func (s *slot) missing() map[string]any {
 
 // bring has the call that tells of the node say what goes with it.
 func (s *slot) bring() {
-	if s.saying != nil && !s.bound && s.node != s.writtenNode {
+	if s.saying != nil && s.node != s.writtenNode {
 		s.conditions, s.saying = setCondition(s.conditions, *s.saying), nil
 	}
 }

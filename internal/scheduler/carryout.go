@@ -347,7 +347,7 @@ func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 }
 
 // inTheWay are the victims whose departure there is no room without on the nodes of a placement, or within the limit of its queue. Of
-// a unit that goes whole, members elsewhere go as well. One that is not bound yet is turned back in memory, and nobody hears of it.
+// a unit that goes whole, members elsewhere go as well. One that is not bound yet is turned back in memory, of which no informer tells.
 func (p *Plugin) inTheWay(made *cycleDecision, nodes map[types.UID]string) map[string]bool {
 	on := sets.New(slices.Collect(maps.Values(nodes))...)
 	out := make(map[string]bool)

@@ -504,8 +504,8 @@ func TestWithdrawalThatComesLate(t *testing.T) {
 	}
 }
 
-// TestVictimsThatGo wake who waits for them. A cycle of its own meanwhile would come to nothing, and is worth it only where they take
-// long: then it says whom it waits for.
+// TestVictimsThatGo wake the preemptor that waits for them. A cycle of its own meanwhile would come to nothing, and is worth it only
+// where they take long: then it names them.
 func TestVictimsThatGo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

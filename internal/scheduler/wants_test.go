@@ -119,6 +119,28 @@ func TestWantsUntilItIsNot(t *testing.T) {
 	}
 }
 
+// TestWantsUntilANodeIsLost: an answer that time would not end is ended by a node that a preemptor loses.
+func TestWantsUntilANodeIsLost(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(r *rig){
+		"it is cordoned": func(r *rig) {
+			r.changeNode("node-0", func(node *corev1.Node) { node.Spec.Unschedulable = true })
+		},
+		"it goes": func(r *rig) { r.removeNode("node-0") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "1")...)
+			order, still := &eviction.Order{}, clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+			r.hub.wanted.asks(order, nil, still, func() bool { return true })
+			lose(r)
+			r.eventually("it is asked again", func() bool {
+				return !r.hub.wanted.asks(order, nil, still, func() bool { return false })
+			})
+		})
+	}
+}
+
 // BenchmarkForfeits: what it takes to tell whether a gang in a queue may have what it has been promised, while four victims of each
 // member leave.
 func BenchmarkForfeits(b *testing.B) {

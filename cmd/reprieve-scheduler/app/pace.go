@@ -67,10 +67,7 @@ func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config 
 	if limiter == nil {
 		return rest
 	}
-	rest = restclient.CopyConfig(rest)
-	rest.QPS = -1
-	rest.Wrap(limiter.Wrap)
-	return rest
+	return limiter.Config(rest)
 }
 
 // pace has all calls that the scheduler makes go by a limiter: those of its informers, and for its lease, are few, and stay as

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	kubescheme "k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -82,8 +81,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err := installCRDs(ctx, handle.KubeConfig()); err != nil {
 		return err
 	}
-	// As installed, but for what the framework writes by itself: that is a client of scheduler_perf's.
-	rest := paced(handle.KubeConfig())
+	// As installed where no rate is configured, but for what the framework writes by itself: that is a client of scheduler_perf's.
+	rest := pacing.New(clock.RealClock{}).Config(handle.KubeConfig())
 	kube, err := kubernetes.NewForConfig(rest)
 	if err != nil {
 		return fmt.Errorf("make the client: %w", err)
@@ -106,10 +105,10 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	}
 	changed, evicted := &controller.Trigger{}, &controller.Trigger{}
 	registry := gang.NewRegistry(changed.Request)
-	recorder, err := record(ctx, kube, handle.ProfileName())
-	if err != nil {
-		return err
-	}
+	broadcaster := events.NewEventBroadcasterAdapterWithContext(ctx, kube)
+	broadcaster.StartRecordingToSink(ctx.Done())
+	context.AfterFunc(ctx, broadcaster.Shutdown)
+	recorder := broadcaster.NewRecorder(handle.ProfileName())
 	statuses := podstatus.New(ctx, kube, kube, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
 	executor := eviction.New(ctx, kube, direct, statuses, recorder, clock.RealClock{},
 		eviction.WithMetrics(a.metrics), eviction.WithGroupDone(evicted.Request))
@@ -122,7 +121,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 	if err != nil {
 		return err
 	}
-	decisions, err := logDecisions(ctx)
+	decisions, err := record(ctx)
 	if err != nil {
 		return err
 	}
@@ -175,26 +174,8 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 // decisionLogVariable names the file of the decision log, as --decision-log does; without it, decisions are recorded in memory.
 const decisionLogVariable = "PERF_DECISION_LOG"
 
-// paced has calls go by a limiter in place of a rate, as reprieve-scheduler does where no rate is configured.
-func paced(rest *restclient.Config) *restclient.Config {
-	rest = restclient.CopyConfig(rest)
-	rest.QPS = -1
-	rest.Wrap(pacing.New(clock.RealClock{}).Wrap)
-	return rest
-}
-
-// record records events until ctx is done.
-func record(ctx context.Context, kube kubernetes.Interface, profile string) (events.EventRecorder, error) {
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kube.EventsV1()})
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-		return nil, fmt.Errorf("record events: %w", err)
-	}
-	context.AfterFunc(ctx, broadcaster.Shutdown)
-	return broadcaster.NewRecorder(kubescheme.Scheme, profile), nil
-}
-
-// logDecisions makes the record of decisions, as reprieve-scheduler does, which is written until ctx is done.
-func logDecisions(ctx context.Context) (*decisionlog.Log, error) {
+// record makes the record of decisions, as reprieve-scheduler does, which is written until ctx is done.
+func record(ctx context.Context) (*decisionlog.Log, error) {
 	path := os.Getenv(decisionLogVariable)
 	if path == "" {
 		return decisionlog.New(decisionlog.Options{}), nil

@@ -1,0 +1,109 @@
+package podstatus
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+func TestNominate(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		pod       *corev1.Pod
+		node      string
+		framework bool
+		want      []string
+	}{
+		"a node":                              {pod: newPod("p"), node: "n", want: []string{"p: node n"}},
+		"another node":                        {pod: nominated("p", "old"), node: "n", want: []string{"p: node n"}},
+		"none any more":                       {pod: nominated("p", "old"), want: []string{"p: no node"}},
+		"what the API says already":           {pod: nominated("p", "n"), node: "n"},
+		"what the framework says by itself":   {pod: newPod("p"), node: "n", framework: true},
+		"none, which the framework will say":  {pod: nominated("p", "old"), framework: true},
+		"none for one that never had a place": {pod: newPod("p")},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(b *bench) {
+				b.nominate(Nomination{Pod: c.pod, Node: c.node, ByFramework: c.framework})
+				b.expect(c.want...)
+			}, c.pod)
+		})
+	}
+}
+
+// TestNominationSaysWhy: in one call, of which there is none for the sake of what it says alone.
+func TestNominationSaysWhy(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.nominate(Nomination{Pod: pod, Node: "n", Saying: unscheduled("room is made")})
+		b.expect("p: node n room is made")
+		b.writer.Say(pod, *unscheduled("room is made"))
+		b.nominate(Nomination{Pod: pod, Node: "n", Saying: unscheduled("room is still made")})
+		b.expect()
+		b.nominate(Nomination{Pod: pod, Node: "m", Saying: unscheduled("room is still made")})
+		b.expect("p: node m room is still made")
+	}, pod)
+}
+
+// TestNominationThatIsKnown brings nothing along with what else is said: no call tells of its node.
+func TestNominationThatIsKnown(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		claims := b.writer.Nominate([]Nomination{{Pod: pod, Node: "n"}})
+		b.nominate(Nomination{Pod: pod, Node: "n"})
+		b.expect("p: node n")
+		claims = append(claims, b.writer.Nominate([]Nomination{{Pod: pod, Node: "n", Saying: unscheduled("room is made")}})...)
+		b.writer.Say(pod, *resized("it is resized"))
+		b.expect("p: it is resized")
+		b.writeAll(claims)
+		b.expect()
+	}, pod)
+}
+
+// TestNominationThatIsWithdrawn before it was written says nothing, whatever came with it, nor does it take the place of what is
+// said later.
+func TestNominationThatIsWithdrawn(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		claims := b.writer.Nominate([]Nomination{{Pod: pod, Node: "n", Saying: unscheduled("room is made")}})
+		b.nominate(Nomination{Pod: pod})
+		b.writeAll(claims)
+		b.expect()
+		claims = b.writer.Nominate([]Nomination{{Pod: pod, Node: "n", Saying: unscheduled("room is made")}})
+		b.nominate(Nomination{Pod: pod, Node: "m"})
+		b.writeAll(claims)
+		b.expect("p: node m")
+		claims = b.writer.Nominate([]Nomination{{Pod: pod, Node: "o", Saying: unscheduled("room is made")}})
+		b.writer.Say(pod, *unscheduled("no room after all"))
+		synctest.Wait()
+		b.writeAll(claims)
+		b.expect("p: node o no room after all")
+	}, pod)
+}
+
+// TestNominationsOvertake what is said of pods for which there is no room.
+func TestNominationsOvertake(t *testing.T) {
+	var pods []*corev1.Pod
+	for i := range 200 {
+		pods = append(pods, newPod(fmt.Sprint("p-", i)))
+	}
+	in(t, func(b *bench) {
+		b.limiter = flowcontrol.NewTokenBucketRateLimiter(1, 1)
+		for _, pod := range pods[1:] {
+			b.says(pod, "no room", nil)
+		}
+		synctest.Wait()
+		b.says(pods[0], "no room", to("n"))
+		time.Sleep(2 * workers * time.Second)
+		synctest.Wait()
+		if !slices.Contains(b.calls, "p-0: node n no room") {
+			t.Errorf("It is not among %q", b.calls)
+		}
+	}, pods...)
+}
