@@ -31,6 +31,13 @@ func BinDir(t testing.TB, names ...string) string {
 			t.Fatalf("the binary %s is missing (%v): run `make build`, or set %s", name, err, binDirVariable)
 		}
 	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			if hint := staleHint(ModuleRoot(t), dir, names); hint != "" {
+				t.Log(hint)
+			}
+		}
+	})
 	return dir
 }
 
