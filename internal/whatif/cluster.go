@@ -46,7 +46,7 @@ type NotOursError struct {
 
 // Error says what to write in the pod.
 func (e *NotOursError) Error() string {
-	return fmt.Sprintf("pod %s asks for the scheduler %q, and Reprieve's configuration has %q: write schedulerName: %s in its spec",
+	return fmt.Sprintf("pod %s asks for the scheduler %q, and Reprieve's configuration has %q: write schedulerName: %s in its spec, or give the file of another configuration with --config",
 		e.Pod, e.Scheduler, e.Profiles, e.Profiles[0])
 }
 

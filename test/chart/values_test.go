@@ -20,7 +20,9 @@ const everything = `
 image: {digest: "sha256:0123456789012345678901234567890123456789012345678901234567890123", pullPolicy: Always, pullSecrets: [{name: pull}]}
 replicas: 3
 resources: {requests: {cpu: "1"}, limits: {memory: 4Gi}}
-extraArgs: ["--decision-log=-"]
+extraArgs: ["--decision-log=/var/log/reprieve/decisions.jsonl"]
+extraVolumes: [{name: decisions, emptyDir: {}}]
+extraVolumeMounts: [{name: decisions, mountPath: /var/log/reprieve}]
 onControlPlane: true
 nodeSelector: {pool: system}
 tolerations: [{key: a, operator: Exists}]

@@ -124,7 +124,8 @@ func scenes() map[string]scene {
 		"a standby leads":      {series: but("leader_election_master_status{instance=\"a\", name=\"kube-scheduler\"} 0+0x120\nleader_election_master_status{instance=\"b\", name=\"kube-scheduler\"} 1+0x120\nreprieve_reservations{instance=\"b\"} 0+0x120")},
 		"2% fail":              {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.2x120`), []string{"ReprievePreemptionsFail"}},
 		"half a percent fails": {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.05x120`)},
-		"completions fail":     {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+1x120`)},
+		"completions fail":     {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+1x120`), []string{"ReprieveCompletionsFail"}},
+		"a completion failed":  {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+0x110 1+0x9`)},
 		"a plan is refused again": {
 			but(`reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x110 1+0x9`), []string{"ReprievePlansRefused"},
 		},
@@ -141,6 +142,14 @@ func scenes() map[string]scene {
 			but("reprieve_reservations{instance=\"a\"} 2+0x120\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} 7+0x120"),
 			[]string{"ReprievePromisesNotKept"},
 		},
+		"room is promised, and nothing was ever placed": {
+			but("reprieve_reservations{instance=\"a\"} 2+0x120\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} _x120"),
+			[]string{"ReprievePromisesNotKept"},
+		},
+		"room is promised by one that has just begun": {series: but(
+			"reprieve_reservations{instance=\"a\"} _x90 2+0x29\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} _x120")},
+		"room is promised, and what was placed was before it was looked at": {series: but(
+			"reprieve_reservations{instance=\"a\"} 2+0x120\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} _x80 7+0x39")},
 		"room is promised and others placed": {series: but(`reprieve_reservations{instance="a"} 2+0x120`)},
 		"the API server is overloaded":       {but(`rest_client_requests_total{instance="a", code="429"} 0+10x120`), []string{"ReprieveCallsRefused"}},
 		"the API server does not answer":     {but(`rest_client_requests_total{instance="a", code="<error>"} 0+10x120`), []string{"ReprieveCallsRefused"}},

@@ -32,13 +32,26 @@ type Options struct {
 func NewOptions() *Options {
 	o := &Options{Options: options.NewOptions()}
 	o.LeaderElection.ResourceName = "reprieve-scheduler"
-	if f := o.Flags.FlagSet("leader election").Lookup("leader-elect-resource-name"); f != nil {
-		f.DefValue = o.LeaderElection.ResourceName
-	}
+	o.showDefaults()
 	o.Flags.FlagSet("misc").StringVar(&o.SchedulerName, "scheduler-name", o.SchedulerName,
 		"The schedulerName that Pods ask for, in place of \"reprieve-scheduler\". Not together with --config, where profiles have names.")
 	o.DecisionLog.addFlags(o.Flags)
 	return o
+}
+
+// showDefaults has the help show what holds where a flag of kube-scheduler's is not given.
+func (o *Options) showDefaults() {
+	for _, d := range []struct{ section, flag, value, unset string }{
+		{section: "leader election", flag: "leader-elect-resource-name", value: o.LeaderElection.ResourceName},
+		{section: "leader election", flag: "leader-elect-retry-period", value: retryPeriod.String()},
+		{section: "deprecated", flag: "kube-api-qps", value: "0", unset: " Where it is not given, as many calls as the API server can take."},
+		{section: "deprecated", flag: "kube-api-burst", value: "0", unset: " Where it is not given, as many calls as the API server can take."},
+	} {
+		if f := o.Flags.FlagSet(d.section).Lookup(d.flag); f != nil {
+			f.DefValue = d.value
+			f.Usage += d.unset
+		}
+	}
 }
 
 // NewCommand returns the reprieve-scheduler command.

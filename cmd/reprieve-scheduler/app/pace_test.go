@@ -3,6 +3,7 @@ package app
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -51,5 +52,24 @@ func TestIsRateConfigured(t *testing.T) {
 				t.Errorf("It is %t (%v), want %t", got, err, c.want)
 			}
 		})
+	}
+}
+
+// TestHelpShowsWhatHolds: the help does not show defaults of kube-scheduler's that are none here.
+func TestHelpShowsWhatHolds(t *testing.T) {
+	t.Parallel()
+	help := NewCommand().UsageString()
+	for flag, want := range map[string]string{
+		"--kube-api-qps ":              "as many calls as the API server can take.",
+		"--kube-api-burst ":            "as many calls as the API server can take.",
+		"--leader-elect-retry-period ": "(default 500ms)",
+		"--leader-elect-resource-name": `(default "reprieve-scheduler")`,
+	} {
+		_, text, ok := strings.Cut(help, flag)
+		text, _, _ = strings.Cut(text, "\n      --")
+		text, _, _ = strings.Cut(text, "\n\n")
+		if text = strings.Join(strings.Fields(text), " "); !ok || !strings.HasSuffix(text, want) {
+			t.Errorf("the help of %s is %q, want it to end with %q", flag, text, want)
+		}
 	}
 }
