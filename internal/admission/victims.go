@@ -13,7 +13,7 @@ type pendingVictims struct{ left, needed, gone map[string]bool }
 
 // WaitForVictims has a workload wait for pods that are on their way out from where it is to go, in place of those that
 // it waited for before. Without those that are needed gone it has no room for certain; it may have some before the others
-// have gone. What was needed before still is.
+// have gone. What was needed before still is, unless others go that were not known to.
 func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -25,9 +25,10 @@ func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string
 		return
 	}
 	v := &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
+	onlyThose := before != nil && !slices.ContainsFunc(pods, func(uid string) bool { return !before.left[uid] && !before.gone[uid] })
 	for _, uid := range pods {
 		v.left[uid] = true
-		if needed[uid] || before != nil && before.needed[uid] {
+		if needed[uid] || onlyThose && before.needed[uid] {
 			v.needed[uid] = true
 		}
 		if l.byVictim[uid] == nil {

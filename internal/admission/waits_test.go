@@ -217,6 +217,14 @@ func TestVictims(t *testing.T) {
 			},
 			[]step{{"a", nil, false}, {"c", nil, false}, {"b", []workload.Key{x}, true}, {"d", []workload.Key{x}, false}},
 		},
+		"those in the way, until others go": {
+			func(l *List) {
+				l.WaitForVictims(x, []string{"a"}, map[string]bool{"a": true})
+				// Another one leaves by itself, which may be enough.
+				l.WaitForVictims(x, []string{"a", "b"}, nil)
+			},
+			[]step{{"b", nil, true}, {"a", []workload.Key{x}, false}},
+		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

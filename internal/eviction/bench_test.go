@@ -65,6 +65,7 @@ type fakeScheduler struct {
 	wants    func() bool
 	runsAnew func(group string) bool
 	hasMoved func(victim string) bool
+	hasEnded func(victim string) bool
 }
 
 func (f *fakeScheduler) TurnBack(victim *corev1.Pod) bool {
@@ -79,6 +80,10 @@ func (f *fakeScheduler) RunsAnew(_ *Order, group types.NamespacedName) bool {
 
 func (f *fakeScheduler) HasMoved(victim *corev1.Pod) bool {
 	return f.hasMoved != nil && f.hasMoved(victim.Name)
+}
+
+func (f *fakeScheduler) HasEnded(victim *corev1.Pod) bool {
+	return f.hasEnded != nil && f.hasEnded(victim.Name)
 }
 
 // errAfter is the error of a call that has come through all the same.

@@ -293,6 +293,13 @@ func (x *execution) remove(ctx context.Context) error {
 			failed.Store(true)
 			return err
 		}
+		if x.scheduler.HasEnded(t.pod) {
+			t.unit.settle(absent, t.pod.UID)
+			if t.unit.victim.Group {
+				x.ledger.note(t.unit.key, t.pod.UID, absent)
+			}
+			return nil
+		}
 		// The call that marks it takes a while; what has become of the preemptor meanwhile still counts.
 		var unwanted error
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), victimPod{

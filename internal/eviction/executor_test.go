@@ -364,6 +364,21 @@ func TestVictimThatHasMoved(t *testing.T) {
 	}
 }
 
+// TestVictimThatHasEnded: one that has ended by itself, before its turn came, is left as it is, and the others go.
+func TestVictimThatHasEnded(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, append(whole("g"), pod("urgent-0"), pod("a"))...)
+	b.scheduler.hasEnded = func(victim string) bool { return victim == "a" || victim == "g-1" }
+	got := b.evict(order(victim("g", "g-0", "g-1"), victim("a")))
+	if got.Err != nil {
+		t.Errorf("It came to %+v", got)
+	}
+	b.expectPods("urgent-0", "a", "g-1")
+	if made := b.made("patch"); slices.ContainsFunc(made, func(call string) bool { return call == "a" || call == "g-1" }) {
+		t.Errorf("One that has ended is marked: %v", made)
+	}
+}
+
 // TestUnwantedInTheMiddle: no unit is begun once the preemptor has gone.
 func TestUnwantedInTheMiddle(t *testing.T) {
 	t.Parallel()

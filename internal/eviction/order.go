@@ -43,6 +43,9 @@ type Scheduler interface {
 	// HasMoved reports whether a victim that was chosen before it was bound has been turned back since, and has another place. It
 	// is asked before its unit is begun: where it is now, it is in no preemptor's way.
 	HasMoved(victim *corev1.Pod) bool
+	// HasEnded reports whether a victim has ended by itself, or has gone. It is asked before each is removed: such a pod takes no room,
+	// and has something to show.
+	HasEnded(victim *corev1.Pod) bool
 }
 
 // Outcome is what became of an order.

@@ -43,7 +43,7 @@ const (
 	uncertain
 	// accepted: it is on its way out.
 	accepted
-	// absent: no pod with that UID exists any more.
+	// absent: no pod with that UID exists any more, or it has ended by itself.
 	absent
 )
 

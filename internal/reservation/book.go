@@ -210,14 +210,19 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	}
 }
 
-// Use ends the reservation of a pod that is assumed now: its node counts it.
-func (b *Book) Use(uid types.UID) {
+// Use ends the reservation of a pod that is assumed now: its node counts it. Where that is another node than the one it was promised, the
+// room there goes to others.
+func (b *Book) Use(uid types.UID, node string) {
 	if b.Empty() {
 		return
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
+	r := b.of(uid)
 	b.remove(uid)
+	b.mu.Unlock()
+	if r != nil && r.Node != node {
+		b.scheduler.Freed()
+	}
 }
 
 // Release ends all reservations of a workload that will not use them.

@@ -118,12 +118,13 @@ func TestBook(t *testing.T) {
 			},
 			"use": func(t *rapid.T) {
 				uid, before := rapid.SampledFrom(uids).Draw(t, "pod"), w.freed
-				if _, ok := model[uid]; ok {
+				node, was := rapid.SampledFrom(nodes).Draw(t, "node"), model[uid]
+				if was.node != "" {
 					used.Insert(uid)
 				}
-				b.Use(uid)
+				b.Use(uid, node)
 				delete(model, uid)
-				freed(t, before, false)
+				freed(t, before, was.node != "" && was.node != node)
 			},
 			"leave": func(t *rapid.T) {
 				uid, before := rapid.SampledFrom(uids).Draw(t, "pod"), w.freed
@@ -223,7 +224,7 @@ func TestBookIsSafeForConcurrentUse(t *testing.T) {
 				for _, r := range b.On("n") {
 					_ = r.Priority
 				}
-				b.Use(uid)
+				b.Use(uid, "n")
 			}
 		})
 	}

@@ -22,7 +22,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
-	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // carryOut does what a decision says that finds no room as things are. The pod is the one in the cycle.
@@ -59,7 +58,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		}
 	} else {
 		p.hub.evictor.Nominate(ctx, nominations)
-		p.await(pre.key, made.leaving(nodes), nil)
+		p.await(made, nodes)
 	}
 	if news {
 		// What this decision takes is known to leave by now.
@@ -205,13 +204,14 @@ func cacheDelay(since time.Duration) time.Duration {
 }
 
 // await has a preemptor woken when the last of the pods has gone that its placement counts as gone, and before that when
-// the last has of those that are in its way.
-func (p *Plugin) await(key workload.Key, pods []*corev1.Pod, inTheWay map[string]bool) {
+// the last has of those that are needed to go.
+func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
+	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))
 	for i, pod := range pods {
 		uids[i] = string(pod.UID)
 	}
-	p.hub.waits.WaitForVictims(key, uids, inTheWay)
+	p.hub.waits.WaitForVictims(key, uids, p.needed(made, pods))
 	// What has become of them since the snapshot was taken will not be heard of again.
 	for _, pod := range pods {
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
@@ -245,7 +245,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 	for _, victim := range order.Victims {
 		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
 	}
-	p.await(pre.key, made.leaving(nodes), p.inTheWay(made, nodes))
+	p.await(made, nodes)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
@@ -346,17 +346,23 @@ func (made *cycleDecision) leaving(nodes map[types.UID]string) []*corev1.Pod {
 	return slices.Concat(made.victims, made.view.Disrupted(sets.New(slices.Collect(maps.Values(nodes))...)))
 }
 
-// inTheWay are the victims whose departure there is no room without on the nodes of a placement, or within the limit of its queue. Of
-// a unit that goes whole, members elsewhere go as well. One that is not bound yet is turned back in memory, of which no informer tells.
-func (p *Plugin) inTheWay(made *cycleDecision, nodes map[types.UID]string) map[string]bool {
-	on := sets.New(slices.Collect(maps.Values(nodes))...)
-	out := make(map[string]bool)
-	for _, pod := range made.victims {
-		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
-		isBound := err == nil && now.UID == pod.UID && now.Spec.NodeName != ""
-		if isBound && (made.pre.atLimit || on.Has(pod.Spec.NodeName)) {
-			out[string(pod.UID)] = true
+// needed are the pods whose departure there is no room without, on the nodes of a decision ([core.Snapshot.Needed]) or within the limit of
+// its queue: there, a victim by itself would have been reprieved otherwise. One that is not bound is turned back in memory, of which no
+// informer tells.
+func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool {
+	needed := made.view.Cluster.Needed(&made.decision)
+	if made.pre.atLimit {
+		for i := range made.decision.Victims {
+			if pods := made.decision.Victims[i].Pods; len(pods) == 1 {
+				needed[pods[0].UID] = true
+			}
 		}
 	}
-	return out
+	for _, pod := range pods {
+		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
+		if err != nil || now.UID != pod.UID || now.Spec.NodeName == "" {
+			delete(needed, string(pod.UID))
+		}
+	}
+	return needed
 }

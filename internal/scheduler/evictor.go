@@ -103,6 +103,9 @@ func (p *Plugin) HasMoved(victim *corev1.Pod) bool {
 	return !p.hub.leaving.takes(victim.UID) && p.hub.exists(victim)
 }
 
+// HasEnded reports whether a victim has ended by itself, or has gone: the informer has no pods that have ended.
+func (p *Plugin) HasEnded(victim *corev1.Pod) bool { return !p.hub.exists(victim) }
+
 // groupsOf are the groups that pods are members of.
 func (r *roster) groupsOf(pods []*corev1.Pod) []types.NamespacedName {
 	out := sets.New[types.NamespacedName]()

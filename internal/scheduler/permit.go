@@ -18,7 +18,7 @@ import (
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.asked.drop(pod.UID)
 	p.hub.assumed.insert(pod.UID)
-	p.hub.reserved.Use(pod.UID)
+	p.hub.reserved.Use(pod.UID, node)
 	p.hub.leaving.placed(pod.UID)
 	if len(p.hub.reserved.On(node)) > 0 {
 		p.overtake(ctx, sets.New(node), p.hub.standingOf(pod), pod)

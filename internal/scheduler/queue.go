@@ -58,7 +58,12 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 			// A member that was turned away, which makes no difference to the plan.
 			return fwk.QueueSkip, nil
 		}
-		if awaited, worthIt := p.hub.waits.GoneFor(p.hub.keyOf(pod), string(gone.UID)); awaited {
+		key := p.hub.keyOf(pod)
+		if awaited, worthIt := p.hub.waits.GoneFor(key, string(gone.UID)); awaited {
+			if worthIt {
+				// The hub wakes what it hears of first. The queue alone would have a workload that was tried often back off for seconds.
+				p.hub.waits.Gather(key, p.hub.clock.Now())
+			}
 			return p.hint(worthIt), nil
 		}
 	}

@@ -150,7 +150,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		h.assumed.remove(pod.UID)
-		h.reserved.Use(pod.UID)
+		h.reserved.Use(pod.UID, pod.Spec.NodeName)
 		h.forgetRejection(pod.UID)
 		h.waits.Forget(podKey(pod))
 		h.telling.keptOff.forget(pod.UID)
@@ -350,8 +350,10 @@ func (h *Hub) turnAway(key types.NamespacedName, failed types.UID, why string) i
 		}
 	})
 	for _, w := range waiting {
-		h.rejected.Insert(w.GetPod().UID)
-		w.Reject(Name, why)
+		// One that has been allowed meanwhile is on its way to its node.
+		if w.Reject(Name, why) {
+			h.rejected.Insert(w.GetPod().UID)
+		}
 	}
 	return len(waiting)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
 // The steps from a place to the end: what carries a decision out, and what it leads to.
@@ -69,12 +70,12 @@ func (s *simulation) finish(j *job) {
 }
 
 // evict has victims told to go. The preemptor is gated until the calls are over.
-func (s *simulation) evict(j *job, promises []promise, victims []*pod) {
+func (s *simulation) evict(j *job, d *core.Decision, promises []promise, victims []*pod) {
 	for _, v := range victims {
 		v.taken = true
 		s.frees(v.node)
 	}
-	s.await(j, promises, victims)
+	s.await(j, d, promises, victims)
 	underWay, key, turn := s.list.StartEviction(j.key), j.key, j.turn
 	fails := s.opts.faulty > 0 && s.random.IntN(100) < s.opts.faulty
 	s.after(callTime+time.Duration(len(victims))*time.Millisecond, func() {

@@ -108,19 +108,13 @@ func (s *simulation) victimsOf(d *core.Decision) []*pod {
 }
 
 // await has a job wait for victims, and for the pods that are leaving the nodes that it is to go to.
-func (s *simulation) await(j *job, promises []promise, victims []*pod) {
+func (s *simulation) await(j *job, d *core.Decision, promises []promise, victims []*pod) {
 	var uids []string
 	j.awaited = slices.Clone(victims)
-	inTheWay, goesTo, seen := make(map[string]bool), make(map[*node]bool), make(map[string]bool)
-	for _, st := range promises {
-		goesTo[st.node] = true
-	}
+	seen := make(map[string]bool)
 	for _, v := range victims {
 		uids = append(uids, v.uid)
 		seen[v.uid] = true
-		if goesTo[v.node] {
-			inTheWay[v.uid] = true
-		}
 	}
 	for _, st := range promises {
 		for _, p := range st.node.pods {
@@ -131,7 +125,7 @@ func (s *simulation) await(j *job, promises []promise, victims []*pod) {
 			}
 		}
 	}
-	s.list.WaitForVictims(j.key, uids, inTheWay)
+	s.list.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
 }
 
 // promise keeps exactly this room for a job. What it had besides goes to others, who are told.

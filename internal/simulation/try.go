@@ -58,9 +58,9 @@ func (s *simulation) makeRoom(j *job, d *core.Decision, promises []promise) {
 		s.displace(j, promises)
 	}
 	if d.Outcome == core.Preempts {
-		s.evict(j, promises, s.victimsOf(d))
+		s.evict(j, d, promises, s.victimsOf(d))
 	} else {
-		s.await(j, promises, nil)
+		s.await(j, d, promises, nil)
 	}
 }
 

@@ -80,6 +80,7 @@ func (bound) TurnBack(*corev1.Pod) bool                           { return false
 func (bound) Wants(*eviction.Order) bool                          { return true }
 func (bound) RunsAnew(*eviction.Order, types.NamespacedName) bool { return false }
 func (bound) HasMoved(*corev1.Pod) bool                           { return false }
+func (bound) HasEnded(*corev1.Pod) bool                           { return false }
 
 func evict(t *testing.T, e *eviction.Executor, pod *corev1.Pod) {
 	t.Helper()

@@ -58,9 +58,10 @@ func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	began := time.Now()
 	end := began.Add(*soakDuration)
-	// In the last third the leader stays, so that what it has can be compared with what it had.
-	lastThird := end.Add(-calmFor - (*soakDuration-calmFor)/3)
-	s.work(lastThird, s.faults.any)
+	// In the second half the leader stays: its caches fill, and in the last third what it has can be compared with what it had.
+	secondHalf, lastThird := end.Add(-calmFor-(*soakDuration-calmFor)/2), end.Add(-calmFor-(*soakDuration-calmFor)/3)
+	s.work(secondHalf, s.faults.any)
+	s.work(lastThird, s.faults.mild)
 	first := s.measure("first")
 	s.work(end.Add(-calmFor), s.faults.mild)
 	s.calm()
