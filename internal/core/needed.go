@@ -33,11 +33,13 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	}
 	for node := range rooms {
 		for _, u := range c.nodes[node].units {
-			if unit := &s.Units[u]; victims[unit.UID] {
-				for i := range unit.Pods {
-					if pod := &unit.Pods[i]; pod.Node == int(node) {
-						goes(pod)
-					}
+			unit := &s.Units[u]
+			if !victims[unit.UID] {
+				continue
+			}
+			for i := range unit.Pods {
+				if pod := &unit.Pods[i]; pod.Node == int(node) {
+					goes(pod)
 				}
 			}
 		}

@@ -294,10 +294,7 @@ func (x *execution) remove(ctx context.Context) error {
 			return err
 		}
 		if x.scheduler.HasEnded(t.pod) {
-			t.unit.settle(absent, t.pod.UID)
-			if t.unit.victim.Group {
-				x.ledger.note(t.unit.key, t.pod.UID, absent)
-			}
+			x.settle(t, absent)
 			return nil
 		}
 		// The call that marks it takes a while; what has become of the preemptor meanwhile still counts.
@@ -316,10 +313,7 @@ func (x *execution) remove(ctx context.Context) error {
 		if err != nil || unwanted != nil {
 			failed.Store(true)
 		}
-		t.unit.settle(became, t.pod.UID)
-		if t.unit.victim.Group {
-			x.ledger.note(t.unit.key, t.pod.UID, became)
-		}
+		x.settle(t, became)
 		if became == accepted {
 			t.unit.announce(klog.FromContext(ctx))
 			x.lost(t.pod)
@@ -342,6 +336,14 @@ func (x *execution) remove(ctx context.Context) error {
 		}
 	})
 	return err
+}
+
+// settle records what has become of a pod: for its unit, and for a group in the ledger too.
+func (x *execution) settle(t task, became removal) {
+	t.unit.settle(became, t.pod.UID)
+	if t.unit.victim.Group {
+		x.ledger.note(t.unit.key, t.pod.UID, became)
+	}
 }
 
 // lost records the work that goes with a pod. One that has not started has done none.

@@ -353,8 +353,8 @@ func (p *Plugin) needed(made *cycleDecision, pods []*corev1.Pod) map[string]bool
 	needed := made.view.Cluster.Needed(&made.decision)
 	if made.pre.atLimit {
 		for i := range made.decision.Victims {
-			if pods := made.decision.Victims[i].Pods; len(pods) == 1 {
-				needed[pods[0].UID] = true
+			if of := made.decision.Victims[i].Pods; len(of) == 1 {
+				needed[of[0].UID] = true
 			}
 		}
 	}

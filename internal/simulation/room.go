@@ -125,6 +125,7 @@ func (s *simulation) await(j *job, d *core.Decision, promises []promise, victims
 			}
 		}
 	}
+	// Without what is promised to others, fewer are needed.
 	s.list.WaitForVictims(j.key, uids, s.cluster.Snapshot().Needed(d))
 }
 
