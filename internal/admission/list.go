@@ -33,6 +33,8 @@ const (
 	Retry
 	// Backoff: evictions for the workload have failed before. It is not to be tried before the moment comes.
 	Backoff
+	// Going: victims that have been told to go take long. It ends at a moment, or with the wait for them.
+	Going
 	// Departure: a pod is on its way out, and others count on it to go until a moment. It is the pod's own cause, not theirs.
 	Departure
 
@@ -41,7 +43,7 @@ const (
 
 // String names the cause for log lines.
 func (c Cause) String() string {
-	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Departure"}[c]
+	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Going", "Departure"}[c]
 }
 
 // Mark is a moment in the list's own order of events.

@@ -54,10 +54,13 @@ const goingTime = time.Second
 // LeaveToVictims leaves a workload whose victims have all been told to go to their departure, for so long at most: a try before that
 // would come to nothing. It is false where no pod is left that is needed to go.
 func (l *List) LeaveToVictims(key workload.Key, now time.Time) bool {
-	if !l.NeedsVictims(key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.needsVictims(key) {
 		return false
 	}
-	l.Gather(key, now.Add(goingTime))
+	l.await(key, Going, now.Add(goingTime))
+	l.signal()
 	return true
 }
 
@@ -65,6 +68,10 @@ func (l *List) LeaveToVictims(key workload.Key, now time.Time) bool {
 func (l *List) NeedsVictims(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.needsVictims(key)
+}
+
+func (l *List) needsVictims(key workload.Key) bool {
 	e, ok := l.entries[key]
 	return ok && e.victims != nil && len(e.victims.needed) > 0
 }
@@ -143,11 +150,14 @@ func (l *List) depart(e *entry, uid string) (last bool) {
 	v.gone[uid] = true
 	l.release(e, uid)
 	if len(v.left) == 0 {
-		e.victims = nil
+		l.dropVictims(e)
 		l.tidy(e)
 		return true
 	}
-	return needed && len(v.needed) == 0
+	if last = needed && len(v.needed) == 0; last {
+		l.resolve(e, Going)
+	}
+	return last
 }
 
 func (l *List) dropVictims(e *entry) {
@@ -158,6 +168,7 @@ func (l *List) dropVictims(e *entry) {
 		l.release(e, uid)
 	}
 	e.victims = nil
+	l.resolve(e, Going)
 }
 
 func (l *List) release(e *entry, uid string) {

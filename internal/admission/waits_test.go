@@ -398,3 +398,35 @@ func TestLeaveToVictims(t *testing.T) {
 		})
 	}
 }
+
+// TestDepartureEndsTheLook: what the departure of its victims wakes, or what waits for others instead, is not looked at once more
+// because they have taken long.
+func TestDepartureEndsTheLook(t *testing.T) {
+	t.Parallel()
+	x, start := podNamed("x"), at(0)
+	for name, c := range map[string]struct {
+		then func(l *List)
+		want int
+	}{
+		"nothing happens":                  {then: func(*List) {}, want: 1},
+		"one goes that is not needed":      {then: func(l *List) { l.Gone("b") }, want: 1},
+		"the last goes that is needed":     {then: func(l *List) { l.Gone("a") }},
+		"the queue hears of it":            {then: func(l *List) { l.GoneFor(x, "a") }},
+		"all go":                           {then: func(l *List) { l.Gone("b"); l.Gone("a") }},
+		"one stays":                        {then: func(l *List) { l.Stays("b") }},
+		"it is decided to wait for others": {then: func(l *List) { l.WaitForVictims(x, []string{"c"}, map[string]bool{"c": true}) }},
+		"it waits for none any more":       {then: func(l *List) { l.ResolveVictims(x) }},
+		"it has its place":                 {then: func(l *List) { l.Placed(x) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := NewList()
+			l.WaitForVictims(x, []string{"a", "b"}, map[string]bool{"a": true})
+			l.LeaveToVictims(x, start)
+			c.then(l)
+			if got := len(l.Due(start.Add(goingTime))); got != c.want {
+				t.Errorf("%d looks are due, want %d", got, c.want)
+			}
+		})
+	}
+}

@@ -45,8 +45,11 @@ func (m *need) sentence(d *Decision) string {
 		msg = fmt.Sprintf("needs %s %s for each of %s; %d have room %s", fairshare.Format(m.resource, m.amount),
 			m.resource, plural(m.members, "member"), m.placed, m.when)
 	}
-	if d.Preemptor.Never {
+	switch {
+	case d.Preemptor.Never:
 		msg += "; preemptionPolicy Never forbids taking any"
+	case d.Preemptor.Gang && d.Preemptor.MinCount == 0:
+		msg += "; none is taken for members past minCount"
 	}
 	if len(d.NodesOut) == 0 {
 		return msg

@@ -532,7 +532,7 @@ func TestVictimsThatGo(t *testing.T) {
 				}
 				if !linger {
 					// Nothing but the departure is to wake them.
-					r.hub.waits.Resolve(c.key, admission.Pause)
+					r.hub.waits.Resolve(c.key, admission.Going)
 				} else {
 					r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 					r.cycles()

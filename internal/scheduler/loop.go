@@ -31,7 +31,7 @@ func (h *Hub) run(ctx context.Context) {
 		// 1. Those that have waited for this moment.
 		for _, due := range h.waits.Due(now) {
 			switch due.Cause {
-			case admission.Pause:
+			case admission.Pause, admission.Going:
 				// Changes that come in numbers are no reason to go before others again.
 				h.tryAgain(due.Key)
 			case admission.Departure:

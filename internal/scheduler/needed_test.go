@@ -30,7 +30,7 @@ func TestGroupThatGoes(t *testing.T) {
 		r.succeed(0)
 		r.cycles()
 		// Nothing but the departure is to wake it.
-		r.hub.waits.Resolve(r.hub.keyOf(p), admission.Pause)
+		r.hub.waits.Resolve(r.hub.keyOf(p), admission.Going)
 		r.remove(group[2])
 		r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf(p.Name) == "node-0" })
 	})
@@ -45,7 +45,7 @@ func TestHeardByTheQueueFirst(t *testing.T) {
 	r.create(p)
 	r.cycle()
 	r.succeed(0)
-	r.hub.waits.Resolve(podKey(p), admission.Pause)
+	r.hub.waits.Resolve(podKey(p), admission.Going)
 	if got := r.active(); len(got) > 0 {
 		t.Fatalf("%v is to be tried with its victim there", got)
 	}

@@ -4,9 +4,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // view is the cluster as one decision sees it.
@@ -16,9 +18,13 @@ type view struct {
 	mark admission.Mark
 	// seen marks how groups ran at that moment.
 	seen uint64
+	// promised is all room that was promised at that moment, and taken are the victims of evictions of this process.
+	promised []snapshot.Promised
+	taken    []types.UID
 }
 
-// look takes a view of the cycle's snapshot for a preemptor.
+// look takes a view of the cycle's snapshot for a preemptor. What other goroutines change is read once, and the view keeps it: a
+// second reading would be of another moment.
 func (p *Plugin) look(pre *preemptor) (*view, error) {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
@@ -29,36 +35,29 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	p.hub.witness.Looks()
-	mark := p.hub.waits.Mark()
-	seen := p.hub.runs.Settle(p.hub.groups, p.hub.clock.Now())
+	v := &view{mark: p.hub.waits.Mark(), seen: p.hub.runs.Settle(p.hub.groups, p.hub.clock.Now())}
 	if err := p.hub.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}
-	return &view{View: p.hub.cluster.View(p.promises(pre)), mark: mark, seen: seen}, nil
+	v.taken = p.hub.leaving.taken()
+	v.promised = p.hub.allPromised()
+	v.View = p.hub.cluster.View(p.promises(pre, v.promised))
+	return v, nil
 }
 
-// promises are what pods have been promised that are not on a node yet: those with a reservation, and those that the
-// framework has nominated. A reservation is the last word on where a pod goes. What a preemptor need not leave counts for
-// the queues all the same.
-func (p *Plugin) promises(pre *preemptor) []snapshot.Promise {
+// promises are what others have been promised, as far as it concerns a preemptor: what it has to leave, and what it need not,
+// which counts for its queue all the same.
+func (p *Plugin) promises(pre *preemptor, promised []snapshot.Promised) []snapshot.Promise {
 	var out []snapshot.Promise
-	for node, reserved := range p.hub.reserved.Nodes() {
-		for _, r := range reserved {
-			switch {
-			case p.hub.owns(pre, r.Pod.GetPod()):
-			case r.KeepsFrom(pre.standing()):
-				out = append(out, snapshot.Promise{Pod: r.Pod, Node: node, Queue: p.hub.queueOf(r.Pod.GetPod()), Respected: true})
-			case r.Queue != "":
-				out = append(out, snapshot.Promise{Pod: r.Pod, Node: node, Queue: r.Queue})
-			}
+	for i := range promised {
+		one := promised[i].Promise
+		if p.hub.owns(pre, one.Pod.GetPod()) {
+			continue
 		}
-	}
-	for node := range p.hub.nominees.Nodes(p.hub.reserved) {
-		for _, nominated := range p.handle.NominatedPodsForNode(node) {
-			pod := nominated.GetPod()
-			if !p.hub.reserved.Has(pod.UID) && !p.hub.owns(pre, pod) && p.hub.standingOf(pod).KeepsFrom(pre.standing()) {
-				out = append(out, snapshot.Promise{Pod: nominated, Node: node, Queue: p.hub.queueOf(pod), Respected: true})
-			}
+		standing := workload.Standing{Priority: promised[i].Priority, Queue: one.Queue}
+		one.Respected = standing.KeepsFrom(pre.standing())
+		if one.Respected || one.Queue != "" {
+			out = append(out, one)
 		}
 	}
 	return out

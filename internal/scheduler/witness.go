@@ -65,9 +65,9 @@ func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
 		return made
 	}
 	seen := &Seen{
-		Now: time.Unix(0, made.decision.Preemptor.Now), Nodes: nodes, Pods: made.pre.pods, Leaving: slices.Sorted(slices.Values(p.hub.leaving.taken())),
+		Now: time.Unix(0, made.decision.Preemptor.Now), Nodes: nodes, Pods: made.pre.pods, Leaving: slices.Sorted(slices.Values(made.view.taken)),
 	}
-	for _, promised := range p.hub.allPromised() {
+	for _, promised := range made.view.promised {
 		seen.Promised = append(seen.Promised, PromisedRoom{Pod: promised.Pod.GetPod(), Node: promised.Node})
 	}
 	slices.SortFunc(seen.Promised, func(a, b PromisedRoom) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })

@@ -61,9 +61,8 @@ type Proxy struct {
 
 	mu   sync.RWMutex
 	rule Rule
-	// watching ends all watches that are under way, when cut is called.
-	watching context.Context
-	cut      context.CancelFunc
+	// watching are the watches since they were cut last.
+	watching watches
 	// behind is by how much the clock of those who call is behind.
 	behind time.Duration
 	// active counts the calls that are under way and were not let through at once.
@@ -93,7 +92,7 @@ func Start(t testing.TB, config *rest.Config) *Proxy {
 		ErrorLog: log.New(io.Discard, "", 0),
 	}}
 	p.forward.ModifyResponse = setForward
-	p.watching, p.cut = context.WithCancel(running)
+	p.watching = newWatches(running)
 	p.Clear()
 	p.server = httptest.NewServer(http.HandlerFunc(p.serve))
 	t.Cleanup(func() {
@@ -147,7 +146,9 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := p.ask(call)
 	r = p.setBack(r, call.Body)
-	caller, cancel := bind(r.Context(), p.lifeOf(call))
+	life, ended := p.lifeOf(call)
+	defer ended()
+	caller, cancel := bind(r.Context(), life)
 	defer cancel()
 	if answer == (Answer{}) {
 		p.forward.ServeHTTP(w, r.WithContext(caller))
@@ -166,7 +167,7 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(call.Body)
 		return
 	}
-	through, done := bind(context.WithoutCancel(r.Context()), p.running)
+	through, done := bind(context.WithoutCancel(r.Context()), life)
 	defer done()
 	p.forward.ServeHTTP(&late{ResponseWriter: w, caller: caller, by: answer.After}, r.WithContext(through))
 }

@@ -36,7 +36,7 @@ func (c *Checker) couldRun() map[string]string {
 			continue
 		}
 		u := c.unitOf(pod)
-		need := 1
+		need, surplus := 1, false
 		if key, ok := groupOf(pod); ok {
 			if u.group == nil {
 				continue
@@ -44,7 +44,7 @@ func (c *Checker) couldRun() map[string]string {
 			if need = minCountOf(u.group.PodGroup) - u.group.bound; need > c.waiting(u.group) {
 				continue
 			}
-			need = max(need, 1)
+			need, surplus = max(need, 1), need <= 0
 			if need > 1 && out["PodGroup "+key.String()] != "" {
 				continue
 			}
@@ -54,7 +54,11 @@ func (c *Checker) couldRun() map[string]string {
 		if need > 1 {
 			what = "PodGroup " + keyOf(u.group).String()
 		}
-		if how := c.roomFor(u, need, free); how != "" {
+		how := c.freeRoomFor(u, need, free)
+		if how == "" && !surplus {
+			how = c.roomOfOthersFor(u, need, free)
+		}
+		if how != "" {
 			out[what] = how
 		}
 	}
@@ -71,17 +75,17 @@ func (c *Checker) waiting(g *group) int {
 	return n
 }
 
-// roomFor says where there is room for that many pods like one, or "".
-func (c *Checker) roomFor(u unit, need int, free map[string]int64) string {
-	size := requested(u.pod, corev1.ResourceCPU)
-	for _, q := range c.path(u.queue()) {
-		if limit, ok := q.Spec.Limit[corev1.ResourceCPU]; ok && c.used(q, corev1.ResourceCPU)+int64(need)*size > limit.MilliValue() {
-			return ""
-		}
-	}
-	if n := count(free, size); n >= need {
+// freeRoomFor says that there is free room for that many pods like one, or "".
+func (c *Checker) freeRoomFor(u unit, need int, free map[string]int64) string {
+	if n := count(free, requested(u.pod, corev1.ResourceCPU)); n >= need && c.withinLimits(u, need) {
 		return fmt.Sprintf("there is free room for %d", n)
 	}
+	return ""
+}
+
+// roomOfOthersFor says that there is room for them with what their priority entitles them to, or "". Members past minCount are
+// entitled to none.
+func (c *Checker) roomOfOthersFor(u unit, need int, free map[string]int64) string {
 	if u.queue() != "" || !u.preempts() {
 		return ""
 	}
@@ -91,10 +95,21 @@ func (c *Checker) roomFor(u unit, need int, free map[string]int64) string {
 			withVictims[pod.Spec.NodeName] += requested(pod, corev1.ResourceCPU)
 		}
 	}
-	if n := count(withVictims, size); n >= need {
+	if n := count(withVictims, requested(u.pod, corev1.ResourceCPU)); n >= need {
 		return fmt.Sprintf("there is room for %d where lower priorities are", n)
 	}
 	return ""
+}
+
+// withinLimits reports whether the limits of their queues admit that many pods like one.
+func (c *Checker) withinLimits(u unit, need int) bool {
+	size := int64(need) * requested(u.pod, corev1.ResourceCPU)
+	for _, q := range c.path(u.queue()) {
+		if limit, ok := q.Spec.Limit[corev1.ResourceCPU]; ok && c.used(q, corev1.ResourceCPU)+size > limit.MilliValue() {
+			return false
+		}
+	}
+	return true
 }
 
 // isPrey reports whether a pod can be taken by itself, for a preemptor without a queue, at any time.
