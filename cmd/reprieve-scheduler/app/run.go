@@ -241,7 +241,8 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
-	queueClient, err := client.New(swift(rest), client.Options{Scheme: scheme, Cache: reading})
+	// One of its own: where a rate is configured, the statuses of a thousand Queues are not before those of groups.
+	queueClient, err := client.New(rest, client.Options{Scheme: scheme, Cache: reading})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of Queues: %w", err)
 	}
@@ -299,20 +300,6 @@ func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*pod
 		return nil, fmt.Errorf("make the client of pods' statuses: %w", err)
 	}
 	return podstatus.New(ctx, pods, cc.Client, limiter, clock.RealClock{}), nil
-}
-
-// queueQPS is how many calls a second may be made about the status of Queues, and queueBurst how many at once. They are
-// about as many as there are Queues, and those of a large cluster would take many seconds at the usual rate. The API
-// server's own limits hold in any case.
-const queueQPS, queueBurst = 500, 1000
-
-// swift is for a client with a rate of its own that is no lower than queueQPS.
-func swift(rest *restclient.Config) *restclient.Config {
-	rest = restclient.CopyConfig(rest)
-	if rest.QPS >= 0 {
-		rest.QPS, rest.Burst = max(rest.QPS, queueQPS), max(rest.Burst, queueBurst)
-	}
-	return rest
 }
 
 // recorderOf is the recorder of a profile, or the one of the whole for a name that is none's.

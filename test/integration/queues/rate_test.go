@@ -1,0 +1,58 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestConfiguredRateHolds: where a rate is configured, the statuses of Queues keep to it as everything else does.
+func TestConfiguredRateHolds(t *testing.T) {
+	const count, qps, burst = 50, 10, 10
+	options := nodesOf(1)
+	options.Scheduler.Path = playground.NoScheduler
+	c := clusterOn(t, stage.New(t, options))
+	for i := range count {
+		c.queue(fmt.Sprintf("q-%02d", i))
+	}
+	config, err := (stage.Config{More: fmt.Sprintf("clientConnection: {qps: %d, burst: %d}\n", qps, burst)}).Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Run.StartScheduler(t.Context(), playground.Scheduler, playground.SchedulerOptions{
+		Config: config, Args: stage.SchedulerArgs(),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var first time.Time
+	c.Eventually("all queues have a status", func(ctx context.Context) string {
+		ready := 0
+		var queues v1alpha1.QueueList
+		if err := c.client.List(ctx, &queues); err != nil {
+			return err.Error()
+		}
+		for i := range queues.Items {
+			if apimeta.FindStatusCondition(queues.Items[i].Status.Conditions, v1alpha1.ConditionQueueReady) != nil {
+				ready++
+			}
+		}
+		if ready > 0 && first.IsZero() {
+			first = time.Now()
+		}
+		if ready < count {
+			return fmt.Sprintf("%d have", ready)
+		}
+		return ""
+	})
+	// The first look may come when up to burst of them have been written; half of the rest is room for what the look itself takes.
+	if took, least := time.Since(first), time.Second*(count-2*burst)/qps/2; took < least {
+		t.Errorf("the statuses of %d queues took %v, want %v at least", count, took, least)
+	}
+}
