@@ -21,8 +21,8 @@ const (
 type levels struct {
 	replica string
 	pid     int
-	// heap is in bytes, in use after a collection.
-	heap, goroutines float64
+	// heap is what objects have after a collection, and spans what the pages have that they are on, both in bytes.
+	heap, spans, goroutines float64
 	// promises are pods that room is promised to, as the scheduler says, and nominated those that the API shows with a node to be.
 	promises, nominated float64
 	// disrupted are PodGroups that are on record as going.
@@ -45,7 +45,8 @@ func (s *soak) measure(name string) levels {
 	}
 	m := s.Metrics(leader.component)
 	l := levels{
-		replica: leader.name, pid: leader.component.PID(), heap: m.Sum("go_memstats_heap_inuse_bytes"), goroutines: m.Sum("go_goroutines"),
+		replica: leader.name, pid: leader.component.PID(),
+		heap: m.Sum("go_memstats_heap_alloc_bytes"), spans: m.Sum("go_memstats_heap_inuse_bytes"), goroutines: m.Sum("go_goroutines"),
 		promises: m.Sum("reprieve_reservations"),
 	}
 	s.observer.with(func(c *invariants.Checker) {

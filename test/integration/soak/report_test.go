@@ -68,7 +68,8 @@ func (r report) String() string {
 	row := func(what, format string, first, last float64) {
 		fmt.Fprintf(&b, "| %s | "+format+" | "+format+" |\n", what, first, last)
 	}
-	row("Heap in use, MiB", "%.1f", r.first.heap/(1<<20), r.last.heap/(1<<20))
+	row("Objects on the heap, MiB", "%.1f", r.first.heap/(1<<20), r.last.heap/(1<<20))
+	row("The pages that they are on, MiB", "%.1f", r.first.spans/(1<<20), r.last.spans/(1<<20))
 	row("Goroutines", "%.0f", r.first.goroutines, r.last.goroutines)
 	row("Pods that room is promised to", "%.0f", r.first.promises, r.last.promises)
 	row("Pods in the cluster", "%.0f", float64(r.first.pods), float64(r.last.pods))
