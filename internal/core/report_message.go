@@ -48,8 +48,8 @@ func (m *need) sentence(d *Decision) string {
 	switch {
 	case d.Preemptor.Never:
 		msg += "; preemptionPolicy Never forbids taking any"
-	case d.Preemptor.Gang && d.Preemptor.MinCount == 0:
-		msg += "; none is taken for members past minCount"
+	case d.Preemptor.Gang && d.Preemptor.MinCount == 0 && m.nodes > 0:
+		msg += "; nothing is preempted for members past minCount"
 	}
 	if len(d.NodesOut) == 0 {
 		return msg

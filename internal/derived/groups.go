@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
 // Groups knows which pods belong together, of the objects of an inventory and a scheduler's configuration. Any goroutine may ask.
@@ -29,7 +29,7 @@ func (g *Groups) Unwritten() []Unwritten { return g.unwritten }
 // New reads what the objects of an inventory say. Of an inventory of an older snapshot, which has none, no groups are derived.
 func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (*Groups, error) {
 	roots, asked := objects.Roots()
-	settings, err := grouping.SettingsOf(cfg.Profiles, scheduler.Name)
+	settings, err := grouping.SettingsOf(cfg.Profiles, configv1alpha1.PluginName)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func New(objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) (
 
 // Roots are the kinds that an inventory has to have for the groups of a configuration.
 func Roots(cfg *config.KubeSchedulerConfiguration) ([]inventory.Root, error) {
-	settings, err := grouping.SettingsOf(cfg.Profiles, scheduler.Name)
+	settings, err := grouping.SettingsOf(cfg.Profiles, configv1alpha1.PluginName)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func queueLabels(cfg *config.KubeSchedulerConfiguration) map[string]string {
 	out := make(map[string]string)
 	for i := range cfg.Profiles {
 		for _, plugin := range cfg.Profiles[i].PluginConfig {
-			if plugin.Name != scheduler.Name {
+			if plugin.Name != configv1alpha1.PluginName {
 				continue
 			}
 			if args, err := configv1alpha1.Decode(plugin.Args); err == nil && args.QueueLabelKey != nil {
@@ -129,7 +129,7 @@ func (g *Groups) queueNamedBy(pod *corev1.Pod) string {
 	if !ok {
 		label = v1alpha1.LabelQueue
 	}
-	return scheduler.QueueNamedBy(pod, label, g)
+	return queue.NamedBy(pod, label, g)
 }
 
 // unplaced is for a Resolver whose objects are all set before it is asked about a pod: nothing changes then, of which a pod would

@@ -10,10 +10,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/ptr"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // understanding is the default configuration with the words of other schedulers.
@@ -21,7 +21,7 @@ func understanding(t *testing.T) *config.KubeSchedulerConfiguration {
 	t.Helper()
 	cfg := configuration(t)
 	for i, plugin := range cfg.Profiles[0].PluginConfig {
-		if plugin.Name == scheduler.Name {
+		if plugin.Name == configv1alpha1.PluginName {
 			cfg.Profiles[0].PluginConfig[i].Args = &runtime.Unknown{Raw: []byte(`{"groups": {"kinds": ["Job"], "labels": ["kai", "koordinator"]}}`)}
 		}
 	}

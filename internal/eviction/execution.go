@@ -257,7 +257,13 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 	u.mu.Lock()
 	u.listed = true
 	u.mu.Unlock()
-	_, err := x.intents.write(ctx, &x.order.Decision, u.victim, u.pods)
+	// Asked of each status that is found: where the group has come to run anew while the record was on its way, the status says so.
+	_, err := x.intents.write(ctx, &x.order.Decision, u.victim, u.pods, func() error {
+		if x.scheduler.RunsAnew(x.order, u.key) {
+			return errAnew
+		}
+		return nil
+	})
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(6).Info("Listed a group's victims", append(u.logValues(), "victims", len(u.pods))...)

@@ -319,8 +319,9 @@ func TestGroupThatRunsAnew(t *testing.T) {
 		wantStays bool
 	}{
 		"before anything is written down":   {after: 0, wantStays: true},
-		"before the first of its pods goes": {after: 1, wantStays: true},
-		"after that":                        {after: 2},
+		"before its record is written":      {after: 1, wantStays: true},
+		"before the first of its pods goes": {after: 2, wantStays: true},
+		"after that":                        {after: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -37,12 +37,15 @@ func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
 
 // write records that a whole group goes, with these of its pods, and returns the group as it is then. Pods of
 // an earlier intent that is not over stay on the list.
-func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, pods []*corev1.Pod) (*v1alpha1.PodGroup, error) {
+func (in *intents) write(ctx context.Context, d *core.Decision, v *core.Victim, pods []*corev1.Pod, may func() error) (*v1alpha1.PodGroup, error) {
 	key := types.NamespacedName{Namespace: v.Namespace, Name: v.Name}
 	now := metav1.NewTime(in.clock.Now())
 	return in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
 		if string(pg.UID) != v.UID {
 			return fmt.Errorf("%w: the PodGroup has been replaced by another", ErrOutdated)
+		}
+		if err := may(); err != nil {
+			return err
 		}
 		listed := sets.New[types.UID]()
 		next := &v1alpha1.PodGroupDisruption{Preemptor: preemptorOf(d), Rule: string(v.Rule), Message: d.WhyTaken(v), Time: now}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // Options say how a Recorder records.
@@ -84,8 +83,6 @@ type seenNode struct {
 	// round is the number of the look at which it was there.
 	round uint64
 }
-
-var _ scheduler.Witness = (*Recorder)(nil)
 
 // New makes a Recorder that has heard of nothing.
 func New(o Options) *Recorder {
@@ -180,7 +177,7 @@ func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
 	r.changed[resource][key] = obj
 }
 
-// Heard is part of scheduler.Witness.
+// Heard takes note of a pod that counts for the scheduler as it is from the next look on, or counts no more.
 func (r *Recorder) Heard(pod *corev1.Pod, exists bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,7 +186,7 @@ func (r *Recorder) Heard(pod *corev1.Pod, exists bool) {
 	}
 }
 
-// Looks is part of scheduler.Witness.
+// Looks is called by a cycle that is about to look at how things stand: what is heard after that is no part of its decision.
 func (r *Recorder) Looks() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -228,10 +225,10 @@ func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.P
 	r.touched[key] = true
 }
 
-// Seen is part of scheduler.Witness: it has what a decision went by written, as far as it has changed, and returns the number of
+// Seen has what a decision went by written, as far as it has changed, and returns the number of
 // the line that has it. Where no line can be appended it returns 0, and what has changed is in the next one. So it does before
 // Begin.
-func (r *Recorder) Seen(seen *scheduler.Seen) uint64 {
+func (r *Recorder) Seen(seen *Seen) uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.begun {
@@ -267,7 +264,7 @@ func (r *Recorder) Seen(seen *scheduler.Seen) uint64 {
 }
 
 // show takes over the pods without a node that a decision had.
-func (r *Recorder) show(seen *scheduler.Seen) {
+func (r *Recorder) show(seen *Seen) {
 	for key := range r.shown {
 		r.touched[key] = true
 	}

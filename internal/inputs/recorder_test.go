@@ -24,7 +24,6 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inputs"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
 // bench is a Recorder with what it hears and what it has had written.
@@ -109,7 +108,7 @@ func (b *bench) hear(pod *corev1.Pod, exists bool) {
 }
 
 // seen has a decision go by these.
-func (b *bench) seen(what scheduler.Seen) uint64 {
+func (b *bench) seen(what inputs.Seen) uint64 {
 	what.Now = time.Unix(1, 0)
 	return b.recorder.Seen(&what)
 }
@@ -163,44 +162,44 @@ func TestWhatDecisionsSaw(t *testing.T) {
 	b.hear(waits, true)
 	// The informer knows of a node for it; the snapshot has the last word, which knows it already here.
 	b.hear(runs, true)
-	if n := b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}}); n != 1 {
+	if n := b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}}); n != 1 {
 		t.Errorf("The first line is %d", n)
 	}
 	b.want("1<0 nodes/a nodes/b pods/runs@a pods/waits")
 	// 1. Nothing has changed.
 	same := []fwk.NodeInfo{nodeWith("a", 1, runs), nodeWith("b", 1)}
-	if n := b.seen(scheduler.Seen{Nodes: same}); n != 1 {
+	if n := b.seen(inputs.Seen{Nodes: same}); n != 1 {
 		t.Errorf("Without a change, the line is %d, want the first", n)
 	}
 	b.want()
 	// 2. The scheduler assumes a node for the pod, of which the informer knows nothing; and gives that up again.
 	assumed := podNamed("waits", "b")
-	b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 2, assumed)}})
+	b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 2, assumed)}})
 	b.want("2<1 nodes/b pods/waits@b")
-	b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 3)}})
+	b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{same[0], nodeWith("b", 3)}})
 	b.want("3<2 nodes/b pods/waits")
 	// 3. A decision is for a pod that no informer has told of yet, and promises it room; later it is told of.
 	late := podNamed("late", "")
-	b.seen(scheduler.Seen{Nodes: same, Pods: []*corev1.Pod{late}})
+	b.seen(inputs.Seen{Nodes: same, Pods: []*corev1.Pod{late}})
 	b.want("4<3 nodes/b pods/late")
-	b.seen(scheduler.Seen{Nodes: same, Promised: []scheduler.PromisedRoom{{Pod: late, Node: "b"}}})
+	b.seen(inputs.Seen{Nodes: same, Promised: []inputs.PromisedRoom{{Pod: late, Node: "b"}}})
 	b.want("5<4 uid-late=>b")
-	b.seen(scheduler.Seen{Nodes: same})
+	b.seen(inputs.Seen{Nodes: same})
 	b.want("6<5 -pods/late")
 	b.hear(late, true)
-	b.seen(scheduler.Seen{Nodes: same})
+	b.seen(inputs.Seen{Nodes: same})
 	b.want("7<6 pods/late")
 	// 4. A node changes where it is.
 	if info, ok := same[0].(*framework.NodeInfo); ok {
 		info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"new": ""}}})
 		info.Generation++
 	}
-	b.seen(scheduler.Seen{Nodes: same})
+	b.seen(inputs.Seen{Nodes: same})
 	b.want("8<7 nodes/a")
 	// 5. A node goes, with its pods, and others change.
 	b.others.handler.OnAdd(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}, false)
 	b.hear(late, false)
-	b.seen(scheduler.Seen{Nodes: same[1:]})
+	b.seen(inputs.Seen{Nodes: same[1:]})
 	b.want("9<8 -nodes/a -pods/late -pods/runs namespaces/ns")
 }
 
@@ -212,17 +211,17 @@ func TestWhatIsHeardMeanwhile(t *testing.T) {
 	b.recorder.Heard(podNamed("before", ""), true)
 	b.recorder.Looks()
 	b.recorder.Heard(podNamed("meanwhile", ""), true)
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("1<0 nodes/a pods/before")
 	b.recorder.Looks()
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("2<1 pods/meanwhile")
 	// A pod has the name of another that is heard to have gone only now.
 	another := podNamed("before", "")
 	another.UID = "another"
 	b.hear(another, true)
 	b.hear(podNamed("before", ""), false)
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("3<2 pods/before")
 }
 
@@ -234,9 +233,9 @@ func TestPreemptorInTheSnapshot(t *testing.T) {
 	pod := podNamed("one", "")
 	b.hear(pod, true)
 	nodes := []fwk.NodeInfo{nodeWith("a", 1, podNamed("one", "a"))}
-	b.seen(scheduler.Seen{Nodes: nodes, Pods: []*corev1.Pod{pod}})
+	b.seen(inputs.Seen{Nodes: nodes, Pods: []*corev1.Pod{pod}})
 	b.want("1<0 nodes/a pods/one")
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("2<1 pods/one@a")
 }
 
@@ -250,20 +249,20 @@ func TestNothingIsLost(t *testing.T) {
 	if err := b.recorder.Head(&head); err != nil || head.Len() > 0 {
 		t.Errorf("Before the first line a file begins with %q, %v", &head, err)
 	}
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.full = true
 	b.hear(podNamed("one", ""), true)
-	if n := b.seen(scheduler.Seen{Nodes: nodes}); n != 0 {
+	if n := b.seen(inputs.Seen{Nodes: nodes}); n != 0 {
 		t.Errorf("With no room for it, the line is %d", n)
 	}
 	b.full = false
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("1<0 nodes/a", "2<1 pods/one")
 	b.broken = true
 	b.hear(podNamed("two", ""), true)
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.hear(podNamed("three", ""), true)
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	if len(b.lines) != 1 || b.lines[0].Whole == nil || b.lines[0].Whole.Version != "v" {
 		t.Fatalf("The lines are %+v, want a whole one", b.lines)
 	}
@@ -293,7 +292,7 @@ func TestEachFileHasTheWholeClusterOnce(t *testing.T) {
 	for i := range 6 {
 		recorder.Heard(podNamed(fmt.Sprintf("p-%d", i), ""), true)
 		recorder.Looks()
-		recorder.Seen(&scheduler.Seen{Now: time.Unix(1, 0), Nodes: nodes})
+		recorder.Seen(&inputs.Seen{Now: time.Unix(1, 0), Nodes: nodes})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -325,7 +324,7 @@ func TestWhatIsLeftOut(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, decisionlog.Whole{Redacted: c.redacted})
 			b.hear(podNamed("one", ""), true)
-			b.seen(scheduler.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1)}})
+			b.seen(inputs.Seen{Nodes: []fwk.NodeInfo{nodeWith("a", 1)}})
 			text := string(b.lines[0].Objects[inventory.Pods][0])
 			for _, word := range append(c.wantIn, `"kind":"Pod"`, `"apiVersion":"v1"`) {
 				if !strings.Contains(text, word) {
@@ -356,7 +355,7 @@ func TestRoots(t *testing.T) {
 	job.SetAnnotations(map[string]string{"reprieve.dev/gang": "true"})
 	b.recorder.Known(jobs, job)
 	nodes := []fwk.NodeInfo{nodeWith("a", 1)}
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	if whole := b.lines[0].Whole; whole.Roots == nil || len(whole.Roots) > 0 {
 		t.Errorf("The kinds are %v, want none, and not nothing", whole.Roots)
 	}
@@ -364,7 +363,7 @@ func TestRoots(t *testing.T) {
 		t.Errorf("The Job is %s", text)
 	}
 	b.recorder.Forgotten(jobs, "ns", "train")
-	b.seen(scheduler.Seen{Nodes: nodes})
+	b.seen(inputs.Seen{Nodes: nodes})
 	b.want("1<0 jobs.batch/train nodes/a", "2<1 -jobs.batch/train")
 }
 
@@ -382,14 +381,14 @@ func BenchmarkSeen(b *testing.B) {
 		}
 		nodes[i] = nodeWith(name, 1, pods[i]...)
 	}
-	r.Seen(&scheduler.Seen{Now: time.Unix(1, 0), Nodes: nodes})
+	r.Seen(&inputs.Seen{Now: time.Unix(1, 0), Nodes: nodes})
 	// The framework keeps a NodeInfo where it is.
 	for at := 0; b.Loop(); at = (at + 1) % len(nodes) {
 		if info, ok := nodes[at].(*framework.NodeInfo); ok {
 			info.SetNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: info.Node().Name}})
 			info.Generation++
 		}
-		if r.Seen(&scheduler.Seen{Now: time.Unix(1, 0), Nodes: nodes}) == 0 {
+		if r.Seen(&inputs.Seen{Now: time.Unix(1, 0), Nodes: nodes}) == 0 {
 			b.Fatal("It is not written")
 		}
 	}

@@ -31,6 +31,20 @@ type Work struct {
 	Pod    types.UID
 }
 
+// OtherWords are the words of other schedulers in which a pod may name its queue.
+type OtherWords interface {
+	// QueueOf is the queue that a pod names in them, as far as its profile understands them; "" for none.
+	QueueOf(pod *corev1.Pod) string
+}
+
+// NamedBy is the queue that a pod names by itself: by the label of its profile, or in other words; "" for none.
+func NamedBy(pod *corev1.Pod, label string, words OtherWords) string {
+	if name := pod.Labels[label]; name != "" {
+		return name
+	}
+	return words.QueueOf(pod)
+}
+
 // Unknown is the priority of work that is given none yet. It is above no bound.
 const Unknown int32 = math.MinInt32
 

@@ -56,9 +56,7 @@ func TestFailuresOfThoseWhoHaveLeft(t *testing.T) {
 		r.remove(p)
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
 		r.fail(0, errRefused)
-		if n := r.hub.waits.Len(); n != 0 {
-			t.Errorf("Something is remembered of %d preemptors, and there is none", n)
-		}
+		r.eventually("nothing is remembered", func() bool { return r.hub.waits.Len() == 0 })
 	})
 }
 

@@ -216,6 +216,7 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 		t.Error("No member was at Permit")
 	}
 	r.eventually("all members are back", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
+	r.eventually("no try is to come", r.isQuiet)
 	r.never("It is planned again", 3*time.Second, func() bool { return len(r.active()) > 0 })
 	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("node-2", "1"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -239,6 +240,7 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 		r.eventually("it is tried with its victim gone", func() bool { return len(r.active()) > 0 })
 		r.cycle()
 		r.eventually("its room goes to others", func() bool { r.cycles(); return r.hub.reserved.Empty() })
+		r.eventually("no try is to come", r.isQuiet)
 		r.never("it is tried for ever", 3*admission.Interval, func() bool { return len(r.active()) > 0 })
 		if got := r.nominatedTo(1); len(got) > 0 {
 			t.Errorf("%v is still shown as nominated", got)
@@ -296,4 +298,11 @@ func TestHeldBackByAnotherPlugin(t *testing.T) {
 			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.hub.reserved.Empty() })
 		})
 	}
+}
+
+// isQuiet runs the cycles that are to come, and reports that no other is.
+func (r *rig) isQuiet() bool {
+	r.cycles()
+	queue := r.sched.SchedulingQueue
+	return len(queue.PodsInActiveQ())+len(queue.PodsInBackoffQ()) == 0
 }

@@ -28,6 +28,10 @@ func (p *Plugin) overtake(ctx context.Context, nodes sets.Set[string], by worklo
 			const why = "a preemptor of a higher priority takes a node of its plan"
 			happened(logOf(ctx, key), "Called an eviction off", why)
 			p.hub.takeBack(key, why)
+			if !p.hub.waits.Evicting(key) {
+				// The eviction has ended meanwhile, and left it to the departure of its victims.
+				p.hub.wake(key)
+			}
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Name is the plugin's name in a scheduler's configuration.
-const Name = "Reprieve"
+// Name is what the plugin answers to.
+const Name = configv1alpha1.PluginName
 
 // Plugin is Reprieve in one profile of a scheduler. The framework calls it; see the package documentation.
 type Plugin struct {

@@ -78,7 +78,7 @@ func (rs *refusals) add(p *Plugin, pre *preemptor, v *view, d *core.Decision) {
 	if rs.byNeeds == nil || len(rs.byNeeds) >= mostRefusals {
 		rs.byNeeds = make(map[equals]*refusal)
 	}
-	r := &refusal{decision: *d, changes: p.hub.cluster.Changes(), respected: v.Respected(), promised: p.hub.promisedPods(), made: p.hub.clock.Now()}
+	r := &refusal{decision: *d, changes: p.hub.cluster.Changes(), respected: v.Respected(), promised: v.reserved(), made: p.hub.clock.Now()}
 	r.tree, r.shares = queuesOf(v)
 	rs.byNeeds[key] = r
 }
@@ -112,7 +112,7 @@ func (r *refusal) holds(p *Plugin, pre *preemptor, v *view) bool {
 	case !core.Bounded(v.Cluster, p.input(pre, v, nil)):
 		return true
 	default:
-		return changes == r.changes && slices.EqualFunc(r.shares, shares, slices.Equal) && (tree == nil || r.promised.Equal(p.hub.promisedPods()))
+		return changes == r.changes && slices.EqualFunc(r.shares, shares, slices.Equal) && (tree == nil || r.promised.Equal(v.reserved()))
 	}
 }
 
@@ -124,12 +124,12 @@ func queuesOf(v *view) (*fairshare.Tree, []fairshare.Amounts) {
 	return nil, nil
 }
 
-// promisedPods are all pods that have been promised room.
-func (b *books) promisedPods() sets.Set[types.UID] {
+// reserved are all pods that room is reserved for in a view.
+func (v *view) reserved() sets.Set[types.UID] {
 	out := sets.New[types.UID]()
-	for _, reserved := range b.reserved.Nodes() {
-		for _, r := range reserved {
-			out.Insert(r.UID)
+	for i := range v.promised {
+		if v.promised[i].Reserved {
+			out.Insert(v.promised[i].Pod.GetPod().UID)
 		}
 	}
 	return out

@@ -41,7 +41,7 @@ func (h *Hub) allPromised() []snapshot.Promised {
 				continue
 			}
 			seen.Insert(r.UID)
-			out = append(out, snapshot.Promised{Promise: snapshot.Promise{Pod: r.Pod, Node: node, Queue: r.Queue}, Priority: r.Priority})
+			out = append(out, snapshot.Promised{Promise: snapshot.Promise{Pod: r.Pod, Node: node, Queue: r.Queue}, Priority: r.Priority, Reserved: true})
 		}
 	}
 	for node := range h.nominees.Nodes(h.reserved) {

@@ -64,16 +64,7 @@ func (b *books) QueueOf(pod *corev1.Pod) string { return b.queueOf(pod) }
 
 // QueueNamedBy is the queue that a pod names by itself. Any goroutine may call it.
 func (r *roster) QueueNamedBy(pod *corev1.Pod) string {
-	return QueueNamedBy(pod, r.QueueLabel(pod), r.derived)
-}
-
-// QueueNamedBy is the queue that a pod names by itself: by the label, or in words of another scheduler that its profile understands;
-// "" for none.
-func QueueNamedBy(pod *corev1.Pod, label string, derived Derived) string {
-	if name := pod.Labels[label]; name != "" {
-		return name
-	}
-	return derived.QueueOf(pod)
+	return queue.NamedBy(pod, r.QueueLabel(pod), r.derived)
 }
 
 // QueueLabel is the label by which a pod's profile has queues named.

@@ -79,9 +79,10 @@ func TestEveryMemberThatFindsNoRoomSaysSo(t *testing.T) {
 			r.gangOf("g", c.minCount, 10)
 			r.create(members("g", 5, "1", 10)...)
 			r.eventually("it can be planned", func() bool { return len(r.active()) > 0 })
+			decided := r.hub.clock.Now()
 			r.cycles()
 			r.eventually("the framework has spoken of the leader", r.hasSpoken)
-			r.tell(0)
+			r.tell(tellDelay - time.Millisecond - r.hub.clock.Since(decided))
 			if len(s.all) != 0 {
 				t.Errorf("%v is said at once", s.all)
 			}

@@ -45,8 +45,8 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	return v, nil
 }
 
-// promises are what others have been promised, as far as it concerns a preemptor: what it has to leave, and what it need not,
-// which counts for its queue all the same.
+// promises are what others have been promised, as far as it concerns a preemptor: what it has to leave, and what is reserved that it
+// need not leave, which counts for its queue all the same.
 func (p *Plugin) promises(pre *preemptor, promised []snapshot.Promised) []snapshot.Promise {
 	var out []snapshot.Promise
 	for i := range promised {
@@ -54,11 +54,15 @@ func (p *Plugin) promises(pre *preemptor, promised []snapshot.Promised) []snapsh
 		if p.hub.owns(pre, one.Pod.GetPod()) {
 			continue
 		}
-		standing := workload.Standing{Priority: promised[i].Priority, Queue: one.Queue}
-		one.Respected = standing.KeepsFrom(pre.standing())
-		if one.Respected || one.Queue != "" {
+		one.Respected = isKept(&promised[i], pre)
+		if one.Respected || promised[i].Reserved && one.Queue != "" {
 			out = append(out, one)
 		}
 	}
 	return out
+}
+
+// isKept reports whether a preemptor has to leave what is promised.
+func isKept(promised *snapshot.Promised, pre *preemptor) bool {
+	return workload.Standing{Priority: promised.Priority, Queue: promised.Queue}.KeepsFrom(pre.standing())
 }

@@ -159,10 +159,11 @@ type StateQueue struct {
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
 }
 
-// Promised is a Promise with the priority by which it is kept.
+// Promised is a Promise with the priority by which it is kept. It is a reservation, or a nomination of a pod that has none.
 type Promised struct {
 	Promise
 	Priority int32
+	Reserved bool
 }
 
 // State describes the cluster as it was at the last Level, with room that is promised. Like Level, it belongs to the one

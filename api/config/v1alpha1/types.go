@@ -10,6 +10,9 @@ const (
 	Kind       = "ReprieveArgs"
 )
 
+// PluginName is the name of the plugin in a scheduler's configuration.
+const PluginName = "Reprieve"
+
 // ReprieveArgs are the arguments of the plugin Reprieve in one profile.
 //
 // +kubebuilder:object:root=true

@@ -237,17 +237,17 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 		return nil, fmt.Errorf("make the cache of %s: %w", v1alpha1.GroupName, err)
 	}
 	reading := &client.CacheOptions{Reader: objects, Unstructured: true}
-	cached, err := client.New(rest, client.Options{Scheme: scheme, Cache: reading})
+	cached, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme, Cache: reading})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
 	// One of its own: where a rate is configured, the statuses of a thousand Queues are not before those of groups.
-	queueClient, err := client.New(rest, client.Options{Scheme: scheme, Cache: reading})
+	queueClient, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme, Cache: reading})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of Queues: %w", err)
 	}
 	// Evictions read what they are about to change from the API server, so that a conflict can be resolved.
-	direct, err := client.New(rest, client.Options{Scheme: scheme})
+	direct, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
@@ -300,6 +300,15 @@ func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*pod
 		return nil, fmt.Errorf("make the client of pods' statuses: %w", err)
 	}
 	return podstatus.New(ctx, pods, cc.Client, limiter, clock.RealClock{}), nil
+}
+
+// ofOneRate is for a client that keeps to the rate that is configured, if one is: by itself it would for each kind of object.
+func ofOneRate(rest *restclient.Config) *restclient.Config {
+	rest = restclient.CopyConfig(rest)
+	if rest.QPS > 0 {
+		rest.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(rest.QPS, rest.Burst)
+	}
+	return rest
 }
 
 // recorderOf is the recorder of a profile, or the one of the whole for a name that is none's.

@@ -33,6 +33,7 @@ func TestMakingWayAtALimit(t *testing.T) {
 		c.queue("a", "parent: top")
 		c.queue("b", "parent: top")
 		c.queue("beside")
+		c.known("top", "a", "b", "beside")
 		c.pod("beside-0", 1, "low", map[string]string{v1alpha1.LabelQueue: "beside"})
 		c.pod("a-high", 2, "high", ofA)
 		c.Runs("a-high", 1)

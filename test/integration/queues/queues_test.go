@@ -109,6 +109,7 @@ func TestLimit(t *testing.T) {
 		c.queue("top", "limit: {nvidia.com/gpu: 6}")
 		c.queue("a", "parent: top", "limit: {nvidia.com/gpu: 4}")
 		c.queue("b", "parent: top")
+		c.known("top", "a", "b")
 		c.pods("a", "a", 3, 2, "")
 		c.Runs("a-", 2)
 		return c.pending("a-")

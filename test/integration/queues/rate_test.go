@@ -15,7 +15,7 @@ import (
 
 // TestConfiguredRateHolds: where a rate is configured, the statuses of Queues keep to it as everything else does.
 func TestConfiguredRateHolds(t *testing.T) {
-	const count, qps, burst = 50, 10, 10
+	const count, qps, burst = 60, 10, 10
 	options := nodesOf(1)
 	options.Scheduler.Path = playground.NoScheduler
 	c := clusterOn(t, stage.New(t, options))
@@ -26,12 +26,12 @@ func TestConfiguredRateHolds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	began := time.Now()
 	if _, err := c.Run.StartScheduler(t.Context(), playground.Scheduler, playground.SchedulerOptions{
 		Config: config, Args: stage.SchedulerArgs(),
 	}); err != nil {
 		t.Fatal(err)
 	}
-	var first time.Time
 	c.Eventually("all queues have a status", func(ctx context.Context) string {
 		ready := 0
 		var queues v1alpha1.QueueList
@@ -43,16 +43,13 @@ func TestConfiguredRateHolds(t *testing.T) {
 				ready++
 			}
 		}
-		if ready > 0 && first.IsZero() {
-			first = time.Now()
-		}
 		if ready < count {
 			return fmt.Sprintf("%d have", ready)
 		}
 		return ""
 	})
-	// The first look may come when up to burst of them have been written; half of the rest is room for what the look itself takes.
-	if took, least := time.Since(first), time.Second*(count-2*burst)/qps/2; took < least {
+	// A tenth less than it takes by the rate alone.
+	if took, least := time.Since(began), time.Second*(count-burst)/qps*9/10; took < least {
 		t.Errorf("the statuses of %d queues took %v, want %v at least", count, took, least)
 	}
 }

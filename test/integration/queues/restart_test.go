@@ -41,6 +41,7 @@ func TestLimitOverRestart(t *testing.T) {
 		c.queue("top", "limit: {nvidia.com/gpu: 6}")
 		c.queue("a", "parent: top", "limit: {nvidia.com/gpu: 4}")
 		c.queue("b", "parent: top")
+		c.known("top", "a", "b")
 		c.pods("a", "a", 4, 2, "")
 		c.Runs("a-", 2)
 		c.gang("team", "b", 2, 2, 2)
@@ -57,6 +58,7 @@ func TestLimitOverRestart(t *testing.T) {
 	})
 	c.scene("on the way there", func(c *cluster) {
 		c.queue("storm", "limit: {nvidia.com/gpu: 5}")
+		c.known("storm")
 		for _, round := range []string{"first", "second", "third"} {
 			c.pods("storm-"+round, "storm", 6, 1, "")
 			c.restart()

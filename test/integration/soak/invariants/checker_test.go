@@ -536,8 +536,15 @@ func TestForgotten(t *testing.T) {
 		"a gang for all of which there is not":      {tell: func(s *story) { s.pod("big", "low", asking(6)); s.bind("big"); s.group("g", "low", 3, 3); calm(s) }},
 		"a gang that lacks members":                 {tell: func(s *story) { s.group("g", "low", 3, 2); calm(s) }},
 		"a member past minCount for which there is": {want: WorkForgotten, tell: func(s *story) { s.group("g", "low", 2, 3); s.bind("g-0", "g-1"); calm(s) }},
-		"a member past minCount takes nothing":      {tell: func(s *story) { full(s); s.group("g", "high", 0, 1); calm(s) }},
-		"one that is needed may":                    {want: WorkForgotten, tell: func(s *story) { full(s); s.group("g", "high", 1, 1); calm(s) }},
+		"a member past minCount takes nothing": {tell: func(s *story) {
+			full(s)
+			s.group("g", "high", 1, 1)
+			s.bind("g-0")
+			full(s)
+			s.pod("g-1", "high", inGroup("g"))
+			calm(s)
+		}},
+		"one that is needed may": {want: WorkForgotten, tell: func(s *story) { full(s); s.group("g", "high", 1, 1); calm(s) }},
 	})
 }
 

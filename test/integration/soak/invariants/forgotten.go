@@ -41,10 +41,12 @@ func (c *Checker) couldRun() map[string]string {
 			if u.group == nil {
 				continue
 			}
-			if need = minCountOf(u.group.PodGroup) - u.group.bound; need > c.waiting(u.group) {
+			minCount := minCountOf(u.group.PodGroup)
+			if need = minCount - u.group.bound; need > c.waiting(u.group) {
 				continue
 			}
-			need, surplus = max(need, 1), need <= 0
+			// Members of a group that is no gang are each by themselves.
+			need, surplus = max(need, 1), minCount > 0 && need <= 0
 			if need > 1 && out["PodGroup "+key.String()] != "" {
 				continue
 			}
