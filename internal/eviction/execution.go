@@ -257,7 +257,8 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 	u.mu.Lock()
 	u.listed = true
 	u.mu.Unlock()
-	// Asked of each status that is found: where the group has come to run anew while the record was on its way, the status says so.
+	// Asked again after each read of the status: one that tells of a new run has been written after that run was known here, and one that
+	// is written after the read makes a conflict.
 	_, err := x.intents.write(ctx, &x.order.Decision, u.victim, u.pods, func() error {
 		if x.scheduler.RunsAnew(x.order, u.key) {
 			return errAnew

@@ -23,8 +23,8 @@ type view struct {
 	taken    []types.UID
 }
 
-// look takes a view of the cycle's snapshot for a preemptor. What other goroutines change is read once, and the view keeps it: a
-// second reading would be of another moment.
+// look takes a view of the cycle's snapshot for a preemptor. What others are promised is read once, and kept for the record of the
+// decision: a second reading would be of another moment.
 func (p *Plugin) look(pre *preemptor) (*view, error) {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {

@@ -537,7 +537,6 @@ func TestForgotten(t *testing.T) {
 		"a gang that lacks members":                 {tell: func(s *story) { s.group("g", "low", 3, 2); calm(s) }},
 		"a member past minCount for which there is": {want: WorkForgotten, tell: func(s *story) { s.group("g", "low", 2, 3); s.bind("g-0", "g-1"); calm(s) }},
 		"a member past minCount takes nothing": {tell: func(s *story) {
-			full(s)
 			s.group("g", "high", 1, 1)
 			s.bind("g-0")
 			full(s)
