@@ -184,6 +184,12 @@ func (refusing) PreEnqueue(_ context.Context, pod *corev1.Pod) *fwk.Status {
 
 func (refusing) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 
+// EventsToRegister has what is refused tried when a node comes. A plugin that does not say what it waits for has the framework try
+// again at whatever happens, also when a member of the same gang leaves its place.
+func (refusing) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return []fwk.ClusterEventWithHint{{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add}}}, nil
+}
+
 func (refusing) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod, _ fwk.NodeInfo) *fwk.Status {
 	if filters.Simulates(state) || pod.Annotations[refusedBy] != "yes" {
 		return nil

@@ -11,7 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/component-base/metrics"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -22,32 +21,25 @@ import (
 var plainYAML = strings.NewReplacer(", {name: SlowPreBind}", "", ", {name: Refusing}", "").Replace(schedulerYAML)
 
 // searches counts the searches for room that came to nothing.
-func (r *rig) searches() func() int {
+func (r *rig) searches() (sum int) {
 	r.t.Helper()
-	registry := metrics.NewKubeRegistry()
-	if err := r.hub.metrics.Register(registry.Register); err != nil {
+	families, err := r.measured.Gather()
+	if err != nil {
 		r.t.Fatal(err)
 	}
-	return func() int {
-		families, err := registry.Gather()
-		if err != nil {
-			r.t.Fatal(err)
+	for _, f := range families {
+		if f.GetName() != "reprieve_preemption_attempts_total" {
+			continue
 		}
-		sum := 0
-		for _, f := range families {
-			if f.GetName() != "reprieve_preemption_attempts_total" {
-				continue
-			}
-			for _, m := range f.GetMetric() {
-				for _, l := range m.GetLabel() {
-					if l.GetName() == "result" && l.GetValue() == "infeasible" {
-						sum += int(m.GetCounter().GetValue())
-					}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "result" && l.GetValue() == "infeasible" {
+					sum += int(m.GetCounter().GetValue())
 				}
 			}
 		}
-		return sum
 	}
+	return sum
 }
 
 // TestReplacementsAreNotSearchedForAgain: pods that take the place of victims find nothing to preempt themselves. They are
@@ -56,7 +48,6 @@ func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 	t.Parallel()
 	const victims = 8
 	r := newRigWith(t, plainYAML, nil, nodes(victims, "1")...)
-	searches := r.searches()
 	for i := range victims {
 		r.create(on(pod(fmt.Sprintf("low-%d", i), "", "1", 0), fmt.Sprintf("node-%d", i)))
 	}
@@ -73,7 +64,7 @@ func TestReplacementsAreNotSearchedForAgain(t *testing.T) {
 	}
 	// One for the first that comes after each preemption; where that takes so long that those before it are tried again meanwhile, one
 	// while the victim leaves and one when it has gone.
-	if n, most := searches(), 3*victims; n > most {
+	if n, most := r.searches(), 3*victims; n > most {
 		t.Errorf("%d searches in vain for %d replacements, want at most %d", n, victims, most)
 	} else {
 		t.Logf("%d searches in vain for %d replacements", n, victims)
@@ -121,13 +112,12 @@ func TestRefusedUntilItMatters(t *testing.T) {
 				cordoned.Spec.Unschedulable = true
 			}
 			r := newRigWith(t, plainYAML, nil, objects...)
-			searches := r.searches()
 			full(r)
 			for i := range 3 {
 				r.create(pod(fmt.Sprintf("p-%d", i), "", "2", 10))
 				r.cycles()
 			}
-			if n := searches(); n != 1 {
+			if n := r.searches(); n != 1 {
 				t.Errorf("%d searches for equal pods, want 1", n)
 			}
 			tc.change(r)

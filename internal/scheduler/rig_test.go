@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
+	k8smetrics "k8s.io/component-base/metrics"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
@@ -35,6 +36,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 )
 
@@ -63,6 +65,8 @@ type rig struct {
 	plugin  *Plugin
 	evictor *fakeEvictor
 	groups  *groups
+	// measured are the metrics of the scheduler: registered before it begins, as what they record is made by that.
+	measured k8smetrics.KubeRegistry
 	// meanwhile is called in every cycle, with its pod, once Reprieve's PreFilter has returned.
 	meanwhile func(*corev1.Pod)
 	// stop ends the scheduler; the client stays.
@@ -209,7 +213,11 @@ func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) 
 // newRigOn is newRigWith on what is there already.
 func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender) *rig {
 	t.Helper()
-	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, meanwhile: func(*corev1.Pod) {}}
+	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, measured: k8smetrics.NewKubeRegistry(), meanwhile: func(*corev1.Pod) {}}
+	m := metrics.New()
+	if err := m.Register(r.measured.Register); err != nil {
+		t.Fatal(err)
+	}
 	// One that is there already is of a scheduler before this one.
 	_ = client.Tracker().Add(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}})
 	r.client.PrependReactor("create", "pods", r.bind)
@@ -229,7 +237,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	t.Cleanup(r.stop)
 	profiles := decodeProfiles(t, configuration)
 	AddGate(profiles)
-	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor})
+	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m})
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{
