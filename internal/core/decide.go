@@ -45,20 +45,29 @@ func newSearch(v *view, protections []protection) *search {
 }
 
 func (sr *search) run() Decision {
-	within := sr.v.withinLimits()
+	full, room := sr.v.fullFor(), false
 	sr.roomy = sr.anyRoom(sr.v.c.free)
-	if placements, ok := sr.withoutVictims(sr.v.c.free); ok && within {
-		return sr.placed(Fits, placements)
+	if placements, ok := sr.withoutVictims(sr.v.c.free); ok {
+		if full < 0 {
+			return sr.placed(Fits, placements)
+		}
+		room = true
 	}
 	defer sr.removeLeaving()()
 	if len(sr.s.Leaving) > 0 {
 		sr.roomy = sr.anyRoom(sr.v.c.later)
-		if placements, ok := sr.withoutVictims(sr.v.c.later); ok && within {
-			return sr.placed(Waits, placements)
+		if placements, ok := sr.withoutVictims(sr.v.c.later); ok {
+			if full < 0 {
+				return sr.placed(Waits, placements)
+			}
+			room = true
 		}
 	}
 	sr.policy = newPolicy(sr.v, sr.protections)
 	if _, forbidden := sr.policy.rules().forbidden(); forbidden || sr.p.MinCount == 0 {
+		if room {
+			sr.refused = &refusal{bound: bound{rule: RuleLimit, queue: full, name: sr.s.Queues.Tree.Queue(full).Name}}
+		}
 		return sr.infeasibleAsIs()
 	}
 	return sr.policy.search(sr)

@@ -93,23 +93,28 @@ func (v *view) inQueues() (*roster, []int64) {
 	}
 }
 
-// withinLimits reports whether the preemptor may come in beside all that runs in its queue, and in those above it.
-func (v *view) withinLimits() bool {
+// fullFor finds a queue, the preemptor's or one above it, of which the limit leaves no room for the preemptor beside all that runs
+// there; -1 where there is none.
+func (v *view) fullFor() int32 {
 	if v.s.Queues == nil {
-		return true
+		return -1
 	}
 	t := v.s.Queues.Tree
 	home := t.LeafOf(v.p.Queue)
 	if home < 0 {
-		return true
+		return -1
 	}
 	_, used := v.inQueues()
 	var levels []fairshare.Level
-	for q := home; q >= 0; q = t.Parent(q) {
+	path := t.Path(home)
+	for _, q := range path {
 		levels = append(levels, fairshare.Level{Limit: t.Queue(q).Limit, Used: used[int(q)*t.Dims():][:t.Dims()]})
 	}
 	_, over := fairshare.Room(levels, []Amounts{v.request()})
-	return over == nil
+	if over == nil {
+		return -1
+	}
+	return path[over.Level]
 }
 
 func (c *queuePolicy) rules() *ruling { return c.ruling }

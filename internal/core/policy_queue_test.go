@@ -281,6 +281,38 @@ func TestQueuePolicy(t *testing.T) {
 	}
 }
 
+// TestFullQueueOfOneThatTakesNothing: nodes have room for it and its queue has none, and that is what it is told.
+func TestFullQueueOfOneThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		preemptor *Preemptor
+		want      string
+	}{
+		"with room on a node": {
+			preemptor: podOf(10, 4),
+			want:      "there could be room, but it takes queue team beyond its limit; preemptionPolicy Never forbids taking any",
+		},
+		"without": {
+			preemptor: podOf(10, 8),
+			want:      "needs 8 gpu on 1 node; no node has them as things are; preemptionPolicy Never forbids taking any (of 1 node: 1 short of gpu)",
+		},
+		"with room for one of two members": {
+			preemptor: gangOf(10, 2, members("g", 2, 0, 4)),
+			want:      "needs 4 gpu for each of 2 members; 1 have room as things are; preemptionPolicy Never forbids taking any",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cluster := clusterOf("gpu").node("n", 8).pod("a1", "n", 5, 2, inQueue("a")).
+				queues(queue("team", limit(4)), queue("a", under("team"), limit(100)))
+			p := with(c.preemptor, ofQueue("a"), func(p *Preemptor) { p.Never = true })
+			if d := mustDecide(t, cluster.shared(p), p, nil); d.Outcome != Infeasible || d.Message != c.want {
+				t.Errorf("It is %s: %q, want %q", d.Outcome, d.Message, c.want)
+			}
+		})
+	}
+}
+
 // TestMinRuntimeOfTheDocument has the examples of the min-runtime document, by the names of its queues.
 func TestMinRuntimeOfTheDocument(t *testing.T) {
 	const second = int64(1e9)
