@@ -343,6 +343,29 @@ func TestGroupThatRunsAnew(t *testing.T) {
 	}
 }
 
+// TestRunThatBeginsBesideTheRecord: what tells of a group's new run is written while its record is. The record is refused, and not
+// written on top of that.
+func TestRunThatBeginsBesideTheRecord(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
+	var anew atomic.Bool
+	b.scheduler.runsAnew = func(string) bool { return anew.Load() }
+	b.fail = func(call string) error {
+		if call == "list g" && anew.CompareAndSwap(false, true) {
+			return apierrors.NewConflict(v1alpha1.Resource("podgroups"), "g", errors.New("the object has been modified"))
+		}
+		return nil
+	}
+	got := b.evict(order(victim("g", "g-0", "g-1")))
+	if !errors.Is(got.Err, ErrOutdated) || got.Unwanted || got.Begun.Len() > 0 {
+		t.Errorf("It came to %+v", got)
+	}
+	b.expectPods("urgent-0", "g-0", "g-1")
+	if made := b.made("list"); len(made) != 1 || len(b.listed("g")) > 0 {
+		t.Errorf("The list of the group is %v, and has been written %d times", b.listed("g"), len(made))
+	}
+}
+
 // TestVictimThatHasMoved: one that was to make room before it was bound, and has another place by now, stays there, and so does its
 // group.
 func TestVictimThatHasMoved(t *testing.T) {
