@@ -2,7 +2,6 @@ package groups
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"testing"
@@ -10,12 +9,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/playground"
-	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
@@ -152,7 +148,7 @@ func saysHow(s *stage.Stage) {
 		s.Errorf("the group is made as %+v", pg.Spec)
 	}
 	s.Eventually("the scheduler's snapshot has it as one unit", func(ctx context.Context) string {
-		state, err := snapshotOf(ctx, s)
+		state, err := s.Snapshot(ctx)
 		if err != nil {
 			return err.Error()
 		}
@@ -169,23 +165,6 @@ func saysHow(s *stage.Stage) {
 	if pg := group(s, "climb-", "is there", needs(2)); ptr.Deref(pg.Spec.Priority, -1) != 0 {
 		s.Errorf("a group of pods without a class is made as %+v", pg.Spec)
 	}
-}
-
-// snapshotOf is what the scheduler says it goes by.
-func snapshotOf(ctx context.Context, s *stage.Stage) (*snapshot.State, error) {
-	admin := s.Run.RESTConfig()
-	admin.Host = s.Run.Component(playground.Scheduler).URL()
-	admin.Insecure, admin.CAData, admin.CAFile = true, nil, ""
-	c, err := kubernetes.NewForConfig(admin)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := c.Discovery().RESTClient().Get().AbsPath("/debug/reprieve/snapshot").DoRaw(ctx)
-	if err != nil {
-		return nil, err
-	}
-	state := &snapshot.State{}
-	return state, json.Unmarshal(raw, state)
 }
 
 // jobSet: one gang over two roles, of which the Jobs are made one after the other.

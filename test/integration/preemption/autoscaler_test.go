@@ -144,6 +144,8 @@ func TestEachIsToldOnce(t *testing.T) {
 	const size, cpus = 6, 4
 	e := newEnv(t, stage.ReprieveGroups())
 	e.addNodes("a", 1, cpus)
+	// Nodes of tests before are counted, too, until the scheduler hears that they have gone.
+	e.KnowsNodes()
 	urgent := unitSpec{name: "urgent", cpus: cpus, priority: "mid", gang: size}
 	e.create(urgent)
 	e.waitWanted(size * cpus)

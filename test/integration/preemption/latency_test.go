@@ -26,8 +26,8 @@ const (
 )
 
 // TestUnrelatedPodsBindWithinASecond: pods that fit keep coming while the API server takes 5 s for each delete of a
-// preemption, or for each status that is written for it, and they are bound in under a second: one or another may come while the
-// machine has other things to do, where the calls were waited for it would be nearly all of them.
+// preemption, or for each status that is written for it, and they are bound in under a second. That is asked of half of them: the
+// others may come while the machine has other things to do, where the calls were waited for nearly all of them would be late.
 //
 // Time is the client's: from before the request that creates the pod to the event of a watch that has it on a node.
 // Beside each there is one that the test binds itself, as soon as the watch tells of it, which takes as long as the
@@ -151,7 +151,8 @@ func (e *env) checkBindings(came []pair) {
 		}
 		slowest, busiest = max(slowest, p.scheduled.took()), max(busiest, machine)
 	}
-	if 4*len(late) > len(came) {
+	// The median is late.
+	if 2*len(late) > len(came) {
 		e.Errorf("%d of %d were bound late: %s", len(late), len(came), strings.Join(late, "; "))
 	}
 	e.Logf("%d pods, each bound within %v; those that the test bound within %v", len(came), slowest, busiest)

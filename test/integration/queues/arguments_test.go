@@ -22,7 +22,7 @@ func withArguments(t *testing.T) *cluster {
 		return stage.ProfileConfig(name, "{name: Reprieve, args: "+args+"}")
 	}
 	return newCluster(t, 1,
-		profile("hasty", "{}"), profile("brief", "{preemptMinRuntime: 15s}"),
+		profile("hasty", "{}"), profile("brief", "{preemptMinRuntime: 30s}"),
 		profile("patient", "{preemptMinRuntime: 1h, reclaimMinRuntime: 1h}"), profile("leafwise", "{reclaimResolveMethod: Queue}"))
 }
 
@@ -43,7 +43,8 @@ spec:
 			c.pod(name, 4, "", map[string]string{v1alpha1.LabelPodGroup: "whole"}, by("brief"))
 		}
 		c.Runs("whole", 2)
-		const guaranteed = 15 * time.Second
+		// Arguments stand for as long as the scheduler runs, so what comes before the end has to fit in.
+		const guaranteed = 30 * time.Second
 		c.protected("whole", guaranteed)
 		began := c.group(c.Context(), "whole").Status.StartTime.Time
 		c.pod("second", 8, "low", nil, by("brief"))
@@ -85,6 +86,7 @@ func TestReclaimMinRuntimeOfProfile(t *testing.T) {
 			c.queue("top")
 			c.queue("guarded", "parent: top", "reclaimMinRuntime: 2h")
 			c.queue("lender")
+			c.known("top", "guarded", "lender")
 			c.pod("borrowed", 8, "", map[string]string{v1alpha1.LabelQueue: "guarded"}, by("hasty"))
 			c.Runs("borrowed", 1)
 			c.pod("claim", 4, "", map[string]string{v1alpha1.LabelQueue: "lender"}, by(tt.profile))

@@ -23,6 +23,7 @@ func TestElasticGangs(t *testing.T) {
 	c.scene("reclaim", func(c *cluster) {
 		c.queue("borrower")
 		c.queue("lender")
+		c.known("borrower", "lender")
 		c.team(team{name: "elastic", queue: "borrower", class: "high", members: 4, minCount: 2, gpus: 1})
 		c.team(team{name: "core", queue: "borrower", class: "low", members: 4, minCount: 4, gpus: 1})
 		c.pod("claim", 2, "", in("lender"))
@@ -32,6 +33,7 @@ func TestElasticGangs(t *testing.T) {
 	})
 	c.scene("preempt", func(c *cluster) {
 		c.queue("leaf")
+		c.known("leaf")
 		c.team(team{name: "elastic", queue: "leaf", class: "low", members: 4, minCount: 2, gpus: 1})
 		c.team(team{name: "core", queue: "leaf", class: "low", members: 4, minCount: 4, gpus: 1})
 		c.pod("claim", 2, "high", in("leaf"))
@@ -43,6 +45,7 @@ func TestElasticGangs(t *testing.T) {
 		c.scene("inside the window of "+rule, func(c *cluster) {
 			c.queue("borrower", "reclaimMinRuntime: 1h", "preemptMinRuntime: 1h")
 			c.queue("lender")
+			c.known("borrower", "lender")
 			from := map[string]string{"ReclaimMinRuntime": "lender", "PreemptMinRuntime": "borrower"}[rule]
 			c.team(team{name: "elastic", queue: "borrower", members: 8, minCount: 6, gpus: 1})
 			began := time.Now()
@@ -65,6 +68,7 @@ func TestElasticGangs(t *testing.T) {
 		began := time.Now()
 		c.queue("borrower", "reclaimMinRuntime: 1h")
 		c.queue("lender", "overQuotaWeight: 3")
+		c.known("borrower", "lender")
 		c.team(team{name: "elastic", queue: "borrower", members: 4, minCount: 2, gpus: 2, change: []func(*corev1.Pod){linger}})
 		for _, name := range []string{"elastic-0", "elastic-1"} {
 			if err := c.Kube.CoreV1().Pods("default").Delete(c.Context(), name, metav1.DeleteOptions{}); err != nil {

@@ -41,6 +41,7 @@ func TestLimitsUnderLoad(t *testing.T) {
 	c.queue("a", "parent: top", "limit: {nvidia.com/gpu: 3}")
 	c.queue("b", "parent: top", "limit: {nvidia.com/gpu: 3}")
 	c.queue("c", "parent: top")
+	c.known("top", "a", "b", "c")
 	g, ctx := errgroup.WithContext(t.Context())
 	for i := range 6 {
 		g.Go(func() error {

@@ -2,6 +2,7 @@ package queues
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -73,10 +74,13 @@ func TestMakingWayAtALimit(t *testing.T) {
 	c.scene("once a window has ended", func(c *cluster) {
 		full(c)
 		since := time.Now()
-		c.queue("a", "parent: top", "preemptMinRuntime: 20s")
+		c.queue("a", "parent: top", "preemptMinRuntime: 1h")
 		c.known("a")
 		c.pod("a-next", 1, "high", ofA)
 		c.WaitsSaying("a-next", "waits until", "PreemptMinRuntime of queue a")
+		// However long that has taken, the window ends after it.
+		window := soonOver(scheduledAt(c.Pod("a-low-0")))
+		c.queue("a", "parent: top", fmt.Sprintf("preemptMinRuntime: %.0fs", window.Seconds()))
 		c.Eventually("its window ends", func(ctx context.Context) string {
 			if len(c.evicted(ctx, since)) == 0 {
 				return "nobody goes"

@@ -28,6 +28,8 @@ func unlike(t *testing.T) *cluster {
 		group.Resources[gpu] = *resource.NewQuantity(gpus, resource.DecimalSI)
 		options.NodeGroups = append(options.NodeGroups, group)
 	}
+	// Where kwok is held up, the controller manager would take all nodes for lost after its default of less than a minute.
+	options.ExtraArgs = map[string][]string{playground.ControllerManager: {"--node-monitor-grace-period=5m"}}
 	return clusterOn(t, stage.New(t, options))
 }
 

@@ -18,6 +18,7 @@ func TestWorkOfNoQueue(t *testing.T) {
 	in := map[string]string{v1alpha1.LabelQueue: "team"}
 	c.scene("a pod of no queue takes from a queue, below its quota as well", func(c *cluster) {
 		c.queue("team", "quota: {nvidia.com/gpu: 8}")
+		c.known("team")
 		c.pods("work", "team", 4, 2, "low")
 		c.Runs("work", 4)
 		c.pod("outside", 2, "high", nil)
@@ -26,6 +27,7 @@ func TestWorkOfNoQueue(t *testing.T) {
 	})
 	c.scene("a pod of a queue takes from outside, beyond its fair share as well", func(c *cluster) {
 		c.queue("team", "overQuotaWeight: 0")
+		c.known("team")
 		c.pods("outside", "", 4, 2, "low")
 		c.Runs("outside", 4)
 		c.pod("work", 2, "high", in)
@@ -35,6 +37,7 @@ func TestWorkOfNoQueue(t *testing.T) {
 	c.scene("an equal priority takes nothing", func(c *cluster) {
 		began := time.Now()
 		c.queue("team", "quota: {nvidia.com/gpu: 8}")
+		c.known("team")
 		c.pods("outside", "", 2, 2, "low")
 		c.Runs("outside", 2)
 		c.pods("work", "team", 2, 2, "low")
@@ -49,6 +52,7 @@ func TestWorkOfNoQueue(t *testing.T) {
 	})
 	c.scene("no turn is waited for", func(c *cluster) {
 		c.queue("team")
+		c.known("team")
 		c.pod("outside", 7, "", nil)
 		c.Runs("outside", 1)
 		// Each of them has its turn, in vain, whenever something changes.

@@ -49,6 +49,7 @@ func (c *cluster) promised() {
 	c.Helper()
 	c.queue("a")
 	c.queue("b")
+	c.known("a", "b")
 	for _, name := range []string{"goes", "stays"} {
 		c.pod(name, 4, "low", nil, linger)
 		c.Runs(name, 1)

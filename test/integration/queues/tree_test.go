@@ -48,6 +48,7 @@ func TestTrees(t *testing.T) {
 	c.scene("the sibling of higher priority is served first", func(c *cluster) {
 		c.queue("first", "priority: 10")
 		c.queue("second", "overQuotaWeight: 5")
+		c.known("first", "second")
 		c.pods("second", "second", 8, 1, "")
 		c.Runs("second-", 8)
 		c.pods("first", "first", 6, 1, "")
@@ -58,6 +59,7 @@ func TestTrees(t *testing.T) {
 	c.scene("a quota comes before the priority of a sibling", func(c *cluster) {
 		c.queue("first", "priority: 10")
 		c.queue("second", "quota: {nvidia.com/gpu: 3}")
+		c.known("first", "second")
 		c.pods("first", "first", 8, 1, "")
 		c.Runs("first-", 8)
 		c.pods("second", "second", 8, 1, "")
@@ -72,6 +74,7 @@ func TestTrees(t *testing.T) {
 			c.queue(side+"2", "parent: "+side+"1")
 			c.queue(side+"3", "parent: "+side+"2")
 			c.queue(side+"4", "parent: "+side+"2")
+			c.known(side, side+"1", side+"2", side+"3", side+"4")
 		}
 		c.pods("l3", "l3", 8, 1, "")
 		c.Runs("l3-", 8)
@@ -95,6 +98,7 @@ func TestTrees(t *testing.T) {
 		c.queue("x3", "parent: x2", "limit: {nvidia.com/gpu: 2}")
 		c.queue("x4", "parent: x2")
 		c.queue("beside", "parent: x1")
+		c.known("x", "x1", "x2", "x3", "x4", "beside")
 		c.pods("x3", "x3", 3, 1, "")
 		c.Runs("x3-", 2)
 		c.WaitsSaying(c.pending("x3-"), `Queue "x3" has a limit of 2 nvidia.com/gpu`)
@@ -111,6 +115,7 @@ func TestTrees(t *testing.T) {
 		c.queue("z")
 		c.queue("leaf", "parent: x")
 		c.queue("beside", "parent: z")
+		c.known("x", "z", "leaf", "beside")
 		c.victim("leaf")
 		c.has("x", "8", "8")
 		c.pod("claim", 4, "", in("beside"))
@@ -127,6 +132,7 @@ func TestTrees(t *testing.T) {
 		c.queue("x")
 		c.queue("leaf", "parent: x")
 		c.queue("beside")
+		c.known("x", "leaf", "beside")
 		c.victim("leaf")
 		c.deleteQueue("x")
 		c.queueCondition("leaf", v1alpha1.ConditionQueueReady, metav1.ConditionFalse, `"x"`)
@@ -141,6 +147,7 @@ func TestTrees(t *testing.T) {
 	c.scene("quotas that claim more than there is are cut down in proportion", func(c *cluster) {
 		c.queue("large", "quota: {nvidia.com/gpu: 12}")
 		c.queue("small", "quota: {nvidia.com/gpu: 4}")
+		c.known("large", "small")
 		c.pods("large", "large", 8, 1, "")
 		c.Runs("large-", 8)
 		c.pods("small", "small", 8, 1, "")
@@ -156,6 +163,7 @@ func TestTrees(t *testing.T) {
 		began := time.Now()
 		c.queue("lender", "quota: {nvidia.com/gpu: 4}")
 		c.queue("owner", "quota: {nvidia.com/gpu: 4}")
+		c.known("lender", "owner")
 		c.victim("lender")
 		c.queueCondition("owner", v1alpha1.ConditionQuotaServed, metav1.ConditionTrue)
 		c.pods("owner", "owner", 4, 1, "")

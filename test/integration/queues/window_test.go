@@ -2,6 +2,7 @@ package queues
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -46,12 +47,22 @@ func TestWindowThatEnds(t *testing.T) {
 	}
 }
 
-// windowEnds returns how many whole seconds after the end the victims were evicted.
+// soonOver is a min-runtime of which 15 seconds are left to work that began at that moment. That is longer than any back-off, so what
+// waits has been tried again, because the setting is another one, before it ends.
+func soonOver(began time.Time) time.Duration {
+	return time.Since(began).Round(time.Second) + 15*time.Second
+}
+
+// windowEnds returns how many whole seconds after the end the victims were evicted. The window is an hour until both sides have said
+// how long it takes, however long a busy machine needs for that.
 func (c *cluster) windowEnds(tt windowEnd) (late time.Duration) {
-	const guaranteed = 20 * time.Second
-	c.queue("top", "reclaimMinRuntime: 20s")
-	c.queue("borrower", "parent: top", "preemptMinRuntime: 20s")
+	guarantee := func(window time.Duration) {
+		c.queue("top", fmt.Sprintf("reclaimMinRuntime: %.0fs", window.Seconds()))
+		c.queue("borrower", "parent: top", fmt.Sprintf("preemptMinRuntime: %.0fs", window.Seconds()))
+	}
+	guarantee(time.Hour)
 	c.queue("lender")
+	c.known("top", "borrower", "lender")
 	var began time.Time
 	if tt.single {
 		c.pod("victim", 8, "", map[string]string{v1alpha1.LabelQueue: "borrower"}, linger)
@@ -60,17 +71,19 @@ func (c *cluster) windowEnds(tt windowEnd) (late time.Duration) {
 	} else {
 		c.team(team{name: "victim", queue: "borrower", members: 2, minCount: 2, gpus: 4, whole: true, change: []func(*corev1.Pod){linger}})
 		began = c.started("victim")
-		c.protected("victim", guaranteed)
+		c.protected("victim", time.Hour)
 	}
-	end := began.Add(guaranteed)
 	// Others that wait, and have their turn in between.
 	c.pods("other", "lender", 20, 8, "")
 	c.pod("claim", 4, tt.class, map[string]string{v1alpha1.LabelQueue: tt.queue})
 	words := []string{
-		"waits until " + end.UTC().Format(time.RFC3339), "default/victim (" + tt.rule + " of queue " + tt.by + ") is protected no longer",
+		"waits until " + began.Add(time.Hour).UTC().Format(time.RFC3339), "default/victim (" + tt.rule + " of queue " + tt.by + ") is protected no longer",
 	}
 	c.WaitsSaying("claim", words...)
 	c.WaitEvent("claim", "FailedScheduling", words...)
+	window := soonOver(began)
+	end := began.Add(window)
+	guarantee(window)
 	var victims []corev1.Pod
 	c.Eventually("the victim goes", func(ctx context.Context) string {
 		victims = c.AllPods(ctx)

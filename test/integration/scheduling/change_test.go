@@ -233,6 +233,8 @@ func TestOnePlanningPass(t *testing.T) {
 
 func testOnePlanningPass(e *env) {
 	e.AddNodes(4, "a")
+	// What it hears of the node later would have it try again.
+	e.KnowsNodes()
 	const members = 12
 	before := e.attempts(countedProfile, "unschedulable")
 	e.gang(stage.Group{Name: "g", MinCount: members}, members, podSpec{cpus: 1, scheduler: countedProfile})

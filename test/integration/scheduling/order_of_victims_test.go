@@ -108,7 +108,7 @@ func TestWholeGroupsUnderABudget(t *testing.T) {
 	})
 }
 
-// guard creates a budget for the pods that have the label, and waits until it counts so many.
+// guard creates a budget for the pods that have the label, and waits until it counts so many, and the scheduler goes by it.
 func (e *env) guard(minAvailable, healthy int32) {
 	e.Helper()
 	e.Create(&policyv1.PodDisruptionBudget{
@@ -118,14 +118,5 @@ func (e *env) guard(minAvailable, healthy int32) {
 			Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}},
 		},
 	})
-	e.Eventually("the budget is counted", func(ctx context.Context) string {
-		got, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Get(ctx, "guard", metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		if got.Status.CurrentHealthy != healthy {
-			return fmt.Sprintf("it counts %d pods", got.Status.CurrentHealthy)
-		}
-		return ""
-	})
+	e.KnowsBudget("guard", healthy)
 }

@@ -6,10 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
@@ -159,19 +156,7 @@ func TestRulesAndBudgets(t *testing.T) {
 		e.fill(nodes[:1], 1, guarded)
 		e.fill(nodes[1:], 1, nil)
 	}
-	all := intstr.FromInt32(2)
-	budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Name: "guarded", Namespace: e.Namespace}}
-	budget.Spec.MinAvailable, budget.Spec.Selector = ptr.To(all), &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}}
-	if _, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Create(t.Context(), budget, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	e.Eventually("the budget is counted", func(ctx context.Context) string {
-		now, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Get(ctx, "guarded", metav1.GetOptions{})
-		if err != nil || now.Status.ObservedGeneration == 0 {
-			return fmt.Sprintf("%v, %v", now.Status, err)
-		}
-		return ""
-	})
+	e.guard(2, 2)
 	e.gang(stage.Group{Name: "g", MinCount: 4, Priority: "high"}, 4, podSpec{cpus: 1, labels: role("g"), change: func(pod *corev1.Pod) {
 		spread(corev1.LabelTopologyZone, "g")(pod)
 		apart(corev1.LabelHostname, "g")(pod)

@@ -7,9 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -330,26 +328,7 @@ func TestDisruptionBudgets(t *testing.T) {
 			}
 			e.createRunning(s)
 		}
-		pdb := &policyv1.PodDisruptionBudget{
-			ObjectMeta: metav1.ObjectMeta{Name: "guard"},
-			Spec: policyv1.PodDisruptionBudgetSpec{
-				MinAvailable: ptr.To(intstr.FromInt32(int32(len(c.guarded)))),
-				Selector:     &metav1.LabelSelector{MatchLabels: map[string]string{"guarded": "yes"}},
-			},
-		}
-		if _, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Create(e.Context(), pdb, metav1.CreateOptions{}); err != nil {
-			e.Fatal(err)
-		}
-		e.Eventually("the budget is counted", func(ctx context.Context) string {
-			got, err := e.Kube.PolicyV1().PodDisruptionBudgets(e.Namespace).Get(ctx, "guard", metav1.GetOptions{})
-			if err != nil {
-				return err.Error()
-			}
-			if int(got.Status.CurrentHealthy) != len(c.guarded) {
-				return fmt.Sprintf("it counts %d pods", got.Status.CurrentHealthy)
-			}
-			return ""
-		})
+		e.guard(int32(len(c.guarded)), int32(len(c.guarded)))
 		e.gang(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"}, 1, podSpec{cpus: 2})
 		e.waitBound("urgent", 1)
 		var gone []string

@@ -30,17 +30,26 @@ func (s *Stage) Metrics(scheduler *playground.Component) Metrics {
 }
 
 func (s *Stage) metrics(ctx context.Context, scheduler *playground.Component) (Metrics, error) {
+	raw, err := s.ask(ctx, scheduler, "/metrics")
+	if err != nil {
+		return Metrics{}, err
+	}
+	return Metrics{stage: s, text: string(raw)}, nil
+}
+
+// ask reads what a scheduler answers at a path.
+func (s *Stage) ask(ctx context.Context, scheduler *playground.Component, path string) ([]byte, error) {
 	config := s.Run.RESTConfig()
 	config.Host, config.Timeout = scheduler.URL(), 30*time.Second
 	direct, err := kubernetes.NewForConfig(config)
 	if err != nil {
-		return Metrics{}, fmt.Errorf("make a client for %s: %w", scheduler.Name(), err)
+		return nil, fmt.Errorf("make a client for %s: %w", scheduler.Name(), err)
 	}
-	raw, err := direct.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+	raw, err := direct.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 	if err != nil {
-		return Metrics{}, fmt.Errorf("read the metrics of %s: %w", scheduler.Name(), err)
+		return nil, fmt.Errorf("read %s of %s: %w", path, scheduler.Name(), err)
 	}
-	return Metrics{stage: s, text: string(raw)}, nil
+	return raw, nil
 }
 
 // Sum is the sum over all samples of that name and with these labels, of the form key="value".
