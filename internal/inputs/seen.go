@@ -15,7 +15,8 @@ type Seen struct {
 	// Nodes are those of the cycle's snapshot, and Pods the pending pods that the decision was for. They must not be changed.
 	Nodes []fwk.NodeInfo
 	Pods  []*corev1.Pod
-	// Promised is all room that is promised, by pod, and Leaving are the pods that evictions of this process take, in order.
+	// Promised is all room that is promised, by pod, and Leaving are the pods that are counted on to go and do not
+	// say so themselves yet, in order.
 	Promised []PromisedRoom
 	Leaving  []types.UID
 }

@@ -66,7 +66,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.overtake(ctx, on, pre.standing(), nil, made.view.Disrupted(on)...)
 	}
 	// An empty node, again, takes a nomination back.
-	return p.show(ctx, pre.key, pod, nodes[pod.UID]), made.status(fwk.Success)
+	return p.show(pre.key, pod, nodes[pod.UID]), made.status(fwk.Success)
 }
 
 // tellGang has the members of a gang say what was decided, unless they find room soon, and returns that.

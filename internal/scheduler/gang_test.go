@@ -31,6 +31,9 @@ func TestGangCostsOneCycleForEachMember(t *testing.T) {
 	for range 3 {
 		r.cycle()
 	}
+	if names := r.active(); len(names) != 0 {
+		t.Errorf("%v have another cycle", names)
+	}
 	r.waitBound("g-0", "g-1", "g-2")
 }
 

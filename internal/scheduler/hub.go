@@ -47,9 +47,9 @@ type Hub struct {
 	waits *admission.List
 	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees
-	// shown are the cycles at whose end the framework shows a promise, marked where it has ended before. Asked are those of pods
-	// with a promise, until Reprieve has heard what came of them.
-	shown, asked cycleLog
+	// shown are the pods at the end of whose cycle the framework shows a promise, and asked those in a cycle that have one, until
+	// an extension point has been told what comes of it.
+	shown, asked marks
 	// runs says since when groups are whole.
 	runs *gang.Runs
 	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.

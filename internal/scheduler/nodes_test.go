@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -319,9 +319,8 @@ func TestPlannedOnALostNode(t *testing.T) {
 		r.terminate("v", time.Now())
 		made := r.decide(p)
 		r.removeNode("node-0")
-		ctx, over := context.WithCancel(t.Context())
-		r.plugin.carryOut(ctx, p, made)
-		over()
+		r.plugin.carryOut(t.Context(), p, made)
+		r.hub.cycleOver(p, fwk.NewStatus(fwk.Unschedulable))()
 		r.eventually("nothing is promised", func() bool {
 			return r.hub.reserved.Empty() && len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(r.hub.keyOf(p))
 		})
@@ -340,8 +339,7 @@ func TestTakenBackInItsCycle(t *testing.T) {
 		r.terminate("v", time.Now())
 		key := r.hub.keyOf(p)
 		made := r.decide(p)
-		ctx, over := context.WithCancel(t.Context())
-		result, _ := r.plugin.carryOut(ctx, p, made)
+		result, _ := r.plugin.carryOut(t.Context(), p, made)
 		// Between the reservation and what follows from it there may be a pause, so it is waited for once more.
 		r.hub.takeBack(key, "its queue has changed")
 		r.hub.waits.WaitForVictims(key, []string{"uid-v"}, nil)
@@ -350,10 +348,10 @@ func TestTakenBackInItsCycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.plugin.handle.AddNominatedPod(klog.Background(), pi, result.NominatingInfo)
-		if r.hub.reviewCycles(); len(r.nominatedTo(1)) == 0 {
-			t.Fatal("It has been looked at before the cycle was over")
+		if len(r.nominatedTo(1)) == 0 {
+			t.Fatal("Nothing is shown")
 		}
-		over()
+		r.hub.cycleOver(p, fwk.NewStatus(fwk.Unschedulable))()
 		r.eventually("nothing is shown", func() bool { return len(r.nominatedTo(1)) == 0 && !r.hub.waits.WaitsForVictims(key) })
 		if node, told := r.lastNomination(p.Name); !told || node != "" {
 			t.Errorf("The API was told last that it is expected on %q (%t)", node, told)

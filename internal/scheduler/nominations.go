@@ -40,8 +40,8 @@ func (p *Plugin) nominations(pre *preemptor, nodes map[types.UID]string, inCycle
 
 // nominated has the framework say at the end of a cycle where the pod in it is expected, by the book. Left to itself it would go
 // on with what the pod said when it was looked up, which may have been taken back since.
-func (p *Plugin) nominated(ctx context.Context, pod *corev1.Pod) *fwk.PostFilterResult {
-	return p.show(ctx, p.hub.keyOf(pod), pod, p.hub.reserved.NodeOf(pod.UID))
+func (p *Plugin) nominated(pod *corev1.Pod) *fwk.PostFilterResult {
+	return p.show(p.hub.keyOf(pod), pod, p.hub.reserved.NodeOf(pod.UID))
 }
 
 // inflates reports whether a pod's own priority is above the one that counts for it. The framework compares nominations
@@ -209,7 +209,6 @@ func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 			// It has been promised room anew since.
 			continue
 		}
-		b.hub.shown.mark(pod.UID)
 		b.hub.handle.DeleteNominatedPodIfExists(pod)
 		if now, ok := b.hub.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})

@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
 // zoned are nodes of so many zones in turn.
@@ -222,8 +223,12 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 		t.Error("No member was at Permit")
 	}
 	r.eventually("all members are back", func() bool { return len(r.hub.registry.Reserved(g.Key)) == 0 })
-	r.eventually("no try is to come", r.isQuiet)
-	r.never("It is planned again", 3*time.Second, func() bool { return len(r.active()) > 0 })
+	r.settles(3 * time.Second)
+	for _, refusal := range []metrics.Refusal{metrics.FirstTime, metrics.Repeated} {
+		if n := r.counted("reprieve_gang_plans_unconfirmed_total", "refusal", string(refusal)); n != 1 {
+			t.Errorf("%d plans were refused (%s), want 1", n, refusal)
+		}
+	}
 	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("node-2", "1"), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -246,8 +251,7 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 		r.eventually("it is tried with its victim gone", func() bool { return len(r.active()) > 0 })
 		r.cycle()
 		r.eventually("its room goes to others", func() bool { r.cycles(); return r.hub.reserved.Empty() })
-		r.eventually("no try is to come", r.isQuiet)
-		r.never("it is tried for ever", 3*admission.Interval, func() bool { return len(r.active()) > 0 })
+		r.settles(3 * admission.Interval)
 		if got := r.nominatedTo(1); len(got) > 0 {
 			t.Errorf("%v is still shown as nominated", got)
 		}
@@ -256,6 +260,23 @@ func TestTurnedAwayByAnotherPlugin(t *testing.T) {
 		r.cycles()
 		r.waitBound("other")
 	})
+}
+
+// TestMarksOfTheNextCycle: the framework puts a pod that came to nothing back into its queue before it is done with it. What the next
+// cycle has marked by then is left to that.
+func TestMarksOfTheNextCycle(t *testing.T) {
+	t.Parallel()
+	r, p := preempting(t)
+	r.succeed(0)
+	plugins := &Plugins{}
+	plugins.hub.Store(r.hub)
+	over := plugins.AfterFailures(func(_ context.Context, _ framework.Framework, pod *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
+		r.hub.asked.set(pod.Pod.UID, r.hub.keyOf(p))
+	})
+	over(t.Context(), nil, &framework.QueuedPodInfo{PodInfo: &framework.PodInfo{Pod: p}}, fwk.NewStatus(fwk.Unschedulable), nil, time.Now())
+	if _, marked := r.hub.asked.take(p.UID); !marked || !r.hub.reserved.Has(p.UID) {
+		t.Errorf("The next cycle's mark is there: %t, and its promise: %t", marked, r.hub.reserved.Has(p.UID))
+	}
 }
 
 // TestErrorsTakeNothingBack: work whose cycle meets an error is tried again, and keeps what it was promised until then.
@@ -306,9 +327,16 @@ func TestHeldBackByAnotherPlugin(t *testing.T) {
 	}
 }
 
-// isQuiet runs the cycles that are to come, and reports that no other is.
-func (r *rig) isQuiet() bool {
-	r.cycles()
-	queue := r.sched.SchedulingQueue
-	return len(queue.PodsInActiveQ())+len(queue.PodsInBackoffQ()) == 0
+// settles waits until no try has been to come for that long, and runs the cycles until then: one that is tried for ever never settles.
+func (r *rig) settles(quiet time.Duration) {
+	r.t.Helper()
+	since := time.Now()
+	r.eventually("no try is to come", func() bool {
+		if queue := r.sched.SchedulingQueue; len(queue.PodsInActiveQ())+len(queue.PodsInBackoffQ()) > 0 {
+			r.cycles()
+			since = time.Now()
+			return false
+		}
+		return time.Since(since) > quiet
+	})
 }

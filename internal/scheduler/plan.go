@@ -181,7 +181,7 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 	if pre.group != nil {
 		input.PodGroup = string(pre.group.UID)
 	}
-	for _, r := range p.hub.reserved.Of(pre.key) {
+	for _, r := range v.own {
 		input.Nominated = append(input.Nominated, core.Placement{Member: r.Pod.GetPod().Name, UID: string(r.UID), Node: r.Node})
 	}
 	return input

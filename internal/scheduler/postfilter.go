@@ -17,15 +17,15 @@ import (
 // PostFilter makes room for a pod or gang that did not fit: it decides for a single pod, and carries out the
 // decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	p.hub.asked.drop(pod.UID)
+	p.hub.asked.take(pod.UID)
 	if _, err := state.Read(turnedDownKey); err == nil {
-		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
 	}
 	if g := p.hub.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
 	}
 	if _, ok := p.hub.groupOf(pod); ok && p.hub.group(pod) == nil {
-		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
+		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: the PodGroup does not exist")
 	}
 	made, decided := decisionOf(state)
 	atLimit := decided && made.pre.atLimit
@@ -43,7 +43,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		if made, err = p.decide(ctx, pre); err != nil {
 			p.count(&pre, metrics.Broken)
 			p.hub.waits.CameToNothing(pre.key)
-			return p.nominated(ctx, pod), fwk.AsStatus(err)
+			return p.nominated(pod), fwk.AsStatus(err)
 		}
 	}
 	if made.decision.Outcome == core.Fits && !atLimit {
@@ -56,7 +56,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		}
 		// Only what the core does not see (extenders) can still be in the way, and taking pods from others is
 		// no help against that.
-		return p.nominated(ctx, pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
+		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")
 	}
 	if !atLimit {
 		p.noteUnschedulable(pod)
@@ -94,7 +94,7 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	made, ok := decisionOf(state)
 	if !ok {
 		status := p.notConfirmed(state, pod, g, statuses)
-		return p.nominated(ctx, pod), status
+		return p.nominated(pod), status
 	}
 	switch {
 	case made.decision.Outcome != core.Infeasible:

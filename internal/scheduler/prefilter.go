@@ -32,7 +32,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	}
 	result, status := p.preFilter(ctx, state, pod)
 	if p.hub.reserved.Has(pod.UID) {
-		p.hub.asked.add(ctx, p.hub.keyOf(pod), pod)
+		p.hub.asked.set(pod.UID, p.hub.keyOf(pod))
 	}
 	return result, status
 }

@@ -359,11 +359,6 @@ func (c *cluster) settle() {
 	for range 200 {
 		synctest.Wait()
 		if len(c.r.active()) == 0 {
-			// A promise may have ended in the cycle that it was made in, of which the next tick takes what is shown back.
-			c.r.hub.reviewCycles()
-			synctest.Wait()
-		}
-		if len(c.r.active()) == 0 {
 			return
 		}
 		orders := len(c.r.evictor.orders)

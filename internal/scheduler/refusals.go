@@ -54,7 +54,7 @@ func (rs *refusals) of(p *Plugin, pre *preemptor, v *view) (core.Decision, bool)
 	if len(rs.byNeeds) == 0 {
 		return core.Decision{}, false
 	}
-	key, ok := p.equalsOf(pre)
+	key, ok := p.equalsOf(pre, v)
 	if !ok {
 		return core.Decision{}, false
 	}
@@ -71,7 +71,7 @@ func (rs *refusals) of(p *Plugin, pre *preemptor, v *view) (core.Decision, bool)
 
 // add remembers a decision that there is no room.
 func (rs *refusals) add(p *Plugin, pre *preemptor, v *view, d *core.Decision) {
-	key, ok := p.equalsOf(pre)
+	key, ok := p.equalsOf(pre, v)
 	if !ok || v.LacksResource() || p.knowsMore() {
 		return
 	}
@@ -84,8 +84,8 @@ func (rs *refusals) add(p *Plugin, pre *preemptor, v *view, d *core.Decision) {
 }
 
 // equalsOf is what a pod has in common with its equals; false for what is decided on by itself.
-func (p *Plugin) equalsOf(pre *preemptor) (equals, bool) {
-	if pre.key.Gang || pre.group != nil || p.hub.reserved.Has(pre.uid) || !p.hub.isCharged(pre) {
+func (p *Plugin) equalsOf(pre *preemptor, v *view) (equals, bool) {
+	if pre.key.Gang || pre.group != nil || len(v.own) > 0 || !p.hub.isCharged(pre) {
 		return equals{}, false
 	}
 	needs, ok := snapshot.NeedsOf(pre.pods[0])
@@ -124,7 +124,7 @@ func queuesOf(v *view) (*fairshare.Tree, []fairshare.Amounts) {
 	return nil, nil
 }
 
-// reserved are all pods that room is reserved for in a view.
+// reserved are all others that room is reserved for in a view.
 func (v *view) reserved() sets.Set[types.UID] {
 	out := sets.New[types.UID]()
 	for i := range v.promised {

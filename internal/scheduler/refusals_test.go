@@ -21,19 +21,25 @@ import (
 var plainYAML = strings.NewReplacer(", {name: SlowPreBind}", "", ", {name: Refusing}", "").Replace(schedulerYAML)
 
 // searches counts the searches for room that came to nothing.
-func (r *rig) searches() (sum int) {
+func (r *rig) searches() int {
+	r.t.Helper()
+	return r.counted("reprieve_preemption_attempts_total", "result", "infeasible")
+}
+
+// counted is what a counter comes to where a label has a value.
+func (r *rig) counted(counter, label, value string) (sum int) {
 	r.t.Helper()
 	families, err := r.measured.Gather()
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() != "reprieve_preemption_attempts_total" {
+		if f.GetName() != counter {
 			continue
 		}
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
-				if l.GetName() == "result" && l.GetValue() == "infeasible" {
+				if l.GetName() == label && l.GetValue() == value {
 					sum += int(m.GetCounter().GetValue())
 				}
 			}

@@ -256,6 +256,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	if err != nil {
 		t.Fatal(err)
 	}
+	sched.FailureHandler = plugins.AfterFailures(sched.FailureHandler)
 	r.sched = sched
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
@@ -417,11 +418,11 @@ func (r *rig) nodeOf(name string) string {
 	return pod.Spec.NodeName
 }
 
-// waitBound waits until all of the pods have a node.
+// waitBound runs cycles until all of the pods have a node.
 func (r *rig) waitBound(names ...string) {
 	r.t.Helper()
 	for _, name := range names {
-		r.eventually(name+" is bound", func() bool { return r.nodeOf(name) != "" })
+		r.eventually(name+" is bound", func() bool { r.cycles(); return r.nodeOf(name) != "" })
 	}
 }
 

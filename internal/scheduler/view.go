@@ -2,11 +2,12 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -18,12 +19,12 @@ type view struct {
 	mark admission.Mark
 	// seen marks how groups ran at that moment.
 	seen uint64
-	// promised is all room that was promised at that moment, and taken are the victims of evictions of this process.
+	// promised is the room that others were promised at that moment, and own is the preemptor's, in the order of its plan.
 	promised []snapshot.Promised
-	taken    []types.UID
+	own      []*reservation.Reservation
 }
 
-// look takes a view of the cycle's snapshot for a preemptor. What others are promised is read once, and kept for the record of the
+// look takes a view of the cycle's snapshot for a preemptor. What is promised is read once, and kept for the record of the
 // decision: a second reading would be of another moment.
 func (p *Plugin) look(pre *preemptor) (*view, error) {
 	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
@@ -39,21 +40,18 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	if err := p.hub.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}
-	v.taken = p.hub.leaving.taken()
-	v.promised = p.hub.allPromised()
-	v.View = p.hub.cluster.View(p.promises(pre, v.promised))
+	v.own = p.hub.reserved.Of(pre.key)
+	v.promised = slices.DeleteFunc(p.hub.allPromised(), func(one snapshot.Promised) bool { return p.hub.owns(pre, one.Pod.GetPod()) })
+	v.View = p.hub.cluster.View(promisesTo(pre, v.promised))
 	return v, nil
 }
 
-// promises are what others have been promised, as far as it concerns a preemptor: what it has to leave, and what is reserved that it
+// promisesTo are what others have been promised, as far as it concerns a preemptor: what it has to leave, and what is reserved that it
 // need not leave, which counts for its queue all the same.
-func (p *Plugin) promises(pre *preemptor, promised []snapshot.Promised) []snapshot.Promise {
+func promisesTo(pre *preemptor, promised []snapshot.Promised) []snapshot.Promise {
 	var out []snapshot.Promise
 	for i := range promised {
 		one := promised[i].Promise
-		if p.hub.owns(pre, one.Pod.GetPod()) {
-			continue
-		}
 		one.Respected = isKept(&promised[i], pre)
 		if one.Respected || promised[i].Reserved && one.Queue != "" {
 			out = append(out, one)

@@ -209,6 +209,8 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.forgetRejection(pod.UID)
 	h.waits.Forget(podKey(pod))
 	h.telling.keptOff.forget(pod.UID)
+	h.shown.take(pod.UID)
+	h.asked.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)

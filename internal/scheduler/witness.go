@@ -46,7 +46,7 @@ func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
 		return made
 	}
 	seen := &inputs.Seen{
-		Now: time.Unix(0, made.decision.Preemptor.Now), Nodes: nodes, Pods: made.pre.pods, Leaving: slices.Sorted(slices.Values(made.view.taken)),
+		Now: time.Unix(0, made.decision.Preemptor.Now), Nodes: nodes, Pods: made.pre.pods, Leaving: made.view.Unannounced(),
 	}
 	for i := range made.view.promised {
 		promised := &made.view.promised[i]
@@ -54,6 +54,9 @@ func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
 		if promised.Reserved || isKept(promised, &made.pre) {
 			seen.Promised = append(seen.Promised, inputs.PromisedRoom{Pod: promised.Pod.GetPod(), Node: promised.Node})
 		}
+	}
+	for _, r := range made.view.own {
+		seen.Promised = append(seen.Promised, inputs.PromisedRoom{Pod: r.Pod.GetPod(), Node: r.Node})
 	}
 	slices.SortFunc(seen.Promised, func(a, b inputs.PromisedRoom) int { return cmp.Compare(a.Pod.UID, b.Pod.UID) })
 	made.inputs = p.hub.witness.Seen(seen)

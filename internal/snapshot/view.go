@@ -126,6 +126,18 @@ func (v *View) Disrupted(nodes sets.Set[string]) []*corev1.Pod {
 	return out
 }
 
+// Unannounced are the pods that the view counts on to leave and that do not say so themselves yet, by UID and in order.
+func (v *View) Unannounced() []types.UID {
+	var out []types.UID
+	for i := range v.Cluster.Leaving {
+		if pi := PodInfo(&v.Cluster.Leaving[i]); pi != nil && pi.GetPod().DeletionTimestamp == nil {
+			out = append(out, pi.GetPod().UID)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Overdue are the pods that should have gone long ago, node by node and by name. The view is asked before the next Level.
 func (v *View) Overdue() []*corev1.Pod {
 	var out []*corev1.Pod

@@ -244,6 +244,7 @@ func actWith(t *testing.T, s *scene, pods []*corev1.Pod, in scheduler.Inputs, be
 	if err != nil {
 		t.Fatal(err)
 	}
+	sched.FailureHandler = plugins.AfterFailures(sched.FailureHandler)
 	for _, q := range s.queues {
 		plugins.Hub().QueueSet(q)
 	}

@@ -131,6 +131,7 @@ func newSceneRig(tb testing.TB, s *scene) *rig {
 		sched.SchedulingQueue.Close()
 	})
 	tb.Cleanup(r.close)
+	sched.FailureHandler = plugins.AfterFailures(sched.FailureHandler)
 	r.sched, r.pods = sched, factory.Core().V1().Pods().Informer().GetIndexer()
 	for _, budget := range s.budgets {
 		r.must(factory.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer().Add(budget))

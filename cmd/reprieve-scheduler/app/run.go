@@ -32,7 +32,6 @@ import (
 	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -95,7 +94,7 @@ func Run(ctx context.Context, opts *Options) error {
 	if err != nil {
 		return err
 	}
-	sched, err := newScheduler(ctx, opts.Options, &cc, parts.plugins.Registry())
+	sched, err := newScheduler(ctx, opts.Options, &cc, parts.plugins)
 	if err != nil {
 		return err
 	}
@@ -478,7 +477,7 @@ func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} 
 }
 
 // newScheduler makes a kube-scheduler with Reprieve's plugins, as upstream's Setup makes one.
-func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, registry frameworkruntime.Registry) (*kubescheduler.Scheduler, error) {
+func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfig.CompletedConfig, plugins *scheduler.Plugins) (*kubescheduler.Scheduler, error) {
 	var completed []config.KubeSchedulerProfile
 	cfg := &cc.ComponentConfig
 	sched, err := kubescheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory,
@@ -487,7 +486,7 @@ func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfi
 		kubescheduler.WithKubeConfig(cc.KubeConfig),
 		kubescheduler.WithProfiles(cfg.Profiles...),
 		kubescheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore),
-		kubescheduler.WithFrameworkOutOfTreeRegistry(registry),
+		kubescheduler.WithFrameworkOutOfTreeRegistry(plugins.Registry()),
 		kubescheduler.WithPodMaxBackoffSeconds(cfg.PodMaxBackoffSeconds),
 		kubescheduler.WithPodInitialBackoffSeconds(cfg.PodInitialBackoffSeconds),
 		kubescheduler.WithPodMaxInUnschedulablePodsDuration(cc.PodMaxInUnschedulablePodsDuration),
@@ -500,6 +499,7 @@ func newScheduler(ctx context.Context, opts *options.Options, cc *schedulerconfi
 	if err != nil {
 		return nil, err
 	}
+	sched.FailureHandler = plugins.AfterFailures(sched.FailureHandler)
 	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, cfg, completed); err != nil {
 		return nil, err
 	}
