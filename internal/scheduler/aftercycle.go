@@ -32,7 +32,14 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 	shownAs, shown := h.shown.take(pod.UID)
 	askedAs, asked := h.asked.take(pod.UID)
+	returned, awaited := h.returning.forgot(pod.UID)
 	return func() {
+		if awaited {
+			h.tryReturned(returned)
+		}
+		if !h.awaitsPlace(pod) {
+			h.returning.left(pod.UID)
+		}
 		if shown {
 			h.takeBackShown(shownAs, pod)
 		}

@@ -18,6 +18,8 @@ type occupancy struct {
 	leaving leavingPods
 	// assumed are the pods that may still be turned back.
 	assumed assumedPods
+	// returning are the members that have been turned back a moment ago.
+	returning returning
 
 	rejecting sync.Mutex
 	// rejected are the members that were turned away at Permit and have not released their place yet.

@@ -18,6 +18,7 @@ import (
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.asked.take(pod.UID)
 	p.hub.assumed.insert(pod.UID)
+	p.hub.returning.remove(pod.UID)
 	p.hub.reserved.Use(pod.UID, node)
 	p.hub.leaving.placed(pod.UID)
 	if len(p.hub.reserved.On(node)) > 0 {
@@ -41,6 +42,8 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod,
 // Unreserve releases the whole gang: it is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
 	p.hub.asked.take(pod.UID)
+	// Before it is known to be back.
+	p.hub.returning.add(pod.UID, node)
 	p.hub.forgetPlace(pod.UID)
 	if g := p.hub.gangOf(pod); g != nil {
 		p.hub.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))

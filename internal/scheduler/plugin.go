@@ -69,11 +69,29 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 // decisionKey is where a cycle keeps its decision between PreFilter and PostFilter.
 const decisionKey fwk.StateKey = Name + "/decision"
 
-// turnedDownKey is where a cycle keeps that the queue of a workload leaves it no room, or is not its turn. Nothing is to be made for
-// it, and no other member of a gang would fare better.
+// turnedDownKey is where a cycle keeps that nothing is to be made for its workload, and that no other member of a gang would fare
+// better: its queue leaves it no room, it is not its turn, or a member is on its way back.
 const turnedDownKey fwk.StateKey = Name + "/turned-down"
 
-type turnedDown struct{}
+const (
+	// queueInTheWay is said of what its queue turns down, or that it is not the turn of.
+	queueInTheWay = "the queue is in the way"
+	// membersReturn is said of a gang that has not got back yet what its members have given up.
+	membersReturn = "members are on their way back"
+)
+
+// turnedDown says why.
+type turnedDown struct{ why string }
+
+// turnedDownIn is why a cycle has been turned down; "" where it has not.
+func turnedDownIn(state fwk.CycleState) string {
+	data, err := state.Read(turnedDownKey)
+	if err != nil {
+		return ""
+	}
+	t, _ := data.(turnedDown)
+	return t.why
+}
 
 // Clone is part of StateData.
 func (t turnedDown) Clone() fwk.StateData { return t }

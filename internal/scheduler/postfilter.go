@@ -18,8 +18,8 @@ import (
 // decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
 	p.hub.asked.take(pod.UID)
-	if _, err := state.Read(turnedDownKey); err == nil {
-		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+	if why := turnedDownIn(state); why != "" {
+		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
 	}
 	if g := p.hub.gangOf(pod); g != nil {
 		return p.postFilterGang(ctx, state, pod, g, statuses)
@@ -35,7 +35,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 		pre := p.podPreemptor(pod)
 		p.reserve(ctx, &pre, nil)
 		p.hub.waits.ResolveVictims(pre.key)
-		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, the queue is in the way")
+		return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+queueInTheWay)
 	}
 	if !decided {
 		var err error

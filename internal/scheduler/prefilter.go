@@ -27,7 +27,7 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	p.hub.dropInflated()
 	if p.hub.waits.TurnAway(p.hub.keyOf(pod)) {
 		// Its turn was called back after it had come through PreEnqueue.
-		state.Write(turnedDownKey, turnedDown{})
+		state.Write(turnedDownKey, turnedDown{queueInTheWay})
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
 	}
 	result, status := p.preFilter(ctx, state, pod)
@@ -109,6 +109,12 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *corev1.Pod, g *gang.Group, members *gang.Members) (*fwk.PreFilterResult, *fwk.Status) {
 	p.hub.registry.Planning(g.Key)
 	pre := p.gangPreemptor(g, members)
+	if p.awaitsReturn(g.Key, members) {
+		// Others need not wait for it.
+		p.hub.waits.Decided(pre.key)
+		state.Write(turnedDownKey, turnedDown{membersReturn})
+		return nil, fwk.NewStatus(fwk.Unschedulable, membersReturn)
+	}
 	if v := tooFew(&pre); v != (gang.Verdict{}) {
 		// The member that is let through next plans for all.
 		p.hub.registry.Yield(g.Key, leader.UID)
@@ -243,5 +249,5 @@ func (p *Plugin) turnDown(ctx context.Context, state fwk.CycleState, pre *preemp
 	p.reserve(ctx, pre, nil)
 	p.hub.waits.ResolveVictims(pre.key)
 	p.hub.evictor.Nominate(ctx, p.nominations(pre, nil, nil))
-	state.Write(turnedDownKey, turnedDown{})
+	state.Write(turnedDownKey, turnedDown{queueInTheWay})
 }

@@ -69,6 +69,8 @@ type rig struct {
 	measured k8smetrics.KubeRegistry
 	// meanwhile is called in every cycle, with its pod, once Reprieve's PreFilter has returned.
 	meanwhile func(*corev1.Pod)
+	// unreserved is called with every pod that gives its place up.
+	unreserved func(*corev1.Pod)
 	// stop ends the scheduler; the client stays.
 	stop func()
 }
@@ -213,7 +215,8 @@ func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) 
 // newRigOn is newRigWith on what is there already.
 func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender) *rig {
 	t.Helper()
-	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, measured: k8smetrics.NewKubeRegistry(), meanwhile: func(*corev1.Pod) {}}
+	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, measured: k8smetrics.NewKubeRegistry()}
+	r.meanwhile, r.unreserved = func(*corev1.Pod) {}, func(*corev1.Pod) {}
 	m := metrics.New()
 	if err := m.Register(r.measured.Register); err != nil {
 		t.Fatal(err)
@@ -247,7 +250,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 				return refusing{meanwhile: func(pod *corev1.Pod) { r.meanwhile(pod) }}, nil
 			},
 			slowPreBindName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
-				return slowPreBind{}, nil
+				return slowPreBind{unreserved: func(pod *corev1.Pod) { r.unreserved(pod) }}, nil
 			},
 		}),
 		kubescheduler.WithPodInitialBackoffSeconds(1),

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -13,7 +14,10 @@ import (
 // slowPreBindName is a plugin that keeps pods with that annotation in PreBind until they are turned back.
 const slowPreBindName = "SlowPreBind"
 
-type slowPreBind struct{}
+type slowPreBind struct {
+	// unreserved is called with a pod that gives its place up.
+	unreserved func(*corev1.Pod)
+}
 
 func (slowPreBind) Name() string { return slowPreBindName }
 
@@ -27,6 +31,14 @@ func (slowPreBind) PreBindPreFlight(_ context.Context, _ fwk.CycleState, pod *co
 func (slowPreBind) PreBind(ctx context.Context, _ fwk.CycleState, _ *corev1.Pod, _ string) *fwk.Status {
 	<-ctx.Done()
 	return fwk.AsStatus(ctx.Err())
+}
+
+func (slowPreBind) Reserve(context.Context, fwk.CycleState, *corev1.Pod, string) *fwk.Status {
+	return nil
+}
+
+func (s slowPreBind) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, _ string) {
+	s.unreserved(pod)
 }
 
 func slow(pods []*corev1.Pod) []*corev1.Pod {
@@ -245,4 +257,67 @@ func TestPreemptorIsPlacedWhenItsVictimIsForgotten(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestMemberThatIsOnItsWayBack: the framework has it where it was for a moment longer. The gang has room without victims once that is
+// over, and takes none for what it holds itself.
+func TestMemberThatIsOnItsWayBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		configuration           string
+		nodes, members, waiting int
+	}{
+		// Of all that may be planned, only the leader's node has been forgotten when it plans.
+		"waits for a place again": {
+			configuration: schedulerYAML + "    reserve:\n      enabled: [{name: SlowPreBind}, {name: Reprieve}]\n",
+			nodes:         4, members: 3, waiting: 2,
+		},
+		"has been turned away, and there are enough without it": {configuration: schedulerYAML, nodes: 3, members: 2, waiting: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, c.configuration, nil, nodes(c.nodes, "1")...)
+			r.create(on(pod("v", "", "1", 0), fmt.Sprintf("node-%d", c.nodes-1)))
+			g := r.gangOf("g", c.members, 10)
+			r.create(members("g", 3, "1", 10)...)
+			for range c.waiting {
+				r.cycle()
+			}
+			r.eventually("some wait", func() bool { return r.waiting() == c.waiting })
+			held := r.hub.registry.Reserved(g.Key)
+			last := held[len(held)-1]
+			goesBack := make(chan struct{})
+			r.unreserved = func(pod *corev1.Pod) {
+				if pod.UID == last {
+					<-goesBack
+				}
+			}
+			r.hub.turnBackWaiting(held[0], "it is to go back")
+			r.eventually("the gang is tried again", func() bool {
+				r.cycles()
+				return len(r.evictor.orders) > 0 || r.hub.returning.isAwaited(last)
+			})
+			if len(r.evictor.orders) > 0 {
+				t.Errorf("It takes %v", r.evictor.orders[0].Victims)
+			}
+			close(goesBack)
+			r.eventually("the gang is bound", func() bool {
+				r.cycles()
+				bound := 0
+				for i := range 3 {
+					if r.nodeOf(fmt.Sprintf("g-%d", i)) != "" {
+						bound++
+					}
+				}
+				return bound == c.members
+			})
+		})
+	}
+}
+
+// isAwaited reports whether a cycle has been turned away because of a pod.
+func (r *returning) isAwaited(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.places[uid] != nil && r.places[uid].awaitedBy != (types.NamespacedName{})
 }

@@ -150,6 +150,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		h.assumed.remove(pod.UID)
+		h.returning.left(pod.UID)
 		h.reserved.Use(pod.UID, pod.Spec.NodeName)
 		h.forgetRejection(pod.UID)
 		h.waits.Forget(podKey(pod))
@@ -207,6 +208,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.nominees.Forget(pod.UID)
 	h.assumed.remove(pod.UID)
 	h.forgetRejection(pod.UID)
+	h.returning.left(pod.UID)
 	h.waits.Forget(podKey(pod))
 	h.telling.keptOff.forget(pod.UID)
 	h.shown.take(pod.UID)

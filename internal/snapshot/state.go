@@ -193,7 +193,7 @@ func (c *Cache) State(promised []Promised) State {
 	slices.SortFunc(out.Overdue, byName)
 	for _, p := range promised {
 		pod := p.Pod.GetPod()
-		if info := c.nodes[p.Node].info; info == nil || runsOn(info, pod.UID) {
+		if info := c.nodes[p.Node].info; info == nil || RunsOn(info, pod.UID) {
 			continue
 		}
 		out.Promised = append(out.Promised, StatePromise{

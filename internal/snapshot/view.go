@@ -45,7 +45,7 @@ func (c *Cache) View(promises []Promise) *View {
 	holds := make([]core.Hold, 0, len(promises))
 	for _, p := range promises {
 		info := c.nodes[p.Node].info
-		if info == nil || runsOn(info, p.Pod.GetPod().UID) {
+		if info == nil || RunsOn(info, p.Pod.GetPod().UID) {
 			continue
 		}
 		hold := core.Hold{Request: c.dimensions.amounts(p.Pod.CalculateResource().Resource, 1), Queue: p.Queue}
@@ -62,7 +62,8 @@ func (c *Cache) View(promises []Promise) *View {
 	return v
 }
 
-func runsOn(info fwk.NodeInfo, uid types.UID) bool {
+// RunsOn reports whether a pod has a place on a node, as far as the framework knows.
+func RunsOn(info fwk.NodeInfo, uid types.UID) bool {
 	return slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid })
 }
 
