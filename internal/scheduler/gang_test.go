@@ -225,7 +225,7 @@ func TestLastDepartureWakesThePreemptor(t *testing.T) {
 	r.create(victims...)
 	r.gangOf("g", 2, 10)
 	r.create(members("g", 2, "1", 10)...)
-	r.cycle()
+	r.settles(0)
 	if got := r.hub.registry.Verdict(key("g")); got.Reason != v1alpha1.ReasonPreempting {
 		t.Fatalf("The verdict is %+v", got)
 	}
