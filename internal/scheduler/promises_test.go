@@ -108,7 +108,8 @@ func (c *cluster) start() {
 	stop := c.r.stop
 	c.r.stop = func() { stop(); cancel() }
 	c.t.Cleanup(cancel)
-	c.r.evictor.statuses, c.r.hub.telling.statuses = statuses, statuses
+	c.r.evictor.writeTo(statuses)
+	c.r.hub.telling.statuses = statuses
 	c.r.plugin.handle.SetAPICacher(statuses)
 	for _, q := range c.queues {
 		c.r.hub.QueueSet(q)
@@ -120,7 +121,7 @@ func (c *cluster) start() {
 // stop ends the scheduler. Nothing comes of what it has begun.
 func (c *cluster) stop() {
 	synctest.Wait()
-	c.r.evictor.statuses = nil
+	c.r.evictor.writeTo(nil)
 	c.r.stop()
 	for _, i := range c.pending {
 		c.r.evictor.outcomes[i] <- eviction.Outcome{Err: context.Canceled}

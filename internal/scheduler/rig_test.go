@@ -106,17 +106,18 @@ type fakeEvictor struct {
 	outcomes []chan eviction.Outcome
 	// atOnce, if set, is what every order comes to.
 	atOnce func() error
+	mu     sync.Mutex
 	// statuses, if set, writes nominations.
-	statuses *podstatus.Writer
-
-	mu          sync.Mutex
+	statuses    *podstatus.Writer
 	nominations []podstatus.Nomination
 }
 
 func (f *fakeEvictor) Evict(_ context.Context, order eviction.Order, _ eviction.Scheduler) <-chan eviction.Outcome {
 	outcome := make(chan eviction.Outcome, 1)
 	f.orders, f.outcomes = append(f.orders, order), append(f.outcomes, outcome)
+	f.mu.Lock()
 	f.write(order.Nominations)
+	f.mu.Unlock()
 	if f.atOnce != nil {
 		go func() { outcome <- eviction.Outcome{Err: f.atOnce()} }()
 	}
@@ -130,14 +131,22 @@ func (f *fakeEvictor) Nominate(_ context.Context, nominations []podstatus.Nomina
 	f.write(nominations)
 }
 
-// write has the API say where pods go, as the evictor does.
+// writeTo has nominations written by that from now on; nil for nothing.
+func (f *fakeEvictor) writeTo(statuses *podstatus.Writer) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.statuses = statuses
+}
+
+// write has the API say where pods go, as the evictor does; the caller holds the lock.
 func (f *fakeEvictor) write(nominations []podstatus.Nomination) {
-	if f.statuses == nil {
+	statuses := f.statuses
+	if statuses == nil {
 		return
 	}
-	for _, claim := range f.statuses.Nominate(nominations) {
+	for _, claim := range statuses.Nominate(nominations) {
 		// What fails is about a pod that has gone.
-		go func() { _ = f.statuses.Write(context.Background(), claim) }()
+		go func() { _ = statuses.Write(context.Background(), claim) }()
 	}
 }
 
