@@ -19,6 +19,7 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	p.hub.asked.take(pod.UID)
 	p.hub.assumed.insert(pod.UID)
 	p.hub.returning.remove(pod.UID)
+	p.hub.forgetRejection(pod.UID)
 	p.hub.reserved.Use(pod.UID, node)
 	p.hub.leaving.placed(pod.UID)
 	if len(p.hub.reserved.On(node)) > 0 {

@@ -106,7 +106,7 @@ func (r *returning) forgot(uid types.UID) (lastOf types.NamespacedName, ok bool)
 func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) bool {
 	found, told := false, false
 	for _, pod := range members.Pending {
-		if p.hub.awaitsRejected(pod.UID, key) {
+		if members.Reserved.Has(pod.UID) && p.hub.awaitsRejected(pod.UID, key) {
 			found, told = true, true
 			continue
 		}
@@ -128,7 +128,8 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 	return found
 }
 
-// awaitsRejected has a gang wait for a member that has been turned away at Permit, and reports whether it has been.
+// awaitsRejected has a gang wait for a member that has been turned away at Permit, and reports whether it has been. Ask only of one that
+// has its place still: the framework may have others turned away that have left it in an error.
 func (o *occupancy) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()
