@@ -129,7 +129,7 @@ func (p *Plugin) awaitsReturn(key types.NamespacedName, members *gang.Members) b
 }
 
 // awaitsRejected has a gang wait for a member that has been turned away at Permit, and reports whether it has been. Ask only of one that
-// has its place still: the framework may have others turned away that have left it in an error.
+// has its place still: one that met an error before it waited there gave its place up, and may have been turned away after that.
 func (o *occupancy) awaitsRejected(uid types.UID, key types.NamespacedName) bool {
 	o.rejecting.Lock()
 	defer o.rejecting.Unlock()

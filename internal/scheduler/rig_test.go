@@ -430,6 +430,17 @@ func (r *rig) nodeOf(name string) string {
 	return pod.Spec.NodeName
 }
 
+// bound counts the members of the gang g that have a node, out of so many.
+func (r *rig) bound(members int) (count int) {
+	r.t.Helper()
+	for i := range members {
+		if r.nodeOf(fmt.Sprintf("g-%d", i)) != "" {
+			count++
+		}
+	}
+	return count
+}
+
 // waitBound runs cycles until all of the pods have a node.
 func (r *rig) waitBound(names ...string) {
 	r.t.Helper()

@@ -1,7 +1,6 @@
 package scheduler
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -108,13 +107,7 @@ func TestSurplusThatFindsNoRoomSaysSo(t *testing.T) {
 	r.create(members("g", 5, "1", 10)...)
 	r.eventually("it is placed and the surplus has been tried", func() bool {
 		r.cycles()
-		bound := 0
-		for i := range 5 {
-			if r.nodeOf(fmt.Sprintf("g-%d", i)) != "" {
-				bound++
-			}
-		}
-		return bound == 2 && r.hub.telling.Len() == 1 && r.hub.registry.Leader(key("g")) != "" && len(r.active()) == 0
+		return r.bound(5) == 2 && r.hub.telling.Len() == 1 && r.hub.registry.Leader(key("g")) != "" && len(r.active()) == 0
 	})
 	r.eventually("the framework has spoken of the leader", r.hasSpoken)
 	r.eventually("the two that do not lead say so", func() bool { r.tell(2 * tellDelay); return len(s.all) == 2 })

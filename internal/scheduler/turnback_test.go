@@ -303,16 +303,23 @@ func TestMemberThatIsOnItsWayBack(t *testing.T) {
 			close(goesBack)
 			r.eventually("the gang is bound", func() bool {
 				r.cycles()
-				bound := 0
-				for i := range 3 {
-					if r.nodeOf(fmt.Sprintf("g-%d", i)) != "" {
-						bound++
-					}
-				}
-				return bound == c.members
+				return r.bound(3) == c.members
 			})
 		})
 	}
+}
+
+// TestMemberThatIsTurnedAwayAfterItLeft: the framework keeps a member that met an error before it waited at Permit among those that wait
+// there. Nothing more comes of its being turned away then, and its gang does not wait for that.
+func TestMemberThatIsTurnedAwayAfterItLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	r.gangOf("g", 2, 0)
+	r.hub.rejecting.Lock()
+	r.hub.rejected.Insert("uid-g-0", "uid-g-1")
+	r.hub.rejecting.Unlock()
+	r.create(members("g", 2, "1", 0)...)
+	r.waitBound("g-0", "g-1")
 }
 
 // isAwaited reports whether a cycle has been turned away because of a pod.
