@@ -116,9 +116,10 @@ func (f *Follower) look(ctx context.Context, k *kind) error {
 		return fmt.Errorf("ask for the resources of %s: %w", k.GroupVersion(), err)
 	}
 	if list == nil || !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == k.resource && r.Kind == k.Kind }) {
-		f.resolver.setTrouble(k, about.NotServed())
-		logger.Info("The API server does not serve a kind that groups are made for; it is looked for again when a pod belongs to one",
-			"kind", k.Kind, "apiVersion", k.GroupVersion().String())
+		if f.resolver.setTrouble(k, about.NotServed()) {
+			logger.Info("The API server does not serve a kind that groups are made for; it is looked for again when a pod belongs to one",
+				"kind", k.Kind, "apiVersion", k.GroupVersion().String())
+		}
 		return nil
 	}
 	gk := k.GroupKind()
@@ -247,11 +248,13 @@ func (f *Follower) setNamespace(obj any) {
 	}
 }
 
-// setTrouble says why objects of a kind are not known; "" for that they are.
-func (r *Resolver) setTrouble(k *kind, trouble string) {
+// setTrouble says why objects of a kind are not known; "" for that they are. It reports whether that is news.
+func (r *Resolver) setTrouble(k *kind, trouble string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	news := k.trouble != trouble
 	k.trouble = trouble
+	return news
 }
 
 func objectOf(obj any) *unstructured.Unstructured {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -88,6 +90,28 @@ func TestFollower(t *testing.T) {
 	})
 	if err != nil {
 		t.Errorf("a change of the Job is not heard of: %v", err)
+	}
+}
+
+// TestKindThatIsNotServed is said once, however often it is looked for.
+func TestKindThatIsNotServed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "LeaderWorkerSet")
+	f := NewFollower(w.Resolver, dynamicfake.NewSimpleDynamicClient(runtime.NewScheme()), served{})
+	logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+	for range 3 {
+		for _, k := range w.kinds {
+			if err := f.look(klog.NewContext(t.Context(), logger), k); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sink, ok := logger.GetSink().(ktesting.Underlier)
+	if !ok {
+		t.Fatal("The log is not kept")
+	}
+	if n := strings.Count(sink.GetBuffer().String(), "does not serve a kind"); n != 1 {
+		t.Errorf("It is said %d times:\n%s", n, sink.GetBuffer())
 	}
 }
 

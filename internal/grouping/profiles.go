@@ -9,7 +9,7 @@ import (
 )
 
 // SettingsOf are what profiles ask for in the arguments of a plugin, by the profiles' names; those that ask for nothing are not among
-// them. Arguments that cannot be read are left to the plugin, which refuses them.
+// them. The error names the profile and the argument that cannot be read.
 func SettingsOf(profiles []config.KubeSchedulerProfile, plugin string) (map[string]*Settings, error) {
 	out := make(map[string]*Settings)
 	for i := range profiles {
@@ -18,7 +18,10 @@ func SettingsOf(profiles []config.KubeSchedulerProfile, plugin string) (map[stri
 				continue
 			}
 			args, err := configv1alpha1.Decode(given.Args)
-			if err != nil || !*args.WorkloadAware {
+			if err != nil {
+				return nil, fmt.Errorf("profile %s: plugin %s: %w", profiles[i].SchedulerName, plugin, err)
+			}
+			if !*args.WorkloadAware {
 				continue
 			}
 			rules, err := FromArgs(&args.Groups)

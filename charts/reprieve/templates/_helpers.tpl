@@ -36,6 +36,26 @@ Takes root, object, and rules: further rules of a role.
 {{- end }}
 {{- end }}
 
+{{/* Refuses arguments that the chart sets, and those that say nothing beside --config or would set leader election aside. */}}
+{{- define "reprieve.checkArguments" -}}
+{{- $election := "the chart sets leader election up; two Pods that both lead would both preempt" -}}
+{{- $configured := "it says nothing beside --config; write it in the value configuration" -}}
+{{- $refused := dict
+  "config" "the chart sets it; see the values profiles and configuration"
+  "secure-port" "the chart sets it"
+  "v" "the chart sets it; see the value logLevel"
+  "leader-elect" $election "leader-elect-resource-lock" $election "leader-elect-resource-name" $election "leader-elect-resource-namespace" $election
+  "kubeconfig" "the scheduler uses its ServiceAccount"
+  "scheduler-name" "it renames no profile; see the value profiles"
+  "kube-api-qps" $configured "kube-api-burst" $configured "kube-api-content-type" $configured -}}
+{{- range .Values.extraArgs -}}
+{{- $flag := regexReplaceAll "=.*$" . "" | trimPrefix "--" -}}
+{{- if hasKey $refused $flag -}}
+{{- fail (printf "extraArgs: --%s: %s" $flag (get $refused $flag)) -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{/* The KubeSchedulerConfiguration. */}}
 {{- define "reprieve.configuration" -}}
 {{- range list "apiVersion" "kind" "profiles" -}}

@@ -138,11 +138,13 @@ func TestCommand(t *testing.T) {
 		"a configuration that is not": {
 			args: []string{"plan", "-f", "job.yaml", "--snapshot", "cluster.json", "--config", "job.yaml"}, want: 2, wantErr: "not a KubeSchedulerConfiguration",
 		},
-		"a flag that there is not":   {args: []string{"plan", "--loud"}, want: 2, wantErr: "unknown flag: --loud; see kubectl reprieve plan --help"},
-		"a format that there is not": {args: []string{"plan", "-o", "csv"}, want: 2, wantErr: "it is one of table, wide, json, yaml"},
-		"the version":                {args: []string{"--version"}, want: 0, wantOut: []string{"Reprieve ", ", Kubernetes v"}},
-		"the version, asked below":   {args: []string{"plan", "--version"}, want: 0, wantOut: []string{"Reprieve ", ", Kubernetes v"}},
-		"a cluster that is not":      {args: []string{"plan", "-f", "job.yaml", "--server", "https://127.0.0.1:1"}, want: 5, wantErr: "127.0.0.1:1"},
+		"a command that there is not": {args: []string{"wy"}, want: 2, wantErr: `unknown command "wy"; did you mean ui or why?; see kubectl reprieve --help`},
+		"no command":                  {wantOut: []string{"Exit codes: 0 answered"}},
+		"a flag that there is not":    {args: []string{"plan", "--loud"}, want: 2, wantErr: "unknown flag: --loud; see kubectl reprieve plan --help"},
+		"a format that there is not":  {args: []string{"plan", "-o", "csv"}, want: 2, wantErr: "it is one of table, wide, json, yaml"},
+		"the version":                 {args: []string{"--version"}, want: 0, wantOut: []string{"Reprieve ", ", Kubernetes v"}},
+		"the version, asked below":    {args: []string{"plan", "--version"}, want: 0, wantOut: []string{"Reprieve ", ", Kubernetes v"}},
+		"a cluster that is not":       {args: []string{"plan", "-f", "job.yaml", "--server", "https://127.0.0.1:1"}, want: 5, wantErr: "127.0.0.1:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

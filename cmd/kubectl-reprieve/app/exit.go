@@ -24,7 +24,7 @@ const (
 	exitFailed = 1
 	// exitUsage: the flags, the manifest, the snapshot or the configuration is not right.
 	exitUsage = 2
-	// exitNotFound: there is no such object.
+	// exitNotFound: there is no such object, or it has no pod that the question is about.
 	exitNotFound = 3
 	// exitForbidden: the caller lacks a right.
 	exitForbidden = 4

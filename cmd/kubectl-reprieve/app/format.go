@@ -66,17 +66,44 @@ func table(to io.Writer, rows [][]string) error {
 	var text strings.Builder
 	out := printers.GetNewTabWriter(&text)
 	for _, row := range rows {
-		fmt.Fprintln(out, strings.Join(row, "\t"))
+		fmt.Fprintln(out, unpainted(strings.Join(row, "\t")))
 	}
 	if err := out.Flush(); err != nil {
 		return fmt.Errorf("write a table: %w", err)
 	}
+	i := 0
 	for line := range strings.Lines(text.String()) {
-		if _, err := fmt.Fprintln(to, strings.TrimRight(line, " \n")); err != nil {
+		if _, err := fmt.Fprintln(to, strings.TrimRight(repainted(line, rows[i]), " \n")); err != nil {
 			return fmt.Errorf("write a table: %w", err)
 		}
+		i++
 	}
 	return nil
+}
+
+// unpainted is a text without its colours, which take no room on a terminal.
+func unpainted(text string) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "\x1b[")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		_, text, _ = strings.Cut(rest, "m")
+	}
+}
+
+// repainted is a line of a table with the colours of its cells.
+func repainted(line string, cells []string) string {
+	var out strings.Builder
+	for _, cell := range cells {
+		before, after, _ := strings.Cut(line, unpainted(cell))
+		out.WriteString(before)
+		out.WriteString(cell)
+		line = after
+	}
+	return out.String() + line
 }
 
 // The colours of words that say how something stands.

@@ -103,7 +103,9 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 			wanted.queue != "" && cmp.Or(h.queue, parties[h.Victim].Queue) != wanted.queue ||
 			by != nil && !by.isNamed(h.Preemptor) && !madeFor[h.Preemptor]
 	})
-	return &historyAnswer{typed: typed{APIVersion: answerVersion, Kind: "History", Taken: objects.Taken.UTC()}, Preemptions: found}, nil
+	return &historyAnswer{
+		typed: typed{APIVersion: answerVersion, Kind: "History", Taken: objects.Taken.UTC()}, Preemptions: append([]happening{}, found...),
+	}, nil
 }
 
 func showHistory(to io.Writer, answer *historyAnswer, wide bool) error {
@@ -131,7 +133,7 @@ func (s *subject) isNamed(name string) bool {
 	kind, rest, _ := strings.Cut(name, " ")
 	_, own, _ := strings.Cut(rest, "/")
 	if s.kind == "Job" {
-		return kind == "pod" && strings.HasPrefix(own, s.key.Name+"-")
+		return kind == "pod" && isPodOf(s.key.Name, own)
 	}
 	return strings.EqualFold(kind, s.kind) && own == s.key.Name
 }

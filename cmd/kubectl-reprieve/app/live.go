@@ -142,9 +142,7 @@ func askScheduler(ctx context.Context, client *http.Client, where string) ([]dec
 		return nil, report.Source{}, &codedError{exitUnreachable, fmt.Errorf("%s answers %s: %s", where, answer.Status, strings.TrimSpace(string(said)))}
 	}
 	records, source, err := report.ReadRecords(where, answer.Body)
-	var empty *report.EmptyError
-	if errors.As(err, &empty) && empty.First == nil {
-		// One that has decided nothing yet, or stands by.
+	if isEmpty(err) {
 		err = nil
 	}
 	return records, source, err

@@ -90,7 +90,9 @@ func (a *asking) protected(ctx context.Context, shown *progress, namespace strin
 	if err != nil {
 		return nil, err
 	}
-	answer := &protectedAnswer{typed: typed{APIVersion: answerVersion, Kind: "Protected", Taken: asked.objects.Taken.UTC()}}
+	answer := &protectedAnswer{
+		typed: typed{APIVersion: answerVersion, Kind: "Protected", Taken: asked.objects.Taken.UTC()}, Protected: []protectedRow{},
+	}
 	if about != nil {
 		answer.Subject = about.name()
 		switch exists, err := about.find(asked); {

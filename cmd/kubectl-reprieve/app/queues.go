@@ -82,7 +82,7 @@ func (a *asking) queues(ctx context.Context, shown *progress) (*queuesAnswer, er
 	if err != nil {
 		return nil, err
 	}
-	answer := &queuesAnswer{typed: typed{APIVersion: answerVersion, Kind: "Queues", Taken: asked.objects.Taken.UTC()}}
+	answer := &queuesAnswer{typed: typed{APIVersion: answerVersion, Kind: "Queues", Taken: asked.objects.Taken.UTC()}, Queues: []queueRow{}}
 	below := make(map[string][]*v1alpha1.Queue)
 	known := make(map[string]bool)
 	for _, q := range queues {

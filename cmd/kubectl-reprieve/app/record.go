@@ -43,12 +43,17 @@ func (r *recordSource) check() error {
 // records are the decisions of a record, each once, newest first; none where there is no record to go by.
 func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog.Record, error) {
 	var all []decisionlog.Record
+	var nothing error
 	for _, name := range from.files {
 		read, err := a.readRecords(name)
-		if err != nil {
+		if err != nil && !isEmpty(err) {
 			return nil, err
 		}
+		nothing = cmp.Or(nothing, err)
 		all = append(all, read...)
+	}
+	if len(all) == 0 && nothing != nil {
+		return nil, nothing
 	}
 	if from.scheduler.url != "" {
 		client, where, err := a.schedulerClient(from.scheduler)
@@ -73,11 +78,22 @@ func (a *asking) readRecords(name string) ([]decisionlog.Record, error) {
 	}
 	defer end()
 	records, _, err := report.ReadRecords(filepath.Base(name), from)
+	return records, ofLog(name, err)
+}
+
+// ofLog is the error of a file that should be a decision log, with the file's name as it was given.
+func ofLog(name string, err error) error {
 	var empty *report.EmptyError
 	if errors.As(err, &empty) {
-		return nil, usage(fmt.Errorf("%s %w", name, err))
+		return usage(fmt.Errorf("%s %w", name, err))
 	}
-	return records, err
+	return err
+}
+
+// isEmpty reports whether a decision log has no line: that of a scheduler that has decided nothing yet, or stands by.
+func isEmpty(err error) bool {
+	var empty *report.EmptyError
+	return errors.As(err, &empty) && empty.First == nil
 }
 
 // happened reports whether the victims of a decision have been stopped, or are being stopped.

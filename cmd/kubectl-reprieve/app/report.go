@@ -93,6 +93,7 @@ func writeReport(path string, made *report.Report) error {
 func (a *asking) readLogs(files []string) (report.Input, error) {
 	var in report.Input
 	var history queueHistory
+	var nothing error
 	for _, name := range files {
 		from, end, err := a.open(name)
 		if err != nil {
@@ -100,14 +101,14 @@ func (a *asking) readLogs(files []string) (report.Input, error) {
 		}
 		entries, source, err := report.Read(filepath.Base(name), from, history.add)
 		end()
-		var empty *report.EmptyError
-		if errors.As(err, &empty) {
-			return in, usage(fmt.Errorf("%s %w", name, err))
-		}
-		if err != nil {
+		if err = ofLog(name, err); err != nil && !isEmpty(err) {
 			return in, err
 		}
+		nothing = cmp.Or(nothing, err)
 		in.Entries, in.Sources = append(in.Entries, entries...), append(in.Sources, source)
+	}
+	if len(in.Entries) == 0 {
+		return in, nothing
 	}
 	if in.Usage = history.samples(); !history.told {
 		in.NoUsage = noUsageInLog

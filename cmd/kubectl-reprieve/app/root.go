@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -69,13 +70,19 @@ func (a *asking) command() *cobra.Command {
 workload is pending, who is protected until when. Everything is decided by the scheduler's own code, on the
 objects of the cluster or of a snapshot file. Nothing is ever written to a cluster.
 
-Exit codes: 0 answered; 1 failed; 2 flags, manifest or snapshot not right; 3 no such object; 4 a right is
-missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and something planned finds no room; 130 why --watch was interrupted.`,
+Exit codes: 0 answered; 1 failed; 2 flags, manifest or snapshot not right; 3 no such object, or
+it has no pod that the question is about; 4 a right is missing; 5 the API server does not answer, or has no
+Reprieve; 6 answered, and something planned finds no room; 130 why --watch was interrupted.`,
 		Version:       schedulerapp.VersionLine(version.Get().GitVersion),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl reprieve"},
+		// Cobra's own words about a command that there is not would end with the code for what failed.
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	// As cobra has it for commands that it looks for by itself.
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
 	// The scheduler's library has a flag of this name for the whole process, which cobra would take in otherwise.
@@ -96,6 +103,18 @@ missing; 5 the API server does not answer, or has no Reprieve; 6 answered, and s
 		sub.SetVersionTemplate(cmd.VersionTemplate())
 	}
 	return cmd
+}
+
+// knownCommand refuses arguments of the root, which are commands that there are not.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	instead := ""
+	if alike := cmd.SuggestionsFor(args[0]); len(alike) > 0 {
+		instead = fmt.Sprintf("; did you mean %s?", strings.Join(alike, " or "))
+	}
+	return usage(fmt.Errorf("unknown command %q%s; see %s --help", args[0], instead, cmd.CommandPath()))
 }
 
 // exactly is cobra's ExactArgs, with what the argument is.

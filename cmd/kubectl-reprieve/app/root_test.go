@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,38 @@ func TestSilence(t *testing.T) {
 	}
 	if text, err := os.ReadFile(file.Name()); err != nil || len(text) > 0 {
 		t.Errorf("standard error has %q, error %v", text, err)
+	}
+}
+
+// TestPaintedTable: colours take no room in a column.
+func TestPaintedTable(t *testing.T) {
+	t.Parallel()
+	a := &asking{coloured: true}
+	var painted, plain strings.Builder
+	rows := func(paint func(colour, text string) string) [][]string {
+		return [][]string{{"NAME", "OUTCOME", "NODES"}, {"  a", paint(bad, "no"), "2 nodes"}, {"no", paint(good, "Infeasible"), ""}, {"b", "", paint(fair, "no")}}
+	}
+	if err := errors.Join(table(&painted, rows(a.paint)), table(&plain, rows((&asking{}).paint))); err != nil {
+		t.Fatal(err)
+	}
+	if got := unpainted(painted.String()); got != plain.String() {
+		t.Errorf("without colours it is\n%s, want\n%s", got, plain.String())
+	}
+	if want := a.paint(bad, "no") + strings.Repeat(" ", len("Infeasible")-len("no")+3) + "2 nodes\n"; !strings.Contains(painted.String(), want) {
+		t.Errorf("it is %q, want %q in it", painted.String(), want)
+	}
+}
+
+// TestIsPodOf: a Job's pods are told from those of other work whose names begin as its own.
+func TestIsPodOf(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]bool{
+		"train-x7k2p": true, "train-0-x7k2p": true, "train-12-x7k2p": true,
+		"train": false, "train-": false, "train-eval-x7k2p": false, "train-0": false, "train-server-7d9f8b6c5d-x7k2p": false, "train-x7k2p-x7k2p": false, "trainer-x7k2p": false,
+	} {
+		if got := isPodOf("train", name); got != want {
+			t.Errorf("%s: %t, want %t", name, got, want)
+		}
 	}
 }
 

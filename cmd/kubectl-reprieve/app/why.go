@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -258,7 +259,20 @@ func (s *subject) is(name string) bool {
 		}
 	}
 	// The pods of a Job that have gone are known by their names.
-	return s.kind == "Job" && strings.HasPrefix(name, "pod "+s.key.String()+"-")
+	return s.kind == "Job" && isPodOf("pod "+s.key.String(), name)
+}
+
+// isPodOf reports whether a name is one that the Job controller gives to a pod of the Job of another: the Job's, an index where the
+// pods have one, and five characters at random.
+func isPodOf(job, name string) bool {
+	rest, ok := strings.CutPrefix(name, job+"-")
+	if index, random, has := strings.Cut(rest, "-"); has {
+		if _, err := strconv.ParseUint(index, 10, 32); err != nil {
+			return false
+		}
+		rest = random
+	}
+	return ok && len(rest) == 5 && !strings.Contains(rest, "-")
 }
 
 // decideWhy asks what the next decision would say.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
@@ -29,16 +31,29 @@ func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, erro
 	return pacing.New(clock.RealClock{}, pacing.WithBoundTold(measured.CallsBounded)), nil
 }
 
+// rateFlags are the flags that say how many calls a second may be made.
+func rateFlags() []string { return []string{"kube-api-qps", "kube-api-burst"} }
+
+// isChanged reports whether somebody has set a flag of the library's deprecated ones.
+func (o *Options) isChanged(name string) bool {
+	f := o.Flags.FlagSet("deprecated").Lookup(name)
+	return f != nil && f.Changed
+}
+
+// warnOfRate says which flags are not read, because a configuration file is.
+func warnOfRate(logger klog.Logger, opts *Options) {
+	for _, name := range rateFlags() {
+		if opts.ConfigFile != "" && opts.isChanged(name) {
+			logger.Info("A flag is not read beside --config; write clientConnection: {qps: ..., burst: ...} in that file", "flag", "--"+name)
+		}
+	}
+}
+
 // isRateConfigured reports whether somebody has said how many calls a second may be made. The library has a default for
 // where that is left open, which cannot be told from the same number in a file.
 func isRateConfigured(opts *Options) (bool, error) {
 	if opts.ConfigFile == "" {
-		for _, name := range []string{"kube-api-qps", "kube-api-burst"} {
-			if f := opts.Flags.FlagSet("deprecated").Lookup(name); f != nil && f.Changed {
-				return true, nil
-			}
-		}
-		return false, nil
+		return slices.ContainsFunc(rateFlags(), opts.isChanged), nil
 	}
 	var file struct {
 		ClientConnection struct {

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/klog/v2/ktesting"
 )
 
 // emptyConfig is a configuration file that leaves everything open.
@@ -51,6 +53,27 @@ func TestIsRateConfigured(t *testing.T) {
 			if got, err := isRateConfigured(opts); err != nil || got != c.want {
 				t.Errorf("It is %t (%v), want %t", got, err, c.want)
 			}
+		})
+	}
+}
+
+// TestRateThatIsNotRead is said to whoever sets it.
+func TestRateThatIsNotRead(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		args     []string
+		file     string
+		wantSaid []string
+	}{
+		"beside a file":  {args: []string{"--kube-api-qps=50"}, file: emptyConfig, wantSaid: []string{`flag="--kube-api-qps"`}},
+		"without a file": {args: []string{"--kube-api-qps=50"}},
+		"a file alone":   {file: emptyConfig},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			warnOfRate(logger, optionsOf(t, "deprecated", c.args, c.file))
+			requireSaid(t, logger, c.wantSaid)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -83,6 +84,38 @@ func TestProfiles(t *testing.T) {
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 			warnOfProfiles(logger, cfg)
 			requireSaid(t, logger, c.wantSaid)
+		})
+	}
+}
+
+// TestArguments: arguments that no plugin would read are refused, and those of Reprieve that it could not read.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// plugins are those of the profile; as is right where empty.
+		plugins, config, want string
+	}{
+		"as is right":                 {config: "{name: Reprieve, args: {preemptMinRuntime: 1h}}"},
+		"of a plugin of upstream's":   {config: "{name: NodeAffinity, args: {}}, {name: Reprieve, args: {}}"},
+		"in small letters":            {config: "{name: reprieve, args: {preemptMinRuntime: 1h}}", want: `profile it: profiles[0].pluginConfig[0].name: there is no plugin "reprieve", so its args would be read by none; write Reprieve`},
+		"of a plugin that is unknown": {config: "{name: Reprieve, args: {}}, {name: Coscheduling, args: {}}", want: `profile it: profiles[0].pluginConfig[1].name: there is no plugin "Coscheduling"`},
+		"of a profile without it":     {plugins: sorted, config: "{name: Reprieve, args: {}}", want: "profiles[0].pluginConfig[0] has the arguments of Reprieve, which the profile does not have"},
+		"an unknown field":            {config: "{name: Reprieve, args: {preemptMinRuntme: 1h}}", want: `profile it: plugin Reprieve: args: unknown field "preemptMinRuntme"`},
+		"a rule that cannot be":       {config: "{name: Reprieve, args: {groups: {kinds: [Jobb]}}}", want: "profile it: plugin Reprieve: args: "},
+		"of one that is not aware":    {config: "{name: Reprieve, args: {workloadAware: false, asynchronous: 7}}", want: "profile it: plugin Reprieve: args: asynchronous"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
+				"profiles: [{schedulerName: it, plugins: {%s}, pluginConfig: [%s]}, {schedulerName: other, plugins: {%s}}]\n",
+				cmp.Or(c.plugins, allOfIt), c.config, allOfIt)
+			_, err := effectiveConfig(t.Context(), optionsOf(t, "misc", nil, text))
+			switch {
+			case c.want == "" && err != nil:
+				t.Error(err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")):
+				t.Errorf("error %v, want one line with %q", err, c.want)
+			}
 		})
 	}
 }

@@ -152,6 +152,7 @@ func configure(ctx context.Context, opts *Options, rest *restclient.Config, limi
 	logger := klog.FromContext(ctx)
 	warnOfUpstreamLease(logger, &cc.ComponentConfig)
 	warnOfProfiles(logger, &cc.ComponentConfig)
+	warnOfRate(logger, opts)
 	return cc, workloads, nil
 }
 

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
+
+	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/scheduler"
+)
+
+// checkArguments refuses arguments under pluginConfig that no plugin would read: the library leaves out what it does not know, and
+// what they protect would be preempted. It refuses those of Reprieve that cannot be read as well, before anything is started.
+func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
+	known := sets.KeySet(plugins.NewInTreeRegistry()).Insert(scheduler.Name, scheduler.GateName, scheduler.SortName)
+	for i := range cfg.Profiles {
+		profile := &cfg.Profiles[i]
+		for j := range profile.PluginConfig {
+			at, name := fmt.Sprintf("profiles[%d].pluginConfig[%d]", i, j), profile.PluginConfig[j].Name
+			switch {
+			case strings.EqualFold(name, scheduler.Name) && name != scheduler.Name:
+				return fmt.Errorf("profile %s: %s.name: there is no plugin %q, so its args would be read by none; write %s",
+					profile.SchedulerName, at, name, scheduler.Name)
+			case !known.Has(name):
+				return fmt.Errorf("profile %s: %s.name: there is no plugin %q, so its args would be read by none; "+
+					"write the name of a plugin, such as %s, or leave the entry out", profile.SchedulerName, at, name, scheduler.Name)
+			case name == scheduler.Name && !uses(profile, name):
+				return fmt.Errorf("profile %s: %s has the arguments of %s, which the profile does not have; write %s there, or leave the entry out",
+					profile.SchedulerName, at, name, enableIt)
+			}
+		}
+	}
+	_, err := grouping.SettingsOf(cfg.Profiles, scheduler.Name)
+	return err
+}
