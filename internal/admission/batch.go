@@ -63,13 +63,12 @@ func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	var last *waiter
 	c := t.round(now)
 	for len(t.held) > 0 && len(out) < t.batch.most {
-		w := t.next(c, shares, now)
+		w := t.next(c, shares)
 		w.seat = Seat{Priority: w.Priority, Time: w.Since}
 		if last != nil {
 			w.seat = w.seat.after(last.seat)
 		}
-		t.admitted[w.Key], t.underway[w.Key] = w, w
-		delete(t.batch.called, w.Key)
+		t.underway[w.Key] = w
 		t.last, w.began, w.seen = now, now, shares.At()
 		out, last = append(out, w.Key), w
 	}
@@ -96,6 +95,6 @@ func (t *turns) callBack() {
 		delete(t.admitted, key)
 		t.batch.called[key] = w
 		t.held[key] = w
-		t.queue(w)
+		t.queue(w, w.levelAt(w.began))
 	}
 }

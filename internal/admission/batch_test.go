@@ -53,6 +53,17 @@ func TestBatch(t *testing.T) {
 				s.t.Error("turned away: want 5, not 4")
 			}
 		},
+		"one whose queue is deleted is not turned away": func(s *scene) {
+			s.batchOf(4)
+			s.CameToNothing(podNamed("3"))
+			s.board.DeleteQueue("a")
+			if got := s.turn(); !slices.Contains(got, "4") {
+				s.t.Fatalf("%v go, want 4 among them, which is to hear of it", got)
+			}
+			if _, ok := s.Seat(podNamed("4")); ok || s.TurnAway(podNamed("4")) {
+				s.t.Error("4 is turned away, and nothing would have it come again")
+			}
+		},
 		"one at a time while one takes long": func(s *scene) {
 			s.batchOf(4)
 			for _, name := range []string{"3", "4", "5"} {

@@ -10,7 +10,8 @@
 //   - turns ([List.Enter], [List.LetThrough]): the work of queues is let through one after the other, always the first of
 //     the queue that is furthest below its share, because an order that changes with each placement cannot be that of the
 //     scheduler's queue, a heap. As long as all find their places, several go at a time, each with a seat in that queue
-//     ([List.Seat]); when one does not, those after it are called back ([List.TurnAway]).
+//     ([List.Seat]); when one does not, those after it are called back ([List.TurnAway]). Work whose turn came to nothing
+//     ([List.CameToNothing]) lets others go first for a while, those behind it in its queue too.
 //   - failures in a row, and how long to back off after them.
 //
 // [List.Forget] is the one place where all of it ends, on every way out.

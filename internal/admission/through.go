@@ -51,11 +51,12 @@ func (t *turns) outsiders(shares Shares) (out []workload.Key) {
 		if l == nil || shares != nil && shares.HasLeaf(name) {
 			continue
 		}
-		for len(l.Items) > 0 {
-			w := l.Items[0]
-			t.leave(w)
-			t.admitted[w.Key] = w
-			out = append(out, w.Key)
+		for at := range l {
+			for len(l[at].Items) > 0 {
+				w := l[at].Items[0]
+				t.pass(w)
+				out = append(out, w.Key)
+			}
 		}
 	}
 	slices.SortFunc(out, workload.Key.Compare)
@@ -80,25 +81,47 @@ func (t *turns) unchecked(shares Shares) []string {
 
 // round is what is known of those that wait while a batch is picked from them.
 type round struct {
-	// waiting are the queues of which one goes next: all, where each backs off. Underway is what has been let through, by leaf.
-	waiting  []string
-	all      bool
+	// waiting are the queues that have work of each level, and led counts those whose first is ready. Underway is what has been
+	// let through, by leaf.
+	waiting  [levels][]string
+	led      int
 	underway map[string]Request
 }
 
-// round looks at all queues. One whose first workload has just failed lets others go before it: it would stand in their way each
-// time that something changes.
+// round looks at all queues.
 func (t *turns) round(now time.Time) *round {
-	c := &round{waiting: make([]string, 0, len(t.lines)), underway: make(map[string]Request)}
+	t.settle(now)
+	c := &round{underway: make(map[string]Request)}
 	for name, l := range t.lines {
-		if !l.Items[0].rested.After(now) {
-			c.waiting = append(c.waiting, name)
+		for at := range l {
+			if len(l[at].Items) > 0 {
+				c.waiting[at] = append(c.waiting[at], name)
+			}
+		}
+		if l.isLedByReady() {
+			c.led++
 		}
 	}
 	for _, w := range t.underway {
 		c.goes(w)
 	}
 	return c
+}
+
+// level is that of which one goes next. Where the first of some queue is ready, one goes that is ready, of any queue: what stands
+// before it in others has failed lately, and lets others go first, but its queue is not to miss its turns for that. Where the first
+// of every queue has failed lately, as in a cluster that is full, all go by their order: work that has come last and has not failed
+// yet would go before all that has waited for long, of its own queue and of those that have less. What has just failed is left out
+// of that, unless there is nothing else: with no other work about, none waits for the end of a rest.
+func (c *round) level() level {
+	switch {
+	case c.led > 0:
+		return ready
+	case len(c.waiting[yielding]) > 0:
+		return yielding
+	default:
+		return failed
+	}
 }
 
 // goes has what a workload asks for count for its queue.
@@ -109,28 +132,41 @@ func (c *round) goes(w *waiter) {
 	c.underway[w.Queue].add(w.Request)
 }
 
-// next takes the next one in order out of its line, of those in a leaf: of the queue whose turn it is by priority, then age.
-func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
-	if len(c.waiting) == 0 {
-		c.all = true
-		c.waiting = slices.AppendSeq(c.waiting, maps.Keys(t.lines))
+// next has the next one go: of the queue whose turn it is the first by priority, then age.
+func (t *turns) next(c *round, shares Shares) *waiter {
+	at := c.level()
+	leaf, _ := shares.Next(c.waiting[at], c.underway)
+	l := t.lines[leaf]
+	if l.isLedByReady() {
+		c.led--
 	}
-	leaf, _ := shares.Next(c.waiting, c.underway)
-	w := t.lines[leaf].Items[0]
-	t.leave(w)
+	w := l[at].Items[0]
+	t.pass(w)
 	c.goes(w)
-	if l := t.lines[leaf]; l == nil || !c.all && l.Items[0].rested.After(now) {
-		c.waiting = slices.DeleteFunc(c.waiting, func(name string) bool { return name == leaf })
+	if l.isLedByReady() {
+		c.led++
+	}
+	if len(l[at].Items) == 0 {
+		c.waiting[at] = slices.DeleteFunc(c.waiting[at], func(name string) bool { return name == leaf })
 	}
 	return w
+}
+
+// pass has a waiter go. If it was called back before, it is not turned away for that any more: it waits for no other turn, and
+// nothing would have it come again.
+func (t *turns) pass(w *waiter) {
+	t.leave(w)
+	t.admitted[w.Key] = w
+	delete(t.batch.called, w.Key)
 }
 
 // OthersWait reports whether work waits for the turn of another queue, or goes next, that which backs off left out.
 func (l *List) OthersWait(queue string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.turns.settle(now)
 	for name, line := range l.turns.lines {
-		if name != queue && !line.Items[0].rested.After(now) {
+		if name != queue && len(line[ready].Items) > 0 {
 			return true
 		}
 	}
@@ -186,7 +222,7 @@ func (l *List) Untold(now time.Time) (picked []Waiter, waiting map[string]int) {
 	defer l.mu.Unlock()
 	waiting = make(map[string]int, len(l.turns.lines))
 	for name, line := range l.turns.lines {
-		waiting[name] = len(line.Items)
+		waiting[name] = line.len()
 	}
 	for _, w := range l.turns.held {
 		if len(picked) == mostTold {

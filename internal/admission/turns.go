@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/heap"
@@ -17,7 +16,7 @@ const (
 	// ordered together. At most longestLull, and only after an idle period of that length.
 	turnLull, longestLull = 10 * time.Millisecond, 200 * time.Millisecond
 	// firstRest and longestRest are how long a workload whose turn came to nothing backs off while others wait, doubled
-	// each time.
+	// each time: for firstRest all others go first, and after that those of other queues.
 	firstRest, longestRest = time.Second, 10 * time.Second
 )
 
@@ -63,9 +62,11 @@ type Shares interface {
 
 // turns holds back the work of queues. The List's lock guards it.
 type turns struct {
-	// held wait for their turn, heap by heap of a queue; admitted have had it, and underway are not decided on yet.
+	// held wait for their turn, line by line of a queue; admitted have had it, and underway are not decided on yet. Those in
+	// rests are held too, and let others go first for a time.
 	held     map[workload.Key]*waiter
 	lines    map[string]*line
+	rests    heap.Heap[*waiter]
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
 	// backingOff are those whose last turn came to nothing.
@@ -83,27 +84,26 @@ type turns struct {
 // waiter is a Waiter with where it stands.
 type waiter struct {
 	Waiter
-	// place is where it stands in its line.
-	place int
+	// level and place are where it stands in its line, and due where it stands in rests.
+	level      level
+	place, due int
 	// began is when it was let through, seen how the queues stood then, and seat where it went in the scheduler's queue.
 	began time.Time
 	seen  uint64
 	seat  Seat
-	// failures counts the turns in a row that came to nothing; until rested, others go first.
-	failures int
-	rested   time.Time
+	// failures counts the turns in a row that came to nothing. Until lastUntil all others go first, and until rested those of
+	// other queues.
+	failures          int
+	lastUntil, rested time.Time
 	// came is when it began to wait, and told whether its users have been told of that.
 	came time.Time
 	told bool
 }
 
-// line are those of a queue that wait for their turn, the first in order on top.
-type line = heap.Heap[*waiter]
-
 func newTurns() turns {
 	return turns{
 		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
-		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter),
+		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter), rests: newRests(),
 		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }
@@ -150,7 +150,7 @@ func (l *List) Enter(w Waiter, now time.Time) {
 	}
 	next := &waiter{Waiter: w, came: now}
 	if last := t.backingOff[w.Key]; last != nil {
-		next.failures, next.rested = last.failures, last.rested
+		next.failures, next.lastUntil, next.rested = last.failures, last.lastUntil, last.rested
 	}
 	delete(t.backingOff, w.Key)
 	t.enter(next, now)
@@ -163,16 +163,7 @@ func (t *turns) enter(w *waiter, now time.Time) {
 	}
 	t.arrived = now
 	t.held[w.Key] = w
-	t.queue(w)
-}
-
-// queue puts a waiter in its line.
-func (t *turns) queue(w *waiter) {
-	if t.lines[w.Queue] == nil {
-		t.lines[w.Queue] = &line{Before: func(a, b **waiter) bool { return order(*a, *b) < 0 }, Moved: func(w **waiter, at int) { (*w).place = at }}
-		t.fresh = append(t.fresh, w.Queue)
-	}
-	t.lines[w.Queue].Push(w)
+	t.queue(w, w.levelAt(now))
 }
 
 // Holds reports whether a workload waits for its turn.
@@ -213,6 +204,7 @@ func (l *List) CameToNothing(key workload.Key) {
 	if w, ok := l.turns.admitted[key]; ok {
 		delete(l.turns.admitted, key)
 		l.turns.backingOff[key] = w
+		w.lastUntil = w.began.Add(firstRest)
 		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
 		w.failures++
 	}
@@ -243,12 +235,18 @@ func (l *List) endTurn(key workload.Key) bool {
 func (l *List) Rouse(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, w := range [...]*waiter{l.turns.held[key], l.turns.backingOff[key]} {
-		if w != nil {
-			w.failures, w.rested = 0, time.Time{}
-		}
+	t := &l.turns
+	if w := t.held[key]; w != nil {
+		t.unqueue(w)
+		w.rouse()
+		t.queue(w, ready)
+	}
+	if w := t.backingOff[key]; w != nil {
+		w.rouse()
 	}
 }
+
+func (w *waiter) rouse() { w.failures, w.lastUntil, w.rested = 0, time.Time{}, time.Time{} }
 
 // LeaveTurns has a workload that cannot come wait for no turn, so that others need not wait for it.
 func (l *List) LeaveTurns(key workload.Key) {
@@ -270,16 +268,6 @@ func (t *turns) forget(key workload.Key) (wasUnderway bool) {
 	delete(t.backingOff, key)
 	delete(t.batch.called, key)
 	return wasUnderway
-}
-
-// leave takes a waiter out of its line.
-func (t *turns) leave(w *waiter) {
-	delete(t.held, w.Key)
-	l := t.lines[w.Queue]
-	l.Remove(w.place)
-	if len(l.Items) == 0 {
-		delete(t.lines, w.Queue)
-	}
 }
 
 func (t *turns) len() int {
@@ -306,9 +294,4 @@ func (l *List) Lull(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.turns.lullEnds(now).IsZero()
-}
-
-// order is that inside a queue: by priority, then age.
-func order(a, b *waiter) int {
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Since.Compare(b.Since), a.Key.Compare(b.Key))
 }

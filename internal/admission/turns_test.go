@@ -327,8 +327,8 @@ func TestManyAreEased(t *testing.T) {
 	}
 }
 
-// TestTurnsThatFail: a queue whose work fails does not go first each time that something changes, and stops backing off
-// when something has changed for it.
+// TestTurnsThatFail: work that fails does not go first each time that something changes, and stops backing off when something
+// has changed for it.
 func TestTurnsThatFail(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -350,12 +350,12 @@ func TestTurnsThatFail(t *testing.T) {
 	s.now = s.now.Add(firstRest)
 	enter("a-1", "a-2", "b-1")
 	fails("a-1")
-	// Another one goes: the first has just failed, and the other has not.
+	// Another one goes: the first has just failed, and the others have not, of its own queue and of the other one.
 	enter("a-1")
+	fails("a-2")
 	fails("b-1")
 	// With no other work about, none waits for the end of a rest.
 	fails("a-1")
-	fails("a-2")
 	enter("a-1", "b-1")
 	s.now = s.now.Add(firstRest)
 	fails("a-1")

@@ -1,0 +1,269 @@
+package admission
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// rush is a time in which queues always have work that finds its place, and runs for a moment. What is large finds none, and comes
+// again at once.
+type rush struct {
+	*scene
+	queues []string
+	// waiting counts the small ones that wait in each queue, and ends has those that run, by when they end. Placed counts those
+	// that have found their places, and tries the turns of what is large, by queue.
+	waiting, placed, tries map[string]int
+	ends                   map[time.Time][]workload.Key
+	came                   int
+}
+
+const (
+	smallOnes = 50
+	smallRuns = 200 * time.Millisecond
+)
+
+// step has those go whose turn it is.
+func (r *rush) step() {
+	for _, key := range r.ends[r.now] {
+		r.board.Forget(types.UID(key.Name))
+	}
+	delete(r.ends, r.now)
+	for _, name := range r.queues {
+		for ; r.waiting[name] < smallOnes; r.waiting[name]++ {
+			r.came++
+			r.enter(fmt.Sprintf("%s-%d", name, r.came), name, 0, -r.came)
+		}
+	}
+	for _, key := range r.LetThrough(r.shares(), r.now) {
+		if r.TurnAway(key) {
+			continue
+		}
+		name, is, _ := strings.Cut(key.Name, "-")
+		if is == "large" {
+			r.tries[name]++
+			r.CameToNothing(key)
+			r.enter(key.Name, name, 9, 0)
+			continue
+		}
+		r.Placed(key)
+		r.runs(key.Name, name)
+		r.waiting[name]--
+		r.placed[name]++
+		r.ends[r.now.Add(smallRuns)] = append(r.ends[r.now.Add(smallRuns)], key)
+	}
+}
+
+// TestRestingHead: work that comes to nothing, and comes again at once each time, does not hold up what is behind it in its queue.
+func TestRestingHead(t *testing.T) {
+	t.Parallel()
+	const lasts, every = time.Minute, 20 * time.Millisecond
+	cases := map[string]struct {
+		// queues have small work, and large are those that have such as comes to nothing before it.
+		queues, large []string
+		// wantTries is how often that is tried in a minute at most.
+		wantTries int
+	}{
+		"beside a queue that always has work":    {queues: []string{"a", "b"}, large: []string{"a"}, wantTries: 10},
+		"beside one that is held up just so":     {queues: []string{"a", "b"}, large: []string{"a", "b"}, wantTries: 60},
+		"in the only queue that has work":        {queues: []string{"a"}, large: []string{"a"}, wantTries: 60},
+		"beside a queue that has such work only": {queues: []string{"a"}, large: []string{"a", "b"}, wantTries: 60},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rush{
+				scene: newScene(t), queues: tc.queues, ends: make(map[time.Time][]workload.Key),
+				waiting: make(map[string]int), placed: make(map[string]int), tries: make(map[string]int),
+			}
+			for _, name := range tc.large {
+				r.enter(name+"-large", name, 9, 0)
+			}
+			steps := 0
+			for ; r.now.Before(at(0).Add(lasts)); r.now = r.now.Add(every) {
+				r.step()
+				steps++
+				// A batch is picked by the shares, and one that is called back leaves a difference of a part of it, each time that something
+				// large is tried.
+				if apart := r.placed["a"] - r.placed["b"]; len(tc.queues) > 1 && max(apart, -apart) > longestBatch+r.placed["a"]/100 {
+					t.Fatalf("after %v, %v of each queue have found their places, want as many of one as of the other", r.now.Sub(at(0)), r.placed)
+				}
+			}
+			sum := 0
+			for _, name := range tc.large {
+				if sum += r.tries[name]; r.tries[name] == 0 || r.tries[name] > tc.wantTries {
+					t.Errorf("%s-large was tried %d times, want at least once and at most %d times", name, r.tries[name], tc.wantTries)
+				}
+			}
+			for _, name := range tc.queues {
+				if least := (steps - sum) / len(tc.queues); r.placed[name] < least {
+					t.Errorf("%d of %s have found their places, want at least %d", r.placed[name], name, least)
+				}
+			}
+		})
+	}
+}
+
+// TestBacklogKeepsItsOrder: where much has failed again and again, as in a cluster that is full, room goes to the queue that has
+// less and to what has waited there for longest, and not to what has just come and rests for less long.
+func TestBacklogKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	type work struct {
+		name, queue string
+		age         int
+	}
+	var waiting []work
+	for i := range 10 {
+		for _, name := range []string{"a", "b"} {
+			waiting = append(waiting, work{fmt.Sprintf("%s-%d", name, i), name, 100 - i})
+		}
+	}
+	var placed []string
+	for round := range 8 {
+		waiting = append(waiting, work{fmt.Sprintf("b-new-%d", round), "b", -round})
+		// A pod ends, all are tried again, and the first of them takes its room.
+		s.now = s.now.Add(2 * firstRest)
+		for _, w := range waiting {
+			s.enter(w.name, w.queue, 0, w.age)
+		}
+		for full := false; s.AnyHeld(); {
+			for _, key := range s.LetThrough(s.shares(), s.now) {
+				switch {
+				case s.TurnAway(key):
+				case full:
+					s.CameToNothing(key)
+				default:
+					s.Placed(key)
+					s.runs(key.Name, key.Name[:1])
+					placed, full = append(placed, key.Name), true
+					waiting = slices.DeleteFunc(waiting, func(w work) bool { return w.name == key.Name })
+				}
+			}
+		}
+	}
+	s.want("in eight rounds", placed, "a-0", "b-0", "a-1", "b-1", "a-2", "b-2", "a-3", "b-3")
+}
+
+// TestOthersWait: work waits for the turn of another queue, also where what stands before it rests.
+func TestOthersWait(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	fails := func() {
+		key := s.enter("large", "a", 9, 0)
+		s.want("next", s.turn(), "large")
+		s.CameToNothing(key)
+		s.enter("large", "a", 9, 0)
+	}
+	steps := []struct {
+		when string
+		do   func()
+		want bool
+	}{
+		{when: "nothing does"},
+		{when: "work has just failed", do: fails},
+		{when: "more has come behind it", do: func() { s.enter("small", "a", 0, 0) }, want: true},
+		{when: "that has gone", do: func() { s.Forget(podNamed("small")) }},
+		{when: "the rest is over", do: func() { s.now = s.now.Add(firstRest) }, want: true},
+		{when: "it has failed again", do: fails},
+		{when: "something has changed for it", do: func() { s.Rouse(podNamed("large")) }, want: true},
+	}
+	for _, step := range steps {
+		if step.do != nil {
+			step.do()
+		}
+		if got := s.OthersWait("b", s.now); got != step.want {
+			t.Errorf("%s: %v, want %v", step.when, got, step.want)
+		}
+		if s.OthersWait("a", s.now) {
+			t.Errorf("%s: the queue's own work is that of others", step.when)
+		}
+	}
+}
+
+// plainNext is the one that goes next by a look at all that wait.
+func (s *scene) plainNext() workload.Key {
+	all := slices.SortedFunc(maps.Values(s.turns.held), order)
+	comesLast := func(w *waiter) bool { return w.lastUntil.After(s.now) }
+	rests := func(w *waiter) bool { return w.rested.After(s.now) }
+	seen, led := make(map[string]bool), false
+	for _, w := range all {
+		if !comesLast(w) && !seen[w.Queue] {
+			seen[w.Queue] = true
+			led = led || !rests(w)
+		}
+	}
+	switch {
+	case led:
+		all = slices.DeleteFunc(all, rests)
+	case len(seen) > 0:
+		all = slices.DeleteFunc(all, comesLast)
+	}
+	var queues []string
+	for _, w := range all {
+		queues = append(queues, w.Queue)
+	}
+	leaf, _ := s.shares().Next(queues, nil)
+	return all[slices.IndexFunc(all, func(w *waiter) bool { return w.Queue == leaf })].Key
+}
+
+// TestLines: whatever has happened to those that wait, the one goes that a look at all of them finds, and nothing is left of them.
+func TestLines(t *testing.T) {
+	t.Parallel()
+	turns := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		s := newScene(t)
+		names, queues := rapid.SampledFrom([]string{"0", "1", "2", "3", "4", "5", "6", "7"}), rapid.SampledFrom([]string{"a", "b"})
+		enter := func(name string) {
+			s.enter(name, queues.Draw(rt, "queue"), int32(name[0])%3, int(name[0]))
+		}
+		for range rapid.IntRange(1, 80).Draw(rt, "steps") {
+			name := names.Draw(rt, "name")
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0, 1, 2:
+				enter(name)
+			case 3:
+				s.now = s.now.Add(time.Duration(rapid.IntRange(1, 40).Draw(rt, "passes")) * 250 * time.Millisecond)
+			case 4:
+				[]func(workload.Key){s.Rouse, s.Forget, s.LeaveTurns}[rapid.IntRange(0, 2).Draw(rt, "changes")](podNamed(name))
+			default:
+				if !s.AnyHeld() {
+					continue
+				}
+				turns++
+				s.turns.batch.most = 1
+				want := s.plainNext()
+				got := s.LetThrough(s.shares(), s.now)
+				if len(got) != 1 || got[0] != want {
+					rt.Fatalf("%v go, want %v", got, want)
+				}
+				if rapid.IntRange(0, 3).Draw(rt, "finds a place") == 0 {
+					s.Placed(want)
+					continue
+				}
+				s.CameToNothing(want)
+				if rapid.Bool().Draw(rt, "comes again at once") {
+					enter(want.Name)
+				}
+			}
+		}
+		for i := range 8 {
+			s.Forget(podNamed(fmt.Sprint(i)))
+		}
+		if left := cmp.Or(s.Len(), len(s.turns.lines), len(s.turns.rests.Items)); left != 0 {
+			rt.Errorf("%d known, %d lines and %d that rest are left", s.Len(), len(s.turns.lines), len(s.turns.rests.Items))
+		}
+	})
+	if turns < 500 {
+		t.Errorf("there were %d turns: the cases say little", turns)
+	}
+}
