@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -43,8 +46,17 @@ type Derive struct {
 	writer
 	derived Derived
 	say     func(*corev1.Pod, corev1.PodCondition)
+	clock   clock.PassiveClock
 	// refused is why groups cannot be written.
-	refused map[types.NamespacedName]string
+	refused map[types.NamespacedName]refusal
+	// denied is how long those wait whose count the API server does not let be changed.
+	denied workqueue.TypedRateLimiter[types.NamespacedName]
+}
+
+// refusal is why a group cannot be written, as its pods have been told, and when they were.
+type refusal struct {
+	verdict gang.Verdict
+	at      time.Time
 }
 
 var _ reconcile.Reconciler = (*Derive)(nil)
@@ -52,13 +64,14 @@ var _ reconcile.Reconciler = (*Derive)(nil)
 // NewDerive returns the writer of derived groups. The function queueNamedBy is the queue that a pod names by itself. The registry hears
 // why a group cannot be written, and pods by the function say, which writes a condition. It must be run with one worker: it keeps
 // what it has told.
-func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
+func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), clk clock.PassiveClock) *Derive {
 	return &Derive{
 		writer: writer{
 			client: c, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder,
 			made: make(map[types.NamespacedName]string),
 		},
-		derived: derived, say: say, refused: make(map[types.NamespacedName]string),
+		derived: derived, say: say, clock: clk, refused: make(map[types.NamespacedName]refusal),
+		denied: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](conflictDelay, longestDelay),
 	}
 }
 
@@ -105,8 +118,9 @@ func (r *Derive) forget(key types.NamespacedName) {
 	delete(r.made, key)
 }
 
-// written takes back that a group cannot be written.
+// written takes back that a group cannot be written, and what became of one before it.
 func (r *Derive) written(key types.NamespacedName) {
+	r.denied.Forget(key)
 	if _, ok := r.refused[key]; ok {
 		delete(r.refused, key)
 		r.registry.SetUnresolved(key, gang.Verdict{})
@@ -173,21 +187,24 @@ func (r *Derive) create(ctx context.Context, key types.NamespacedName, g groupin
 	return reconcile.Result{}, nil
 }
 
-// refuse has the pods of a group say why it is not made, and tells one of them, once, by an event.
+// refuse has the pods of a group say why it is not made, and tells one of them, once, by an event. The text may be another one at each
+// try, as where a port stands in it, and pods that say something else have their group tried again: so they do after a while only.
 func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gang.Members, why string) {
 	v := gang.Verdict{
 		Reason:  gang.ReasonPodGroupNotMade,
 		Message: fmt.Sprintf("the PodGroup for %s %s cannot be written, so its pods wait: %s", g.Owner.Kind, g.Owner.Name, why),
 	}
+	now := r.clock.Now()
+	told, ok := r.refused[key]
+	if !ok || told.verdict != v && now.Sub(told.at) >= repeatDelay {
+		told = refusal{verdict: v, at: now}
+		r.refused[key] = told
+		r.registry.SetUnresolved(key, v)
+		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
+	}
 	for _, pod := range members.Pending {
-		sayHeld(r.say, pod, v)
+		sayHeld(r.say, pod, told.verdict)
 	}
-	if r.refused[key] == why {
-		return
-	}
-	r.refused[key] = why
-	r.registry.SetUnresolved(key, v)
-	r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 }
 
 // living are the members that a group can be made for.
@@ -240,16 +257,19 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 		return result, err
 	}
 	before := pg.DeepCopy()
+	key := client.ObjectKeyFromObject(pg)
 	if !FollowObject(pg, g, members) {
+		r.denied.Forget(key)
 		return again, nil
 	}
 	if err := r.client.Patch(ctx, pg, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		if apierrors.IsInvalid(err) {
-			// A member has got a node meanwhile; the group comes by again.
-			return reconcile.Result{RequeueAfter: conflictDelay}, nil
+			// A member has got a node meanwhile, which the cache has in a moment; or a policy says no, and goes on to.
+			return reconcile.Result{RequeueAfter: r.denied.When(key)}, nil
 		}
-		return retryConflict(fmt.Errorf("have PodGroup %s/%s need %d members: %w", pg.Namespace, pg.Name, pg.Spec.SchedulingPolicy.Gang.MinCount, err))
+		return retryConflict(fmt.Errorf("have PodGroup %s need %d members: %w", key, pg.Spec.SchedulingPolicy.Gang.MinCount, err))
 	}
+	r.denied.Forget(key)
 	return again, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
@@ -17,6 +18,7 @@ import (
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	fakeclient "sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -231,7 +233,8 @@ func (tt *deriveCase) check(t *testing.T) {
 func newDerive(t *testing.T, c client.Client, derived Derived, members Members, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	t.Helper()
 	return NewDerive(c, derived, members, func(pod *corev1.Pod) string { return pod.Labels["queue"] },
-		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), gang.NewRegistry(func(types.NamespacedName) {}), recorder, say)
+		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), gang.NewRegistry(func(types.NamespacedName) {}), recorder, say,
+		clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 }
 
 // TestDeriveAnew: what a group was made with cannot be changed, so it is made anew as long as that costs its members nothing.

@@ -52,6 +52,9 @@ type QueueStatus struct {
 	reached string
 	// written is when the status of any Queue was written last, and looked when all were looked at.
 	written, looked time.Time
+	// delay is how long the next update waits after one that failed, and again when that is over.
+	delay time.Duration
+	again time.Time
 	// groups lists PodGroups of all APIs, and changed is asked to look at them. Listed counts the changes of Queues
 	// up to the last time.
 	groups  client.Reader
@@ -76,10 +79,8 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 	ticker := s.clock.NewTicker(queueInterval)
 	defer ticker.Stop()
 	for {
-		if err := s.update(ctx); err != nil && ctx.Err() == nil {
+		if err := s.attempt(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Write the status of Queues")
-			// What has not been written is compared again.
-			s.last = nil
 		}
 		if err := s.regroup(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Look for PodGroups that Queues bear on")
@@ -90,6 +91,23 @@ func (s *QueueStatus) Start(ctx context.Context) error {
 		case <-ticker.C():
 		}
 	}
+}
+
+// attempt updates, later and later as long as that fails: what the API server refuses, it mostly refuses of all Queues and for long.
+func (s *QueueStatus) attempt(ctx context.Context) error {
+	if s.clock.Now().Before(s.again) {
+		return nil
+	}
+	err := s.update(ctx)
+	if err == nil {
+		s.delay = 0
+		return nil
+	}
+	// What has not been written is compared again.
+	s.last = nil
+	s.delay = min(2*max(s.delay, queueInterval), longestDelay)
+	s.again = s.clock.Now().Add(s.delay)
+	return err
 }
 
 // update writes the status of all Queues whose has changed.

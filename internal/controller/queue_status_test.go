@@ -1,15 +1,25 @@
 package controller
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/queue"
@@ -42,11 +52,11 @@ func TestQueuesDue(t *testing.T) {
 		}
 		return board.Standing(board.Resources())
 	}
-	clock := clocktesting.NewFakeClock(time.Unix(1e9, 0))
-	s := &QueueStatus{board: board, clock: clock}
+	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	s := &QueueStatus{board: board, clock: clk}
 	// write does what update does with those that are due.
 	write := func(standing *queue.Standing) map[string]bool {
-		clock.Step(time.Second)
+		clk.Step(time.Second)
 		due, _ := s.due(all, standing)
 		s.last = standing
 		names := make(map[string]bool)
@@ -80,4 +90,52 @@ func TestQueuesDue(t *testing.T) {
 	if got := len(write(last)); got != 0 {
 		t.Errorf("%d are due although all are level", got)
 	}
+}
+
+// TestQueueStatusThatIsRefused: it is written later and later, up to every half minute, and without delay once it has been taken.
+func TestQueueStatusThatIsRefused(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var taken atomic.Bool
+		var tries []time.Duration
+		c := interceptor.NewClient(newWithWatch(t, &v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}), interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+				tries = append(tries, time.Since(start))
+				if !taken.Load() {
+					return apierrors.NewForbidden(v1alpha1.Resource("queues"), obj.GetName(), errors.New("a policy says no"))
+				}
+				return c.SubResource(sub).Patch(ctx, obj, patch, opts...)
+			},
+		})
+		board := queue.NewBoard()
+		cpu := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
+		board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "q"}, Spec: v1alpha1.QueueSpec{Quota: cpu}})
+		s := NewQueueStatus(&Inputs{Client: c, QueueClient: c, Board: board, OrphanedPods: func(int) {}, Clock: clock.RealClock{}})
+		ctx, cancel := context.WithCancel(t.Context())
+		var loop sync.WaitGroup
+		loop.Go(func() {
+			if err := s.Start(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		// Between two ticks.
+		time.Sleep(100*time.Second + queueInterval/2)
+		taken.Store(true)
+		time.Sleep(100 * time.Second)
+		taken.Store(false)
+		board.Charge(named("r", 1, running, func(pod *corev1.Pod) {
+			pod.Spec.Containers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpu}}}
+		})[0], "q")
+		time.Sleep(5 * time.Second)
+		cancel()
+		loop.Wait()
+		var want []time.Duration
+		for _, seconds := range []float64{0, 1, 3, 7, 15, 31, 61, 91, 121, 200.5, 201.5, 203.5} {
+			want = append(want, time.Duration(seconds*float64(time.Second)))
+		}
+		if !slices.Equal(tries, want) {
+			t.Errorf("it is tried after %v, want %v", tries, want)
+		}
+	})
 }

@@ -27,6 +27,9 @@ import (
 // conflictDelay is how long to wait for the cache after somebody else wrote first.
 const conflictDelay = 100 * time.Millisecond
 
+// longestDelay is how long something is put off at most that the API server refuses again and again.
+const longestDelay = 30 * time.Second
+
 // While a controller is still creating members, or the cluster is changing, a verdict changes all the time.
 const (
 	// settleDelay is how long a verdict has to stand before the members hear of it.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,6 +38,7 @@ type Finisher struct {
 	groups  client.Reader
 	pods    corelisters.PodLister
 	members Members
+	delays  *delays
 }
 
 var _ reconcile.Reconciler = (*Finisher)(nil)
@@ -45,7 +47,7 @@ var _ reconcile.Reconciler = (*Finisher)(nil)
 // cache, and looks for pods in pods, which need not have those that have finished, and in members.
 func NewFinisher(e *Executor, groups client.Reader, pods corelisters.PodLister, members Members) *Finisher {
 	e.ledger.keep()
-	return &Finisher{Executor: e, groups: groups, pods: pods, members: members}
+	return &Finisher{Executor: e, groups: groups, pods: pods, members: members, delays: newDelays(e.clock)}
 }
 
 // Reconcile takes one PodGroup as far as it will go. An error has it tried again, later and later.
@@ -55,6 +57,7 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	err := f.groups.Get(ctx, key, &pg)
 	if apierrors.IsNotFound(err) {
 		f.ledger.drop(key)
+		f.delays.forget(key)
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
@@ -73,6 +76,7 @@ func (f *Finisher) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 
 // without looks after a group that has no list, as far as can be seen.
 func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1alpha1.PodGroup, known *entry) (reconcile.Result, error) {
+	f.delays.forget(key)
 	if known != nil && known.withdrawn.Len() > 0 {
 		// The list may not have arrived here.
 		if err := f.withdraw(ctx, key, known.withdrawn); err != nil {
@@ -99,11 +103,16 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 		}
 	}
 	if len(l.left) > 0 {
+		if wait := f.delays.left(key); wait > 0 {
+			return reconcile.Result{RequeueAfter: wait}, nil
+		}
 		if err := f.complete(ctx, key, d, l.left); err != nil {
+			f.delays.putOff(key)
 			return reconcile.Result{}, err
 		}
 		l = f.sort(key, d)
 	}
+	f.delays.forget(key)
 	if l.gone.Len() > 0 && l.gone.Len() == len(d.Pods)-l.withdrawn.Len() {
 		if err := f.intents.close(ctx, key, l.gone); err != nil {
 			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
@@ -165,7 +174,10 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	logger.V(4).Info("Why a victim was preempted", "reason", d.Message)
 	ctx = klog.NewContext(ctx, logger)
 	_, err := each(left, func(p v1alpha1.DisruptedPod) error {
-		pod := victimPod{namespace: key.Namespace, name: p.Name, uid: p.UID, message: core.ToldMember(d.Message, key.Namespace, key.Name)}
+		pod := victimPod{
+			namespace: key.Namespace, name: p.Name, uid: p.UID,
+			message: core.ToldMember(d.Message, key.Namespace, key.Name), conditions: f.conditionsOf(key.Namespace, p),
+		}
 		became, err := f.remover.remove(ctx, pod, func() bool { return true })
 		f.ledger.note(key, p.UID, became)
 		if became == accepted {
@@ -182,4 +194,12 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	}
 	f.metrics.Ran(metrics.Completion, result, "", f.clock.Since(start))
 	return err
+}
+
+// conditionsOf are the conditions of a pod; none for one that has not been seen here.
+func (f *Finisher) conditionsOf(namespace string, p v1alpha1.DisruptedPod) []corev1.PodCondition {
+	if pod, err := f.pods.Pods(namespace).Get(p.Name); err == nil && pod.UID == p.UID {
+		return pod.Status.Conditions
+	}
+	return nil
 }

@@ -174,6 +174,7 @@ func TestFinishingThatFails(t *testing.T) {
 		t.Errorf("The list is %v", f.listed("g"))
 	}
 	f.failing(nil)
+	f.clock.Step(firstDelay)
 	f.mustReconcile()
 	f.expectPods()
 	if got := f.made("delete g-0"); len(got) != 1 {

@@ -28,6 +28,8 @@ type victimPod struct {
 	namespace, name string
 	uid             types.UID
 	message         string
+	// conditions are those that it was seen with; none where that is not known.
+	conditions []corev1.PodCondition
 }
 
 // ref names the pod in log lines.
@@ -56,8 +58,6 @@ func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool
 		}
 		return untouched, fmt.Errorf("set condition %s: %w", corev1.DisruptionTarget, err)
 	}
-	logger := klog.FromContext(ctx).V(6)
-	logger.Info("Marked a victim", "pod", pod.ref())
 	if !proceed() {
 		return untouched, nil
 	}
@@ -66,7 +66,7 @@ func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool
 	})
 	switch {
 	case err == nil:
-		logger.Info("Deleted a victim", "pod", pod.ref())
+		klog.FromContext(ctx).V(6).Info("Deleted a victim", "pod", pod.ref())
 		return accepted, nil
 	case r.hasGone(ctx, pod, err):
 		return absent, nil
@@ -78,17 +78,28 @@ func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool
 }
 
 // mark sets the pod's DisruptionTarget condition. The UID in the patch keeps it from a pod that has taken the
-// name since.
+// name since. A pod that has the condition keeps it: it would be written with a new time, which changes the pod each time that its
+// deletion is tried again.
 func (r *remover) mark(ctx context.Context, pod victimPod) error {
-	return podstatus.Patch(ctx, r.pods, pod.namespace, pod.name, pod.uid, map[string]any{
-		"conditions": []corev1.PodCondition{{
-			Type:               corev1.DisruptionTarget,
-			Status:             corev1.ConditionTrue,
-			Reason:             corev1.PodReasonPreemptionByScheduler,
-			Message:            pod.message,
-			LastTransitionTime: metav1.NewTime(r.clock.Now()),
-		}},
+	condition := corev1.PodCondition{
+		Type:    corev1.DisruptionTarget,
+		Status:  corev1.ConditionTrue,
+		Reason:  corev1.PodReasonPreemptionByScheduler,
+		Message: pod.message,
+	}
+	if slices.ContainsFunc(pod.conditions, func(c corev1.PodCondition) bool {
+		return c.Type == condition.Type && c.Status == condition.Status && c.Reason == condition.Reason && c.Message == condition.Message
+	}) {
+		return nil
+	}
+	condition.LastTransitionTime = metav1.NewTime(r.clock.Now())
+	err := podstatus.Patch(ctx, r.pods, pod.namespace, pod.name, pod.uid, map[string]any{
+		"conditions": []corev1.PodCondition{condition},
 	})
+	if err == nil {
+		klog.FromContext(ctx).V(6).Info("Marked a victim", "pod", pod.ref())
+	}
+	return err
 }
 
 func (r *remover) hasGone(ctx context.Context, pod victimPod, err error) bool {

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestConflictIsNoDeparture: a pod that is still there has not gone, whatever was in the way.
@@ -32,4 +33,41 @@ func TestConflictIsNoDeparture(t *testing.T) {
 			t.Errorf("Failed with %v", err)
 		}
 	})
+}
+
+// TestMarkIsKept: a pod that says already why it goes is not written again, and is deleted all the same.
+func TestMarkIsKept(t *testing.T) {
+	t.Parallel()
+	set := corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: corev1.PodReasonPreemptionByScheduler, Message: "why",
+	}
+	tests := map[string]struct {
+		change    func(c *corev1.PodCondition)
+		wantMarks int
+	}{
+		"it says so":            {func(*corev1.PodCondition) {}, 0},
+		"another type":          {func(c *corev1.PodCondition) { c.Type = corev1.PodReady }, 1},
+		"taken back":            {func(c *corev1.PodCondition) { c.Status = corev1.ConditionFalse }, 1},
+		"another reason":        {func(c *corev1.PodCondition) { c.Reason = "EvictionByEvictionAPI" }, 1},
+		"another message":       {func(c *corev1.PodCondition) { c.Message = "why else" }, 1},
+		"set at another moment": {func(c *corev1.PodCondition) { c.LastTransitionTime = metav1.Unix(1, 0) }, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, pod("p"))
+			seen := set
+			tt.change(&seen)
+			became, err := b.executor.remover.remove(t.Context(), victimPod{
+				namespace: "ns", name: "p", uid: uidOf("p"), message: "why", conditions: []corev1.PodCondition{seen},
+			}, func() bool { return true })
+			if err != nil || became != accepted {
+				t.Errorf("it is %v, error %v", became, err)
+			}
+			if got := len(b.made("mark")); got != tt.wantMarks {
+				t.Errorf("%d marks, want %d", got, tt.wantMarks)
+			}
+			b.expectPods()
+		})
+	}
 }

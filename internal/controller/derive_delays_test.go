@@ -1,0 +1,142 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
+)
+
+// TestDeriveRefusedInOtherWords: pods that say something else have their group tried again, so a text that is another one at each try is
+// not passed on each time.
+func TestDeriveRefusedInOtherWords(t *testing.T) {
+	t.Parallel()
+	same := func(int) string { return "the queue is not yours" }
+	varying := func(try int) string { return fmt.Sprintf("read udp 10.0.0.5:%d->10.0.0.1:53", 40000+try) }
+	tests := map[string]struct {
+		text func(try int) string
+		step time.Duration
+		// wantTold are the tries of six that are told.
+		wantTold []int
+	}{
+		"the same each time":              {text: same, wantTold: []int{1}},
+		"another port each time":          {text: varying, wantTold: []int{1}},
+		"the same, every half minute":     {text: same, step: repeatDelay / 2, wantTold: []int{1}},
+		"another port, every half minute": {text: varying, step: repeatDelay / 2, wantTold: []int{1, 3, 5}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			try := 0
+			c := interceptor.NewClient(newWithWatch(t), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+					return errors.New(tt.text(try))
+				},
+			})
+			pods := named("p", 2)
+			told := make(map[string][]int)
+			recorder := events.NewFakeRecorder(10)
+			r := newDerive(t, c, &derivedGroup{group: grouping.Group{MinCount: 2, Owner: theJob}}, listed{Pending: pods}, recorder, func(pod *corev1.Pod, c corev1.PodCondition) {
+				if !strings.HasSuffix(c.Message, tt.text(try)) {
+					t.Errorf("try %d: pod %s says %q", try, pod.Name, c.Message)
+				}
+				told[pod.Name] = append(told[pod.Name], try)
+				// As the API server has it next.
+				pod.Status.Conditions = []corev1.PodCondition{c}
+			})
+			clk := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+			r.clock = clk
+			for try < 6 {
+				try++
+				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); err == nil {
+					t.Error("there is no error to be tried again for")
+				}
+				clk.SetTime(clk.Now().Add(tt.step))
+			}
+			for _, pod := range pods {
+				if !slices.Equal(told[pod.Name], tt.wantTold) {
+					t.Errorf("pod %s is told at the tries %v, want %v", pod.Name, told[pod.Name], tt.wantTold)
+				}
+			}
+			if got := len(recorder.Events); got != len(tt.wantTold) {
+				t.Errorf("%d events, want %d", got, len(tt.wantTold))
+			}
+			if v := r.registry.Unresolved(groupKey); !strings.HasSuffix(v.Message, tt.text(tt.wantTold[len(tt.wantTold)-1])) {
+				t.Errorf("the group says %q, want what its pods say", v.Message)
+			}
+		})
+	}
+}
+
+// TestDeriveDenied: a count that the API server does not take is tried again soon, and then later and later, until it is taken, nothing is
+// to be changed any more, or the group goes.
+func TestDeriveDenied(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(ctx context.Context, d *derivedGroup, denied *bool, c client.Client) error{
+		"it is taken": func(_ context.Context, _ *derivedGroup, denied *bool, _ client.Client) error {
+			*denied = false
+			return nil
+		},
+		"nothing is to be changed": func(_ context.Context, d *derivedGroup, _ *bool, _ client.Client) error {
+			d.group.MinCount = 4
+			return nil
+		},
+		"the group goes": func(ctx context.Context, d *derivedGroup, _ *bool, c client.Client) error {
+			d.unknown = true
+			return c.Delete(ctx, written(nil))
+		},
+	}
+	for name, end := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			denied := true
+			c := interceptor.NewClient(newWithWatch(t, written(nil)), interceptor.Funcs{
+				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+					if denied {
+						return apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("PodGroup").GroupKind(), obj.GetName(), nil)
+					}
+					return c.Patch(ctx, obj, patch, opts...)
+				},
+			})
+			d := &derivedGroup{group: grouping.Group{MinCount: 6, Owner: theJob}}
+			// A member has a node, and the group does not say so yet.
+			r := newDerive(t, c, d, listed{Assigned: named("p", 1, assigned)}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
+			again := func() time.Duration {
+				t.Helper()
+				result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return result.RequeueAfter
+			}
+			for i := range 12 {
+				if got, want := again(), min(conflictDelay<<i, longestDelay); got != want {
+					t.Errorf("try %d: again after %v, want %v", i, got, want)
+				}
+			}
+			if err := end(t.Context(), d, &denied, c); err != nil {
+				t.Fatal(err)
+			}
+			if got := again(); got != 0 {
+				t.Errorf("again after %v, and there is nothing to be tried", got)
+			}
+			if got := r.denied.NumRequeues(groupKey); got != 0 {
+				t.Errorf("%d tries are remembered", got)
+			}
+		})
+	}
+}
