@@ -163,6 +163,31 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
+// nowhere has rules about domains of which there are none, because there are no nodes.
+type nowhere struct{ Arithmetic }
+
+func (nowhere) Topologies(class int) []Topology {
+	return []Topology{{With: []int{class}}, {Spread: nowhere{}}}
+}
+
+func (nowhere) Count(int32) int { return 0 }
+
+func (nowhere) Takes(int32) bool { return true }
+
+// TestRulesAboutNoDomains: where there are no nodes, that is said of members that are to be spread or to be together as well.
+func TestRulesAboutNoDomains(t *testing.T) {
+	t.Parallel()
+	for name, preemptor := range map[string]*Preemptor{"a pod": podOf(10, 8), "a gang": gangOf(10, 2, members("w", 2, 0, 8))} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := mustDecide(t, clusterOf("gpu").snapshot(), preemptor, nowhere{})
+			if d.Outcome != Infeasible || d.Message != "there are no nodes" {
+				t.Errorf("%s: %s", d.Outcome, d.Message)
+			}
+		})
+	}
+}
+
 func TestUnits(t *testing.T) {
 	own := podOf(10, 8)
 	own.PodGroup = "uid-own"

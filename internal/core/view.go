@@ -59,7 +59,10 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 		v.stateful[i] = oracle.Stateful(i)
 		v.anyStateful = v.anyStateful || v.stateful[i]
 		v.admits[i] = make([]admission, len(s.Nodes))
-		v.topologies[i] = oracle.Topologies(i)
+		if len(s.Nodes) > 0 {
+			// Without nodes there are no domains.
+			v.topologies[i] = oracle.Topologies(i)
+		}
 	}
 	return v
 }

@@ -64,6 +64,7 @@ type fakeScheduler struct {
 	turnBack func(victim *corev1.Pod) bool
 	wants    func() bool
 	runsAnew func(group string) bool
+	isShort  func(group string) bool
 	hasMoved func(victim string) bool
 	hasEnded func(victim string) bool
 }
@@ -76,6 +77,10 @@ func (f *fakeScheduler) Wants(*Order) bool { return f.wants == nil || f.wants() 
 
 func (f *fakeScheduler) RunsAnew(_ *Order, group types.NamespacedName) bool {
 	return f.runsAnew != nil && f.runsAnew(group.Name)
+}
+
+func (f *fakeScheduler) KeepsMinCount(group types.NamespacedName) bool {
+	return f.isShort == nil || !f.isShort(group.Name)
 }
 
 func (f *fakeScheduler) HasMoved(victim *corev1.Pod) bool {

@@ -38,6 +38,8 @@ type execution struct {
 type unit struct {
 	victim *core.Victim
 	key    types.NamespacedName
+	// group is the one that goes, or that the pod is a member of; empty for none.
+	group types.NamespacedName
 	// message says to the unit why it goes, and podMessage to its pods.
 	message, podMessage string
 	pods                []*corev1.Pod
@@ -134,6 +136,12 @@ func newExecution(e *Executor, order *Order, sched Scheduler, claims []podstatus
 				u.pods = append(u.pods, pod)
 			}
 		}
+		switch {
+		case v.Group:
+			u.group = u.key
+		case len(u.pods) > 0:
+			u.group, _ = e.members.GroupOf(u.pods[0])
+		}
 		x.units = append(x.units, u)
 	}
 	return x
@@ -185,25 +193,32 @@ func (x *execution) isWanted() bool { return x.scheduler.Wants(x.order) }
 
 // mayBegin reports why a unit is not to be begun; nil where it is.
 func (x *execution) mayBegin(u *unit) error {
-	if !x.isWanted() {
-		return errUnwanted
+	if err := x.outdated(u); err != nil {
+		return err
 	}
 	if slices.ContainsFunc(u.pods, x.scheduler.HasMoved) {
 		return errMoved
 	}
-	group, member := u.key, u.victim.Group
-	if !member {
-		group, member = x.members.GroupOf(u.pods[0])
-	}
-	if !member {
+	if u.group == (types.NamespacedName{}) {
 		return nil
 	}
 	x.begunMu.Lock()
 	defer x.begunMu.Unlock()
-	if !x.begunGroups.Has(group) && x.scheduler.RunsAnew(x.order, group) {
+	if !x.begunGroups.Has(u.group) && x.scheduler.RunsAnew(x.order, u.group) {
 		return errAnew
 	}
-	x.begunGroups.Insert(group)
+	x.begunGroups.Insert(u.group)
+	return nil
+}
+
+// outdated reports why none of a unit is to go by now, as long as none does; nil where it may.
+func (x *execution) outdated(u *unit) error {
+	if !x.isWanted() {
+		return errUnwanted
+	}
+	if slices.Contains(x.order.Surplus, u.group) && !x.scheduler.KeepsMinCount(u.group) {
+		return errShort
+	}
 	return nil
 }
 
@@ -304,20 +319,20 @@ func (x *execution) remove(ctx context.Context) error {
 			x.settle(t, absent)
 			return nil
 		}
-		// The call that marks it takes a while; what has become of the preemptor meanwhile still counts.
-		var unwanted error
+		// The call that marks it takes a while; what has become of the preemptor and of its group meanwhile still counts.
+		var outdated error
 		became, err := x.remover.remove(t.unit.named(ctx, t.pod), victimPod{
 			namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.podMessage,
 		}, func() bool {
 			if t.unit.goes() {
 				return true
 			}
-			if !failed.Load() && !x.isWanted() {
-				unwanted = errUnwanted
+			if !failed.Load() {
+				outdated = x.outdated(t.unit)
 			}
-			return !failed.Load() && unwanted == nil
+			return !failed.Load() && outdated == nil
 		})
-		if err != nil || unwanted != nil {
+		if err != nil || outdated != nil {
 			failed.Store(true)
 		}
 		x.settle(t, became)
@@ -331,7 +346,7 @@ func (x *execution) remove(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("evict pod %s: %w", podKey(t.pod), err)
 		}
-		return unwanted
+		return outdated
 	})
 	// Events are calls as well. The preemptor does not wait for them, and they are not to be in the way of its binding.
 	x.running.Go(func() {

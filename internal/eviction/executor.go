@@ -81,15 +81,15 @@ func New(
 // Wait returns when no order is being carried out any more, and no nomination being written.
 func (e *Executor) Wait() { e.running.Wait() }
 
-// Nominate writes nominations, off the caller's goroutine. A write that fails is left to the next one about
-// the same pod.
+// Nominate writes nominations, off the caller's goroutine, and goes on when the caller's context, which is that of a cycle, has ended.
+// A write that fails is left to the next one about the same pod.
 func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nomination) {
 	claims := e.statuses.Nominate(nominations)
 	if len(claims) == 0 {
 		return
 	}
 	e.running.Go(func() {
-		ctx, cancel := e.bind(ctx)
+		ctx, cancel := e.bind(context.WithoutCancel(ctx))
 		defer cancel()
 		// No claim is an error, so none is left.
 		_, _ = each(claims, func(c podstatus.Claim) error {

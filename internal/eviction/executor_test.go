@@ -343,6 +343,41 @@ func TestGroupThatRunsAnew(t *testing.T) {
 	}
 }
 
+// TestSurplusThatIsNeeded: a member that was past minCount stays where its gang has lost another one since, and none of the others goes.
+func TestSurplusThatIsNeeded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		surplus bool
+		// after is how many times it is said that the gang has enough.
+		after     int
+		wantStays bool
+	}{
+		"before it is marked":     {surplus: true, wantStays: true},
+		"while it is marked":      {surplus: true, after: 1, wantStays: true},
+		"after that":              {surplus: true, after: 2},
+		"of a gang that goes":     {},
+		"in a gang that is whole": {surplus: true, after: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := pod("a")
+			a.Labels = map[string]string{v1alpha1.LabelPodGroup: "g"}
+			b := newBench(t, group("g"), a, pod("urgent-0"))
+			has := wantedFor(c.after)
+			b.scheduler.isShort = func(group string) bool { return group == "g" && !has() }
+			o := order(victim("a"))
+			o.Victims["uid-a"] = a
+			if c.surplus {
+				o.Surplus = []types.NamespacedName{{Namespace: "ns", Name: "g"}}
+			}
+			got := b.evict(o)
+			if stays := b.pod("a") != nil; stays != c.wantStays || errors.Is(got.Err, ErrOutdated) != c.wantStays || got.Unwanted || got.Begun.Len() > 0 {
+				t.Errorf("It came to %+v, and the member stays: %t; want that: %t", got, stays, c.wantStays)
+			}
+		})
+	}
+}
+
 // TestRunThatBeginsBesideTheRecord: what tells of a group's new run is written while its record is. The record is refused, and not
 // written on top of that.
 func TestRunThatBeginsBesideTheRecord(t *testing.T) {

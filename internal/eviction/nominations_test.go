@@ -1,11 +1,19 @@
 package eviction
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
@@ -32,6 +40,41 @@ func TestNominate(t *testing.T) {
 	}
 	if got := b.made("nominate"); len(got) != 1 {
 		t.Errorf("Calls are %q", got)
+	}
+}
+
+// held is a transport that holds requests, and says then whether they were given up meanwhile.
+type held struct{ arrived, released, gaveUp chan struct{} }
+
+func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
+	h.arrived <- struct{}{}
+	<-h.released
+	if r.Context().Err() != nil {
+		close(h.gaveUp)
+	}
+	return nil, errLost
+}
+
+// TestNominationsOutliveTheirCycle: the context of a cycle ends with it, and what was said in it is to be written all the same.
+func TestNominationsOutliveTheirCycle(t *testing.T) {
+	t.Parallel()
+	h := &held{arrived: make(chan struct{}), released: make(chan struct{}), gaveUp: make(chan struct{})}
+	kube, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api.invalid", Transport: h})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	e := New(t.Context(), kube, nil, podstatus.New(t.Context(), kube, kube, flowcontrol.NewFakeAlwaysRateLimiter(), clk), events.NewFakeRecorder(1), clk)
+	cycle, end := context.WithCancel(t.Context())
+	e.Nominate(cycle, []podstatus.Nomination{{Pod: pod("p"), Node: "n"}})
+	<-h.arrived
+	end()
+	close(h.released)
+	e.Wait()
+	select {
+	case <-h.gaveUp:
+		t.Error("it is given up")
+	default:
 	}
 }
 

@@ -24,6 +24,8 @@ type Order struct {
 	// Groups are those that victims are members of, and Seen marks how they stood when they were looked at.
 	Groups []types.NamespacedName
 	Seen   uint64
+	// Surplus are those of them that keep their minCount without the victims.
+	Surplus []types.NamespacedName
 	// Profile is the scheduler profile that the preemptor belongs to.
 	Profile string
 }
@@ -40,6 +42,9 @@ type Scheduler interface {
 	// RunsAnew reports whether a group of the order has begun to run anew since it was looked at, and may be protected by now. It is
 	// asked before the first unit of the group is begun; once one is, what becomes of the group is the order's doing.
 	RunsAnew(order *Order, group types.NamespacedName) bool
+	// KeepsMinCount reports whether as many members of a group run on as it needs, without those that are on their way out. It is asked
+	// of each group that gives surplus only, before each of its pods goes.
+	KeepsMinCount(group types.NamespacedName) bool
 	// HasMoved reports whether a victim that was chosen before it was bound has been turned back since, and has another place. It
 	// is asked before its unit is begun: where it is now, it is in no preemptor's way.
 	HasMoved(victim *corev1.Pod) bool
@@ -65,6 +70,9 @@ var ErrOutdated = errors.New("the decision is out of date")
 
 // errAnew is ErrOutdated on a victim's side.
 var errAnew = fmt.Errorf("%w: a victim's group runs anew since then", ErrOutdated)
+
+// errShort is ErrOutdated for a victim that was surplus.
+var errShort = fmt.Errorf("%w: a victim's group has lost members since then, and needs all that are left", ErrOutdated)
 
 // errMoved is ErrOutdated for a victim that is elsewhere by now.
 var errMoved = fmt.Errorf("%w: a victim that was not bound has another place since then", ErrOutdated)

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -119,26 +118,10 @@ func volumeClaims(pod *corev1.Pod) []string {
 // itself: to take its reservation back would take back the other's, or be a call to the API.
 func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	claims := o.profile.SharedDRAManager().ResourceClaims()
-	for i := range pod.Spec.ResourceClaims {
-		name := pod.Spec.ResourceClaims[i].ResourceClaimName
-		for j := range pod.Status.ResourceClaimStatuses {
-			if s := &pod.Status.ResourceClaimStatuses[j]; s.Name == pod.Spec.ResourceClaims[i].Name {
-				name = s.ResourceClaimName
-			}
-		}
-		if name == nil {
-			continue
-		}
-		claim, err := claims.Get(pod.Namespace, *name)
-		if err != nil {
-			continue
-		}
-		isOwn := slices.ContainsFunc(claim.Status.ReservedFor, func(r resourceapi.ResourceClaimConsumerReference) bool { return r.UID == pod.UID })
-		if isOwn || claims.GetPendingAllocation(claim.UID) != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(claimNames(pod), func(name string) bool {
+		claim, err := claims.Get(pod.Namespace, name)
+		return err == nil && (isReservedFor(claim, pod) || claims.GetPendingAllocation(claim.UID) != nil)
+	})
 }
 
 // claimant is the member of a class that would be placed next: where each claims something of its own, it is for this one

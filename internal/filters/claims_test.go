@@ -8,7 +8,6 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
@@ -116,9 +115,7 @@ func TestDeviceForEachMember(t *testing.T) {
 			all := members("g", c.members, "1", 10)
 			for _, p := range all {
 				objects = append(objects, claimOf(p))
-				p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
-				p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
-				p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To(p.Name)}}
+				claimDevice(p)
 			}
 			w := newWorld(t, nil, objects...)
 			for range 2 {
@@ -131,8 +128,66 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
+// TestReleaseDevices: devices that a member was given on a node where it was not bound, and where there is no room for it any more, are
+// given back for the gang to be planned elsewhere. They stay with a pod that others share them with.
+func TestReleaseDevices(t *testing.T) {
+	t.Parallel()
+	another := resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "another", UID: "another"}
+	for name, c := range map[string]struct {
+		allocated bool
+		reserved  []resourceapi.ResourceClaimConsumerReference
+		want      bool
+	}{
+		"allocated, and reserved for none":    {allocated: true, want: true},
+		"allocated, and reserved for the pod": {allocated: true, reserved: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "g-1", UID: "uid-g-1"}}, want: true},
+		"allocated, and reserved for another": {allocated: true, reserved: []resourceapi.ResourceClaimConsumerReference{another}},
+		"not allocated":                       {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := members("g", 2, "1", 10)
+			objects := append(nodes(2, "8"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, devices("node-0", 1), devices("node-1", 2))
+			for _, p := range all {
+				claimDevice(p)
+			}
+			claim := claimOf(all[1])
+			if claim.Status.ReservedFor = c.reserved; c.allocated {
+				claim.Status.Allocation = allocatedOn("node-0")
+			}
+			w := newWorld(t, nil, append(objects, claimOf(all[0]), claim)...)
+			got, err := ReleaseDevices(t.Context(), w.profile, all)
+			if err != nil || got != c.want {
+				t.Errorf("Given back: %t (%v), want %t", got, err, c.want)
+			}
+			now, err := w.client.ResourceV1().ResourceClaims(claim.Namespace).Get(t.Context(), claim.Name, metav1.GetOptions{})
+			if err != nil || (now.Status.Allocation != nil) != (c.allocated && !c.want) {
+				t.Errorf("The claim is allocated to %+v (%v)", now.Status.Allocation, err)
+			}
+		})
+	}
+}
+
+// allocatedOn is the device of a node.
+func allocatedOn(node string) *resourceapi.AllocationResult {
+	return &resourceapi.AllocationResult{
+		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
+			Request: "gpu", Driver: "gpu.example.com", Pool: node, Device: "gpu-0",
+		}}},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchFields: []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+		}}},
+	}
+}
+
+// claimDevice has a pod claim a device.
+func claimDevice(p *corev1.Pod) {
+	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
+	p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
+	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To(p.Name)}}
+}
+
 // claimOf is the claim that a template has made for a pod.
-func claimOf(p *corev1.Pod) runtime.Object {
+func claimOf(p *corev1.Pod) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: p.Namespace, Name: p.Name, UID: types.UID("claim-" + p.Name),

@@ -16,7 +16,7 @@
 //  5. Extenders that take part in preemption are shown the victims. Where one refuses, its nodes are barred, and the
 //     core is asked again.
 //
-// [Resources] tells which resources the profile counts at all.
+// [Resources] tells which resources the profile counts at all, and which it leaves to DynamicResources on nodes without them.
 //
 // Plugins are called as a scheduling cycle calls them, so everything here belongs to the cycle that asks, and an Oracle
 // is not kept longer. [Simulates] tells a PreFilter plugin that it is called from here.

@@ -16,7 +16,7 @@ import (
 // mostIgnored bounds how many resources are remembered.
 const mostIgnored = 1024
 
-// Resources tells which scalar resources a profile's NodeResourcesFit counts. Only scheduling cycles use it.
+// Resources tells which scalar resources a profile's NodeResourcesFit counts, and where. Only scheduling cycles use it.
 type Resources struct {
 	profile framework.Framework
 	ignored map[corev1.ResourceName]bool
@@ -29,8 +29,8 @@ func NewResources(profile framework.Framework) *Resources {
 	return &Resources{profile: profile, ignored: make(map[corev1.ResourceName]bool)}
 }
 
-// Ignores reports whether the plugin leaves a resource to others: to an extender that manages it, or to none. The plugin
-// does not show its arguments, so it is tried on a node without the resource.
+// Ignores reports whether the plugin's arguments leave a resource to others on all nodes: to an extender that manages it, or to none.
+// The plugin does not show its arguments, so it is tried.
 func (r *Resources) Ignores(name corev1.ResourceName) bool {
 	if ignored, ok := r.ignored[name]; ok {
 		return ignored
@@ -38,21 +38,36 @@ func (r *Resources) Ignores(name corev1.ResourceName) bool {
 	if len(r.ignored) > mostIgnored {
 		clear(r.ignored)
 	}
-	r.ignored[name] = r.fitsWithout(name)
+	r.ignored[name] = r.takesTooMuch(name)
 	return r.ignored[name]
 }
 
-// fitsWithout reports whether a pod that asks for a resource passes the filter on a node without it.
-func (r *Resources) fitsWithout(name corev1.ResourceName) bool {
+// Delegates reports whether the plugin leaves a resource to DynamicResources on nodes that have none of it. It is asked anew each
+// time: DeviceClasses come and go.
+func (r *Resources) Delegates(name corev1.ResourceName) bool { return Delegates(r.profile, name) }
+
+// Delegates reports whether a DeviceClass maps a resource, so that NodeResourcesFit leaves it to DynamicResources on nodes that have
+// none of it. DeviceClasses are the same for all profiles of a scheduler. Any goroutine may call it.
+func Delegates(handle fwk.Handle, name corev1.ResourceName) bool {
+	// There is no manager where the feature gate DynamicResourceAllocation is off.
+	manager := handle.SharedDRAManager()
+	return manager != nil && manager.DeviceClassResolver().GetDeviceClass(name) != nil
+}
+
+// takesTooMuch reports whether a pod that asks for more of a resource than a node has passes the filter there. The node has some of
+// it: where it had none, a DeviceClass would do, too.
+func (r *Resources) takesTooMuch(name corev1.ResourceName) bool {
 	fit, ok := preFilterOf(r.profile, names.NodeResourcesFit).(fwk.FilterPlugin)
 	if !ok {
 		return false
 	}
 	ctx := klog.NewContext(context.Background(), klog.Background())
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{
-		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse("1")}},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{name: resource.MustParse("2")}},
 	}}}}
-	node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1")}}}
+	node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{
+		corev1.ResourcePods: resource.MustParse("1"), name: resource.MustParse("1"),
+	}}}
 	info := framework.NewNodeInfo()
 	info.SetNode(node)
 	state := framework.NewCycleState()

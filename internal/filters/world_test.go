@@ -34,6 +34,9 @@ type world struct {
 	t       testing.TB
 	profile framework.Framework
 	cache   internalcache.Cache
+	client  *fake.Clientset
+	// resources is kept from one decision to the next, as it is by a scheduler.
+	resources *Resources
 }
 
 func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Object) *world {
@@ -52,7 +55,8 @@ func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Obje
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, profile: sched.Profiles[corev1.DefaultSchedulerName], cache: sched.Cache}
+	w := &world{t: t, profile: sched.Profiles[corev1.DefaultSchedulerName], cache: sched.Cache, client: client}
+	w.resources = NewResources(w.profile)
 	w.level()
 	return w
 }
@@ -99,7 +103,9 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	cache := snapshot.NewCache(snapshot.Sources{Membership: plain{}, Groups: plain{}, Disruptions: plain{}, Tolerations: plain{}, Queues: plain{}})
+	cache := snapshot.NewCache(snapshot.Sources{
+		Membership: plain{}, Groups: plain{}, Disruptions: plain{}, Tolerations: plain{}, Queues: plain{}, Delegation: w.resources,
+	})
 	if err := cache.Level(infos, nil); err != nil {
 		w.t.Fatal(err)
 	}
@@ -111,7 +117,7 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 	_, isGang := gang.GroupOf(pods[0])
 	o, err := NewOracle(w.t.Context(), w.profile, v, &core.Preemptor{
 		Namespace: "ns", Name: "preemptor", UID: "preemptor", Gang: isGang, Priority: *pods[0].Spec.Priority, MinCount: len(pods),
-		Classes: v.Describe(classes, NewResources(w.profile)),
+		Classes: v.Describe(classes, w.resources),
 	}, classes)
 	if err != nil {
 		w.t.Fatal(err)

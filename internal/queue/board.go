@@ -177,35 +177,72 @@ func (b *Board) allocate(queue string, amounts Amounts, sign int64) {
 
 // Charge has a pod without a group count for the queue that its work names, "" for none. One that has finished, or gone,
 // counts for nothing; see [Board.Forget].
-func (b *Board) Charge(pod *corev1.Pod, queue string) {
-	b.ChargeMember(pod, queue, Membership{})
+func (b *Board) Charge(pod *corev1.Pod, queue string) Change {
+	return b.ChargeMember(pod, queue, Membership{})
 }
 
-// ChargeMember is Charge for a member of a group; see [Board.SetGroupState]. It reports whether the books have changed.
-func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) (changed bool) {
+// Change is what has changed in the books with a pod.
+type Change struct {
+	// Any is whether anything has.
+	Any bool
+	// Moved is whether the pod counted for another queue before.
+	Moved bool
+	// Eased is whether a queue has less placed than it had.
+	Eased bool
+}
+
+// Add is both of two changes.
+func (c Change) Add(d Change) Change {
+	return Change{Any: c.Any || d.Any, Moved: c.Moved || d.Moved, Eased: c.Eased || d.Eased}
+}
+
+// changeOf is what has changed with a pod that was known.
+func changeOf(before, now *charge) Change {
+	moved := before.queue != now.queue
+	return Change{Any: true, Moved: moved, Eased: before.eases() && (moved || !now.placed || !covers(now.request, before.request))}
+}
+
+// eases reports whether a queue has less placed without this.
+func (c *charge) eases() bool { return c.placed && c.queue != "" }
+
+// covers reports whether amounts are as large as others in each resource.
+func covers(a, b Amounts) bool {
+	for name, v := range b {
+		if a[name] < v {
+			return false
+		}
+	}
+	return true
+}
+
+// ChargeMember is Charge for a member of a group; see [Board.SetGroupState].
+func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Change {
 	if !b.Used() {
-		return false
+		return Change{}
 	}
 	c := charge{
 		queue: queue, node: pod.Spec.NodeName, Membership: of, request: RequestOf(pod),
 		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil,
 	}
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
-		return b.forget(pod.UID) != nil
+		was := b.forget(pod.UID)
+		return Change{Any: was != nil, Eased: was != nil && was.eases()}
 	}
 	if !c.placed {
 		c.terms = termsOf(pod)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	change := Change{Any: true}
 	if before, ok := b.pods[pod.UID]; ok {
 		if before.queue == c.queue && before.Membership == c.Membership && before.node == c.node && before.going == c.going && sameTerms(before.terms, c.terms) && sameAmounts(before.request, c.request) {
-			return false
+			return Change{}
 		}
+		change = changeOf(&before, &c)
 		b.book(before, -1)
 	}
 	if len(b.queues) == 0 {
-		return false
+		return Change{}
 	}
 	b.pods[pod.UID] = c
 	if c.going {
@@ -214,7 +251,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) (chan
 		delete(b.going, pod.UID)
 	}
 	b.book(c, 1)
-	return true
+	return change
 }
 
 func sameTerms(a, b *terms) bool { return a == b || a != nil && b != nil && a.key == b.key }
@@ -234,7 +271,7 @@ func sameAmounts(a, b Amounts) bool {
 // Forget has a pod count for nothing. It reports whether that leaves some queue with less than it had.
 func (b *Board) Forget(uid types.UID) (eased bool) {
 	c := b.forget(uid)
-	return c != nil && c.placed && c.queue != ""
+	return c != nil && c.eases()
 }
 
 // forget is Forget, and returns what the pod counted for; nil for nothing.

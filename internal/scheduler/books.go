@@ -11,9 +11,9 @@ import (
 // with the pods; it wakes no workload and writes nothing. Any goroutine may ask it.
 type books struct {
 	*occupancy
-	// board has the books of the queues, and groupStates is held while they are told how a group stands.
-	board       *queue.Board
-	groupStates sync.Mutex
+	// board has the books of the queues; charging is held while they are told of a pod, and groupStates of how a group stands.
+	board                 *queue.Board
+	charging, groupStates sync.Mutex
 	// reserved is the room that is promised to pods which have been planned or nominated.
 	reserved *reservation.Book
 }

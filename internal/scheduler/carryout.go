@@ -241,10 +241,11 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		Seen:        made.view.seen,
 		Profile:     p.handle.ProfileName(),
 	}
-	p.hub.leaving.take(order.Victims, p.hub.clock.Now())
+	p.hub.leaving.take(order.Victims)
 	for _, victim := range order.Victims {
 		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
 	}
+	order.Surplus = slices.DeleteFunc(slices.Clone(order.Groups), func(group types.NamespacedName) bool { return !p.KeepsMinCount(group) })
 	p.await(made, nodes)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
@@ -261,6 +262,8 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 	ended(outcome)
 	if outcome.Err != nil {
 		p.evictionFailed(pre, order.Victims, outcome.Begun)
+	} else {
+		p.hub.leaving.over(sets.KeySet(order.Victims), p.hub.clock.Now())
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); outcome.Err != nil && p.hub.remains(pre) {
 		// At the earliest when this cycle is over.
@@ -291,6 +294,8 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 			<-over
 		}
 		p.evictionFailed(pre, order.Victims, outcome.Begun)
+	} else {
+		p.hub.leaving.over(sets.KeySet(order.Victims), p.hub.clock.Now())
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); delay > 0 {
 		p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(delay))
@@ -324,6 +329,7 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 			p.hub.leaving.spare(uid)
 		}
 	}
+	p.hub.leaving.over(begun, p.hub.clock.Now())
 	for uid, victim := range victims {
 		if !begun.Has(uid) {
 			p.hub.stays(victim)

@@ -408,8 +408,8 @@ func TestLeavingPods(t *testing.T) {
 	victims := map[types.UID]*corev1.Pod{"a": nil, "b": nil}
 	var l leavingPods
 	has := func(uid types.UID) bool { return l.has(inNamespace("ns", uid)) }
-	l.take(victims, now)
-	l.take(victims, now)
+	l.take(victims)
+	l.take(victims)
 	l.spare("a")
 	if !has("a") {
 		t.Error("A victim of another eviction is spared")
@@ -424,11 +424,11 @@ func TestLeavingPods(t *testing.T) {
 	if !has("b") {
 		t.Error("One that has just gone is not known any more, and the snapshot may still have it")
 	}
-	l.take(nil, now.Add(2*lag))
+	l.sweep(now.Add(2 * lag))
 	if has("b") || len(l.victims) != 0 {
 		t.Error("One that has long gone is remembered")
 	}
-	l.take(victims, now)
+	l.take(victims)
 	l.placed("a")
 	if has("a") || !has("b") {
 		t.Error("One that has a place again counts as leaving, or the other does not")
@@ -439,7 +439,7 @@ func TestLeavingPods(t *testing.T) {
 	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || has("x") {
 		t.Errorf("%v are dropped from the list", dropped)
 	}
-	l.take(map[types.UID]*corev1.Pod{"y": nil}, now)
+	l.take(map[types.UID]*corev1.Pod{"y": nil})
 	l.spare("y")
 	if has("y") {
 		t.Error("One that stays counts as leaving, because a list still has it")

@@ -38,8 +38,22 @@ var (
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock, func() bool {
-		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == ""
+		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.needsAsMany(&order.Decision)
 	})
+}
+
+// needsAsMany reports whether a gang still needs as many members to be whole as its decision was for. Pods are taken for those only, and
+// its minCount may have been lowered since.
+func (o *occupancy) needsAsMany(d *core.Decision) bool {
+	if !d.Preemptor.Gang {
+		return true
+	}
+	g, ok := o.groups.Group(types.NamespacedName{Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name})
+	if !ok {
+		return false
+	}
+	members := o.members(g.Key)
+	return g.MinCount-o.through(&members) >= d.Preemptor.MinCount
 }
 
 // wants remember for a moment which orders are wanted. That is asked twice for each victim, and for a gang of hundreds the answer
@@ -96,6 +110,21 @@ func (w *wants) askAnew() { w.changes.Add(1) }
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.hub.groups.Group(group)
 	return ok && p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now())
+}
+
+// KeepsMinCount reports whether as many members of a group run on as it needs, without those that are on their way out.
+func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
+	g, ok := p.hub.groups.Group(group)
+	if !ok {
+		return true
+	}
+	running := 0
+	for _, pod := range p.hub.members(group).Assigned {
+		if pod.Status.Phase == corev1.PodRunning {
+			running++
+		}
+	}
+	return running >= g.MinCount
 }
 
 // HasMoved reports whether a victim has been turned back and has another place since: one is a victim no more once it has.

@@ -77,7 +77,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 	short, nowhere := v.Cluster.ShortOf(p.input(&pre, v, classes))
 	if !nowhere || v.LacksResource() {
 		if !promised {
-			// What no node has may come from elsewhere, as a device class: the filters know.
+			// What no node has may come from elsewhere, once a DeviceClass maps it: the filters know.
 			p.unschedulable.asks.Delete(a)
 		}
 		return nil

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -144,6 +145,46 @@ func TestFastRejectNotTooMuch(t *testing.T) {
 			r.cycle()
 			r.waitBound("p")
 		})
+	}
+}
+
+// TestFastRejectKnowsDeviceClasses: what no node has room for is left to the filters once a DeviceClass maps it, and not before.
+func TestFastRejectKnowsDeviceClasses(t *testing.T) {
+	t.Parallel()
+	const gpu = "example.com/gpu"
+	asking := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Containers[0].Resources.Requests[gpu] = resource.MustParse("1")
+		return p
+	}
+	plugged := node("plugged", "4")
+	plugged.Status.Allocatable[gpu] = resource.MustParse("1")
+	r := newRig(t, plugged, node("bare", "4"))
+	r.create(on(asking(pod("v", "", "1", 20)), "plugged"), asking(pod("first", "", "1", 10)))
+	r.cycle()
+	if got := r.refusedBy("first"); !slices.Equal(got, []string{"NodeResourcesFit"}) {
+		t.Fatalf("The first is refused by %v", got)
+	}
+	rejected := func() bool {
+		t.Helper()
+		r.snapshot()
+		status := r.plugin.fastReject(t.Context(), framework.NewCycleState(), asking(pod("second", "", "1", 10)))
+		if !status.IsSuccess() && !status.IsRejected() {
+			t.Fatal(status.AsError())
+		}
+		return status.IsRejected()
+	}
+	if !rejected() {
+		t.Error("Without a DeviceClass it is left to the filters")
+	}
+	class := &resourceapi.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: ptr.To(gpu)},
+	}
+	if _, err := r.client.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the DeviceClass is known", func() bool { return r.plugin.resources.Delegates(gpu) })
+	if rejected() {
+		t.Error("With a DeviceClass it is rejected")
 	}
 }
 

@@ -22,8 +22,9 @@ type seeker struct {
 	confined string
 	workload.Standing
 	request fwk.Resource
-	// ignored are the resources of the request that the profile's filter leaves to others.
-	ignored sets.Set[corev1.ResourceName]
+	// ignored are the resources of the request that the profile's filter leaves to others, and delegated those that it leaves to
+	// DynamicResources on nodes without them.
+	ignored, delegated sets.Set[corev1.ResourceName]
 }
 
 // Clone is part of fwk.StateData; a seeker is never changed.
@@ -43,10 +44,16 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *f
 
 // seekerOf is a pod as Filter sees it.
 func (p *Plugin) seekerOf(pod fwk.PodInfo, standing workload.Standing) *seeker {
-	s := &seeker{Standing: standing, request: pod.CalculateResource().Resource, ignored: sets.New[corev1.ResourceName]()}
+	s := &seeker{
+		Standing: standing, request: pod.CalculateResource().Resource,
+		ignored: sets.New[corev1.ResourceName](), delegated: sets.New[corev1.ResourceName](),
+	}
 	for name := range s.request.GetScalarResources() {
 		if p.resources.Ignores(name) {
 			s.ignored.Insert(name)
+		}
+		if p.resources.Delegates(name) {
+			s.delegated.Insert(name)
 		}
 	}
 	return s
@@ -125,7 +132,9 @@ func (s *seeker) fitsBeside(node fwk.NodeInfo, held []*reservation.Reservation) 
 		return false
 	}
 	for name, want := range request.GetScalarResources() {
-		if !s.ignored.Has(name) && !fits(want, func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }) {
+		of := func(r fwk.Resource) int64 { return r.GetScalarResources()[name] }
+		isLeft := s.ignored.Has(name) || s.delegated.Has(name) && of(room) == 0
+		if !isLeft && !fits(want, of) {
 			return false
 		}
 	}

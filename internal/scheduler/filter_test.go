@@ -8,6 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -33,7 +34,9 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 		reserved *corev1.Pod
 		priority int32
 		pod      *corev1.Pod
-		want     bool
+		// resources is nil for a profile that counts all.
+		resources snapshot.ResourceFilter
+		want      bool
 	}{
 		"room beside the reservation":          {reserved: pod("s", "", "2", 5), priority: 5, pod: pod("p", "", "2", 5), want: true},
 		"no room beside the reservation":       {reserved: pod("s", "", "3", 5), priority: 5, pod: pod("p", "", "2", 5)},
@@ -52,6 +55,12 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 		"devices that the pod does not ask for": {
 			node: big, reserved: gpus(pod("s", "", "1", 5), "4"), priority: 5, pod: pod("p", "", "1", 5), want: true,
 		},
+		"devices that a class maps, of a device plugin": {
+			node: big, reserved: gpus(pod("s", "", "1", 5), "3"), priority: 5, pod: gpus(pod("p", "", "1", 5), "2"), resources: mapped{},
+		},
+		"devices that a class maps, on a node without the plugin": {
+			reserved: gpus(pod("s", "", "1", 5), "3"), priority: 5, pod: gpus(pod("p", "", "1", 5), "2"), resources: mapped{}, want: true,
+		},
 		"the number of pods": {
 			node: crowded, running: []*corev1.Pod{pod("r", "", "1", 5)}, reserved: pod("s", "", "1", 5), priority: 5, pod: pod("p", "", "1", 5),
 		},
@@ -61,7 +70,10 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 			t.Parallel()
 			hub := detached(&Inputs{Groups: &groups{}})
 			hub.reserved = reservation.New(allWait{})
-			p := &Plugin{hub: hub, resources: countsAll{}}
+			if c.resources == nil {
+				c.resources = countsAll{}
+			}
+			p := &Plugin{hub: hub, resources: c.resources}
 			pi, err := framework.NewPodInfo(c.reserved)
 			if err != nil {
 				t.Fatal(err)
@@ -85,6 +97,13 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 type countsAll struct{}
 
 func (countsAll) Ignores(corev1.ResourceName) bool { return false }
+
+func (countsAll) Delegates(corev1.ResourceName) bool { return false }
+
+// mapped is a profile of a cluster where a DeviceClass maps every resource.
+type mapped struct{ countsAll }
+
+func (mapped) Delegates(corev1.ResourceName) bool { return true }
 
 func TestFilterIsSkippedWhereNothingIsKept(t *testing.T) {
 	t.Parallel()

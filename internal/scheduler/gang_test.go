@@ -346,7 +346,7 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			for _, pod := range going {
 				victims[pod.UID] = pod
 			}
-			r.hub.leaving.take(victims, r.hub.clock.Now())
+			r.hub.leaving.take(victims)
 			return func() {
 				for _, pod := range going {
 					r.hub.leaving.spare(pod.UID)

@@ -99,6 +99,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 		h.registry.SetVerdict(key, verdict)
 		// Others need not wait for one that cannot come.
 		h.waits.LeaveTurns(gangKey(key))
+		h.waits.LeaveTurns(podKey(pod))
 		return gated(verdict.Message)
 	}
 	h.notHeldAnyMore(key)

@@ -9,7 +9,8 @@ import (
 // matters: a member that leads, and is held back itself when others come, or gets its node from somewhere else.
 func (h *Hub) wakeHeld() {
 	for key, reason := range h.registry.Judged() {
-		if !isGateReason(reason) {
+		if !isGateReason(reason) || h.waits.Holds(gangKey(key)) {
+			// What waits for its turn is through the gate, and says otherwise only until it has had it.
 			continue
 		}
 		if _, members, verdict := h.gate(key); verdict == (gang.Verdict{}) && len(members.Pending) > 0 {

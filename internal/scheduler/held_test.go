@@ -1,9 +1,16 @@
 package scheduler
 
 import (
+	"strings"
 	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
 // TestMembersThatHoldForOneHeldBack: the member that leads is held back because more are needed, and those that come then hold for
@@ -27,4 +34,43 @@ func TestMembersThatHoldForOneHeldBack(t *testing.T) {
 		r.cycles()
 		return reason() == v1alpha1.ReasonUnschedulable
 	})
+}
+
+// TestTurnAfterTheGate: what the gate has said of a gang is over once it waits for its turn, which it says where that takes long.
+func TestTurnAfterTheGate(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ said, want string }{
+		"nothing":                  {"", v1alpha1.ReasonPending},
+		"what held it at the gate": {v1alpha1.ReasonNotEnoughMembers, v1alpha1.ReasonPending},
+		"what came of a decision":  {v1alpha1.ReasonUnschedulable, v1alpha1.ReasonUnschedulable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := detached(&Inputs{Groups: &gang.Store{}, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Metrics: metrics.New()})
+			h.registry.SetVerdict(key("g"), gang.Verdict{Reason: c.said})
+			h.waits.Enter(admission.Waiter{Key: gangKey(key("g")), Queue: "a"}, h.clock.Now().Add(-time.Hour))
+			h.telling.tellOfTurns()
+			if v := h.registry.Verdict(key("g")); v.Reason != c.want || (c.want == v1alpha1.ReasonPending) != strings.HasPrefix(v.Message, holdForTurn) {
+				t.Errorf("it says %+v, want %s", v, c.want)
+			}
+		})
+	}
+}
+
+// TestTurnOfABasicGroupThatHasGone: its pods, which wait one by one, cannot come, so others need not wait for them.
+func TestTurnOfABasicGroupThatHasGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.queuedGang("g", "a", 0)
+	p := pod("g-0", "g", "1", 0)
+	r.create(p)
+	r.eventually("it has its turn", func() bool { return r.hub.waits.TurnOf(podKey(p), "a") == admission.Admitted })
+	r.groups.drop(key("g"))
+	if r.hub.gatePod(p).IsSuccess() {
+		t.Fatal("it passes the gate")
+	}
+	if turn := r.hub.waits.TurnOf(podKey(p), "a"); turn != admission.NotEntered {
+		t.Errorf("it keeps its turn: %v", turn)
+	}
 }

@@ -23,8 +23,8 @@ import (
 // for concurrent use.
 type leavingPods struct {
 	mu sync.RWMutex
-	// victims are those of evictions of this process, and those that a snapshot still had after they had gone. Those that have gone
-	// long ago were swept out last at that time.
+	// victims are those of evictions of this process, and those that a snapshot still had after they had gone. They were swept last at
+	// that time.
 	victims map[types.UID]*leavingVictim
 	swept   time.Time
 	// listed are the members that PodGroups list, and byGroup the lists. A list speaks of its own namespace only:
@@ -47,13 +47,16 @@ func listedOf(pod *corev1.Pod) listedPod { return listedPod{pod.Namespace, pod.U
 
 // leavingVictim is a pod that evictions take.
 type leavingVictim struct {
-	// evictions is how many.
+	pod *corev1.Pod
+	// evictions is how many are under way, and over when the last ended that has begun to take it; zero before.
 	evictions int
+	over      time.Time
 	// gone is when it was deleted, zero before.
 	gone time.Time
 }
 
-// lag is how long the scheduler's snapshot may at most go on to have a pod that its informer has seen to go.
+// lag is how long the scheduler's snapshot may at most go on to have a pod that its informer has seen to go, and the informer one of
+// which an eviction has begun.
 const lag = time.Minute
 
 // has reports whether a pod is going to leave.
@@ -108,23 +111,47 @@ func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.P
 }
 
 // take records the victims of an eviction.
-func (l *leavingPods) take(victims map[types.UID]*corev1.Pod, now time.Time) {
+func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sweep(now)
-	for uid := range victims {
-		l.victim(uid).evictions++
+	for uid, pod := range victims {
+		v := l.victim(uid)
+		v.pod = pod
+		v.evictions++
 		l.spared.Delete(uid)
 	}
 }
 
-// sweep forgets those that have gone for so long that no snapshot has them, once in a while.
-func (l *leavingPods) sweep(now time.Time) {
+// over records that an eviction has ended that has begun to take victims. By now, or soon, the pods say themselves that they go, or
+// the list of their group does.
+func (l *leavingPods) over(begun sets.Set[types.UID], now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid := range begun {
+		if v := l.victims[uid]; v != nil {
+			v.evictions--
+			v.over = now
+		}
+	}
+}
+
+// sweep forgets, once in a while, those that have gone for so long that no snapshot has them, and those that evictions have begun to
+// take so long ago that what is known of them is all that there is to know. It returns the latter: some may stay.
+func (l *leavingPods) sweep(now time.Time) (over []*corev1.Pod) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if now.Sub(l.swept) < lag/2 {
-		return
+		return nil
 	}
 	l.swept = now
-	maps.DeleteFunc(l.victims, func(_ types.UID, v *leavingVictim) bool { return !v.gone.IsZero() && now.Sub(v.gone) > lag })
+	maps.DeleteFunc(l.victims, func(_ types.UID, v *leavingVictim) bool {
+		if v.gone.IsZero() && v.evictions <= 0 && !v.over.IsZero() && now.Sub(v.over) > lag {
+			over = append(over, v.pod)
+			return true
+		}
+		return !v.gone.IsZero() && now.Sub(v.gone) > lag
+	})
+	return over
 }
 
 func (l *leavingPods) victim(uid types.UID) *leavingVictim {
@@ -142,7 +169,7 @@ func (l *leavingPods) spare(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if v := l.victims[uid]; v != nil {
-		if v.evictions--; v.evictions <= 0 && v.gone.IsZero() {
+		if v.evictions--; v.evictions <= 0 && v.gone.IsZero() && v.over.IsZero() {
 			delete(l.victims, uid)
 			if l.spared == nil {
 				l.spared = sets.New[types.UID]()
@@ -169,7 +196,6 @@ func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.sweep(now)
 	v := l.victim(uid)
 	if v.gone.IsZero() {
 		v.gone = now
@@ -288,6 +314,15 @@ func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) 
 		if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
 			h.stays(pod)
 		}
+	}
+}
+
+// sweepLeaving looks again at pods that an eviction has begun to take and that live on, although neither they nor a group's list says
+// any more that they go: a delete that failed for a member of a group that has been deleted since, or a pod that was turned back and
+// has been bound all the same.
+func (h *Hub) sweepLeaving() {
+	for _, pod := range h.leaving.sweep(h.clock.Now()) {
+		h.stays(pod)
 	}
 }
 

@@ -223,7 +223,7 @@ func TestVictimsThatHaveGoneAreNotRemembered(t *testing.T) {
 	r.remove(v)
 	r.create(on(pod("w", "", "1", 0), "elsewhere"))
 	r.plugin.carryOut(t.Context(), p, made)
-	r.hub.leaving.take(nil, r.hub.clock.Now().Add(2*lag))
+	r.hub.leaving.sweep(r.hub.clock.Now().Add(2 * lag))
 	r.hub.leaving.mu.Lock()
 	defer r.hub.leaving.mu.Unlock()
 	if n := len(r.hub.leaving.victims); n != 0 {
@@ -429,7 +429,7 @@ func TestCacheThatIsLongBehind(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
 	var l leavingPods
-	l.take(map[types.UID]*corev1.Pod{"victim": nil}, start)
+	l.take(map[types.UID]*corev1.Pod{"victim": nil})
 	l.gone(inNamespace("ns", "victim"), start)
 	for _, uid := range []types.UID{"victim", "of-others"} {
 		var waits []time.Duration
@@ -442,8 +442,8 @@ func TestCacheThatIsLongBehind(t *testing.T) {
 			t.Errorf("%s: waits of %d ms, want %d", uid, waits, want)
 		}
 	}
-	if l.goneSince("third", start.Add(2*lag)); len(l.victims) != 1 {
-		t.Errorf("%d pods are remembered, want one", len(l.victims))
+	if l.sweep(start.Add(2 * lag)); len(l.victims) != 0 {
+		t.Errorf("%d pods are remembered, and have long gone", len(l.victims))
 	}
 }
 

@@ -46,9 +46,10 @@ func (h *Hub) run(ctx context.Context) {
 		}
 		// 3. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
-			// 4. Take back what was promised on nodes that have been lost meanwhile and to those that others hold back, wake those
+			// 4. Look again at victims that stay. Take back what was promised on nodes that have been lost meanwhile and to those that others hold back, wake those
 			// that nothing holds back any more and for which shares have changed, and tell the users of those that wait, for a turn
 			// or for room.
+			h.sweepLeaving()
 			h.takeBackLost()
 			h.takeBackHeld()
 			h.wakeHeld()
@@ -248,7 +249,8 @@ func (t *teller) tellOfTurns() {
 	for _, w := range picked {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
 		if w.Key.Gang {
-			if t.registry.Verdict(nameOf(w.Key)) == (gang.Verdict{}) {
+			// What the gate has said of it is over: it waits behind the gate.
+			if v := t.registry.Verdict(nameOf(w.Key)); v == (gang.Verdict{}) || isGateReason(v.Reason) {
 				t.registry.SetVerdict(nameOf(w.Key), gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message})
 			}
 			continue

@@ -64,11 +64,14 @@ func (h *Hub) dropInflated() (found bool) {
 	return found
 }
 
-// dropOutdated takes back in memory the nominations of other pods to a node that the plan of the pod's gang, or the book, says
-// otherwise of: what the API says of a pod is taken over by the framework whenever the pod changes, and it may be of a plan before
-// this one. The framework would count them as pods there. It reports whether there were any.
-func (h *Hub) dropOutdated(pod *corev1.Pod, node string) (found bool) {
-	own := h.gangOf(pod)
+// dropInTheWay takes back in memory the nominations of other pods to a node that the framework would count as pods there, and that
+// are not in the pod's way: it reports whether there were any. They are of two kinds.
+//   - The plan of the pod's gang, or the book, says otherwise: what the API says of a pod is taken over by the framework whenever the
+//     pod changes, and it may be of a plan before this one.
+//   - They do not keep from the pod: the framework goes by the pods' own priorities, and that of its group may be higher. The book
+//     keeps their room from others.
+func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
+	own, standing := h.gangOf(pod), h.standingOf(pod)
 	for _, nominated := range h.handle.NominatedPodsForNode(node) {
 		other := nominated.GetPod()
 		if other.UID == pod.UID {
@@ -77,7 +80,8 @@ func (h *Hub) dropOutdated(pod *corev1.Pod, node string) (found bool) {
 		// Members that come later are not there yet; their reservations keep the room.
 		key, grouped := h.groupOf(other)
 		promised := h.reserved.NodeOf(other.UID)
-		if own != nil && grouped && key == own.Key || promised != "" && promised != node {
+		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
+		if outdated || !h.standingOf(other).KeepsFrom(standing) {
 			h.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -62,4 +63,29 @@ func TestNominationThatWasReplaced(t *testing.T) {
 	r.cycles()
 	r.remove(on(pod("w", "", "1", 9), "node-1"))
 	r.eventually("the next is placed", func() bool { r.cycles(); return r.nodeOf("next") == "node-1" })
+}
+
+// TestNominationOfOneThatStandsLower keeps no room from a pod whose own priority is low and whose group's is high.
+func TestNominationOfOneThatStandsLower(t *testing.T) {
+	t.Parallel()
+	for name, minCount := range map[string]int{"a gang": 1, "a pod of a basic group": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "2")...)
+			leaves := on(pod("leaves", "", "1", 0), "node-0")
+			leaves.Finalizers = []string{"test/stays"}
+			now := metav1.Now()
+			leaves.DeletionTimestamp = &now
+			nominee := pod("nominee", "", "2", 5)
+			r.create(leaves, nominee)
+			r.cycle()
+			if got := r.hub.reserved.NodeOf(nominee.UID); got != "node-0" {
+				t.Fatalf("The nominee is promised %q", got)
+			}
+			r.nominate(nominee, "node-0")
+			r.gangOf("g", minCount, 9)
+			r.create(members("g", 1, "1", 0)...)
+			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("g-0") == "node-0" })
+		})
+	}
 }

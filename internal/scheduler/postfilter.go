@@ -9,6 +9,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -49,9 +50,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
 		p.hub.waits.CameToNothing(made.pre.key)
-		if p.hub.dropInflated() || p.dropOutdated(made, pod) || p.release(ctx, state, made) {
-			// The framework kept room for a nomination that inflates its priority, or that another has taken the place of; or the pod
-			// was held to a node, and fits on another.
+		if p.hub.dropInflated() || p.dropInTheWay(made, pod) || p.release(ctx, state, made) {
+			// The framework kept room for a nomination that inflates its priority, that another has taken the place of, or that stands
+			// below the pod; or the pod was held to a node, and fits on another.
 			p.hub.activate(pod)
 		}
 		// Only what the core does not see (extenders) can still be in the way, and taking pods from others is
@@ -73,10 +74,10 @@ func (p *Plugin) release(ctx context.Context, state fwk.CycleState, made *cycleD
 	return true
 }
 
-// dropOutdated takes back the nominations to where the decision has a single pod go that are out of date.
-func (p *Plugin) dropOutdated(made *cycleDecision, pod *corev1.Pod) bool {
+// dropInTheWay takes back the nominations to where the decision has a single pod go that are not in its way.
+func (p *Plugin) dropInTheWay(made *cycleDecision, pod *corev1.Pod) bool {
 	node := snapshot.Placements(&made.decision)[pod.UID]
-	return node != "" && p.hub.dropOutdated(pod, node)
+	return node != "" && p.hub.dropInTheWay(pod, node)
 }
 
 // decisionOf is the decision that PreFilter has made in this cycle.
@@ -103,20 +104,35 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: made.decision.Message})
 	}
 	result, status := p.carryOut(ctx, pod, made)
+	if made.decision.Outcome == core.Infeasible {
+		p.releaseDevices(ctx, &made.pre)
+	}
 	p.hub.forgetLeft(g.Key, made.pre.pods)
 	return result, status
 }
 
+// releaseDevices gives back devices by which members are held to nodes without room. The event of that has the gang planned again.
+func (p *Plugin) releaseDevices(ctx context.Context, pre *preemptor) {
+	released, err := filters.ReleaseDevices(ctx, p.handle, pre.pods)
+	logger := p.logOfPreemptor(ctx, pre.key)
+	switch {
+	case err != nil:
+		logger.Error(err, "Left devices with members that find no room where they are")
+	case released:
+		logger.V(2).Info("Gave devices back of a member that finds no room where they are")
+	}
+}
+
 // notConfirmed takes the plan of a gang back after one of its members could not confirm its node, or has another one lead
 // after the leader was turned away before it could plan. A member that is to go later only waits, and one that stood behind a
-// nomination which is out of date is tried again, with the plan as it is.
+// nomination which it need not respect is tried again, with the plan as it is.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
 	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
 	switch {
-	case planned && confinedTo(state) != "" && p.hub.dropOutdated(pod, node):
-		// Since the cycle has begun, the framework has taken over from the API what a member was promised by a plan before this one.
+	case planned && confinedTo(state) != "" && p.hub.dropInTheWay(pod, node):
+		// Since the cycle has begun, the framework has taken over from the API what a pod was promised.
 		p.hub.activate(pod)
-		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a member that goes elsewhere; this one is tried again")
+		return fwk.NewStatus(fwk.Unschedulable, "the framework kept the node for a pod that goes elsewhere, or stands lower; this one is tried again")
 	case planned && (confinedTo(state) != "" || p.hub.registry.Next(g.Key) == pod.UID):
 		return p.hub.planFailed(g, pod, "member "+pod.Name+" no longer fits on "+node+": "+statuses.Get(node).Message())
 	case planned:

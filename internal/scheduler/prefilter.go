@@ -94,7 +94,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 // confine holds a pod to the node that is kept for it: a member to that of the plan. Filters see the framework's nominations to a node as pods
 // there: members that come later are not, and their reservations keep the room.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
-	p.hub.dropOutdated(pod, node)
+	p.hub.dropInTheWay(pod, node)
 	if status := p.seek(state, pod, node); !status.IsSuccess() {
 		return nil, status
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -17,6 +18,7 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
 	}
 	return []fwk.ClusterEventWithHint{
+		on(fwk.Node, fwk.Delete, p.hintGang),
 		on(fwk.Node, fwk.Add|fwk.UpdateNodeAllocatable|fwk.UpdateNodeLabel|fwk.UpdateNodeTaint|fwk.UpdateNodeDeclaredFeature, p.hintAny),
 		on(fwk.Pod, fwk.Delete, p.hintPodDeleted),
 		on(fwk.Pod, fwk.Add|fwk.UpdatePodLabel, p.hintPodSeen),
@@ -26,6 +28,11 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		on(fwk.StorageClass, fwk.Add|fwk.Update, p.hintGang),
 		on(fwk.CSINode, fwk.Add|fwk.Update, p.hintGang),
 		on(fwk.VolumeAttachment, fwk.Delete, p.hintGang),
+		on(fwk.CSIDriver, fwk.Update, p.hintGang),
+		on(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.ResourceClaim, fwk.Add|fwk.Update|fwk.Delete, p.hintClaim),
+		on(fwk.ResourceSlice, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.DeviceClass, fwk.Add|fwk.Update, p.hintGang),
 	}, nil
 }
 
@@ -38,6 +45,16 @@ func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queueing
 // hintGang retries gangs only.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
 	return p.hint(p.hub.gangOf(pod) != nil && p.hub.speaks(pod)), nil
+}
+
+// hintClaim retries gangs when a claim for devices comes, goes, or is changed, but for one that is allocated: that leaves fewer devices.
+func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
+	before, ok1 := oldObj.(*resourceapi.ResourceClaim)
+	after, ok2 := newObj.(*resourceapi.ResourceClaim)
+	if ok1 && ok2 && before.Status.Allocation == nil && after.Status.Allocation != nil {
+		return fwk.QueueSkip, nil
+	}
+	return p.hintGang(logger, pod, oldObj, newObj)
 }
 
 func (*Plugin) hint(worthIt bool) fwk.QueueingHint {

@@ -156,7 +156,9 @@ func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservat
 	if !key.Gang || b.registry.Planned(nameOf(key)) == 0 {
 		gone = b.departing()
 	}
-	n, _ := b.board.Room(reserved[0].Queue, requests, b.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), gone)
+	// Members may have been placed since the promise was read. They are among the requests.
+	others := slices.DeleteFunc(b.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), own.Has)
+	n, _ := b.board.Room(reserved[0].Queue, requests, others, gone)
 	return n < len(requests)
 }
 
@@ -176,18 +178,28 @@ func (h *Hub) ask(key workload.Key, c admission.Cause, question func() gang.Verd
 	}
 }
 
-// charge has a pod count for its queue.
-func (b *books) charge(pod *corev1.Pod) {
+// charge has a pod count for its queue, and returns what has changed with that.
+func (b *books) charge(pod *corev1.Pod) queue.Change {
 	if !b.board.Used() {
-		return
+		return queue.Change{}
 	}
 	key, isMember := b.groupOf(pod)
-	switch {
-	case !isMember:
-		b.board.Charge(pod, b.queueOf(pod))
-	case b.board.ChargeMember(pod, b.queueOf(pod), b.membership(key)):
+	var of queue.Membership
+	if isMember {
+		of = b.membership(key)
+	}
+	change := b.chargeTo(pod, of)
+	if isMember && change.Any {
 		b.tellGroupState(key)
 	}
+	return change
+}
+
+// chargeTo has a pod count for its queue as that is now. Of several at a time, the one that has looked last has the last word.
+func (b *books) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
+	b.charging.Lock()
+	defer b.charging.Unlock()
+	return b.board.ChargeMember(pod, b.queueOf(pod), of)
 }
 
 // membership is how members of a group count.
@@ -229,34 +241,35 @@ func (b *books) isCharged(pre *preemptor) bool {
 	return !slices.ContainsFunc(pre.pods, func(pod *corev1.Pod) bool { return b.exists(pod) && !b.board.Knows(pod.UID) })
 }
 
-// chargeGroup has the members of a group count for its queue.
-func (b *books) chargeGroup(key types.NamespacedName) {
+// chargeGroup has the members of a group count for its queue, and returns what has changed with that.
+func (b *books) chargeGroup(key types.NamespacedName) (all queue.Change) {
 	if !b.board.Used() {
-		return
+		return all
 	}
 	members := b.lister.Members(key)
 	for _, pods := range [...][]*corev1.Pod{members.Assigned, members.Pending, members.Terminating} {
 		for _, pod := range pods {
-			b.chargeAgain(pod)
+			all = all.Add(b.chargeAgain(pod))
 		}
 	}
 	b.tellGroupState(key)
+	return all
 }
 
 // chargeAgain has a pod count for its queue as it is now, on a goroutine that is not told of pods: it may have changed or
 // gone since it was listed, and the informer's handler may have been here before.
-func (b *books) chargeAgain(pod *corev1.Pod) {
+func (b *books) chargeAgain(pod *corev1.Pod) (all queue.Change) {
 	for b.board.Used() {
 		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID {
-			b.board.Forget(pod.UID)
-			return
+			return all.Add(queue.Change{Eased: b.board.Forget(pod.UID)})
 		}
-		b.charge(now)
+		all = all.Add(b.charge(now))
 		if after, err := b.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {
-			return
+			break
 		}
 	}
+	return all
 }
 
 // withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for, once some have gone. It
@@ -359,13 +372,14 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 // promised are the pods that have a place without the API server knowing: an assumed node, or a reservation. Those of
 // some are left out.
 func (b *books) promised(except func(*corev1.Pod) bool) []types.UID {
-	out := b.assumed.list()
+	// One that takes its place is both, for a moment.
+	out := sets.New(b.assumed.list()...)
 	for _, reserved := range b.reserved.Nodes() {
 		for _, r := range reserved {
 			if !except(r.Pod.GetPod()) {
-				out = append(out, r.UID)
+				out.Insert(r.UID)
 			}
 		}
 	}
-	return out
+	return out.UnsortedList()
 }

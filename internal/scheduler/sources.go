@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -18,7 +19,7 @@ type sources struct{ hub *Hub }
 
 func (h *Hub) sources() snapshot.Sources {
 	s := sources{h}
-	return snapshot.Sources{Membership: s, Groups: s, Disruptions: s, Tolerations: s, Queues: s}
+	return snapshot.Sources{Membership: s, Groups: s, Disruptions: s, Tolerations: s, Queues: s, Delegation: s}
 }
 
 // GroupOf is part of snapshot.Membership.
@@ -60,6 +61,11 @@ func (s sources) QueueOf(pod *corev1.Pod) string { return s.hub.queueOf(pod) }
 
 // QueueOfGroup is part of snapshot.Queues.
 func (s sources) QueueOfGroup(g *gang.Group) string { return s.hub.queueOfGroup(g) }
+
+// Delegates is part of snapshot.Delegation.
+func (s sources) Delegates(name corev1.ResourceName) bool {
+	return s.hub.handle != nil && filters.Delegates(s.hub.handle, name)
+}
 
 // Standing is part of snapshot.Queues.
 func (s sources) Standing(resources []string) *queue.Standing { return s.hub.board.Standing(resources) }

@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // claimOf answers which queue a pod counts for, and whether it may: its group's, or the one in its own label; see
@@ -306,11 +307,15 @@ func (h *Hub) watchTenants(namespaces, classes cache.SharedIndexInformer) ([]cac
 // tenantsChanged follows a change of the access to queues, or of the default of a namespace.
 func (h *Hub) tenantsChanged(namespace string) {
 	if h.board.Used() {
-		if placed := h.chargeAll(namespace, func(*corev1.Pod) bool { return true }); placed > 0 {
+		placed, moved := h.chargeAll(namespace, func(*corev1.Pod) bool { return true })
+		if placed > 0 {
 			h.cluster.Invalidate()
 		}
 		h.takeBackBarred()
 		h.ended(admission.Queue)
+		for key := range moved {
+			h.changedQueue(key)
+		}
 	}
 	h.ended(admission.Access)
 }
@@ -328,21 +333,25 @@ func (b *books) chargeWaiting(namespace string) {
 	b.chargeAll(namespace, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
 }
 
-// chargeAll has some pods of a namespace count for their queues as these are now, and counts those of them that have a node.
-func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int) {
+// chargeAll has some pods of a namespace count for their queues as these are now. It counts those of them that have a node, and returns
+// the work that waits in another queue since.
+func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (placed int, moved sets.Set[workload.Key]) {
 	all, err := b.pods.Pods(namespace).List(labels.Everything())
 	if err != nil {
 		klog.Background().Error(err, "List pods to charge them to their queues")
 	}
 	groups := sets.New[types.NamespacedName]()
+	moved = sets.New[workload.Key]()
 	for _, pod := range all {
 		if !which(pod) {
 			continue
 		}
+		change := b.chargeAgain(pod)
 		if pod.Spec.NodeName != "" {
 			placed++
+		} else if change.Moved {
+			moved.Insert(b.keyOf(pod))
 		}
-		b.chargeAgain(pod)
 		if key, ok := b.groupOf(pod); ok {
 			groups.Insert(key)
 		}
@@ -350,5 +359,5 @@ func (b *books) chargeAll(namespace string, which func(*corev1.Pod) bool) (place
 	for key := range groups {
 		b.tellGroupState(key)
 	}
-	return placed
+	return placed, moved
 }

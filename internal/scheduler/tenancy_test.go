@@ -95,3 +95,74 @@ func TestRequiredWithoutQueues(t *testing.T) {
 		return r.nodeOf("p") != ""
 	})
 }
+
+// TestQueueOfTheNamespaceChanges: work that has found no room by the default of its namespace is tried again by the new one at once.
+func TestQueueOfTheNamespaceChanges(t *testing.T) {
+	t.Parallel()
+	for name, group := range map[string]string{"a pod": "", "a gang": "p"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "2")...)
+			quota := func(name, cpus string) *v1alpha1.Queue {
+				q := limitedQueue(name, "8")
+				q.Spec.Quota = corev1.ResourceList{corev1.ResourceCPU: resourceMustParse(cpus)}
+				return q
+			}
+			r.hub.QueueSet(quota("a", "0"))
+			r.hub.QueueSet(quota("b", "2"))
+			r.hub.QueueSet(quota("c", "0"))
+			r.defaultQueue("a")
+			r.create(ofQueue("c", on(pod("v", "", "2", 5), "node-0")))
+			if group != "" {
+				r.gangOf(group, 1, 0)
+			}
+			tried := 0
+			r.meanwhile = func(*corev1.Pod) { tried++ }
+			r.create(pod("p-0", group, "2", 0))
+			r.eventually("it has had its turn in vain", func() bool { r.cycles(); return tried > 0 && len(r.active()) == 0 })
+			if len(r.evictor.orders) != 0 {
+				t.Fatalf("%d orders, want none by the first queue", len(r.evictor.orders))
+			}
+			r.defaultQueue("b")
+			r.eventually("it takes its quota", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
+		})
+	}
+}
+
+// defaultQueue has work in the namespace of all pods be in a queue, unless it names one.
+func (r *rig) defaultQueue(name string) {
+	r.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns", Annotations: map[string]string{v1alpha1.AnnotationDefaultQueue: name}}}
+	if _, err := r.client.CoreV1().Namespaces().Update(r.t.Context(), ns, metav1.UpdateOptions{}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// TestLimitThatIsLeft: work at the limit of its queue is tried when what runs in the queue counts for it no more, although it runs on.
+func TestLimitThatIsLeft(t *testing.T) {
+	t.Parallel()
+	for name, leave := range map[string]func(r *rig){
+		"its group is deleted": func(r *rig) {
+			r.groups.drop(key("runs"))
+			r.hub.GroupChanged(key("runs"))
+		},
+		"its group is in another queue": func(r *rig) {
+			r.queuedGang("runs", "b", 1)
+			r.hub.GroupChanged(key("runs"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "4")...)
+			r.hub.QueueSet(limitedQueue("a", "2"))
+			r.hub.QueueSet(limitedQueue("b", "2"))
+			r.queuedGang("runs", "a", 1)
+			r.create(on(pod("runs-0", "runs", "2", 5), "node-0"))
+			p := ofQueue("a", pod("p", "", "2", 0))
+			r.create(p)
+			r.eventually("it is at the limit", func() bool { r.cycles(); return r.hub.waits.WaitsFor(podKey(p), admission.Queue) })
+			leave(r)
+			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
+		})
+	}
+}

@@ -119,6 +119,55 @@ func TestWantsUntilItIsNot(t *testing.T) {
 	}
 }
 
+// TestWantsForFewerMembers: an order is not wanted any more when the gang needs fewer members than it was made for.
+func TestWantsForFewerMembers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	r.create(on(pod("v", "", "1", 0), "node-0"), on(pod("w", "", "1", 0), "node-1"))
+	g := r.gangOf("p", 2, 10)
+	r.create(members("p", 2, "1", 10)...)
+	r.cycle()
+	if !r.wants(0) {
+		t.Fatal("it is not wanted from the beginning")
+	}
+	fewer := *g
+	fewer.MinCount = 1
+	r.groups.set(&fewer)
+	r.hub.GroupChanged(g.Key)
+	if r.wants(0) {
+		t.Error("it is still wanted, for a member that the gang can do without")
+	}
+}
+
+// TestSurplusAtTheOrder: an order knows which groups give surplus only, and hears when they have none to give any more.
+func TestSurplusAtTheOrder(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		minCount int
+		want     bool
+	}{"a member past minCount": {2, true}, "a member that it needs": {3, false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "3")...)
+			g := r.gangOf("g", c.minCount, 0)
+			all := members("g", 3, "1", 0)
+			for _, pod := range all {
+				pod.Status.Phase = corev1.PodRunning
+				r.create(on(pod, "node-0"))
+			}
+			r.create(pod("p", "", "1", 10))
+			r.cycle()
+			order := r.evictor.orders[0]
+			if got := slices.Contains(order.Surplus, g.Key); got != c.want || len(order.Victims) != 1 {
+				t.Fatalf("surplus: %t, want %t; the order is %+v", got, c.want, order)
+			}
+			at := slices.IndexFunc(all, func(pod *corev1.Pod) bool { return order.Victims[pod.UID] == nil })
+			r.remove(all[at])
+			r.eventually("it needs all that are left", func() bool { return !r.plugin.KeepsMinCount(g.Key) })
+		})
+	}
+}
+
 // TestWantsUntilANodeIsLost: an answer that time would not end is ended by a node that a preemptor loses.
 func TestWantsUntilANodeIsLost(t *testing.T) {
 	t.Parallel()

@@ -3,8 +3,10 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -26,7 +28,10 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		h.runs.Forget(key)
 	}
 	h.cluster.GroupChanged(key)
-	h.chargeGroup(key)
+	h.wanted.askAnew()
+	if h.chargeGroup(key).Eased {
+		h.ended(admission.Queue)
+	}
 	h.telling.retouch(key, h.clock.Now())
 	if ok {
 		h.disrupted(key, g.Disrupted)
@@ -86,13 +91,19 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	}
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
-	if moved && after.Spec.NodeName == "" && h.profiles.of(after.Spec.SchedulerName) != nil {
-		// No event of the scheduler's queue is about owners, and it may not have heard of the change itself.
+	if (moved || rehomed(before, after)) && after.Spec.NodeName == "" && h.profiles.of(after.Spec.SchedulerName) != nil {
+		// No event of the scheduler's queue is about owners or annotations, and it may not have heard of the change itself. One that was held
+		// back for what it named may be in no group, before and after.
 		h.waits.Gather(h.keyOf(after), h.clock.Now().Add(chargeDelay))
 	}
 	if after.Spec.NodeName == "" && h.queueOf(before) != h.queueOf(after) {
 		h.changedQueue(h.keyOf(after))
 	}
+}
+
+// rehomed reports whether what a pod belongs to may have changed by something else than labels.
+func rehomed(before, after *corev1.Pod) bool {
+	return !maps.Equal(before.Annotations, after.Annotations) || !apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
 }
 
 // followMembership follows a pod that was updated, on a node or off one, into the group that it is in now, and reports whether that is another
@@ -146,7 +157,10 @@ func (h *Hub) changedQueue(key workload.Key) {
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.nominees.See(pod, h.inflates)
 	// A pod that is assumed no more has to be known as placed by then.
-	h.charge(pod)
+	if h.charge(pod).Eased {
+		// Its queue has room again, although the pod has not gone.
+		h.ended(admission.Queue)
+	}
 	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		h.assumed.remove(pod.UID)

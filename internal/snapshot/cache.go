@@ -113,7 +113,7 @@ func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) 
 // which names a node that the core does not take, the next Level reads everything anew.
 func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) error {
 	invalid, regrouped := c.news()
-	if c.cluster == nil || invalid {
+	if c.cluster == nil || invalid || c.redelegated() {
 		c.reset(infos)
 	}
 	changes := c.budgets.level(budgets)
@@ -148,6 +148,12 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 		c.cluster.SetQueues(nil, nil)
 	}
 	return nil
+}
+
+// redelegated reports whether other resources are delegated than when the nodes were read. That changes the room of all nodes
+// without them, although no node has changed.
+func (c *Cache) redelegated() bool {
+	return !slices.Equal(c.dimensions.delegated, c.dimensions.delegatedBy(c.sources.Delegation))
 }
 
 // setNodes is setNode for several nodes.
@@ -190,7 +196,7 @@ func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped set
 
 // reset starts over, with the dimensions that nodes have now.
 func (c *Cache) reset(infos []fwk.NodeInfo) {
-	c.dimensions = newDimensions(infos)
+	c.dimensions = newDimensions(infos, c.sources.Delegation)
 	c.cluster = core.NewCluster(c.dimensions.names())
 	c.budgets = newBudgetIndex()
 	c.listed, c.nodes = nil, make(map[string]listedNode, len(infos))
@@ -275,6 +281,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	for r, v := range state.Free {
 		state.Free[r] = state.Allocatable[r] - v
 	}
+	c.dimensions.addDelegated(state.Free, state.Allocatable, delegatedRoom)
 	var guarded guardedPods
 	delete(c.overdue, state.Name)
 	delete(c.unleft, state.Name)

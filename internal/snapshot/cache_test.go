@@ -38,11 +38,19 @@ type theatre struct {
 
 func newTheatre(rt *rapid.T) *theatre {
 	f := newFacts()
-	return &theatre{
+	th := &theatre{
 		rt: rt, cache: internalcache.New(rt.Context(), nil, false, false), snapshot: internalcache.NewEmptySnapshot(),
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, facts: f, kept: NewCache(f.sources()),
 	}
+	// One that takes no pod, and has GPUs throughout: a new cache does not know a resource that no node has any more.
+	th.cache.AddNode(klog.Background(), withGPUs(node("full", "0")))
+	return th
+}
+
+func withGPUs(n *corev1.Node) *corev1.Node {
+	n.Status.Allocatable["example.com/gpu"] = quantity("2")
+	return n
 }
 
 func (th *theatre) pick(names []string) string {
@@ -60,7 +68,7 @@ func (th *theatre) addNode() {
 	name := fmt.Sprintf("node-%d", rapid.IntRange(0, 5).Draw(th.rt, "node"))
 	n := node(name, rapid.SampledFrom([]string{"2", "4"}).Draw(th.rt, "cpu"))
 	if rapid.Bool().Draw(th.rt, "gpus") {
-		n.Status.Allocatable["example.com/gpu"] = quantity("2")
+		withGPUs(n)
 	}
 	if old := th.nodes[name]; old != nil {
 		th.cache.UpdateNode(klog.Background(), old, n)
@@ -157,13 +165,18 @@ func (th *theatre) changeBudget() {
 	th.budgets[name] = pdb
 }
 
+// mapGPUs has a DeviceClass for GPUs come or go.
+func (th *theatre) mapGPUs() {
+	th.facts.delegated["example.com/gpu"] = !th.facts.delegated["example.com/gpu"]
+}
+
 // decide asks the core for a gang of CPUs and GPUs on what a cache shows.
 func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) string {
 	th.must(c.Level(infos, slices.Collect(maps.Values(th.budgets))))
 	classes, err := ClassesOf(pods)
 	th.must(err)
 	v := c.View(nil)
-	in := v.Describe(classes, countsAll{})
+	in := v.Describe(classes, delegating{countsAll{}, th.facts})
 	d, err := core.Decide(v.Cluster, &core.Preemptor{Namespace: "ns", Name: "g", UID: "g", Gang: len(pods) > 1,
 		Priority: 2, MinCount: len(pods), PodGroup: "uid-g1", Classes: in}, core.Arithmetic{})
 	th.must(err)
@@ -176,6 +189,16 @@ func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) st
 type countsAll struct{}
 
 func (countsAll) Ignores(corev1.ResourceName) bool { return false }
+
+func (countsAll) Delegates(corev1.ResourceName) bool { return false }
+
+// delegating is a profile that leaves to DynamicResources what the facts say.
+type delegating struct {
+	countsAll
+	facts *facts
+}
+
+func (d delegating) Delegates(name corev1.ResourceName) bool { return d.facts.Delegates(name) }
 
 func (th *theatre) check() {
 	th.must(th.cache.UpdateSnapshot(klog.Background(), th.snapshot))
@@ -210,6 +233,7 @@ func TestCacheIsLevel(t *testing.T) {
 			"disrupt a pod":        func(*rapid.T) { th.disrupt() },
 			"change a group":       func(*rapid.T) { th.changeGroup() },
 			"change a budget":      func(*rapid.T) { th.changeBudget() },
+			"map the GPUs, or not": func(*rapid.T) { th.mapGPUs() },
 			"":                     func(*rapid.T) { th.check() },
 		})
 	})

@@ -20,9 +20,10 @@ type Class struct {
 	ranks []int
 }
 
-// ResourceFilter tells which resources of a request do not count on nodes.
+// ResourceFilter tells which resources of a request do not count on nodes, and which only on those that have them.
 type ResourceFilter interface {
-	// Ignores reports whether the profile leaves a scalar resource to others, such as an extender.
+	Delegation
+	// Ignores reports whether the profile leaves a scalar resource to others on all nodes, such as to an extender.
 	Ignores(name corev1.ResourceName) bool
 }
 
@@ -83,11 +84,17 @@ func classKey(pod *corev1.Pod) (string, error) {
 		Resources     corev1.ResourceRequirements
 		Ports         []corev1.ContainerPort
 		RestartPolicy *corev1.ContainerRestartPolicy
+		// For what nodes declare that they can do.
+		RestartRules []corev1.ContainerRestartRule
+		MountOptions []string
 	}
 	containers := func(cs []corev1.Container) []container {
 		out := make([]container, len(cs))
 		for i := range cs {
-			out[i] = container{Resources: cs[i].Resources, Ports: cs[i].Ports, RestartPolicy: cs[i].RestartPolicy}
+			out[i] = container{Resources: cs[i].Resources, Ports: cs[i].Ports, RestartPolicy: cs[i].RestartPolicy, RestartRules: cs[i].RestartPolicyRules}
+			for j := range cs[i].VolumeMounts {
+				out[i].MountOptions = append(out[i].MountOptions, cs[i].VolumeMounts[j].BindMountOptions...)
+			}
 		}
 		return out
 	}
@@ -111,6 +118,7 @@ func classKey(pod *corev1.Pod) (string, error) {
 		Volumes        []corev1.Volume
 		Claims         []corev1.PodResourceClaim
 		HostNetwork    bool
+		HostUsers      *bool
 		OS             *corev1.PodOS
 		Priority       *int32
 		Alone          string
@@ -118,7 +126,7 @@ func classKey(pod *corev1.Pod) (string, error) {
 		pod.Namespace, labels, containers(pod.Spec.Containers), containers(pod.Spec.InitContainers),
 		pod.Spec.Resources, pod.Spec.Overhead, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
 		pod.Spec.TopologySpreadConstraints, schedulingVolumes(pod), pod.Spec.ResourceClaims,
-		pod.Spec.HostNetwork, pod.Spec.OS, pod.Spec.Priority, alone(pod),
+		pod.Spec.HostNetwork, pod.Spec.HostUsers, pod.Spec.OS, pod.Spec.Priority, alone(pod),
 	}
 	key, err := json.Marshal(needs)
 	if err != nil {

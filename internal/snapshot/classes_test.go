@@ -33,9 +33,17 @@ func TestClasses(t *testing.T) {
 		"host ports":                    {func(p *corev1.Pod) { p.Spec.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} }, none, false},
 		"node selector":                 {func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{"a": "b"} }, none, false},
 		"tolerations":                   {func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Key: "a"}} }, none, false},
-		"priority":                      {func(p *corev1.Pod) { *p.Spec.Priority = 7 }, none, false},
-		"the same claim":                {claim("c"), claim("c"), true},
-		"claims of their own":           {claim("c-0"), claim("c-1"), false},
+		"user namespaces":               {func(p *corev1.Pod) { p.Spec.HostUsers = new(bool) }, none, false},
+		"rules for restarts": {func(p *corev1.Pod) {
+			p.Spec.Containers[0].RestartPolicyRules = []corev1.ContainerRestartRule{{Action: corev1.ContainerRestartRuleActionRestartAllContainers}}
+		}, none, false},
+		"options of mounts": {func(p *corev1.Pod) {
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{BindMountOptions: []string{"noexec"}}}
+		}, none, false},
+		"mounts":              {func(p *corev1.Pod) { p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{MountPath: "/a"}} }, none, true},
+		"priority":            {func(p *corev1.Pod) { *p.Spec.Priority = 7 }, none, false},
+		"the same claim":      {claim("c"), claim("c"), true},
+		"claims of their own": {claim("c-0"), claim("c-1"), false},
 		"ephemeral volumes, which are claims of their own": {ephemeral, ephemeral, false},
 	}
 	for name, c := range cases {

@@ -16,7 +16,13 @@ import (
 type dimensions struct {
 	scalars []corev1.ResourceName
 	known   map[corev1.ResourceName]bool
+	// delegated are those that nodes without them leave to DynamicResources, in order.
+	delegated []int
 }
+
+// delegatedRoom is the room that a node without a resource has for it where DynamicResources decides: more than pods ask for, and
+// little enough that the room of all nodes adds up within what the core reckons with.
+const delegatedRoom = int64(1) << 45
 
 // The resources that a fwk.Resource has fields for, by dimension.
 const (
@@ -28,7 +34,7 @@ const (
 )
 
 // newDimensions reads them off the nodes.
-func newDimensions(infos []fwk.NodeInfo) dimensions {
+func newDimensions(infos []fwk.NodeInfo, delegation Delegation) dimensions {
 	known := make(map[corev1.ResourceName]bool)
 	for _, info := range infos {
 		for name, v := range info.GetAllocatable().GetScalarResources() {
@@ -37,7 +43,29 @@ func newDimensions(infos []fwk.NodeInfo) dimensions {
 			}
 		}
 	}
-	return dimensions{scalars: slices.Sorted(maps.Keys(known)), known: known}
+	d := dimensions{scalars: slices.Sorted(maps.Keys(known)), known: known}
+	d.delegated = d.delegatedBy(delegation)
+	return d
+}
+
+// delegatedBy are the dimensions that are delegated now.
+func (d *dimensions) delegatedBy(delegation Delegation) []int {
+	var out []int
+	for i, name := range d.scalars {
+		if delegation.Delegates(name) {
+			out = append(out, dimScalars+i)
+		}
+	}
+	return out
+}
+
+// addDelegated adds to the free room of a node for what is delegated there.
+func (d *dimensions) addDelegated(free, allocatable core.Amounts, room int64) {
+	for _, r := range d.delegated {
+		if allocatable[r] == 0 {
+			free[r] += room
+		}
+	}
 }
 
 // lack reports whether some node has a resource that is no dimension yet.
@@ -79,7 +107,8 @@ func (d *dimensions) amounts(res fwk.Resource, pods int) core.Amounts {
 }
 
 // request is what a preemptor's member asks for. What no node has stands in the spare dimension, and comes
-// back by name. Resources that the profile does not count are left out.
+// back by name. Resources that the profile does not count are left out, and so are those that it leaves to DynamicResources on
+// every node.
 func (d *dimensions) request(res fwk.Resource, filter ResourceFilter) (core.Amounts, []string) {
 	out := d.amounts(res, 1)
 	var unknown []string
@@ -90,7 +119,7 @@ func (d *dimensions) request(res fwk.Resource, filter ResourceFilter) (core.Amou
 			if at >= 0 {
 				out[dimScalars+at] = 0
 			}
-		case at < 0:
+		case at < 0 && !filter.Delegates(name):
 			out[len(out)-1] = max(out[len(out)-1], v)
 			unknown = append(unknown, string(name))
 		}

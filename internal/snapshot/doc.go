@@ -17,7 +17,8 @@
 // implements them. What a source says is taken over with the node that it concerns and is not asked for again before
 // that node changes, so what changes an answer tells the Cache: [Cache.GroupChanged], [Cache.DisruptionChanged], or
 // [Cache.Invalidate], which has everything read anew. These three may be called by any
-// goroutine. All else belongs to the scheduling cycles, which come one at a time.
+// goroutine. All else belongs to the scheduling cycles, which come one at a time. Only which resources are delegated is asked for at
+// every Level: a node without such a resource has room for any number of it, and DynamicResources decides.
 //
 // Units: amounts are milli-CPUs, bytes and counts, as in the framework's Resource; times are nanoseconds since 1970.
 // The dimensions of all amounts are those of the nodes, and a spare one for what no node has (dimensions.go).

@@ -23,16 +23,21 @@ type facts struct {
 	placed    []*corev1.Pod
 	disrupted map[types.UID]bool
 	overdue   map[types.UID]bool
+	// delegated are the resources that some DeviceClass maps.
+	delegated map[corev1.ResourceName]bool
 	// reads counts the pods that the cache has asked about.
 	reads int
 }
 
 func newFacts() *facts {
-	return &facts{groups: map[types.NamespacedName]*gang.Group{}, disrupted: map[types.UID]bool{}, overdue: map[types.UID]bool{}}
+	return &facts{
+		groups: map[types.NamespacedName]*gang.Group{}, disrupted: map[types.UID]bool{}, overdue: map[types.UID]bool{},
+		delegated: map[corev1.ResourceName]bool{},
+	}
 }
 
 func (f *facts) sources() Sources {
-	return Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f}
+	return Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Delegation: f}
 }
 
 func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
@@ -67,6 +72,8 @@ func (f *facts) QueueOf(*corev1.Pod) string { return "" }
 func (f *facts) QueueOfGroup(*gang.Group) string { return "" }
 
 func (f *facts) Standing([]string) *queue.Standing { return nil }
+
+func (f *facts) Delegates(name corev1.ResourceName) bool { return f.delegated[name] }
 
 // stage is the framework's own cache and snapshot, with a Cache that follows them.
 type stage struct {

@@ -19,6 +19,7 @@ type Sources struct {
 	Disruptions Disruptions
 	Tolerations Tolerations
 	Queues      Queues
+	Delegation  Delegation
 }
 
 // Membership tells which PodGroup a pod counts for as a victim.
@@ -68,4 +69,10 @@ type Queues interface {
 	QueueOfGroup(g *gang.Group) string
 	// Standing is the tree of queues with their fair shares, in these resources; nil where there are no queues.
 	Standing(resources []string) *queue.Standing
+}
+
+// Delegation tells which resources are left to DynamicResources on nodes that have none of them.
+type Delegation interface {
+	// Delegates reports whether a DeviceClass maps a resource. Unlike what other sources say, it is asked for at every Level.
+	Delegates(name corev1.ResourceName) bool
 }

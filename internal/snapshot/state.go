@@ -170,7 +170,7 @@ type Promised struct {
 // goroutine that uses the Cache. Time and Process are the caller's to fill in.
 func (c *Cache) State(promised []Promised) State {
 	s := c.cluster.Snapshot()
-	d := describer{s: s, resources: s.Resources}
+	d := describer{s: s, resources: s.Resources, dimensions: &c.dimensions}
 	out := State{Schema: StateSchema, Nodes: d.nodes(), Units: d.units(), Budgets: d.budgets(), Queues: d.queues()}
 	for _, n := range c.nodes {
 		out.Generation = max(out.Generation, n.generation)
@@ -209,8 +209,9 @@ func (c *Cache) State(promised []Promised) State {
 
 // describer describes the parts of a core's snapshot.
 type describer struct {
-	s         *core.Snapshot
-	resources []string
+	s          *core.Snapshot
+	resources  []string
+	dimensions *dimensions
 }
 
 func (d *describer) amounts(a core.Amounts) StateAmounts {
@@ -232,10 +233,12 @@ func (d *describer) nodes() []StateNode {
 			// An empty slot.
 			continue
 		}
-		node := info.Node()
+		node, free := info.Node(), slices.Clone(n.Free)
+		// Of devices, it is not known how many are left.
+		d.dimensions.addDelegated(free, n.Allocatable, -delegatedRoom)
 		out = append(out, StateNode{
 			Name: n.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable,
-			Allocatable: d.amounts(n.Allocatable), Free: d.amounts(n.Free),
+			Allocatable: d.amounts(n.Allocatable), Free: d.amounts(free),
 		})
 	}
 	slices.SortFunc(out, func(a, b StateNode) int { return cmp.Compare(a.Name, b.Name) })

@@ -68,7 +68,7 @@ func stateOf(t *testing.T) State {
 	metrics.Register()
 	s := newStage(t)
 	f := queued{s.facts}
-	kept := NewCache(Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f})
+	kept := NewCache(Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Delegation: f})
 	began := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	cordoned := node("node-b", "8")
 	cordoned.Spec.Unschedulable = true

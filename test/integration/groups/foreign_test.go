@@ -41,6 +41,7 @@ func TestForeign(t *testing.T) {
 			})
 		},
 		"Koordinator": koordinator,
+		"taken off":   takenOff,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -84,6 +85,23 @@ func theirs(s *stage.Stage, apiVersion, spec, queue string, write func(*corev1.P
 	}
 	remove(s, made)
 	none(s)
+}
+
+// takenOff: pods that waited for a PodGroup of another API, and name it no more, are single ones.
+func takenOff(s *stage.Stage) {
+	const names = "scheduling.k8s.io/group-name"
+	s.AddNodes(4, "a")
+	pods(s, func(pod *corev1.Pod) { pod.Annotations = map[string]string{names: "never"} })
+	s.Eventually("a pod hears that its PodGroup is missing", func(ctx context.Context) string {
+		if len(s.EventsOf(ctx, "train-0", "OwnerUnknown"))+len(s.EventsOf(ctx, "train-1", "OwnerUnknown"))+len(s.EventsOf(ctx, "train-2", "OwnerUnknown")) == 0 {
+			return "there is no event"
+		}
+		return ""
+	})
+	for i := range 3 {
+		annotate(s, s.Pod(fmt.Sprint("train-", i)), names, "")
+	}
+	s.Runs("train-", 3)
 }
 
 // koordinator: pods that say themselves how many they are, with no object.
