@@ -63,7 +63,7 @@ func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	var last *waiter
 	c := t.round(now)
 	for len(t.held) > 0 && len(out) < t.batch.most {
-		w := t.next(c, shares)
+		w := t.next(c, shares, now)
 		w.seat = Seat{Priority: w.Priority, Time: w.Since}
 		if last != nil {
 			w.seat = w.seat.after(last.seat)

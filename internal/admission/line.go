@@ -2,6 +2,7 @@ package admission
 
 import (
 	"cmp"
+	"maps"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/heap"
@@ -13,7 +14,8 @@ type level int
 const (
 	// ready: not at all.
 	ready level = iota
-	// yielding: where other queues have work that is ready, that goes first, and what is ready behind it in its own queue.
+	// yielding: where other queues have work that is ready, that goes first, and what is ready behind it in its own queue, unless that
+	// asks for as much.
 	yielding
 	// failed: its last turn has just come to nothing, and all others go first. It may come again within milliseconds, each time
 	// that something changes in the cluster, and what is behind it would have no turn in between.
@@ -47,6 +49,15 @@ func (l *line) len() int {
 func (l *line) isLedByReady() bool {
 	first, yields := l[ready].Items, l[yielding].Items
 	return len(first) > 0 && (len(yields) == 0 || order(first[0], yields[0]) < 0)
+}
+
+// before is the one that goes in the place of one that is ready: what comes before it in order, yields, and asks for no more has found no
+// room lately. If there is room for the one that is ready, it is in the other's place.
+func (l *line) before(w *waiter) *waiter {
+	if yields := l[yielding].Items; len(yields) > 0 && order(yields[0], w) < 0 && yields[0].Request.within(w.Request) {
+		return yields[0]
+	}
+	return w
 }
 
 // newRests are all in lines that are not ready, the one on top whose level ends first.
@@ -117,6 +128,7 @@ func (t *turns) settle(now time.Time) {
 		t.unqueue(w)
 		t.queue(w, w.levelAt(now))
 	}
+	maps.DeleteFunc(t.inVain, func(_ string, until time.Time) bool { return !until.After(now) })
 }
 
 // order is that inside a queue: by priority, then age.

@@ -20,6 +20,7 @@ import (
 type rush struct {
 	*scene
 	queues []string
+	size   int64
 	// waiting counts the small ones that wait in each queue, and ends has those that run, by when they end. Placed counts those
 	// that have found their places, and tries the turns of what is large, by queue.
 	waiting, placed, tries map[string]int
@@ -31,6 +32,11 @@ const (
 	smallOnes = 50
 	smallRuns = 200 * time.Millisecond
 )
+
+// enterLarge has what is large enter, before all else of its queue.
+func (r *rush) enterLarge(name string) {
+	r.Enter(Waiter{Key: podNamed(name + "-large"), Queue: name, Priority: 9, Since: at(0), Request: Request{"gpu": r.size}}, r.now)
+}
 
 // step has those go whose turn it is.
 func (r *rush) step() {
@@ -52,7 +58,7 @@ func (r *rush) step() {
 		if is == "large" {
 			r.tries[name]++
 			r.CameToNothing(key)
-			r.enter(key.Name, name, 9, 0)
+			r.enterLarge(name)
 			continue
 		}
 		r.Placed(key)
@@ -70,10 +76,13 @@ func TestRestingHead(t *testing.T) {
 	cases := map[string]struct {
 		// queues have small work, and large are those that have such as comes to nothing before it.
 		queues, large []string
+		// size is what the large ask for, beside 1 of the small: 8 where it is 0.
+		size int64
 		// wantTries is how often that is tried in a minute at most.
 		wantTries int
 	}{
 		"beside a queue that always has work":    {queues: []string{"a", "b"}, large: []string{"a"}, wantTries: 10},
+		"that is no larger than they are":        {queues: []string{"a", "b"}, large: []string{"a"}, size: 1, wantTries: 60},
 		"beside one that is held up just so":     {queues: []string{"a", "b"}, large: []string{"a", "b"}, wantTries: 60},
 		"in the only queue that has work":        {queues: []string{"a"}, large: []string{"a"}, wantTries: 60},
 		"beside a queue that has such work only": {queues: []string{"a"}, large: []string{"a", "b"}, wantTries: 60},
@@ -83,10 +92,10 @@ func TestRestingHead(t *testing.T) {
 			t.Parallel()
 			r := &rush{
 				scene: newScene(t), queues: tc.queues, ends: make(map[time.Time][]workload.Key),
-				waiting: make(map[string]int), placed: make(map[string]int), tries: make(map[string]int),
+				size: cmp.Or(tc.size, 8), waiting: make(map[string]int), placed: make(map[string]int), tries: make(map[string]int),
 			}
 			for _, name := range tc.large {
-				r.enter(name+"-large", name, 9, 0)
+				r.enterLarge(name)
 			}
 			steps := 0
 			for ; r.now.Before(at(0).Add(lasts)); r.now = r.now.Add(every) {
@@ -190,6 +199,45 @@ func TestOthersWait(t *testing.T) {
 	}
 }
 
+// TestRoomOfTheFirst: where there is room for work that is ready, it is that of what comes before it in its queue and asks for no more,
+// although that has failed lately. Where there is none, no other is tried before its time for a while.
+func TestRoomOfTheFirst(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		size int64
+		want []string
+	}{
+		"that asks for as much": {1, []string{"first", "new", "other", "second"}},
+		"that asks for more":    {2, []string{"new", "other", "first", "second"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			s.runs("b-runs", "b")
+			enter := func(name string, priority int32) {
+				s.Enter(Waiter{Key: podNamed(name), Queue: "a", Priority: priority, Since: at(0), Request: Request{"gpu": tc.size}}, s.now)
+			}
+			for range 2 {
+				enter("first", 9)
+				s.want("of two", s.turn(), "first")
+				s.CameToNothing(podNamed("first"))
+				enter("second", 8)
+				s.want("of the rest", s.turn(), "second")
+				s.CameToNothing(podNamed("second"))
+				s.now = s.now.Add(firstRest)
+			}
+			enter("first", 9)
+			enter("second", 8)
+			s.enter("new", "a", 0, 0)
+			s.enter("other", "b", 0, 0)
+			for _, name := range tc.want {
+				s.want("then", s.turn(), name)
+				s.CameToNothing(podNamed(name))
+			}
+		})
+	}
+}
+
 // plainNext is the one that goes next by a look at all that wait.
 func (s *scene) plainNext() workload.Key {
 	all := slices.SortedFunc(maps.Values(s.turns.held), order)
@@ -213,7 +261,14 @@ func (s *scene) plainNext() workload.Key {
 		queues = append(queues, w.Queue)
 	}
 	leaf, _ := s.shares().Next(queues, nil)
-	return all[slices.IndexFunc(all, func(w *waiter) bool { return w.Queue == leaf })].Key
+	next := all[slices.IndexFunc(all, func(w *waiter) bool { return w.Queue == leaf })]
+	for _, w := range slices.SortedFunc(maps.Values(s.turns.held), order) {
+		// All ask for the same.
+		if led && w.Queue == leaf && rests(w) && !comesLast(w) && order(w, next) < 0 && !s.turns.inVain[leaf].After(s.now) {
+			return w.Key
+		}
+	}
+	return next.Key
 }
 
 // TestLines: whatever has happened to those that wait, the one goes that a look at all of them finds, and nothing is left of them.
@@ -259,7 +314,8 @@ func TestLines(t *testing.T) {
 		for i := range 8 {
 			s.Forget(podNamed(fmt.Sprint(i)))
 		}
-		if left := cmp.Or(s.Len(), len(s.turns.lines), len(s.turns.rests.Items)); left != 0 {
+		s.turns.settle(s.now.Add(firstRest))
+		if left := cmp.Or(s.Len(), len(s.turns.lines), len(s.turns.rests.Items), len(s.turns.inVain)); left != 0 {
 			rt.Errorf("%d known, %d lines and %d that rest are left", s.Len(), len(s.turns.lines), len(s.turns.rests.Items))
 		}
 	})

@@ -92,6 +92,7 @@ type round struct {
 func (t *turns) round(now time.Time) *round {
 	t.settle(now)
 	c := &round{underway: make(map[string]Request)}
+	c.waiting[ready] = make([]string, 0, len(t.lines))
 	for name, l := range t.lines {
 		for at := range l {
 			if len(l[at].Items) > 0 {
@@ -133,7 +134,7 @@ func (c *round) goes(w *waiter) {
 }
 
 // next has the next one go: of the queue whose turn it is the first by priority, then age.
-func (t *turns) next(c *round, shares Shares) *waiter {
+func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
 	leaf, _ := shares.Next(c.waiting[at], c.underway)
 	l := t.lines[leaf]
@@ -141,13 +142,17 @@ func (t *turns) next(c *round, shares Shares) *waiter {
 		c.led--
 	}
 	w := l[at].Items[0]
+	if at == ready && !t.inVain[leaf].After(now) {
+		w = l.before(w)
+	}
+	w.early = w.level != at
 	t.pass(w)
 	c.goes(w)
 	if l.isLedByReady() {
 		c.led++
 	}
-	if len(l[at].Items) == 0 {
-		c.waiting[at] = slices.DeleteFunc(c.waiting[at], func(name string) bool { return name == leaf })
+	if len(l[w.level].Items) == 0 {
+		c.waiting[w.level] = slices.DeleteFunc(c.waiting[w.level], func(name string) bool { return name == leaf })
 	}
 	return w
 }

@@ -33,6 +33,16 @@ func (r Request) add(other Request) {
 	}
 }
 
+// within reports whether it is no more than other, of each resource.
+func (r Request) within(other Request) bool {
+	for name, v := range r {
+		if v > other[name] {
+			return false
+		}
+	}
+	return true
+}
+
 // Waiter is a workload that is to have its turn.
 type Waiter struct {
 	Key   workload.Key
@@ -69,6 +79,8 @@ type turns struct {
 	rests    heap.Heap[*waiter]
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
+	// inVain has until when no workload of a queue goes before its rest is over, because one did that and found no room.
+	inVain map[string]time.Time
 	// backingOff are those whose last turn came to nothing.
 	backingOff map[workload.Key]*waiter
 	// last is when a workload was let through last, arrived when one came last, and since when arrivals are waited for
@@ -95,6 +107,8 @@ type waiter struct {
 	// other queues.
 	failures          int
 	lastUntil, rested time.Time
+	// early is true where it went before that.
+	early bool
 	// came is when it began to wait, and told whether its users have been told of that.
 	came time.Time
 	told bool
@@ -104,7 +118,8 @@ func newTurns() turns {
 	return turns{
 		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter), rests: newRests(),
-		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
+		inVain: make(map[string]time.Time),
+		batch:  batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }
 
@@ -205,6 +220,9 @@ func (l *List) CameToNothing(key workload.Key) {
 		delete(l.turns.admitted, key)
 		l.turns.backingOff[key] = w
 		w.lastUntil = w.began.Add(firstRest)
+		if w.early {
+			l.turns.inVain[w.Queue] = w.lastUntil
+		}
 		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
 		w.failures++
 	}
