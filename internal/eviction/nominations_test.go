@@ -58,7 +58,7 @@ func (h *held) RoundTrip(r *http.Request) (*http.Response, error) {
 // TestNominationsOutliveTheirCycle: the context of a cycle ends with it, and what was said in it is to be written all the same.
 func TestNominationsOutliveTheirCycle(t *testing.T) {
 	t.Parallel()
-	h := &held{arrived: make(chan struct{}), released: make(chan struct{}), gaveUp: make(chan struct{})}
+	h := &held{arrived: make(chan struct{}, 10), released: make(chan struct{}), gaveUp: make(chan struct{})}
 	kube, err := kubernetes.NewForConfig(&rest.Config{Host: "http://api.invalid", Transport: h})
 	if err != nil {
 		t.Fatal(err)

@@ -128,9 +128,9 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
-// TestReleaseDevices: devices that a member was given on a node where it was not bound, and where there is no room for it any more, are
+// TestHeldDevices: devices that a member was given on a node where it was not bound, and where there is no room for it any more, are
 // given back for the gang to be planned elsewhere. They stay with a pod that others share them with.
-func TestReleaseDevices(t *testing.T) {
+func TestHeldDevices(t *testing.T) {
 	t.Parallel()
 	another := resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "another", UID: "another"}
 	for name, c := range map[string]struct {
@@ -155,9 +155,12 @@ func TestReleaseDevices(t *testing.T) {
 				claim.Status.Allocation = allocatedOn("node-0")
 			}
 			w := newWorld(t, nil, append(objects, claimOf(all[0]), claim)...)
-			got, err := ReleaseDevices(t.Context(), w.profile, all)
-			if err != nil || got != c.want {
-				t.Errorf("Given back: %t (%v), want %t", got, err, c.want)
+			held, err := FindHeldDevices(t.Context(), w.profile, all)
+			if err != nil || held.Empty() == c.want {
+				t.Fatalf("There are none: %t (%v), want the opposite of %t", held.Empty(), err, c.want)
+			}
+			if got, err := held.Release(t.Context()); err != nil || (got == 1) != c.want {
+				t.Errorf("%d are given back (%v), want one: %t", got, err, c.want)
 			}
 			now, err := w.client.ResourceV1().ResourceClaims(claim.Namespace).Get(t.Context(), claim.Name, metav1.GetOptions{})
 			if err != nil || (now.Status.Allocation != nil) != (c.allocated && !c.want) {

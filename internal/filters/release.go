@@ -2,13 +2,14 @@ package filters
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -21,23 +22,35 @@ type devicePlugin interface {
 	fwk.PostFilterPlugin
 }
 
-// ReleaseDevices has one claim given back that was allocated to one of some pods before, where it is in the way of the pod and of no use
-// to any other: the pod was not bound then, and there is no room for it where the devices are. DynamicResources does that by itself for a
-// pod that its Filter has refused in its cycle. Members of a gang that is turned away before that are none; it is asked about them here, on
-// the nodes of the cycle's snapshot. It reports whether a claim was given back, which is a call to the API.
-func ReleaseDevices(ctx context.Context, profile framework.Framework, pods []*corev1.Pod) (bool, error) {
+// HeldDevices are pods with claims that were allocated before, are in the way of the pods, and of no use to any other: the pods were
+// not bound then. DynamicResources gives such a claim back by itself for a pod that its Filter has refused in its cycle. Members of a gang
+// that is turned away before that are none; it is asked about them here.
+type HeldDevices struct {
+	plugin devicePlugin
+	pods   []*corev1.Pod
+	// states are those of the pods, after the plugin has seen all nodes.
+	states []fwk.CycleState
+}
+
+// Empty reports whether there are none.
+func (h *HeldDevices) Empty() bool { return len(h.pods) == 0 }
+
+// FindHeldDevices looks for them among pods for which there is no room, on the nodes of the cycle's snapshot. It belongs to the cycle.
+func FindHeldDevices(ctx context.Context, profile framework.Framework, pods []*corev1.Pod) (*HeldDevices, error) {
+	held := &HeldDevices{}
 	pl, ok := preFilterOf(profile, names.DynamicResources).(devicePlugin)
 	if !ok {
-		return false, nil
+		return held, nil
 	}
 	stale, err := staleClaims(profile, pods)
 	if err != nil || len(stale) == 0 {
-		return false, err
+		return held, err
 	}
 	infos, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
-		return false, fmt.Errorf("list nodes of the snapshot: %w", err)
+		return nil, fmt.Errorf("list nodes of the snapshot: %w", err)
 	}
+	held.plugin = pl
 	for _, pod := range stale {
 		state := framework.NewCycleState()
 		if _, status := pl.PreFilter(ctx, state, pod, infos); !status.IsSuccess() {
@@ -47,18 +60,26 @@ func ReleaseDevices(ctx context.Context, profile framework.Framework, pods []*co
 			// What it says is left in the state.
 			pl.Filter(ctx, state, pod, info)
 		}
-		_, status := pl.PostFilter(ctx, state, pod, nil)
-		switch {
-		case !status.IsSuccess() && !status.IsRejected():
-			return false, fmt.Errorf("give back the devices of pod %s/%s: %w", pod.Namespace, pod.Name, status.AsError())
-		case status.Message() != "":
-			return true, nil
-		}
+		held.pods, held.states = append(held.pods, pod), append(held.states, state)
 	}
-	return false, nil
+	return held, nil
 }
 
-// staleClaims are the pods with a claim that is allocated, and reserved for no other pod.
+// Release gives one claim of each pod back, by calls to the API, and counts them. Any goroutine may call it, once.
+func (h *HeldDevices) Release(ctx context.Context) (released int, err error) {
+	for i, pod := range h.pods {
+		_, status := h.plugin.PostFilter(ctx, h.states[i], pod, nil)
+		switch {
+		case !status.IsSuccess() && !status.IsRejected():
+			err = errors.Join(err, fmt.Errorf("give back the devices of pod %s/%s: %w", pod.Namespace, pod.Name, status.AsError()))
+		case status.Message() != "":
+			released++
+		}
+	}
+	return released, err
+}
+
+// staleClaims are the pods with a claim that is allocated and reserved for no other pod, or that was made for a resource by name.
 func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod, error) {
 	manager := profile.SharedDRAManager()
 	if manager == nil || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return usesDevices(profile, pod) }) {
@@ -68,21 +89,31 @@ func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod
 	if err != nil {
 		return nil, fmt.Errorf("list claims of devices: %w", err)
 	}
-	named, owners := sets.New[types.NamespacedName](), sets.New[types.UID]()
+	named, owned := make(map[types.NamespacedName]*resourceapi.ResourceClaim), make(map[types.UID]*resourceapi.ResourceClaim)
 	for _, claim := range claims {
-		if claim.Status.Allocation == nil || manager.ResourceClaims().GetPendingAllocation(claim.UID) != nil {
+		byName := claim.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
+		if claim.Status.Allocation == nil && !byName || len(claim.Status.ReservedFor) > 1 || manager.ResourceClaims().GetPendingAllocation(claim.UID) != nil {
 			continue
 		}
-		named.Insert(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name})
+		named[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = claim
 		for _, owner := range claim.OwnerReferences {
-			owners.Insert(owner.UID)
+			owned[owner.UID] = claim
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool {
-		return !owners.Has(pod.UID) && !slices.ContainsFunc(claimNames(pod), func(name string) bool {
-			return named.Has(types.NamespacedName{Namespace: pod.Namespace, Name: name})
+		isHeld := func(claim *resourceapi.ResourceClaim) bool {
+			return claim != nil && (len(claim.Status.ReservedFor) == 0 || isReservedFor(claim, pod))
+		}
+		return !isHeld(owned[pod.UID]) && !slices.ContainsFunc(claimNames(pod), func(name string) bool {
+			return isHeld(named[types.NamespacedName{Namespace: pod.Namespace, Name: name}])
 		})
 	}), nil
+}
+
+// Claims reports whether a pod claims devices by a claim.
+func Claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	return pod.Namespace == claim.Namespace && (slices.Contains(claimNames(pod), claim.Name) ||
+		slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID }))
 }
 
 // usesDevices reports whether a pod claims devices, by claims or by a resource that a DeviceClass maps.

@@ -241,29 +241,31 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		Seen:        made.view.seen,
 		Profile:     p.handle.ProfileName(),
 	}
-	p.hub.leaving.take(order.Victims)
+	taken := p.hub.leaving.take(order.Victims)
 	for _, victim := range order.Victims {
 		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
 	}
-	order.Surplus = slices.DeleteFunc(slices.Clone(order.Groups), func(group types.NamespacedName) bool { return !p.KeepsMinCount(group) })
+	order.Surplus = slices.DeleteFunc(slices.Clone(order.Groups), func(group types.NamespacedName) bool {
+		return !p.isGuarded(group) || !p.KeepsMinCount(group)
+	})
 	p.await(made, nodes)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
-		return p.evictNow(ctx, &pre, order, ended)
+		return p.evictNow(ctx, &pre, order, taken, ended)
 	}
-	p.evictSoon(ctx, pre, order, ended)
+	p.evictSoon(ctx, pre, order, taken, ended)
 	return nil
 }
 
 // evictNow waits for the calls, and passes on how they ended. Nothing has to be gated: the preemptor is in its cycle.
-func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, ended func(eviction.Outcome)) error {
+func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) error {
 	outcome := <-p.hub.evictor.Evict(ctx, order, p)
 	ended(outcome)
 	if outcome.Err != nil {
-		p.evictionFailed(pre, order.Victims, outcome.Begun)
+		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
-		p.hub.leaving.over(sets.KeySet(order.Victims), p.hub.clock.Now())
+		p.hub.leaving.over(taken, sets.KeySet(taken), p.hub.clock.Now())
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); outcome.Err != nil && p.hub.remains(pre) {
 		// At the earliest when this cycle is over.
@@ -273,13 +275,13 @@ func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Or
 }
 
 // evictSoon returns at once, long before the last call. How they ended is passed on then.
-func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, ended func(eviction.Outcome)) {
+func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) {
 	running := p.hub.waits.StartEviction(pre.key)
 	// The cycle's context ends with the cycle.
 	outcomes := p.hub.evictor.Evict(context.WithoutCancel(ctx), order, p)
 	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
-		p.evicted(ctx, &pre, &order, outcome, running)
+		p.evicted(ctx, &pre, &order, taken, outcome, running)
 	})
 }
 
@@ -287,15 +289,15 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 // it has backed off. One whose victims have all been told to go is left to their departure: a cycle before that would come to
 // nothing, with a call and an event that say so. Where that takes longer, or what it was promised is in doubt, it does try again.
 // The context is that of the cycle, which may not be over.
-func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, outcome eviction.Outcome, running *admission.Eviction) {
+func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Order, taken takenVictims, outcome eviction.Outcome, running *admission.Eviction) {
 	if outcome.Err != nil {
 		// The framework nominates the pod that was in the cycle at its end.
 		if over := ctx.Done(); over != nil {
 			<-over
 		}
-		p.evictionFailed(pre, order.Victims, outcome.Begun)
+		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
-		p.hub.leaving.over(sets.KeySet(order.Victims), p.hub.clock.Now())
+		p.hub.leaving.over(taken, sets.KeySet(taken), p.hub.clock.Now())
 	}
 	if delay := p.hub.backOff(pre, outcome, p.args.Retry); delay > 0 {
 		p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(delay))
@@ -311,7 +313,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 
 // evictionFailed takes back what was promised to a preemptor, and lets those preemptors look again that count on victims
 // which stay: all but those that have begun to go.
-func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, begun sets.Set[types.UID]) {
+func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Pod, taken takenVictims, begun sets.Set[types.UID]) {
 	if p.hub.remains(pre) {
 		p.hub.waits.ResolveVictims(pre.key)
 	}
@@ -324,12 +326,8 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	p.hub.reserved.ReleasePod(uids...)
 	// What was promised may have been taken back before the API was told of it.
 	p.hub.evictor.Nominate(context.Background(), p.nominations(pre, nil, nil))
-	for uid := range victims {
-		if !begun.Has(uid) {
-			p.hub.leaving.spare(uid)
-		}
-	}
-	p.hub.leaving.over(begun, p.hub.clock.Now())
+	p.hub.leaving.spare(taken, begun)
+	p.hub.leaving.over(taken, begun, p.hub.clock.Now())
 	for uid, victim := range victims {
 		if !begun.Has(uid) {
 			p.hub.stays(victim)

@@ -408,19 +408,19 @@ func TestLeavingPods(t *testing.T) {
 	victims := map[types.UID]*corev1.Pod{"a": nil, "b": nil}
 	var l leavingPods
 	has := func(uid types.UID) bool { return l.has(inNamespace("ns", uid)) }
-	l.take(victims)
-	l.take(victims)
-	l.spare("a")
+	b := sets.New[types.UID]("b")
+	first, second := l.take(victims), l.take(victims)
+	l.spare(first, b)
 	if !has("a") {
 		t.Error("A victim of another eviction is spared")
 	}
-	l.spare("a")
+	l.spare(second, b)
 	if has("a") {
 		t.Error("A victim of none is not spared")
 	}
 	l.gone(inNamespace("ns", "b"), now)
-	l.spare("b")
-	l.spare("b")
+	l.spare(first, nil)
+	l.spare(second, nil)
 	if !has("b") {
 		t.Error("One that has just gone is not known any more, and the snapshot may still have it")
 	}
@@ -439,8 +439,7 @@ func TestLeavingPods(t *testing.T) {
 	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || has("x") {
 		t.Errorf("%v are dropped from the list", dropped)
 	}
-	l.take(map[types.UID]*corev1.Pod{"y": nil})
-	l.spare("y")
+	l.spare(l.take(map[types.UID]*corev1.Pod{"y": nil}), nil)
 	if has("y") {
 		t.Error("One that stays counts as leaving, because a list still has it")
 	}

@@ -112,6 +112,18 @@ func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) boo
 	return ok && p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now())
 }
 
+// isGuarded reports whether a group runs for less than the longest of its min-runtimes, so that nothing but its surplus may be taken from
+// it.
+func (p *Plugin) isGuarded(group types.NamespacedName) bool {
+	g, ok := p.hub.groups.Group(group)
+	if !ok {
+		return false
+	}
+	now, members := p.hub.clock.Now(), p.hub.lister.Members(group)
+	start := p.hub.runs.Look(g, now).Start
+	return !start.IsZero() && now.Before(start.Add(p.hub.MinRuntime(g, &members)))
+}
+
 // KeepsMinCount reports whether as many members of a group run on as it needs, without those that are on their way out.
 func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	g, ok := p.hub.groups.Group(group)

@@ -346,10 +346,10 @@ func TestNobodyIsPlacedBesideThoseWhoGo(t *testing.T) {
 			for _, pod := range going {
 				victims[pod.UID] = pod
 			}
-			r.hub.leaving.take(victims)
+			taken := r.hub.leaving.take(victims)
 			return func() {
+				r.hub.leaving.spare(taken, nil)
 				for _, pod := range going {
-					r.hub.leaving.spare(pod.UID)
 					r.hub.stays(pod)
 				}
 			}

@@ -111,24 +111,31 @@ func (l *leavingPods) part(pods, leaving []*corev1.Pod) (stay, leave []*corev1.P
 }
 
 // take records the victims of an eviction.
-func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) {
+func (l *leavingPods) take(victims map[types.UID]*corev1.Pod) takenVictims {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	taken := make(takenVictims, len(victims))
 	for uid, pod := range victims {
 		v := l.victim(uid)
 		v.pod = pod
 		v.evictions++
+		taken[uid] = v
 		l.spared.Delete(uid)
 	}
+	return taken
 }
+
+// takenVictims are the victims of one eviction. Of one that was turned back and has had a place since, it is not known any more what
+// this eviction does to it.
+type takenVictims map[types.UID]*leavingVictim
 
 // over records that an eviction has ended that has begun to take victims. By now, or soon, the pods say themselves that they go, or
 // the list of their group does.
-func (l *leavingPods) over(begun sets.Set[types.UID], now time.Time) {
+func (l *leavingPods) over(taken takenVictims, begun sets.Set[types.UID], now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for uid := range begun {
-		if v := l.victims[uid]; v != nil {
+	for uid, v := range taken {
+		if begun.Has(uid) && l.victims[uid] == v {
 			v.evictions--
 			v.over = now
 		}
@@ -164,11 +171,14 @@ func (l *leavingPods) victim(uid types.UID) *leavingVictim {
 	return l.victims[uid]
 }
 
-// spare records that an eviction does not take a victim after all.
-func (l *leavingPods) spare(uid types.UID) {
+// spare records that an eviction does not take those of its victims after all that it has not begun to.
+func (l *leavingPods) spare(taken takenVictims, begun sets.Set[types.UID]) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if v := l.victims[uid]; v != nil {
+	for uid, v := range taken {
+		if begun.Has(uid) || l.victims[uid] != v {
+			continue
+		}
 		if v.evictions--; v.evictions <= 0 && v.gone.IsZero() && v.over.IsZero() {
 			delete(l.victims, uid)
 			if l.spared == nil {

@@ -81,7 +81,8 @@ func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		key, grouped := h.groupOf(other)
 		promised := h.reserved.NodeOf(other.UID)
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
-		if outdated || !h.standingOf(other).KeepsFrom(standing) {
+		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
+		if outdated || counts && !h.standingOf(other).KeepsFrom(standing) {
 			h.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}

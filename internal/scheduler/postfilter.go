@@ -111,16 +111,27 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	return result, status
 }
 
-// releaseDevices gives back devices by which members are held to nodes without room. The event of that has the gang planned again.
+// releaseDevices gives back devices by which members are held to nodes without room, off the cycle. The events of that have the gang
+// planned again.
 func (p *Plugin) releaseDevices(ctx context.Context, pre *preemptor) {
-	released, err := filters.ReleaseDevices(ctx, p.handle, pre.pods)
+	held, err := filters.FindHeldDevices(ctx, p.handle, pre.pods)
 	logger := p.logOfPreemptor(ctx, pre.key)
-	switch {
-	case err != nil:
+	if err != nil {
 		logger.Error(err, "Left devices with members that find no room where they are")
-	case released:
-		logger.V(2).Info("Gave devices back of a member that finds no room where they are")
+		return
 	}
+	if held.Empty() {
+		return
+	}
+	p.hub.executions.running.Go(func() {
+		released, err := held.Release(context.WithoutCancel(ctx))
+		if err != nil {
+			logger.Error(err, "Left devices with members that find no room where they are")
+		}
+		if released > 0 {
+			logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
+		}
+	})
 }
 
 // notConfirmed takes the plan of a gang back after one of its members could not confirm its node, or has another one lead

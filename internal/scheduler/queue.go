@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/filters"
 )
 
 // EventsToRegister names what may make a gang fit that did not: the events by which the in-tree filters
@@ -28,11 +30,12 @@ func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, 
 		on(fwk.StorageClass, fwk.Add|fwk.Update, p.hintGang),
 		on(fwk.CSINode, fwk.Add|fwk.Update, p.hintGang),
 		on(fwk.VolumeAttachment, fwk.Delete, p.hintGang),
-		on(fwk.CSIDriver, fwk.Update, p.hintGang),
-		on(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.CSIDriver, fwk.Update, p.hintSensitive),
+		on(fwk.CSIStorageCapacity, fwk.Add|fwk.Update, p.hintSensitive),
 		on(fwk.ResourceClaim, fwk.Add|fwk.Update|fwk.Delete, p.hintClaim),
-		on(fwk.ResourceSlice, fwk.Add|fwk.Update, p.hintGang),
-		on(fwk.DeviceClass, fwk.Add|fwk.Update, p.hintGang),
+		on(fwk.ResourceSlice, fwk.Add|fwk.Update, p.hintSensitive),
+		// A pod by itself may have been refused for a resource that the class maps.
+		on(fwk.DeviceClass, fwk.Add|fwk.Update, p.hintAny),
 	}, nil
 }
 
@@ -47,14 +50,25 @@ func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queuein
 	return p.hint(p.hub.gangOf(pod) != nil && p.hub.speaks(pod)), nil
 }
 
-// hintClaim retries gangs when a claim for devices comes, goes, or is changed, but for one that is allocated: that leaves fewer devices.
+// hintSensitive retries gangs to whose members more matters than room: other pods, volumes or devices.
+func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
+	key, _ := p.hub.groupOf(pod)
+	return p.hint(p.hub.gangOf(pod) != nil && p.hub.registry.PodSensitive(key) && p.hub.speaks(pod)), nil
+}
+
+// hintClaim retries them when a claim gives its devices back, and a gang when that of the pod itself changes.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
-	before, ok1 := oldObj.(*resourceapi.ResourceClaim)
-	after, ok2 := newObj.(*resourceapi.ResourceClaim)
-	if ok1 && ok2 && before.Status.Allocation == nil && after.Status.Allocation != nil {
+	before, _ := oldObj.(*resourceapi.ResourceClaim)
+	after, _ := newObj.(*resourceapi.ResourceClaim)
+	if !isGivenBack(before, after) && (after == nil || !filters.Claims(pod, after)) {
 		return fwk.QueueSkip, nil
 	}
-	return p.hintGang(logger, pod, oldObj, newObj)
+	return p.hintSensitive(logger, pod, oldObj, newObj)
+}
+
+// isGivenBack reports whether a claim has devices no more.
+func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
+	return before != nil && before.Status.Allocation != nil && (after == nil || after.Status.Allocation == nil)
 }
 
 func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
@@ -88,12 +102,11 @@ func (p *Plugin) hintPodDeleted(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (
 }
 
 // hintPodSeen retries workloads to which other pods matter by more than the room they take.
-func (p *Plugin) hintPodSeen(_ klog.Logger, pod *corev1.Pod, oldObj, _ any) (fwk.QueueingHint, error) {
+func (p *Plugin) hintPodSeen(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	if before, ok := oldObj.(*corev1.Pod); ok && before.UID == pod.UID && reconciled(before, pod) {
 		return fwk.Queue, nil
 	}
-	key, _ := p.hub.groupOf(pod)
-	return p.hint(p.hub.gangOf(pod) != nil && p.hub.registry.PodSensitive(key) && p.hub.speaks(pod)), nil
+	return p.hintSensitive(logger, pod, oldObj, newObj)
 }
 
 // hintPodUpdated has the gang planned again when one of its members has changed.

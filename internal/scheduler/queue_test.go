@@ -3,10 +3,13 @@ package scheduler
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
 )
 
 // TestEventsThatWakeGangs: a gang is turned away before any filter is asked, so no filter's events have it tried again but for those that
@@ -45,26 +48,46 @@ func TestEventsThatWakeGangs(t *testing.T) {
 	}
 }
 
-// TestHintOfClaims: devices that are given to others are no reason to plan a gang again, and nothing is for a single pod.
+// TestHintOfClaims: a gang that claims devices is planned again when others are given back, and when a claim of its own changes; what is
+// given to others is no reason, and nothing is for a gang without claims, or a single pod.
 func TestHintOfClaims(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nodes(1, "8")...)
-	r.gangOf("g", 1, 0)
-	free, allocated := &resourceapi.ResourceClaim{}, &resourceapi.ResourceClaim{}
-	allocated.Status.Allocation = &resourceapi.AllocationResult{}
+	pods := map[string]*corev1.Pod{"": pod("p", "", "1", 0)}
+	for _, group := range []string{"claims", "plain"} {
+		r.gangOf(group, 1, 0)
+		member := members(group, 1, "1", 0)[0]
+		r.create(member)
+		pods[group] = member.DeepCopy()
+	}
+	for _, p := range pods {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("own")}}
+	}
+	r.hub.registry.SetPodSensitive(key("claims"), true)
+	claim := func(name string, isAllocated bool) *resourceapi.ResourceClaim {
+		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		if isAllocated {
+			c.Status.Allocation = &resourceapi.AllocationResult{}
+		}
+		return c
+	}
 	for name, c := range map[string]struct {
 		group         string
 		before, after any
 		want          fwk.QueueingHint
 	}{
-		"it is allocated":                 {"g", free, allocated, fwk.QueueSkip},
-		"it is given up":                  {"g", allocated, free, fwk.Queue},
-		"it is reserved for others":       {"g", allocated, allocated, fwk.Queue},
-		"it goes":                         {"g", allocated, nil, fwk.Queue},
-		"it comes":                        {"g", nil, free, fwk.Queue},
-		"it is given up, of a single pod": {"", allocated, free, fwk.QueueSkip},
+		"another is allocated":               {"claims", claim("other", false), claim("other", true), fwk.QueueSkip},
+		"another is reserved":                {"claims", claim("other", true), claim("other", true), fwk.QueueSkip},
+		"another comes":                      {"claims", nil, claim("other", false), fwk.QueueSkip},
+		"another goes that had none":         {"claims", claim("other", false), nil, fwk.QueueSkip},
+		"another is given back":              {"claims", claim("other", true), claim("other", false), fwk.Queue},
+		"another goes":                       {"claims", claim("other", true), nil, fwk.Queue},
+		"its own comes":                      {"claims", nil, claim("own", false), fwk.Queue},
+		"its own changes":                    {"claims", claim("own", true), claim("own", true), fwk.Queue},
+		"given back, and the gang has none":  {"plain", claim("other", true), nil, fwk.QueueSkip},
+		"given back, and it is a single pod": {"", claim("other", true), nil, fwk.QueueSkip},
 	} {
-		if got, err := r.plugin.hintClaim(klog.Background(), pod("p", c.group, "1", 0), c.before, c.after); err != nil || got != c.want {
+		if got, err := r.plugin.hintClaim(klog.Background(), pods[c.group], c.before, c.after); err != nil || got != c.want {
 			t.Errorf("%s: %v (%v), want %v", name, got, err, c.want)
 		}
 	}

@@ -143,23 +143,36 @@ func TestWantsForFewerMembers(t *testing.T) {
 func TestSurplusAtTheOrder(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
+		// guarded is how long a run of the queue is.
+		guarded  time.Duration
 		minCount int
 		want     bool
-	}{"a member past minCount": {2, true}, "a member that it needs": {3, false}} {
+	}{
+		"a member past minCount, guarded":     {time.Hour, 2, true},
+		"a member past minCount, not guarded": {0, 2, false},
+		"a member that it needs, not guarded": {0, 3, false},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(1, "3")...)
-			g := r.gangOf("g", c.minCount, 0)
+			q := limitedQueue("a", "8")
+			q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: c.guarded}
+			r.hub.QueueSet(q)
+			r.queuedGang("g", "a", c.minCount)
+			g := &gang.Group{Key: key("g")}
 			all := members("g", 3, "1", 0)
 			for _, pod := range all {
 				pod.Status.Phase = corev1.PodRunning
 				r.create(on(pod, "node-0"))
 			}
-			r.create(pod("p", "", "1", 10))
-			r.cycle()
+			r.create(ofQueue("a", pod("p", "", "1", 10)))
+			r.eventually("it takes a member", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
 			order := r.evictor.orders[0]
 			if got := slices.Contains(order.Surplus, g.Key); got != c.want || len(order.Victims) != 1 {
 				t.Fatalf("surplus: %t, want %t; the order is %+v", got, c.want, order)
+			}
+			if keeps := r.plugin.KeepsMinCount(g.Key); keeps != (c.minCount < 3) {
+				t.Errorf("it keeps its minCount: %t", keeps)
 			}
 			at := slices.IndexFunc(all, func(pod *corev1.Pod) bool { return order.Victims[pod.UID] == nil })
 			r.remove(all[at])

@@ -3,7 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
-	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -14,6 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
@@ -91,19 +92,17 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	}
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
-	if (moved || rehomed(before, after)) && after.Spec.NodeName == "" && h.profiles.of(after.Spec.SchedulerName) != nil {
+	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.profiles.of(after.Spec.SchedulerName) != nil {
 		// No event of the scheduler's queue is about owners or annotations, and it may not have heard of the change itself. One that was held
 		// back for what it named may be in no group, before and after.
 		h.waits.Gather(h.keyOf(after), h.clock.Now().Add(chargeDelay))
-	}
-	if after.Spec.NodeName == "" && h.queueOf(before) != h.queueOf(after) {
-		h.changedQueue(h.keyOf(after))
 	}
 }
 
 // rehomed reports whether what a pod belongs to may have changed by something else than labels.
 func rehomed(before, after *corev1.Pod) bool {
-	return !maps.Equal(before.Annotations, after.Annotations) || !apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences)
+	return !apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
+		slices.ContainsFunc(grouping.ForeignAnnotations(), func(name string) bool { return before.Annotations[name] != after.Annotations[name] })
 }
 
 // followMembership follows a pod that was updated, on a node or off one, into the group that it is in now, and reports whether that is another
@@ -157,7 +156,8 @@ func (h *Hub) changedQueue(key workload.Key) {
 func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.nominees.See(pod, h.inflates)
 	// A pod that is assumed no more has to be known as placed by then.
-	if h.charge(pod).Eased {
+	change := h.charge(pod)
+	if change.Eased {
 		// Its queue has room again, although the pod has not gone.
 		h.ended(admission.Queue)
 	}
@@ -185,6 +185,9 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		if leader := h.registry.Leader(key); leader != "" && leader != pod.UID {
 			h.wakeSoon(key)
 		}
+	}
+	if change.Moved && pod.Spec.NodeName == "" {
+		h.changedQueue(h.keyOf(pod))
 	}
 }
 

@@ -139,6 +139,7 @@ func TestCommand(t *testing.T) {
 			args: []string{"plan", "-f", "job.yaml", "--snapshot", "cluster.json", "--config", "job.yaml"}, want: 2, wantErr: "not a KubeSchedulerConfiguration",
 		},
 		"a command that there is not": {args: []string{"wy"}, want: 2, wantErr: `unknown command "wy"; did you mean ui or why?; see kubectl reprieve --help`},
+		"one with flags":              {args: []string{"plam", "-f", "job.yaml"}, want: 2, wantErr: `unknown command "plam"; did you mean plan?; see kubectl reprieve --help`},
 		"no command":                  {wantOut: []string{"Exit codes: 0 answered"}},
 		"a flag that there is not":    {args: []string{"plan", "--loud"}, want: 2, wantErr: "unknown flag: --loud; see kubectl reprieve plan --help"},
 		"a format that there is not":  {args: []string{"plan", "-o", "csv"}, want: 2, wantErr: "it is one of table, wide, json, yaml"},

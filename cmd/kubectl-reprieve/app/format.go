@@ -65,7 +65,12 @@ func (a *asking) write(value any, show func(to io.Writer, wide bool) error) erro
 func table(to io.Writer, rows [][]string) error {
 	var text strings.Builder
 	out := printers.GetNewTabWriter(&text)
+	// What others write, as the notes of events, stands in one line and one column.
+	plain := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 	for _, row := range rows {
+		for i := range row {
+			row[i] = plain.Replace(row[i])
+		}
 		fmt.Fprintln(out, unpainted(strings.Join(row, "\t")))
 	}
 	if err := out.Flush(); err != nil {

@@ -114,7 +114,7 @@ func (a *asking) queues(ctx context.Context, shown *progress) (*queuesAnswer, er
 }
 
 func rowOf(q *v1alpha1.Queue, depth int) queueRow {
-	row := queueRow{Name: q.Name, Parent: ptr.Deref(q.Spec.Parent, ""), Depth: depth, Waiting: q.Status.Waiting}
+	row := queueRow{Name: q.Name, Parent: ptr.Deref(q.Spec.Parent, ""), Depth: depth, Waiting: q.Status.Waiting, Amounts: []resourceAmount{}}
 	if c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionQueueReady); c != nil && c.Status != metav1.ConditionTrue {
 		row.Ready = c.Message
 	}

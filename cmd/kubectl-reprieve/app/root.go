@@ -92,6 +92,12 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	flags.StringVar(&a.snapshot, "snapshot", "", "A file of \"snapshot\" to go by, in place of the live cluster; - for standard input.")
 	flags.StringVar(&a.configuration, "config", "", "The scheduler's KubeSchedulerConfiguration file; by default that of the snapshot, or the one that the scheduler runs without --config.")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if !cmd.HasParent() {
+			// The flags may be those of a command that there is not.
+			if unknown := knownCommand(cmd, cmd.Flags().Args()); unknown != nil {
+				return unknown
+			}
+		}
 		return usage(fmt.Errorf("%w; see %s --help", err, cmd.CommandPath()))
 	})
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }

@@ -187,7 +187,7 @@ func (a *asking) load(ctx context.Context, objects *inventory.Inventory) (*confi
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, fmt.Errorf("keep the snapshot's configuration: %w", err)
 	}
-	return schedulerapp.LoadConfig(ctx, file.Name())
+	return schedulerapp.LoadRecordedConfig(ctx, file.Name())
 }
 
 // open opens a file, or standard input for -.

@@ -57,7 +57,7 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 	}
 	// Before the library looks at them, which prints whole profiles.
-	for _, check := range []func(*config.KubeSchedulerConfiguration) error{checkNames, checkProfiles, checkArguments} {
+	for _, check := range []func(*config.KubeSchedulerConfiguration) error{checkNames, checkProfiles} {
 		if err := check(cfg); err != nil {
 			return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 		}

@@ -109,7 +109,11 @@ func TestArguments(t *testing.T) {
 			text := fmt.Sprintf("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+
 				"profiles: [{schedulerName: it, plugins: {%s}, pluginConfig: [%s]}, {schedulerName: other, plugins: {%s}}]\n",
 				cmp.Or(c.plugins, allOfIt), c.config, allOfIt)
-			_, err := effectiveConfig(t.Context(), optionsOf(t, "misc", nil, text))
+			file := optionsOf(t, "misc", nil, text).ConfigFile
+			if _, err := LoadRecordedConfig(t.Context(), file); err != nil {
+				t.Errorf("what a scheduler has run with is refused: %v", err)
+			}
+			_, err := LoadConfig(t.Context(), file)
 			switch {
 			case c.want == "" && err != nil:
 				t.Error(err)

@@ -163,6 +163,9 @@ func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, e
 	if err != nil {
 		return nil, nil, err
 	}
+	if err := checkArguments(effective); err != nil {
+		return nil, nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
+	}
 	if errs := opts.Validate(); len(errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(errs)
 	}
