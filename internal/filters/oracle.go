@@ -145,8 +145,11 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 	return o, o.err
 }
 
-// PodSensitive reports whether other pods matter to some class by more than the room that they occupy.
-func (o *Oracle) PodSensitive() bool { return o.podSensitive }
+// PodSensitive reports whether other pods, volumes or devices matter to some class by more than the room that they occupy. Of one that
+// no node is asked about, because it has been refused before, it is taken that they do.
+func (o *Oracle) PodSensitive() bool {
+	return o.podSensitive || slices.ContainsFunc(o.classes, func(oc oracleClass) bool { return oc.rejected != "" })
+}
 
 // preFilterOf finds a plugin of the profile by its name; nil where there is none. Plugins that register for
 // events are the ones that a framework shows.

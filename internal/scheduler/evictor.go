@@ -119,9 +119,9 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	if !ok {
 		return false
 	}
-	now, members := p.hub.clock.Now(), p.hub.lister.Members(group)
+	now := p.hub.clock.Now()
 	start := p.hub.runs.Look(g, now).Start
-	return !start.IsZero() && now.Before(start.Add(p.hub.MinRuntime(g, &members)))
+	return !start.IsZero() && now.Before(start.Add(p.hub.board.Protection(p.hub.queueOfGroup(g), minRuntimesOf(p.args))))
 }
 
 // KeepsMinCount reports whether as many members of a group run on as it needs, without those that are on their way out.

@@ -8,7 +8,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
@@ -105,15 +107,15 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 	}
 	result, status := p.carryOut(ctx, pod, made)
 	if made.decision.Outcome == core.Infeasible {
-		p.releaseDevices(ctx, &made.pre)
+		p.releaseDevices(ctx, made.pre)
 	}
 	p.hub.forgetLeft(g.Key, made.pre.pods)
 	return result, status
 }
 
-// releaseDevices gives back devices by which members are held to nodes without room, off the cycle. The events of that have the gang
-// planned again.
-func (p *Plugin) releaseDevices(ctx context.Context, pre *preemptor) {
+// releaseDevices gives back devices by which members are held to nodes without room, off the cycle. The gang is gated meanwhile, as it is
+// for an eviction: planned in between, members might be bound with devices that are just given back.
+func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	held, err := filters.FindHeldDevices(ctx, p.handle, pre.pods)
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
@@ -123,13 +125,20 @@ func (p *Plugin) releaseDevices(ctx context.Context, pre *preemptor) {
 	if held.Empty() {
 		return
 	}
+	running := p.hub.waits.StartEviction(pre.key)
 	p.hub.executions.running.Go(func() {
 		released, err := held.Release(context.WithoutCancel(ctx))
+		if over := ctx.Done(); over != nil {
+			<-over
+		}
 		if err != nil {
 			logger.Error(err, "Left devices with members that find no room where they are")
+			p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(p.hub.backOff(&pre, eviction.Outcome{Err: err}, p.args.Retry)))
 		}
-		if released > 0 {
+		p.hub.waits.EndEviction(running)
+		if released > 0 && err == nil {
 			logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
+			p.hub.retry(pre.key)
 		}
 	})
 }

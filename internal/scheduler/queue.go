@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -56,19 +57,36 @@ func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Qu
 	return p.hint(p.hub.gangOf(pod) != nil && p.hub.registry.PodSensitive(key) && p.hub.speaks(pod)), nil
 }
 
-// hintClaim retries them when a claim gives its devices back, and a gang when that of the pod itself changes.
+// hintClaim retries them when a claim gives its devices back, and those whose own claim changes.
 func (p *Plugin) hintClaim(logger klog.Logger, pod *corev1.Pod, oldObj, newObj any) (fwk.QueueingHint, error) {
 	before, _ := oldObj.(*resourceapi.ResourceClaim)
 	after, _ := newObj.(*resourceapi.ResourceClaim)
-	if !isGivenBack(before, after) && (after == nil || !filters.Claims(pod, after)) {
+	if !isGivenBack(before, after) && !p.hub.claims(pod, after) {
 		return fwk.QueueSkip, nil
 	}
 	return p.hintSensitive(logger, pod, oldObj, newObj)
 }
 
-// isGivenBack reports whether a claim has devices no more.
+// isGivenBack reports whether a claim has devices no more, or one that was made for a resource by name stands in the way of its pod no
+// more.
 func isGivenBack(before, after *resourceapi.ResourceClaim) bool {
-	return before != nil && before.Status.Allocation != nil && (after == nil || after.Status.Allocation == nil)
+	if before == nil {
+		return false
+	}
+	had := before.Status.Allocation != nil
+	if after == nil {
+		return had || before.Annotations[resourceapi.ExtendedResourceClaimAnnotation] == "true"
+	}
+	return had && after.Status.Allocation == nil
+}
+
+// claims reports whether a claim is that of a pod, or of another member of its gang that waits.
+func (r *roster) claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
+	if claim == nil || claim.Namespace != pod.Namespace {
+		return false
+	}
+	key, ok := r.groupOf(pod)
+	return ok && slices.ContainsFunc(r.lister.Members(key).Pending, func(member *corev1.Pod) bool { return filters.Claims(member, claim) })
 }
 
 func (*Plugin) hint(worthIt bool) fwk.QueueingHint {

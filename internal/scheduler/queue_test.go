@@ -9,7 +9,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/utils/ptr"
 )
 
 // TestEventsThatWakeGangs: a gang is turned away before any filter is asked, so no filter's events have it tried again but for those that
@@ -60,12 +59,12 @@ func TestHintOfClaims(t *testing.T) {
 		r.create(member)
 		pods[group] = member.DeepCopy()
 	}
-	for _, p := range pods {
-		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To("own")}}
-	}
 	r.hub.registry.SetPodSensitive(key("claims"), true)
 	claim := func(name string, isAllocated bool) *resourceapi.ResourceClaim {
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+		if name == "own" {
+			c.OwnerReferences = []metav1.OwnerReference{{UID: pods["claims"].UID}}
+		}
 		if isAllocated {
 			c.Status.Allocation = &resourceapi.AllocationResult{}
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -39,13 +38,18 @@ func (b *books) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
 			// The members are guarded one by one.
 			return 0
 		}
-		otherwise = queue.MinRuntimes{
-			Preempt: args.PreemptMinRuntime.Duration, Reclaim: args.ReclaimMinRuntime.Duration,
-			FromLeaf: *args.ReclaimResolveMethod == configv1alpha1.ResolveQueue,
-		}
+		otherwise = minRuntimesOf(args)
 		break
 	}
 	return b.board.Protection(b.queueOfGroup(g), otherwise)
+}
+
+// minRuntimesOf are those of a profile, which count where no queue says anything.
+func minRuntimesOf(args *configv1alpha1.ReprieveArgs) queue.MinRuntimes {
+	return queue.MinRuntimes{
+		Preempt: args.PreemptMinRuntime.Duration, Reclaim: args.ReclaimMinRuntime.Duration,
+		FromLeaf: *args.ReclaimResolveMethod == configv1alpha1.ResolveQueue,
+	}
 }
 
 // Orphaned says why members that run are not in the queue that their group names; the zero Verdict where they are.
@@ -70,7 +74,7 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 		h.wakeNamed(all)
 	}
 	if confining {
-		h.chargeWaiting(metav1.NamespaceAll)
+		h.chargeWaiting()
 	}
 	h.queuesChanged()
 }
@@ -91,7 +95,7 @@ func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 // QueueDeleted drops a Queue. Any goroutine may call it.
 func (h *Hub) QueueDeleted(name string) {
 	if h.board.DeleteQueue(name) {
-		h.chargeWaiting(metav1.NamespaceAll)
+		h.chargeWaiting()
 	}
 	h.queuesChanged()
 }

@@ -322,15 +322,18 @@ func (h *Hub) tenantsChanged(namespace string) {
 
 // boundsChanged follows a change of the priorities that queues take. What is placed counts as before.
 func (h *Hub) boundsChanged() {
-	h.chargeWaiting(metav1.NamespaceAll)
+	h.chargeWaiting()
 	h.takeBackBarred()
 	h.ended(admission.Queue)
 	h.ended(admission.Access)
 }
 
-// chargeWaiting has the pods that wait count for their queues as these are now.
-func (b *books) chargeWaiting(namespace string) {
-	b.chargeAll(namespace, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+// chargeWaiting has the pods that wait count for their queues as these are now, and start over where that is another one.
+func (h *Hub) chargeWaiting() {
+	_, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+	for key := range moved {
+		h.changedQueue(key)
+	}
 }
 
 // chargeAll has some pods of a namespace count for their queues as these are now. It counts those of them that have a node, and returns

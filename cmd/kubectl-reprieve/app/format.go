@@ -66,7 +66,7 @@ func table(to io.Writer, rows [][]string) error {
 	var text strings.Builder
 	out := printers.GetNewTabWriter(&text)
 	// What others write, as the notes of events, stands in one line and one column.
-	plain := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
+	plain := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ", "\f", " ", "\v", " ")
 	for _, row := range rows {
 		for i := range row {
 			row[i] = plain.Replace(row[i])

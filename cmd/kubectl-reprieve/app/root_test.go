@@ -39,7 +39,7 @@ func TestPaintedTable(t *testing.T) {
 	a := &asking{coloured: true}
 	var painted, plain strings.Builder
 	rows := func(paint func(colour, text string) string) [][]string {
-		return [][]string{{"NAME", "OUTCOME", "NODES"}, {"  a", paint(bad, "no"), "2 nodes"}, {"no", paint(good, "Infeasible"), ""}, {"b", "", paint(fair, "no")}, {"two\nlines", "and\ta tab", "n"}}
+		return [][]string{{"NAME", "OUTCOME", "NODES"}, {"  a", paint(bad, "no"), "2 nodes"}, {"no", paint(good, "Infeasible"), ""}, {"b", "", paint(fair, "no")}, {"two\nlines", "and\ta tab\f", "n"}}
 	}
 	if err := errors.Join(table(&painted, rows(a.paint)), table(&plain, rows((&asking{}).paint))); err != nil {
 		t.Fatal(err)
