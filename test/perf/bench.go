@@ -60,7 +60,7 @@ func (b *bench) ask(ctx context.Context, args ...string) (string, error) {
 }
 
 // runOnce runs a row for the nth time and reads what it has left. A workload that fails is no error: it has no
-// figures, or says how far it came. Where it takes the process with it, the sides after it get one of their own.
+// figures, or says how far it came. Each side has a process of its own: the second of one would have the heap that the first has left.
 func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures, error) {
 	dir := filepath.Join(b.outDir, r.name, fmt.Sprint(n))
 	if err := os.RemoveAll(dir); err != nil {
@@ -71,22 +71,19 @@ func (b *bench) runOnce(ctx context.Context, r *row, n int) (map[string]*figures
 	}
 	ctx, cancel := context.WithTimeout(ctx, rowCap)
 	defer cancel()
-	for sides := b.order(r, n); len(sides) > 0; {
-		died, err := b.runSides(ctx, r, sides, dir)
-		if err != nil {
+	for _, side := range b.order(r, n) {
+		if err := b.runSide(ctx, r, side, dir); err != nil {
 			return nil, err
 		}
-		figures, err := readFigures(dir, r.name)
-		if err != nil || !died || ctx.Err() != nil {
-			return figures, err
+		if ctx.Err() != nil {
+			break
 		}
-		sides = after(sides, figures)
 	}
 	return readFigures(dir, r.name)
 }
 
 // order is the order of a row's sides in the nth run, with the calls alone where these are its measure. Every other run has them
-// the other way round, as the second of a process has its heap and the disk in another state than the first.
+// the other way round, as the second has the disk in another state than the first.
 func (b *bench) order(r *row, n int) []string {
 	sides := slices.Clone(b.sides)
 	if at := slices.Index(sides, upstream); at >= 0 {
@@ -101,34 +98,23 @@ func (b *bench) order(r *row, n int) []string {
 	return sides
 }
 
-// after are the sides that a process did not come to before it died: those after the ones that it measured or, where
-// it measured none, after the first.
-func after(sides []string, measured map[string]*figures) []string {
-	for i, side := range slices.Backward(sides) {
-		if measured[side].Wanted > 0 {
-			return sides[i+1:]
-		}
-	}
-	return sides[1:]
-}
-
-// runSides runs some sides of a row in one process, and reports whether it died.
-func (b *bench) runSides(ctx context.Context, r *row, sides []string, dir string) (died bool, err error) {
+// runSide runs a side of a row.
+func (b *bench) runSide(ctx context.Context, r *row, side, dir string) error {
 	output, err := os.OpenFile(filepath.Join(dir, "output.txt"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
-		return false, err
+		return err
 	}
 	// A run that is stopped cannot clear up after itself.
 	tmp, err := os.MkdirTemp("", "perf-")
 	if err != nil {
-		return false, err
+		return err
 	}
-	cmd := b.command(ctx, r, sides, dir)
+	cmd := b.command(ctx, r, side, dir)
 	cmd.Env = append(cmd.Env, "TMPDIR="+tmp)
 	cmd.Stdout, cmd.Stderr = output, output
 	err = cmd.Run()
 	if err := errors.Join(output.Close(), os.RemoveAll(tmp)); err != nil {
-		return false, err
+		return err
 	}
 	var failed *exec.ExitError
 	switch {
@@ -137,16 +123,16 @@ func (b *bench) runSides(ctx context.Context, r *row, sides []string, dir string
 	case errors.As(err, &failed):
 		fmt.Fprintf(b.stderr, "%s: %v, see %s\n", r.name, err, dir)
 	case err != nil:
-		return false, fmt.Errorf("run %s: %w", r.name, err)
+		return fmt.Errorf("run %s: %w", r.name, err)
 	}
-	return err != nil, nil
+	return nil
 }
 
-// command is one run of some sides of a row.
-func (b *bench) command(ctx context.Context, r *row, sides []string, dir string) *exec.Cmd {
+// command is one run of a side of a row.
+func (b *bench) command(ctx context.Context, r *row, side, dir string) *exec.Cmd {
 	args := []string{
 		"-test.run=^$", "-test.bench=^BenchmarkPerfScheduling$", "-test.benchtime=1x", "-test.timeout=0",
-		"-perf-scheduling-label-filter=" + r.name + "," + b.size, "-sides=" + strings.Join(sides, ","), "-data-items-dir=" + dir,
+		"-perf-scheduling-label-filter=" + r.name + "," + b.size, "-sides=" + side, "-data-items-dir=" + dir,
 	}
 	if b.profile {
 		args = append(args, "-measured-cpuprofile-dir="+dir)

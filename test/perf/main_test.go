@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -136,51 +135,27 @@ func TestSelectRows(t *testing.T) {
 	}
 }
 
-// TestSidesThatAreLeft are those that get another process when one has died.
-func TestSidesThatAreLeft(t *testing.T) {
-	both := []string{upstream, reprieve}
-	tests := map[string]struct {
-		sides    []string
-		measured string
-		want     []string
-	}{
-		"the first had been measured":    {sides: both, measured: upstream, want: []string{reprieve}},
-		"the first had not been either":  {sides: both, want: []string{reprieve}},
-		"the last had been measured too": {sides: both, measured: reprieve, want: nil},
-		"the only one":                   {sides: []string{reprieve}, want: nil},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			figures := map[string]*figures{upstream: {}, reprieve: {}}
-			if tt.measured != "" {
-				figures[tt.measured].Wanted = 1
-			}
-			if got := after(tt.sides, figures); !slices.Equal(got, tt.want) {
-				t.Errorf("left are %v, want %v", got, tt.want)
-			}
-		})
-	}
-}
-
-// TestCommandTurnsSidesRound has every other run start with the other side.
-func TestCommandTurnsSidesRound(t *testing.T) {
+// TestOrder has every other run start with the other side.
+func TestOrder(t *testing.T) {
 	b := &bench{binary: "throughput.test", size: sizeSmall, sides: []string{upstream, reprieve}}
 	gangs, queues, gang := row{name: "gangs"}, row{name: "queues-6", unqueued: true}, row{name: "gang-100", aim: aim{calls: 2}}
 	for want, tt := range map[string]struct {
 		row *row
 		n   int
 	}{
-		"-sides=upstream,reprieve": {&gangs, 1},
-		"-sides=reprieve,upstream": {&gangs, 2},
-		"-sides=unqueued,reprieve": {&queues, 3},
-		"-sides=reprieve,unqueued": {&queues, 4},
-
-		"-sides=upstream,reprieve,calls": {&gang, 5},
-		"-sides=calls,reprieve,upstream": {&gang, 6},
+		"upstream reprieve":       {&gangs, 1},
+		"reprieve upstream":       {&gangs, 2},
+		"unqueued reprieve":       {&queues, 3},
+		"reprieve unqueued":       {&queues, 4},
+		"upstream reprieve calls": {&gang, 5},
+		"calls reprieve upstream": {&gang, 6},
 	} {
-		cmd := b.command(t.Context(), tt.row, b.order(tt.row, tt.n), "out")
-		if got := strings.Join(cmd.Args, " "); !strings.Contains(got, want) {
-			t.Errorf("run %d of %s: %s, want %s in it", tt.n, tt.row.name, got, want)
+		order := b.order(tt.row, tt.n)
+		if got := strings.Join(order, " "); got != want {
+			t.Errorf("run %d of %s has %s, want %s", tt.n, tt.row.name, got, want)
+		}
+		if got := strings.Join(b.command(t.Context(), tt.row, order[0], "out").Args, " "); !strings.Contains(got, "-sides="+order[0]+" ") {
+			t.Errorf("%s does not run %s alone", got, order[0])
 		}
 	}
 }
