@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -307,119 +306,6 @@ func TestSinglePodsThatWereNotReachedStay(t *testing.T) {
 	b.failing(errLost, "delete a")
 	if got := b.evict(order(victim("a"))); got.Err == nil || got.Begun.Has("uid-a") {
 		t.Errorf("Failed with %v, and a pod is said to go that may stay: %v", got.Err, got.Begun)
-	}
-}
-
-// TestGroupThatRunsAnew: a group that has begun anew since the decision may be protected, and stays, unless it has begun to go.
-func TestGroupThatRunsAnew(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		// after is how many times it is said that h has not begun anew.
-		after     int
-		wantStays bool
-	}{
-		"before anything is written down":   {after: 0, wantStays: true},
-		"before its record is written":      {after: 1, wantStays: true},
-		"before the first of its pods goes": {after: 2, wantStays: true},
-		"after that":                        {after: 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, append(append(whole("g"), whole("h")...), pod("urgent-0"))...)
-			has := wantedFor(c.after)
-			b.scheduler.runsAnew = func(group string) bool { return group == "h" && !has() }
-			got := b.evict(order(victim("g", "g-0", "g-1"), victim("h", "h-0", "h-1")))
-			stays := b.pod("h-0") != nil && b.pod("h-1") != nil
-			if stays != c.wantStays || errors.Is(got.Err, ErrOutdated) != c.wantStays || got.Unwanted {
-				t.Errorf("It came to %+v, and the group stays: %t; want that: %t", got, stays, c.wantStays)
-			}
-			if len(b.listed("h")) > 0 != !c.wantStays {
-				t.Errorf("The list of the group is %v", b.listed("h"))
-			}
-			if c.after == 0 && len(b.made("delete")) > 0 {
-				t.Errorf("Deleted are %q", b.made("delete"))
-			}
-		})
-	}
-}
-
-// TestSurplusThatIsNeeded: a member that was past minCount stays where its gang has lost another one since, and none of the others goes.
-func TestSurplusThatIsNeeded(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		surplus bool
-		// after is how many times it is said that the gang has enough.
-		after     int
-		wantStays bool
-	}{
-		"before it is marked":     {surplus: true, wantStays: true},
-		"while it is marked":      {surplus: true, after: 1, wantStays: true},
-		"after that":              {surplus: true, after: 2},
-		"of a gang that goes":     {},
-		"in a gang that is whole": {surplus: true, after: 9},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := pod("a")
-			a.Labels = map[string]string{v1alpha1.LabelPodGroup: "g"}
-			b := newBench(t, group("g"), a, pod("urgent-0"))
-			has := wantedFor(c.after)
-			b.scheduler.isShort = func(group string) bool { return group == "g" && !has() }
-			o := order(victim("a"))
-			o.Victims["uid-a"] = a
-			if c.surplus {
-				o.Surplus = []types.NamespacedName{{Namespace: "ns", Name: "g"}}
-			}
-			got := b.evict(o)
-			if stays := b.pod("a") != nil; stays != c.wantStays || errors.Is(got.Err, ErrOutdated) != c.wantStays || got.Unwanted || got.Begun.Len() > 0 {
-				t.Errorf("It came to %+v, and the member stays: %t; want that: %t", got, stays, c.wantStays)
-			}
-		})
-	}
-}
-
-// TestRunThatBeginsBesideTheRecord: what tells of a group's new run is written while its record is. The record is refused, and not
-// written on top of that.
-func TestRunThatBeginsBesideTheRecord(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
-	var anew atomic.Bool
-	b.scheduler.runsAnew = func(string) bool { return anew.Load() }
-	b.fail = func(call string) error {
-		if call == "list g" && anew.CompareAndSwap(false, true) {
-			return apierrors.NewConflict(v1alpha1.Resource("podgroups"), "g", errors.New("the object has been modified"))
-		}
-		return nil
-	}
-	got := b.evict(order(victim("g", "g-0", "g-1")))
-	if !errors.Is(got.Err, ErrOutdated) || got.Unwanted || got.Begun.Len() > 0 {
-		t.Errorf("It came to %+v", got)
-	}
-	b.expectPods("urgent-0", "g-0", "g-1")
-	if made := b.made("list"); len(made) != 1 || len(b.listed("g")) > 0 {
-		t.Errorf("The list of the group is %v, and has been written %d times", b.listed("g"), len(made))
-	}
-}
-
-// TestVictimThatHasMoved: one that was to make room before it was bound, and has another place by now, stays there, and so does its
-// group.
-func TestVictimThatHasMoved(t *testing.T) {
-	t.Parallel()
-	for name, after := range map[string]int{"before anything is written down": 0, "before it goes": 1} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newBench(t, append(whole("g"), pod("urgent-0"), pod("a"))...)
-			var asked atomic.Int64
-			b.scheduler.hasMoved = func(victim string) bool { return victim == "g-1" && asked.Add(1) > int64(after) }
-			got := b.evict(order(victim("g", "g-0", "g-1")))
-			if !errors.Is(got.Err, ErrOutdated) || got.Unwanted || got.Begun.Len() > 0 {
-				t.Errorf("It came to %+v", got)
-			}
-			b.expectPods("urgent-0", "a", "g-0", "g-1")
-			if len(b.listed("g")) > 0 || after == 0 && len(b.made("list")) > 0 {
-				t.Errorf("The list of the group is %v, and has been written %d times", b.listed("g"), len(b.made("list")))
-			}
-		})
 	}
 }
 

@@ -46,9 +46,9 @@ func (h *Hub) run(ctx context.Context) {
 		}
 		// 3. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
-			// 4. Look again at victims that stay. Take back what was promised on nodes that have been lost meanwhile and to those that others hold back, wake those
-			// that nothing holds back any more and for which shares have changed, and tell the users of those that wait, for a turn
-			// or for room.
+			// 4. Look again at victims that stay. Take back what was promised on nodes that have been lost meanwhile and to those that
+			// others hold back, wake those that nothing holds back any more and for which shares have changed, and tell the users of those
+			// that wait, for a turn or for room.
 			h.sweepLeaving()
 			h.takeBackLost()
 			h.takeBackHeld()

@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -21,9 +20,6 @@ func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 		for j := range profile.PluginConfig {
 			at, name := fmt.Sprintf("profiles[%d].pluginConfig[%d]", i, j), profile.PluginConfig[j].Name
 			switch {
-			case strings.EqualFold(name, scheduler.Name) && name != scheduler.Name:
-				return fmt.Errorf("profile %s: %s.name: there is no plugin %q, so its args would be read by none; write %s",
-					profile.SchedulerName, at, name, scheduler.Name)
 			case !known.Has(name):
 				return fmt.Errorf("profile %s: %s.name: there is no plugin %q, so its args would be read by none; "+
 					"write the name of a plugin, such as %s, or leave the entry out", profile.SchedulerName, at, name, scheduler.Name)

@@ -57,7 +57,7 @@ func TestIsRateConfigured(t *testing.T) {
 	}
 }
 
-// TestRateThatIsNotRead is said to whoever sets it.
+// TestRateThatIsNotRead is said in the log where a flag sets it.
 func TestRateThatIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
