@@ -35,15 +35,15 @@ func (s Seat) after(last Seat) Seat {
 	return next
 }
 
-// Seat is the place in the scheduler's queue of a workload whose turn it is; false for others, which have the one of their own
-// priority and time.
+// Seat is the place in the scheduler's queue of a workload whose turn it is; false for others, and for what goes freely, which have the
+// one of their own priority and time.
 func (l *List) Seat(key workload.Key) (Seat, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.turns.underway[key]; ok {
 		return w.seat, true
 	}
-	if w, ok := l.turns.batch.called[key]; ok {
+	if w, ok := l.turns.batch.called[key]; ok && w.seat != (Seat{}) {
 		return w.seat, true
 	}
 	return Seat{}, false
@@ -92,9 +92,21 @@ func (t *turns) callBack() {
 			continue
 		}
 		delete(t.underway, key)
-		delete(t.admitted, key)
-		t.batch.called[key] = w
-		t.held[key] = w
-		t.queue(w, w.levelAt(w.began))
+		t.callBackOne(w)
+	}
+}
+
+// callBackOne has one wait for another turn whose turn has begun.
+func (t *turns) callBackOne(w *waiter) {
+	delete(t.admitted, w.Key)
+	t.batch.called[w.Key] = w
+	t.held[w.Key] = w
+	t.queue(w, w.levelAt(w.began))
+}
+
+// keep has one not wait for another turn that was called back while it found its place.
+func (t *turns) keep(key workload.Key) {
+	if w := t.batch.called[key]; w != nil && t.held[key] == w {
+		t.pass(w)
 	}
 }

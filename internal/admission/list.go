@@ -231,9 +231,11 @@ func (l *List) NextLook(now time.Time) (time.Time, bool) {
 func (l *List) Placed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.turns.freely.forget(key)
 	if l.endTurn(key) {
 		l.turns.foundPlace()
 	}
+	l.turns.keep(key)
 	l.drop(key)
 }
 

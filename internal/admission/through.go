@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// LetThrough begins the next turns once those before them are over, and returns the workloads in the order in which they go.
-// Without shares, because there are no queues, none is held back; work of a queue that is not there has nothing to wait for either,
+// LetThrough begins the next turns once those before them are over, and returns the workloads in the order in which they go. Where there is
+// room for all, all go. Without shares, because there are no queues, none is held back; work of a queue that is not there has nothing to wait for either,
 // and is to hear it.
 func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
 	l.mu.Lock()
@@ -20,6 +20,7 @@ func (l *List) LetThrough(shares Shares, now time.Time) []workload.Key {
 		return out
 	}
 	t.lullBegan = time.Time{}
+	out = append(out, t.releaseFreely(shares, now)...)
 	if t.prompt(now) == 0 {
 		if len(t.underway) > 0 {
 			// They take long, so that an order of several says little.
@@ -103,8 +104,10 @@ func (t *turns) round(now time.Time) *round {
 			c.led++
 		}
 	}
-	for _, w := range t.underway {
-		c.goes(w)
+	for _, going := range [...]map[workload.Key]*waiter{t.underway, t.freely.underway} {
+		for _, w := range going {
+			c.goes(w)
+		}
 	}
 	return c
 }

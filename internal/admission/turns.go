@@ -68,6 +68,10 @@ type Shares interface {
 	Eased(queue string) uint64
 	// Entitled reports whether a leaf would stay within its fair share with a request.
 	Entitled(queue string, request Request) bool
+	// Plenty reports whether there is room for all that waits in a leaf, and in the cluster, whoever goes first: for all but what is not
+	// Servable, as nothing could ever give it a place.
+	Plenty(queue string) bool
+	Servable(workload.Key) bool
 }
 
 // turns holds back the work of queues. The List's lock guards it.
@@ -79,6 +83,7 @@ type turns struct {
 	rests    heap.Heap[*waiter]
 	admitted map[workload.Key]*waiter
 	underway map[workload.Key]*waiter
+	freely   freely
 	// inVain has until when no workload of a queue goes before its rest is over, because one did that and found no room.
 	inVain map[string]time.Time
 	// backingOff are those whose last turn came to nothing.
@@ -118,8 +123,8 @@ func newTurns() turns {
 	return turns{
 		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter), rests: newRests(),
-		inVain: make(map[string]time.Time),
-		batch:  batch{most: 1, called: make(map[workload.Key]*waiter)},
+		inVain: make(map[string]time.Time), freely: newFreely(),
+		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }
 
@@ -156,6 +161,7 @@ func (l *List) Enter(w Waiter, now time.Time) {
 	if before, ok := t.admitted[w.Key]; ok && before.Queue != w.Queue {
 		delete(t.admitted, w.Key)
 		delete(t.underway, w.Key)
+		t.freely.forget(w.Key)
 	}
 	if before, ok := t.held[w.Key]; ok {
 		if before.Queue == w.Queue {
@@ -163,13 +169,18 @@ func (l *List) Enter(w Waiter, now time.Time) {
 		}
 		t.leave(before)
 	}
+	t.enter(t.waiterOf(w, now), now)
+	l.signal()
+}
+
+// waiterOf is one that comes, or comes again.
+func (t *turns) waiterOf(w Waiter, now time.Time) *waiter {
 	next := &waiter{Waiter: w, came: now}
 	if last := t.backingOff[w.Key]; last != nil {
 		next.failures, next.lastUntil, next.rested = last.failures, last.lastUntil, last.rested
 	}
 	delete(t.backingOff, w.Key)
-	t.enter(next, now)
-	l.signal()
+	return next
 }
 
 func (t *turns) enter(w *waiter, now time.Time) {
@@ -210,6 +221,7 @@ func (l *List) Decided(key workload.Key) {
 	if l.endTurn(key) {
 		l.turns.callBack()
 	}
+	l.doubt(key)
 }
 
 // CameToNothing has a workload wait for another turn when it comes again, later than others.
@@ -229,6 +241,7 @@ func (l *List) CameToNothing(key workload.Key) {
 	if l.endTurn(key) {
 		l.turns.callBack()
 	}
+	l.doubt(key)
 }
 
 // TurnOver has a workload wait for another turn if more of it comes: all of it that was to be placed has its place.
@@ -236,6 +249,7 @@ func (l *List) TurnOver(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.turns.admitted, key)
+	l.turns.freely.forget(key)
 	l.endTurn(key)
 }
 
@@ -285,11 +299,12 @@ func (t *turns) forget(key workload.Key) (wasUnderway bool) {
 	delete(t.admitted, key)
 	delete(t.backingOff, key)
 	delete(t.batch.called, key)
+	t.freely.forget(key)
 	return wasUnderway
 }
 
 func (t *turns) len() int {
-	return len(t.held) + len(t.admitted) + len(t.backingOff) + len(t.batch.called)
+	return len(t.held) + len(t.admitted) + len(t.backingOff) + len(t.batch.called) + len(t.freely.doubts)
 }
 
 // lullEnds is until when arrivals are waited for; the zero time where they are not.

@@ -17,7 +17,12 @@ import (
 )
 
 // books are the real books of queues, as the scheduler reads them.
-type books struct{ *queue.Standing }
+type books struct {
+	*queue.Standing
+	plenty map[string]bool
+	// hopeless is what nothing could serve.
+	hopeless workload.Key
+}
 
 func (b books) Next(waiting []string, underway map[string]Request) (string, bool) {
 	sums := make(map[string]queue.Amounts)
@@ -26,6 +31,10 @@ func (b books) Next(waiting []string, underway map[string]Request) (string, bool
 	}
 	return b.Standing.Next(waiting, sums)
 }
+
+func (b books) Plenty(leaf string) bool { return b.plenty[leaf] }
+
+func (b books) Servable(key workload.Key) bool { return key != b.hopeless }
 
 func (b books) Entitled(leaf string, r Request) bool { return b.Standing.Entitled(leaf, amountsOf(r)) }
 
@@ -43,6 +52,10 @@ type scene struct {
 	t     testing.TB
 	board *queue.Board
 	now   time.Time
+	// plenty are the queues for which there is room for all that waits.
+	plenty map[string]bool
+	// hopeless is one that nothing could serve.
+	hopeless workload.Key
 }
 
 func newScene(t testing.TB) *scene {
@@ -73,7 +86,9 @@ func (s *scene) runs(uid, queueName string) {
 	s.board.Charge(pod, queueName)
 }
 
-func (s *scene) shares() Shares { return books{s.board.Standing([]string{"gpu"})} }
+func (s *scene) shares() Shares {
+	return books{s.board.Standing([]string{"gpu"}), s.plenty, s.hopeless}
+}
 
 // enter has a pod of that name wait in a queue, of that age in seconds.
 func (s *scene) enter(name, queueName string, priority int32, age int) workload.Key {

@@ -41,12 +41,13 @@ type Board struct {
 	// limits are those of queues that have any.
 	limits map[string]Amounts
 	// tree is what the queues are to each other, without their resources; nil as long as it has not been asked for.
-	tree *fairshare.Tree
+	tree   *fairshare.Tree
+	plenty plenty
 	// wholeGroups are what groups have that go as a whole.
 	wholeGroups map[wholeGroupKey]groupUse
-	// allocated is what is placed in each queue and below it.
-	allocated map[string]Amounts
-	capacity  Amounts
+	// allocated is what is placed in each queue and below it, and waiting what is demand there of what pods without a node ask for.
+	allocated, waiting map[string]Amounts
+	capacity           Amounts
 	// listed counts the changes of queues, counted those of anything that shares depend on.
 	listed, counted uint64
 	standings       []*Standing
@@ -63,8 +64,12 @@ type charge struct {
 	queue, node string
 	Membership
 	request Amounts
-	// terms are what the pod needs of a node beside room; nil for one that has a node.
+	// terms are what the pod needs of a node beside room, and kind says that and what it requests; nil and "" for one that has a node.
 	terms *terms
+	kind  string
+	// namespace is the pod's, and repels where it keeps others off by anti-affinity.
+	namespace string
+	repels    []string
 	// placed is true on a node, going while it is terminating: it asks for nothing any more then.
 	placed, going bool
 }
@@ -72,8 +77,8 @@ type charge struct {
 // account is what the work in one queue has and asks for.
 type account struct {
 	allocated, requested Amounts
-	// demand is what is requested and can be served.
-	demand Amounts
+	// demand is what is requested and can be served, and waiting is what pods without a node ask for of that.
+	demand, waiting Amounts
 	// staying is what is allocated and not on its way out.
 	staying Amounts
 	// pods are all that count, placed those on a node.
@@ -87,10 +92,11 @@ func NewBoard() *Board {
 	return &Board{
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
 		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry),
-		accounts: make(map[string]*account), allocated: make(map[string]Amounts), capacity: make(Amounts),
+		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts), capacity: make(Amounts),
 		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
 		wholeGroups: make(map[wholeGroupKey]groupUse),
 		namespaces:  make(map[string]tenant), classes: make(map[string]int32), accesses: make(map[string]*access),
+		plenty: newPlenty(),
 	}
 }
 
@@ -130,6 +136,7 @@ func (b *Board) DeleteQueue(name string) (confining bool) {
 		clear(b.groups)
 		clear(b.wholeGroups)
 		b.vacate()
+		b.plenty = newPlenty()
 		b.standings = nil
 	}
 	return b.isConfining(before, nil)
@@ -147,6 +154,7 @@ func (b *Board) relisted() {
 	b.listed++
 	b.counted++
 	clear(b.allocated)
+	clear(b.waiting)
 	clear(b.inner)
 	clear(b.limits)
 	clear(b.accesses)
@@ -161,17 +169,18 @@ func (b *Board) relisted() {
 		}
 	}
 	for name, a := range b.accounts {
-		b.allocate(name, a.allocated, 1)
+		b.addUp(b.allocated, name, a.allocated, 1)
+		b.addUp(b.waiting, name, a.waiting, 1)
 	}
 }
 
-// allocate adds what is placed in a queue to all queues above it as well, or takes it away.
-func (b *Board) allocate(queue string, amounts Amounts, sign int64) {
+// addUp adds what a queue has to the sums of it and of all queues above it, or takes it away.
+func (b *Board) addUp(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	for _, name := range b.path(queue) {
-		if b.allocated[name] == nil {
-			b.allocated[name] = make(Amounts)
+		if sums[name] == nil {
+			sums[name] = make(Amounts)
 		}
-		b.allocated[name].add(amounts, sign)
+		sums[name].add(amounts, sign)
 	}
 }
 
@@ -222,7 +231,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	}
 	c := charge{
 		queue: queue, node: pod.Spec.NodeName, Membership: of, request: RequestOf(pod),
-		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil,
+		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil, namespace: pod.Namespace, repels: repelledBy(pod),
 	}
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
 		was := b.forget(pod.UID)
@@ -230,11 +239,14 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	}
 	if !c.placed {
 		c.terms = termsOf(pod)
+		c.kind = kindOf(c.request) + c.terms.key
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change := Change{Any: true}
-	if before, ok := b.pods[pod.UID]; ok {
+	before, ok := b.pods[pod.UID]
+	counted := ok && b.isServed(&before)
+	if ok {
 		if before.queue == c.queue && before.Membership == c.Membership && before.node == c.node && before.going == c.going && sameTerms(before.terms, c.terms) && sameAmounts(before.request, c.request) {
 			return Change{}
 		}
@@ -251,6 +263,10 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 		delete(b.going, pod.UID)
 	}
 	b.book(c, 1)
+	if ok {
+		b.plenty.count(&before, -1)
+	}
+	b.plenty.follow(&before, &c, counted)
 	return change
 }
 
@@ -288,6 +304,7 @@ func (b *Board) forget(uid types.UID) *charge {
 	b.book(c, -1)
 	delete(b.pods, uid)
 	delete(b.going, uid)
+	b.plenty.count(&c, -1)
 	return &c
 }
 
@@ -338,9 +355,9 @@ func (b *Board) book(c charge, sign int) {
 		a.allocated.add(c.request, int64(sign))
 		if !c.going {
 			a.staying.add(c.request, int64(sign))
-			b.occupy(c, int64(sign))
 		}
-		b.allocate(c.queue, c.request, int64(sign))
+		b.occupy(c, int64(sign))
+		b.addUp(b.allocated, c.queue, c.request, int64(sign))
 	}
 	if a.pods += sign; a.pods == 0 {
 		delete(b.accounts, c.queue)
@@ -350,7 +367,9 @@ func (b *Board) book(c charge, sign int) {
 func (b *Board) account(queue string) *account {
 	a := b.accounts[queue]
 	if a == nil {
-		a = &account{allocated: make(Amounts), requested: make(Amounts), demand: make(Amounts), staying: make(Amounts)}
+		a = &account{
+			allocated: make(Amounts), requested: make(Amounts), demand: make(Amounts), waiting: make(Amounts), staying: make(Amounts),
+		}
 		b.accounts[queue] = a
 	}
 	return a

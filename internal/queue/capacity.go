@@ -13,8 +13,8 @@ type nodeEntry struct {
 	node *corev1.Node
 	// closed is true where nothing new can go: only what runs there counts then.
 	closed bool
-	// staying is what runs there and is not on its way out.
-	staying Amounts
+	// used is what runs there, and staying what of that is not on its way out.
+	used, staying Amounts
 	// counted is what it adds to the capacity.
 	counted Amounts
 }
@@ -50,12 +50,15 @@ func (b *Board) setNode(name string, now nodeEntry) {
 	b.prune(name)
 }
 
-// occupy adds a charge to what stays on its node, or takes it away.
+// occupy adds a charge to what runs on its node, or takes it away.
 func (b *Board) occupy(c charge, sign int64) {
 	g := b.nodeEntry(c.node)
-	g.staying.add(c.request, sign)
-	if g.closed {
-		b.recount(g)
+	g.used.add(c.request, sign)
+	if !c.going {
+		g.staying.add(c.request, sign)
+		if g.closed {
+			b.recount(g)
+		}
 	}
 	b.prune(c.node)
 }
@@ -63,6 +66,7 @@ func (b *Board) occupy(c charge, sign int64) {
 // vacate has nothing run anywhere.
 func (b *Board) vacate() {
 	for name, g := range b.nodes {
+		clear(g.used)
 		clear(g.staying)
 		b.recount(g)
 		b.prune(name)
@@ -72,7 +76,7 @@ func (b *Board) vacate() {
 func (b *Board) nodeEntry(name string) *nodeEntry {
 	g := b.nodes[name]
 	if g == nil {
-		g = &nodeEntry{staying: make(Amounts)}
+		g = &nodeEntry{used: make(Amounts), staying: make(Amounts)}
 		b.nodes[name] = g
 	}
 	return g
@@ -80,7 +84,7 @@ func (b *Board) nodeEntry(name string) *nodeEntry {
 
 // prune drops a node that is gone, once nothing runs there.
 func (b *Board) prune(name string) {
-	if g := b.nodes[name]; g.allocatable == nil && len(g.staying) == 0 {
+	if g := b.nodes[name]; g.allocatable == nil && len(g.used) == 0 {
 		delete(b.nodes, name)
 	}
 }

@@ -35,6 +35,8 @@ type terms struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	anywhere    bool
 	tolerations []corev1.Toleration
+	// plain is true where nothing else matters.
+	plain bool
 	// key is the same for the same terms.
 	key string
 }
@@ -45,9 +47,11 @@ func termsOf(pod *corev1.Pod) *terms {
 	if a := spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
+	plain := isPlain(pod)
 	return &terms{
 		affinity: nodeaffinity.GetRequiredNodeAffinity(pod), anywhere: len(spec.NodeSelector) == 0 && required == nil,
-		tolerations: spec.Tolerations, key: fmt.Sprint(spec.NodeSelector, " ", required.String(), " ", tolerationsKey(spec.Tolerations)),
+		tolerations: spec.Tolerations, plain: plain,
+		key: fmt.Sprint(spec.NodeSelector, " ", required.String(), " ", tolerationsKey(spec.Tolerations), " ", plain),
 	}
 }
 
@@ -118,7 +122,7 @@ func (b *Board) Pends(group types.NamespacedName) bool {
 
 // pend adds a pod without a node to those that are like it, or takes it away.
 func (b *Board) pend(c charge, sign int64) {
-	key := pendingKey{queue: c.queue, group: c.Group, kind: kindOf(c.request) + c.terms.key}
+	key := pendingKey{queue: c.queue, group: c.Group, kind: c.kind}
 	d := b.pending[key]
 	if d == nil {
 		d = &pendingPods{pendingKey: key, request: c.request, terms: c.terms}
@@ -162,7 +166,7 @@ func (b *Board) weighAll() {
 		}
 		b.kinds[kind].nodes = append(b.kinds[kind].nodes, g)
 	}
-	b.unweighed = false
+	b.unweighed, b.plenty.judged, b.plenty.kinds = false, false, nil
 	for _, d := range b.pending {
 		if d.group == (types.NamespacedName{}) {
 			b.weigh(d.group, d)
@@ -205,10 +209,22 @@ func (b *Board) weigh(group types.NamespacedName, alone *pendingPods) {
 
 // demand has so many of some pending pods be part of what their queue asks for.
 func (b *Board) demand(d *pendingPods, pods int64) {
-	a := b.account(d.queue)
+	a, more := b.account(d.queue), pods-d.counted
 	a.changed = b.counted
-	a.demand.add(d.request, pods-d.counted)
+	a.demand.add(d.request, more)
+	a.waiting.add(d.request, more)
+	b.addUp(b.waiting, d.queue, d.request, more)
 	d.counted = pods
+	b.plenty.demand(d, more)
+}
+
+// isServed reports whether what a pod without a node asks for is demand, with all that is like it.
+func (b *Board) isServed(c *charge) bool {
+	if c.placed {
+		return false
+	}
+	d := b.pending[pendingKey{queue: c.queue, group: c.Group, kind: c.kind}]
+	return d != nil && d.counted == d.pods
 }
 
 // mostKinds bounds the kinds of pods of which it is remembered how many the nodes could hold.
@@ -247,19 +263,31 @@ type nodeKind struct {
 
 // matching counts the nodes on which a pod with such terms may be.
 func (k *nodeKind) matching(t *terms) (nodes int64) {
-	if _, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), k.taints, t.tolerations, keepsOff, true); untolerated {
+	if !k.tolerated(t) {
 		return 0
 	}
 	if t.anywhere {
 		return int64(len(k.nodes))
 	}
 	for _, g := range k.nodes {
-		// Terms that cannot be read match nothing, as in the scheduler.
-		if match, err := t.affinity.Match(g.node); err == nil && match {
+		if t.matches(g.node) {
 			nodes++
 		}
 	}
 	return nodes
+}
+
+// tolerated reports whether a pod with such terms tolerates the nodes.
+func (k *nodeKind) tolerated(t *terms) bool {
+	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), k.taints, t.tolerations, keepsOff, true)
+	return !untolerated
+}
+
+// matches reports whether a pod with such terms may be on a node, taints left out. Terms that cannot be read match nothing, as in the
+// scheduler.
+func (t *terms) matches(node *corev1.Node) bool {
+	match, err := t.affinity.Match(node)
+	return err == nil && match
 }
 
 // keepsOff reports whether a taint keeps pods from being placed.

@@ -45,6 +45,8 @@ type Hub struct {
 	tolerations *snapshot.ClassTolerations
 	// waits has which workload waits for what, and whose turn it is.
 	waits *admission.List
+	// judgeNext is when the main loop judges again whether there is plenty of room, after there was not.
+	judgeNext time.Time
 	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees
 	// shown are the pods at the end of whose cycle the framework shows a promise, and asked those in a cycle that have one, until

@@ -94,6 +94,7 @@ type shares struct {
 	*queue.Standing
 	// reserved is what is promised, by queue, and is no part of the standing.
 	reserved map[string]queue.Amounts
+	books    *books
 }
 
 var _ admission.Shares = (*shares)(nil)
@@ -118,6 +119,12 @@ func (s *shares) Next(waiting []string, underway map[string]admission.Request) (
 func (s *shares) Entitled(leaf string, request admission.Request) bool {
 	return s.Standing.Entitled(leaf, amountsOf(request))
 }
+
+// Plenty reports whether there is room for all that waits in a leaf; see [queue.Board.Plenty].
+func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
+
+// Servable reports whether the nodes and limits could serve a workload; see [queue.Board.Servable].
+func (s *shares) Servable(key workload.Key) bool { return s.books.isServable(key) }
 
 func amountsOf(request admission.Request) queue.Amounts {
 	out := make(queue.Amounts, len(request))
@@ -145,7 +152,7 @@ func (b *books) shares() admission.Shares {
 		return nil
 	}
 	return &shares{
-		Standing: standing, reserved: b.board.Unplaced(b.promised(func(*corev1.Pod) bool { return false })),
+		Standing: standing, reserved: b.board.Unplaced(b.promised(func(*corev1.Pod) bool { return false })), books: b,
 	}
 }
 
@@ -155,6 +162,7 @@ func (h *Hub) letThrough(now time.Time) {
 	if !h.waits.CanBegin(now) {
 		return
 	}
+	h.judgePlenty(now)
 	for _, key := range h.waits.LetThrough(h.shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
 		h.wake(key)
@@ -192,12 +200,16 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		return true
 	case admission.NotEntered:
 	}
-	h.waits.Enter(h.waiter(key, pod, name), h.clock.Now())
+	waiter := h.waiter(key, pod, name)
+	passes := h.passes(pod, &waiter)
+	if !passes {
+		h.waits.Enter(waiter, h.clock.Now())
+	}
 	if h.hasLeft(key) {
 		// It has been forgotten already, and would not be again.
 		h.waits.Forget(key)
 	}
-	return true
+	return !passes
 }
 
 // isPartlyThrough reports whether a gang has members on nodes, and fewer than it needs.

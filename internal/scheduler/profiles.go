@@ -21,6 +21,8 @@ type profiles struct {
 	byName map[string]profileFacts
 	// requireQueues is true where any of them takes no work without a queue.
 	requireQueues atomic.Bool
+	// filtersKnown is what knowFilters answers, once it has been asked.
+	filtersKnown atomic.Int32
 }
 
 // profileFacts is what is known of a profile.
@@ -29,6 +31,8 @@ type profileFacts struct {
 	recorder events.EventRecorder
 	// plugins lists what the profile runs, once all of it has been made.
 	plugins func() *config.Plugins
+	// extended is true where an extender may turn pods away.
+	extended bool
 }
 
 func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder events.EventRecorder) {
@@ -43,13 +47,14 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 	}
 }
 
-// setPlugins has a profile that is known say which plugins it runs.
-func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins) {
+// setPlugins has a profile that is known say which plugins it runs, and whether an extender may turn pods away.
+func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, extended bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	facts := ps.byName[name]
-	facts.plugins = plugins
+	facts.plugins, facts.extended = plugins, extended
 	ps.byName[name] = facts
+	ps.filtersKnown.Store(0)
 }
 
 // of returns the arguments of a profile; nil for one that lacks the plugin. They are never changed.

@@ -6,6 +6,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // books are the queues, with what their work has and asks for, and how they stood when that was worked out last.
@@ -188,6 +189,13 @@ func (s *shares) Eased(queue string) uint64 {
 func (s *shares) Entitled(queue string, request admission.Request) bool {
 	return s.Standing.Entitled(s.Tree.LeafOf(queue), s.amounts(request))
 }
+
+// Plenty is part of admission.Shares. Whether work waits for its turn where there is room for all makes no difference to what becomes
+// of it.
+func (s *shares) Plenty(string) bool { return false }
+
+// Servable is part of admission.Shares, and not asked where there is no plenty.
+func (s *shares) Servable(workload.Key) bool { return false }
 
 func (s *shares) amounts(request admission.Request) core.Amounts {
 	out := make(core.Amounts, len(s.resources))

@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
 // Class is a set of pending pods with identical scheduling needs.
@@ -125,7 +126,7 @@ func classKey(pod *corev1.Pod) (string, error) {
 	}{
 		pod.Namespace, labels, containers(pod.Spec.Containers), containers(pod.Spec.InitContainers),
 		pod.Spec.Resources, pod.Spec.Overhead, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
-		pod.Spec.TopologySpreadConstraints, schedulingVolumes(pod), pod.Spec.ResourceClaims,
+		pod.Spec.TopologySpreadConstraints, queue.ConfiningVolumes(pod), pod.Spec.ResourceClaims,
 		pod.Spec.HostNetwork, pod.Spec.HostUsers, pod.Spec.OS, pod.Spec.Priority, alone(pod),
 	}
 	key, err := json.Marshal(needs)
@@ -164,23 +165,10 @@ func numbersPods(label string) bool {
 func NeedsOf(pod *corev1.Pod) (string, bool) {
 	spec := &pod.Spec
 	if spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
-		len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims)+len(schedulingVolumes(pod)) > 0 {
+		len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims)+len(queue.ConfiningVolumes(pod)) > 0 {
 		return "", false
 	}
 	// Its name and labels matter to other pods only.
 	key, err := classKey(&corev1.Pod{Spec: *spec})
 	return key, err == nil
-}
-
-// schedulingVolumes are the volumes that can keep a pod from a node.
-func schedulingVolumes(pod *corev1.Pod) []corev1.Volume {
-	var out []corev1.Volume
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && v.DownwardAPI == nil &&
-			v.EmptyDir == nil && v.HostPath == nil {
-			out = append(out, *v)
-		}
-	}
-	return out
 }

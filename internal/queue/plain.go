@@ -1,0 +1,75 @@
+package queue
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// isPlain reports whether a node with room takes a pod, as far as the pod says, if it matches what the pod says of nodes (see [terms]):
+// whatever else runs there, or anywhere.
+func isPlain(pod *corev1.Pod) bool {
+	spec := &pod.Spec
+	if a := spec.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
+		len(requiredAntiAffinity(pod)) > 0) {
+		return false
+	}
+	spread := func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }
+	if slices.ContainsFunc(spec.TopologySpreadConstraints, spread) || len(ConfiningVolumes(pod)) > 0 || len(spec.ResourceClaims) > 0 {
+		return false
+	}
+	// What not every kubelet can do, which nodes declare.
+	if spec.Resources != nil || spec.HostUsers != nil || spec.OS != nil && spec.OS.Name != corev1.Linux {
+		return false
+	}
+	return !slices.ContainsFunc(spec.InitContainers, isSpecial) && !slices.ContainsFunc(spec.Containers, isSpecial)
+}
+
+// isSpecial reports whether a container takes a port of its node, or asks for what not every kubelet can do.
+func isSpecial(c corev1.Container) bool {
+	return len(c.RestartPolicyRules) > 0 || slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
+}
+
+// ConfiningVolumes are the volumes of a pod that can keep it from a node.
+func ConfiningVolumes(pod *corev1.Pod) []corev1.Volume {
+	var out []corev1.Volume
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		if v.ConfigMap == nil && v.Secret == nil && v.Projected == nil && v.DownwardAPI == nil &&
+			v.EmptyDir == nil && v.HostPath == nil {
+			out = append(out, *v)
+		}
+	}
+	return out
+}
+
+func requiredAntiAffinity(pod *corev1.Pod) []corev1.PodAffinityTerm {
+	if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+		return a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	return nil
+}
+
+// anyNamespace stands for namespaces that are selected by their labels.
+const anyNamespace = ""
+
+// repelledBy are the namespaces of pods that a pod may keep off where it is, by its anti-affinity.
+func repelledBy(pod *corev1.Pod) []string {
+	terms := requiredAntiAffinity(pod)
+	if len(terms) == 0 {
+		return nil
+	}
+	out := sets.New[string]()
+	for i := range terms {
+		switch t := &terms[i]; {
+		case t.NamespaceSelector != nil:
+			out.Insert(anyNamespace)
+		case len(t.Namespaces) > 0:
+			out.Insert(t.Namespaces...)
+		default:
+			out.Insert(pod.Namespace)
+		}
+	}
+	return sets.List(out)
+}
