@@ -115,6 +115,13 @@ func TestPlenty(t *testing.T) {
 			b.Charge(pod("x", 8, "n"), "")
 			several(b, "a", 1, 2)
 		}},
+		"a member runs whose group was held": {waits: func(b *Board) {
+			b.ChargeMember(pod("g1", 8, ""), "a", Membership{Group: crowdGroup})
+			several(b, "b", 4, 2)
+			b.Judge()
+			b.ChargeMember(pod("g1", 8, "n"), "a", Membership{Group: crowdGroup})
+			several(b, "b", 5, 2)
+		}},
 		"a node has become smaller": {waits: func(b *Board) {
 			several(b, "b", 8, 2)
 			b.Judge()
