@@ -92,13 +92,13 @@ func (l *List) doubt(key workload.Key) {
 }
 
 // recall has those wait for their turn that went freely and have no place yet. It reports whether there were any.
-func (t *turns) recall(which func(*waiter) bool) (any bool) {
+func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {
 			delete(t.freely.underway, key)
 			t.callBackOne(w)
-			any = true
+			some = true
 		}
 	}
-	return any
+	return some
 }

@@ -128,7 +128,7 @@ func (b *Board) waitingKinds() (map[waitingKind]*waitingPods, bool) {
 			w.pods += d.counted
 			continue
 		}
-		if len(out) == mostWaitingKinds || key.inQueue && !(d.terms.plain && b.areListed(d.request)) {
+		if len(out) == mostWaitingKinds || key.inQueue && (!d.terms.plain || !b.areListed(d.request)) {
 			return nil, false
 		}
 		out[key] = &waitingPods{pods: d.counted, request: d.request, terms: d.terms}
@@ -261,7 +261,7 @@ func (p *plenty) follow(before, now *charge, counted bool) {
 	if !p.judged {
 		return
 	}
-	if now.placed && !((counted || before.placed) && covers(before.request, now.request)) {
+	if expected := (counted || before.placed) && covers(before.request, now.request); now.placed && !expected {
 		// It takes what was not counted on.
 		p.judged = false
 	}

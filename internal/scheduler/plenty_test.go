@@ -1,0 +1,105 @@
+package scheduler
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+)
+
+// knownYAML is a profile without plugins of which it is not known what they look at.
+var knownYAML = strings.ReplaceAll(schedulerYAML, ", {name: Refusing}", "")
+
+// severalOf are pods of a queue that ask for a CPU each.
+func severalOf(queue string, count int) []*corev1.Pod {
+	out := make([]*corev1.Pod, count)
+	for i := range out {
+		out[i] = ofQueue(queue, pod(fmt.Sprintf("%s-%d", queue, i), "", "1", 0))
+	}
+	return out
+}
+
+// abounds waits until it is known that there is room for all that waits in a queue.
+func (r *rig) abounds(queue string) {
+	r.t.Helper()
+	r.create(ofQueue(queue, pod("first-of-"+queue, "", "1", 0)))
+	r.eventually("it is known that there is plenty of room", func() bool { return r.hub.hasPlenty(queue) })
+	r.eventually("the first has gone on", func() bool { return len(r.active()) > 0 })
+}
+
+// TestPassesWherePlenty: where there is room for all, pods and gangs have their turn as they come.
+func TestPassesWherePlenty(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "12"))
+	r.abounds("a")
+	one := ofQueue("a", pod("one", "", "1", 0))
+	r.create(one)
+	r.eventually("it goes on", func() bool { return len(r.active()) == 2 })
+	r.hub.waits.Forget(podKey(one))
+	if r.hub.waitsForTurn(one) || r.hub.waits.TurnOf(podKey(one), "a") != admission.Admitted {
+		t.Error("the pod waits for its turn")
+	}
+	if _, seated := r.hub.waits.Seat(podKey(one)); seated {
+		t.Error("the pod has gone on in a batch")
+	}
+	r.queuedGang("g", "a", 3)
+	r.create(members("g", 3, "1", 0)...)
+	r.cycles()
+	r.waitBound("first-of-a", "one", "g-0", "g-1", "g-2")
+}
+
+// TestTurnsWhereNotPlenty: pods that went on while there was room for all are called back once there is not, and each queue has its
+// share.
+func TestTurnsWhereNotPlenty(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "16"))
+	r.hub.QueueSet(limitedQueue("b", "16"))
+	r.abounds("b")
+	r.create(severalOf("b", 13)...)
+	r.eventually("all of them go on", func() bool { return len(r.active()) == 14 })
+	r.create(severalOf("a", 8)...)
+	r.eventually("they are called back", func() bool { return r.hub.waits.TurnAway(podKey(pod("b-12", "", "1", 0))) })
+	has := func(queue string) int64 {
+		s := r.hub.board.Standing([]string{"cpu"})
+		i, _ := s.Tree.Find(queue)
+		return s.Allocated[i][0]
+	}
+	r.eventually("all room is taken", func() bool {
+		r.cycles()
+		return has("a")+has("b") == 16000
+	})
+	if got := has("a"); got != 8000 {
+		t.Errorf("what comes last has %d of its share of 8000", got)
+	}
+}
+
+// TestNoPlentyForStrangers: with plugins or extenders of which it is not known what they look at, all wait for their turn.
+func TestNoPlentyForStrangers(t *testing.T) {
+	t.Parallel()
+	filtering := []config.Extender{{URLPrefix: "http://127.0.0.1:1", FilterVerb: "filter", Weight: 1}}
+	for name, tc := range map[string]struct {
+		yaml      string
+		extenders []config.Extender
+		want      bool
+	}{
+		"plugins of the library": {yaml: knownYAML, want: true},
+		"a plugin of one's own":  {yaml: schedulerYAML},
+		"an extender":            {yaml: knownYAML, extenders: filtering},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, tc.yaml, tc.extenders, nodes(1, "8")...)
+			r.hub.QueueSet(limitedQueue("a", "8"))
+			r.hub.judgePlenty(r.hub.clock.Now())
+			if got := r.hub.hasPlenty("a"); got != tc.want {
+				t.Errorf("plenty of room is known: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
