@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 type freely struct {
 	// under way are those that have no place yet.
 	underway map[workload.Key]*waiter
-	// doubts are those that went so and found no room. As long as they wait, there is no telling for which others it may be so.
-	doubts map[workload.Key]bool
+	// doubts are those that went so and found no room, with their queues. As long as they wait, and the books know of no reason, there is no
+	// telling for which others it may be so.
+	doubts map[workload.Key]string
 }
 
 func newFreely() freely {
-	return freely{underway: make(map[workload.Key]*waiter), doubts: make(map[workload.Key]bool)}
+	return freely{underway: make(map[workload.Key]*waiter), doubts: make(map[workload.Key]string)}
 }
 
 func (f *freely) forget(key workload.Key) {
@@ -52,15 +54,16 @@ func (t *turns) goFreely(w *waiter, now time.Time) {
 func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key) {
 	known := make(map[string]bool)
 	plenty := func(queue string) bool {
-		if len(t.freely.doubts) > 0 {
-			return false
-		}
 		is, ok := known[queue]
 		if !ok {
 			is = shares.Plenty(queue)
 			known[queue] = is
 		}
 		return is
+	}
+	maps.DeleteFunc(t.freely.doubts, func(_ workload.Key, queue string) bool { return !plenty(queue) })
+	if len(t.freely.doubts) > 0 {
+		return nil
 	}
 	t.recall(func(w *waiter) bool { return !plenty(w.Queue) })
 	var free []*waiter
@@ -81,11 +84,12 @@ func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key)
 // doubt records that a workload that went freely has found no room: all others that did are called back.
 func (l *List) doubt(key workload.Key) {
 	t := &l.turns
-	if t.freely.underway[key] == nil {
+	w := t.freely.underway[key]
+	if w == nil {
 		return
 	}
 	t.freely.forget(key)
-	t.freely.doubts[key] = true
+	t.freely.doubts[key] = w.Queue
 	if t.recall(func(*waiter) bool { return true }) {
 		l.signal()
 	}

@@ -129,6 +129,19 @@ func TestFreely(t *testing.T) {
 				s.t.Error("it has to wait")
 			}
 		},
+		"freely again once the books know why": func(s *scene) {
+			s.abound("a", "b")
+			s.pass("a1", "a")
+			s.CameToNothing(podNamed("a1"))
+			s.abound("b")
+			s.enter("b1", "b", 0, 0)
+			s.enter("b2", "b", 0, 0)
+			s.want("at once", s.turn(), "b1", "b2")
+			if !s.pass("b3", "b") {
+				s.t.Error("it has to wait")
+			}
+			s.Forget(podNamed("b3"))
+		},
 		"freely again once it is gone": func(s *scene) {
 			s.pass("a1", "a")
 			s.CameToNothing(podNamed("a1"))
