@@ -44,41 +44,71 @@ func (l *List) Pass(w Waiter, now time.Time) bool {
 }
 
 func (t *turns) goFreely(w *waiter, now time.Time) {
-	w.began, w.seat = now, Seat{}
+	w.began, w.seat, w.early = now, Seat{}, false
 	t.admitted[w.Key] = w
 	t.freely.underway[w.Key] = w
+	// Its turn in a queue that it was in before.
+	delete(t.underway, w.Key)
 	delete(t.batch.called, w.Key)
 }
 
-// releaseFreely has all go of whose queues there is plenty of room, and calls those back of whose there is not any more.
+// mostPassedOver is of how many workloads of a queue that nothing could serve is found out at a time that they are.
+const mostPassedOver = 64
+
+// releaseFreely has all go of whose queues there is plenty of room.
 func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key) {
-	known := make(map[string]bool)
-	plenty := func(queue string) bool {
-		is, ok := known[queue]
-		if !ok {
-			is = shares.Plenty(queue)
-			known[queue] = is
-		}
-		return is
-	}
-	maps.DeleteFunc(t.freely.doubts, func(_ workload.Key, queue string) bool { return !plenty(queue) })
 	if len(t.freely.doubts) > 0 {
 		return nil
 	}
-	t.recall(func(w *waiter) bool { return !plenty(w.Queue) })
 	var free []*waiter
-	for _, w := range t.held {
-		if plenty(w.Queue) && shares.Servable(w.Key) {
-			free = append(free, w)
+	for name, l := range t.lines {
+		if !shares.Plenty(name) {
+			continue
+		}
+		passedOver := 0
+		for _, w := range slices.Concat(l[ready].Items, l[yielding].Items, l[failed].Items) {
+			if passedOver == mostPassedOver {
+				break
+			}
+			if shares.Servable(w.Key) {
+				free = append(free, w)
+			} else {
+				passedOver++
+			}
 		}
 	}
 	slices.SortFunc(free, order)
 	for _, w := range free {
 		t.leave(w)
+		w.seen = shares.At()
 		t.goFreely(w, now)
 		out = append(out, w.Key)
 	}
 	return out
+}
+
+// Recall has those wait for their turn that went freely, have no place yet, and are of queues of whose there is not plenty of room any
+// more. Call it when that is known: from then on, the books know why some found no room, and others may go freely.
+func (l *List) Recall(plenty func(queue string) bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := &l.turns
+	known := make(map[string]bool)
+	scarce := func(queue string) bool {
+		if _, ok := known[queue]; !ok {
+			known[queue] = plenty(queue)
+		}
+		return !known[queue]
+	}
+	maps.DeleteFunc(t.freely.doubts, func(_ workload.Key, queue string) bool { return scarce(queue) })
+	t.recall(func(w *waiter) bool { return scarce(w.Queue) })
+}
+
+// AnyFree reports whether any went freely that have no place yet, or have found none.
+func (l *List) AnyFree() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.turns.freely.underway)+len(l.turns.freely.doubts) > 0
 }
 
 // doubt records that a workload that went freely has found no room: all others that did are called back.

@@ -160,6 +160,23 @@ func TestFreely(t *testing.T) {
 				s.t.Error("it waits for a turn again")
 			}
 		},
+		"in another queue it is doubted no more": func(s *scene) {
+			s.abound("a", "b")
+			s.pass("a1", "a")
+			s.CameToNothing(podNamed("a1"))
+			s.enter("a1", "b", 0, 0)
+			if !s.pass("b1", "b") {
+				s.t.Error("others have to wait for one that is in another queue now")
+			}
+		},
+		"its turn in another queue is over": func(s *scene) {
+			s.enter("a1", "a", 0, 0)
+			s.want("in turn", s.turn(), "a1")
+			s.pass("a1", "b")
+			s.turns.callBack()
+			s.abound("b")
+			s.want("none waits", s.turn())
+		},
 		"in another queue it enters there": func(s *scene) {
 			s.abound("a")
 			s.pass("a1", "a")

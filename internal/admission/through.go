@@ -104,8 +104,11 @@ func (t *turns) round(now time.Time) *round {
 			c.led++
 		}
 	}
-	for _, going := range [...]map[workload.Key]*waiter{t.underway, t.freely.underway} {
-		for _, w := range going {
+	for _, w := range t.underway {
+		c.goes(w)
+	}
+	for _, w := range t.freely.underway {
+		if now.Sub(w.began) <= longestTurn {
 			c.goes(w)
 		}
 	}

@@ -163,6 +163,9 @@ func (l *List) Enter(w Waiter, now time.Time) {
 		delete(t.underway, w.Key)
 		t.freely.forget(w.Key)
 	}
+	if queue, doubted := t.freely.doubts[w.Key]; doubted && queue != w.Queue {
+		delete(t.freely.doubts, w.Key)
+	}
 	if before, ok := t.held[w.Key]; ok {
 		if before.Queue == w.Queue {
 			return

@@ -100,7 +100,10 @@ func (s *scene) enter(name, queueName string, priority int32, age int) workload.
 }
 
 // turn lets through, and returns the names.
-func (s *scene) turn() []string { return namesOf(s.LetThrough(s.shares(), s.now)) }
+func (s *scene) turn() []string {
+	s.Recall(func(queue string) bool { return s.plenty[queue] })
+	return namesOf(s.LetThrough(s.shares(), s.now))
+}
 
 func namesOf(keys []workload.Key) []string {
 	var out []string

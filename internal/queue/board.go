@@ -245,7 +245,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	defer b.mu.Unlock()
 	change := Change{Any: true}
 	before, ok := b.pods[pod.UID]
-	counted := ok && b.isServed(&before)
+	expected := ok && b.isExpected(&before, &c)
 	if ok {
 		if before.queue == c.queue && before.Membership == c.Membership && before.node == c.node && before.going == c.going && sameTerms(before.terms, c.terms) && sameAmounts(before.request, c.request) {
 			return Change{}
@@ -266,7 +266,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	if ok {
 		b.plenty.count(&before, -1)
 	}
-	b.plenty.follow(&before, &c, counted)
+	b.plenty.follow(&c, expected)
 	return change
 }
 

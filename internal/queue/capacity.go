@@ -15,6 +15,8 @@ type nodeEntry struct {
 	closed bool
 	// used is what runs there, and staying what of that is not on its way out.
 	used, staying Amounts
+	// kind are the nodes that are like it, as of the last time that pending pods were weighed.
+	kind *nodeKind
 	// counted is what it adds to the capacity.
 	counted Amounts
 }

@@ -37,8 +37,8 @@ type terms struct {
 	tolerations []corev1.Toleration
 	// plain is true where nothing else matters.
 	plain bool
-	// key is the same for the same terms.
-	key string
+	// key is the same for the same terms, and tolerates for the same tolerations.
+	key, tolerates string
 }
 
 func termsOf(pod *corev1.Pod) *terms {
@@ -47,11 +47,11 @@ func termsOf(pod *corev1.Pod) *terms {
 	if a := spec.Affinity; a != nil && a.NodeAffinity != nil {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
-	plain := isPlain(pod)
+	plain, tolerates := isPlain(pod), tolerationsKey(spec.Tolerations)
 	return &terms{
 		affinity: nodeaffinity.GetRequiredNodeAffinity(pod), anywhere: len(spec.NodeSelector) == 0 && required == nil,
-		tolerations: spec.Tolerations, plain: plain,
-		key: fmt.Sprint(spec.NodeSelector, " ", required.String(), " ", tolerationsKey(spec.Tolerations), " ", plain),
+		tolerations: spec.Tolerations, plain: plain, tolerates: tolerates,
+		key: fmt.Sprint(spec.NodeSelector, " ", required.String(), " ", tolerates, " ", plain),
 	}
 }
 
@@ -164,7 +164,8 @@ func (b *Board) weighAll() {
 		if b.kinds[kind] == nil {
 			b.kinds[kind] = &nodeKind{allocatable: g.allocatable, taints: g.node.Spec.Taints}
 		}
-		b.kinds[kind].nodes = append(b.kinds[kind].nodes, g)
+		g.kind = b.kinds[kind]
+		g.kind.nodes = append(g.kind.nodes, g)
 	}
 	b.unweighed, b.plenty.judged, b.plenty.kinds = false, false, nil
 	for _, d := range b.pending {

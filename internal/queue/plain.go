@@ -28,7 +28,8 @@ func isPlain(pod *corev1.Pod) bool {
 
 // isSpecial reports whether a container takes a port of its node, or asks for what not every kubelet can do.
 func isSpecial(c corev1.Container) bool {
-	return len(c.RestartPolicyRules) > 0 || slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
+	optional := func(m corev1.VolumeMount) bool { return len(m.BindMountOptions) > 0 }
+	return len(c.RestartPolicyRules) > 0 || slices.ContainsFunc(c.VolumeMounts, optional) || slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
 }
 
 // ConfiningVolumes are the volumes of a pod that can keep it from a node.

@@ -2,7 +2,9 @@ package queue
 
 import (
 	"maps"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -25,6 +27,9 @@ type waitingKind struct {
 
 // mostWaitingKinds bounds what is judged: more kinds of pods than that are not told apart from too many.
 const mostWaitingKinds = 64
+
+// mostComparisons bounds how many kinds of pods are held against kinds of nodes, which takes some milliseconds.
+const mostComparisons = 1 << 16
 
 func newPlenty() plenty {
 	return plenty{waitingIn: make(map[string]int), repelling: make(map[string]int)}
@@ -60,9 +65,16 @@ func (b *Board) Servable(uid types.UID) bool {
 	return ok && !b.unweighed && b.isServed(&c)
 }
 
+// Judged reports whether it is known that there is plenty of room for all that waits, limits left out.
+func (b *Board) Judged() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.plenty.judged && !b.unweighed
+}
+
 // Judge finds out whether there is plenty of room for all that waits, limits left out, unless that is known. It looks at every
-// node.
-func (b *Board) Judge() bool {
+// node. Mapped says which resources device classes map, so that nodes may have them without listing them.
+func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 	if !b.Used() {
 		return false
 	}
@@ -77,19 +89,22 @@ func (b *Board) Judge() bool {
 	if b.plenty.isRepelled() {
 		return false
 	}
-	waiting, ok := b.waitingKinds()
+	waiting, ok := b.waitingKinds(mapped)
 	if !ok {
 		return false
 	}
 	// More of what has come before is to find that known.
-	for _, kinds := range []map[waitingKind]*waitingPods{b.plenty.with(waiting), waiting} {
-		if spare := b.spareFor(kinds); spare >= 0 {
-			b.plenty.judged, b.plenty.spare, b.plenty.kinds = true, spare, kinds
-			return true
-		}
+	kinds := b.plenty.with(waiting)
+	spare := b.spareFor(kinds)
+	if spare < 0 && len(kinds) > len(waiting) {
+		kinds, spare = waiting, b.spareFor(waiting)
 	}
-	b.plenty.kinds = nil
-	return false
+	if spare < 0 {
+		b.plenty.kinds = nil
+		return false
+	}
+	b.plenty.judged, b.plenty.spare, b.plenty.kinds = true, spare, kinds
+	return true
 }
 
 // with are some kinds, and those that were judged before, of which none wait.
@@ -110,6 +125,7 @@ func (p *plenty) with(waiting map[waitingKind]*waitingPods) map[waitingKind]*wai
 
 // waitingPods are the pods of a kind that wait.
 type waitingPods struct {
+	inQueue bool
 	pods    int64
 	request Amounts
 	terms   *terms
@@ -117,7 +133,7 @@ type waitingPods struct {
 
 // waitingKinds adds up the pods that wait, by kind. It reports false where there are too many kinds, or some of a queue about which
 // room does not say all.
-func (b *Board) waitingKinds() (map[waitingKind]*waitingPods, bool) {
+func (b *Board) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waitingKind]*waitingPods, bool) {
 	out := make(map[waitingKind]*waitingPods)
 	for _, d := range b.pending {
 		if d.counted == 0 {
@@ -128,22 +144,26 @@ func (b *Board) waitingKinds() (map[waitingKind]*waitingPods, bool) {
 			w.pods += d.counted
 			continue
 		}
-		if len(out) == mostWaitingKinds || key.inQueue && (!d.terms.plain || !b.areListed(d.request)) {
+		if len(out) == mostWaitingKinds || key.inQueue && (!d.terms.plain || !b.areOnNodes(d.request, mapped)) {
 			return nil, false
 		}
-		out[key] = &waitingPods{pods: d.counted, request: d.request, terms: d.terms}
+		out[key] = &waitingPods{inQueue: key.inQueue, pods: d.counted, request: d.request, terms: d.terms}
 	}
 	return out, true
 }
 
+// waitingKind is the kind of what counts for a queue. Of other pods it does not matter where they have to go: they may.
 func (d *pendingPods) waitingKind() waitingKind {
-	return waitingKind{kind: d.kind, inQueue: d.queue != ""}
+	if d.queue == "" {
+		return waitingKind{kind: kindOf(d.request) + d.terms.tolerates}
+	}
+	return waitingKind{kind: d.kind, inQueue: true}
 }
 
-// areListed reports whether nodes list all that is asked for: what none does may come from elsewhere, as from a device class.
-func (b *Board) areListed(request Amounts) bool {
+// areOnNodes reports whether all that is asked for is had by nodes that list it, and nowhere else, as from a device class.
+func (b *Board) areOnNodes(request Amounts, mapped func(corev1.ResourceName) bool) bool {
 	for name, v := range request {
-		if v > 0 && !b.listedByNodes[name] {
+		if v > 0 && (!b.listedByNodes[name] || mapped(name)) {
 			return false
 		}
 	}
@@ -151,74 +171,91 @@ func (b *Board) areListed(request Amounts) bool {
 }
 
 // mayTake reports whether such a pod may be placed on some node of a kind.
-func (b *Board) mayTake(k *nodeKind, w *waitingPods) bool {
-	return b.holds(k.allocatable, w.request) > 0 && k.tolerated(w.terms)
+func (b *Board) mayTake(k *nodeKind, request Amounts, t *terms) bool {
+	return b.holds(k.allocatable, request) > 0 && k.tolerated(t)
+}
+
+// takers are nodes of one kind, with who of those that wait may come there, by their places in a list, and how many more of them each
+// node and all of them have room for.
+type takers struct {
+	*nodeKind
+	who   uint64
+	slots []int64
+	all   int64
+}
+
+// takersOf are the nodes that take any of some kinds of pods. A node counts in pods as large as the largest of them, of each resource.
+func (b *Board) takersOf(kinds []*waitingPods) []takers {
+	var out []takers
+	for _, k := range b.kinds {
+		t, largest := takers{nodeKind: k}, make(Amounts)
+		for i, w := range kinds {
+			if !b.mayTake(k, w.request, w.terms) {
+				continue
+			}
+			t.who |= 1 << i
+			for name, v := range w.request {
+				largest[name] = max(largest[name], v)
+			}
+		}
+		if t.who == 0 {
+			continue
+		}
+		t.slots = make([]int64, len(k.nodes))
+		for i, g := range k.nodes {
+			t.slots[i] = g.slotsFor(largest)
+			t.all += t.slots[i]
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 // spareFor is for how many pods there is room beside those that wait, of their kinds; less than none where there is not room for all of
 // them.
 //
-// On each kind of nodes, count what a node still has in pods as large as the largest that may come there, of each resource.
-// A node that has no room for one of those has taken at least as many pods as that. So if a pod found no room on any of its nodes, they would
-// have taken as many as all of them count together. There is room for all as long as no more may come there.
+// A node that has no room for one of the largest pods that may come there has taken at least as many pods as it was counted for. So if a
+// pod found no room on any of its nodes, they would have taken as many as all of them were counted for. There is room for all as long as no
+// more may come there.
 func (b *Board) spareFor(waiting map[waitingKind]*waitingPods) int64 {
-	type takers struct {
-		*nodeKind
-		slots []int64
-		all   int64
-		who   map[waitingKind]bool
+	if len(b.kinds)*len(waiting) > mostComparisons {
+		return -1
 	}
-	var nodes []takers
-	for _, k := range b.kinds {
-		t := takers{nodeKind: k, slots: make([]int64, len(k.nodes)), who: make(map[waitingKind]bool)}
-		largest := make(Amounts)
-		for key, w := range waiting {
-			if !b.mayTake(k, w) {
-				continue
-			}
-			t.who[key] = true
-			for name, v := range w.request {
-				largest[name] = max(largest[name], v)
-			}
-		}
-		if len(t.who) == 0 {
-			continue
-		}
-		for i, g := range k.nodes {
-			t.slots[i] = g.slotsFor(largest)
-			t.all += t.slots[i]
-		}
-		nodes = append(nodes, t)
-	}
+	kinds := slices.Collect(maps.Values(waiting))
+	nodes := b.takersOf(kinds)
 	spare := mostRequested
-	for key, w := range waiting {
-		if !key.inQueue {
+	for i, w := range kinds {
+		if !w.inQueue {
 			continue
 		}
-		room, others := int64(0), make(map[waitingKind]bool)
+		room, others := int64(0), uint64(0)
 		for _, t := range nodes {
-			if !t.who[key] {
-				continue
-			}
-			for other := range t.who {
-				others[other] = true
-			}
-			if w.terms.anywhere {
-				room += t.all
-				continue
-			}
-			for i, g := range t.nodes {
-				if w.terms.matches(g.node) {
-					room += t.slots[i]
-				}
+			if t.who&(1<<i) != 0 {
+				others |= t.who
+				room += t.roomFor(w.terms)
 			}
 		}
-		for other := range others {
-			room -= waiting[other].pods
+		for j, other := range kinds {
+			if others&(1<<j) != 0 {
+				room -= other.pods
+			}
 		}
 		spare = min(spare, room)
 	}
 	return spare
+}
+
+// roomFor is how many pods the nodes have room for together on which one with such terms may be.
+func (t *takers) roomFor(terms *terms) (room int64) {
+	if terms.anywhere {
+		return t.all
+	}
+	for i, g := range t.nodes {
+		if terms.matches(g.node) {
+			room += t.slots[i]
+		}
+	}
+	return room
 }
 
 // slotsFor is how many pods a node still has room for.
@@ -254,19 +291,30 @@ func (p *plenty) demand(d *pendingPods, more int64) {
 	}
 }
 
-// follow takes in that a pod counts as now, and that it was counted among those that wait before. A pod that is placed takes the room of at
-// most one of those that were judged, and is one less of them.
-func (p *plenty) follow(before, now *charge, counted bool) {
+// isExpected reports whether it has been reckoned with that a pod comes to count as it does now: it waited, and was counted for nodes like the
+// one that it is placed on, of which it takes no more than one of the places that were counted.
+func (b *Board) isExpected(before, now *charge) bool {
+	switch {
+	case !now.placed:
+		return true
+	case !covers(before.request, now.request):
+		return false
+	case before.placed:
+		return before.node == now.node
+	}
+	g := b.nodes[now.node]
+	if g == nil || !b.isServed(before) {
+		return false
+	}
+	return g.closed || g.kind != nil && b.mayTake(g.kind, before.request, before.terms)
+}
+
+// follow takes in that a pod counts as now, and whether that was expected.
+func (p *plenty) follow(now *charge, expected bool) {
 	p.count(now, 1)
-	if !p.judged {
-		return
-	}
-	if expected := (counted || before.placed) && covers(before.request, now.request); now.placed && !expected {
-		// It takes what was not counted on.
-		p.judged = false
-	}
-	if len(now.repels) > 0 || !now.placed && now.queue != "" {
-		p.judged = p.judged && !p.isRepelled()
+	p.judged = p.judged && (expected || !now.placed)
+	if p.judged && (len(now.repels) > 0 || !now.placed && now.queue != "") {
+		p.judged = !p.isRepelled()
 	}
 }
 

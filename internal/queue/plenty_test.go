@@ -28,6 +28,9 @@ func repelling(p *corev1.Pod, namespaces ...string) *corev1.Pod {
 	return p
 }
 
+// none are the resources that device classes map.
+func none(corev1.ResourceName) bool { return false }
+
 // TestPlenty has a queue a, with a limit of 12, and a queue b ask for two nodes of 8 GPUs.
 func TestPlenty(t *testing.T) {
 	several := func(b *Board, queue string, n int, gpus int64) {
@@ -105,26 +108,50 @@ func TestPlenty(t *testing.T) {
 		"what runs has grown since": {waits: func(b *Board) {
 			b.Charge(pod("a1", 1, "n"), "a")
 			several(b, "b", 4, 2)
-			b.Judge()
+			b.Judge(none)
 			b.Charge(pod("a1", 8, "n"), "a")
 			b.Charge(pod("a2", 2, ""), "a")
 		}},
 		"something runs that nothing has scheduled": {waits: func(b *Board) {
 			several(b, "b", 4, 2)
-			b.Judge()
+			b.Judge(none)
 			b.Charge(pod("x", 8, "n"), "")
 			several(b, "a", 1, 2)
 		}},
 		"a member runs whose group was held": {waits: func(b *Board) {
 			b.ChargeMember(pod("g1", 8, ""), "a", Membership{Group: crowdGroup})
 			several(b, "b", 4, 2)
-			b.Judge()
+			b.Judge(none)
 			b.ChargeMember(pod("g1", 8, "n"), "a", Membership{Group: crowdGroup})
 			several(b, "b", 5, 2)
 		}},
+		"it runs on a node that was not counted for it": {waits: func(b *Board) {
+			b.Charge(pod("b8", 8, ""), "b")
+			b.SetNode(roomy("m", 8, tainted))
+			b.SetNode(roomy("n", 80))
+			for i := range 3 {
+				p := pod(fmt.Sprintf("b%d", i), 2, "")
+				p.Spec.Tolerations = []corev1.Toleration{{Key: "kept", Operator: corev1.TolerationOpExists}}
+				b.Charge(selecting(p, "zone", "here"), "b")
+			}
+			b.SetNode(roomy("m", 8, tainted, func(n *corev1.Node) { n.Labels = map[string]string{"zone": "here"} }))
+			b.Judge(none)
+			b.Charge(pod("b8", 8, "m"), "b")
+		}},
+		"others of many sorts, each for some nodes": {waits: func(b *Board) {
+			large := roomy("m", 800)
+			large.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(400, resource.DecimalSI)
+			large.Labels = make(map[string]string)
+			for i := range 70 {
+				large.Labels[fmt.Sprint("l", i)] = "there"
+				b.Charge(selecting(pod(fmt.Sprintf("x%d", i), 0, ""), fmt.Sprint("l", i), "there"), "")
+			}
+			b.SetNode(large)
+			several(b, "b", 8, 2)
+		}, a: true, b: true},
 		"a node has become smaller": {waits: func(b *Board) {
 			several(b, "b", 8, 2)
-			b.Judge()
+			b.Judge(none)
 			b.SetNode(roomy("m", 6))
 			b.Standing(gpus)
 		}},
@@ -176,7 +203,7 @@ func TestPlenty(t *testing.T) {
 		"what kept it off has gone": {waits: func(b *Board) {
 			b.Charge(repelling(pod("x", 0, "n")), "")
 			several(b, "b", 1, 1)
-			b.Judge()
+			b.Judge(none)
 			b.Forget("x")
 		}, a: true, b: true},
 	} {
@@ -185,7 +212,7 @@ func TestPlenty(t *testing.T) {
 			b.SetNode(roomy("n", 8))
 			b.SetNode(roomy("m", 8))
 			tc.waits(b)
-			b.Judge()
+			b.Judge(none)
 			if a, ofB := b.Plenty("a"), b.Plenty("b"); a != tc.a || ofB != tc.b {
 				t.Errorf("plenty of room for a: %v, want %v; for b: %v, want %v", a, tc.a, ofB, tc.b)
 			}
@@ -355,7 +382,7 @@ func (c *crowd) happen(rt *rapid.T) {
 		c.held = !c.held
 		c.SetGroupState(crowdGroup, GroupState{Held: c.held})
 	case "judged":
-		c.Judge()
+		c.Judge(none)
 	}
 }
 

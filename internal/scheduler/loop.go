@@ -158,11 +158,17 @@ func (b *books) shares() admission.Shares {
 
 // letThrough begins the next turns.
 func (h *Hub) letThrough(now time.Time) {
+	canBegin := h.waits.CanBegin(now)
+	if canBegin || h.waits.AnyFree() {
+		if h.judgePlenty(now) {
+			h.waits.Recall(h.hasPlenty)
+			canBegin = h.waits.CanBegin(now)
+		}
+	}
 	// The books take time to look at, and this is asked whenever a turn ends.
-	if !h.waits.CanBegin(now) {
+	if !canBegin {
 		return
 	}
-	h.judgePlenty(now)
 	for _, key := range h.waits.LetThrough(h.shares(), now) {
 		logOf(context.Background(), key).V(2).Info("Its turn has come")
 		h.wake(key)
@@ -184,11 +190,12 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		return false
 	}
 	claim := h.claimOf(pod)
-	name := claim.Queue
+	name, key := claim.Queue, h.keyOf(pod)
 	if name == "" || claim.Bar != (gang.Verdict{}) {
+		// It may have been in a queue before.
+		h.waits.LeaveTurns(key)
 		return false
 	}
-	key := h.keyOf(pod)
 	if key.Gang && h.isPartlyThrough(key) {
 		// It has room already, which is of no use before it is whole again.
 		return false

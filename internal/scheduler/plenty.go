@@ -10,11 +10,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// judgeAgain is how long after there was no plenty of room that is judged again: it takes a look at every node.
-const judgeAgain = 250 * time.Millisecond
+// judgeAgain is how long after a judgement whether there is plenty of room there is another one, which takes a look at every node: after
+// there was, and after there was not.
+const judgeAgain, judgeAgainInVain = 20 * time.Millisecond, 250 * time.Millisecond
 
 // passes reports whether a workload that has just come goes at once, because there is room for all that waits. PreEnqueue calls it,
 // under the queue's lock.
@@ -29,14 +31,21 @@ func (h *Hub) passes(pod *corev1.Pod, w *admission.Waiter) bool {
 	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.waits.Pass(*w, h.clock.Now())
 }
 
-// judgePlenty finds out whether there is room for all that waits, if that is not known. The main loop calls it.
-func (h *Hub) judgePlenty(now time.Time) {
-	if now.Before(h.judgeNext) || !h.profiles.knowFilters() {
-		return
+// judgePlenty finds out whether there is room for all that waits, limits left out, if that is not known. It reports whether hasPlenty says
+// how things are: it says no, too, where that has not been found out yet. The main loop calls it.
+func (h *Hub) judgePlenty(now time.Time) bool {
+	if !h.profiles.knowFilters() || h.board.Judged() {
+		return true
 	}
-	if !h.board.Judge() {
-		h.judgeNext = now.Add(judgeAgain)
+	if now.Before(h.judgeNext) {
+		return false
 	}
+	pause := judgeAgainInVain
+	if h.board.Judge(func(name corev1.ResourceName) bool { return filters.Delegates(h.handle, name) }) {
+		pause = judgeAgain
+	}
+	h.judgeNext = h.clock.Now().Add(pause)
+	return true
 }
 
 // hasPlenty reports whether there is room for all that waits in a queue, whoever goes first.
@@ -51,7 +60,7 @@ func (b *books) isServable(key workload.Key) bool {
 		return ok && b.board.Servable(pod.UID)
 	}
 	members := b.lister.Members(nameOf(key))
-	return !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.board.Servable(pod.UID) })
+	return len(members.Pending) > 0 && !slices.ContainsFunc(members.Pending, func(pod *corev1.Pod) bool { return !b.board.Servable(pod.UID) })
 }
 
 // knowFilters reports whether it is known of all that may turn a pod away what it looks at: each profile has no plugins but those of the
@@ -66,6 +75,9 @@ func (ps *profiles) knowFilters() bool {
 	ps.mu.RLock()
 	defer ps.mu.RUnlock()
 	known := yes
+	if ps.confine {
+		known = no
+	}
 	for name := range ps.byName {
 		if facts := ps.byName[name]; facts.plugins == nil || !areKnown(facts.plugins()) || facts.extended {
 			known = no
@@ -83,9 +95,36 @@ const (
 	no
 )
 
+// Confine reports whether arguments of the plugins of some profile keep pods off nodes though the pods do not say so, or let them onto nodes
+// that are not counted for them.
+func Confine(profiles []config.KubeSchedulerProfile) bool {
+	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool {
+		return slices.ContainsFunc(p.PluginConfig, func(c config.PluginConfig) bool {
+			switch args := c.Args.(type) {
+			case *config.NodeAffinityArgs:
+				return args.AddedAffinity != nil && args.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+			case *config.PodTopologySpreadArgs:
+				return slices.ContainsFunc(args.DefaultConstraints, func(c corev1.TopologySpreadConstraint) bool {
+					return c.WhenUnsatisfiable == corev1.DoNotSchedule
+				})
+			case *config.NodeResourcesFitArgs:
+				return len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
+			}
+			return false
+		})
+	})
+}
+
 // areKnown reports whether all plugins of a profile that may turn a pod away are known: of what they look at, all is room, or the pod
-// says it.
+// says it. Those that the books go by are among them.
 func areKnown(plugins *config.Plugins) bool {
+	runs := sets.New[string]()
+	for _, p := range plugins.Filter.Enabled {
+		runs.Insert(p.Name)
+	}
+	if !runs.HasAll(names.NodeUnschedulable, names.NodeAffinity, names.TaintToleration, names.NodeResourcesFit) {
+		return false
+	}
 	known := sets.New(
 		Name, names.NodeName, names.NodeUnschedulable, names.NodeAffinity, names.NodePorts, names.TaintToleration, names.NodeResourcesFit,
 		names.VolumeRestrictions, names.NodeVolumeLimits, names.VolumeBinding, names.VolumeZone, names.PodTopologySpread,

@@ -79,6 +79,18 @@ func TestTurnsWhereNotPlenty(t *testing.T) {
 	}
 }
 
+// TestCalledBackWhenANodeGoes: nothing else has to wait for its turn for that.
+func TestCalledBackWhenANodeGoes(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
+	r.hub.QueueSet(limitedQueue("b", "16"))
+	r.abounds("b")
+	r.create(severalOf("b", 10)...)
+	r.eventually("all of them go on", func() bool { return len(r.active()) == 11 })
+	r.removeNode("node-1")
+	r.eventually("they are called back", func() bool { return r.hub.waits.TurnAway(podKey(pod("b-9", "", "1", 0))) })
+}
+
 // TestNoPlentyForStrangers: with plugins or extenders of which it is not known what they look at, all wait for their turn.
 func TestNoPlentyForStrangers(t *testing.T) {
 	t.Parallel()
@@ -88,9 +100,10 @@ func TestNoPlentyForStrangers(t *testing.T) {
 		extenders []config.Extender
 		want      bool
 	}{
-		"plugins of the library": {yaml: knownYAML, want: true},
-		"a plugin of one's own":  {yaml: schedulerYAML},
-		"an extender":            {yaml: knownYAML, extenders: filtering},
+		"without regard to taints": {yaml: strings.Replace(knownYAML, "{name: DefaultPreemption}", "{name: DefaultPreemption}, {name: TaintToleration}", 1)},
+		"plugins of the library":   {yaml: knownYAML, want: true},
+		"a plugin of one's own":    {yaml: schedulerYAML},
+		"an extender":              {yaml: knownYAML, extenders: filtering},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +112,30 @@ func TestNoPlentyForStrangers(t *testing.T) {
 			r.hub.judgePlenty(r.hub.clock.Now())
 			if got := r.hub.hasPlenty("a"); got != tc.want {
 				t.Errorf("plenty of room is known: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestConfine is which arguments have pods go elsewhere than they say.
+func TestConfine(t *testing.T) {
+	t.Parallel()
+	const zone = "{matchExpressions: [{key: zone, operator: In, values: [a]}]}"
+	for name, tc := range map[string]struct {
+		args string
+		want bool
+	}{
+		"the defaults":          {},
+		"required affinity":     {args: "{name: NodeAffinity, args: {addedAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [" + zone + "]}}}}", want: true},
+		"preferred affinity":    {args: "{name: NodeAffinity, args: {addedAffinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, preference: " + zone + "}]}}}"},
+		"spread that must hold": {args: "{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}}", want: true},
+		"spread that should":    {args: "{name: PodTopologySpread, args: {defaultingType: List, defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway}]}}"},
+		"a resource is ignored": {args: "{name: NodeResourcesFit, args: {ignoredResources: [example.com/x]}}", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Confine(decodeProfiles(t, schedulerYAML+"  pluginConfig: ["+tc.args+"]\n")); got != tc.want {
+				t.Errorf("pods are confined: %v, want %v", got, tc.want)
 			}
 		})
 	}

@@ -36,6 +36,8 @@ type Inputs struct {
 	Clock clock.WithTicker
 	// Derived knows the groups of pods that do not name one; nil for none.
 	Derived Derived
+	// Confined is true where the profiles' arguments keep pods off nodes though these do not say so, see [Confine].
+	Confined bool
 	// SchedulingGroups is true where pods name their PodGroup in spec.schedulingGroup as well: those that have finished are
 	// followed then, too, which takes an informer of all that have.
 	SchedulingGroups bool

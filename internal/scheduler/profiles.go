@@ -21,6 +21,8 @@ type profiles struct {
 	byName map[string]profileFacts
 	// requireQueues is true where any of them takes no work without a queue.
 	requireQueues atomic.Bool
+	// confine is true where what Confine says is so.
+	confine bool
 	// filtersKnown is what knowFilters answers, once it has been asked.
 	filtersKnown atomic.Int32
 }

@@ -50,6 +50,7 @@ func (in *Inputs) emptyRoster() *roster {
 	if r.derived == nil {
 		r.derived = underived{}
 	}
+	r.profiles.confine = in.Confined
 	return r
 }
 

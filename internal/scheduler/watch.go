@@ -41,6 +41,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 	switch {
 	case !ok:
+		h.waits.LeaveTurns(gangKey(key))
 		h.release(key, nil, "its PodGroup is gone")
 		h.takeBack(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
@@ -48,6 +49,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		h.replanShort(key, g)
 		h.wakeGang(key)
 	default:
+		h.waits.LeaveTurns(gangKey(key))
 		h.takeBack(gangKey(key), "it is no gang any more")
 		h.activate(h.lister.Members(key).Pending...)
 	}
