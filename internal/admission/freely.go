@@ -11,7 +11,7 @@ import (
 // freely is what goes without waiting for its turn, because there is room for all that waits: which goes first makes no difference
 // then. When there is no such plenty any more, those are called back that have no place yet. The List's lock guards it.
 type freely struct {
-	// under way are those that have no place yet.
+	// underway are those that have no place yet.
 	underway map[workload.Key]*waiter
 	// doubts are those that went so and found no room, with their queues. As long as they wait, and the books know of no reason, there is no
 	// telling for which others it may be so.
@@ -55,7 +55,7 @@ func (t *turns) goFreely(w *waiter, now time.Time) {
 // mostPassedOver is of how many workloads of a queue that nothing could serve is found out at a time that they are.
 const mostPassedOver = 64
 
-// releaseFreely has all go of whose queues there is plenty of room.
+// releaseFreely has all go for whose queues there is plenty of room.
 func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key) {
 	if len(t.freely.doubts) > 0 {
 		return nil
@@ -87,8 +87,8 @@ func (t *turns) releaseFreely(shares Shares, now time.Time) (out []workload.Key)
 	return out
 }
 
-// Recall has those wait for their turn that went freely, have no place yet, and are of queues of whose there is not plenty of room any
-// more. Call it when that is known: from then on, the books know why some found no room, and others may go freely.
+// Recall has those wait for their turn that went freely and have no place yet, where there is not plenty of room for their queue any more.
+// Call it when that is known: the books know then why some have found no room, and others may go freely.
 func (l *List) Recall(plenty func(queue string) bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
