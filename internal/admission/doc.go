@@ -11,7 +11,8 @@
 //     the queue that is furthest below its share, because an order that changes with each placement cannot be that of the
 //     scheduler's queue, a heap. As long as all find their places, several go at a time, each with a seat in that queue
 //     ([List.Seat]); when one does not, those after it are called back ([List.TurnAway]). Work whose turn came to nothing
-//     ([List.CameToNothing]) lets others go first for a while, those behind it in its queue too.
+//     ([List.CameToNothing]) lets others go first for a while, those behind it in its queue too. Where there is room for all
+//     that waits, none waits for its turn ([List.Pass]); what has no place yet is called back when there is not ([List.Recall]).
 //   - failures in a row, and how long to back off after them.
 //
 // [List.Forget] is the one place where all of it ends, on every way out.

@@ -68,8 +68,8 @@ type Shares interface {
 	Eased(queue string) uint64
 	// Entitled reports whether a leaf would stay within its fair share with a request.
 	Entitled(queue string, request Request) bool
-	// Plenty reports whether there is room for all that waits in a leaf, and in the cluster, whoever goes first: for all but what is not
-	// Servable, as nothing could ever give it a place.
+	// Plenty reports whether there is room for all that waits in a leaf, and in the cluster, whichever workload goes first: for all but
+	// what is not Servable, as no node or limit could ever give it a place.
 	Plenty(queue string) bool
 	Servable(workload.Key) bool
 }
@@ -221,10 +221,7 @@ func (l *List) CanBegin(now time.Time) bool {
 func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.endTurn(key) {
-		l.turns.callBack()
-	}
-	l.doubt(key)
+	l.foundNoPlace(key)
 }
 
 // CameToNothing has a workload wait for another turn when it comes again, later than others.
@@ -241,6 +238,11 @@ func (l *List) CameToNothing(key workload.Key) {
 		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
 		w.failures++
 	}
+	l.foundNoPlace(key)
+}
+
+// foundNoPlace ends the turn of a workload that was picked on what the books are not: what went with it is called back.
+func (l *List) foundNoPlace(key workload.Key) {
 	if l.endTurn(key) {
 		l.turns.callBack()
 	}

@@ -35,8 +35,8 @@ func newPlenty() plenty {
 	return plenty{waitingIn: make(map[string]int), repelling: make(map[string]int)}
 }
 
-// Plenty reports whether there is room for all that waits in a queue, and in the cluster, whoever goes first. When in doubt there is
-// not. What no node or no limit could ever serve is left out, see [Board.Servable].
+// Plenty reports whether there is room for all that waits in a queue, and in the cluster, whichever pod goes first. When in doubt there
+// is not. What no node or no limit could ever serve is left out, see [Board.Servable].
 func (b *Board) Plenty(queue string) bool {
 	if !b.Used() {
 		return false

@@ -162,6 +162,11 @@ func TestPlenty(t *testing.T) {
 		"a port of the node": {waits: func(b *Board) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) { s.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} }), "b")
 		}},
+		"a mount that not every kubelet can do": {waits: func(b *Board) {
+			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) {
+				s.Containers[0].VolumeMounts = []corev1.VolumeMount{{BindMountOptions: []string{"noexec"}}}
+			}), "b")
+		}},
 		"a volume": {waits: func(b *Board) {
 			b.Charge(with(pod("b1", 1, ""), func(s *corev1.PodSpec) {
 				s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{}}}}
@@ -217,6 +222,19 @@ func TestPlenty(t *testing.T) {
 				t.Errorf("plenty of room for a: %v, want %v; for b: %v, want %v", a, tc.a, ofB, tc.b)
 			}
 		})
+	}
+}
+
+// TestPlentyOfMapped: nodes may have what a device class maps without listing it.
+func TestPlentyOfMapped(t *testing.T) {
+	b := boardOf(queueUnder("b", ""))
+	b.SetNode(roomy("n", 8))
+	b.Charge(pod("b1", 1, ""), "b")
+	if b.Judge(func(name corev1.ResourceName) bool { return name == gpu }) {
+		t.Error("there is plenty of what may be elsewhere")
+	}
+	if !b.Judge(none) {
+		t.Error("there is not plenty of what nodes list")
 	}
 }
 

@@ -158,15 +158,11 @@ func (b *books) shares() admission.Shares {
 
 // letThrough begins the next turns.
 func (h *Hub) letThrough(now time.Time) {
-	canBegin := h.waits.CanBegin(now)
-	if canBegin || h.waits.AnyFree() {
-		if h.judgePlenty(now) {
-			h.waits.Recall(h.hasPlenty)
-			canBegin = h.waits.CanBegin(now)
-		}
+	if (h.waits.CanBegin(now) || h.waits.AnyFree()) && h.judgePlenty(now) {
+		h.waits.Recall(h.hasPlenty)
 	}
 	// The books take time to look at, and this is asked whenever a turn ends.
-	if !canBegin {
+	if !h.waits.CanBegin(now) {
 		return
 	}
 	for _, key := range h.waits.LetThrough(h.shares(), now) {

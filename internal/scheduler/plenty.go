@@ -48,7 +48,7 @@ func (h *Hub) judgePlenty(now time.Time) bool {
 	return true
 }
 
-// hasPlenty reports whether there is room for all that waits in a queue, whoever goes first.
+// hasPlenty reports whether there is room for all that waits in a queue, whichever workload goes first.
 func (b *books) hasPlenty(queue string) bool {
 	return b.profiles.knowFilters() && b.board.Plenty(queue)
 }

@@ -103,6 +103,7 @@ func TestNoPlentyForStrangers(t *testing.T) {
 		"without regard to taints": {yaml: strings.Replace(knownYAML, "{name: DefaultPreemption}", "{name: DefaultPreemption}, {name: TaintToleration}", 1)},
 		"plugins of the library":   {yaml: knownYAML, want: true},
 		"a plugin of one's own":    {yaml: schedulerYAML},
+		"arguments":                {yaml: knownYAML + "  pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [example.com/x]}}]\n"},
 		"an extender":              {yaml: knownYAML, extenders: filtering},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -249,7 +249,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	t.Cleanup(r.stop)
 	profiles := decodeProfiles(t, configuration)
 	AddGate(profiles)
-	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m})
+	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles)})
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{

@@ -190,8 +190,8 @@ func (s *shares) Entitled(queue string, request admission.Request) bool {
 	return s.Standing.Entitled(s.Tree.LeafOf(queue), s.amounts(request))
 }
 
-// Plenty is part of admission.Shares. Whether work waits for its turn where there is room for all makes no difference to what becomes
-// of it.
+// Plenty is part of admission.Shares. Whether work waits for its turn where there is room for all makes no difference to which of it
+// finds a place.
 func (s *shares) Plenty(string) bool { return false }
 
 // Servable is part of admission.Shares, and not asked where there is no plenty.
