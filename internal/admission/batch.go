@@ -16,8 +16,24 @@ const longestBatch = 16
 type batch struct {
 	// most is how many go in the next batch, and left is how many of the last one have not found their place yet.
 	most, left int
-	// called are those that were called back, until they have been turned away.
+	// called are those that were called back, until they have been turned away, and since is when the first turn began while there were any.
 	called map[workload.Key]*waiter
+	since  time.Time
+}
+
+// size is how many go next. It is one as long as those that were called back may still be in the scheduler's queue, which keeps in its old
+// place what is given another; for longestTurn at most, as some may be held back elsewhere.
+func (b *batch) size(now time.Time) int {
+	switch {
+	case len(b.called) == 0:
+		b.since = time.Time{}
+		return b.most
+	case b.since.IsZero():
+		b.since = now
+	case now.Sub(b.since) > longestTurn:
+		return b.most
+	}
+	return 1
 }
 
 // Seat is a workload's place in the scheduler's queue: by priority, then by time.
@@ -61,8 +77,8 @@ func (l *List) TurnAway(key workload.Key) bool {
 // admit begins the turns of a batch, whose first comes first.
 func (t *turns) admit(shares Shares, now time.Time) (out []workload.Key) {
 	var last *waiter
-	c := t.round(now)
-	for len(t.held) > 0 && len(out) < t.batch.most {
+	c, most := t.round(now), t.batch.size(now)
+	for len(t.held) > 0 && len(out) < most {
 		w := t.next(c, shares, now)
 		w.seat = Seat{Priority: w.Priority, Time: w.Since}
 		if last != nil {

@@ -43,6 +43,7 @@ func TestBatch(t *testing.T) {
 			s.enter("urgent", "a", 9, 0)
 			s.want("then", s.turn(), "urgent")
 			s.Placed(podNamed("urgent"))
+			s.want("turned away", s.away("4", "5", "6"), "4", "5", "6")
 			s.want("after that", s.turn(), "4", "5")
 		},
 		"one whose turn comes again is not turned away": func(s *scene) {

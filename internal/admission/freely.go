@@ -125,7 +125,8 @@ func (l *List) doubt(key workload.Key) {
 	}
 }
 
-// recall has those wait for their turn that went freely and have no place yet. It reports whether there were any.
+// recall has those wait for their turn that went freely and have no place yet. It reports whether there were any: turns are one at a time then,
+// until some in a row have found their place.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {
@@ -133,6 +134,9 @@ func (t *turns) recall(which func(*waiter) bool) (some bool) {
 			t.callBackOne(w)
 			some = true
 		}
+	}
+	if some {
+		t.batch.most, t.batch.left = 1, 0
 	}
 	return some
 }

@@ -101,6 +101,47 @@ func TestFreely(t *testing.T) {
 			s.Placed(podNamed("a3"))
 			s.want("then", s.turn(), "a2")
 		},
+		"one at a time after that": func(s *scene) {
+			s.turns.batch.most = longestBatch
+			s.pass("a1", "a")
+			s.pass("a2", "a")
+			s.Recall(func(string) bool { return false })
+			s.want("turned away", s.away("a1", "a2"), "a1", "a2")
+			s.want("in turn", s.turn(), "a1")
+			s.Placed(podNamed("a1"))
+		},
+		"one at a time as long as some are in the scheduler's queue": func(s *scene) {
+			s.pass("a1", "a")
+			s.pass("a2", "a")
+			s.pass("a3", "a")
+			s.want("in turn", s.turn(), "a1")
+			s.Placed(podNamed("a1"))
+			s.enter("old", "a", 0, 5)
+			s.want("then", s.turn(), "old")
+			s.Placed(podNamed("old"))
+			s.want("turned away", s.away("a2", "a3"), "a2", "a3")
+			s.want("after that", s.turn(), "a2", "a3")
+		},
+		"not for ever": func(s *scene) {
+			for _, name := range []string{"a1", "a2", "a3", "b1"} {
+				s.pass(name, "a")
+			}
+			s.want("in turn", s.turn(), "a1")
+			s.Placed(podNamed("a1"))
+			s.now = s.now.Add(longestTurn + 1)
+			s.want("then", s.turn(), "a2", "a3")
+			for _, name := range []string{"a2", "a3", "b1"} {
+				s.Placed(podNamed(name))
+			}
+			s.want("none is left", s.turn())
+			for _, name := range []string{"a1", "a2", "a3"} {
+				s.Forget(podNamed(name))
+				s.pass(name, "a")
+			}
+			s.want("again", s.turn(), "a1")
+			s.Placed(podNamed("a1"))
+			s.want("and again", s.turn(), "a2")
+		},
 		"called back when one finds no room": func(s *scene) {
 			for _, name := range []string{"a1", "a2", "b1"} {
 				s.pass(name, name[:1])

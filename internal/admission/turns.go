@@ -153,6 +153,13 @@ func (l *List) TurnOf(key workload.Key, queue string) Turn {
 	return NotEntered
 }
 
+// IsUnderway reports whether a workload's turn has begun, or it goes freely, and it has not been decided on.
+func (l *List) IsUnderway(key workload.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.turns.underway[key] != nil || l.turns.freely.underway[key] != nil
+}
+
 // Enter has a workload wait for its turn. One that waits already keeps its place, unless it is in another queue now.
 func (l *List) Enter(w Waiter, now time.Time) {
 	l.mu.Lock()

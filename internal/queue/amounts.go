@@ -4,7 +4,9 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	resourcehelper "k8s.io/component-helpers/resource"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
@@ -26,11 +28,14 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 	return out
 }
 
-// RequestOf is what a pod occupies on its node.
+// RequestOf is what a pod occupies on its node, as the scheduler counts it: of a resize that is under way the larger of both, for instance.
 func RequestOf(pod *corev1.Pod) Amounts {
+	gates := utilfeature.DefaultFeatureGate
 	out := AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
-		// A resize that is under way occupies the larger of both, as it does for the scheduler.
-		UseStatusResources: true,
+		UseStatusResources: gates.Enabled(features.InPlacePodVerticalScaling),
+		InPlacePodLevelResourcesVerticalScalingEnabled: gates.Enabled(features.InPlacePodLevelResourcesVerticalScaling),
+		SkipPodLevelResources:                          !gates.Enabled(features.PodLevelResources),
+		UseDRANodeAllocatableResourceClaimStatus:       gates.Enabled(features.DRANodeAllocatableResources),
 	}))
 	out[corev1.ResourcePods] = 1
 	for name, v := range out {

@@ -5,7 +5,43 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
+
+// TestRequestIsTheSchedulers: a pod counts in the books as on its node.
+func TestRequestIsTheSchedulers(t *testing.T) {
+	cpu := func(v string) corev1.ResourceList {
+		return corev1.ResourceList{"cpu": resource.MustParse(v), "memory": resource.MustParse("1Gi")}
+	}
+	for name, change := range map[string]func(*corev1.Pod){
+		"as it comes":   func(*corev1.Pod) {},
+		"with overhead": func(p *corev1.Pod) { p.Spec.Overhead = cpu("1") },
+		"with overhead that the kubelet has told of": func(p *corev1.Pod) {
+			p.Spec.Overhead = cpu("1")
+			p.Status.AllocatedResources, p.Status.Resources = cpu("3"), &corev1.ResourceRequirements{Requests: cpu("3")}
+		},
+		"resized, a container": func(p *corev1.Pod) {
+			p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "c", AllocatedResources: cpu("4")}}
+		},
+		"asked for as a whole": func(p *corev1.Pod) { p.Spec.Resources = &corev1.ResourceRequirements{Requests: cpu("3")} },
+		"resized as a whole": func(p *corev1.Pod) {
+			p.Spec.Resources = &corev1.ResourceRequirements{Requests: cpu("3")}
+			p.Status.AllocatedResources, p.Status.Resources = cpu("5"), &corev1.ResourceRequirements{Requests: cpu("5")}
+		},
+		"beside what comes first": func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: cpu("7")}}}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Resources: corev1.ResourceRequirements{Requests: cpu("2")}}}}}
+			change(p)
+			want := (&framework.PodInfo{Pod: p}).CalculateResource().Resource
+			if got := RequestOf(p); got["cpu"] != want.GetMilliCPU() || got["memory"] != want.GetMemory() {
+				t.Errorf("it counts with %v, and on its node with %v", got, want)
+			}
+		})
+	}
+}
 
 // TestRequestsStayWithinRange: what a queue asks for never comes to less than nothing, however much its pods name.
 func TestRequestsStayWithinRange(t *testing.T) {

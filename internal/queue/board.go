@@ -104,7 +104,8 @@ func NewBoard() *Board {
 func (b *Board) Used() bool { return b.used.Load() }
 
 // SetQueue takes in a Queue, which may not be changed from now on. It reports whether it is the first: then all pods
-// that there are have to be charged; and whether it may matter to the access to queues: then those that wait have to be.
+// that there are have to be charged, and [Board.AllCharged] be told; and whether it may matter to the access to queues: then those that
+// wait have to be.
 func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +115,15 @@ func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	delete(b.deleted, q.Name)
 	b.used.Store(true)
 	b.relisted()
+	b.plenty.partial = b.plenty.partial || first
 	return first, b.isConfining(before, q)
+}
+
+// AllCharged records that all pods have been charged that there were when the first Queue came.
+func (b *Board) AllCharged() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.plenty.partial = false
 }
 
 // DeleteQueue drops a Queue. With the last one, all that was charged is forgotten. It reports the same of the access to others.
@@ -136,7 +145,7 @@ func (b *Board) DeleteQueue(name string) (confining bool) {
 		clear(b.groups)
 		clear(b.wholeGroups)
 		b.vacate()
-		b.plenty = newPlenty()
+		b.plenty.reset()
 		b.standings = nil
 	}
 	return b.isConfining(before, nil)
@@ -159,7 +168,7 @@ func (b *Board) relisted() {
 	clear(b.limits)
 	clear(b.accesses)
 	b.tree = nil
-	b.unweighed = true
+	b.unweigh()
 	for _, q := range b.queues {
 		if len(q.Spec.Limit) > 0 {
 			b.limits[q.Name] = AmountsOf(q.Spec.Limit)
@@ -247,10 +256,11 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	before, ok := b.pods[pod.UID]
 	expected := ok && b.isExpected(&before, &c)
 	if ok {
-		if before.queue == c.queue && before.Membership == c.Membership && before.node == c.node && before.going == c.going && sameTerms(before.terms, c.terms) && sameAmounts(before.request, c.request) {
+		if before.equals(&c) {
 			return Change{}
 		}
 		change = changeOf(&before, &c)
+		b.lowerNeed(&before, &c)
 		b.book(before, -1)
 	}
 	if len(b.queues) == 0 {
@@ -268,6 +278,12 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	}
 	b.plenty.follow(&c, expected)
 	return change
+}
+
+// equals reports whether two charges of a pod count for the same.
+func (c *charge) equals(d *charge) bool {
+	return c.queue == d.queue && c.Membership == d.Membership && c.node == d.node && c.going == d.going &&
+		sameTerms(c.terms, d.terms) && sameAmounts(c.request, d.request)
 }
 
 func sameTerms(a, b *terms) bool { return a == b || a != nil && b != nil && a.key == b.key }

@@ -69,6 +69,7 @@ func boardOf(queues ...*v1alpha1.Queue) *Board {
 	for _, q := range queues {
 		b.SetQueue(q)
 	}
+	b.AllCharged()
 	return b
 }
 

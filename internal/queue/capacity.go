@@ -41,11 +41,11 @@ func (b *Board) setNode(name string, now nodeEntry) {
 	g := b.nodeEntry(name)
 	if g.closed != now.closed || (g.allocatable == nil) != (now.allocatable == nil) || !sameAmounts(g.allocatable, now.allocatable) {
 		g.allocatable, g.closed = now.allocatable, now.closed
-		b.unweighed = true
+		b.unweigh()
 		b.recount(g)
 	}
 	if g.node == nil || now.node == nil || !maps.Equal(g.node.Labels, now.node.Labels) || taintsKey(g.node.Spec.Taints) != taintsKey(now.node.Spec.Taints) {
-		b.unweighed = true
+		b.unweigh()
 		b.counted++
 	}
 	g.node = now.node

@@ -110,6 +110,14 @@ func (b *Board) SetGroupState(group types.NamespacedName, now GroupState) {
 	}
 }
 
+// lowerNeed has a group need one fewer where a member has come to its place, before what waits of it is weighed. What it needs in all is told
+// later.
+func (b *Board) lowerNeed(before, now *charge) {
+	if m := b.groups[now.Group]; m != nil && !before.placed && now.placed && before.Group == now.Group {
+		m.Need = max(m.Need-1, 0)
+	}
+}
+
 // Pends reports whether members of a group are charged that have no node yet: how other groups stand need not be told.
 func (b *Board) Pends(group types.NamespacedName) bool {
 	if !b.Used() {
@@ -150,6 +158,12 @@ func (b *Board) pend(c charge, sign int64) {
 	}
 }
 
+// unweigh records that nodes or limits have changed.
+func (b *Board) unweigh() {
+	b.unweighed = true
+	b.plenty.end()
+}
+
 // weighAll settles all demand anew, because nodes or limits have changed.
 func (b *Board) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
@@ -167,7 +181,7 @@ func (b *Board) weighAll() {
 		g.kind = b.kinds[kind]
 		g.kind.nodes = append(g.kind.nodes, g)
 	}
-	b.unweighed, b.plenty.judged, b.plenty.kinds = false, false, nil
+	b.unweighed, b.plenty.kinds = false, nil
 	for _, d := range b.pending {
 		if d.group == (types.NamespacedName{}) {
 			b.weigh(d.group, d)

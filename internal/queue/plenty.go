@@ -12,6 +12,9 @@ import (
 // makes a difference to anything. It is found by [Board.Judge], and followed from there pod by pod, up to what that cannot follow.
 type plenty struct {
 	judged bool
+	// partial is true while not all pods have been charged that there are, and ended has a token when there is not plenty any more.
+	partial bool
+	ended   chan struct{}
 	// spare is for how many pods more there is room, of the kinds that have been judged.
 	spare int64
 	kinds map[waitingKind]*waitingPods
@@ -28,11 +31,30 @@ type waitingKind struct {
 // mostWaitingKinds bounds what is judged: more kinds of pods than that are not told apart from too many.
 const mostWaitingKinds = 64
 
-// mostComparisons bounds how many kinds of pods are held against kinds of nodes, which takes some milliseconds.
+// mostComparisons bounds how many kinds of pods are held against kinds of nodes, and against nodes one by one, which takes some milliseconds.
 const mostComparisons = 1 << 16
 
 func newPlenty() plenty {
-	return plenty{waitingIn: make(map[string]int), repelling: make(map[string]int)}
+	return plenty{waitingIn: make(map[string]int), repelling: make(map[string]int), ended: make(chan struct{}, 1)}
+}
+
+// reset has nothing wait. There is no plenty known then.
+func (p *plenty) reset() {
+	p.kinds, p.partial = nil, false
+	clear(p.waitingIn)
+	clear(p.repelling)
+}
+
+// end has there not be plenty any more.
+func (p *plenty) end() {
+	if !p.judged {
+		return
+	}
+	p.judged = false
+	select {
+	case p.ended <- struct{}{}:
+	default:
+	}
 }
 
 // Plenty reports whether there is room for all that waits in a queue, and in the cluster, whichever pod goes first. When in doubt there
@@ -43,7 +65,7 @@ func (b *Board) Plenty(queue string) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.plenty.judged || b.unweighed {
+	if !b.plenty.judged {
 		return false
 	}
 	for _, name := range b.path(queue) {
@@ -69,8 +91,11 @@ func (b *Board) Servable(uid types.UID) bool {
 func (b *Board) Judged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.plenty.judged && !b.unweighed
+	return b.plenty.judged
 }
+
+// PlentyEnds has a token when there is not plenty of room any more, until that is judged anew.
+func (b *Board) PlentyEnds() <-chan struct{} { return b.plenty.ended }
 
 // Judge finds out whether there is plenty of room for all that waits, limits left out, unless that is known. It looks at every
 // node. Mapped says which resources device classes map, so that nodes may have them without listing them.
@@ -80,13 +105,13 @@ func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.unweighed {
-		b.weighAll()
-	} else if b.plenty.judged {
+	if b.plenty.judged {
 		return true
 	}
-	b.plenty.judged = false
-	if b.plenty.isRepelled() {
+	if b.unweighed {
+		b.weighAll()
+	}
+	if b.plenty.partial || b.plenty.isRepelled() {
 		return false
 	}
 	waiting, ok := b.waitingKinds(mapped)
@@ -94,7 +119,7 @@ func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 		return false
 	}
 	// More of what has come before is to find that known.
-	kinds := b.plenty.with(waiting)
+	kinds := b.withFormer(waiting, mapped)
 	spare := b.spareFor(kinds)
 	if spare < 0 && len(kinds) > len(waiting) {
 		kinds, spare = waiting, b.spareFor(waiting)
@@ -107,14 +132,14 @@ func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 	return true
 }
 
-// with are some kinds, and those that were judged before, of which none wait.
-func (p *plenty) with(waiting map[waitingKind]*waitingPods) map[waitingKind]*waitingPods {
+// withFormer are some kinds, and those that were judged before, of which none wait.
+func (b *Board) withFormer(waiting map[waitingKind]*waitingPods, mapped func(corev1.ResourceName) bool) map[waitingKind]*waitingPods {
 	out := maps.Clone(waiting)
-	for key, w := range p.kinds {
+	for key, w := range b.plenty.kinds {
 		if len(out) == mostWaitingKinds {
 			break
 		}
-		if out[key] == nil {
+		if out[key] == nil && b.isCountable(key, w.request, w.terms, mapped) {
 			none := *w
 			none.pods = 0
 			out[key] = &none
@@ -144,7 +169,7 @@ func (b *Board) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waiting
 			w.pods += d.counted
 			continue
 		}
-		if len(out) == mostWaitingKinds || key.inQueue && (!d.terms.plain || !b.areOnNodes(d.request, mapped)) {
+		if len(out) == mostWaitingKinds || !b.isCountable(key, d.request, d.terms, mapped) {
 			return nil, false
 		}
 		out[key] = &waitingPods{inQueue: key.inQueue, pods: d.counted, request: d.request, terms: d.terms}
@@ -160,10 +185,14 @@ func (d *pendingPods) waitingKind() waitingKind {
 	return waitingKind{kind: d.kind, inQueue: true}
 }
 
-// areOnNodes reports whether all that is asked for is had by nodes that list it, and nowhere else, as from a device class.
-func (b *Board) areOnNodes(request Amounts, mapped func(corev1.ResourceName) bool) bool {
+// isCountable reports whether it can be told for which nodes pods of a kind count, and of those in queues that room there is all that they need.
+// What a device class maps may come from nodes that do not list it, where others do; what no node lists counts as had by all.
+func (b *Board) isCountable(key waitingKind, request Amounts, t *terms, mapped func(corev1.ResourceName) bool) bool {
+	if key.inQueue && !t.plain {
+		return false
+	}
 	for name, v := range request {
-		if v > 0 && (!b.listedByNodes[name] || mapped(name)) {
+		if v > 0 && (key.inQueue && !b.listedByNodes[name] || b.listedByNodes[name] && mapped(name)) {
 			return false
 		}
 	}
@@ -218,10 +247,16 @@ func (b *Board) takersOf(kinds []*waitingPods) []takers {
 // pod found no room on any of its nodes, they would have taken as many as all of them were counted for. There is room for all as long as no
 // more may come there.
 func (b *Board) spareFor(waiting map[waitingKind]*waitingPods) int64 {
-	if len(b.kinds)*len(waiting) > mostComparisons {
+	kinds := slices.Collect(maps.Values(waiting))
+	comparisons := len(b.kinds) * len(kinds)
+	for _, w := range kinds {
+		if w.inQueue && !w.terms.anywhere {
+			comparisons += len(b.nodes)
+		}
+	}
+	if comparisons > mostComparisons {
 		return -1
 	}
-	kinds := slices.Collect(maps.Values(waiting))
 	nodes := b.takersOf(kinds)
 	spare := mostRequested
 	for i, w := range kinds {
@@ -286,8 +321,9 @@ func (p *plenty) isRepelled() bool {
 // of what they leave.
 func (p *plenty) demand(d *pendingPods, more int64) {
 	if p.judged && more > 0 {
-		p.spare -= more
-		p.judged = p.spare >= 0 && p.kinds[d.waitingKind()] != nil
+		if p.spare -= more; p.spare < 0 || p.kinds[d.waitingKind()] == nil {
+			p.end()
+		}
 	}
 }
 
@@ -312,9 +348,8 @@ func (b *Board) isExpected(before, now *charge) bool {
 // follow takes in that a pod counts as now, and whether that was expected.
 func (p *plenty) follow(now *charge, expected bool) {
 	p.count(now, 1)
-	p.judged = p.judged && (expected || !now.placed)
-	if p.judged && (len(now.repels) > 0 || !now.placed && now.queue != "") {
-		p.judged = !p.isRepelled()
+	if now.placed && !expected || (len(now.repels) > 0 || !now.placed && now.queue != "") && p.isRepelled() {
+		p.end()
 	}
 }
 

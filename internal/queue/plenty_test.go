@@ -31,17 +31,20 @@ func repelling(p *corev1.Pod, namespaces ...string) *corev1.Pod {
 // none are the resources that device classes map.
 func none(corev1.ResourceName) bool { return false }
 
+// several has so many pods come to a queue that ask for so many GPUs each.
+func several(b *Board, queue string, n int, gpus int64) {
+	for i := range n {
+		b.Charge(pod(fmt.Sprintf("%s%d-%d", queue, gpus, i), gpus, ""), queue)
+	}
+}
+
+func with(p *corev1.Pod, change func(*corev1.PodSpec)) *corev1.Pod {
+	change(&p.Spec)
+	return p
+}
+
 // TestPlenty has a queue a, with a limit of 12, and a queue b ask for two nodes of 8 GPUs.
 func TestPlenty(t *testing.T) {
-	several := func(b *Board, queue string, n int, gpus int64) {
-		for i := range n {
-			b.Charge(pod(fmt.Sprintf("%s%d-%d", queue, gpus, i), gpus, ""), queue)
-		}
-	}
-	with := func(p *corev1.Pod, change func(*corev1.PodSpec)) *corev1.Pod {
-		change(&p.Spec)
-		return p
-	}
 	for name, tc := range map[string]struct {
 		waits func(*Board)
 		// a and b are whether there is plenty for them.
@@ -227,14 +230,37 @@ func TestPlenty(t *testing.T) {
 
 // TestPlentyOfMapped: nodes may have what a device class maps without listing it.
 func TestPlentyOfMapped(t *testing.T) {
-	b := boardOf(queueUnder("b", ""))
-	b.SetNode(roomy("n", 8))
-	b.Charge(pod("b1", 1, ""), "b")
-	if b.Judge(func(name corev1.ResourceName) bool { return name == gpu }) {
-		t.Error("there is plenty of what may be elsewhere")
-	}
-	if !b.Judge(none) {
-		t.Error("there is not plenty of what nodes list")
+	mapped := func(name corev1.ResourceName) bool { return name == gpu }
+	for name, tc := range map[string]struct {
+		of string
+		// former is whether there was plenty before a class mapped it, and what asked for it has gone.
+		former bool
+	}{
+		"one of a queue":         {of: "b"},
+		"one of none":            {of: ""},
+		"another one of a queue": {of: "b", former: true},
+		"another one of none":    {of: "", former: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := boardOf(queueUnder("b", ""))
+			b.SetNode(roomy("n", 8))
+			b.Charge(pod("b1", 0, ""), "b")
+			b.Charge(pod("x", 1, ""), tc.of)
+			if tc.former {
+				if !b.Judge(none) {
+					t.Fatal("there is not plenty of what nodes list")
+				}
+				b.Forget("x")
+				b.Charge(pod("s", 0, "n"), "")
+			}
+			if b.Judge(mapped) != tc.former {
+				t.Errorf("there is plenty: %v", !tc.former)
+			}
+			b.Charge(pod("y", 1, ""), tc.of)
+			if b.Plenty("b") {
+				t.Error("there is plenty of what may be elsewhere")
+			}
+		})
 	}
 }
 
@@ -436,6 +462,7 @@ func TestPlentyIsEnough(t *testing.T) {
 		c := &crowd{Board: NewBoard(), pods: make(map[string]*corev1.Pod), nodes: make(map[string]*corev1.Node)}
 		c.SetQueue(queueUnder("a", ""))
 		c.SetQueue(queueUnder("b", ""))
+		c.AllCharged()
 		for range 3 {
 			c.nodeComes(rt)
 		}

@@ -32,6 +32,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 	shownAs, shown := h.shown.take(pod.UID)
 	askedAs, asked := h.asked.take(pod.UID)
+	awayAs, away := h.away.take(pod.UID)
 	returned, awaited := h.returning.forgot(pod.UID)
 	return func() {
 		if awaited {
@@ -42,6 +43,10 @@ func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 		}
 		if shown {
 			h.takeBackShown(shownAs, pod)
+		}
+		if away && h.waits.IsUnderway(awayAs) {
+			// Its next turn has begun meanwhile, and the framework has it back off all the same.
+			h.activate(pod)
 		}
 		// One whose cycle met an error has not been turned away: it is tried again soon, and keeps what it was promised.
 		if asked && status.IsRejected() {

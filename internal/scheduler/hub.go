@@ -50,8 +50,8 @@ type Hub struct {
 	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees
 	// shown are the pods at the end of whose cycle the framework shows a promise, and asked those in a cycle that have one, until
-	// an extension point has been told what comes of it.
-	shown, asked marks
+	// an extension point has been told what comes of it. Away are those whose turn was called back, and who are in a cycle all the same.
+	shown, asked, away marks
 	// runs says since when groups are whole.
 	runs *gang.Runs
 	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.

@@ -40,13 +40,18 @@ func (h *Hub) run(ctx context.Context) {
 				h.retry(due.Key)
 			}
 		}
-		// 2. The next turns, unless workloads are still arriving that one event has woken.
-		if !h.waits.Lull(now) {
+		// 2. Those wait for their turn from now on for which there is not plenty of room any more.
+		lull := h.waits.Lull(now)
+		if h.waits.AnyFree() || !lull && h.waits.CanBegin(now) {
+			h.followPlenty(now)
+		}
+		// 3. The next turns, unless workloads are still arriving that one event has woken.
+		if !lull {
 			h.letThrough(now)
 		}
-		// 3. Wait until something happens, or the next moment comes.
+		// 4. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
-			// 4. Look again at victims that stay. Take back what was promised on nodes that have been lost meanwhile and to those that
+			// 5. Look again at victims that stay. Take back what was promised on nodes that have been lost meanwhile and to those that
 			// others hold back, wake those that nothing holds back any more and for which shares have changed, and tell the users of those
 			// that wait, for a turn or for room.
 			h.sweepLeaving()
@@ -66,7 +71,11 @@ func (h *Hub) run(ctx context.Context) {
 // awaitNext returns when the waiting list may have something to say. It reports whether that is because of a tick.
 func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Time) (ticked bool) {
 	var moment <-chan time.Time
-	if at, ok := h.waits.NextLook(now); ok {
+	at, ok := h.waits.NextLook(now)
+	if next, due := h.nextJudgement(); due && (!ok || next.Before(at)) {
+		at, ok = next, true
+	}
+	if ok {
 		timer := h.clock.NewTimer(at.Sub(now))
 		defer timer.Stop()
 		moment = timer.C()
@@ -74,6 +83,7 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	select {
 	case <-ctx.Done():
 	case <-h.waits.Wanted():
+	case <-h.board.PlentyEnds():
 	case <-moment:
 	case <-tick:
 		return true
@@ -158,9 +168,6 @@ func (b *books) shares() admission.Shares {
 
 // letThrough begins the next turns.
 func (h *Hub) letThrough(now time.Time) {
-	if (h.waits.CanBegin(now) || h.waits.AnyFree()) && h.judgePlenty(now) {
-		h.waits.Recall(h.hasPlenty)
-	}
 	// The books take time to look at, and this is asked whenever a turn ends.
 	if !h.waits.CanBegin(now) {
 		return

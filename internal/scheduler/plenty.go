@@ -18,6 +18,9 @@ import (
 // there was, and after there was not.
 const judgeAgain, judgeAgainInVain = 20 * time.Millisecond, 250 * time.Millisecond
 
+// judgeRest is for how many times as long as a judgement took there is no other one: the books are locked meanwhile.
+const judgeRest = 10
+
 // passes reports whether a workload that has just come goes at once, because there is room for all that waits. PreEnqueue calls it,
 // under the queue's lock.
 func (h *Hub) passes(pod *corev1.Pod, w *admission.Waiter) bool {
@@ -31,6 +34,19 @@ func (h *Hub) passes(pod *corev1.Pod, w *admission.Waiter) bool {
 	return h.isServable(w.Key) && h.hasPlenty(w.Queue) && h.waits.Pass(*w, h.clock.Now())
 }
 
+// followPlenty calls those back that went without waiting for their turn, where there is not plenty of room for them any more. The main loop
+// calls it.
+func (h *Hub) followPlenty(now time.Time) {
+	if h.judgePlenty(now) {
+		h.waits.Recall(h.hasPlenty)
+	}
+}
+
+// nextJudgement is when the next judgement may be made, if some go freely and wait for it. The main loop calls it.
+func (h *Hub) nextJudgement() (time.Time, bool) {
+	return h.judgeNext, h.waits.AnyFree() && h.profiles.knowFilters() && !h.board.Judged()
+}
+
 // judgePlenty finds out whether there is room for all that waits, limits left out, if that is not known. It reports whether hasPlenty says
 // how things are: it says no, too, where that has not been found out yet. The main loop calls it.
 func (h *Hub) judgePlenty(now time.Time) bool {
@@ -40,11 +56,12 @@ func (h *Hub) judgePlenty(now time.Time) bool {
 	if now.Before(h.judgeNext) {
 		return false
 	}
-	pause := judgeAgainInVain
+	pause, began := judgeAgainInVain, h.clock.Now()
 	if h.board.Judge(func(name corev1.ResourceName) bool { return filters.Delegates(h.handle, name) }) {
 		pause = judgeAgain
 	}
-	h.judgeNext = h.clock.Now().Add(pause)
+	ended := h.clock.Now()
+	h.judgeNext = ended.Add(max(pause, judgeRest*ended.Sub(began)))
 	return true
 }
 
@@ -95,10 +112,11 @@ const (
 	no
 )
 
-// Confine reports whether arguments of the plugins of some profile keep pods off nodes though the pods do not say so, or let them onto nodes
-// that are not counted for them.
-func Confine(profiles []config.KubeSchedulerProfile) bool {
-	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool {
+// Confine reports whether arguments of the plugins of some profile keep pods off nodes though the pods do not say so, or they or an extender
+// let them onto nodes that are not counted for them.
+func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender) bool {
+	ignores := func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler }
+	return slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) || slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool {
 		return slices.ContainsFunc(p.PluginConfig, func(c config.PluginConfig) bool {
 			switch args := c.Args.(type) {
 			case *config.NodeAffinityArgs:

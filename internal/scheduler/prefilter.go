@@ -25,8 +25,9 @@ func (p *Plugin) PreFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	p.hub.dropInflated()
-	if p.hub.waits.TurnAway(p.hub.keyOf(pod)) {
+	if key := p.hub.keyOf(pod); p.hub.waits.TurnAway(key) {
 		// Its turn was called back after it had come through PreEnqueue.
+		p.hub.away.set(pod.UID, key)
 		state.Write(turnedDownKey, turnedDown{queueInTheWay})
 		return nil, fwk.NewStatus(fwk.Unschedulable, holdForTurn)
 	}
@@ -49,6 +50,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if verdict != (gang.Verdict{}) {
 		// It passed PreEnqueue, and things have changed since.
 		p.hub.registry.SetVerdict(key, verdict)
+		p.hub.waits.LeaveTurns(gangKey(key))
 		return nil, fwk.NewStatus(fwk.Unschedulable, verdict.Message)
 	}
 	if !g.IsGang() {

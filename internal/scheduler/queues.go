@@ -70,6 +70,7 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 		for _, pod := range all {
 			h.chargeAgain(pod)
 		}
+		h.board.AllCharged()
 		h.cluster.Invalidate()
 		h.wakeNamed(all)
 	}

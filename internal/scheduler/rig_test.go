@@ -221,8 +221,8 @@ func listFinished(client *fake.Clientset, list func() (*corev1.PodList, error)) 
 	})
 }
 
-// newRigOn is newRigWith on what is there already.
-func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender) *rig {
+// newRigOn is newRigWith on what is there already, with other inputs.
+func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration string, extenders []config.Extender, change ...func(*Inputs)) *rig {
 	t.Helper()
 	r := &rig{t: t, client: client, evictor: &fakeEvictor{}, groups: known, measured: k8smetrics.NewKubeRegistry()}
 	r.meanwhile, r.unreserved = func(*corev1.Pod) {}, func(*corev1.Pod) {}
@@ -249,7 +249,11 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	t.Cleanup(r.stop)
 	profiles := decodeProfiles(t, configuration)
 	AddGate(profiles)
-	plugins := NewPlugins(Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles)})
+	in := Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
+	for _, c := range change {
+		c(&in)
+	}
+	plugins := NewPlugins(in)
 	sched, err := kubescheduler.New(ctx, r.client, factory, nil, profile.NewRecorderFactory(broadcaster),
 		kubescheduler.WithProfiles(profiles...),
 		kubescheduler.WithFrameworkOutOfTreeRegistry(frameworkruntime.Registry{

@@ -181,6 +181,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	case !ok:
 	case pod.Spec.NodeName != "":
 		h.registry.Settled(key, pod.UID)
+		h.endTurns(key)
 		h.moved.Store(true)
 		h.telling.retouch(key, h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil && h.registry.Verdict(key).Reason == v1alpha1.ReasonUnschedulable:
@@ -232,6 +233,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.telling.keptOff.forget(pod.UID)
 	h.shown.take(pod.UID)
 	h.asked.take(pod.UID)
+	h.away.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
@@ -272,6 +274,7 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 		h.dropGang(key)
 		return
 	}
+	h.endTurns(key)
 	h.telling.retouch(key, h.clock.Now())
 	h.runs.Touch(key)
 	h.regroup(key)
@@ -286,6 +289,16 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 			h.activate(pod)
 		}
 	}
+}
+
+// endTurns has a gang wait for no turn, and hold up no others, once none of its members is without a node.
+func (h *Hub) endTurns(key types.NamespacedName) {
+	if !h.board.Used() || h.board.Pends(key) || len(h.lister.Members(key).Pending) > 0 {
+		return
+	}
+	h.waits.LeaveTurns(gangKey(key))
+	// One that has come meanwhile may have begun to wait.
+	h.activate(h.lister.Members(key).Pending...)
 }
 
 // review takes back what is promised to a gang that can make no use of it any more, because it lacks members for instance.

@@ -283,7 +283,7 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
 		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness),
-		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles),
+		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	return p, nil
 }

@@ -1,0 +1,164 @@
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/clock"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// tickless is a clock that never ticks.
+type tickless struct{ clock.RealClock }
+
+func (tickless) NewTicker(time.Duration) clock.Ticker { return silent{} }
+
+type silent struct{}
+
+func (silent) C() <-chan time.Time { return nil }
+func (silent) Stop()               {}
+
+// TestCalledBackAtOnce: what ends plenty of room is followed when it happens, and not when the loop comes by.
+func TestCalledBackAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]func(r *rig){
+		"a node goes": func(r *rig) { r.removeNode("node-1") },
+		"something runs that nothing has scheduled": func(r *rig) { r.create(on(pod("static", "", "8", 0), "node-1")) },
+		"others arrive": func(r *rig) { r.create(severalOf("a", 8)...) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigOn(t, clientWith(nodes(2, "8")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, knownYAML, nil, func(in *Inputs) { in.Clock = tickless{} })
+			r.hub.QueueSet(limitedQueue("a", "16"))
+			r.hub.QueueSet(limitedQueue("b", "16"))
+			crowd := severalOf("b", 10)
+			r.create(crowd...)
+			for _, p := range crowd {
+				r.passFreely(podKey(p), "b")
+			}
+			r.hub.waits.Gather(podKey(crowd[0]), r.hub.clock.Now())
+			r.eventually("it is known that there is plenty of room", func() bool { return r.hub.hasPlenty("b") })
+			happens(r)
+			r.eventually("they are called back", func() bool { return r.hub.waits.TurnOf(podKey(crowd[9]), "b") == admission.Held })
+		})
+	}
+}
+
+// passFreely has a workload go without waiting for its turn, as it does where it is charged in time.
+func (r *rig) passFreely(key workload.Key, queue string) {
+	r.hub.waits.LeaveTurns(key)
+	r.hub.waits.Pass(admission.Waiter{Key: key, Queue: queue}, r.hub.clock.Now())
+}
+
+// freeGang is a gang g in queue a that has gone on so.
+func (r *rig) freeGang() (gang []*corev1.Pod) {
+	r.t.Helper()
+	r.hub.QueueSet(limitedQueue("a", "12"))
+	r.abounds("a")
+	r.waitBound("first-of-a")
+	r.queuedGang("g", "a", 2)
+	gang = members("g", 2, "1", 5)
+	r.create(gang...)
+	r.eventually("it goes on", func() bool { return len(r.active()) == 1 })
+	r.passFreely(gangKey(key("g")), "a")
+	return gang
+}
+
+// TestSettledGangsHoldNoneUp: a gang that went without waiting for its turn is one of those under way until none of its members is
+// without a node, whoever has seen to that.
+func TestSettledGangsHoldNoneUp(t *testing.T) {
+	t.Parallel()
+	bind := func(r *rig, name, node string) {
+		r.t.Helper()
+		binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Target: corev1.ObjectReference{Kind: "Node", Name: node}}
+		if err := r.client.CoreV1().Pods("ns").Bind(r.t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	for name, settle := range map[string]func(r *rig, gang []*corev1.Pod){
+		"bound by another scheduler that leads": func(r *rig, gang []*corev1.Pod) {
+			for _, p := range gang {
+				bind(r, p.Name, "node-1")
+			}
+		},
+		"one bound, one gone": func(r *rig, gang []*corev1.Pod) {
+			bind(r, gang[0].Name, "node-1")
+			r.remove(gang[1])
+		},
+		"one gone, one bound": func(r *rig, gang []*corev1.Pod) {
+			r.remove(gang[1])
+			bind(r, gang[0].Name, "node-1")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
+			settle(r, r.freeGang())
+			r.eventually("none is under way", func() bool { return !r.hub.waits.AnyFree() })
+			r.eventually("nothing is known of its turns", func() bool { return r.hub.waits.TurnOf(gangKey(key("g")), "a") == admission.NotEntered })
+		})
+	}
+}
+
+// TestGangThatCannotComeCallsNoneBack: it has found no room, and that says nothing of the others.
+func TestGangThatCannotComeCallsNoneBack(t *testing.T) {
+	t.Parallel()
+	r := newRigWith(t, knownYAML, nil, nodes(2, "8")...)
+	gang := r.freeGang()
+	other := ofQueue("a", pod("other", "", "1", 0))
+	r.create(other)
+	r.eventually("another goes on", func() bool { return len(r.active()) == 2 })
+	r.passFreely(podKey(other), "a")
+	r.remove(gang[slices.IndexFunc(gang, func(p *corev1.Pod) bool { return !slices.Contains(r.active(), p.Name) })])
+	r.cycle()
+	_, seated := r.hub.waits.Seat(podKey(other))
+	if got := r.hub.waits.TurnOf(podKey(other), "a"); got != admission.Admitted || seated {
+		t.Errorf("another goes freely no more: its turn is %v, in a batch %v", got, seated)
+	}
+}
+
+// TestTurnThatComesWhileTurnedAway: a pod that is being turned away goes at once if its next turn comes before the framework is done with it.
+func TestTurnThatComesWhileTurnedAway(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	first := podKey(pod("first", "", "1", 0))
+	isUnderway := func(key workload.Key) func() bool { return func() bool { return r.hub.waits.IsUnderway(key) } }
+	handle, turnedAway := r.sched.FailureHandler, false
+	r.sched.FailureHandler = func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		turnedAway = strings.Contains(status.Message(), holdForTurn)
+		r.hub.waits.LeaveTurns(first)
+		r.eventually("its next turn has come", isUnderway(podKey(pod.Pod)))
+		handle(ctx, profile, pod, status, nominating, start)
+	}
+	for i := range 8 {
+		p := ofQueue("a", pod(fmt.Sprint("p", i), "", "1", 0))
+		r.create(p)
+		r.eventually("its turn has come", func() bool { return len(r.active()) == 1 })
+		r.hub.waits.Enter(admission.Waiter{Key: first, Queue: "a", Priority: 9}, r.hub.clock.Now())
+		r.hub.waits.LeaveTurns(podKey(p))
+		r.eventually("another one's has", isUnderway(first))
+		// That takes a second at most, so it may find its place all the same.
+		r.hub.waits.Pass(admission.Waiter{Key: podKey(p), Queue: "a"}, r.hub.clock.Now())
+		r.hub.waits.Recall(func(string) bool { return false })
+		if r.cycle(); turnedAway {
+			if len(r.active()) != 1 {
+				t.Errorf("it does not go: %s", r.pending())
+			}
+			return
+		}
+	}
+	t.Error("none is turned away")
+}
