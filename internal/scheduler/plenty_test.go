@@ -118,7 +118,7 @@ func TestNoPlentyForStrangers(t *testing.T) {
 			t.Parallel()
 			r := newRigWith(t, tc.yaml, tc.extenders, nodes(1, "8")...)
 			r.hub.QueueSet(limitedQueue("a", "8"))
-			r.hub.judgePlenty(r.hub.clock.Now())
+			r.hub.board.Judge(func(corev1.ResourceName) bool { return false })
 			if got := r.hub.hasPlenty("a"); got != tc.want {
 				t.Errorf("plenty of room is known: %v, want %v", got, tc.want)
 			}
