@@ -21,6 +21,9 @@ type batch struct {
 	since  time.Time
 }
 
+// startOver has turns be one at a time, until some in a row have found their place.
+func (b *batch) startOver() { b.most, b.left = 1, 0 }
+
 // size is how many go next. It is one as long as those that were called back may still be in the scheduler's queue, which keeps in its old
 // place what is given another; for longestTurn at most, as some may be held back elsewhere.
 func (b *batch) size(now time.Time) int {
@@ -101,7 +104,7 @@ func (t *turns) foundPlace() {
 
 // callBack has those wait for another turn that went after one that did not find its place: the books are to be looked at anew.
 func (t *turns) callBack() {
-	t.batch.most, t.batch.left = 1, 0
+	t.batch.startOver()
 	for key, w := range t.underway {
 		if !w.began.Equal(t.last) {
 			// It has taken its time already.

@@ -125,8 +125,7 @@ func (l *List) doubt(key workload.Key) {
 	}
 }
 
-// recall has those wait for their turn that went freely and have no place yet. It reports whether there were any: turns are one at a time then,
-// until some in a row have found their place.
+// recall has those wait for their turn that went freely and have no place yet. It reports whether there were any.
 func (t *turns) recall(which func(*waiter) bool) (some bool) {
 	for key, w := range t.freely.underway {
 		if which(w) {
@@ -136,7 +135,7 @@ func (t *turns) recall(which func(*waiter) bool) (some bool) {
 		}
 	}
 	if some {
-		t.batch.most, t.batch.left = 1, 0
+		t.batch.startOver()
 	}
 	return some
 }

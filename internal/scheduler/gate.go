@@ -96,10 +96,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	}
 	g, members, verdict := h.gate(key)
 	if verdict != (gang.Verdict{}) {
-		h.registry.SetVerdict(key, verdict)
-		// Others need not wait for one that cannot come.
-		h.waits.LeaveTurns(gangKey(key))
-		h.waits.LeaveTurns(podKey(pod))
+		h.cannotCome(key, pod, verdict)
 		return gated(verdict.Message)
 	}
 	h.notHeldAnyMore(key)
@@ -125,6 +122,13 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	default:
 		return gated(string(a))
 	}
+}
+
+// cannotCome says why a group that a pod is a member of cannot be placed. Others need not wait for it.
+func (h *Hub) cannotCome(key types.NamespacedName, pod *corev1.Pod, verdict gang.Verdict) {
+	h.registry.SetVerdict(key, verdict)
+	h.waits.LeaveTurns(gangKey(key))
+	h.waits.LeaveTurns(podKey(pod))
 }
 
 func (h *Hub) gateSingle(pod *corev1.Pod) *fwk.Status {

@@ -45,7 +45,7 @@ type Hub struct {
 	tolerations *snapshot.ClassTolerations
 	// waits has which workload waits for what, and whose turn it is.
 	waits *admission.List
-	// judgeNext is when the main loop judges again whether there is plenty of room, after there was not.
+	// judgeNext is when the main loop judges again whether there is plenty of room, at the earliest.
 	judgeNext time.Time
 	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees

@@ -116,21 +116,25 @@ const (
 // let them onto nodes that are not counted for them.
 func Confine(profiles []config.KubeSchedulerProfile, extenders []config.Extender) bool {
 	ignores := func(r config.ExtenderManagedResource) bool { return r.IgnoredByScheduler }
-	return slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) || slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool {
-		return slices.ContainsFunc(p.PluginConfig, func(c config.PluginConfig) bool {
-			switch args := c.Args.(type) {
-			case *config.NodeAffinityArgs:
-				return args.AddedAffinity != nil && args.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
-			case *config.PodTopologySpreadArgs:
-				return slices.ContainsFunc(args.DefaultConstraints, func(c corev1.TopologySpreadConstraint) bool {
-					return c.WhenUnsatisfiable == corev1.DoNotSchedule
-				})
-			case *config.NodeResourcesFitArgs:
-				return len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
-			}
-			return false
+	if slices.ContainsFunc(extenders, func(e config.Extender) bool { return slices.ContainsFunc(e.ManagedResources, ignores) }) {
+		return true
+	}
+	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool { return slices.ContainsFunc(p.PluginConfig, confines) })
+}
+
+// confines reports whether the arguments of a plugin do what Confine is about.
+func confines(c config.PluginConfig) bool {
+	switch args := c.Args.(type) {
+	case *config.NodeAffinityArgs:
+		return args.AddedAffinity != nil && args.AddedAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil
+	case *config.PodTopologySpreadArgs:
+		return slices.ContainsFunc(args.DefaultConstraints, func(c corev1.TopologySpreadConstraint) bool {
+			return c.WhenUnsatisfiable == corev1.DoNotSchedule
 		})
-	})
+	case *config.NodeResourcesFitArgs:
+		return len(args.IgnoredResources)+len(args.IgnoredResourceGroups) > 0
+	}
+	return false
 }
 
 // areKnown reports whether all plugins of a profile that may turn a pod away are known: of what they look at, all is room, or the pod

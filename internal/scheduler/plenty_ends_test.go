@@ -77,7 +77,7 @@ func (r *rig) freeGang() (gang []*corev1.Pod) {
 }
 
 // TestSettledGangsHoldNoneUp: a gang that went without waiting for its turn is one of those under way until none of its members is
-// without a node, whoever has seen to that.
+// without a node, whether this scheduler or another has bound them.
 func TestSettledGangsHoldNoneUp(t *testing.T) {
 	t.Parallel()
 	bind := func(r *rig, name, node string) {

@@ -49,8 +49,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	g, members, verdict := p.hub.gate(key)
 	if verdict != (gang.Verdict{}) {
 		// It passed PreEnqueue, and things have changed since.
-		p.hub.registry.SetVerdict(key, verdict)
-		p.hub.waits.LeaveTurns(gangKey(key))
+		p.hub.cannotCome(key, pod, verdict)
 		return nil, fwk.NewStatus(fwk.Unschedulable, verdict.Message)
 	}
 	if !g.IsGang() {
