@@ -111,23 +111,74 @@ func (t *simulation) pack(ws []want) ([]placement, bool) {
 	if !t.plausible(ws) {
 		return nil, false
 	}
+	if placements, ok := t.packInTurn(ws); ok {
+		return placements, true
+	}
+	if len(ws) == 1 && !t.anyStateful {
+		return nil, false
+	}
+	if tight := t.tightestFirst(ws); !slices.Equal(tight, ws) {
+		if placements, ok := t.packInTurn(tight); ok {
+			return placements, true
+		}
+	}
+	return t.backtrack(ws)
+}
+
+// packInTurn is pack by simple orders of nodes, with the classes one after the other.
+func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	orders := []nodeOrder{fullestFirst}
 	if len(ws) > 1 || t.anyStateful {
 		orders = append(orders, firstFitOrder, emptiestFirst)
 	}
 	for _, within := range t.confinements(ws) {
 		for _, order := range orders {
-			placements := t.fill(ws, order, within)
-			if len(placements) == total(ws) {
+			if placements, ok := t.fillAll(ws, order, within); ok {
 				return placements, true
 			}
-			t.unplaceAll(placements)
 		}
 	}
-	if len(ws) == 1 && !t.anyStateful {
-		return nil, false
+	return nil, false
+}
+
+// fillAll places everything wanted where there is room now, or nothing.
+func (t *simulation) fillAll(ws []want, order nodeOrder, within confinement) ([]placement, bool) {
+	var placements []placement
+	if t.anyStateful {
+		placements = t.fill(ws, order, within)
+	} else {
+		// No class makes room for another one.
+		for _, w := range ws {
+			got := t.fillClass(w, order, within)
+			if placements = append(placements, got...); len(got) < w.count {
+				break
+			}
+		}
 	}
-	return t.backtrack(ws)
+	if len(placements) == total(ws) {
+		return placements, true
+	}
+	t.unplaceAll(placements)
+	return nil, false
+}
+
+// tightestFirst has the classes choose first that have the fewest places for each of their members: few nodes take them, or they ask for
+// what few nodes have, however little.
+func (t *simulation) tightestFirst(ws []want) []want {
+	if len(ws) == 1 {
+		return ws
+	}
+	places := make(map[int]float64, len(ws))
+	for _, w := range ws {
+		sum := 0
+		for _, n := range t.c.byName {
+			sum += t.roomFor(w.class, n, total(ws))
+		}
+		places[w.class] = float64(sum) / float64(w.count)
+	}
+	tight := slices.Clone(ws)
+	slices.SortStableFunc(tight, func(a, b want) int { return cmp.Compare(places[a.class], places[b.class]) })
+	return tight
 }
 
 // most places as many members as it can, in one domain where they have to share it.

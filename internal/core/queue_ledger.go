@@ -182,10 +182,5 @@ func (b bound) holds(c *queuePolicy, u int32) bool {
 	if b.queue < 0 {
 		return c.s.Units[u].PodGroup == b.gang
 	}
-	for q := c.leafOf[u]; q >= 0; q = c.t.Parent(q) {
-		if q == b.queue {
-			return c.reclaims(u)
-		}
-	}
-	return false
+	return c.isBelow(u, b.queue) && c.reclaims(u)
 }

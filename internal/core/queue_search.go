@@ -51,7 +51,7 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	}
 	if first != nil {
 		sub := sr.among(order, nil)
-		if f, ok := sub.wholeSets(); ok {
+		if f, ok := sub.wholeSets(first.bound); ok {
 			return sub.preempting(f), true
 		}
 	}

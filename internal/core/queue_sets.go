@@ -24,8 +24,9 @@ type wholeSets struct {
 	effort, left int
 }
 
-// wholeSets goes through the sets of units and places the preemptor for good.
-func (sr *search) wholeSets() (found, bool) {
+// wholeSets goes through the sets of units and places the preemptor for good, after what the order of units proposes has gone beyond a
+// bound. Where that is a limit, nothing but units below it helps, of which there may be too many to go through.
+func (sr *search) wholeSets(beyond bound) (found, bool) {
 	c, isBounded := sr.policy.(*queuePolicy)
 	if !isBounded {
 		return found{}, false
@@ -47,19 +48,84 @@ func (sr *search) wholeSets() (found, bool) {
 		e.effort += len(sr.s.Nodes) / 8
 	}
 	e.pool = sr.v.eligible(int32(sr.v.victims.below - 1))
-	if 4*len(e.pool)*e.effort > e.left {
-		return found{}, false
+	if beyond.rule == RuleLimit && e.tooMany() {
+		e.pool = slices.DeleteFunc(e.pool, func(u int32) bool { return !c.isBelow(u, beyond.queue) })
 	}
 	sortByImportance(sr.s, e.pool)
+	switch {
+	case !e.tooMany():
+		e.goThrough()
+	case beyond.rule == RuleLimit:
+		e.leastImportant()
+	}
+	g := &gang{search: sr, ws: ws}
+	return e.best, e.any && g.place(&e.best)
+}
+
+// tooMany reports whether it would take too long to go through the sets.
+func (e *wholeSets) tooMany() bool { return 4*len(e.pool)*e.effort > setsEffort }
+
+// goThrough tries all sets.
+func (e *wholeSets) goThrough() {
 	for _, u := range e.pool {
 		e.remove(u)
 	}
 	if e.possible() {
 		e.from(0)
 	}
-	t.restoreAll(e.pool)
-	g := &gang{search: sr, ws: ws}
-	return e.best, e.any && g.place(&e.best)
+	e.t.restoreAll(e.pool)
+}
+
+// leastImportant lets the least important units go until the limits allow for the preemptor and there is room, and reprieves those of
+// them that may stay, the most important first.
+func (e *wholeSets) leastImportant() {
+	defer func() { e.t.restoreAll(e.out) }()
+	l := newLedger(e.c)
+	next := len(e.pool)
+	// take lets so many more go, as far as bounds allow.
+	take := func(count int) {
+		for ; count > 0 && next > 0; count-- {
+			next--
+			if u := e.pool[next]; l.take(u) {
+				e.remove(u)
+				e.out = append(e.out, u)
+			}
+		}
+	}
+	for e.pathUse.overLimit() >= 0 && next > 0 {
+		take(1)
+	}
+	// Asking for room is dear where other pods matter.
+	for step := 1; !e.possible(); step *= 2 {
+		if next == 0 {
+			return
+		}
+		take(step)
+	}
+	slices.Reverse(e.out)
+	for i := 0; i < len(e.out); {
+		u := e.out[i]
+		rest := slices.Delete(slices.Clone(e.out), i, i+1)
+		e.restore(u)
+		was := e.out
+		if e.out = rest; e.possible() {
+			continue
+		}
+		e.remove(u)
+		e.out = was
+		i++
+	}
+	e.consider()
+}
+
+// isBelow reports whether a unit counts for a queue, or one below it.
+func (c *queuePolicy) isBelow(u, queue int32) bool {
+	for q := c.leafOf[u]; q >= 0; q = c.t.Parent(q) {
+		if q == queue {
+			return true
+		}
+	}
+	return false
 }
 
 // from tries the sets with, of the units from a position on, as many of the most important ones in place as possible, then

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -129,6 +130,58 @@ func TestWholeSets(t *testing.T) {
 			}
 			if diff := cmp.Diff(tt.wantVictims, got); diff != "" || d.Outcome != tt.wantOutcome {
 				t.Errorf("%s (%s), want %s; victims (-want +got):\n%s", d.Outcome, d.Message, tt.wantOutcome, diff)
+			}
+		})
+	}
+}
+
+// TestManyAtTheLimit: at the limit of a queue, one pod of it goes for one of as much, however many there are, whoever else may go, and
+// whatever the preemptor minds besides.
+func TestManyAtTheLimit(t *testing.T) {
+	t.Parallel()
+	cluster := func(own, others int) *build {
+		c := clusterOf("gpu")
+		for n := range 400 {
+			name := fmt.Sprint("n", n)
+			c.node(name, 8)
+			for i := range own {
+				c.pod(fmt.Sprint("own-", n, "-", i), name, int32(1+i), 1, inQueue("a"), startedAt(int64(n)))
+			}
+			for i := range others {
+				c.pod(fmt.Sprint("other-", n, "-", i), name, 0, 0)
+			}
+		}
+		return c.queues(queue("a", limit(int64(400*own))))
+	}
+	tests := map[string]struct {
+		own, others int
+		preemptor   *Preemptor
+		minds       bool
+		wantVictims int
+		wantOutcome Outcome
+	}{
+		"a pod that minds others":               {own: 1, preemptor: podOf(9, 1), minds: true, wantVictims: 1, wantOutcome: Preempts},
+		"one that minds nothing, among many":    {own: 4, others: 130, preemptor: podOf(9, 1), wantVictims: 1, wantOutcome: Preempts},
+		"one that is as large as several":       {own: 2, preemptor: podOf(9, 3), minds: true, wantVictims: 3, wantOutcome: Preempts},
+		"a gang of a driver and workers":        {own: 2, preemptor: gangOf(9, 3, members("d", 1, 0, 2), members("w", 2, 1, 3)), wantVictims: 8, wantOutcome: Preempts},
+		"but none where all are more important": {own: 1, preemptor: podOf(1, 1), minds: true, wantOutcome: Infeasible},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := with(tt.preemptor, ofQueue("a"))
+			var o Oracle
+			if tt.minds {
+				o = &hostSpread{placed: make(map[int]int)}
+			}
+			d := mustDecide(t, cluster(tt.own, tt.others).shared(p), p, o)
+			if d.Outcome != tt.wantOutcome || len(d.Victims) != tt.wantVictims {
+				t.Fatalf("%s (%s) with %d victims, want %s with %d", d.Outcome, d.Message, len(d.Victims), tt.wantOutcome, tt.wantVictims)
+			}
+			for i := range d.Victims {
+				if v := &d.Victims[i]; v.Rule != RuleLowerPriority || v.Priority != 1 {
+					t.Errorf("%s of priority %d goes by %s", v.Name, v.Priority, v.Rule)
+				}
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
@@ -78,7 +79,7 @@ func (o *Oracle) matterTo(oc *oracleClass, pi fwk.PodInfo) bool {
 			return true
 		}
 	}
-	if oc.minds.ports && len(hostPorts(pi)) > 0 || oc.minds.volumes && len(pod.Spec.Volumes) > 0 {
+	if oc.minds.ports && len(hostPorts(pi)) > 0 || oc.minds.volumes && len(queue.ConfiningVolumes(pod)) > 0 {
 		return true
 	}
 	if !oc.minds.affinity {
