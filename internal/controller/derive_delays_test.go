@@ -140,3 +140,16 @@ func TestDeriveDenied(t *testing.T) {
 		})
 	}
 }
+
+// TestControllersTryAgain: what has failed for long is tried again soon all the same, since nothing tells that it has been mended.
+func TestControllersTryAgain(t *testing.T) {
+	t.Parallel()
+	limiter := optionsFor(nil, conflictDelay).RateLimiter
+	var last time.Duration
+	for range 30 {
+		last = limiter.When(reconcile.Request{})
+	}
+	if last != longestDelay {
+		t.Errorf("after 30 failures it is tried again in %v, want %v", last, longestDelay)
+	}
+}

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -16,22 +14,17 @@ import (
 )
 
 const (
-	// firstFinishDelay and longestFinishDelay bound how long a preemption that cannot be finished is put off.
-	firstFinishDelay   = 50 * time.Millisecond
-	longestFinishDelay = 30 * time.Second
+	// firstFinishDelay is how long a preemption that cannot be finished is put off at first.
+	firstFinishDelay = 50 * time.Millisecond
 	// finishWorkers is how many groups are finished at a time: after a crash there may be many.
 	finishWorkers = 8
 )
 
 // newFinishController makes the controller that finishes preemptions which have begun.
 func newFinishController(in Inputs) (controller.Controller, error) {
-	c, err := controller.NewUnmanaged("podgroup-disruption", controller.Options{
-		Reconciler:              in.Finisher,
-		MaxConcurrentReconciles: finishWorkers,
-		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstFinishDelay, longestFinishDelay),
-		// One process holds one leader; tests run several.
-		SkipNameValidation: ptr.To(true),
-	})
+	options := optionsFor(in.Finisher, firstFinishDelay)
+	options.MaxConcurrentReconciles = finishWorkers
+	c, err := controller.NewUnmanaged("podgroup-disruption", options)
 	if err != nil {
 		return nil, fmt.Errorf("make controller podgroup-disruption: %w", err)
 	}

@@ -16,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
@@ -191,7 +190,7 @@ func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
 	return nil
 }
 
-// regroup has PodGroups looked at after Queues have changed: what these guarantee, and whether they are there, stands
+// regroup has PodGroups looked at after Queues, or the defaults of namespaces, have changed: what these guarantee, and whether they are there, stands
 // in their status. Changes that come in numbers are gathered.
 func (s *QueueStatus) regroup(ctx context.Context) error {
 	listed := s.board.Listed()
@@ -203,10 +202,8 @@ func (s *QueueStatus) regroup(ctx context.Context) error {
 		return fmt.Errorf("list PodGroups: %w", err)
 	}
 	for i := range all.Items {
-		// Those of other APIs name their queue in a label, whose key is a matter of the profile.
-		if pg := &all.Items[i]; pg.Spec.QueueName != nil || native.IsNative(pg) {
-			s.changed.Request(client.ObjectKeyFromObject(pg))
-		}
+		// Those that name no queue may be in their namespace's default, or name it in a label, whose key is a matter of the profile.
+		s.changed.Request(client.ObjectKeyFromObject(&all.Items[i]))
 	}
 	s.listed = listed
 	return nil

@@ -44,11 +44,7 @@ func newResolveControllers(in Inputs) ([]controller.Controller, error) {
 }
 
 func newResolveController(name string, r reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
-	c, err := controller.NewUnmanaged(name, controller.Options{
-		Reconciler: r,
-		// One process holds one leader; tests run several.
-		SkipNameValidation: ptr.To(true),
-	})
+	c, err := controller.NewUnmanaged(name, optionsFor(r, conflictDelay))
 	if err != nil {
 		return nil, fmt.Errorf("make controller %s: %w", name, err)
 	}

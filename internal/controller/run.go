@@ -145,15 +145,21 @@ func Run(ctx context.Context, in Inputs) error {
 	return nil
 }
 
+// optionsFor are those of every controller. What has failed is tried again after the first delay, and then later and later, up to the
+// longestDelay: nothing else may tell that the cause has been mended.
+func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options {
+	return controller.Options{
+		Reconciler:  r,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longestDelay),
+		// One process holds one leader; tests run several.
+		SkipNameValidation: ptr.To(true),
+	}
+}
+
 func newStatusController(in Inputs) (controller.Controller, error) {
 	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Runs, in.Queues, in.Recorder, in.Clock)
 	status.RecordAs(in.RecorderOf)
-	c, err := controller.NewUnmanaged("podgroup-status", controller.Options{
-		Reconciler:              status,
-		MaxConcurrentReconciles: 1,
-		// One process holds one leader; tests run several.
-		SkipNameValidation: ptr.To(true),
-	})
+	c, err := controller.NewUnmanaged("podgroup-status", optionsFor(status, conflictDelay))
 	if err != nil {
 		return nil, fmt.Errorf("make controller podgroup-status: %w", err)
 	}

@@ -116,6 +116,13 @@ func TestQueueOrphaned(t *testing.T) {
 	}
 }
 
+// homeOf is a namespace whose work is in a queue by default.
+func homeOf(queue string) *corev1.Namespace {
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "ns"}}
+	metav1.SetMetaDataAnnotation(&ns.ObjectMeta, v1alpha1.AnnotationDefaultQueue, queue)
+	return ns
+}
+
 // TestGroupsOfQueues has groups looked at again after queues have changed, once.
 func TestGroupsOfQueues(t *testing.T) {
 	t.Parallel()
@@ -157,10 +164,13 @@ func TestGroupsOfQueues(t *testing.T) {
 	for _, change := range []func(){
 		func() { board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}}) },
 		func() { board.DeleteQueue("b") },
+		func() { board.SetNamespace(homeOf("b")) },
+		func() { board.SetNamespace(homeOf("")) },
 	} {
 		change()
-		if got := looked(); !slices.Equal(got, []string{"g"}) {
-			t.Errorf("%v are looked at, want g", got)
+		// The one that names no queue may be in the default of its namespace.
+		if got := slices.Sorted(slices.Values(looked())); !slices.Equal(got, []string{"g", "outside"}) {
+			t.Errorf("%v are looked at, want both", got)
 		}
 		if got := looked(); len(got) != 0 {
 			t.Errorf("%v are looked at again", got)

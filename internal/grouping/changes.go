@@ -178,7 +178,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 		if now.hold != p.hold {
 			r.holdChanged(types.NamespacedName{Namespace: p.pod.Namespace, Name: p.pod.Name})
 		}
-		if now.key == p.key && now.was == p.was && (p.hold == (gang.Verdict{}) || now.hold != (gang.Verdict{})) {
+		if now.key == p.key && now.was == p.was && (p.hold == gang.Verdict{}) == (now.hold == gang.Verdict{}) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)

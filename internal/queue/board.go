@@ -48,9 +48,9 @@ type Board struct {
 	// allocated is what is placed in each queue and below it, and waiting what is demand there of what pods without a node ask for.
 	allocated, waiting map[string]Amounts
 	capacity           Amounts
-	// listed counts the changes of queues, counted those of anything that shares depend on.
-	listed, counted uint64
-	standings       []*Standing
+	// listed counts the changes of queues, rehomed those of the defaults of namespaces, and counted those of anything that shares depend on.
+	listed, rehomed, counted uint64
+	standings                []*Standing
 	// resources are what Resources said last.
 	resources knownResources
 	// namespaces and classes are those of the cluster, and accesses is the access to each queue, as far as that has been asked.
@@ -104,8 +104,8 @@ func NewBoard() *Board {
 func (b *Board) Used() bool { return b.used.Load() }
 
 // SetQueue takes in a Queue, which may not be changed from now on. It reports whether it is the first: then all pods
-// that there are have to be charged, and [Board.AllCharged] be told; and whether it may matter to the access to queues: then those that
-// wait have to be.
+// that there are have to be charged, and [Board.AllCharged] be told; and whether it may matter to the access to queues: then those have
+// to be that wait, or count for another queue now.
 func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -117,6 +117,13 @@ func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.relisted()
 	b.plenty.partial = b.plenty.partial || first
 	return first, b.isConfining(before, q)
+}
+
+// CountsFor is the queue that a pod counts for; "" for none.
+func (b *Board) CountsFor(uid types.UID) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.pods[uid].queue
 }
 
 // AllCharged records that all pods have been charged that there were when the first Queue came.
@@ -151,11 +158,12 @@ func (b *Board) DeleteQueue(name string) (confining bool) {
 	return b.isConfining(before, nil)
 }
 
-// Listed counts the changes of queues: equal counts stand for equal queues.
+// Listed counts the changes of queues, and of the defaults of namespaces: with equal counts, work that stays what it is has the same
+// queue, and that says the same.
 func (b *Board) Listed() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.listed
+	return b.listed + b.rehomed
 }
 
 // relisted starts over with what depends on the order of the queues.

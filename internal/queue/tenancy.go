@@ -255,6 +255,9 @@ func (b *Board) SetNamespace(ns *corev1.Namespace) (changed bool) {
 	defer b.mu.Unlock()
 	before, known := b.namespaces[ns.Name]
 	b.namespaces[ns.Name] = now
+	if before.queue != now.queue {
+		b.rehomed++
+	}
 	return !known || before.queue != now.queue || !labels.Equals(before.labels, now.labels)
 }
 

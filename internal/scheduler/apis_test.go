@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
 // inSpec has a pod name its group in the spec.
@@ -185,5 +187,34 @@ func TestOnlyOutcome(t *testing.T) {
 				t.Errorf("What is kept is %+v", got)
 			}
 		})
+	}
+}
+
+// TestOnlyOutcomeOfForeignGroups: members that have finished are found by what they say in the words of other schedulers.
+func TestOnlyOutcomeOfForeignGroups(t *testing.T) {
+	t.Parallel()
+	args := &configv1alpha1.ReprieveArgs{Groups: configv1alpha1.GroupArgs{Labels: configv1alpha1.KnownLabels()}}
+	configv1alpha1.SetDefaults(args)
+	rules, err := grouping.FromArgs(&args.Groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolver, err := grouping.NewResolver(map[string]*grouping.Settings{"p": grouping.NewSettings(rules, false)}, func(types.NamespacedName) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, name := range grouping.ForeignAnnotations() {
+		p := pod("p", "", "1", 0)
+		p.Spec.SchedulerName, p.Annotations = "p", map[string]string{name: "train", "other": "x"}
+		want := resolver.AnchorsOf(p)
+		found += len(want)
+		out, ok := onlyOutcome(p, resolver).(*corev1.Pod)
+		if !ok || !slices.Equal(resolver.AnchorsOf(out), want) || out.Annotations["other"] != "" {
+			t.Errorf("of a pod with %s %+v is left", name, out.ObjectMeta)
+		}
+	}
+	if found == 0 {
+		t.Error("no annotation names a group")
 	}
 }

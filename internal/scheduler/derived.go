@@ -53,8 +53,13 @@ func (underived) QueueOf(*corev1.Pod) string { return "" }
 func (r *roster) Anchored(anchor string) []*corev1.Pod { return r.lister.Anchored(anchor) }
 
 // MembershipChanged follows a pod into another group, or out of one, because of what has become known of the object that it
-// belongs to. One that was held back for want of that is tried.
-func (h *Hub) MembershipChanged(pod *corev1.Pod, before types.NamespacedName, was bool) {
+// belongs to. One that was held back for want of that is tried. The pod may have changed or gone since it was listed, and the
+// informer's handler may have been here before.
+func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName, was bool) {
+	pod, exists := h.podOf(podKey(listed))
+	if !exists {
+		pod = listed
+	}
 	now, is := h.groupOf(pod)
 	if was != is || before != now {
 		h.regrouped(pod, before, was)
@@ -62,8 +67,19 @@ func (h *Hub) MembershipChanged(pod *corev1.Pod, before types.NamespacedName, wa
 			h.cluster.GroupChanged(now)
 		}
 	}
-	h.podChanged(pod, pod.Spec.NodeName == "")
-	if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil {
+	for exists {
+		h.podChanged(pod, pod.Spec.NodeName == "")
+		var after *corev1.Pod
+		if after, exists = h.podOf(podKey(pod)); after == pod {
+			break
+		} else if exists {
+			pod = after
+		}
+	}
+	switch {
+	case !exists:
+		h.podDeleted(pod)
+	case pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil:
 		h.activate(pod)
 	}
 }

@@ -38,7 +38,7 @@ var (
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock, func() bool {
-		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.needsAsMany(&order.Decision)
+		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.heldBack(key) == "" && p.hub.needsAsMany(&order.Decision)
 	})
 }
 

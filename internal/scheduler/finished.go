@@ -11,6 +11,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
 // informerOfFinished is an informer of the members that have finished, which the scheduler's own informer leaves out: those
@@ -63,6 +64,11 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 	switch {
 	case len(derived.AnchorsOf(pod)) > 0:
 		out.Labels, out.OwnerReferences = pod.Labels, pod.OwnerReferences
+		for _, name := range grouping.ForeignAnnotations() {
+			if value, ok := pod.Annotations[name]; ok {
+				metav1.SetMetaDataAnnotation(&out.ObjectMeta, name, value)
+			}
+		}
 	case !named:
 		return out
 	}

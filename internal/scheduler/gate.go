@@ -148,8 +148,20 @@ const (
 	holdForEviction = "room is being made for it"
 )
 
-// gate looks at a group and its members as they are now.
+// gate looks at a group and its members as they are now, and has it wait for its queue where that has something against it.
 func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
+	g, members, verdict := h.lacks(key)
+	if verdict == (gang.Verdict{}) && h.asksForQueues() {
+		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }
+		if claim() != (gang.Verdict{}) {
+			verdict = h.ask(gangKey(key), admission.Access, claim)
+		}
+	}
+	return g, members, verdict
+}
+
+// lacks looks at a group and its members as they are now, and says what keeps them from being tried, but for what their queue does.
+func (h *Hub) lacks(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
 	g, ok := h.groups.Group(key)
 	if !ok {
 		g = nil
@@ -161,12 +173,6 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	}
 	if verdict == (gang.Verdict{}) && g != nil {
 		verdict = h.behind(g, &members)
-	}
-	if verdict == (gang.Verdict{}) && g != nil && h.asksForQueues() {
-		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }
-		if claim() != (gang.Verdict{}) {
-			verdict = h.ask(gangKey(key), admission.Access, claim)
-		}
 	}
 	return g, members, verdict
 }

@@ -1,14 +1,23 @@
 package scheduler
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // wakeHeld tries gangs again that the gate holds back for what is over. Their members hear of no events (see [Gate]), and what changes
 // a gang wakes it at once; this is for changes that come by several ways at a time, of which the last one seen is not the one that
 // matters: a member that leads, and is held back itself when others come, or gets its node from somewhere else.
 func (h *Hub) wakeHeld() {
+	moved := h.moved.Swap(false)
 	for key, reason := range h.registry.Judged() {
+		if (moved || isGateReason(reason)) && h.hasLeft(gangKey(key)) {
+			// It was judged while its last member went.
+			h.dropGang(key)
+			continue
+		}
 		if !isGateReason(reason) || h.waits.Holds(gangKey(key)) {
 			// What waits for its turn is through the gate, and says otherwise only until it has had it.
 			continue
@@ -17,7 +26,7 @@ func (h *Hub) wakeHeld() {
 			h.wakeSoon(key)
 		}
 	}
-	if !h.moved.Swap(false) {
+	if !moved {
 		return
 	}
 	for _, key := range h.registry.Unled() {
@@ -25,4 +34,53 @@ func (h *Hub) wakeHeld() {
 			h.wakeSoon(key)
 		}
 	}
+}
+
+// heldBack says why nothing of a workload can be tried, and nothing that it has been promised be used; "" where something can. For most
+// reasons no event comes, so whoever keeps a promise, or evicts for one, asks. A gang that is on its way to its nodes goes on.
+func (h *Hub) heldBack(key workload.Key) string {
+	const byOthers = "another plugin holds it back"
+	if !key.Gang {
+		pod, ok := h.podOf(key)
+		switch {
+		case !ok:
+			return ""
+		case h.isHeldBack(pod):
+			return "its group cannot be tried any more"
+		case !h.entersQueue(pod):
+			return byOthers
+		}
+		return ""
+	}
+	if h.registry.Planned(nameOf(key)) > 0 {
+		return ""
+	}
+	_, members, verdict := h.lacks(nameOf(key))
+	if verdict != (gang.Verdict{}) {
+		return verdict.Message
+	}
+	why := ""
+	for _, pod := range members.Pending {
+		if members.Reserved.Has(pod.UID) {
+			continue
+		}
+		if h.entersQueue(pod) {
+			return ""
+		}
+		why = byOthers
+	}
+	return why
+}
+
+// isHeldBack reports whether a pod cannot be tried because of what it belongs to, or what that lacks.
+func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
+	if h.derived.Hold(pod) != (gang.Verdict{}) || gang.Contradiction(pod) != (gang.Verdict{}) {
+		return true
+	}
+	key, ok := h.groupOf(pod)
+	if !ok {
+		return false
+	}
+	_, _, verdict := h.lacks(key)
+	return verdict != gang.Verdict{}
 }

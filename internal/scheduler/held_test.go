@@ -5,10 +5,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
@@ -73,4 +76,73 @@ func TestTurnOfABasicGroupThatHasGone(t *testing.T) {
 	if turn := r.hub.waits.TurnOf(podKey(p), "a"); turn != admission.NotEntered {
 		t.Errorf("it keeps its turn: %v", turn)
 	}
+}
+
+// TestHeldBackWorkKeepsNoRoom: what the gate begins to hold back after it has been promised room gives that up, and nothing more is evicted
+// for it. No event tells of most of these.
+func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
+	t.Parallel()
+	refuse := func(r *rig, pods ...*corev1.Pod) {
+		for _, p := range pods {
+			p.Annotations = map[string]string{refusedBy: "before the queue"}
+			if _, err := r.client.CoreV1().Pods("ns").Update(t.Context(), p, metav1.UpdateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		minCount int
+		bounded  bool
+		happens  func(r *rig, pods []*corev1.Pod)
+	}{
+		"no gang, and its PodGroup goes": {happens: func(r *rig, _ []*corev1.Pod) {
+			r.groups.drop(key("g"))
+			r.hub.GroupChanged(key("g"))
+		}},
+		"a gang that gets a member for another scheduler": {minCount: 2, happens: func(r *rig, _ []*corev1.Pod) {
+			other := pod("other", "g", "1", 10)
+			other.Spec.SchedulerName = "other"
+			if _, err := r.client.CoreV1().Pods("ns").Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		}},
+		"a gang that is made for pods, and gets one of a lower class": {minCount: 2, bounded: true, happens: func(r *rig, _ []*corev1.Pod) {
+			r.create(pod("low", "g", "1", 0))
+		}},
+		"a gang all of whose members another plugin holds back": {minCount: 2, happens: func(r *rig, pods []*corev1.Pod) { refuse(r, pods...) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, node("node-0", "2"))
+			r.create(on(pod("v", "", "2", 0), "node-0"))
+			r.gangOf("g", c.minCount, 10).Bounded = c.bounded
+			pods := members("g", max(c.minCount, 1), "1", 10)
+			r.create(pods...)
+			r.cycles()
+			if len(r.evictor.orders) != 1 || !r.wants(0) || r.hub.reserved.Empty() {
+				t.Fatal("Nothing is evicted")
+			}
+			c.happens(r, pods)
+			r.eventually("the room is not wanted any more", func() bool { return !r.wants(0) })
+			r.finish(0, eviction.Outcome{})
+			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.hub.reserved.Empty() })
+		})
+	}
+}
+
+// TestJudgedAsItLeft: a gang that is looked at when its last member has gone already leaves nothing behind.
+func TestJudgedAsItLeft(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "2"))
+	r.gangOf("g", 2, 0)
+	p := pod("g-0", "g", "1", 0)
+	r.create(p)
+	r.eventually("it lacks a member", func() bool { return r.hub.registry.Len() == 1 })
+	r.remove(p)
+	r.eventually("it is forgotten", func() bool { return r.hub.registry.Len() == 0 })
+	r.hub.gatePod(p)
+	if r.hub.registry.Len() != 1 {
+		t.Fatal("It has not been judged")
+	}
+	r.eventually("it is forgotten again", func() bool { return r.hub.registry.Len() == 0 })
 }

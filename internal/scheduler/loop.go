@@ -59,8 +59,8 @@ func (h *Hub) run(ctx context.Context) {
 			h.takeBackHeld()
 			h.wakeHeld()
 			h.easeTurns()
-			h.telling.tellOfTurns()
 			if h.leads.Load() {
+				h.telling.tellOfTurns()
 				h.telling.tellMembers(h.clock.Now())
 				h.telling.tellKeptOff()
 			}

@@ -68,18 +68,15 @@ func isClosed(node *corev1.Node) bool {
 	})
 }
 
-// takeBackHeld takes back what is promised to single pods that another plugin does not let enter the queue any more, because a
-// ResourceClaim of theirs has gone, say: no cycle comes that would. Gangs come by planGang, with another member.
+// takeBackHeld takes back what is promised to workloads that are held back by now: no cycle comes that would.
 func (h *Hub) takeBackHeld() {
 	if h.reserved.Empty() {
 		return
 	}
 	for _, key := range h.reserved.Keys() {
-		if key.Gang || h.waits.Evicting(key) {
-			continue
-		}
-		if pod, ok := h.podOf(key); ok && !h.entersQueue(pod) {
-			h.takeBack(key, "another plugin holds it back")
+		// While calls are under way for a workload, it is looked at when they are over.
+		if why := h.heldBack(key); why != "" && !h.waits.Evicting(key) {
+			h.takeBack(key, why)
 		}
 	}
 }

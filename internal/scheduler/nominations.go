@@ -126,20 +126,6 @@ func (h *Hub) inherit() {
 	h.takeBackBarred()
 }
 
-// isHeldBack reports whether a pod cannot be tried because of what its PodGroup is, or lacks.
-func (o *occupancy) isHeldBack(pod *corev1.Pod) bool {
-	key, ok := o.groupOf(pod)
-	if !ok {
-		return false
-	}
-	g, ok := o.groups.Group(key)
-	if !ok || gang.Contradiction(pod) != (gang.Verdict{}) {
-		return true
-	}
-	members := o.members(key)
-	return gang.Gate(key, g, &members) != gang.Verdict{}
-}
-
 // displace takes back what has been promised on the preemptor's nodes to workloads that do not stand above it, so that they look for
 // another place at once. Where calls are under way for one, it does so when these are over; see overtake.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {

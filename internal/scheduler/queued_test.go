@@ -3,6 +3,7 @@ package scheduler
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -111,6 +113,78 @@ func TestChargedAsItIsNow(t *testing.T) {
 	s := r.hub.board.Standing([]string{"cpu"})
 	if s.Allocated[0][0] != 0 || s.Requested[0][0] != 1000 {
 		t.Errorf("allocated %v and requested %v, want what it is now", s.Allocated, s.Requested)
+	}
+}
+
+// TestMembershipOfWhatHasChanged: what becomes known of a pod's owner may come with the pod as it was before.
+func TestMembershipOfWhatHasChanged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	listed := ofQueue("a", pod("p", "", "1", 0))
+	r.hub.MembershipChanged(listed, key("g"), true)
+	if r.hub.board.Knows(listed.UID) {
+		t.Error("one that has gone counts")
+	}
+	r.create(on(ofQueue("a", pod("p", "", "1", 0)), "node-0"))
+	r.hub.MembershipChanged(listed, key("g"), true)
+	if s := r.hub.board.Standing([]string{"cpu"}); s.Allocated[0][0] != 1000 {
+		t.Errorf("allocated %v, want what it is now", s.Allocated)
+	}
+}
+
+// TestWidenedQueue: the pods of other schedulers count for a queue as soon as their namespace may use it, without an event of theirs.
+func TestWidenedQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	narrow := limitedQueue("a", "8")
+	narrow.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	r.hub.QueueSet(narrow)
+	p := on(ofQueue("a", pod("p", "", "1", 0)), "node-0")
+	p.Spec.SchedulerName = "other"
+	r.create(p)
+	allocated := func() int64 { return r.hub.board.Standing([]string{"cpu"}).Allocated[0][0] }
+	r.eventually("it is charged", func() bool { return r.hub.board.Knows(p.UID) })
+	if got := allocated(); got != 0 {
+		t.Fatalf("The queue has %d, which it may not", got)
+	}
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	if got := allocated(); got != 1000 {
+		t.Errorf("the queue has %d, want 1000", got)
+	}
+}
+
+// held is where it is not known what a pod belongs to.
+type held struct {
+	underived
+	ended atomic.Bool
+}
+
+func (h *held) Hold(*corev1.Pod) gang.Verdict {
+	if h.ended.Load() {
+		return gang.Verdict{}
+	}
+	return gang.Verdict{Reason: grouping.ReasonOwnerUnknown, Message: "it is not known"}
+}
+
+// TestHeldPodsAskForNothing: pods count once it is known what they belong to.
+func TestHeldPodsAskForNothing(t *testing.T) {
+	t.Parallel()
+	known := &held{}
+	r := newRigOn(t, clientWith(nodes(1, "8")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil,
+		func(in *Inputs) { in.Derived = known })
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	p := ofQueue("a", pod("p", "", "1", 0))
+	r.create(p)
+	requested := func() int64 { return r.hub.board.Standing([]string{"cpu"}).Requested[0][0] }
+	r.hub.chargeAgain(p)
+	if got := requested(); got != 0 {
+		t.Errorf("one that is held asks for %d", got)
+	}
+	known.ended.Store(true)
+	r.hub.MembershipChanged(p, types.NamespacedName{}, false)
+	if got := requested(); got != 1000 {
+		t.Errorf("one that is held no more asks for %d, want 1000", got)
 	}
 }
 

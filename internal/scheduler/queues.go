@@ -75,7 +75,7 @@ func (h *Hub) QueueSet(q *v1alpha1.Queue) {
 		h.wakeNamed(all)
 	}
 	if confining {
-		h.chargeWaiting()
+		h.chargeAnew()
 	}
 	h.queuesChanged()
 }
@@ -96,7 +96,7 @@ func (h *Hub) wakeNamed(pods []*corev1.Pod) {
 // QueueDeleted drops a Queue. Any goroutine may call it.
 func (h *Hub) QueueDeleted(name string) {
 	if h.board.DeleteQueue(name) {
-		h.chargeWaiting()
+		h.chargeAnew()
 	}
 	h.queuesChanged()
 }
@@ -204,6 +204,10 @@ func (b *books) charge(pod *corev1.Pod) queue.Change {
 func (b *books) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	b.charging.Lock()
 	defer b.charging.Unlock()
+	if pod.Spec.NodeName == "" && b.derived.Hold(pod) != (gang.Verdict{}) {
+		// It asks for nothing before it is known what it belongs to.
+		return queue.Change{Eased: b.board.Forget(pod.UID)}
+	}
 	return b.board.ChargeMember(pod, b.queueOf(pod), of)
 }
 

@@ -322,15 +322,21 @@ func (h *Hub) tenantsChanged(namespace string) {
 
 // boundsChanged follows a change of the priorities that queues take. What is placed counts as before.
 func (h *Hub) boundsChanged() {
-	h.chargeWaiting()
+	h.chargeAnew()
 	h.takeBackBarred()
 	h.ended(admission.Queue)
 	h.ended(admission.Access)
 }
 
-// chargeWaiting has the pods that wait count for their queues as these are now, and start over where that is another one.
-func (h *Hub) chargeWaiting() {
-	_, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" })
+// chargeAnew has the pods that wait count for their queues as these are now, and start over where that is another one. Of those on nodes,
+// some count for a queue from now on that had no access to it, as those of other schedulers.
+func (h *Hub) chargeAnew() {
+	placed, moved := h.chargeAll(metav1.NamespaceAll, func(pod *corev1.Pod) bool {
+		return pod.Spec.NodeName == "" || h.board.CountsFor(pod.UID) != h.queueOf(pod)
+	})
+	if placed > 0 {
+		h.cluster.Invalidate()
+	}
 	for key := range moved {
 		h.changedQueue(key)
 	}
