@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -102,8 +103,8 @@ func (h *Hub) retry(key workload.Key) {
 // shares are the books of the queues as the waiting list reads them.
 type shares struct {
 	*queue.Standing
-	// reserved is what is promised, by queue, and is no part of the standing.
-	reserved map[string]queue.Amounts
+	// reserved is what is promised, by queue, and is no part of the standing. It is added up once, where it is asked for.
+	reserved func() map[string]queue.Amounts
 	books    *books
 }
 
@@ -111,8 +112,9 @@ var _ admission.Shares = (*shares)(nil)
 
 // Next picks the leaf whose turn it is; see [queue.Standing.Next].
 func (s *shares) Next(waiting []string, underway map[string]admission.Request) (string, bool) {
-	sums := make(map[string]queue.Amounts, len(underway)+len(s.reserved))
-	for name, amounts := range s.reserved {
+	reserved := s.reserved()
+	sums := make(map[string]queue.Amounts, len(underway)+len(reserved))
+	for name, amounts := range reserved {
 		sums[name] = make(queue.Amounts)
 		sums[name].Add(amounts)
 	}
@@ -162,7 +164,10 @@ func (b *books) shares() admission.Shares {
 		return nil
 	}
 	return &shares{
-		Standing: standing, reserved: b.board.Unplaced(b.promised(func(*corev1.Pod) bool { return false })), books: b,
+		Standing: standing, books: b,
+		reserved: sync.OnceValue(func() map[string]queue.Amounts {
+			return b.board.Unplaced(b.promised(func(*corev1.Pod) bool { return false }))
+		}),
 	}
 }
 

@@ -287,13 +287,19 @@ func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	if !b.board.Used() || pre.queue == "" {
 		return gang.Verdict{}
 	}
-	requests := make([]queue.Amounts, len(pre.pods))
-	for i, pod := range pre.pods {
-		requests[i] = queue.RequestOf(pod)
+	for _, pod := range pre.pods {
 		if !b.board.Knows(pod.UID) {
 			// The scheduler's queue has heard of it first. What it is promised is to count for those after it.
 			b.chargeAgain(pod)
 		}
+	}
+	if !b.board.IsLimited(pre.queue) {
+		// To add up what is promised takes longer than all else that is asked for a pod.
+		return gang.Verdict{}
+	}
+	requests := make([]queue.Amounts, len(pre.pods))
+	for i, pod := range pre.pods {
+		requests[i] = queue.RequestOf(pod)
 	}
 	n, over := b.board.Room(pre.queue, requests, b.promised(func(pod *corev1.Pod) bool { return b.owns(pre, pod) }), gone)
 	if n < max(pre.minCount, 1) {
