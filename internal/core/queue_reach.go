@@ -111,6 +111,18 @@ func (s *pathUse) overLimit() int32 {
 	return -1
 }
 
+// highestOverLimit is the last of them, which has all that can help; -1 where there is none.
+func (s *pathUse) highestOverLimit() int32 {
+	for i, q := range slices.Backward(s.c.path) {
+		for _, r := range s.c.asks {
+			if s.after(i, r) > s.c.t.Queue(q).Limit[r] {
+				return q
+			}
+		}
+	}
+	return -1
+}
+
 // withinLimitsWithout reports whether limits have room for the preemptor once units have gone.
 func (c *queuePolicy) withinLimitsWithout(units []int32) bool {
 	s := newPathUse(c)

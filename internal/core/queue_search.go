@@ -36,14 +36,14 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
 	order := c.rank(mem)
-	var first *refusal
+	var first, last *refusal
 	without := make(map[int32]bool)
 	for range boundRounds {
 		sub := sr.among(order, without)
 		if f, ok := sub.pick(); ok {
 			return sub.preempting(f), true
 		}
-		first = cmp.Or(first, sub.refused)
+		first, last = cmp.Or(first, sub.refused), sub.refused
 		if sub.refused == nil || sub.refused.bound.rule == RuleOverShare || sub.refused.bound.rule == RuleLimit {
 			break
 		}
@@ -51,7 +51,7 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	}
 	if first != nil {
 		sub := sr.among(order, nil)
-		if f, ok := sub.wholeSets(first.bound); ok {
+		if f, ok := sub.wholeSets(cmp.Or(last, first).bound.rule); ok {
 			return sub.preempting(f), true
 		}
 	}

@@ -2,8 +2,12 @@ package core
 
 import "slices"
 
-// setsEffort bounds the work that is spent on going through sets of units.
-const setsEffort = 200_000
+// setsEffort bounds the work that is spent on going through sets of units, and leastEffort that on one set, where moving units does
+// not count.
+const (
+	setsEffort  = 200_000
+	leastEffort = 5 * setsEffort
+)
 
 // wholeSets is a search through the sets of potential victims that may be taken together, for the cheapest that makes room.
 // Where it runs into its bound it has tried the likeliest ones: those with the more important units in place.
@@ -26,7 +30,7 @@ type wholeSets struct {
 
 // wholeSets goes through the sets of units and places the preemptor for good, after what the order of units proposes has gone beyond a
 // bound. Where that is a limit, nothing but units below it helps, of which there may be too many to go through.
-func (sr *search) wholeSets(beyond bound) (found, bool) {
+func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	c, isBounded := sr.policy.(*queuePolicy)
 	if !isBounded {
 		return found{}, false
@@ -48,14 +52,15 @@ func (sr *search) wholeSets(beyond bound) (found, bool) {
 		e.effort += len(sr.s.Nodes) / 8
 	}
 	e.pool = sr.v.eligible(int32(sr.v.victims.below - 1))
-	if beyond.rule == RuleLimit && e.tooMany() {
-		e.pool = slices.DeleteFunc(e.pool, func(u int32) bool { return !c.isBelow(u, beyond.queue) })
+	if beyond == RuleLimit && e.tooMany() {
+		limited := e.pathUse.highestOverLimit()
+		e.pool = slices.DeleteFunc(e.pool, func(u int32) bool { return !c.isBelow(u, limited) })
 	}
 	sortByImportance(sr.s, e.pool)
 	switch {
 	case !e.tooMany():
 		e.goThrough()
-	case beyond.rule == RuleLimit:
+	case beyond == RuleLimit:
 		e.leastImportant()
 	}
 	g := &gang{search: sr, ws: ws}
@@ -77,45 +82,68 @@ func (e *wholeSets) goThrough() {
 }
 
 // leastImportant lets the least important units go until the limits allow for the preemptor and there is room, and reprieves those of
-// them that may stay, the most important first.
+// them that may stay, the most important first. Those that break a budget go last, and come back first. What would take too long is no way.
 func (e *wholeSets) leastImportant() {
 	defer func() { e.t.restoreAll(e.out) }()
-	l := newLedger(e.c)
-	next := len(e.pool)
-	// take lets so many more go, as far as bounds allow.
+	leastFirst := slices.Clone(e.pool)
+	slices.Reverse(leastFirst)
+	breaking, others := splitByBudgets(e.s, leastFirst)
+	left, l := slices.Concat(others, breaking), newLedger(e.c)
 	take := func(count int) {
-		for ; count > 0 && next > 0; count-- {
-			next--
-			if u := e.pool[next]; l.take(u) {
-				e.remove(u)
+		for ; count > 0 && len(left) > 0; count-- {
+			if u := left[0]; l.take(u) {
+				e.letGo(u)
 				e.out = append(e.out, u)
 			}
+			left = left[1:]
 		}
 	}
-	for e.pathUse.overLimit() >= 0 && next > 0 {
+	for e.pathUse.overLimit() >= 0 && len(left) > 0 {
 		take(1)
 	}
-	// Asking for room is dear where other pods matter.
-	for step := 1; !e.possible(); step *= 2 {
-		if next == 0 {
+	e.left = leastEffort
+	for step := 1; !e.suffices(); step *= 2 {
+		if len(left) == 0 || e.left < 0 {
 			return
 		}
 		take(step)
 	}
 	slices.Reverse(e.out)
-	for i := 0; i < len(e.out); {
-		u := e.out[i]
-		rest := slices.Delete(slices.Clone(e.out), i, i+1)
-		e.restore(u)
-		was := e.out
-		if e.out = rest; e.possible() {
+	if e.reprieve(); e.left >= 0 {
+		sortByImportance(e.s, e.out)
+		e.consider()
+	}
+}
+
+// reprieve brings units back, the first of those that are out first, as many at a time as can.
+func (e *wholeSets) reprieve() {
+	for i, step := 0, 1; i < len(e.out) && e.left >= 0; {
+		step = min(step, len(e.out)-i)
+		was, back := e.out, e.out[i:i+step]
+		for _, u := range back {
+			e.bringBack(u)
+		}
+		if e.out = slices.Concat(was[:i], was[i+step:]); e.suffices() {
+			step *= 2
 			continue
 		}
-		e.remove(u)
-		e.out = was
-		i++
+		for _, u := range back {
+			e.letGo(u)
+		}
+		if e.out = was; step == 1 {
+			i++
+		}
+		step = max(step/2, 1)
 	}
-	e.consider()
+}
+
+// suffices is possible, where what is dear is to ask for room, and not to move units.
+func (e *wholeSets) suffices() bool {
+	if !e.allowed() {
+		return false
+	}
+	e.left -= e.effort
+	return e.k.room()
 }
 
 // isBelow reports whether a unit counts for a queue, or one below it.
@@ -176,25 +204,36 @@ func (e *wholeSets) keep(i int) int {
 //
 // Bounds of reclaimed units ask whether the preemptor's queue ends with more than it had, which the units of that queue decide: they
 // rank above all that are reclaimed, so it is settled which of them stay by the time that a reclaimed one is to stay out.
-func (e *wholeSets) possible() bool {
+func (e *wholeSets) possible() bool { return e.allowed() && e.k.room() }
+
+// allowed reports whether bounds allow for the units that stay out.
+func (e *wholeSets) allowed() bool {
 	l := e.c.ledger()
 	for _, u := range e.out {
 		l.add(u, e.c.reclaims(u))
 	}
 	_, ok := l.allows(e.out, e.pathUse)
-	return ok && e.k.room()
+	return ok
 }
 
 func (e *wholeSets) remove(u int32) {
-	e.k.remove(u)
-	e.pathUse.free(u, 1)
+	e.letGo(u)
 	e.left -= e.effort
 }
 
 func (e *wholeSets) restore(u int32) {
+	e.bringBack(u)
+	e.left -= e.effort
+}
+
+func (e *wholeSets) letGo(u int32) {
+	e.k.remove(u)
+	e.pathUse.free(u, 1)
+}
+
+func (e *wholeSets) bringBack(u int32) {
 	e.k.restore(u)
 	e.pathUse.free(u, -1)
-	e.left -= e.effort
 }
 
 // consider keeps the cheapest set: all units but those that are to stay out are in place.

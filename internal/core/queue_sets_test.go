@@ -139,31 +139,41 @@ func TestWholeSets(t *testing.T) {
 // whatever the preemptor minds besides.
 func TestManyAtTheLimit(t *testing.T) {
 	t.Parallel()
-	cluster := func(own, others int) *build {
-		c := clusterOf("gpu")
+	cluster := func(own, others, elsewhere int, opts func(node int) []unitOption) *build {
+		c := clusterOf("gpu").budget(0)
 		for n := range 400 {
 			name := fmt.Sprint("n", n)
 			c.node(name, 8)
 			for i := range own {
-				c.pod(fmt.Sprint("own-", n, "-", i), name, int32(1+i), 1, inQueue("a"), startedAt(int64(n)))
+				all := append([]unitOption{inQueue("a"), startedAt(int64(n))}, opts(n)...)
+				c.pod(fmt.Sprint("own-", n, "-", i), name, int32(1+i), 1, all...)
 			}
 			for i := range others {
 				c.pod(fmt.Sprint("other-", n, "-", i), name, 0, 0)
 			}
 		}
+		for n := range elsewhere {
+			name := fmt.Sprint("other", n)
+			c.node(name, 8).pod("on-"+name, name, 0, 8)
+		}
 		return c.queues(queue("a", limit(int64(400*own))))
 	}
 	tests := map[string]struct {
-		own, others int
-		preemptor   *Preemptor
-		minds       bool
+		own, others, elsewhere int
+		budgeted               bool
+		preemptor              *Preemptor
+		minds                  bool
+		// wantHighest is the highest priority of a victim.
 		wantVictims int
+		wantHighest int32
 		wantOutcome Outcome
 	}{
-		"a pod that minds others":               {own: 1, preemptor: podOf(9, 1), minds: true, wantVictims: 1, wantOutcome: Preempts},
-		"one that minds nothing, among many":    {own: 4, others: 130, preemptor: podOf(9, 1), wantVictims: 1, wantOutcome: Preempts},
-		"one that is as large as several":       {own: 2, preemptor: podOf(9, 3), minds: true, wantVictims: 3, wantOutcome: Preempts},
-		"a gang of a driver and workers":        {own: 2, preemptor: gangOf(9, 3, members("d", 1, 0, 2), members("w", 2, 1, 3)), wantVictims: 8, wantOutcome: Preempts},
+		"a pod that minds others":               {own: 1, preemptor: podOf(9, 1), minds: true, wantVictims: 1, wantHighest: 1, wantOutcome: Preempts},
+		"one that minds nothing, among many":    {own: 4, others: 130, preemptor: podOf(9, 1), wantVictims: 1, wantHighest: 1, wantOutcome: Preempts},
+		"one that is as large as several":       {own: 2, preemptor: podOf(9, 3), minds: true, wantVictims: 3, wantHighest: 1, wantOutcome: Preempts},
+		"a gang of a driver and workers":        {own: 2, preemptor: gangOf(9, 3, members("d", 1, 0, 2), members("w", 2, 1, 3)), wantVictims: 8, wantHighest: 1, wantOutcome: Preempts},
+		"none that a budget keeps":              {own: 1, budgeted: true, preemptor: podOf(9, 1), minds: true, wantVictims: 1, wantHighest: 1, wantOutcome: Preempts},
+		"one that needs a node of its own":      {own: 7, elsewhere: 50, preemptor: podOf(9, 8), minds: true, wantVictims: 8, wantHighest: 7, wantOutcome: Preempts},
 		"but none where all are more important": {own: 1, preemptor: podOf(1, 1), minds: true, wantOutcome: Infeasible},
 	}
 	for name, tt := range tests {
@@ -174,14 +184,23 @@ func TestManyAtTheLimit(t *testing.T) {
 			if tt.minds {
 				o = &hostSpread{placed: make(map[int]int)}
 			}
-			d := mustDecide(t, cluster(tt.own, tt.others).shared(p), p, o)
+			opts := func(node int) []unitOption {
+				if tt.budgeted && node >= 390 {
+					return []unitOption{withBudget(0)}
+				}
+				return nil
+			}
+			d := mustDecide(t, cluster(tt.own, tt.others, tt.elsewhere, opts).shared(p), p, o)
 			if d.Outcome != tt.wantOutcome || len(d.Victims) != tt.wantVictims {
 				t.Fatalf("%s (%s) with %d victims, want %s with %d", d.Outcome, d.Message, len(d.Victims), tt.wantOutcome, tt.wantVictims)
 			}
 			for i := range d.Victims {
-				if v := &d.Victims[i]; v.Rule != RuleLowerPriority || v.Priority != 1 {
+				if v := &d.Victims[i]; v.Rule != RuleLowerPriority || v.Priority > tt.wantHighest {
 					t.Errorf("%s of priority %d goes by %s", v.Name, v.Priority, v.Rule)
 				}
+			}
+			if d.Score != nil && d.Score.BrokenBudgets > 0 {
+				t.Error("a budget is broken for nothing")
 			}
 		})
 	}

@@ -81,6 +81,10 @@ func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
 	if !ok {
 		return false
 	}
+	if g, ok := h.groups.Group(key); ok && !g.IsGang() {
+		// Members make no difference, and there may be many.
+		return gang.Gate(key, g, nil) != gang.Verdict{}
+	}
 	_, _, verdict := h.lacks(key)
 	return verdict != gang.Verdict{}
 }

@@ -91,9 +91,10 @@ func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		minCount int
-		bounded  bool
-		happens  func(r *rig, pods []*corev1.Pod)
+		minCount   int
+		bounded    bool
+		happens    func(r *rig, pods []*corev1.Pod)
+		wantReason string
 	}{
 		"no gang, and its PodGroup goes": {happens: func(r *rig, _ []*corev1.Pod) {
 			r.groups.drop(key("g"))
@@ -105,10 +106,10 @@ func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 			if _, err := r.client.CoreV1().Pods("ns").Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
 				t.Error(err)
 			}
-		}},
+		}, wantReason: v1alpha1.ReasonMixedSchedulerNames},
 		"a gang that is made for pods, and gets one of a lower class": {minCount: 2, bounded: true, happens: func(r *rig, _ []*corev1.Pod) {
 			r.create(pod("low", "g", "1", 0))
-		}},
+		}, wantReason: v1alpha1.ReasonPriorityAbovePods},
 		"a gang all of whose members another plugin holds back": {minCount: 2, happens: func(r *rig, pods []*corev1.Pod) { refuse(r, pods...) }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,6 +127,9 @@ func TestHeldBackWorkKeepsNoRoom(t *testing.T) {
 			r.eventually("the room is not wanted any more", func() bool { return !r.wants(0) })
 			r.finish(0, eviction.Outcome{})
 			r.eventually("nothing is promised any more", func() bool { r.cycles(); return r.hub.reserved.Empty() })
+			if c.wantReason != "" {
+				r.eventually("it says why", func() bool { return r.hub.registry.Verdict(key("g")).Reason == c.wantReason })
+			}
 		})
 	}
 }

@@ -76,7 +76,8 @@ func (h *Hub) takeBackHeld() {
 	for _, key := range h.reserved.Keys() {
 		// While calls are under way for a workload, it is looked at when they are over.
 		if why := h.heldBack(key); why != "" && !h.waits.Evicting(key) {
-			h.takeBack(key, why)
+			// Woken, it says itself what it waits for.
+			h.displace(key, why)
 		}
 	}
 }
