@@ -185,7 +185,7 @@ func TestManyAtTheLimit(t *testing.T) {
 				o = &hostSpread{placed: make(map[int]int)}
 			}
 			opts := func(node int) []unitOption {
-				if tt.budgeted && node >= 390 {
+				if tt.budgeted && (node == 0 || node >= 390) {
 					return []unitOption{withBudget(0)}
 				}
 				return nil
