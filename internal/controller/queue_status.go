@@ -190,8 +190,8 @@ func (s *QueueStatus) write(ctx context.Context, u queueUpdate) error {
 	return nil
 }
 
-// regroup has PodGroups looked at after Queues, or the defaults of namespaces, have changed: what these guarantee, and whether they are there, stands
-// in their status. Changes that come in numbers are gathered.
+// regroup has PodGroups looked at after Queues, or the defaults of namespaces, have changed: what Queues guarantee, and whether they are
+// there, stands in the status of PodGroups. Changes that come in numbers are gathered.
 func (s *QueueStatus) regroup(ctx context.Context) error {
 	listed := s.board.Listed()
 	if listed == s.listed {

@@ -145,8 +145,8 @@ func Run(ctx context.Context, in Inputs) error {
 	return nil
 }
 
-// optionsFor are those of every controller. What has failed is tried again after the first delay, and then later and later, up to the
-// longestDelay: nothing else may tell that the cause has been mended.
+// optionsFor are those of every controller. What has failed is tried again after the first delay, and then later and later, but never
+// later than longestDelay: nothing else may tell that the cause has been mended.
 func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options {
 	return controller.Options{
 		Reconciler:  r,

@@ -99,28 +99,28 @@ func (s *pathUse) outgrown() (bound, bool) {
 	return bound{}, true
 }
 
-// overLimit finds a queue on the path that comes to more than its limit; -1 where there is none.
+// overLimit finds the lowest queue on the path that comes to more than its limit; -1 where there is none.
 func (s *pathUse) overLimit() int32 {
-	for i, q := range s.c.path {
-		for _, r := range s.c.asks {
-			if s.after(i, r) > s.c.t.Queue(q).Limit[r] {
-				return q
-			}
+	if i := slices.IndexFunc(s.c.path, s.exceeds); i >= 0 {
+		return s.c.path[i]
+	}
+	return -1
+}
+
+// highestOverLimit finds the highest of them: what can help is all below it.
+func (s *pathUse) highestOverLimit() int32 {
+	for _, q := range slices.Backward(s.c.path) {
+		if s.exceeds(q) {
+			return q
 		}
 	}
 	return -1
 }
 
-// highestOverLimit is the last of them, which has all that can help; -1 where there is none.
-func (s *pathUse) highestOverLimit() int32 {
-	for i, q := range slices.Backward(s.c.path) {
-		for _, r := range s.c.asks {
-			if s.after(i, r) > s.c.t.Queue(q).Limit[r] {
-				return q
-			}
-		}
-	}
-	return -1
+// exceeds reports whether a queue on the path comes to more than its limit.
+func (s *pathUse) exceeds(queue int32) bool {
+	step := slices.Index(s.c.path, queue)
+	return slices.ContainsFunc(s.c.asks, func(r int) bool { return s.after(step, r) > s.c.t.Queue(queue).Limit[r] })
 }
 
 // withinLimitsWithout reports whether limits have room for the preemptor once units have gone.

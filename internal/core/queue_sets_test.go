@@ -135,8 +135,8 @@ func TestWholeSets(t *testing.T) {
 	}
 }
 
-// TestManyAtTheLimit: at the limit of a queue, one pod of it goes for one of as much, however many there are, whoever else may go, and
-// whatever the preemptor minds besides.
+// TestManyAtTheLimit: at the limit of a queue, one pod of it goes for one of as much, however many there are, also where pods of other
+// queues might go, and whatever the preemptor minds besides.
 func TestManyAtTheLimit(t *testing.T) {
 	t.Parallel()
 	cluster := func(own, others, elsewhere int, opts func(node int) []unitOption) *build {

@@ -37,7 +37,7 @@ func (h *Hub) wakeHeld() {
 }
 
 // heldBack says why nothing of a workload can be tried, and nothing that it has been promised be used; "" where something can. For most
-// reasons no event comes, so whoever keeps a promise, or evicts for one, asks. A gang that is on its way to its nodes goes on.
+// reasons no event comes, so the main loop, which ends promises, and the evictions ask again and again. A gang that is on its way to its nodes goes on.
 func (h *Hub) heldBack(key workload.Key) string {
 	const byOthers = "another plugin holds it back"
 	if !key.Gang {

@@ -44,9 +44,6 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		h.waits.LeaveTurns(gangKey(key))
 		h.release(key, nil, "its PodGroup is gone")
 		h.takeBack(gangKey(key), "its PodGroup is gone")
-		for _, pod := range h.lister.Members(key).Pending {
-			h.takeBack(podKey(pod), "its PodGroup is gone")
-		}
 	case g.IsGang():
 		h.review(key)
 		h.replanShort(key, g)
