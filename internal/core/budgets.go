@@ -6,6 +6,8 @@ import "slices"
 type budgetDraw struct {
 	s    *Snapshot
 	left []int64
+	// settled are units that go in any case: nothing more is drawn for them.
+	settled map[int32]bool
 }
 
 func newBudgetDraw(s *Snapshot) *budgetDraw {
@@ -13,11 +15,28 @@ func newBudgetDraw(s *Snapshot) *budgetDraw {
 	for i := range s.Budgets {
 		left[i] = int64(s.Budgets[i].Allowed)
 	}
-	return &budgetDraw{s: s, left: left}
+	return &budgetDraw{s: s, left: left, settled: make(map[int32]bool)}
+}
+
+// newBudgetDraw is nil where no unit draws on a budget.
+func (v *view) newBudgetDraw() *budgetDraw {
+	if !v.c.budgeted {
+		return nil
+	}
+	return newBudgetDraw(v.s)
+}
+
+// settle draws for a unit that goes in any case.
+func (d *budgetDraw) settle(unit int32) {
+	d.evict(unit)
+	d.settled[unit] = true
 }
 
 // evict draws on the budgets of all pods of a unit together and returns how many of those pods break one.
 func (d *budgetDraw) evict(unit int32) int {
+	if d.settled[unit] {
+		return 0
+	}
 	broken := 0
 	pods := d.s.Units[unit].Pods
 	for i := range pods {
@@ -35,6 +54,9 @@ func (d *budgetDraw) evict(unit int32) int {
 
 // spare takes an eviction back.
 func (d *budgetDraw) spare(unit int32) {
+	if d.settled[unit] {
+		return
+	}
 	pods := d.s.Units[unit].Pods
 	for i := range pods {
 		for _, b := range pods[i].Budgets {

@@ -55,6 +55,8 @@ func startedAt(t int64) unitOption {
 	}
 }
 
+func isSurplus(surplus bool) unitOption { return func(u *Unit) { u.Surplus = surplus } }
+
 func inPodGroup(uid string) unitOption { return func(u *Unit) { u.PodGroup = uid } }
 
 func withBudget(budgets ...int) unitOption {
@@ -238,6 +240,7 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 	if sh.tolerations && pick(3) == 0 {
 		u.Toleration = &Toleration{Below: int32(pick(12)), Until: []int64{someNow - 1, someNow, someNow + 1, someNow + 2, Forever}[pick(5)]}
 	}
+	u.Surplus = !u.Group && pick(4) == 0
 	u.Static = sh.static && !u.Group && pick(6) == 0
 	b.s.Units = append(b.s.Units, u)
 }

@@ -54,7 +54,9 @@ type nodeColumn struct {
 	starts []int64
 	// sums has dims values for every prefix of units, the empty one included: what the prefix would free.
 	sums []int64
-	// alone is true where every unit has just the one pod, here. The column then says all about them.
+	// surplus is how many pods of its units are surplus.
+	surplus int
+	// alone is true where every unit has just the one pod, here. But for surplus, the column then says all about them.
 	alone bool
 }
 
@@ -140,6 +142,7 @@ func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColum
 	for i, e := range entries {
 		u := &b.s.Units[e.unit]
 		col.alone = col.alone && len(u.Pods) == 1
+		col.surplus += u.surplusPods()
 		col.units[i], col.priorities[i], starts[i] = e.unit, u.Priority, startOrLast(u.Start)
 		row := b.rows[int(e.row)*b.dims:][:b.dims]
 		before, after := col.sums[i*b.dims:][:b.dims], col.sums[(i+1)*b.dims:][:b.dims]

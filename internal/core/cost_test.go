@@ -90,6 +90,30 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
+// TestBudgetsAcrossZones: members are spread over zones, one of each has a pod that would be the cheapest, and all three pods
+// have the budget of one.
+func TestBudgetsAcrossZones(t *testing.T) {
+	c := clusterOf("gpu").budget(1)
+	for i := range 27 {
+		node, pod := fmt.Sprintf("n%02d", i), fmt.Sprintf("p%02d", i)
+		if i < 3 {
+			c.node(node, 8).pod(pod, node, 1, 8, startedAt(1000), withBudget(0))
+		} else {
+			c.node(node, 8).pod(pod, node, 1, 8, startedAt(int64(i)))
+		}
+	}
+	s, p := c.snapshot(), gangOf(10, 3, members("w", 3, 0, 8))
+	w := newWorld(s, p)
+	for n := range w.zones {
+		w.zones[n] = n % 3
+	}
+	w.classes[0].skew = 1
+	d := mustDecide(t, s, p, w)
+	if d.Outcome != Preempts || d.Score.BrokenBudgets != 0 {
+		t.Errorf("%s %v, %d broken budgets, want none: %s", d.Outcome, victimNames(&d), d.Score.BrokenBudgets, d.Message)
+	}
+}
+
 func TestCeilingAndScore(t *testing.T) {
 	tests := map[string]struct {
 		decideCase
@@ -125,6 +149,61 @@ func TestCeilingAndScore(t *testing.T) {
 			},
 			wantCeiling: 3,
 			wantScore:   Score{HighestPriority: 3, PrioritySum: 3 + priorityOffset, Pods: 1, EarliestStart: 6},
+		},
+		"surplus rather than what its gang needs, whichever is younger": {
+			decideCase: decideCase{
+				cluster: clusterOf("gpu").node("a", 8).node("b", 8).
+					pod("needed", "a", 3, 8, startedAt(6)).pod("surplus", "b", 3, 8, startedAt(5), isSurplus(true)),
+				preemptor:   podOf(10, 8),
+				wantOutcome: Preempts, wantVictims: []string{"surplus"},
+			},
+			wantCeiling: 3,
+			wantScore:   Score{HighestPriority: 3, PrioritySum: 3 + priorityOffset, Pods: 1, Surplus: 1, EarliestStart: 5},
+		},
+		"a gang takes surplus rather than what others need": {
+			decideCase: decideCase{
+				cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).
+					pod("needed", "a", 3, 8, startedAt(6)).pod("surplus", "b", 3, 8, startedAt(5), isSurplus(true)).
+					pod("more", "c", 3, 8, startedAt(4), isSurplus(true)),
+				preemptor:   gangOf(10, 2, members("w", 2, 0, 8)),
+				wantOutcome: Preempts, wantVictims: []string{"more", "surplus"},
+			},
+			wantCeiling: 3,
+			wantScore:   Score{HighestPriority: 3, PrioritySum: 6 + 2*priorityOffset, Pods: 2, Surplus: 2, EarliestStart: 4},
+		},
+		"of two on one node, as much surplus as can be": {
+			decideCase: decideCase{
+				// Any pod but the old one is needed for the young ones' pair, and the old one for that with the surplus.
+				cluster: clusterOf("cpu", "gpu").node("a", 10, 10).
+					podOf("old", "a", 3, []int64{3, 1}, startedAt(5)).podOf("y1", "a", 3, []int64{2, 2}, startedAt(6)).podOf("y2", "a", 3, []int64{2, 2}, startedAt(7)).
+					podOf("surplus", "a", 3, []int64{1, 3}, startedAt(8), isSurplus(true)).podOf("top", "a", 50, []int64{2, 2}),
+				preemptor:   podOf(10, 4, 4),
+				wantOutcome: Preempts, wantVictims: []string{"old", "surplus"},
+			},
+			wantCeiling: 3,
+			wantScore:   Score{HighestPriority: 3, PrioritySum: 6 + 2*priorityOffset, Pods: 2, Surplus: 1, EarliestStart: 5},
+		},
+		"a gang frees the node with the most surplus": {
+			decideCase: decideCase{
+				cluster: clusterOf("gpu").node("a", 8).node("b", 12).
+					pod("needed", "a", 3, 4, startedAt(6)).pod("a1", "a", 3, 4, startedAt(6), isSurplus(true)).
+					pod("b1", "b", 3, 4, startedAt(5), isSurplus(true)).pod("b2", "b", 3, 4, startedAt(5), isSurplus(true)).
+					pod("b3", "b", 3, 4, startedAt(5)),
+				preemptor:   gangOf(10, 1, members("w", 1, 0, 8)),
+				wantOutcome: Preempts, wantVictims: []string{"b1", "b2"},
+			},
+			wantCeiling: 3,
+			wantScore:   Score{HighestPriority: 3, PrioritySum: 6 + 2*priorityOffset, Pods: 2, Surplus: 2, EarliestStart: 5},
+		},
+		"as few pods as can be, surplus or not": {
+			decideCase: decideCase{
+				cluster: clusterOf("gpu").node("a", 8).node("b", 8).
+					pod("needed", "a", 3, 8).pod("b1", "b", 3, 4, isSurplus(true)).pod("b2", "b", 3, 4, isSurplus(true)),
+				preemptor:   podOf(10, 8),
+				wantOutcome: Preempts, wantVictims: []string{"needed"},
+			},
+			wantCeiling: 3,
+			wantScore:   Score{HighestPriority: 3, PrioritySum: 3 + priorityOffset, Pods: 1, EarliestStart: math.MaxInt64},
 		},
 		"a gang's ceiling spares the units above": {
 			decideCase: decideCase{
@@ -199,6 +278,7 @@ func TestBetter(t *testing.T) {
 		"highest priority": {Score{HighestPriority: 1, PrioritySum: 9, Pods: 9}, Score{HighestPriority: 2}},
 		"sum":              {Score{PrioritySum: 1, Pods: 9}, Score{PrioritySum: 2}},
 		"pods":             {Score{Pods: 1}, Score{Pods: 2, EarliestStart: 9}},
+		"surplus":          {Score{Surplus: 2}, Score{Surplus: 1, EarliestStart: 9}},
 		"latest start":     {Score{EarliestStart: 2}, Score{EarliestStart: 1}},
 	}
 	for name, tt := range tests {

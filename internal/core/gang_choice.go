@@ -56,22 +56,25 @@ type nodeOption struct {
 }
 
 // price is a cost without its start: what can be reckoned with.
-type price struct {
-	sum  int64
-	pods int64
-}
+type price struct{ sum, pods, surplus int64 }
 
 func (p price) compare(o price) int {
-	return cmp.Or(cmp.Compare(p.sum, o.sum), cmp.Compare(p.pods, o.pods))
+	return cmp.Or(cmp.Compare(p.sum, o.sum), cmp.Compare(p.pods, o.pods), cmp.Compare(o.surplus, p.surplus))
 }
 
-func (p price) times(n int) price { return price{p.sum * int64(n), p.pods * int64(n)} }
+func (p price) times(n int) price {
+	return price{p.sum * int64(n), p.pods * int64(n), p.surplus * int64(n)}
+}
 
-func (p price) minus(o price) price { return price{p.sum - o.sum, p.pods - o.pods} }
+func (p price) minus(o price) price {
+	return price{p.sum - o.sum, p.pods - o.pods, p.surplus - o.surplus}
+}
 
-func (p price) plus(o price) price { return price{p.sum + o.sum, p.pods + o.pods} }
+func (p price) plus(o price) price {
+	return price{p.sum + o.sum, p.pods + o.pods, p.surplus + o.surplus}
+}
 
-func (a setCost) price() price { return price{a.sum, int64(a.pods)} }
+func (a setCost) price() price { return price{a.sum, int64(a.pods), int64(a.surplus)} }
 
 // increment goes from one option of a node to the next one worth taking, or stands for a node that has not been worked out
 // (to is 0), and then is no more expensive than its first one.
@@ -113,7 +116,7 @@ func (a *increment) before(b *increment) bool {
 // newChoice is made from a simulation in which some units may be out already.
 func newChoice(t *simulation, w want, level int32) *choice {
 	ch := &choice{
-		counter: newCounter(t, w), x: newNodeVictims(t.view), level: int64(level),
+		counter: newCounter(t, w), x: newNodeVictims(t.view, t.newBudgetDraw()), level: int64(level),
 		after: math.MinInt64, limit: price{sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
 		room: make([]int64, t.dims),
 	}
@@ -301,6 +304,7 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 		for ; least.pods < min(units, int64(len(col.priorities))); least.pods++ {
 			least.sum += weightOf(col.priorities[least.pods], 1)
 		}
+		least.surplus = min(least.pods, int64(col.surplus))
 		tell(k-n.now, least)
 	}
 }

@@ -149,7 +149,7 @@ func (g *gang) choose(v *view, level int32) {
 
 // cheapestPlacement frees the nodes where it costs least, and brings back what turns out not to be needed.
 func (g *gang) cheapestPlacement(v *view, level int32) (found, bool) {
-	m := newNodeCosts(newSimulation(v, v.c.later), g.ws[0], level)
+	m := newNodeCosts(newSimulation(v, v.c.later), g.ws[0], level, v.newBudgetDraw())
 	if !m.choose() {
 		return found{}, false
 	}

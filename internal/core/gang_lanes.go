@@ -26,15 +26,15 @@ type cheapLane struct {
 }
 
 // newCheapLanes prepares lanes for a class. All potential victims are out of t; plan has everything in place that has not
-// been chosen.
-func newCheapLanes(t, plan *simulation, w want, level int32, within confinement) *cheapLanes {
+// been chosen, and draw knows what has been.
+func newCheapLanes(t, plan *simulation, draw *budgetDraw, w want, level int32, within confinement) *cheapLanes {
 	c := &cheapLanes{t: t, w: w, lanes: t.lanesOf(w.class, t.nodesFor(w.class, within)), on: make([]int, len(t.s.Nodes))}
 	shares := c.evenly()
 	for i := range c.lanes.lanes {
 		l := &c.lanes.lanes[i]
 		lane := newSimulation(plan.on(l.nodes), plan.free)
 		copy(lane.out, plan.out)
-		c.cheap = append(c.cheap, cheapLane{costs: newNodeCosts(lane, want{class: w.class, count: shares[i]}, level)})
+		c.cheap = append(c.cheap, cheapLane{costs: newNodeCosts(lane, want{class: w.class, count: shares[i]}, level, draw)})
 	}
 	return c
 }

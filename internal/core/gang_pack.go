@@ -138,7 +138,7 @@ func (v *view) on(nodes []int32) *view {
 // are placed in t; otherwise t is unchanged but for units that have come back.
 func (g *gang) arrangeCheaply(t *simulation, level int32, within confinement) (a arrangement, ok bool) {
 	// plan knows only room, and has everything in place that has not been chosen.
-	plan := newSimulation(t.arithmetic(), t.c.later)
+	plan, draw := newSimulation(t.arithmetic(), t.c.later), t.newBudgetDraw()
 	left := slices.Clone(g.ws)
 	for len(a.placements) < total(g.ws) {
 		before := len(a.placements)
@@ -146,7 +146,7 @@ func (g *gang) arrangeCheaply(t *simulation, level int32, within confinement) (a
 			if left[i].count == 0 {
 				continue
 			}
-			c := newCheapLanes(t, plan, left[i], level, within)
+			c := newCheapLanes(t, plan, draw, left[i], level, within)
 			got := c.fill()
 			left[i].count -= len(got)
 			a.placements = append(a.placements, got...)

@@ -35,9 +35,9 @@ type option struct {
 	units        []int32
 }
 
-func newNodeCosts(t *simulation, w want, level int32) *nodeCosts {
+func newNodeCosts(t *simulation, w want, level int32, draw *budgetDraw) *nodeCosts {
 	m := &nodeCosts{
-		counter: newCounter(t, w), x: newNodeVictims(t.view), level: int64(level),
+		counter: newCounter(t, w), x: newNodeVictims(t.view, draw), level: int64(level),
 		touched: make([]int32, len(t.s.Nodes)), base: make([]int64, t.dims),
 	}
 	m.options.Before = func(a, b *option) bool {
@@ -91,7 +91,7 @@ func (m *nodeCosts) take(o option) {
 		m.remove(u)
 		m.chosen = append(m.chosen, u)
 		if m.x.draw != nil {
-			m.x.draw.evict(u)
+			m.x.draw.settle(u)
 		}
 	}
 	for _, n := range slices.Clone(m.nodesOf(o.units)) {
@@ -254,6 +254,7 @@ func dearer(a, b *option) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken),
 		cmp.Compare(a.cost, b.cost),
+		cmp.Compare(b.score.Surplus*a.gain, a.score.Surplus*b.gain),
 		cmp.Compare(a.score.HighestPriority, b.score.HighestPriority),
 		cmp.Compare(b.score.EarliestStart, a.score.EarliestStart),
 		cmp.Compare(b.gain, a.gain),

@@ -10,8 +10,9 @@ import (
 // settled. Sets that have no unit in common add up, and of two sets the cheaper one stays cheaper whatever is added to
 // both; so the cheapest whole can be put together from the cheapest parts.
 type setCost struct {
-	sum  int64
-	pods int
+	sum     int64
+	pods    int
+	surplus int
 	// start is the earliest start among the victims of the ceiling's priority; MaxInt64 for none.
 	start int64
 }
@@ -20,12 +21,12 @@ type setCost struct {
 func noCost() setCost { return setCost{start: math.MaxInt64} }
 
 func (a setCost) plus(b setCost) setCost {
-	return setCost{a.sum + b.sum, a.pods + b.pods, min(a.start, b.start)}
+	return setCost{a.sum + b.sum, a.pods + b.pods, a.surplus + b.surplus, min(a.start, b.start)}
 }
 
 // compare goes by the order of better.
 func (a setCost) compare(b setCost) int {
-	return cmp.Or(cmp.Compare(a.sum, b.sum), cmp.Compare(a.pods, b.pods), cmp.Compare(b.start, a.start))
+	return cmp.Or(a.price().compare(b.price()), cmp.Compare(b.start, a.start))
 }
 
 const (
@@ -52,6 +53,8 @@ type cover struct {
 	all      []int64
 	wanted   []int64
 	ranked   bool
+	// surplus is true where some unit is.
+	surplus bool
 	// byFree lists the units by how much they free of each resource, most first; bySum by what they cost.
 	byFree [][]int32
 	bySum  []int32
@@ -92,11 +95,11 @@ func (c *cover) of(i int32) []int64 { return c.frees[int(i)*c.dims:][:c.dims] }
 
 // load takes the units at some positions of a column. wanted is what one member asks for, and top the ceiling.
 func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted []int64, top int64) {
-	c.units, c.frees, c.ranked, c.wanted = c.units[:0], c.frees[:0], false, wanted
+	c.units, c.frees, c.ranked, c.wanted, c.surplus = c.units[:0], c.frees[:0], false, wanted, col.surplus > 0
 	clear(c.all)
 	for _, pos := range positions {
 		pods := x.podsAt(col, pos)
-		u := coverUnit{pos: pos, cost: setCost{weightOf(col.priorities[pos], pods), pods, math.MaxInt64}}
+		u := coverUnit{pos: pos, cost: setCost{weightOf(col.priorities[pos], pods), pods, x.surplusAt(col, pos), math.MaxInt64}}
 		if int64(col.priorities[pos]) == top {
 			u.cost.start = col.starts[pos]
 		}
@@ -277,7 +280,8 @@ func (c *cover) promising(cost setCost) bool {
 	if !c.found {
 		return true
 	}
-	if d := cmp.Or(cmp.Compare(cost.sum+sum, c.best.sum), cmp.Compare(cost.pods+count, c.best.pods)); d != 0 {
+	least := price{cost.sum + sum, int64(cost.pods + count), int64(cost.surplus + c.surplusOpen(count))}
+	if d := least.compare(c.best.price()); d != 0 {
 		return d < 0
 	}
 	if cost.start <= c.best.start {
@@ -286,6 +290,20 @@ func (c *cover) promising(cost setCost) bool {
 	// Only a later start would make it cheaper.
 	sum, count, ok = c.atLeast(c.best.start)
 	return ok && cmp.Or(cmp.Compare(cost.sum+sum, c.best.sum), cmp.Compare(cost.pods+count, c.best.pods)) <= 0
+}
+
+// surplusOpen bounds how many of so many open units are surplus.
+func (c *cover) surplusOpen(count int) int {
+	if !c.surplus {
+		return 0
+	}
+	open := 0
+	for i := range c.units {
+		if c.state[i] == coverOpen {
+			open += c.units[i].cost.surplus
+		}
+	}
+	return min(count, open)
 }
 
 // atLeast bounds what has to be added to the units taken, among open units that start after some time: of each resource, so

@@ -31,7 +31,7 @@ func newCoverCase(pick chooser, most int) *coverCase {
 		if pick(10) == 0 {
 			priority = math.MinInt32
 		}
-		b.podOf(string(rune('a'+i)), "a", priority, request, startedAt(int64(pick(4))))
+		b.podOf(string(rune('a'+i)), "a", priority, request, startedAt(int64(pick(4))), isSurplus(pick(3) == 0))
 	}
 	s := b.snapshot()
 	c := &coverCase{view: newView(s, podOf(math.MaxInt32, make([]int64, dims)...), Arithmetic{}), short: make([]int64, dims)}
@@ -40,7 +40,7 @@ func newCoverCase(pick chooser, most int) *coverCase {
 		c.short[r] = int64(pick(int(v)+2)) - 1
 	}
 	for _, u := range c.col.units {
-		cost := refCost{sum: unitWeight(s, u), pods: 1, start: math.MaxInt64}
+		cost := refCost{sum: unitWeight(s, u), pods: 1, surplus: s.Units[u].surplusPods(), start: math.MaxInt64}
 		if s.Units[u].Priority == c.top() {
 			cost.start = startOrLast(s.Units[u].Start)
 		}
@@ -74,7 +74,7 @@ func (c *coverCase) best() (refCost, bool) {
 
 // solve has a cover with so much effort left find the cheapest set.
 func (c *coverCase) solve(effort int) (set []int32, cost setCost, proven, ok bool) {
-	x := newNodeVictims(c.view)
+	x := newNodeVictims(c.view, nil)
 	x.cover.effort = effort
 	var all []int32
 	for pos := range c.col.units {

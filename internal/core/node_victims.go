@@ -36,12 +36,9 @@ type nodeCheck struct {
 	class, node int
 }
 
-func newNodeVictims(v *view) *nodeVictims {
-	x := &nodeVictims{view: v, room: make([]int64, v.dims), cover: newCover(v.dims)}
-	if v.c.budgeted {
-		x.draw = newBudgetDraw(v.s)
-	}
-	return x
+// newNodeVictims goes by what a draw leaves of the budgets.
+func newNodeVictims(v *view, draw *budgetDraw) *nodeVictims {
+	return &nodeVictims{view: v, draw: draw, room: make([]int64, v.dims), cover: newCover(v.dims)}
 }
 
 func (x *nodeVictims) release(pos int32) (before, after []int64) {
@@ -56,6 +53,21 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 		return 1
 	}
 	return len(x.s.Units[col.units[pos]].Pods)
+}
+
+// surplusAt is how many pods of a unit of a column are surplus.
+func (x *nodeVictims) surplusAt(col *nodeColumn, pos int32) int {
+	if col.surplus == 0 {
+		return 0
+	}
+	return x.s.Units[col.units[pos]].surplusPods()
+}
+
+// reachesFloor reports whether a score is the best that can be hoped for. Of equal sums, the order of the document
+// yields the latest start, but not the most surplus.
+func (x *nodeVictims) reachesFloor(sc *Score) bool {
+	return sc.BrokenBudgets == 0 && sc.HighestPriority == x.floor.ceiling && sc.PrioritySum == x.floor.sum &&
+		(x.col.surplus == 0 || sc.Surplus == sc.Pods)
 }
 
 // solve finds the cheapest set among the potential victims (positions in col, least important first) that makes
@@ -73,8 +85,8 @@ func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []i
 	if !x.found {
 		return nil, Score{}, false
 	}
-	if b := &x.bestScore; b.BrokenBudgets == 0 && b.HighestPriority == x.floor.ceiling && b.PrioritySum == x.floor.sum {
-		return x.best, *b, true
+	if x.reachesFloor(&x.bestScore) {
+		return x.best, x.bestScore, true
 	}
 	if x.cheapest(potential); x.check == nil && x.bestScore.BrokenBudgets == 0 {
 		return x.best, x.bestScore, true
@@ -293,7 +305,7 @@ func (x *nodeVictims) comesBack(pos int32) bool {
 func (x *nodeVictims) score(set []int32) Score {
 	sc := noVictims()
 	for _, pos := range set {
-		sc = sc.plus(x.col.priorities[pos], x.pods(pos), x.col.starts[pos])
+		sc = sc.plus(x.col.priorities[pos], x.pods(pos), x.surplusAt(x.col, pos), x.col.starts[pos])
 	}
 	if x.draw != nil {
 		for _, pos := range set {

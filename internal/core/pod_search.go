@@ -12,7 +12,7 @@ func (sr *search) bestDomain() (found, bool) {
 	if sr.p.Gang {
 		return sr.wholeCluster()
 	}
-	n := &nodeSearch{search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v), roomy: sr.roomy}
+	n := &nodeSearch{search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v, sr.v.newBudgetDraw()), roomy: sr.roomy}
 	return n.run()
 }
 
@@ -186,10 +186,14 @@ func (n *nodeSearch) tryAll() {
 // mayBeBetter reports whether a node that costs as much as the best one so far in priorities may still be the better
 // one. Among equals the first by name counts.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
-	if latest := n.latestStart(pr); latest != n.best.score.EarliestStart {
-		return latest > n.best.score.EarliestStart
+	best := &n.best.score
+	if surplus := min(n.v.column(pr.node).surplus, best.Pods); surplus != best.Surplus {
+		return surplus > best.Surplus
 	}
-	return pr.least < n.best.score.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.placements[0].node]
+	if latest := n.latestStart(pr); latest != best.EarliestStart {
+		return latest > best.EarliestStart
+	}
+	return pr.least < best.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.placements[0].node]
 }
 
 // latestStart is the latest that the earliest start among the victims of the highest priority can be.

@@ -118,6 +118,13 @@ func TestQueuePolicy(t *testing.T) {
 			queues:  abc, preemptor: with(podOf(10, 4), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"a1"}, wantRule: RuleLowerPriority,
 		},
+		"inside a queue, what a gang can do without rather than what has started later": {
+			cluster: clusterOf("gpu").node("n", 8).node("m", 8).
+				pod("needed", "n", 5, 4, inQueue("a"), startedAt(6)).pod("b1", "n", 1, 4, inQueue("b")).
+				pod("surplus", "m", 5, 4, inQueue("a"), startedAt(5), isSurplus(true)).pod("b2", "m", 1, 4, inQueue("b")),
+			queues: abc[:2], preemptor: with(podOf(10, 4), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"surplus"}, wantRule: RuleLowerPriority,
+		},
 		"no queue is taken below its quota": {
 			cluster: clusterOf("gpu").node("n", 8).group("b1", 0, 4, []string{"n", "n"}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),

@@ -118,6 +118,9 @@ func (b *restriction) node(d *columns, n int32) {
 	for i, at := range b.picked {
 		out.units[i], out.priorities[i], out.starts[i] = at.unit, at.rank, col.starts[at.pos]
 		out.alone = out.alone && (col.alone || len(b.vo.c.s.Units[at.unit].Pods) == 1)
+		if col.surplus > 0 {
+			out.surplus += b.vo.c.s.Units[at.unit].surplusPods()
+		}
 		before, after := col.sum(int(at.pos), dims), col.sum(int(at.pos)+1, dims)
 		last, next := out.sum(i, dims), out.sum(i+1, dims)
 		for r := range next {

@@ -17,6 +17,8 @@ type Score struct {
 	PrioritySum int64 `json:"prioritySum"`
 	// Pods counts the pods that go.
 	Pods int `json:"pods"`
+	// Surplus counts those of them that are past the minCount of their gangs: of as many pods, the more the better.
+	Surplus int `json:"surplus,omitempty"`
 	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds since
 	// 1970: the later, the better. MaxInt64 without victims.
 	EarliestStart int64 `json:"earliestStart"`
@@ -30,10 +32,11 @@ func noVictims() Score {
 // priorityOffset makes every priority positive in a sum, so that one pod more is never better.
 const priorityOffset = int64(math.MaxInt32) + 1
 
-// plus adds a unit of so many pods to the score, budgets left aside.
-func (sc Score) plus(priority int32, pods int, start int64) Score {
+// plus adds a unit of so many pods to the score, budgets left aside. So many of them are surplus.
+func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	sc.PrioritySum += weightOf(priority, pods)
 	sc.Pods += pods
+	sc.Surplus += surplus
 	switch {
 	case priority > sc.HighestPriority:
 		sc.HighestPriority, sc.EarliestStart = priority, start
@@ -50,6 +53,7 @@ func better(a, b Score) int {
 		cmp.Compare(a.HighestPriority, b.HighestPriority),
 		cmp.Compare(a.PrioritySum, b.PrioritySum),
 		cmp.Compare(a.Pods, b.Pods),
+		cmp.Compare(b.Surplus, a.Surplus),
 		cmp.Compare(b.EarliestStart, a.EarliestStart),
 	)
 }
@@ -58,7 +62,8 @@ func better(a, b Score) int {
 func scoreOf(s *Snapshot, victims []int32) Score {
 	sc := noVictims()
 	for _, u := range victims {
-		sc = sc.plus(s.priority(u), len(s.Units[u].Pods), startOrLast(s.Units[u].Start))
+		unit := &s.Units[u]
+		sc = sc.plus(s.priority(u), len(unit.Pods), unit.surplusPods(), startOrLast(unit.Start))
 	}
 	if len(s.Budgets) > 0 && slices.ContainsFunc(victims, func(u int32) bool { return draws(&s.Units[u]) }) {
 		draw := newBudgetDraw(s)
@@ -67,6 +72,14 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 		}
 	}
 	return sc
+}
+
+// surplusPods is how many of a unit's pods are surplus: all of them, or none.
+func (u *Unit) surplusPods() int {
+	if u.Surplus {
+		return len(u.Pods)
+	}
+	return 0
 }
 
 // unitWeight is what one unit adds to PrioritySum.

@@ -12,17 +12,19 @@ import (
 
 // refCost is what some units of one ceiling cost. Units below the ceiling do not count for the start.
 type refCost struct {
-	sum   int64
-	pods  int
-	start int64
+	sum           int64
+	pods, surplus int
+	start         int64
 }
 
 func (c refCost) plus(o refCost) refCost {
-	return refCost{c.sum + o.sum, c.pods + o.pods, min(c.start, o.start)}
+	return refCost{c.sum + o.sum, c.pods + o.pods, c.surplus + o.surplus, min(c.start, o.start)}
 }
 
 func (c refCost) compare(o refCost) int {
-	return cmp.Or(cmp.Compare(c.sum, o.sum), cmp.Compare(c.pods, o.pods), cmp.Compare(o.start, c.start))
+	return cmp.Or(
+		cmp.Compare(c.sum, o.sum), cmp.Compare(c.pods, o.pods), cmp.Compare(o.surplus, c.surplus), cmp.Compare(o.start, c.start),
+	)
 }
 
 // refUnit is a unit on one node: what it frees, and what it costs.
@@ -56,7 +58,7 @@ func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 				continue
 			}
 			all[u] = true
-			c := refCost{sum: unitWeight(s, int32(u)), pods: 1, start: math.MaxInt64}
+			c := refCost{sum: unitWeight(s, int32(u)), pods: 1, surplus: unit.surplusPods(), start: math.MaxInt64}
 			if unit.Priority == level {
 				c.start = startOrLast(unit.Start)
 			}
@@ -68,7 +70,7 @@ func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 		}
 		if room >= p.MinCount {
 			best, ok := refChoice(s, wanted, p.MinCount, units)
-			return Score{HighestPriority: level, PrioritySum: best.sum, Pods: best.pods, EarliestStart: best.start}, ok
+			return Score{HighestPriority: level, PrioritySum: best.sum, Pods: best.pods, Surplus: best.surplus, EarliestStart: best.start}, ok
 		}
 	}
 	return Score{}, false

@@ -227,7 +227,7 @@ func (tr *trace) fill(r *rand.Rand, nodes []int, step int32) *Snapshot {
 		}
 		refused = 0
 		from, count := traceLevels(p.qos)
-		b.podOf(fmt.Sprintf("p%04d", i), b.s.Nodes[best].Name, step*int32(from+r.IntN(count)), p.request, startedAt(int64(1+i)))
+		b.podOf(fmt.Sprintf("p%04d", i), b.s.Nodes[best].Name, step*int32(from+r.IntN(count)), p.request, startedAt(int64(1+i)), isSurplus(i%3 == 0))
 	}
 	return b.snapshot()
 }

@@ -80,7 +80,9 @@ type stopwatch struct {
 	mu             sync.Mutex
 	created, bound map[types.UID]time.Time
 	profiling      *os.File
-	err            error
+	// calls are those before the profile.
+	calls apiCalls
+	err   error
 }
 
 // handler notes what becomes of the pods that are measured.
@@ -115,6 +117,9 @@ func (w *stopwatch) startProfile() {
 	if w.profile == "" {
 		return
 	}
+	if w.calls, w.err = countCalls(); w.err != nil {
+		return
+	}
 	if w.profiling, w.err = os.Create(w.profile); w.err == nil {
 		w.err = pprof.StartCPUProfile(w.profiling)
 	}
@@ -125,7 +130,11 @@ func (w *stopwatch) stopProfile() {
 		return
 	}
 	pprof.StopCPUProfile()
-	w.err = cmp.Or(w.err, w.profiling.Close())
+	calls, err := countCalls()
+	if err == nil {
+		err = calls.writeSince(w.calls, strings.TrimSuffix(w.profile, ".cpu.pprof")+".calls.txt")
+	}
+	w.err = cmp.Or(w.err, w.profiling.Close(), err)
 	w.profiling = nil
 }
 
