@@ -38,18 +38,19 @@ var (
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock, func() bool {
-		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.heldBack(key) == "" && p.hub.needsAsMany(&order.Decision)
+		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.heldBack(key) == "" && p.hub.isAsDecidedFor(&order.Decision)
 	})
 }
 
-// needsAsMany reports whether a gang still needs as many members to be whole as its decision was for. Pods are taken for those only, and
+// isAsDecidedFor reports whether a gang is still the one that a decision was for, and not another one of its name, and needs as many
+// members to be whole as it did then. Pods are taken for those only, and
 // its minCount may have been lowered since.
-func (o *occupancy) needsAsMany(d *core.Decision) bool {
+func (o *occupancy) isAsDecidedFor(d *core.Decision) bool {
 	if !d.Preemptor.Gang {
 		return true
 	}
 	g, ok := o.groups.Group(types.NamespacedName{Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name})
-	if !ok {
+	if !ok || string(g.UID) != d.Preemptor.UID {
 		return false
 	}
 	members := o.members(g.Key)

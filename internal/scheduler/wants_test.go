@@ -119,23 +119,35 @@ func TestWantsUntilItIsNot(t *testing.T) {
 	}
 }
 
-// TestWantsForFewerMembers: an order is not wanted any more when the gang needs fewer members than it was made for.
-func TestWantsForFewerMembers(t *testing.T) {
+// TestWantsForTheGangAsItWas: an order is not wanted any more when the gang is not what it was made for.
+func TestWantsForTheGangAsItWas(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nodes(2, "1")...)
-	r.create(on(pod("v", "", "1", 0), "node-0"), on(pod("w", "", "1", 0), "node-1"))
-	g := r.gangOf("p", 2, 10)
-	r.create(members("p", 2, "1", 10)...)
-	r.cycle()
-	if !r.wants(0) {
-		t.Fatal("it is not wanted from the beginning")
-	}
-	fewer := *g
-	fewer.MinCount = 1
-	r.groups.set(&fewer)
-	r.hub.GroupChanged(g.Key)
-	if r.wants(0) {
-		t.Error("it is still wanted, for a member that the gang can do without")
+	for name, tt := range map[string]struct {
+		change func(*gang.Group)
+		want   bool
+	}{
+		"it needs fewer members":     {func(g *gang.Group) { g.MinCount = 1 }, false},
+		"it is another of its name":  {func(g *gang.Group) { g.UID = "made-anew" }, false},
+		"it is written and the same": {func(*gang.Group) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			r.create(on(pod("v", "", "1", 0), "node-0"), on(pod("w", "", "1", 0), "node-1"))
+			g := r.gangOf("p", 2, 10)
+			r.create(members("p", 2, "1", 10)...)
+			r.cycle()
+			if !r.wants(0) {
+				t.Fatal("it is not wanted from the beginning")
+			}
+			now := *g
+			tt.change(&now)
+			r.groups.set(&now)
+			r.hub.GroupChanged(g.Key)
+			if got := r.wants(0); got != tt.want {
+				t.Errorf("wanted: %v, want %v", got, tt.want)
+			}
+		})
 	}
 }
 
