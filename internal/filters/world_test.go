@@ -37,6 +37,7 @@ type world struct {
 	client  *fake.Clientset
 	// resources is kept from one decision to the next, as it is by a scheduler.
 	resources *Resources
+	claims    snapshot.Claims
 }
 
 func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Object) *world {
@@ -55,7 +56,7 @@ func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Obje
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, profile: sched.Profiles[corev1.DefaultSchedulerName], cache: sched.Cache, client: client}
+	w := &world{t: t, profile: sched.Profiles[corev1.DefaultSchedulerName], cache: sched.Cache, client: client, claims: factory.Core().V1().PersistentVolumeClaims().Lister()}
 	w.resources = NewResources(w.profile)
 	w.level()
 	return w
@@ -109,7 +110,7 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 	if err := cache.Level(infos, nil); err != nil {
 		w.t.Fatal(err)
 	}
-	classes, err := snapshot.ClassesOf(pods)
+	classes, err := snapshot.ClassesOf(pods, w.claims)
 	if err != nil {
 		w.t.Fatal(err)
 	}

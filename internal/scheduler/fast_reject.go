@@ -66,7 +66,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 		return nil
 	}
 	start, pre := p.hub.clock.Now(), p.podPreemptor(pod)
-	classes, err := snapshot.ClassesOf(pre.pods)
+	classes, err := snapshot.ClassesOf(pre.pods, p.claims)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

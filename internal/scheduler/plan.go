@@ -122,7 +122,7 @@ func (r *roster) owns(pre *preemptor, pod *corev1.Pod) bool {
 // decide takes a view of the snapshot and asks the core.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.hub.clock.Now()
-	classes, err := snapshot.ClassesOf(pre.pods)
+	classes, err := snapshot.ClassesOf(pre.pods, p.claims)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -25,6 +26,7 @@ type Plugin struct {
 	handle          framework.Framework
 	budgets         policylisters.PodDisruptionBudgetLister
 	priorityClasses schedulinglisters.PriorityClassLister
+	claims          corelisters.PersistentVolumeClaimLister
 	// resources tells which resources of a request the profile counts.
 	resources     snapshot.ResourceFilter
 	unschedulable unschedulable
@@ -50,6 +52,7 @@ func newPlugin(hub *Hub, args *configv1alpha1.ReprieveArgs, handle framework.Fra
 		handle:          handle,
 		budgets:         factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		priorityClasses: factory.Scheduling().V1().PriorityClasses().Lister(),
+		claims:          factory.Core().V1().PersistentVolumeClaims().Lister(),
 		resources:       filters.NewResources(handle),
 	}
 }

@@ -28,13 +28,13 @@ type ResourceFilter interface {
 	Ignores(name corev1.ResourceName) bool
 }
 
-// ClassesOf groups pods into classes. The order of pods is their rank, the first one's being the highest, and classes
-// come in the order of their first pods. It fails for a pod that asks for what cannot be read.
-func ClassesOf(pods []*corev1.Pod) ([]Class, error) {
+// ClassesOf groups pods into classes, given the claims for volumes that there are. The order of pods is their rank, the first
+// one's being the highest, and classes come in the order of their first pods. It fails for a pod that asks for what cannot be read.
+func ClassesOf(pods []*corev1.Pod, claims Claims) ([]Class, error) {
 	var classes []Class
 	byKey := make(map[string]int)
 	for rank, pod := range pods {
-		key, err := classKey(pod)
+		key, err := classKey(pod, volumesOf(pod, claims))
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func (v *View) LacksResource() bool { return v.Cluster.Resources[len(v.Cluster.R
 
 // classKey is the same for two pods exactly if no filter can tell them apart. Labels by which controllers
 // number their pods are left out: they would make a class of every pod.
-func classKey(pod *corev1.Pod) (string, error) {
+func classKey(pod *corev1.Pod, volumes []volume) (string, error) {
 	type container struct {
 		Resources     corev1.ResourceRequirements
 		Ports         []corev1.ContainerPort
@@ -116,35 +116,23 @@ func classKey(pod *corev1.Pod) (string, error) {
 		Affinity       *corev1.Affinity
 		Tolerations    []corev1.Toleration
 		Spread         []corev1.TopologySpreadConstraint
-		Volumes        []corev1.Volume
+		Volumes        []volume
 		Claims         []corev1.PodResourceClaim
 		HostNetwork    bool
 		HostUsers      *bool
 		OS             *corev1.PodOS
 		Priority       *int32
-		Alone          string
 	}{
 		pod.Namespace, labels, containers(pod.Spec.Containers), containers(pod.Spec.InitContainers),
 		pod.Spec.Resources, pod.Spec.Overhead, pod.Spec.NodeSelector, pod.Spec.Affinity, pod.Spec.Tolerations,
-		pod.Spec.TopologySpreadConstraints, queue.ConfiningVolumes(pod), pod.Spec.ResourceClaims,
-		pod.Spec.HostNetwork, pod.Spec.HostUsers, pod.Spec.OS, pod.Spec.Priority, alone(pod),
+		pod.Spec.TopologySpreadConstraints, volumes, pod.Spec.ResourceClaims,
+		pod.Spec.HostNetwork, pod.Spec.HostUsers, pod.Spec.OS, pod.Spec.Priority,
 	}
 	key, err := json.Marshal(needs)
 	if err != nil {
 		return "", fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return string(key), nil
-}
-
-// alone is the pod's name where it has volumes that are claimed under that name, so that each pod's may be
-// confined to other nodes; "" elsewhere.
-func alone(pod *corev1.Pod) string {
-	for i := range pod.Spec.Volumes {
-		if pod.Spec.Volumes[i].Ephemeral != nil {
-			return pod.Name
-		}
-	}
-	return ""
 }
 
 // numbersPods reports whether controllers use a label to tell pods of one template apart.
@@ -169,6 +157,6 @@ func NeedsOf(pod *corev1.Pod) (string, bool) {
 		return "", false
 	}
 	// Its name and labels matter to other pods only.
-	key, err := classKey(&corev1.Pod{Spec: *spec})
+	key, err := classKey(&corev1.Pod{Spec: *spec}, nil)
 	return key, err == nil
 }
