@@ -114,6 +114,27 @@ func TestBudgetsAcrossZones(t *testing.T) {
 	}
 }
 
+// admissions counts the nodes that are asked about.
+type admissions struct {
+	Arithmetic
+	asked int
+}
+
+func (o *admissions) Admits(int, int) string { o.asked++; return "" }
+
+// TestSurplusOutOfReach: surplus that is not to go, as it is above the ceiling, is no reason to work nodes out.
+func TestSurplusOutOfReach(t *testing.T) {
+	c := clusterOf("gpu")
+	for i := range 50 {
+		node := fmt.Sprintf("n%02d", i)
+		c.node(node, 8).pod("low-"+node, node, 0, 7, startedAt(int64(100-i))).pod("above-"+node, node, 5, 1, isSurplus(true))
+	}
+	o := &admissions{}
+	if d := mustDecide(t, c.snapshot(), podOf(10, 4), o); d.Outcome != Preempts || o.asked > 5 {
+		t.Errorf("%s, %d nodes asked about, want the one whose pod has started last", d.Outcome, o.asked)
+	}
+}
+
 func TestCeilingAndScore(t *testing.T) {
 	tests := map[string]struct {
 		decideCase
@@ -170,6 +191,17 @@ func TestCeilingAndScore(t *testing.T) {
 			},
 			wantCeiling: 3,
 			wantScore:   Score{HighestPriority: 3, PrioritySum: 6 + 2*priorityOffset, Pods: 2, Surplus: 2, EarliestStart: 4},
+		},
+		"surplus beside what is protected": {
+			decideCase: decideCase{
+				cluster: clusterOf("gpu").node("a", 8).node("b", 16).pod("needed", "a", 3, 8, startedAt(6)).
+					pod("surplus", "b", 3, 8, startedAt(5), isSurplus(true)).
+					pod("safe", "b", 3, 8, func(u *Unit) { u.Toleration = &Toleration{Below: 20, Until: Forever} }),
+				preemptor:   podOf(10, 8),
+				wantOutcome: Preempts, wantVictims: []string{"surplus"},
+			},
+			wantCeiling: 3,
+			wantScore:   Score{HighestPriority: 3, PrioritySum: 3 + priorityOffset, Pods: 1, Surplus: 1, EarliestStart: 5},
 		},
 		"of two on one node, as much surplus as can be": {
 			decideCase: decideCase{

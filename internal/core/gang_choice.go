@@ -292,6 +292,7 @@ func (ch *choice) bound(i int32) increment {
 // that frees most, at the lowest priorities.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
+	surplus := int64(ch.surplusUpTo(col, ch.level))
 	widest := ch.c.widest[int(n.node)*ch.dims:][:ch.dims]
 	var least price
 	for k := n.now + 1; k <= n.most; k++ {
@@ -304,7 +305,7 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 		for ; least.pods < min(units, int64(len(col.priorities))); least.pods++ {
 			least.sum += weightOf(col.priorities[least.pods], 1)
 		}
-		least.surplus = min(least.pods, int64(col.surplus))
+		least.surplus = min(least.pods, surplus)
 		tell(k-n.now, least)
 	}
 }

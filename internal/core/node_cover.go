@@ -292,14 +292,14 @@ func (c *cover) promising(cost setCost) bool {
 	return ok && cmp.Or(cmp.Compare(cost.sum+sum, c.best.sum), cmp.Compare(cost.pods+count, c.best.pods)) <= 0
 }
 
-// surplusOpen bounds how many of so many open units are surplus.
+// surplusOpen bounds how many of so many open units that are taken are surplus.
 func (c *cover) surplusOpen(count int) int {
 	if !c.surplus {
 		return 0
 	}
 	open := 0
 	for i := range c.units {
-		if c.state[i] == coverOpen {
+		if c.state[i] == coverOpen && c.units[i].cost.surplus > 0 && c.helps(int32(i)) {
 			open += c.units[i].cost.surplus
 		}
 	}

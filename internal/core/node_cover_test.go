@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -113,6 +114,24 @@ func TestCoverOutOfEffort(t *testing.T) {
 	}
 	if unproven == 0 {
 		t.Error("every search came to an end")
+	}
+}
+
+// TestCoverBesideSurplusOfNoUse: surplus that frees nothing of what is short does not keep a search from its end.
+func TestCoverBesideSurplusOfNoUse(t *testing.T) {
+	b := clusterOf("gpu", "cpu")
+	b.node("a", 100_000, 100_000)
+	for i := range 30 {
+		b.podOf(fmt.Sprintf("u%02d", i), "a", 1, []int64{int64(100 + i), 0}, startedAt(int64(100-i)))
+	}
+	for i := range 2 {
+		b.podOf(fmt.Sprintf("s%d", i), "a", 1, []int64{0, 1}, isSurplus(true))
+	}
+	c := &coverCase{view: newView(b.snapshot(), podOf(math.MaxInt32, 0, 0), Arithmetic{}), short: []int64{511, 0}}
+	c.col = &c.view.c.nodes[0]
+	set, cost, proven, ok := c.solve(coverEffort)
+	if !ok || !proven || cost.pods != 5 || cost.start != 95 {
+		t.Errorf("%v at %+v, proven %t; want five that start at 95 or later, proven", set, cost, proven)
 	}
 }
 

@@ -55,19 +55,11 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 	return len(x.s.Units[col.units[pos]].Pods)
 }
 
-// surplusAt is how many pods of a unit of a column are surplus.
-func (x *nodeVictims) surplusAt(col *nodeColumn, pos int32) int {
-	if col.surplus == 0 {
-		return 0
-	}
-	return x.s.Units[col.units[pos]].surplusPods()
-}
-
 // reachesFloor reports whether a score is the best that can be hoped for. Of equal sums, the order of the document
 // yields the latest start, but not the most surplus.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
 	return sc.BrokenBudgets == 0 && sc.HighestPriority == x.floor.ceiling && sc.PrioritySum == x.floor.sum &&
-		(x.col.surplus == 0 || sc.Surplus == sc.Pods)
+		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 
 // solve finds the cheapest set among the potential victims (positions in col, least important first) that makes

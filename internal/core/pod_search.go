@@ -187,7 +187,7 @@ func (n *nodeSearch) tryAll() {
 // one. Among equals the first by name counts.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	best := &n.best.score
-	if surplus := min(n.v.column(pr.node).surplus, best.Pods); surplus != best.Surplus {
+	if surplus := min(best.Pods, n.v.surplusUpTo(n.v.column(pr.node), int64(pr.ceiling))); surplus != best.Surplus {
 		return surplus > best.Surplus
 	}
 	if latest := n.latestStart(pr); latest != best.EarliestStart {

@@ -97,14 +97,15 @@ func (v *view) thin() {
 				v.thinned = make(map[int32]*nodeColumn)
 			}
 			if v.thinned[int32(n)] == nil {
-				v.thinned[int32(n)] = v.c.nodes[n].without(v.victims.protected, v.dims)
+				v.thinned[int32(n)] = v.without(&v.c.nodes[n], v.victims.protected)
 			}
 		}
 	}
 }
 
-// without is the column without some units.
-func (col *nodeColumn) without(protected map[int32]bool, dims int) *nodeColumn {
+// without is a column without some units.
+func (v *view) without(col *nodeColumn, protected map[int32]bool) *nodeColumn {
+	dims := v.dims
 	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), alone: col.alone}
 	for i, u := range col.units {
 		if protected[u] {
@@ -113,12 +114,32 @@ func (col *nodeColumn) without(protected map[int32]bool, dims int) *nodeColumn {
 		thin.units = append(thin.units, u)
 		thin.priorities = append(thin.priorities, col.priorities[i])
 		thin.starts = append(thin.starts, col.starts[i])
+		thin.surplus += v.surplusAt(col, int32(i))
 		before, after, last := col.sum(i, dims), col.sum(i+1, dims), thin.sum(len(thin.units)-1, dims)
 		for r := range dims {
 			thin.sums = append(thin.sums, last[r]+after[r]-before[r])
 		}
 	}
 	return thin
+}
+
+// surplusAt is how many pods of a unit of a column are surplus.
+func (v *view) surplusAt(col *nodeColumn, pos int32) int {
+	if col.surplus == 0 {
+		return 0
+	}
+	return v.s.Units[col.units[pos]].surplusPods()
+}
+
+// surplusUpTo is how many pods of the units of a column up to a priority are surplus.
+func (v *view) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
+	if col.surplus == 0 {
+		return 0
+	}
+	for pos := range col.count(priority + 1) {
+		pods += v.surplusAt(col, int32(pos))
+	}
+	return pods
 }
 
 // column lists the units of a node, the potential victims first.

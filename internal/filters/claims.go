@@ -124,11 +124,11 @@ func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	})
 }
 
-// claimant is the member of a class that would be placed next: where each claims something of its own, it is for this one
+// claimant is the member of a class that would be placed next: where each has volumes or claims of its own, it is for this one
 // that filters are asked.
 func (oc *oracleClass) claimant() *corev1.Pod {
 	switch {
-	case len(oc.claims) == 0 || oc.placed == len(oc.pods):
+	case len(oc.claims) == 0 && !oc.minds.volumes || oc.placed == len(oc.pods):
 		return oc.pods[0].GetPod()
 	case oc.placed < len(oc.members):
 		return oc.members[oc.placed].GetPod()

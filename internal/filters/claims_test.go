@@ -2,6 +2,7 @@ package filters
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,10 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	kubescheduler "k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -75,6 +80,34 @@ func TestVolumeForEachMember(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestVolumesWithoutBinding: where nothing binds volumes, how many a node attaches still counts for each member by its own.
+func TestVolumesWithoutBinding(t *testing.T) {
+	t.Parallel()
+	objects := append(nodes(2, "8"), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "cloud"}, Provisioner: driver, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	}, attachLimit("node-0", 2), attachLimit("node-1", 2))
+	all := members("g", 4, "1", 10)
+	for _, p := range all {
+		claims(p, p.Name)
+		objects = append(objects, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
+			Spec:       corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("cloud")},
+		})
+		p.Spec.Volumes[0].Name = "data"
+	}
+	cfg, err := latest.Default()
+	if err != nil {
+		t.Fatal(err)
+	}
+	disabled := &cfg.Profiles[0].Plugins.MultiPoint
+	disabled.Enabled = slices.DeleteFunc(disabled.Enabled, func(p config.Plugin) bool { return p.Name == names.VolumeBinding })
+	w := newWorldWith(t, kubescheduler.WithProfiles(cfg.Profiles...), objects...)
+	d := w.decide(all...)
+	if want := []string{"node-0", "node-0", "node-1", "node-1"}; d.Outcome != core.Fits || !sameNodes(placedOn(d), want) {
+		t.Errorf("%s on %v: %s; want %v", d.Outcome, placedOn(d), d.Message, want)
 	}
 }
 

@@ -42,12 +42,18 @@ type world struct {
 
 func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Object) *world {
 	t.Helper()
+	return newWorldWith(t, kubescheduler.WithExtenders(extenders...), objects...)
+}
+
+// newWorldWith is newWorld with any option for the scheduler.
+func newWorldWith(t *testing.T, option kubescheduler.Option, objects ...runtime.Object) *world {
+	t.Helper()
 	client := fake.NewClientset(objects...)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	t.Cleanup(cancel)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	recorders := profile.NewRecorderFactory(events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()}))
-	sched, err := kubescheduler.New(ctx, client, factory, nil, recorders, kubescheduler.WithExtenders(extenders...))
+	sched, err := kubescheduler.New(ctx, client, factory, nil, recorders, option)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,9 @@ func TestClasses(t *testing.T) {
 		"claims for more": {claim("a-v"), claim("b-v"), onB(func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.Resources.Requests[corev1.ResourceStorage] = quantity("2Gi")
 		}), false},
+		"a claim whose class is in an annotation": {ephemeral, ephemeral, onB(func(c *corev1.PersistentVolumeClaim) {
+			metav1.SetMetaDataAnnotation(&c.ObjectMeta, corev1.BetaStorageClassAnnotation, "fast")
+		}), false},
 		"a claim that has a volume": {ephemeral, ephemeral, onB(func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "pv" }), false},
 		"a claim for which a volume is made on a node": {ephemeral, ephemeral, onB(func(c *corev1.PersistentVolumeClaim) {
 			metav1.SetMetaDataAnnotation(&c.ObjectMeta, "volume.kubernetes.io/selected-node", "n")

@@ -23,7 +23,13 @@ type volume struct {
 	Claim string `json:",omitempty"`
 	// Open is what its claim asks for, in place of the name, as long as no node is settled but by the volume that it has: the pods
 	// of one StatefulSet, or with ephemeral volumes, are the same until then.
-	Open *corev1.PersistentVolumeClaimSpec `json:",omitempty"`
+	Open *openClaim `json:",omitempty"`
+}
+
+// openClaim is what a claim asks for. Its class may stand in an annotation.
+type openClaim struct {
+	Class string
+	Spec  corev1.PersistentVolumeClaimSpec
 }
 
 // volumesOf are the volumes of a pod that can keep it from a node.
@@ -33,14 +39,14 @@ func volumesOf(pod *corev1.Pod, claims Claims) []volume {
 		volume := volume{Volume: v}
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			if volume.Open = openClaim(pod, &v, v.PersistentVolumeClaim.ClaimName, claims); volume.Open != nil {
+			if volume.Open = openClaimOf(pod, &v, v.PersistentVolumeClaim.ClaimName, claims); volume.Open != nil {
 				source := *v.PersistentVolumeClaim
 				source.ClaimName = ""
 				volume.Volume.PersistentVolumeClaim = &source
 			}
 		case v.Ephemeral != nil:
 			name := ephemeral.VolumeClaimName(pod, &v)
-			if volume.Open = openClaim(pod, &v, name, claims); volume.Open == nil {
+			if volume.Open = openClaimOf(pod, &v, name, claims); volume.Open == nil {
 				volume.Claim = name
 			}
 		}
@@ -49,9 +55,9 @@ func volumesOf(pod *corev1.Pod, claims Claims) []volume {
 	return out
 }
 
-// openClaim is what the claim of a volume asks for, with the volume that it has, if any; nil where there is no such claim, where a volume
+// openClaimOf is what the claim of a volume asks for, with the volume that it has, if any; nil where there is no such claim, where a volume
 // is being made on a node, and where it matters whether other pods have it.
-func openClaim(pod *corev1.Pod, v *corev1.Volume, name string, claims Claims) *corev1.PersistentVolumeClaimSpec {
+func openClaimOf(pod *corev1.Pod, v *corev1.Volume, name string, claims Claims) *openClaim {
 	claim, err := claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 	if err != nil || claim.DeletionTimestamp != nil || v.Ephemeral != nil && ephemeral.VolumeIsForPod(pod, claim) != nil {
 		return nil
@@ -60,5 +66,5 @@ func openClaim(pod *corev1.Pod, v *corev1.Volume, name string, claims Claims) *c
 	if selected || slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 		return nil
 	}
-	return &claim.Spec
+	return &openClaim{Class: storagehelpers.GetPersistentVolumeClaimClass(claim), Spec: claim.Spec}
 }
