@@ -163,6 +163,8 @@ func TestPromiseToANamesake(t *testing.T) {
 		}
 		r.remove(p)
 		r.eventually("it is not wanted any more", func() bool { return !r.wants(0) })
+		// A gang is forgotten once no members are left: a namesake that came before would have to wait for the calls to be over.
+		r.eventually("it is forgotten", func() bool { return !r.hub.waits.Evicting(r.hub.keyOf(p)) })
 		// It has no use for what has been begun.
 		next := again(newPreemptor(r))
 		next.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-1"}
