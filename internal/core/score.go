@@ -17,7 +17,8 @@ type Score struct {
 	PrioritySum int64 `json:"prioritySum"`
 	// Pods counts the pods that go.
 	Pods int `json:"pods"`
-	// Surplus counts those of them that are past the minCount of their gangs: of as many pods, the more the better.
+	// Surplus counts those of them that are past the minCount of their gangs: of as many pods, the more the better. That is our
+	// choice; the document has no such criterion.
 	Surplus int `json:"surplus,omitempty"`
 	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds since
 	// 1970: the later, the better. MaxInt64 without victims.
