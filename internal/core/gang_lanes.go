@@ -158,6 +158,12 @@ func (l *cheapLane) refuse(n int32, members int) {
 // undisturbed brings back what stands on a node and has not been chosen, and reports whether a member is accepted next to
 // it. If not, all of it stays out. As a last resort it does not matter.
 func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
+	for _, u := range c.t.column(n).units {
+		if l.costs.out[u] {
+			// It may have come back beside a member of another class, before it was chosen.
+			c.t.remove(u)
+		}
+	}
 	if l.lastResort || !c.t.stateful[c.w.class] {
 		return true
 	}

@@ -26,7 +26,7 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 		}
 		t.removeAll(pool)
 	}
-	for _, a := range g.cheapArrangements(t, level) {
+	for _, a := range g.cheapArrangements(t, pool, level) {
 		t.placeAll(a.placements)
 		consider(a.placements, a.chosen)
 	}
@@ -63,8 +63,8 @@ type arrangement struct {
 }
 
 // cheapArrangements places the members where it costs little, in one domain or another where they have to share it. What
-// it returns is placed nowhere; the most promising come first.
-func (g *gang) cheapArrangements(t *simulation, level int32) []arrangement {
+// it returns is placed nowhere; the most promising come first. All of the pool is out of t, before and afterwards.
+func (g *gang) cheapArrangements(t *simulation, pool []int32, level int32) []arrangement {
 	domains := t.confinements(g.ws)
 	if len(domains) > pricedDomains {
 		g.roomiestFirst(domains[:len(domains)-1])
@@ -76,9 +76,12 @@ func (g *gang) cheapArrangements(t *simulation, level int32) []arrangement {
 		}
 		a, ok := g.arrangeCheaply(t, level, within)
 		if !ok {
+			t.removeAll(pool)
 			continue
 		}
 		t.unplaceAll(a.placements)
+		// What came back for one arrangement is in the way of the next.
+		t.removeAll(pool)
 		if within == nil {
 			return append(out, a)
 		}

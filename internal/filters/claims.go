@@ -90,17 +90,7 @@ func (o *Oracle) claimsChanged() {
 
 // sharesVolume reports whether another member has one of the pod's claims for volumes as well.
 func (o *Oracle) sharesVolume(pod *corev1.Pod) bool {
-	if o.users == nil {
-		o.users = make(map[string]int)
-		for i := range o.classes {
-			for _, pi := range o.classes[i].pods {
-				for _, name := range volumeClaims(pi.GetPod()) {
-					o.users[name]++
-				}
-			}
-		}
-	}
-	return slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return o.users[name] > 1 })
+	return slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return len(o.users[name]) > 1 })
 }
 
 // volumeClaims are the names of the claims for volumes that a pod names.

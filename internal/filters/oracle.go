@@ -40,8 +40,8 @@ type Oracle struct {
 	touching   []touch
 	// before is the same without the promised pods, for as long as they are not there; nil where they do not matter.
 	before *Oracle
-	// users counts the members with a claim for a volume, by its name; nil until somebody asks.
-	users map[string]int
+	// users are the classes of the members that have a claim for a volume, one for each member, by its name.
+	users map[string][]int
 	// crossTerms are the anti-affinities between classes of the gang that no filter sees.
 	crossTerms []crossTerm
 	// spread is the plugin PodTopologySpread; nil where the profile lacks it.
@@ -77,6 +77,8 @@ type oracleClass struct {
 	claims      []claimPlugin
 	claimed     []*claimed
 	claimsStale bool
+	// shared are those that members of the class share.
+	shared []*sharedClaim
 }
 
 var _ core.Oracle = (*Oracle)(nil)
@@ -142,6 +144,7 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 		o.podSensitive = o.podSensitive || oc.stateful
 	}
 	o.findCrossTerms()
+	o.findShared()
 	return o, o.err
 }
 
@@ -267,7 +270,7 @@ func (o *Oracle) Fits(c, n int) bool {
 			return false
 		}
 	}
-	if oc.claimsStale && !o.lookAtClaims(oc) {
+	if !oc.sharesOn(n) || oc.claimsStale && !o.lookAtClaims(oc) {
 		return false
 	}
 	if oc.defaultSpread && oc.stale {

@@ -105,6 +105,6 @@ func (o *Oracle) leaveClaims() {
 			skipped.Insert(pl.Name())
 		}
 		oc.state.SetSkipFilterPlugins(skipped)
-		oc.claims = nil
+		oc.claims, oc.shared = nil, nil
 	}
 }

@@ -77,6 +77,7 @@ func (o *Oracle) Place(c, n int) {
 	pi := oc.members[oc.placed]
 	pi.GetPod().Spec.NodeName = o.view.Cluster.Nodes[n].Name
 	oc.claimed[oc.placed] = o.claim(oc, pi.GetPod(), o.view.NodeInfo(n))
+	oc.settle(n, 1)
 	oc.placed++
 	o.add(n, pi)
 	o.countCrossTerms(c, o.view.NodeInfo(n), 1)
@@ -97,6 +98,7 @@ func (o *Oracle) Unplace(c, n int) {
 		o.remove(n, pi)
 		o.countCrossTerms(c, o.view.NodeInfo(n), -1)
 		o.unclaim(oc.claimed[i])
+		oc.settle(n, -1)
 		pi.GetPod().Spec.NodeName, oc.claimed[i] = "", nil
 		// The next member that is placed takes the pod that this one was, so that pods stay distinct.
 		oc.placed--

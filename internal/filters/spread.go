@@ -223,6 +223,9 @@ func (o *Oracle) Topologies(c int) []core.Topology {
 	if oc.rejected != "" {
 		return out
 	}
+	for _, s := range oc.shared {
+		out = append(out, core.Topology{Domains: o.eachNode(), With: s.classes})
+	}
 	terms := oc.pods[0].GetRequiredAffinityTerms()
 	if with := o.matchingAll(terms); len(with) > 0 {
 		for i := range terms {

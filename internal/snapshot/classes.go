@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
@@ -33,8 +35,9 @@ type ResourceFilter interface {
 func ClassesOf(pods []*corev1.Pod, claims Claims) ([]Class, error) {
 	var classes []Class
 	byKey := make(map[string]int)
+	shared, named := sharedClaims(pods), namedLabels(pods)
 	for rank, pod := range pods {
-		key, err := classKey(pod, volumesOf(pod, claims))
+		key, err := classKey(pod, volumesOf(pod, claims, shared), named)
 		if err != nil {
 			return nil, err
 		}
@@ -79,8 +82,8 @@ func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 func (v *View) LacksResource() bool { return v.Cluster.Resources[len(v.Cluster.Resources)-1] != "" }
 
 // classKey is the same for two pods exactly if no filter can tell them apart. Labels by which controllers
-// number their pods are left out: they would make a class of every pod.
-func classKey(pod *corev1.Pod, volumes []volume) (string, error) {
+// number their pods are left out, unless they are named: they would make a class of every pod.
+func classKey(pod *corev1.Pod, volumes []volume, named sets.Set[string]) (string, error) {
 	type container struct {
 		Resources     corev1.ResourceRequirements
 		Ports         []corev1.ContainerPort
@@ -101,7 +104,7 @@ func classKey(pod *corev1.Pod, volumes []volume) (string, error) {
 	}
 	labels := make(map[string]string, len(pod.Labels))
 	for k, v := range pod.Labels {
-		if !numbersPods(k) {
+		if !numbersPods(k) || named.Has(k) {
 			labels[k] = v
 		}
 	}
@@ -135,13 +138,50 @@ func classKey(pod *corev1.Pod, volumes []volume) (string, error) {
 	return string(key), nil
 }
 
+// namedLabels are the keys of labels by which the pods tell which others they go to or keep away from.
+func namedLabels(pods []*corev1.Pod) sets.Set[string] {
+	named := sets.New[string]()
+	selects := func(s *metav1.LabelSelector, more ...string) {
+		named.Insert(more...)
+		if s == nil {
+			return
+		}
+		for key := range s.MatchLabels {
+			named.Insert(key)
+		}
+		for i := range s.MatchExpressions {
+			named.Insert(s.MatchExpressions[i].Key)
+		}
+	}
+	terms := func(of []corev1.PodAffinityTerm) {
+		for i := range of {
+			selects(of[i].LabelSelector, slices.Concat(of[i].MatchLabelKeys, of[i].MismatchLabelKeys)...)
+		}
+	}
+	for _, pod := range pods {
+		for i := range pod.Spec.TopologySpreadConstraints {
+			c := &pod.Spec.TopologySpreadConstraints[i]
+			selects(c.LabelSelector, c.MatchLabelKeys...)
+		}
+		if a := pod.Spec.Affinity; a != nil && a.PodAffinity != nil {
+			terms(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		}
+		if a := pod.Spec.Affinity; a != nil && a.PodAntiAffinity != nil {
+			terms(a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution)
+		}
+	}
+	return named
+}
+
 // numbersPods reports whether controllers use a label to tell pods of one template apart.
 func numbersPods(label string) bool {
 	switch label {
 	case "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index",
 		"statefulset.kubernetes.io/pod-name", "leaderworkerset.sigs.k8s.io/worker-index",
 		"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-key",
-		"training.kubeflow.org/replica-index":
+		"training.kubeflow.org/replica-index",
+		// One Job of several that are alike, as those of a JobSet are, and one executor of an application.
+		"job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid", "spark-exec-id":
 		return true
 	default:
 		return false
@@ -157,6 +197,6 @@ func NeedsOf(pod *corev1.Pod) (string, bool) {
 		return "", false
 	}
 	// Its name and labels matter to other pods only.
-	key, err := classKey(&corev1.Pod{Spec: *spec}, nil)
+	key, err := classKey(&corev1.Pod{Spec: *spec}, nil, nil)
 	return key, err == nil
 }

@@ -22,6 +22,25 @@ func TestClasses(t *testing.T) {
 	label := func(k, v string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels[k] = v } }
 	none := func(*corev1.Pod) {}
 	alike := func(int, *corev1.PersistentVolumeClaim) {}
+	// selected and spreadBy give a label by which pods keep away from others, and are spread.
+	selected := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			label(key, value)(p)
+			p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+					TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{key: "0"}},
+				}},
+			}}
+		}
+	}
+	spreadBy := func(key, value string) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			label(key, value)(p)
+			p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{key},
+			}}
+		}
+	}
 	onB := func(change func(*corev1.PersistentVolumeClaim)) func(int, *corev1.PersistentVolumeClaim) {
 		return func(i int, c *corev1.PersistentVolumeClaim) {
 			if i == 1 {
@@ -39,6 +58,9 @@ func TestClasses(t *testing.T) {
 		"status and age":                {func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, func(p *corev1.Pod) { p.CreationTimestamp = metav1.Now() }, nil, true},
 		"the index in a Job":            {label("batch.kubernetes.io/job-completion-index", "0"), label("batch.kubernetes.io/job-completion-index", "1"), nil, true},
 		"the index in a StatefulSet":    {label("apps.kubernetes.io/pod-index", "0"), label("apps.kubernetes.io/pod-index", "1"), nil, true},
+		"one Job of several":            {label("job-name", "a"), label("job-name", "b"), nil, true},
+		"an index that is selected by":  {selected("apps.kubernetes.io/pod-index", "0"), selected("apps.kubernetes.io/pod-index", "1"), nil, false},
+		"one Job that is spread":        {spreadBy("job-name", "a"), spreadBy("job-name", "b"), nil, false},
 		"a label like any other":        {label("role", "leader"), label("role", "worker"), nil, false},
 		"environment and command":       {func(p *corev1.Pod) { p.Spec.Containers[0].Command = []string{"a"} }, none, nil, true},
 		"the same map of configuration": {volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}), none, nil, true},
@@ -113,5 +135,29 @@ func claimFor(pod *corev1.Pod) *corev1.PersistentVolumeClaim {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: quantity("1Gi")}},
 		},
+	}
+}
+
+// TestSharedClaims: pods that have one claim go where it goes, and pods with others like it do not.
+func TestSharedClaims(t *testing.T) {
+	t.Parallel()
+	claims := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	var pods []*corev1.Pod
+	for name, claim := range map[string]string{"a": "own-a", "b": "own-b", "x": "data", "y": "data"} {
+		p := pod(name, "g", "1", 0)
+		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim},
+		}}}
+		pods = append(pods, p)
+		if err := claims.Add(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: claim}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	classes, err := ClassesOf(pods, corelisters.NewPersistentVolumeClaimLister(claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(classes) != 2 || len(classes[0].Pods) != 2 {
+		t.Errorf("%d classes, want the pods with one claim and those with one each", len(classes))
 	}
 }

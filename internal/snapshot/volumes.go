@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
@@ -32,12 +34,34 @@ type openClaim struct {
 	Spec  corev1.PersistentVolumeClaimSpec
 }
 
+// sharedClaims are the claims for volumes that several of the pods have. Where one of these goes, the others may have to go.
+func sharedClaims(pods []*corev1.Pod) sets.Set[types.NamespacedName] {
+	seen, shared := sets.New[types.NamespacedName](), sets.New[types.NamespacedName]()
+	for _, pod := range pods {
+		own := sets.New[types.NamespacedName]()
+		for i := range pod.Spec.Volumes {
+			if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
+				own.Insert(types.NamespacedName{Namespace: pod.Namespace, Name: claim.ClaimName})
+			}
+		}
+		for name := range own {
+			if seen.Has(name) {
+				shared.Insert(name)
+			}
+			seen.Insert(name)
+		}
+	}
+	return shared
+}
+
 // volumesOf are the volumes of a pod that can keep it from a node.
-func volumesOf(pod *corev1.Pod, claims Claims) []volume {
+func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedName]) []volume {
 	var out []volume
 	for _, v := range queue.ConfiningVolumes(pod) {
 		volume := volume{Volume: v}
 		switch {
+		case v.PersistentVolumeClaim != nil && shared.Has(types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}):
+			// By its name.
 		case v.PersistentVolumeClaim != nil:
 			if volume.Open = openClaimOf(pod, &v, v.PersistentVolumeClaim.ClaimName, claims); volume.Open != nil {
 				source := *v.PersistentVolumeClaim

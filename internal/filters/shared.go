@@ -1,0 +1,91 @@
+package filters
+
+import (
+	"maps"
+	"slices"
+
+	storagev1 "k8s.io/api/storage/v1"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+	"k8s.io/utils/ptr"
+)
+
+// staticProvisioner is that of storage classes for which no volumes are made.
+const staticProvisioner = "kubernetes.io/no-provisioner"
+
+// sharedClaim is a claim that several members have, and whose volume is to be made where the first pod with it goes. VolumeBinding
+// holds all others to that node from then on, and none of them has the volume before the whole gang is through: so they stand on one node,
+// or they never all pass.
+type sharedClaim struct {
+	// classes are those of the members.
+	classes []int
+	// placed counts the members that stand in the simulated state, all of them on node.
+	placed, node int
+}
+
+// findShared finds the claims for volumes that members share.
+func (o *Oracle) findShared() {
+	o.users = make(map[string][]int)
+	for c := range o.classes {
+		oc := &o.classes[c]
+		if !slices.ContainsFunc(oc.claims, func(pl claimPlugin) bool { return pl.Name() == names.VolumeBinding }) {
+			continue
+		}
+		for _, pi := range oc.pods {
+			for _, name := range volumeClaims(pi.GetPod()) {
+				o.users[name] = append(o.users[name], c)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.users)) {
+		users := o.users[name]
+		if len(users) < 2 || !o.isMadeWherePodsGo(o.classes[users[0]].pods[0].GetPod().Namespace, name) {
+			continue
+		}
+		shared := &sharedClaim{classes: slices.Compact(slices.Clone(users))}
+		for _, c := range shared.classes {
+			o.classes[c].shared = append(o.classes[c].shared, shared)
+		}
+	}
+}
+
+// isMadeWherePodsGo reports whether the volume of a claim is to be made on a node that is not settled yet. Volumes that are there already,
+// for classes that make none, may be for several nodes.
+func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
+	factory := o.profile.SharedInformerFactory()
+	claim, err := factory.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
+	if err != nil || claim.Spec.VolumeName != "" {
+		return false
+	}
+	class, err := factory.Storage().V1().StorageClasses().Lister().Get(storagehelpers.GetPersistentVolumeClaimClass(claim))
+	return err == nil && class.Provisioner != staticProvisioner && ptr.Deref(class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// sharesOn reports whether a member of the class may stand on a node as far as others are concerned that have a claim of its.
+func (oc *oracleClass) sharesOn(n int) bool {
+	return !slices.ContainsFunc(oc.shared, func(s *sharedClaim) bool { return s.placed > 0 && s.node != n })
+}
+
+// settle counts a member on a node, or one less.
+func (oc *oracleClass) settle(n, more int) {
+	for _, s := range oc.shared {
+		s.placed, s.node = s.placed+more, n
+	}
+}
+
+// eachNode numbers the nodes, each of them a domain of its own.
+func (o *Oracle) eachNode() []int32 {
+	// No label has that key.
+	const key = ""
+	if known, ok := o.domains[key]; ok {
+		return known
+	}
+	domains := make([]int32, len(o.view.Cluster.Nodes))
+	for n := range domains {
+		if domains[n] = int32(n); o.view.NodeInfo(n) == nil {
+			domains[n] = -1
+		}
+	}
+	o.domains[key] = domains
+	return domains
+}

@@ -1,0 +1,140 @@
+package filters
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// unboundClaim is one of a class that has none for it yet, if the volume is "", or just this volume.
+func unboundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("claim-" + name), Annotations: map[string]string{}},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: ptr.To(class), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, VolumeName: volume,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: quantity("1Gi")}},
+		},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+	}
+}
+
+// TestSharedVolume: a volume that is yet to be made is made where the first member goes, and the others have to go there too. No pod goes
+// for a plan that has them elsewhere.
+func TestSharedVolume(t *testing.T) {
+	t.Parallel()
+	share := func(claim string, pods ...*corev1.Pod) []*corev1.Pod {
+		for _, p := range pods {
+			claims(p, claim)
+		}
+		return pods
+	}
+	full := func(nodes []runtime.Object, sizes ...string) []runtime.Object {
+		for i, n := range nodes {
+			node, _ := n.(*corev1.Node)
+			nodes = append(nodes, on(pod("low-"+node.Name, "", sizes[i], 0), node.Name))
+		}
+		return nodes
+	}
+	unequal := func() []runtime.Object {
+		return []runtime.Object{node("node-0", "1"), node("node-1", "2"), node("node-2", "1")}
+	}
+	anywhere := localVolume("pv", "")
+	anywhere.Spec.NodeAffinity, anywhere.Spec.AccessModes = nil, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	anywhere.Spec.StorageClassName = "there"
+	bound := unboundClaim("data", "made", "pv")
+	bound.Annotations["pv.kubernetes.io/bind-completed"] = "yes"
+	bound.Status.Phase = corev1.ClaimBound
+	cases := map[string]struct {
+		nodes   []runtime.Object
+		claims  []*corev1.PersistentVolumeClaim
+		members []*corev1.Pod
+		want    core.Outcome
+		on      []string
+	}{
+		"no node has room for both": {
+			nodes: full(nodes(2, "1"), "1", "1"), claims: []*corev1.PersistentVolumeClaim{unboundClaim("data", "made", "")},
+			members: share("data", members("g", 2, "1", 10)...), want: core.Infeasible,
+		},
+		"one has room": {
+			nodes: unequal(), claims: []*corev1.PersistentVolumeClaim{unboundClaim("data", "made", "")},
+			members: share("data", members("g", 2, "1", 10)...), want: core.Fits, on: []string{"node-1", "node-1"},
+		},
+		"room is made on one": {
+			nodes: full(unequal(), "1", "2", "1"), claims: []*corev1.PersistentVolumeClaim{unboundClaim("data", "made", "")},
+			members: share("data", members("g", 2, "1", 10)...), want: core.Preempts, on: []string{"node-1", "node-1"},
+		},
+		"of several classes": {
+			nodes: full([]runtime.Object{node("node-0", "2"), node("node-1", "3")}, "2", "3"), claims: []*corev1.PersistentVolumeClaim{unboundClaim("data", "made", "")},
+			members: share("data", append(members("w", 1, "1", 10), members("d", 1, "2", 10)...)...), want: core.Preempts, on: []string{"node-1", "node-1"},
+		},
+		"one for each two": {
+			nodes: full(nodes(2, "2"), "2", "2"), claims: []*corev1.PersistentVolumeClaim{unboundClaim("a", "made", ""), unboundClaim("b", "made", "")},
+			members: slices.Concat(share("a", members("x", 2, "1", 10)...), share("b", members("y", 2, "1", 10)...)),
+			want:    core.Preempts, on: []string{"node-0", "node-0", "node-1", "node-1"},
+		},
+		"a volume that is there, for any node": {
+			nodes: full(nodes(2, "1"), "1", "1"), claims: []*corev1.PersistentVolumeClaim{unboundClaim("data", "there", "")},
+			members: share("data", members("g", 2, "1", 10)...), want: core.Preempts, on: []string{"node-0", "node-1"},
+		},
+		"a volume that it has": {
+			nodes: full(nodes(2, "1"), "1", "1"), claims: []*corev1.PersistentVolumeClaim{bound},
+			members: share("data", members("g", 2, "1", 10)...), want: core.Preempts, on: []string{"node-0", "node-1"},
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := append(slices.Clone(c.nodes), anywhere.DeepCopy())
+			for class, provisioner := range map[string]string{"made": driver, "there": staticProvisioner} {
+				objects = append(objects, &storagev1.StorageClass{
+					ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner,
+					VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+				})
+			}
+			for _, claim := range c.claims {
+				objects = append(objects, claim)
+			}
+			d := newWorld(t, nil, objects...).decide(c.members...)
+			if got := placedOn(d); d.Outcome != c.want || !slices.Equal(got, c.on) {
+				t.Errorf("%s on %v: %s; want %s on %v", d.Outcome, got, d.Message, c.want, c.on)
+			}
+		})
+	}
+}
+
+// TestUnitsThatCameBackAreChosen: pods come back beside a member that minds none of them, and may still be the cheapest ones for a member
+// of another class. There are too many pods for the plain algorithm to find it in the end.
+func TestUnitsThatCameBackAreChosen(t *testing.T) {
+	t.Parallel()
+	const many = 301
+	objects := slices.Concat(nodes(many, "8"), volume("head", corev1.ReadWriteMany), volume("low", corev1.ReadWriteMany))
+	var cheap []string
+	for i := range many {
+		for j := range 8 {
+			p := on(pod(fmt.Sprintf("low-%d-%d", i, j), "", "1", 10), fmt.Sprintf("node-%d", i))
+			if i == 0 {
+				p.Spec.Priority = ptr.To[int32](0)
+				cheap = append(cheap, p.Name)
+				if j == 0 {
+					claims(p, "low")
+				}
+			}
+			objects = append(objects, p)
+		}
+	}
+	head := claims(pod("g-head", "g", "0", 100), "head")
+	head.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: quantity("1Gi")}
+	d := newWorld(t, nil, objects...).decide(head, pod("g-worker", "g", "8", 100))
+	if got := victims(d); d.Outcome != core.Preempts || !slices.Equal(got, cheap) {
+		t.Errorf("%s taking %v: %s; want those of node-0", d.Outcome, got, d.Message)
+	}
+}
