@@ -7,7 +7,11 @@ import (
 )
 
 // Eviction is one that is under way for a workload: its calls are being made.
-type Eviction struct{ key workload.Key }
+type Eviction struct {
+	key workload.Key
+	// stopped is set when the workload would have been tried meanwhile.
+	stopped bool
+}
 
 // StartEviction records that calls are under way that make room for a workload.
 func (l *List) StartEviction(key workload.Key) *Eviction {
@@ -19,14 +23,30 @@ func (l *List) StartEviction(key workload.Key) *Eviction {
 }
 
 // EndEviction records that the calls of an eviction are over. All members of a gang may have gone since, and others have
-// come, for which another eviction is under way: that one goes on.
-func (l *List) EndEviction(ev *Eviction) {
+// come, for which another eviction is under way: that one goes on. It reports whether the workload has been stopped
+// meanwhile: what happened then is forgotten, unless it is tried again.
+func (l *List) EndEviction(ev *Eviction) (stopped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e, ok := l.entries[ev.key]; ok && e.making == ev {
 		e.making = nil
 		l.tidy(e)
 	}
+	return ev.stopped
+}
+
+// StopForEviction is Evicting for a workload that is to be tried now, and remembers that it was to be.
+func (l *List) StopForEviction(key workload.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, ok := l.entries[key]
+	if !ok {
+		return false
+	}
+	if e.making != nil {
+		e.making.stopped = true
+	}
+	return l.evicting(e)
 }
 
 // Evicting reports whether room is being made for a workload: calls are under way, or are backed off from.
@@ -34,10 +54,12 @@ func (l *List) Evicting(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, ok := l.entries[key]
-	if !ok {
-		return false
-	}
-	_, backsOff := l.waiting[Backoff][key]
+	return ok && l.evicting(e)
+}
+
+// evicting wants the lock.
+func (l *List) evicting(e *entry) bool {
+	_, backsOff := l.waiting[Backoff][e.key]
 	return e.making != nil || backsOff
 }
 

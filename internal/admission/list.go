@@ -29,7 +29,7 @@ const (
 	// Pause: the workload is to be looked at again at a moment: changes to it come in numbers and are gathered, or
 	// something is about to be known.
 	Pause
-	// Retry: an eviction for the workload has failed. It is to be tried again at a moment, if it has not been by then.
+	// Retry: an eviction for the workload has failed, or gained nothing. It is to be tried again at a moment, if it has not been by then.
 	Retry
 	// Backoff: evictions for the workload have failed before. It is not to be tried before the moment comes.
 	Backoff

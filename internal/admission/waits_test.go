@@ -148,13 +148,18 @@ func TestEvictions(t *testing.T) {
 	}
 	l.Forget(x)
 	second := l.StartEviction(x)
-	l.EndEviction(first)
-	if !l.Evicting(x) {
+	if stopped := l.EndEviction(first); stopped || !l.Evicting(x) {
 		t.Error("the end of an eviction for members that have gone ends that of others")
 	}
-	l.EndEviction(second)
-	if l.Evicting(x) {
-		t.Error("it is held back although the calls are over")
+	if stopped := l.EndEviction(second); stopped || l.Evicting(x) || l.StopForEviction(x) {
+		t.Error("it is held back although the calls are over, or is said to have been when it was not to be tried")
+	}
+	third := l.StartEviction(x)
+	if !l.StopForEviction(x) || !l.EndEviction(third) {
+		t.Error("it has not been stopped, or is not said to have been")
+	}
+	if l.EndEviction(l.StartEviction(x)) {
+		t.Error("one that was stopped before is said to have been stopped again")
 	}
 	b := Backing{Initial: time.Second, Max: 3 * time.Second}
 	for i, want := range []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second} {

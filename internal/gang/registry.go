@@ -287,15 +287,18 @@ func (r *Registry) Planned(key types.NamespacedName) (count int) {
 	return count
 }
 
-// Settled records that a member has been seen on its node.
-func (r *Registry) Settled(key types.NamespacedName, member types.UID) {
+// Settled records that a member has been seen on its node. It reports whether the member was planned, and had not been through its
+// cycle: others may go now.
+func (r *Registry) Settled(key types.NamespacedName, member types.UID) (planned bool) {
 	r.update(key, func(s *standing) {
+		_, planned = s.planned[member]
 		delete(s.reserved, member)
 		s.unplan(member)
 		if s.leader == member {
 			s.leader = ""
 		}
 	})
+	return planned
 }
 
 // Forget drops a member that has gone. It reports whether that takes something from the gang: its leader, or

@@ -273,3 +273,20 @@ func TestFailed(t *testing.T) {
 		})
 	}
 }
+
+// TestSettled tells whether a member was planned: its cycle, which would have had the next one tried, does not come then.
+func TestSettled(t *testing.T) {
+	t.Parallel()
+	r, key := newTestRegistry(), types.NamespacedName{Namespace: "ns", Name: "g"}
+	r.SetPlan(key, []Seat{{"a", "n"}, {"b", "n"}})
+	r.Reserve(key, "a", "n")
+	if r.Settled(key, "a") {
+		t.Error("one that is through is said to be planned")
+	}
+	if !r.Settled(key, "b") || r.Planned(key) != 0 {
+		t.Error("one that is planned is not said to be, or still is")
+	}
+	if r.Settled(key, "b") {
+		t.Error("one that is not planned any more is said to be")
+	}
+}

@@ -110,7 +110,7 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 		// It is held back whatever is said here; leadership is for members that can go.
 		return nil
 	}
-	if h.waits.Evicting(gangKey(key)) {
+	if h.waits.StopForEviction(gangKey(key)) {
 		return gated(holdForEviction)
 	}
 	if h.waitsForTurn(pod) {
@@ -132,7 +132,7 @@ func (h *Hub) cannotCome(key types.NamespacedName, pod *corev1.Pod, verdict gang
 }
 
 func (h *Hub) gateSingle(pod *corev1.Pod) *fwk.Status {
-	if h.isEvictingFor(pod) {
+	if h.waits.StopForEviction(podKey(pod)) {
 		return gated(holdForEviction)
 	}
 	if h.entersQueue(pod) && h.waitsForTurn(pod) {

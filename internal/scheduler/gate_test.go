@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -106,6 +107,53 @@ func TestBoundedGroup(t *testing.T) {
 			}
 			if v := gang.Outranked(r.hub.derived, r.hub.groups, low); (v != gang.Verdict{}) != c.lowWaits {
 				t.Errorf("the lower pod hears %+v", v)
+			}
+		})
+	}
+}
+
+// TestTriedWhileDevicesAreGivenBack: what happens while a gang is gated for that, it hears of later.
+func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		meanwhile bool
+		released  int
+		later     bool
+		atOnce    bool
+	}{
+		"nothing":                        {},
+		"given back":                     {released: 1, atOnce: true},
+		"something happened":             {meanwhile: true, later: true},
+		"something happened, given back": {meanwhile: true, released: 1, atOnce: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "1")...)
+			g := r.gangOf("g", 2, 10)
+			all := members("g", 2, "1", 10)
+			r.create(all...)
+			r.cycles()
+			if len(r.active()) > 0 {
+				t.Fatal("there is no room, and it is still tried")
+			}
+			m := r.hub.members(g.Key)
+			pre := r.plugin.gangPreemptor(g, &m)
+			running := r.hub.waits.StartEviction(pre.key)
+			if tt.meanwhile {
+				r.hub.activate(all...)
+			}
+			if got := r.active(); len(got) > 0 {
+				t.Fatalf("%v is tried meanwhile", got)
+			}
+			r.plugin.devicesReleased(t.Context(), &pre, running, tt.released, nil)
+			if got := r.hub.waits.WaitsFor(pre.key, admission.Retry); got != tt.later {
+				t.Errorf("it waits for another try: %v", got)
+			}
+			switch got := len(r.active()) > 0; {
+			case tt.atOnce || tt.later:
+				r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
+			case got:
+				t.Error("it is tried although nothing happened")
 			}
 		})
 	}

@@ -20,6 +20,8 @@ import (
 func (h *Hub) Lead() {
 	h.inherit()
 	h.leads.Store(true)
+	// Those that came before have been held back for this moment.
+	h.letThrough(h.clock.Now())
 }
 
 // run drives the waiting list until ctx is done: it tries workloads again whose moment has come, and lets the work of
@@ -173,8 +175,9 @@ func (b *books) shares() admission.Shares {
 
 // letThrough begins the next turns.
 func (h *Hub) letThrough(now time.Time) {
+	// A standby tries nothing: turns that it gives would pass unused, and all that waits would be through when it leads.
 	// The books take time to look at, and this is asked whenever a turn ends.
-	if !h.waits.CanBegin(now) {
+	if !h.leads.Load() || !h.waits.CanBegin(now) {
 		return
 	}
 	for _, key := range h.waits.LetThrough(h.shares(), now) {

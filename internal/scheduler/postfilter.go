@@ -117,9 +117,8 @@ func (p *Plugin) postFilterGang(ctx context.Context, state fwk.CycleState, pod *
 // for an eviction: planned in between, members might be bound with devices that are just given back.
 func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 	held, err := filters.FindHeldDevices(ctx, p.handle, pre.pods)
-	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
-		logger.Error(err, "Left devices with members that find no room where they are")
+		p.logOfPreemptor(ctx, pre.key).Error(err, "Left devices with members that find no room where they are")
 		return
 	}
 	if held.Empty() {
@@ -131,16 +130,27 @@ func (p *Plugin) releaseDevices(ctx context.Context, pre preemptor) {
 		if over := ctx.Done(); over != nil {
 			<-over
 		}
-		if err != nil {
-			logger.Error(err, "Left devices with members that find no room where they are")
-			p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(p.hub.backOff(&pre, eviction.Outcome{Err: err}, p.args.Retry)))
-		}
-		p.hub.waits.EndEviction(running)
-		if released > 0 && err == nil {
-			logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
-			p.hub.retry(pre.key)
-		}
+		p.devicesReleased(ctx, &pre, running, released, err)
 	})
+}
+
+// devicesReleased lets a gang through that was gated while devices were given back. It is tried again where some were, later where
+// that failed, and otherwise only where something happened meanwhile that would have had it tried: after a while, since each try comes here again.
+func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *admission.Eviction, released int, err error) {
+	logger := p.logOfPreemptor(ctx, pre.key)
+	if err != nil {
+		logger.Error(err, "Left devices with members that find no room where they are")
+		p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(p.hub.backOff(pre, eviction.Outcome{Err: err}, p.args.Retry)))
+	}
+	stopped := p.hub.waits.EndEviction(running)
+	switch {
+	case err != nil:
+	case released > 0:
+		logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
+		p.hub.retry(pre.key)
+	case stopped && p.hub.remains(pre):
+		p.hub.waits.WaitUntil(pre.key, admission.Retry, p.hub.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
+	}
 }
 
 // notConfirmed takes the plan of a gang back after one of its members could not confirm its node, or has another one lead

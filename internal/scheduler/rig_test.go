@@ -279,6 +279,9 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	if err := sched.WaitForHandlersSync(ctx); err != nil {
 		t.Fatal(err)
 	}
+	if r.hub != nil {
+		r.hub.Lead()
+	}
 	sched.SchedulingQueue.Run(klog.Background())
 	return r
 }

@@ -45,6 +45,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		h.release(key, nil, "its PodGroup is gone")
 		h.takeBack(gangKey(key), "its PodGroup is gone")
 	case g.IsGang():
+		h.joined(key)
 		h.review(key)
 		h.replanShort(key, g)
 		h.wakeGang(key)
@@ -52,6 +53,18 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		h.waits.LeaveTurns(gangKey(key))
 		h.takeBack(gangKey(key), "it is no gang any more")
 		h.activate(h.lister.Members(key).Pending...)
+	}
+}
+
+// joined takes back what members of a group were promised by themselves, as long as it was no gang.
+func (h *Hub) joined(key types.NamespacedName) {
+	if h.reserved.Empty() {
+		return
+	}
+	for _, pod := range h.lister.Members(key).Pending {
+		if single := podKey(pod); len(h.reserved.Of(single)) > 0 {
+			h.takeBack(single, "it is part of a gang now")
+		}
 	}
 }
 
@@ -180,7 +193,10 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	switch {
 	case !ok:
 	case pod.Spec.NodeName != "":
-		h.registry.Settled(key, pod.UID)
+		if h.registry.Settled(key, pod.UID) {
+			// Its cycle, which would have woken the next one, does not come.
+			h.wakeNext(key)
+		}
 		h.endTurns(key)
 		h.moved.Store(true)
 		h.telling.retouch(key, h.clock.Now())

@@ -1,0 +1,85 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+)
+
+// TestStandbyGivesNoTurns: what waits is not let through by one that tries nothing. It would all be through when that one leads.
+func TestStandbyGivesNoTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"))
+	r.hub.leads.Store(false)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.create(on(pod("low", "", "1", 0), "node-0"))
+	waiting := []*corev1.Pod{ofQueue("a", pod("p", "", "1", 10)), ofQueue("a", pod("q", "", "1", 10))}
+	r.create(waiting...)
+	r.eventually("they wait", func() bool { return r.hub.waits.Holds(podKey(waiting[0])) && r.hub.waits.Holds(podKey(waiting[1])) })
+	r.never("one has its turn", 2*admission.Interval, func() bool { return len(r.active()) > 0 })
+	before := time.Now()
+	r.hub.Lead()
+	r.eventually("one has its turn", func() bool { return len(r.active()) > 0 })
+	if took := time.Since(before); took > admission.Interval/2 {
+		t.Errorf("the first turn came with a tick of the loop, %v after it began to lead", took)
+	}
+}
+
+// TestPlanWhoseNextIsBoundElsewhere: a member that gets its node before its cycle is not tried any more, and those after it go on.
+func TestPlanWhoseNextIsBoundElsewhere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "1")...)
+	g := r.gangOf("g", 3, 10)
+	all := members("g", 3, "1", 10)
+	r.create(all...)
+	r.cycle()
+	next := r.hub.registry.Next(g.Key)
+	if r.hub.registry.Planned(g.Key) != 2 || next == "" {
+		t.Fatalf("%d members are planned after the first one's cycle", r.hub.registry.Planned(g.Key))
+	}
+	last := ""
+	for _, p := range all {
+		if _, planned := r.hub.registry.PlannedNode(g.Key, p.UID); planned && p.UID != next {
+			last = p.Name
+		}
+		if p.UID != next {
+			continue
+		}
+		node, _ := r.hub.registry.PlannedNode(g.Key, p.UID)
+		if err := r.client.CoreV1().Pods(p.Namespace).Bind(t.Context(), &corev1.Binding{
+			ObjectMeta: p.ObjectMeta, Target: corev1.ObjectReference{Kind: "Node", Name: node},
+		}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.eventually("the one after it is tried", func() bool { return slices.Equal(r.active(), []string{last}) })
+	r.cycles()
+	r.waitBound("g-0", "g-1", "g-2")
+}
+
+// TestPromiseOfOneThatIsPartOfAGangSince: what was promised to a pod by itself is not what its gang needs, and no pod goes for it any more.
+func TestPromiseOfOneThatIsPartOfAGangSince(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "1"))
+	r.gangOf("g", 0, 10)
+	r.create(on(pod("low", "", "1", 0), "node-0"))
+	p := members("g", 1, "1", 10)[0]
+	r.create(p)
+	r.cycle()
+	if !r.wants(0) || len(r.hub.reserved.Of(podKey(p))) == 0 {
+		t.Fatal("no room is made for the pod")
+	}
+	g := r.gangOf("g", 3, 10)
+	r.hub.GroupChanged(g.Key)
+	if r.wants(0) {
+		t.Error("its victims still go")
+	}
+	if len(r.hub.reserved.Of(podKey(p))) > 0 {
+		t.Error("room is still kept for the pod by itself")
+	}
+}
