@@ -2,6 +2,7 @@ package queue
 
 import (
 	"maps"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
@@ -19,10 +20,14 @@ type Amounts map[corev1.ResourceName]int64
 func AmountsOf(list corev1.ResourceList) Amounts {
 	out := make(Amounts, len(list))
 	for name, q := range list {
-		if name == corev1.ResourceCPU {
-			out[name] = q.MilliValue()
-		} else {
+		switch {
+		case name != corev1.ResourceCPU:
 			out[name] = q.Value()
+		case q.CmpInt64(math.MaxInt64/1000) > 0:
+			// In milli it is no int64.
+			out[name] = fairshare.MaxAmount
+		default:
+			out[name] = q.MilliValue()
 		}
 	}
 	return out

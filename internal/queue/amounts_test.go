@@ -61,3 +61,12 @@ func TestRequestsStayWithinRange(t *testing.T) {
 		t.Errorf("They ask for %d GPUs", got)
 	}
 }
+
+// TestVeryLargeAmounts: a limit that is meant as none stays one, though it is no int64 in milli.
+func TestVeryLargeAmounts(t *testing.T) {
+	for _, q := range []string{"9P", "10P", "1E", "9223372036854775807"} {
+		if got := AmountsOf(corev1.ResourceList{"cpu": resource.MustParse(q), "gpu": resource.MustParse(q)}); got["cpu"] < 1<<60 || got["gpu"] < 1<<50 {
+			t.Errorf("%s is read as %v", q, got)
+		}
+	}
+}
