@@ -246,8 +246,9 @@ type PodGroupPolicy struct {
 	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 
-	// queueName is the leaf Queue that the group's use is counted against. A group without one stands
-	// outside the tree of queues. Immutable.
+	// queueName is the leaf Queue that the group's use is counted against. A group without one is in the default
+	// queue of its namespace (its annotation reprieve.dev/queue), and stands outside the tree of queues where there is
+	// none. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

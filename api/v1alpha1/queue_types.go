@@ -129,8 +129,8 @@ type QueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(0|([0-9]{1,5}([.][0-9]+)?h)?([0-9]{1,7}([.][0-9]+)?m)?([0-9]{1,9}([.][0-9]+)?s)?([0-9]{1,12}([.][0-9]+)?ms)?([0-9]{1,15}([.][0-9]+)?(us|µs))?([0-9]{1,18}([.][0-9]+)?ns)?)$')",message="must be a duration such as 90s, 15m or 1h30m, not negative and at most 99999h"
 	ReclaimMinRuntime *metav1.Duration `json:"reclaimMinRuntime,omitempty"`
 
-	// preemptMinRuntime is how long work of this queue runs before more important work of the same queue
-	// may preempt it. If unset, the next ancestor that sets it counts, then the scheduler's default. 0s is
+	// preemptMinRuntime is how long work of this queue runs before more important work may preempt it by priority: that of
+	// the same queue, that of no queue, and system-critical pods. If unset, the next ancestor that sets it counts, then the scheduler's default. 0s is
 	// a setting of its own.
 	// +optional
 	// +kubebuilder:validation:Type=string

@@ -23,6 +23,7 @@ resources: {requests: {cpu: "1"}, limits: {memory: 4Gi}}
 extraArgs: ["--decision-log=/var/log/reprieve/decisions.jsonl"]
 extraVolumes: [{name: decisions, emptyDir: {}}]
 extraVolumeMounts: [{name: decisions, mountPath: /var/log/reprieve}]
+extraContainers: [{name: ships, image: shipper, volumeMounts: [{name: decisions, mountPath: /var/log/reprieve}]}]
 onControlPlane: true
 nodeSelector: {pool: system}
 tolerations: [{key: a, operator: Exists}]
