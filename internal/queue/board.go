@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
@@ -27,6 +28,8 @@ type Board struct {
 	// going are those of the pods that are on a node and terminating.
 	going map[types.UID]bool
 	nodes map[string]*nodeEntry
+	// overfull are the nodes on which more stays than they add to the capacity.
+	overfull map[string]*nodeEntry
 	// accounts are by the name that the work gives, whether there is such a queue or not.
 	accounts map[string]*account
 	// pending are what pods without a node ask for, and groups how their groups stand.
@@ -70,7 +73,7 @@ type charge struct {
 	// namespace is the pod's, and repels where it keeps others off by anti-affinity.
 	namespace string
 	repels    []string
-	// placed is true on a node, going while it is terminating: it asks for nothing any more then.
+	// placed is true on a node, going while it is terminating, and not overdue: it asks for nothing any more then.
 	placed, going bool
 }
 
@@ -91,7 +94,7 @@ type account struct {
 func NewBoard() *Board {
 	return &Board{
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
-		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry),
+		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry), overfull: make(map[string]*nodeEntry),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts), capacity: make(Amounts),
 		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
 		wholeGroups: make(map[wholeGroupKey]groupUse),
@@ -248,7 +251,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	}
 	c := charge{
 		queue: queue, node: pod.Spec.NodeName, Membership: of, request: RequestOf(pod),
-		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil, namespace: pod.Namespace, repels: repelledBy(pod),
+		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil && !of.Overdue, namespace: pod.Namespace, repels: repelledBy(pod),
 	}
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
 		was := b.forget(pod.UID)
@@ -480,12 +483,13 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 		s.Allocated[i], s.Requested[i] = flat[:dims:dims], flat[dims:2*dims:2*dims]
 		flat = flat[2*dims:]
 	}
-	capacity := b.capacity.clone()
+	capacity, outside := b.capacity.clone(), sets.New[string]()
 	for name, a := range b.accounts {
 		i, ok := s.Tree.Find(name)
 		if !ok || !s.Tree.Leaf(i) {
 			// What is outside the queues, and stays, is not theirs to share.
 			capacity.add(a.staying, -1)
+			outside.Insert(name)
 			if name != "" && len(a.allocated) > 0 {
 				s.Orphaned[name] = a.allocated.vector(names, 0)
 				s.OrphanedPods += a.placed
@@ -502,6 +506,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 			}
 		}
 	}
+	b.addBeyond(capacity, outside)
 	s.accesses = make([]*access, queues)
 	for i := range s.accesses {
 		s.accesses[i] = b.accessTo(s.Tree.Queue(int32(i)).Name)

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // nodeEntry is one node, as far as it counts for what there is to share.
@@ -13,8 +14,9 @@ type nodeEntry struct {
 	node *corev1.Node
 	// closed is true where nothing new can go: only what runs there counts then.
 	closed bool
-	// used is what runs there, and staying what of that is not on its way out.
+	// used is what runs there, staying what of that is not on its way out, and shares whose that is, by queue.
 	used, staying Amounts
+	shares        map[string]Amounts
 	// kind are the nodes that are like it, as of the last time that pending pods were weighed.
 	kind *nodeKind
 	// counted is what it adds to the capacity.
@@ -43,6 +45,7 @@ func (b *Board) setNode(name string, now nodeEntry) {
 		g.allocatable, g.closed = now.allocatable, now.closed
 		b.unweigh()
 		b.recount(g)
+		b.fill(name, g)
 	}
 	if g.node == nil || now.node == nil || !maps.Equal(g.node.Labels, now.node.Labels) || taintsKey(g.node.Spec.Taints) != taintsKey(now.node.Spec.Taints) {
 		b.unweigh()
@@ -58,9 +61,18 @@ func (b *Board) occupy(c charge, sign int64) {
 	g.used.add(c.request, sign)
 	if !c.going {
 		g.staying.add(c.request, sign)
+		own := g.shares[c.queue]
+		if own == nil {
+			own = make(Amounts)
+			g.shares[c.queue] = own
+		}
+		if own.add(c.request, sign); len(own) == 0 {
+			delete(g.shares, c.queue)
+		}
 		if g.closed {
 			b.recount(g)
 		}
+		b.fill(c.node, g)
 	}
 	b.prune(c.node)
 }
@@ -70,7 +82,9 @@ func (b *Board) vacate() {
 	for name, g := range b.nodes {
 		clear(g.used)
 		clear(g.staying)
+		clear(g.shares)
 		b.recount(g)
+		b.fill(name, g)
 		b.prune(name)
 	}
 }
@@ -78,7 +92,7 @@ func (b *Board) vacate() {
 func (b *Board) nodeEntry(name string) *nodeEntry {
 	g := b.nodes[name]
 	if g == nil {
-		g = &nodeEntry{used: make(Amounts), staying: make(Amounts)}
+		g = &nodeEntry{used: make(Amounts), staying: make(Amounts), shares: make(map[string]Amounts)}
 		b.nodes[name] = g
 	}
 	return g
@@ -105,4 +119,33 @@ func (b *Board) recount(g *nodeEntry) {
 		}
 	}
 	b.capacity.add(g.counted, 1)
+}
+
+// fill takes note of whether more stays on a node than the node adds to the capacity: on one that is gone, or whose devices are, or that
+// pods name which no scheduler has put there.
+func (b *Board) fill(name string, g *nodeEntry) {
+	for r, v := range g.staying {
+		if v > g.counted[r] {
+			b.overfull[name] = g
+			return
+		}
+	}
+	delete(b.overfull, name)
+}
+
+// addBeyond gives back to a capacity what work outside the queues has of nodes beyond what these add to it.
+func (b *Board) addBeyond(capacity Amounts, outside sets.Set[string]) {
+	for _, g := range b.overfull {
+		has := make(Amounts)
+		for queue, amounts := range g.shares {
+			if outside.Has(queue) {
+				has.add(amounts, 1)
+			}
+		}
+		for r, v := range has {
+			if beyond := v - g.counted[r]; beyond > 0 {
+				capacity.add(Amounts{r: beyond}, 1)
+			}
+		}
+	}
 }

@@ -46,6 +46,34 @@ func TestCapacity(t *testing.T) {
 			want:   16,
 		},
 		"gone, while its pods are still there": {change: func(b *Board) { b.DeleteNode("m") }, want: 8},
+		"gone, with work outside all queues": {
+			change: func(b *Board) { b.Charge(pod("none", 8, "m"), ""); b.DeleteNode("m") },
+			want:   8,
+		},
+		"back, with work outside all queues": {
+			change: func(b *Board) { b.Charge(pod("none", 3, "m"), ""); b.DeleteNode("m"); b.SetNode(node("m", 8)) },
+			want:   13,
+		},
+		"without devices, with work outside all queues": {
+			change: func(b *Board) { b.Charge(pod("none", 3, "m"), ""); b.SetNode(node("m", 0)) },
+			want:   8,
+		},
+		"with more outside all queues than it has": {
+			change: func(b *Board) { b.Charge(pod("none", 100, "m"), "") },
+			want:   8,
+		},
+		"beside more on a node that is not there": {
+			change: func(b *Board) { b.Charge(pod("none", 1<<40, "no-such"), "") },
+			want:   16,
+		},
+		"beside what was on a node that is not there": {
+			change: func(b *Board) { b.Charge(pod("none", 100, "no-such"), ""); b.Forget("none") },
+			want:   16,
+		},
+		"outside all queues, and then in one": {
+			change: func(b *Board) { b.Charge(pod("none", 100, "m"), ""); b.Charge(pod("none", 100, "m"), "a") },
+			want:   16,
+		},
 		"closed, and gone": {
 			change: func(b *Board) { b.SetClosedNode(node("m", 8)); b.DeleteNode("m") },
 			want:   8,
@@ -81,7 +109,7 @@ func TestNothingIsKeptOfNodes(t *testing.T) {
 	b.DeleteNode("m")
 	b.DeleteNode("n")
 	b.DeleteQueue("a")
-	if len(b.nodes) > 0 || len(b.capacity) > 0 {
+	if len(b.overfull) > 0 || len(b.nodes) > 0 || len(b.capacity) > 0 {
 		t.Errorf("left are %d nodes and %v", len(b.nodes), b.capacity)
 	}
 }

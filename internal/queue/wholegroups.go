@@ -10,12 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Membership is what a pod is a member of.
+// Membership is what a pod is a member of, and whether it is about to leave that.
 type Membership struct {
 	// Group is zero for none.
 	Group types.NamespacedName
 	// Whole is true where the group is disrupted as a whole or not at all.
 	Whole bool
+	// Overdue is true for a pod that is terminating, and that nothing counts on to go any more: it counts as one that stays.
+	Overdue bool
 }
 
 // wholeGroupKey names what a group has in one queue that goes as a whole.

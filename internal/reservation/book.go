@@ -230,13 +230,22 @@ func (b *Book) Release(key workload.Key) { b.Keep(key, nil) }
 
 // ReleasePod ends the reservations of pods that will not use them.
 func (b *Book) ReleasePod(pods ...types.UID) {
+	b.release(pods, func(workload.Key) bool { return true })
+}
+
+// ReleaseFrom ends what pods have been promised as part of a workload. What they have been promised since as part of another one stays.
+func (b *Book) ReleaseFrom(key workload.Key, pods ...types.UID) {
+	b.release(pods, func(of workload.Key) bool { return of == key })
+}
+
+func (b *Book) release(pods []types.UID, ends func(of workload.Key) bool) {
 	if b.Empty() {
 		return
 	}
 	b.mu.Lock()
 	var ended []*Reservation
 	for _, uid := range pods {
-		if r := b.of(uid); r != nil {
+		if r := b.of(uid); r != nil && ends(b.keyOf[uid]) {
 			b.remove(uid)
 			ended = append(ended, r)
 		}

@@ -317,15 +317,19 @@ func (p *Plugin) evictionFailed(pre *preemptor, victims map[types.UID]*corev1.Po
 	if p.hub.remains(pre) {
 		p.hub.waits.ResolveVictims(pre.key)
 	}
-	// By the pods: what members that have come since have been promised is their own.
+	// By the pods: what members that have come since have been promised is their own, and so is what these have as part of another gang.
 	uids := make([]types.UID, len(pre.pods))
 	for i, pod := range pre.pods {
-		p.handle.DeleteNominatedPodIfExists(pod)
 		uids[i] = pod.UID
 	}
-	p.hub.reserved.ReleasePod(uids...)
+	p.hub.reserved.ReleaseFrom(pre.key, uids...)
 	// What was promised may have been taken back before the API was told of it.
-	p.hub.evictor.Nominate(context.Background(), p.nominations(pre, nil, nil))
+	own := *pre
+	own.pods = slices.DeleteFunc(slices.Clone(pre.pods), func(pod *corev1.Pod) bool { return p.hub.reserved.Has(pod.UID) })
+	for _, pod := range own.pods {
+		p.handle.DeleteNominatedPodIfExists(pod)
+	}
+	p.hub.evictor.Nominate(context.Background(), p.nominations(&own, nil, nil))
 	p.hub.leaving.spare(taken, begun)
 	p.hub.leaving.over(taken, begun, p.hub.clock.Now())
 	for uid, victim := range victims {

@@ -20,6 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
 )
 
 // again is a pod that has come back under the name of another one.
@@ -146,6 +147,32 @@ func TestPlanForThoseWhoHaveLeft(t *testing.T) {
 	if !r.hub.reserved.Has(all[0].UID) || r.hub.registry.Planned(g.Key) != 1 {
 		t.Error("The other one is not planned")
 	}
+}
+
+// TestPromiseAsPartOfAnother: when the calls for a preemptor fail, what its pod has been promised since as part of another one stays.
+func TestPromiseAsPartOfAnother(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
+		r := newRig(t, nodes(2, "1")...)
+		r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 1), "node-1"))
+		p := newPreemptor(r)
+		r.create(p)
+		r.cycle()
+		pi, err := framework.NewPodInfo(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.hub.reserved.Keep(gangKey(key("other")), []*reservation.Reservation{{Pod: pi, UID: p.UID, Node: "node-1"}})
+		r.finish(0, eviction.Outcome{Err: eviction.ErrOutdated, Unwanted: true})
+		if node := r.hub.reserved.NodeOf(p.UID); node != "node-1" {
+			t.Errorf("It is promised room on %q", node)
+		}
+		for _, n := range r.evictor.taken() {
+			if n.Pod.UID == p.UID && n.Node == "" {
+				t.Error("It is said to be promised none")
+			}
+		}
+	})
 }
 
 // TestPromiseToANamesake: when the calls for a preemptor that has gone fail, what the next one of its name has been

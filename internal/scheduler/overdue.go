@@ -52,6 +52,8 @@ func (h *Hub) overdue(key workload.Key) {
 		h.leaving.gone(pod, h.clock.Now())
 		return
 	}
+	// It counts for its queue as what it asks for again.
+	h.charge(pod)
 	misled := h.stays(pod)
 	klog.Background().V(2).Info("A terminating pod is overdue, and not waited for any more", "pod", klog.KObj(pod), "node", pod.Spec.NodeName,
 		"since", pod.DeletionTimestamp.Time, "preemptors", len(misled))

@@ -134,3 +134,23 @@ func TestOverdueByTheLongestProfile(t *testing.T) {
 		t.Error("The pod is not waited for")
 	}
 }
+
+// TestOverdueIsAskedFor: what is not counted on to go any more counts for its queue as what it asks for: its share would be less than what
+// it has, and what else runs in it taken for that.
+func TestOverdueIsAskedFor(t *testing.T) {
+	t.Parallel()
+	r := newRigArgs(t, "{terminationTimeout: 1s}", nodes(1, "4")...)
+	r.hub.QueueSet(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "a"}})
+	r.create(ofQueue("a", on(pod("stuck", "", "1", 0), "node-0")), ofQueue("a", on(pod("other", "", "1", 0), "node-0")))
+	share := func() int64 {
+		standing := r.hub.board.Standing([]string{"cpu"})
+		leaf, _ := standing.Tree.Find("a")
+		return standing.Shares[leaf][0]
+	}
+	r.terminate("stuck", time.Now())
+	r.eventually("one asks for nothing while it goes", func() bool { return share() == 1000 })
+	r.eventually("it asks for what it has once it is overdue", func() bool { return share() == 2000 })
+	if going := r.hub.board.Going(); len(going) > 0 {
+		t.Errorf("%v count as going", going)
+	}
+}

@@ -208,6 +208,7 @@ func (b *books) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 		// It asks for nothing before it is known what it belongs to.
 		return queue.Change{Eased: b.board.Forget(pod.UID)}
 	}
+	of.Overdue = b.leaving.isOverdue(pod.UID)
 	return b.board.ChargeMember(pod, b.queueOf(pod), of)
 }
 
