@@ -142,7 +142,7 @@ func (c *round) goes(w *waiter) {
 // next has the next one go: of the queue whose turn it is the first by priority, then age.
 func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
-	leaf, _ := shares.Next(c.waiting[at], c.underway)
+	leaf, _ := shares.Next(t.withShare(c.waiting[at], at, shares), c.underway)
 	l := t.lines[leaf]
 	if l.isLedByReady() {
 		c.led--
@@ -161,6 +161,24 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 		c.waiting[w.level] = slices.DeleteFunc(c.waiting[w.level], func(name string) bool { return name == leaf })
 	}
 	return w
+}
+
+// withShare are those of some queues that are entitled to something of what their first of a level asks for; all where none is. The others
+// have the least of it, and would go first, and what they take is reclaimed for those that wait behind them.
+func (t *turns) withShare(queues []string, at level, shares Shares) []string {
+	if len(queues) < 2 {
+		return queues
+	}
+	out := make([]string, 0, len(queues))
+	for _, name := range queues {
+		if shares.HasShare(name, t.lines[name][at].Items[0].Request) {
+			out = append(out, name)
+		}
+	}
+	if len(out) == 0 {
+		return queues
+	}
+	return out
 }
 
 // pass has a waiter go. If it was called back before, it is not turned away for that any more: it waits for no other turn, and

@@ -68,6 +68,8 @@ type Shares interface {
 	Eased(queue string) uint64
 	// Entitled reports whether a leaf would stay within its fair share with a request.
 	Entitled(queue string, request Request) bool
+	// HasShare reports whether a leaf is entitled to something of all that is requested.
+	HasShare(queue string, request Request) bool
 	// Plenty reports whether there is room for all that waits in a leaf, and in the cluster, whichever workload goes first: for all but
 	// what is not Servable, as no node or limit could ever give it a place.
 	Plenty(queue string) bool

@@ -37,6 +37,7 @@ func (b books) Plenty(leaf string) bool { return b.plenty[leaf] }
 func (b books) Servable(key workload.Key) bool { return key != b.hopeless }
 
 func (b books) Entitled(leaf string, r Request) bool { return b.Standing.Entitled(leaf, amountsOf(r)) }
+func (b books) HasShare(leaf string, r Request) bool { return b.Standing.HasShare(leaf, amountsOf(r)) }
 
 func amountsOf(r Request) queue.Amounts {
 	out := make(queue.Amounts)
@@ -223,6 +224,40 @@ func crowd(t testing.TB, count int) (s *scene, lone workload.Key) {
 	lone = gangNamed("b")
 	s.Enter(Waiter{Key: lone, Queue: "b", Since: s.now, Request: Request{"gpu": 1}}, s.now)
 	return s, lone
+}
+
+// TestTurnsWithoutAShare: a queue that is entitled to none of what its work asks for has the least of it, and does not go before others
+// for that. What it is entitled to it gets as any other.
+func TestTurnsWithoutAShare(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		asks Request
+		want []string
+	}{
+		"of what it has no share of": {asks: Request{"gpu": 1, "pods": 1}, want: []string{"entitled", "other"}},
+		"of what it has a share of":  {asks: Request{"pods": 1}, want: []string{"other", "entitled"}},
+		"of what there is none of":   {asks: Request{"fpga": 1, "pods": 1}, want: []string{"other", "entitled"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			node := gpuNode("n", 8)
+			node.Status.Allocatable[corev1.ResourcePods] = resource.MustParse("110")
+			s.board.SetNode(node)
+			s.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: v1alpha1.QueueSpec{OverQuotaWeight: new(int32)}})
+			for i := range 7 {
+				s.runs(fmt.Sprintf("running-%d", i), "a")
+			}
+			s.Enter(Waiter{Key: podNamed("entitled"), Queue: "a", Since: at(-1), Request: Request{"gpu": 1, "pods": 1}}, s.now)
+			s.Enter(Waiter{Key: podNamed("other"), Queue: "b", Since: at(-9), Request: tt.asks}, s.now)
+			var got []string
+			for range 2 {
+				s.now = s.now.Add(2 * time.Second)
+				got = append(got, namesOf(s.LetThrough(books{s.board.Standing([]string{"fpga", "gpu", "pods"}), nil, s.hopeless}, s.now))...)
+			}
+			s.want("in turns", got, tt.want...)
+		})
+	}
 }
 
 // TestTurnsOfACrowd has 10,000 gangs of one queue wait, all older than the one of another queue.

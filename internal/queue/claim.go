@@ -24,3 +24,9 @@ func (s *Standing) Entitled(leaf string, request Amounts) bool {
 	}
 	return s.Standing.Entitled(i, request.vector(s.Names, 0))
 }
+
+// HasShare reports whether a leaf is entitled to something of all that is requested; see [fairshare.Standing.HasShare].
+func (s *Standing) HasShare(leaf string, request Amounts) bool {
+	i, ok := s.Tree.Find(leaf)
+	return ok && s.Standing.HasShare(i, request.vector(s.Names, 0))
+}

@@ -134,6 +134,11 @@ func (s *shares) Entitled(leaf string, request admission.Request) bool {
 	return s.Standing.Entitled(leaf, amountsOf(request))
 }
 
+// HasShare reports whether a leaf is entitled to some of all that is requested; see [queue.Standing.HasShare].
+func (s *shares) HasShare(leaf string, request admission.Request) bool {
+	return s.Standing.HasShare(leaf, amountsOf(request))
+}
+
 // Plenty reports whether there is room for all that waits in a leaf; see [queue.Board.Plenty].
 func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
 

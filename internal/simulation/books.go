@@ -190,6 +190,11 @@ func (s *shares) Entitled(queue string, request admission.Request) bool {
 	return s.Standing.Entitled(s.Tree.LeafOf(queue), s.amounts(request))
 }
 
+// HasShare is part of admission.Shares.
+func (s *shares) HasShare(queue string, request admission.Request) bool {
+	return s.Standing.HasShare(s.Tree.LeafOf(queue), s.amounts(request))
+}
+
 // Plenty is part of admission.Shares. Whether work waits for its turn where there is room for all makes no difference to which of it
 // finds a place.
 func (s *shares) Plenty(string) bool { return false }

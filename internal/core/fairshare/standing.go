@@ -136,6 +136,17 @@ func (s *Standing) Entitled(leaf int32, request Amounts) bool {
 	return true
 }
 
+// HasShare reports whether a leaf is entitled to something of all that is requested and that there is. Where it is not, as where more
+// important queues or those with a weight want all of it, what it takes is reclaimed from it at once.
+func (s *Standing) HasShare(leaf int32, request Amounts) bool {
+	for r, want := range request {
+		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && s.Capacity[r] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // with is what is allocated, with what is under way.
 func (s *Standing) with(underway map[int32]Amounts) []Amounts {
 	used := append([]Amounts(nil), s.Allocated...)
