@@ -192,6 +192,26 @@ func (l *List) End(c Cause) []workload.Key {
 	return ended
 }
 
+// EndFor is End for those of the workloads that it concerns, which is asked without a lock held. Those that are about to wait look again,
+// whether it concerns them or not.
+func (l *List) EndFor(c Cause, concerns func(workload.Key) bool) []workload.Key {
+	l.mu.Lock()
+	l.events++
+	l.ended[c] = l.events
+	ended := slices.SortedFunc(maps.Keys(l.waiting[c]), workload.Key.Compare)
+	l.mu.Unlock()
+	ended = slices.DeleteFunc(ended, func(key workload.Key) bool { return !concerns(key) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range ended {
+		if e, ok := l.entries[key]; ok {
+			l.resolve(e, c)
+			l.tidy(e)
+		}
+	}
+	return ended
+}
+
 // Due is a workload for which a moment has come that it waited for, and why it waited for it.
 type Due struct {
 	Key   workload.Key

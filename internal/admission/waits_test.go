@@ -435,3 +435,24 @@ func TestDepartureEndsTheLook(t *testing.T) {
 		})
 	}
 }
+
+// TestEndFor wakes those that it concerns, and has those look again that are about to wait.
+func TestEndFor(t *testing.T) {
+	t.Parallel()
+	x, y, z, l := gangNamed("x"), gangNamed("y"), gangNamed("z"), NewList()
+	before := l.Mark()
+	for _, key := range []workload.Key{x, y} {
+		if !l.Wait(key, Queue, l.Mark()) {
+			t.Fatalf("%v does not wait", key)
+		}
+	}
+	if got := l.EndFor(Queue, func(key workload.Key) bool { return key == y }); !slices.Equal(got, []workload.Key{y}) {
+		t.Errorf("%v are woken, want y", got)
+	}
+	if !l.WaitsFor(x, Queue) || l.WaitsFor(y, Queue) {
+		t.Error("the wrong one still waits")
+	}
+	if l.Wait(z, Queue, before) {
+		t.Error("one that looked before waits for what has ended since")
+	}
+}

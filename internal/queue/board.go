@@ -216,23 +216,37 @@ type Change struct {
 	Any bool
 	// Moved is whether the pod counted for another queue before.
 	Moved bool
-	// Eased is whether a queue has less placed than it had.
-	Eased bool
+	// Eased are the queues with a limit that have less placed in them and below them than they had.
+	Eased []string
 }
 
 // Add is both of two changes.
 func (c Change) Add(d Change) Change {
-	return Change{Any: c.Any || d.Any, Moved: c.Moved || d.Moved, Eased: c.Eased || d.Eased}
+	out := Change{Any: c.Any || d.Any, Moved: c.Moved || d.Moved, Eased: c.Eased}
+	for _, name := range d.Eased {
+		if !slices.Contains(out.Eased, name) {
+			out.Eased = append(slices.Clone(out.Eased), name)
+		}
+	}
+	return out
 }
 
-// changeOf is what has changed with a pod that was known.
-func changeOf(before, now *charge) Change {
-	moved := before.queue != now.queue
-	return Change{Any: true, Moved: moved, Eased: before.eases() && (moved || !now.placed || !covers(now.request, before.request))}
+// changeOf is what has changed with a pod that was known. The caller holds the lock.
+func (b *Board) changeOf(before, now *charge) Change {
+	change := Change{Any: true, Moved: before.queue != now.queue}
+	if change.Moved || !now.placed || !covers(now.request, before.request) {
+		change.Eased = b.easedWithout(before)
+	}
+	return change
 }
 
-// eases reports whether a queue has less placed without this.
-func (c *charge) eases() bool { return c.placed && c.queue != "" }
+// easedWithout are the queues with a limit that have less placed without a charge. The caller holds the lock.
+func (b *Board) easedWithout(c *charge) []string {
+	if !c.placed {
+		return nil
+	}
+	return b.limitsOn(c.queue)
+}
 
 // covers reports whether amounts are as large as others in each resource.
 func covers(a, b Amounts) bool {
@@ -254,8 +268,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 		placed: pod.Spec.NodeName != "", going: pod.DeletionTimestamp != nil && !of.Overdue, namespace: pod.Namespace, repels: repelledBy(pod),
 	}
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
-		was := b.forget(pod.UID)
-		return Change{Any: was != nil, Eased: was != nil && was.eases()}
+		return b.Forget(pod.UID)
 	}
 	if !c.placed {
 		c.terms = termsOf(pod)
@@ -270,7 +283,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 		if before.equals(&c) {
 			return Change{}
 		}
-		change = changeOf(&before, &c)
+		change = b.changeOf(&before, &c)
 		b.lowerNeed(&before, &c)
 		b.book(before, -1)
 	}
@@ -311,28 +324,22 @@ func sameAmounts(a, b Amounts) bool {
 	return true
 }
 
-// Forget has a pod count for nothing. It reports whether that leaves some queue with less than it had.
-func (b *Board) Forget(uid types.UID) (eased bool) {
-	c := b.forget(uid)
-	return c != nil && c.eases()
-}
-
-// forget is Forget, and returns what the pod counted for; nil for nothing.
-func (b *Board) forget(uid types.UID) *charge {
+// Forget has a pod count for nothing, and returns what has changed with that.
+func (b *Board) Forget(uid types.UID) Change {
 	if !b.Used() {
-		return nil
+		return Change{}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c, ok := b.pods[uid]
 	if !ok {
-		return nil
+		return Change{}
 	}
 	b.book(c, -1)
 	delete(b.pods, uid)
 	delete(b.going, uid)
 	b.plenty.count(&c, -1)
-	return &c
+	return Change{Any: true, Eased: b.easedWithout(&c)}
 }
 
 // Going lists the pods on a node that are terminating. They count until they have gone.

@@ -151,6 +151,24 @@ func (b *Board) IsLimited(queue string) bool {
 	return slices.ContainsFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) > 0 })
 }
 
+// LimitsOn are the queues with a limit from some upwards.
+func (b *Board) LimitsOn(queues ...string) (names []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, queue := range queues {
+		for _, name := range b.limitsOn(queue) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+func (b *Board) limitsOn(queue string) []string {
+	return slices.DeleteFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) == 0 })
+}
+
 // level is a queue with a limit, and what is used there.
 type level struct {
 	queue string

@@ -39,8 +39,8 @@ type Scheduler interface {
 	// Withdraw takes back what shows, in the framework's nominations and in the API, of pods whose reservation has ended
 	// without having been used.
 	Withdraw(pods []*corev1.Pod)
-	// Freed tells that room has been given up.
-	Freed()
+	// Freed tells that room has been given up, and which queues have less promised with that.
+	Freed(queues []string)
 }
 
 // Book keeps reservations. Make one with [New]. It is safe for concurrent use; a look at a node takes no lock.
@@ -200,7 +200,7 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	b.mu.Unlock()
 	b.end(slices.Collect(maps.Values(old)))
 	if moved {
-		b.scheduler.Freed()
+		b.scheduler.Freed(nil)
 	}
 	// A pod that has left since the decision had nothing to give up then.
 	for _, r := range reservations {
@@ -221,7 +221,7 @@ func (b *Book) Use(uid types.UID, node string) {
 	b.remove(uid)
 	b.mu.Unlock()
 	if r != nil && r.Node != node {
-		b.scheduler.Freed()
+		b.scheduler.Freed(nil)
 	}
 }
 
@@ -259,12 +259,13 @@ func (b *Book) end(ended []*Reservation) {
 	if len(ended) == 0 {
 		return
 	}
-	pods := make([]*corev1.Pod, len(ended))
+	pods, queues := make([]*corev1.Pod, len(ended)), sets.New[string]()
 	for i, r := range ended {
 		pods[i] = r.Pod.GetPod()
+		queues.Insert(r.Queue)
 	}
 	b.scheduler.Withdraw(pods)
-	b.scheduler.Freed()
+	b.scheduler.Freed(queues.UnsortedList())
 }
 
 func (b *Book) of(uid types.UID) *Reservation {

@@ -43,7 +43,7 @@ func (w *world) Withdraw(pods []*corev1.Pod) {
 	}
 }
 
-func (w *world) Freed() {
+func (w *world) Freed([]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.freed++

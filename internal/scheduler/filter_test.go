@@ -135,4 +135,4 @@ func (allWait) Awaits(*corev1.Pod) bool { return true }
 
 func (allWait) Withdraw([]*corev1.Pod) {}
 
-func (allWait) Freed() {}
+func (allWait) Freed([]string) {}

@@ -216,6 +216,22 @@ func (h *Hub) ended(c admission.Cause) {
 	}
 }
 
+// eased wakes the workloads that wait for the limit of one of some queues, which have less than they had. Work that ends elsewhere is no
+// reason to try all that is at some limit.
+func (h *Hub) eased(limited []string) {
+	if len(limited) == 0 {
+		return
+	}
+	ended := h.waits.EndFor(admission.Queue, func(key workload.Key) bool {
+		pod, ok := h.pendingOf(key)
+		return !ok || slices.ContainsFunc(h.board.LimitsOn(h.queueOf(pod)), func(name string) bool { return slices.Contains(limited, name) })
+	})
+	for _, key := range ended {
+		logOf(context.Background(), key).V(6).Info("The queue at whose limit it was has less", "queues", limited)
+		h.wake(key)
+	}
+}
+
 // wakeGroup lets the members of a group try again: those of a gang by one of them.
 func (h *Hub) wakeGroup(key types.NamespacedName) {
 	if g, ok := h.groups.Group(key); ok && !g.IsGang() {

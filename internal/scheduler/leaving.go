@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -348,10 +347,8 @@ func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	for _, key := range misled {
 		h.wake(key)
 	}
-	if h.queueOf(now) != "" {
-		// Work at a limit counts on what leaves on any node.
-		h.ended(admission.Queue)
-	}
+	// Work at a limit counts on what leaves on any node.
+	h.eased(h.board.LimitsOn(h.queueOf(now)))
 	if g := h.gangOf(now); g != nil {
 		// Members can be placed beside it, or bound, that could not be beside one that goes.
 		h.tellGroupState(g.Key)

@@ -211,8 +211,8 @@ func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 
 // Freed lets workloads try again that found no room because of what was reserved. Room is given up often, so work whose turn
 // came to nothing goes on backing off: it would stand in the way of others each time.
-func (b *bookkeeper) Freed() {
+func (b *bookkeeper) Freed(queues []string) {
 	b.hub.tryAgain(b.hub.waits.End(admission.Reserved)...)
 	// Room that was promised counted for a queue.
-	b.hub.ended(admission.Queue)
+	b.hub.eased(b.hub.board.LimitsOn(queues...))
 }

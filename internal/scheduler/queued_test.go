@@ -405,3 +405,61 @@ func TestPlanAtALoweredLimit(t *testing.T) {
 		t.Error("It may come in beside what has not left yet")
 	}
 }
+
+// TestWhatLimitsWakes: what waits for the limit of a queue is woken by what goes in that queue or below it, and by nothing else.
+func TestWhatLimitsWakes(t *testing.T) {
+	t.Parallel()
+	below := func(q *v1alpha1.Queue, parent string) *v1alpha1.Queue {
+		q.Spec.Parent = &parent
+		return q
+	}
+	for name, tt := range map[string]struct {
+		goes string
+		want []string
+	}{
+		"a pod of one queue":         {goes: "in-a", want: []string{"waits-a"}},
+		"a pod of another":           {goes: "in-b", want: []string{"waits-b"}},
+		"one of a queue beside":      {goes: "in-beside", want: []string{"waits-child"}},
+		"one of a queue without any": {goes: "in-free"},
+		"one of none":                {goes: "in-none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "100")...)
+			for _, q := range []*v1alpha1.Queue{
+				limitedQueue("a", "1"), limitedQueue("b", "1"), limitedQueue("parent", "1"),
+				below(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "beside"}}, "parent"),
+				below(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: "child"}}, "parent"), {ObjectMeta: metav1.ObjectMeta{Name: "free"}},
+			} {
+				r.hub.QueueSet(q)
+			}
+			running := map[string]*corev1.Pod{"in-none": on(pod("in-none", "", "1", 0), "node-0")}
+			r.create(running["in-none"])
+			for _, q := range []string{"a", "b", "beside", "free"} {
+				running["in-"+q] = ofQueue(q, on(pod("in-"+q, "", "1", 0), "node-0"))
+				r.create(running["in-"+q])
+			}
+			var waiting []workload.Key
+			for _, q := range []string{"a", "b", "child"} {
+				p := ofQueue(q, pod("waits-"+q, "", "1", 0))
+				waiting = append(waiting, podKey(p))
+				r.create(p)
+			}
+			r.eventually("all are kept by a limit", func() bool {
+				r.cycles()
+				return !slices.ContainsFunc(waiting, func(key workload.Key) bool { return !r.hub.waits.WaitsFor(key, admission.Queue) })
+			})
+			woken := func() (names []string) {
+				for _, key := range waiting {
+					if !r.hub.waits.WaitsFor(key, admission.Queue) {
+						names = append(names, key.Name)
+					}
+				}
+				return names
+			}
+			r.remove(running[tt.goes])
+			r.eventually("those are woken that it concerns", func() bool { return slices.Equal(woken(), tt.want) })
+			r.never("others are woken", 50*time.Millisecond, func() bool { return !slices.Equal(woken(), tt.want) })
+		})
+	}
+}

@@ -206,7 +206,7 @@ func (b *books) chargeTo(pod *corev1.Pod, of queue.Membership) queue.Change {
 	defer b.charging.Unlock()
 	if pod.Spec.NodeName == "" && b.derived.Hold(pod) != (gang.Verdict{}) {
 		// It asks for nothing before it is known what it belongs to.
-		return queue.Change{Eased: b.board.Forget(pod.UID)}
+		return b.board.Forget(pod.UID)
 	}
 	of.Overdue = b.leaving.isOverdue(pod.UID)
 	return b.board.ChargeMember(pod, b.queueOf(pod), of)
@@ -272,7 +272,7 @@ func (b *books) chargeAgain(pod *corev1.Pod) (all queue.Change) {
 	for b.board.Used() {
 		now, err := b.pods.Pods(pod.Namespace).Get(pod.Name)
 		if err != nil || now.UID != pod.UID {
-			return all.Add(queue.Change{Eased: b.board.Forget(pod.UID)})
+			return all.Add(b.board.Forget(pod.UID))
 		}
 		all = all.Add(b.charge(now))
 		if after, err := b.pods.Pods(pod.Namespace).Get(pod.Name); err == nil && after == now {

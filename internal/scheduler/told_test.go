@@ -40,6 +40,8 @@ func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {
 
 // listen has a rig take note of what is said outside of cycles.
 func (r *rig) listen() *said {
+	// The main loop tells members only in one that leads: here the test says when.
+	r.hub.leads.Store(false)
 	s := &said{r: r}
 	r.hub.telling.statuses = s
 	return s

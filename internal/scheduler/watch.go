@@ -12,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -30,9 +29,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 	h.cluster.GroupChanged(key)
 	h.wanted.askAnew()
-	if h.chargeGroup(key).Eased {
-		h.ended(admission.Queue)
-	}
+	h.eased(h.chargeGroup(key).Eased)
 	h.telling.retouch(key, h.clock.Now())
 	if ok {
 		h.disrupted(key, g.Disrupted)
@@ -172,10 +169,8 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 	h.nominees.See(pod, h.inflates)
 	// A pod that is assumed no more has to be known as placed by then.
 	change := h.charge(pod)
-	if change.Eased {
-		// Its queue has room again, although the pod has not gone.
-		h.ended(admission.Queue)
-	}
+	// Its queue may have room again, although the pod has not gone.
+	h.eased(change.Eased)
 	h.witness.Heard(pod, true)
 	if pod.Spec.NodeName != "" {
 		h.assumed.remove(pod.UID)
@@ -222,10 +217,8 @@ func (h *Hub) podDeleted(obj any) {
 	h.moved.Store(true)
 	h.witness.Heard(pod, false)
 	h.leaving.gone(pod, h.clock.Now())
-	if h.board.Forget(pod.UID) {
-		// The scheduler's queue may have heard of it first, and tried those at the limit too early.
-		h.ended(admission.Queue)
-	}
+	// The scheduler's queue may have heard of it first, and tried those at the limit too early.
+	h.eased(h.board.Forget(pod.UID).Eased)
 	h.departed(pod.UID)
 	h.podLeft(pod)
 }
