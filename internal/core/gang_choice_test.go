@@ -19,7 +19,9 @@ func optionsOf(pick chooser, nodes, most int) *choice {
 		node := choiceNode{node: int32(n), options: []nodeOption{{cost: noCost()}}}
 		cost := noCost()
 		for gain := range pick(most + 1) {
-			cost = cost.plus(setCost{int64(pick(7)), pick(2), pick(2), int64(1 + pick(9))})
+			// Surplus is some of the pods: to let more go than are needed is never worth it.
+			pods := pick(2)
+			cost = cost.plus(setCost{int64(pick(7)), pods, pods * pick(2), int64(1 + pick(9))})
 			if pick(4) > 0 {
 				node.options = append(node.options, nodeOption{gain: gain + 1, cost: cost})
 			}
