@@ -11,6 +11,8 @@ type cheapLanes struct {
 	cheap []cheapLane
 	// on counts the members placed by node.
 	on []int
+	// back are the units that have come back for members to be placed beside them.
+	back []int32
 }
 
 // cheapLane is a lane that chooses nodes by what it costs to free them.
@@ -180,6 +182,7 @@ func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	}
 	c.t.restoreAll(back)
 	if c.t.accepts(c.w.class, n) {
+		c.back = append(c.back, back...)
 		return true
 	}
 	c.t.removeAll(back)

@@ -1,16 +1,6 @@
 package core
 
-import (
-	"cmp"
-	"slices"
-)
-
-// Where members have to share a domain, so many domains are priced at most, those with the most room first, and so many of the
-// cheapest are searched to the end.
-const (
-	pricedDomains  = 64
-	settledDomains = 4
-)
+import "slices"
 
 // packed is the search where classes compete for nodes, or other pods matter. Arithmetic proposes nodes by what it costs
 // to free them; the members are placed there one by one, with the oracle's consent where it has a say; then units come
@@ -26,7 +16,8 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 		}
 		t.removeAll(pool)
 	}
-	for _, a := range g.cheapArrangements(t, pool, level) {
+	for _, a := range g.cheapArrangements(t, level) {
+		a.enter(t)
 		t.placeAll(a.placements)
 		consider(a.placements, a.chosen)
 	}
@@ -55,67 +46,6 @@ func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int3
 	return g.outcome(victims, slices.Clone(r.placements))
 }
 
-// arrangement is a way to place all members, and what has been let go for it.
-type arrangement struct {
-	placements []placement
-	chosen     []int32
-	score      Score
-}
-
-// cheapArrangements places the members where it costs little, in one domain or another where they have to share it. What
-// it returns is placed nowhere; the most promising come first. All of the pool is out of t, before and afterwards.
-func (g *gang) cheapArrangements(t *simulation, pool []int32, level int32) []arrangement {
-	domains := t.confinements(g.ws)
-	if len(domains) > pricedDomains {
-		g.roomiestFirst(domains[:len(domains)-1])
-	}
-	var out []arrangement
-	for i, within := range domains {
-		if len(out) > 0 && (i >= pricedDomains || within == nil) {
-			break
-		}
-		a, ok := g.arrangeCheaply(t, level, within)
-		if !ok {
-			t.removeAll(pool)
-			continue
-		}
-		t.unplaceAll(a.placements)
-		// What came back for one arrangement is in the way of the next.
-		t.removeAll(pool)
-		if within == nil {
-			return append(out, a)
-		}
-		sortByImportance(g.s, a.chosen)
-		a.score = scoreOf(g.s, a.chosen)
-		out = append(out, a)
-	}
-	slices.SortStableFunc(out, func(a, b arrangement) int { return better(a.score, b.score) })
-	return out[:min(len(out), settledDomains)]
-}
-
-// roomiestFirst sorts confinements by the members that there is room for without any unit gone.
-func (g *gang) roomiestFirst(domains []confinement) {
-	type candidate struct {
-		within confinement
-		room   int
-	}
-	asIs := newSimulation(g.v.arithmetic(), g.v.c.later)
-	candidates := make([]candidate, 0, len(domains))
-	for _, within := range domains {
-		c := candidate{within: within}
-		for _, w := range g.ws {
-			for _, n := range asIs.nodesFor(w.class, within) {
-				c.room += asIs.roomFor(w.class, n, w.count)
-			}
-		}
-		candidates = append(candidates, c)
-	}
-	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(b.room, a.room) })
-	for i := range candidates {
-		domains[i] = candidates[i].within
-	}
-}
-
 // arithmetic is the view without the oracle's view of other pods. What it learns of nodes stays apart.
 func (v *view) arithmetic() *view {
 	w := *v
@@ -135,30 +65,4 @@ func (v *view) on(nodes []int32) *view {
 	}
 	w.c = &c
 	return &w
-}
-
-// arrangeCheaply puts all members on nodes that are cheap to free. All of the pool is out of t. On success the members
-// are placed in t; otherwise t is unchanged but for units that have come back.
-func (g *gang) arrangeCheaply(t *simulation, level int32, within confinement) (a arrangement, ok bool) {
-	// plan knows only room, and has everything in place that has not been chosen.
-	plan, draw := newSimulation(t.arithmetic(), t.c.later), t.newBudgetDraw()
-	left := slices.Clone(g.ws)
-	for len(a.placements) < total(g.ws) {
-		before := len(a.placements)
-		for i := range left {
-			if left[i].count == 0 {
-				continue
-			}
-			c := newCheapLanes(t, plan, draw, left[i], level, within)
-			got := c.fill()
-			left[i].count -= len(got)
-			a.placements = append(a.placements, got...)
-			a.chosen = append(a.chosen, c.takeInto(plan, got)...)
-		}
-		if len(a.placements) == before {
-			t.unplaceAll(a.placements)
-			return arrangement{}, false
-		}
-	}
-	return a, true
 }

@@ -88,15 +88,6 @@ func (r *reprieving) touchesMembers(u int32) bool {
 	return false
 }
 
-func (r *reprieving) occupied(n int32) bool {
-	for c := range r.placed {
-		if len(r.placed[c]) > 0 && r.placed[c][n] > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // back restores one unit: in place if it can; if members stand in its way that fit elsewhere just as well,
 // they move. So every victim in the end is one without which the preemptor has no room.
 func (r *reprieving) back(u int32) bool {

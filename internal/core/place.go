@@ -127,6 +127,9 @@ func (t *simulation) pack(ws []want) ([]placement, bool) {
 
 // packInTurn is pack by simple orders of nodes, with the classes one after the other.
 func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
+	if placements, ok := t.packApart(ws); ok {
+		return placements, true
+	}
 	orders := []nodeOrder{fullestFirst}
 	if len(ws) > 1 || t.anyStateful {
 		orders = append(orders, firstFitOrder, emptiestFirst)
@@ -170,28 +173,45 @@ func (t *simulation) tightestFirst(ws []want) []want {
 	}
 	places := make(map[int]float64, len(ws))
 	for _, w := range ws {
-		sum := 0
-		for _, n := range t.c.byName {
-			sum += t.roomFor(w.class, n, total(ws))
-		}
-		places[w.class] = float64(sum) / float64(w.count)
+		places[w.class] = t.placesFor(w, total(ws))
 	}
 	tight := slices.Clone(ws)
 	slices.SortStableFunc(tight, func(a, b want) int { return cmp.Compare(places[a.class], places[b.class]) })
 	return tight
 }
 
+// placesFor is how many places there are for each member of a class, with up to most of them counted on a node.
+func (t *simulation) placesFor(w want, most int) float64 {
+	sum := 0
+	for _, n := range t.c.byName {
+		sum += t.roomFor(w.class, n, most)
+	}
+	return float64(sum) / float64(w.count)
+}
+
 // most places as many members as it can, in one domain where they have to share it.
 func (t *simulation) most(ws []want) []placement {
 	var best []placement
-	for _, within := range t.confinements(ws) {
-		placements := t.fill(ws, fullestFirst, within)
+	if parties := t.parties(ws); len(parties) > 1 {
+		for _, party := range t.hardestParties(parties) {
+			best = append(best, t.most(party)...)
+		}
+		return best
+	}
+	try := func(placements []placement) {
 		t.unplaceAll(placements)
 		if len(placements) > len(best) {
 			best = placements
 		}
-		if len(best) == total(ws) {
-			break
+	}
+	for _, within := range t.enclosures(ws) {
+		if len(best) < total(ws) {
+			try(t.inside(within).most(ws))
+		}
+	}
+	for _, within := range t.confinements(ws) {
+		if len(best) < total(ws) {
+			try(t.fill(ws, fullestFirst, within))
 		}
 	}
 	t.placeAll(best)

@@ -136,6 +136,16 @@ func (t *simulation) unplaceAll(placements []placement) {
 	}
 }
 
+// occupied reports whether a member stands on a node.
+func (t *simulation) occupied(node int32) bool {
+	for c := range t.placed {
+		if len(t.placed[c]) > 0 && t.placed[c][node] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // roomFor counts how many members of class the node's room holds, up to most.
 func (t *simulation) roomFor(class int, node int32, most int) int {
 	if !t.c.sound[node] {

@@ -40,15 +40,28 @@ func (v *view) keepsSkew(class int, node int32) bool {
 	return true
 }
 
-// confinement holds members to domains: by class, the nodes that they may stand on, all of them where that is nil.
-type confinement [][]int32
+// confinement holds the members of some classes to single domains; those of others may stand anywhere.
+type confinement []held
+
+// held are the nodes that members of a class may stand on.
+type held struct {
+	class int
+	nodes []int32
+}
+
+// holds reports whether a class may not stand anywhere.
+func (c confinement) holds(class int) bool {
+	return slices.ContainsFunc(c, func(h held) bool { return h.class == class })
+}
 
 // nodesFor are the nodes for members of a class, by name.
 func (v *view) nodesFor(class int, within confinement) []int32 {
-	if within == nil || within[class] == nil {
-		return v.c.byName
+	for _, h := range within {
+		if h.class == class {
+			return h.nodes
+		}
 	}
-	return within[class]
+	return v.c.byName
 }
 
 // gathering is a set of classes of which members have to share a domain.
@@ -58,40 +71,78 @@ type gathering struct {
 	classes []int
 }
 
-// gatherings finds what the classes that are wanted have to share, the smallest domains first.
+// gatherings finds what the classes that are wanted have to share, the smallest domains first. Rules about the same domains
+// make one gathering where they have a class in common, if only by way of others: classes that do not may stand in two domains.
 func (v *view) gatherings(ws []want) []gathering {
+	type rules struct {
+		domains []int32
+		sets    [][]int
+	}
+	var all []rules
 	wanted := make([]bool, len(v.p.Classes))
 	for _, w := range ws {
 		wanted[w.class] = true
 	}
-	var out []gathering
 	for _, w := range ws {
 		for _, r := range v.topologies[w.class] {
-			if !slices.ContainsFunc(r.With, func(c int) bool { return wanted[c] }) {
+			set := slices.DeleteFunc(slices.Clone(r.With), func(c int) bool { return !wanted[c] })
+			if len(set) == 0 {
 				continue
 			}
-			at := slices.IndexFunc(out, func(g gathering) bool { return &g.domains[0] == &r.Domains[0] })
+			at := slices.IndexFunc(all, func(o rules) bool { return &o.domains[0] == &r.Domains[0] })
 			if at < 0 {
-				at = len(out)
-				out = append(out, gathering{domains: r.Domains, count: slices.Max(r.Domains) + 1})
+				at = len(all)
+				all = append(all, rules{domains: r.Domains})
 			}
-			for _, c := range append(slices.Clone(r.With), w.class) {
-				if wanted[c] && !slices.Contains(out[at].classes, c) {
-					out[at].classes = append(out[at].classes, c)
-				}
-			}
+			all[at].sets = joined(all[at].sets, append(set, w.class))
+		}
+	}
+	var out []gathering
+	for _, r := range all {
+		if v.undivided(r.domains) {
+			continue
+		}
+		count := slices.Max(r.domains) + 1
+		for _, set := range r.sets {
+			out = append(out, gathering{domains: r.domains, count: count, classes: set})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b gathering) int { return cmp.Compare(b.count, a.count) })
 	return out
 }
 
+// joined adds a set of classes to others that have none in common: it takes in those with which it has one.
+func joined(sets [][]int, set []int) [][]int {
+	var apart [][]int
+	for _, s := range sets {
+		if meet(s, set) {
+			set = append(set, s...)
+		} else {
+			apart = append(apart, s)
+		}
+	}
+	slices.Sort(set)
+	return append(apart, slices.Compact(set))
+}
+
+// meet reports whether two sets of classes have one in common.
+func meet(a, b []int) bool {
+	return slices.ContainsFunc(a, func(c int) bool { return slices.Contains(b, c) })
+}
+
+// undivided reports whether all nodes are in the same domain, so that members share it wherever they are.
+func (v *view) undivided(domains []int32) bool {
+	first := domains[v.c.byName[0]]
+	return first >= 0 && !slices.ContainsFunc(v.c.byName, func(n int32) bool { return domains[n] != first })
+}
+
 // confinements are the ways to hold the classes that are wanted to single domains, as far as there is room: in domains
-// with the least room to spare first. The last one is none at all, since pods that run already may be what members look
-// for, and they may be in several domains.
+// that no member is in before others, then in those with the least room to spare. The last one is none at all, since pods
+// that run already may be what members look for, and they may be in several domains. It is the only one where some of the
+// classes need not be together: see parties.
 func (t *simulation) confinements(ws []want) []confinement {
 	gs := t.gatherings(ws)
-	if len(gs) == 0 {
+	if len(gs) == 0 || scattered(gs) {
 		return []confinement{nil}
 	}
 	nodes := make([][][]int32, len(gs))
@@ -100,17 +151,17 @@ func (t *simulation) confinements(ws []want) []confinement {
 	}
 	var out []confinement
 	for _, d := range t.roomyDomains(&gs[0], nodes[0], ws) {
-		c := make(confinement, len(t.p.Classes))
+		var c confinement
 		for _, class := range gs[0].classes {
-			c[class] = nodes[0][d]
+			c = append(c, held{class, nodes[0][d]})
 		}
 		for i := range gs[1:] {
 			// Domains are nested, as racks are in zones: these are the ones around the smallest.
 			g := &gs[i+1]
 			around := g.domains[nodes[0][d][0]]
 			for _, class := range g.classes {
-				if around >= 0 && c[class] == nil {
-					c[class] = nodes[i+1][around]
+				if around >= 0 && !c.holds(class) {
+					c = append(c, held{class, nodes[i+1][around]})
 				}
 			}
 		}
@@ -130,10 +181,11 @@ func (v *view) byDomain(g *gathering) [][]int32 {
 	return out
 }
 
-// roomyDomains lists the domains in which each class of a gathering has room as it stands, by how much there is.
+// roomyDomains lists the domains in which each class of a gathering has room as it stands: those that members stand in
+// already come last, and of others those with the least room first.
 func (t *simulation) roomyDomains(g *gathering, nodes [][]int32, ws []want) []int32 {
 	var out []int32
-	spare := make([]int, g.count)
+	spare, taken := make([]int, g.count), make([]int, g.count)
 	for d := range g.count {
 		enough := len(nodes[d]) > 0
 		for _, w := range ws {
@@ -147,10 +199,16 @@ func (t *simulation) roomyDomains(g *gathering, nodes [][]int32, ws []want) []in
 			enough = room >= w.count
 			spare[d] += room
 		}
-		if enough {
-			out = append(out, d)
+		if !enough {
+			continue
+		}
+		out = append(out, d)
+		if slices.ContainsFunc(nodes[d], t.occupied) {
+			taken[d] = 1
 		}
 	}
-	slices.SortStableFunc(out, func(a, b int32) int { return cmp.Compare(spare[a], spare[b]) })
+	slices.SortStableFunc(out, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(taken[a], taken[b]), cmp.Compare(spare[a], spare[b]))
+	})
 	return out
 }

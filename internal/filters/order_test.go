@@ -49,7 +49,7 @@ func playCase(t *rapid.T, w *world) {
 }
 
 // playDrawn decides one case and plays the decision.
-func playDrawn(t *rapid.T, w *world, c *drawnCase) *core.Decision {
+func playDrawn(t rapid.TB, w *world, c *drawnCase) *core.Decision {
 	s := &stage{world: w, t: t}
 	defer s.clear()
 	s.set(c.nodes, c.running)
@@ -80,7 +80,7 @@ func playDrawn(t *rapid.T, w *world, c *drawnCase) *core.Decision {
 // stage is a world whose nodes and pods come and go.
 type stage struct {
 	*world
-	t     *rapid.T
+	t     rapid.TB
 	nodes []*corev1.Node
 	pods  []*corev1.Pod
 	tries int

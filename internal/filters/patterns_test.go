@@ -125,8 +125,8 @@ func evenly(capacity []int, members int) bool {
 	return more <= 0
 }
 
-func playPattern(t *rapid.T, w *world, p pattern) {
-	pick := func(n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) }
+// drawZones makes zones of nodes, some of which are full, and tells the CPUs of each node that are free or can be.
+func drawZones(pick func(int, string) int) ([][]int, *drawnCase) {
 	c := &drawnCase{}
 	zones := make([][]int, 1+pick(4, "zones"))
 	for z := range zones {
@@ -150,6 +150,12 @@ func playPattern(t *rapid.T, w *world, p pattern) {
 			}
 		}
 	}
+	return zones, c
+}
+
+func playPattern(t *rapid.T, w *world, p pattern) {
+	pick := func(n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) }
+	zones, c := drawZones(pick)
 	all := 1 + pick(30, "members")
 	for i := range all {
 		m := pod(fmt.Sprintf("g-%02d", i), "g", "1", 10)
