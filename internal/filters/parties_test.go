@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	"pgregory.net/rapid"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -336,4 +337,34 @@ func TestTwoParties(t *testing.T) {
 			t.Fatalf("%s: %s, want a place: %v\n%s", d.Outcome, d.Message, want, c)
 		}
 	})
+}
+
+// TestNoNodes: a gang whose members have to be together finds no place where there are no nodes, or none any more.
+func TestNoNodes(t *testing.T) {
+	t.Parallel()
+	all := members("g", 2, "1", 10)
+	for _, p := range all {
+		p.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+				TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+			}},
+		}}
+	}
+	w := newWorld(t, nil)
+	if d := w.decide(all...); d.Outcome != core.Infeasible {
+		t.Errorf("%s: %s", d.Outcome, d.Message)
+	}
+	last := node("node-0", "8")
+	w.cache.AddNode(klog.Background(), last)
+	w.level()
+	if d := w.decide(all...); d.Outcome != core.Fits {
+		t.Errorf("%s: %s; want it to fit", d.Outcome, d.Message)
+	}
+	if err := w.cache.RemoveNode(klog.Background(), last); err != nil {
+		t.Fatal(err)
+	}
+	w.level()
+	if d := w.decide(all...); d.Outcome != core.Infeasible {
+		t.Errorf("%s after the last node has gone: %s", d.Outcome, d.Message)
+	}
 }
