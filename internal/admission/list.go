@@ -179,17 +179,7 @@ func (l *List) Resolve(key workload.Key, resolved ...Cause) {
 
 // End records that a cause has ended, and returns the workloads that waited for it. They do so no more.
 func (l *List) End(c Cause) []workload.Key {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events++
-	l.ended[c] = l.events
-	ended := slices.SortedFunc(maps.Keys(l.waiting[c]), workload.Key.Compare)
-	for _, key := range ended {
-		e := l.entries[key]
-		l.resolve(e, c)
-		l.tidy(e)
-	}
-	return ended
+	return l.EndFor(c, func(workload.Key) bool { return true })
 }
 
 // EndFor is End for those of the workloads that it concerns, which is asked without a lock held. Those that are about to wait look again,

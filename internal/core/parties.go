@@ -103,7 +103,7 @@ func (t *simulation) packApart(ws []want) ([]placement, bool) {
 }
 
 // inTurn has parties placed one after the other. One that those before it have left no room for goes first the next time, as
-// long as it has not done so before: then the parties before it are in its way whoever goes first.
+// long as it has not done so before: then the parties before it are in its way in any order.
 func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	parties = slices.Clone(parties)
 	for first := range partyStarts {
@@ -122,7 +122,7 @@ func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 }
 
 // hardestParties has the parties choose first that the fewest domains have room for, and of others those with the fewest
-// places for each member, which are the largest. Who has to share no domain comes last.
+// places for each member, which are the largest. The party that has to share no domain comes last.
 func (t *simulation) hardestParties(parties [][]want) [][]want {
 	type candidate struct {
 		party   []want

@@ -10,9 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// staticProvisioner is that of storage classes for which no volumes are made.
-const staticProvisioner = "kubernetes.io/no-provisioner"
-
 // sharedClaim is a claim that several members have, and whose volume is to be made where the first pod with it goes. VolumeBinding
 // holds all others to that node from then on, and none of them has the volume before the whole gang is through: so they stand on one node,
 // or they never all pass.
@@ -58,7 +55,7 @@ func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
 		return false
 	}
 	class, err := factory.Storage().V1().StorageClasses().Lister().Get(storagehelpers.GetPersistentVolumeClaimClass(claim))
-	return err == nil && class.Provisioner != staticProvisioner && ptr.Deref(class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
+	return err == nil && class.Provisioner != storagehelpers.NotSupportedProvisioner && ptr.Deref(class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
 // sharesOn reports whether a member of the class may stand on a node as far as others are concerned that have a claim of its.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -94,7 +95,7 @@ func TestSharedVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			objects := append(slices.Clone(c.nodes), anywhere.DeepCopy())
-			for class, provisioner := range map[string]string{"made": driver, "there": staticProvisioner} {
+			for class, provisioner := range map[string]string{"made": driver, "there": storagehelpers.NotSupportedProvisioner} {
 				objects = append(objects, &storagev1.StorageClass{
 					ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner,
 					VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
