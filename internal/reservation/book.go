@@ -182,6 +182,26 @@ func (b *Book) Yielding(nodes sets.Set[string], to workload.Standing) []workload
 	return slices.SortedFunc(maps.Keys(found), workload.Key.Compare)
 }
 
+// Below returns the workloads of queues that have reservations and do not keep them from a standing, wherever these are.
+func (b *Book) Below(of workload.Standing) []workload.Key {
+	if b.Empty() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out []workload.Key
+	for key, reserved := range b.byKey {
+		for _, r := range reserved {
+			if r.Queue != "" && !r.KeepsFrom(of) {
+				out = append(out, key)
+				break
+			}
+		}
+	}
+	slices.SortFunc(out, workload.Key.Compare)
+	return out
+}
+
 // Keep reserves exactly this room for a workload. What it had besides goes to others.
 func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	b.mu.Lock()

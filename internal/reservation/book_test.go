@@ -183,6 +183,25 @@ func TestYielding(t *testing.T) {
 	}
 }
 
+func TestBelow(t *testing.T) {
+	t.Parallel()
+	b := New(newWorld())
+	of := func(queue string, uid types.UID, priority int32) []*Reservation {
+		r := reservationOf(t, uid, "n", priority)
+		r.Queue = queue
+		return []*Reservation{r}
+	}
+	low, high, other := workload.Key{Name: "low"}, workload.Key{Name: "high"}, workload.Key{Name: "other"}
+	b.Keep(low, of("a", "l", 1))
+	b.Keep(high, of("a", "h", 9))
+	b.Keep(other, of("b", "o", 1))
+	for priority, want := range map[int32][]workload.Key{1: nil, 5: {low}, 10: {high, low}} {
+		if got := b.Below(workload.Standing{Priority: priority, Queue: "a"}); !slices.Equal(got, want) {
+			t.Errorf("%v stand below priority %d, want %v", got, priority, want)
+		}
+	}
+}
+
 // TestNominees: a node is worth asking about where a pod without a reservation is nominated.
 func TestNominees(t *testing.T) {
 	t.Parallel()

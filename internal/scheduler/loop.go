@@ -12,6 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/queue"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -173,7 +174,7 @@ func (b *books) shares() admission.Shares {
 	return &shares{
 		Standing: standing, books: b,
 		reserved: sync.OnceValue(func() map[string]queue.Amounts {
-			return b.board.Unplaced(b.promised(func(*corev1.Pod) bool { return false }))
+			return b.board.Unplaced(b.promised(func(*reservation.Reservation) bool { return true }))
 		}),
 	}
 }

@@ -27,6 +27,7 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	}
 	g := p.hub.gangOf(pod)
 	if g == nil {
+		p.hub.takeBackBelow(p.hub.standingOf(pod))
 		p.hub.waits.Placed(p.hub.keyOf(pod))
 		return nil
 	}

@@ -187,7 +187,8 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 	return input
 }
 
-// reserve keeps room for every pod that has a place in a plan, and gives up all other room of the preemptor.
+// reserve keeps room for every pod that has a place in a plan, and gives up all other room of the preemptor. Less important work of its
+// queue is promised no more than the limits leave beside that.
 func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []gang.Seat) {
 	logger := p.logOfPreemptor(ctx, pre.key)
 	places := make(map[types.UID]int, len(plan))
@@ -216,4 +217,7 @@ func (p *Plugin) reserve(ctx context.Context, pre *preemptor, plan []gang.Seat) 
 		}
 	}
 	p.hub.reserved.Keep(pre.key, reserved)
+	if len(reserved) > 0 {
+		p.hub.takeBackBelow(pre.standing())
+	}
 }

@@ -111,12 +111,14 @@ func (h *Hub) queuesChanged() {
 
 // takeBackBarred takes back what has been promised to work that its queue does not let have it any more: others would wait for
 // that room as long as the work does.
-func (h *Hub) takeBackBarred() {
+func (h *Hub) takeBackBarred() { h.takeBackAmong(h.reserved.Keys(), "its queue has changed") }
+
+func (h *Hub) takeBackAmong(keys []workload.Key, why string) {
 	h.wanted.askAnew()
-	for _, key := range h.reserved.Keys() {
+	for _, key := range keys {
 		// While calls are under way for a workload, it is looked at when they are over.
 		if !h.waits.Evicting(key) && h.isBarred(key) {
-			h.displace(key, "its queue has changed")
+			h.displace(key, why)
 		}
 	}
 }
@@ -162,7 +164,7 @@ func (b *books) exceedsLimits(key workload.Key, reserved []*reservation.Reservat
 		gone = b.departing()
 	}
 	// Members may have been placed since the promise was read. They are among the requests.
-	others := slices.DeleteFunc(b.promised(func(pod *corev1.Pod) bool { return own.Has(pod.UID) }), own.Has)
+	others := slices.DeleteFunc(b.promised(func(r *reservation.Reservation) bool { return r.KeepsFrom(reserved[0].Standing) }), own.Has)
 	n, _ := b.board.Room(reserved[0].Queue, requests, others, gone)
 	return n < len(requests)
 }
@@ -283,7 +285,8 @@ func (b *books) chargeAgain(pod *corev1.Pod) (all queue.Change) {
 }
 
 // withinLimits cuts the pods of a preemptor down to those that the limits of its queue leave room for, once some have gone. It
-// says what is in the way where that is not enough.
+// says what is in the way where that is not enough. What has been promised and is not kept from the preemptor, as what less important work of
+// its queue has, never is: it counts as long as there is room for both.
 func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 	if !b.board.Used() || pre.queue == "" {
 		return gang.Verdict{}
@@ -298,16 +301,60 @@ func (b *books) withinLimits(pre *preemptor, gone ...types.UID) gang.Verdict {
 		// To add up what is promised takes longer than all else that is asked for a pod.
 		return gang.Verdict{}
 	}
-	requests := make([]queue.Amounts, len(pre.pods))
-	for i, pod := range pre.pods {
-		requests[i] = queue.RequestOf(pod)
+	need := max(pre.minCount, 1)
+	n, over := b.roomBeside(pre, b.promisedToOthers(pre), gone)
+	if n < need && pre.minCount > 0 {
+		if n, over = b.roomBeside(pre, b.promisedBefore(pre), gone); n > need {
+			// None of the surplus is worth a promise.
+			n = need
+		}
 	}
-	n, over := b.board.Room(pre.queue, requests, b.promised(func(pod *corev1.Pod) bool { return b.owns(pre, pod) }), gone)
-	if n < max(pre.minCount, 1) {
+	if n < need {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueLimit, Message: over.Sentence()}
 	}
 	pre.pods = pre.pods[:n]
 	return gang.Verdict{}
+}
+
+// roomBeside is for how many pods of a preemptor the limits of its queue leave room beside what is promised, once some have gone.
+func (b *books) roomBeside(pre *preemptor, promised, gone []types.UID) (int, *queue.Over) {
+	requests := make([]queue.Amounts, len(pre.pods))
+	for i, pod := range pre.pods {
+		requests[i] = queue.RequestOf(pod)
+	}
+	return b.board.Room(pre.queue, requests, promised, gone)
+}
+
+// promisedToOthers is all that is promised to others than a preemptor, and promisedBefore what of it the preemptor has to leave.
+func (b *books) promisedToOthers(pre *preemptor) []types.UID {
+	return b.promised(func(r *reservation.Reservation) bool { return !b.owns(pre, r.Pod.GetPod()) })
+}
+
+func (b *books) promisedBefore(pre *preemptor) []types.UID {
+	return b.promised(func(r *reservation.Reservation) bool {
+		return r.KeepsFrom(pre.standing()) && !b.owns(pre, r.Pod.GetPod())
+	})
+}
+
+// overtakesAtLimit reports whether the limits of its queue leave a preemptor no room beside what others are promised that it need not
+// leave.
+func (b *books) overtakesAtLimit(pre *preemptor) bool {
+	if pre.queue == "" || pre.minCount == 0 || b.reserved.Empty() || !b.board.IsLimited(pre.queue) {
+		return false
+	}
+	n, _ := b.roomBeside(pre, b.promisedToOthers(pre), nil)
+	return n < pre.minCount
+}
+
+// takeBackBelow takes back what less important work has been promised and the limits of its queue have no room for any more, because
+// a workload of a standing takes it.
+func (h *Hub) takeBackBelow(standing workload.Standing) {
+	if standing.Queue == "" || !h.board.IsLimited(standing.Queue) {
+		return
+	}
+	if below := h.reserved.Below(standing); len(below) > 0 {
+		h.takeBackAmong(below, "more important work takes what the limit of its queue leaves")
+	}
 }
 
 // atLimit decides for a preemptor that the limit of its queue keeps out as things are: less important work of that queue may go
@@ -366,7 +413,7 @@ func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
 	for i, seat := range plan {
 		requests[i] = asked[seat.Member]
 	}
-	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promised(func(pod *corev1.Pod) bool { return h.owns(pre, pod) })))
+	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promisedToOthers(pre)))
 	return plan[:max(n, least)]
 }
 
@@ -381,18 +428,19 @@ func (h *Hub) keptByQueue(pod *corev1.Pod) gang.Verdict {
 		if c.Bar != (gang.Verdict{}) {
 			return c.Bar
 		}
-		return h.withinLimits(&preemptor{key: key, uid: pod.UID, queue: c.Queue, minCount: 1, pods: []*corev1.Pod{pod}})
+		return h.withinLimits(&preemptor{
+			key: key, uid: pod.UID, queue: c.Queue, priority: h.priorityOf(pod), minCount: 1, pods: []*corev1.Pod{pod},
+		})
 	})
 }
 
-// promised are the pods that have a place without the API server knowing: an assumed node, or a reservation. Those of
-// some are left out.
-func (b *books) promised(except func(*corev1.Pod) bool) []types.UID {
+// promised are the pods that have a place without the API server knowing: an assumed node, or a reservation that counts.
+func (b *books) promised(counts func(*reservation.Reservation) bool) []types.UID {
 	// One that takes its place is both, for a moment.
 	out := sets.New(b.assumed.list()...)
 	for _, reserved := range b.reserved.Nodes() {
 		for _, r := range reserved {
-			if !except(r.Pod.GetPod()) {
+			if counts(r) {
 				out.Insert(r.UID)
 			}
 		}

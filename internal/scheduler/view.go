@@ -42,7 +42,11 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	}
 	v.own = p.hub.reserved.Of(pre.key)
 	v.promised = slices.DeleteFunc(p.hub.allPromised(), func(one snapshot.Promised) bool { return p.hub.owns(pre, one.Pod.GetPod()) })
-	v.View = p.hub.cluster.View(promisesTo(pre, v.promised))
+	counting := v.promised
+	if p.hub.overtakesAtLimit(pre) {
+		counting = slices.DeleteFunc(slices.Clone(counting), func(one snapshot.Promised) bool { return !isKept(&one, pre) })
+	}
+	v.View = p.hub.cluster.View(promisesTo(pre, counting))
 	return v, nil
 }
 

@@ -45,6 +45,18 @@ type job struct {
 	changed time.Time
 }
 
+// phase is how much the driver does.
+type phase int
+
+const (
+	// still has it end what it has begun to end, and nothing else.
+	still phase = iota
+	// settling has jobs get back what they lack as well.
+	settling
+	// working has work come and go.
+	working
+)
+
 // driver has work come and go. Only run makes calls.
 type driver struct {
 	*stage.Stage
@@ -52,9 +64,9 @@ type driver struct {
 	observer *observer
 	random   *rand.Rand
 
-	mu     sync.Mutex
-	paused bool
-	jobs   map[string]*job
+	mu    sync.Mutex
+	phase phase
+	jobs  map[string]*job
 	// ending are jobs of which something may still be there.
 	ending map[string]*job
 	// lost are nodes that are gone, with the time at which another comes.
@@ -67,29 +79,28 @@ type driver struct {
 
 func newDriver(s *stage.Stage, o *observer, random *rand.Rand) *driver {
 	return &driver{
-		Stage: s, observer: o, random: random, paused: true,
+		Stage: s, observer: o, random: random,
 		jobs: make(map[string]*job), ending: make(map[string]*job), lost: make(map[string]time.Time),
 	}
 }
 
-func (d *driver) pause() {
+func (d *driver) turnTo(p phase) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.paused = true
+	d.phase = p
 }
 
-func (d *driver) resume() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.paused = false
-}
-
-// unsettled says what of its own doing is still under way, or "".
+// unsettled says what of its own doing is still under way, or "". A job that lacks pods is: one that was deleted while it was being
+// bound may have left the others of its gang on nodes, where they wait for the next.
 func (d *driver) unsettled() string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.ending)+len(d.lost) > 0 {
-		return fmt.Sprintf("%d jobs end, and %d nodes are to be replaced", len(d.ending), len(d.lost))
+	pods, lacking := d.pods(), 0
+	for name, j := range d.jobs {
+		lacking += max(0, j.members-living(pods[name]))
+	}
+	if len(d.ending)+len(d.lost)+lacking > 0 {
+		return fmt.Sprintf("%d jobs end, %d nodes are to be replaced, and %d pods to come back", len(d.ending), len(d.lost), lacking)
 	}
 	return ""
 }
@@ -118,13 +129,16 @@ func (d *driver) step(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.replaceNodes(ctx); err != nil || d.paused {
+	if err := d.replaceNodes(ctx); err != nil || d.phase == still {
 		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.jobs)) {
 		if err := d.complete(ctx, d.jobs[name], pods[name]); err != nil {
 			return err
 		}
+	}
+	if d.phase == settling {
+		return nil
 	}
 	return d.happen(ctx, pods)
 }
@@ -225,16 +239,11 @@ func (d *driver) groupOf(j *job) *v1alpha1.PodGroup {
 
 // complete has pods come that a job lacks, all at once, as its controller would.
 func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error {
-	living := 0
-	for _, pod := range pods {
-		if pod.DeletionTimestamp == nil {
-			living++
-		}
-	}
-	if living >= j.members || time.Since(j.changed) < recreateAfter {
+	lacking := j.members - living(pods)
+	if lacking <= 0 || time.Since(j.changed) < recreateAfter {
 		return nil
 	}
-	for range j.members - living {
+	for range lacking {
 		j.made++
 		j.changed = time.Now()
 		if err := d.Objects.Create(ctx, d.podOf(j)); err != nil {
@@ -242,6 +251,17 @@ func (d *driver) complete(ctx context.Context, j *job, pods []*corev1.Pod) error
 		}
 	}
 	return nil
+}
+
+// living counts the pods that are not on their way out.
+func living(pods []*corev1.Pod) int {
+	count := 0
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			count++
+		}
+	}
+	return count
 }
 
 func (d *driver) podOf(j *job) *corev1.Pod {

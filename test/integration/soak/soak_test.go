@@ -110,11 +110,11 @@ func (s *soak) work(until time.Time, pick func() fault) {
 	s.Helper()
 	every := min(faultEvery, (*soakDuration-calmFor)/faultsAtLeast)
 	calmed := time.Now()
-	s.driver.resume()
+	s.driver.turnTo(working)
 	for s.goesOn(until, every) {
 		if time.Since(calmed) > calmEvery {
 			s.calm()
-			s.driver.resume()
+			s.driver.turnTo(working)
 			calmed = time.Now()
 		}
 		begin := time.Now()
@@ -123,7 +123,7 @@ func (s *soak) work(until time.Time, pick func() fault) {
 		s.pass(min(every-time.Since(begin), time.Until(until)))
 	}
 	s.pass(time.Until(until))
-	s.driver.pause()
+	s.driver.turnTo(still)
 }
 
 // goesOn reports whether there is time for one more fault. It ends the test where something has gone wrong for good.
@@ -162,18 +162,19 @@ func (s *soak) during(d time.Duration, look func(context.Context)) {
 // calm has nothing come or go for a while: what could run has to run.
 func (s *soak) calm() {
 	s.Helper()
-	s.driver.pause()
+	s.driver.turnTo(settling)
 	s.awaitSettled()
+	s.driver.turnTo(still)
 	s.observer.with(func(c *invariants.Checker) { c.BeginCalm() })
 	s.pass(calmFor)
 	s.observer.with(func(c *invariants.Checker) { c.EndCalm() })
 	s.show()
 }
 
-// awaitSettled waits until all that was on its way out when the driver stopped has gone.
+// awaitSettled waits until all that the driver deletes has gone, and its jobs have all their pods.
 func (s *soak) awaitSettled() {
 	s.Helper()
-	s.Eventually("what the driver deletes is gone", func(context.Context) string { return s.driver.unsettled() })
+	s.Eventually("the driver's jobs are whole or gone", func(context.Context) string { return s.driver.unsettled() })
 }
 
 // show fails the test with what has been broken since the last look.
