@@ -303,6 +303,16 @@ func (l *List) LeaveTurns(key workload.Key) {
 	}
 }
 
+// LeaveLine has a workload that goes without a turn wait for none. A turn that it has goes on.
+func (l *List) LeaveLine(key workload.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w, ok := l.turns.held[key]; ok {
+		l.turns.leave(w)
+		l.signal()
+	}
+}
+
 // forget drops a workload, and reports whether it was its turn.
 func (t *turns) forget(key workload.Key) (wasUnderway bool) {
 	if w, ok := t.held[key]; ok {

@@ -91,10 +91,12 @@ func TestReplacementOfAMember(t *testing.T) {
 	if !r.hub.waitsForTurn(again) {
 		t.Error("what a whole gang has more does not wait")
 	}
-	r.hub.waits.Forget(r.hub.keyOf(again))
 	r.remove(members("g", 2, "1", 0)[0])
 	if r.hub.waitsForTurn(again) {
 		t.Error("the replacement waits behind others")
+	}
+	if !r.hub.speaks(again) {
+		t.Error("the replacement hears of nothing that happens")
 	}
 }
 
