@@ -3,7 +3,6 @@ package pacing
 import (
 	"context"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -36,9 +35,12 @@ const (
 	shrink, refused = 0.85, 0.5
 	// round is the least time between two changes of the bound, so that what came of one is known before the next.
 	round = 50 * time.Millisecond
-	// fair is how many calls go before ones less urgent until one of those goes all the same.
-	fair = 8
+	// share is what part of the calls under way may be of those that only tell, as long as there are two or more.
+	share = 0.25
 )
+
+// fair is how many calls go before one that waits, of each class, until it goes all the same.
+func fair(class Class) int { return [classes]int{Urgent: 0, Normal: 8, Background: 32}[class] }
 
 // Limiter bounds how many calls are under way. Make one with [New]. It is safe for concurrent use.
 type Limiter struct {
@@ -47,14 +49,13 @@ type Limiter struct {
 	told func(calls int)
 
 	mu sync.Mutex
-	// bound is how many calls may be under way, and underway how many are.
-	bound    float64
-	underway int
+	// bound is how many calls may be under way, underway how many are, and telling how many of those are in the background.
+	bound             float64
+	underway, telling int
 	// waiting are the calls that may not be made yet, by class; a channel is closed to let one go.
 	waiting [classes][]chan struct{}
-	// passed is how many calls have gone before less urgent ones in a row, and favoured which of those went last.
-	passed   int
-	favoured Class
+	// passed is how many calls in a row have gone before those of a class that wait.
+	passed [classes]int
 	// fastest is how long calls take when nothing is in their way.
 	fastest fastest
 	// slowness is how many times as long as they can the calls of this round took, by kind.
@@ -98,12 +99,12 @@ func (l *Limiter) Bound() int {
 // Begin waits until a call may be made, or ctx is done. After a nil error, call [Limiter.End] exactly once.
 func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	l.mu.Lock()
-	if l.underway < int(l.bound) {
-		l.underway++
+	if l.admits(class) {
+		l.start(class)
 		l.mu.Unlock()
 		return nil
 	}
-	l.full = true
+	l.full = l.full || l.underway >= int(l.bound)
 	turn := make(chan struct{})
 	l.waiting[class] = append(l.waiting[class], turn)
 	l.mu.Unlock()
@@ -117,12 +118,31 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	select {
 	case <-turn:
 		// It was let go at the same moment, and will not go.
-		l.underway--
+		l.stop(class)
 		l.letGo()
 	default:
 		l.forget(class, turn)
 	}
 	return context.Cause(ctx)
+}
+
+// admits reports whether one more call may be under way. What only tells of things leaves most of the bound to what may come meanwhile.
+func (l *Limiter) admits(class Class) bool {
+	return l.underway < int(l.bound) && (class != Background || l.telling < max(int(share*l.bound), 1))
+}
+
+func (l *Limiter) start(class Class) {
+	l.underway++
+	if class == Background {
+		l.telling++
+	}
+}
+
+func (l *Limiter) stop(class Class) {
+	l.underway--
+	if class == Background {
+		l.telling--
+	}
 }
 
 func (l *Limiter) forget(class Class, turn chan struct{}) {
@@ -137,6 +157,8 @@ func (l *Limiter) forget(class Class, turn chan struct{}) {
 
 // Answer is what has come of a call.
 type Answer struct {
+	// Class is that with which it was begun.
+	Class Class
 	// Kind tells calls apart that take different times at best: a verb, say.
 	Kind string
 	Took time.Duration
@@ -151,7 +173,7 @@ func (l *Limiter) End(a Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	l.underway--
+	l.stop(a.Class)
 	switch {
 	case a.Refused:
 		// One that was made before this round went by what was not known yet.
@@ -216,42 +238,36 @@ func (l *Limiter) isWaitedFor() bool {
 
 // letGo lets as many calls go as may be under way.
 func (l *Limiter) letGo() {
-	for l.underway < int(l.bound) {
+	for {
 		class, ok := l.next()
 		if !ok {
 			return
 		}
 		turn := l.waiting[class][0]
 		l.waiting[class] = l.waiting[class][1:]
-		l.underway++
+		l.start(class)
 		close(turn)
 	}
 }
 
-// next is the class of the call that goes next: the most urgent, but now and then a less urgent one, each of those in turn.
-func (l *Limiter) next() (Class, bool) {
-	var waiting []Class
-	for class, queue := range l.waiting {
-		if len(queue) > 0 {
-			waiting = append(waiting, Class(class))
+// next is the class of the call that goes next: the most urgent, but now and then a less urgent one.
+func (l *Limiter) next() (next Class, ok bool) {
+	for class := range Class(classes) {
+		switch {
+		case len(l.waiting[class]) == 0:
+			l.passed[class] = 0
+		case l.admits(class) && (!ok || l.passed[class] >= fair(class)):
+			next, ok = class, true
 		}
 	}
-	switch {
-	case len(waiting) == 0:
+	if !ok {
 		return 0, false
-	case len(waiting) == 1:
-		l.passed = 0
-		return waiting[0], true
-	case l.passed < fair:
-		l.passed++
-		return waiting[0], true
 	}
-	l.passed = 0
-	less := waiting[1:]
-	next := less[0]
-	if i := slices.IndexFunc(less, func(c Class) bool { return c > l.favoured }); i >= 0 {
-		next = less[i]
+	l.passed[next] = 0
+	for class := range Class(classes) {
+		if class != next && len(l.waiting[class]) > 0 {
+			l.passed[class]++
+		}
 	}
-	l.favoured = next
 	return next, true
 }

@@ -286,40 +286,101 @@ func TestSlowerForGood(t *testing.T) {
 // TestOrder: those that wait go by their class, then by arrival; one that is less urgent goes now and then.
 func TestOrder(t *testing.T) {
 	t.Parallel()
+	const urgent, normal, background = 40, 10, 6
+	var want []Class
+	add := func(class Class, times int) { want = append(want, slices.Repeat([]Class{class}, times)...) }
+	for range 3 {
+		add(Urgent, fair(Normal))
+		add(Normal, 1)
+	}
+	add(Urgent, fair(Background)-len(want))
+	add(Background, 1)
+	// Six have gone since the last normal one.
+	add(Urgent, 2)
+	add(Normal, 1)
+	add(Urgent, fair(Normal))
+	add(Normal, 1)
+	add(Urgent, 1)
+	add(Normal, 5)
+	add(Background, background-1)
 	synctest.Test(t, func(t *testing.T) {
 		l := New(clock.RealClock{})
-		for range startCalls {
-			if err := l.Begin(t.Context(), Background); err != nil {
-				t.Fatal(err)
-			}
-		}
 		var mu sync.Mutex
-		var went []int
+		var begun []Class
+		var places []int
+		begin := func(class Class, place int) {
+			if err := l.Begin(t.Context(), class); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			begun, places = append(begun, class), append(places, place)
+		}
+		for range startCalls {
+			begin(Normal, 0)
+		}
 		var running sync.WaitGroup
-		const each = 10
-		for _, class := range []Class{Background, Normal, Urgent} {
-			for i := range each {
-				running.Go(func() {
-					if err := l.Begin(t.Context(), class); err != nil {
-						t.Error(err)
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					went = append(went, int(class)*each+i)
-				})
+		for class, many := range map[Class]int{Background: background, Normal: normal, Urgent: urgent} {
+			for place := range many {
+				running.Go(func() { begin(class, place) })
 				synctest.Wait()
 			}
 		}
-		for range 3 * each {
-			l.End(Answer{Untimed: true})
+		for i := range startCalls + urgent + normal + background {
+			mu.Lock()
+			ends := begun[i]
+			mu.Unlock()
+			l.End(Answer{Class: ends, Untimed: true})
 			synctest.Wait()
 		}
 		running.Wait()
-		want := []int{0, 1, 2, 3, 4, 5, 6, 7, 10, 8, 9, 11, 12, 13, 14, 15, 16, 20, 17, 18, 19, 21, 22, 23, 24, 25, 26, 27, 28, 29}
-		if !slices.Equal(went, want) {
-			t.Errorf("They went %v, want %v", went, want)
+		if got := begun[startCalls:]; !slices.Equal(got, want) {
+			t.Errorf("They went %v, want %v", got, want)
+		}
+		next := make(map[Class]int)
+		for i, class := range begun[startCalls:] {
+			if place := places[startCalls+i]; place != next[class] {
+				t.Errorf("Of class %v, the one that came as number %d went as number %d", class, place, next[class])
+			}
+			next[class]++
 		}
 	})
+}
+
+// TestBackgroundLeavesRoom: what only tells of things takes no more than a part of what may be under way, whether anything else is there
+// or not, and one at a time at least.
+func TestBackgroundLeavesRoom(t *testing.T) {
+	t.Parallel()
+	for bound, want := range map[float64]int{startCalls: startCalls / 4, minCalls: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			l := New(clock.RealClock{})
+			l.set(bound)
+			var begun atomic.Int64
+			var running sync.WaitGroup
+			const many = startCalls
+			for range many {
+				running.Go(func() {
+					if err := l.Begin(t.Context(), Background); err != nil {
+						t.Error(err)
+					}
+					begun.Add(1)
+				})
+			}
+			synctest.Wait()
+			if got := int(begun.Load()); got != want {
+				t.Errorf("%d of %v that may be under way are, want %d", got, bound, want)
+			}
+			if err := l.Begin(t.Context(), Urgent); err != nil {
+				t.Error(err)
+			}
+			l.End(Answer{Class: Urgent, Untimed: true})
+			for range many {
+				l.End(Answer{Class: Background, Untimed: true})
+				synctest.Wait()
+			}
+			running.Wait()
+		})
+	}
 }
 
 func (l *Limiter) isWaiting() bool {

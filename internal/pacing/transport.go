@@ -42,7 +42,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	start := t.limiter.clock.Now()
-	answer := Answer{Kind: call.kind, Untimed: true}
+	answer := Answer{Class: call.class, Kind: call.kind, Untimed: true}
 	defer func() { t.limiter.End(answer) }()
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/podstatus"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
@@ -38,23 +39,23 @@ var (
 func (p *Plugin) Wants(order *eviction.Order) bool {
 	key := keyIn(&order.Decision)
 	return p.hub.wanted.asks(order, p.hub.reserved.Of(key), p.hub.clock, func() bool {
-		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.heldBack(key) == "" && p.hub.isAsDecidedFor(&order.Decision)
+		return p.hub.reserved.Keeps(snapshot.Placed(&order.Decision)) && p.hub.forfeits(key) == "" && p.hub.needs(key, &order.Decision)
 	})
 }
 
+// needs reports whether a preemptor can be tried, and is still what a decision was for.
+func (h *Hub) needs(key workload.Key, d *core.Decision) bool {
+	if !key.Gang {
+		return h.heldBack(key) == ""
+	}
+	g, members, verdict := h.lacks(nameOf(key))
+	return h.gangHeldBack(key, &members, verdict) == "" && h.isAsDecidedFor(d, g, &members)
+}
+
 // isAsDecidedFor reports whether a gang is still the one that a decision was for, and not another one of its name, and needs as many
-// members to be whole as it did then. Pods are taken for those only, and
-// its minCount may have been lowered since.
-func (o *occupancy) isAsDecidedFor(d *core.Decision) bool {
-	if !d.Preemptor.Gang {
-		return true
-	}
-	g, ok := o.groups.Group(types.NamespacedName{Namespace: d.Preemptor.Namespace, Name: d.Preemptor.Name})
-	if !ok || string(g.UID) != d.Preemptor.UID {
-		return false
-	}
-	members := o.members(g.Key)
-	return g.MinCount-o.through(&members) >= d.Preemptor.MinCount
+// members to be whole as it did then. Pods are taken for those only, and its minCount may have been lowered since.
+func (o *occupancy) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gang.Members) bool {
+	return g != nil && string(g.UID) == d.Preemptor.UID && g.MinCount-o.through(members) >= d.Preemptor.MinCount
 }
 
 // wants remember for a moment which orders are wanted. That is asked twice for each victim, and for a gang of hundreds the answer

@@ -36,10 +36,11 @@ func (h *Hub) wakeHeld() {
 	}
 }
 
+const heldByOthers = "another plugin holds it back"
+
 // heldBack says why nothing of a workload can be tried, and nothing that it has been promised be used; "" where something can. For most
 // reasons no event comes, so the main loop, which ends promises, and the evictions ask again and again. A gang that is on its way to its nodes goes on.
 func (h *Hub) heldBack(key workload.Key) string {
-	const byOthers = "another plugin holds it back"
 	if !key.Gang {
 		pod, ok := h.podOf(key)
 		switch {
@@ -48,18 +49,22 @@ func (h *Hub) heldBack(key workload.Key) string {
 		case h.isHeldBack(pod):
 			return "its group cannot be tried any more"
 		case !h.entersQueue(pod):
-			return byOthers
+			return heldByOthers
 		}
 		return ""
 	}
-	if h.registry.Planned(nameOf(key)) > 0 {
-		return ""
-	}
 	_, members, verdict := h.lacks(nameOf(key))
-	if verdict != (gang.Verdict{}) {
-		return verdict.Message
+	return h.gangHeldBack(key, &members, verdict)
+}
+
+// gangHeldBack is heldBack for a gang of which it is known who its members are, and what it lacks.
+func (h *Hub) gangHeldBack(key workload.Key, members *gang.Members, lacks gang.Verdict) (why string) {
+	switch {
+	case h.registry.Planned(nameOf(key)) > 0:
+		return ""
+	case lacks != (gang.Verdict{}):
+		return lacks.Message
 	}
-	why := ""
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			continue
@@ -67,7 +72,7 @@ func (h *Hub) heldBack(key workload.Key) string {
 		if h.entersQueue(pod) {
 			return ""
 		}
-		why = byOthers
+		why = heldByOthers
 	}
 	return why
 }

@@ -37,13 +37,12 @@ func (h *Hub) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	timeout := h.profiles.terminationTimeout()
 	if pod.DeletionTimestamp != nil {
-		if !h.leaving.isOverdue(pod.UID) {
-			h.waits.WaitUntil(podKey(pod), admission.Departure, pod.DeletionTimestamp.Add(timeout))
+		if !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
+			h.waits.WaitUntil(podKey(pod), admission.Departure, pod.DeletionTimestamp.Add(h.profiles.terminationTimeout()))
 		}
 	} else if since, ok := h.leaving.listedSince(pod); ok && !h.leaving.isUndeleted(pod.UID) {
-		h.waits.WaitUntil(podKey(pod), admission.Departure, since.Add(timeout))
+		h.waits.WaitUntil(podKey(pod), admission.Departure, since.Add(h.profiles.terminationTimeout()))
 	}
 }
 
