@@ -87,8 +87,11 @@ func TestReplacementOfAMember(t *testing.T) {
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
 	r.waitBound("g-0", "g-1")
+	// It gives no turns from now on.
+	r.hub.leads.Store(false)
 	again := pod("g-2", "g", "1", 0)
-	if !r.hub.waitsForTurn(again) {
+	r.create(again)
+	if !r.hub.waitsForTurn(again) || r.hub.speaks(again) {
 		t.Error("what a whole gang has more does not wait")
 	}
 	r.remove(members("g", 2, "1", 0)[0])
