@@ -138,7 +138,7 @@ func TestListedMembersCountAsGone(t *testing.T) {
 func TestListsSpeakOfTheirOwnNamespace(t *testing.T) {
 	t.Parallel()
 	var l leavingPods
-	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}}, time.Now())
+	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}})
 	if !l.has(inNamespace("ns", "x")) || l.has(inNamespace("other", "x")) {
 		t.Error("A pod of the list's namespace does not count as leaving, or one of another does")
 	}
@@ -433,32 +433,27 @@ func TestLeavingPods(t *testing.T) {
 	if has("a") || !has("b") {
 		t.Error("One that has a place again counts as leaving, or the other does not")
 	}
-	added, dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}, {UID: "y"}}, now)
-	if len(added) != 2 || dropped != nil || !has("x") || !l.hasList(key("g")) {
-		t.Errorf("%v are added to a new list, and %v dropped from it", added, dropped)
+	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "x"}, {UID: "y"}}); dropped != nil || !has("x") || !l.lists(key("g")) {
+		t.Errorf("%v are dropped from a new list", dropped)
 	}
-	added, dropped = l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}, now.Add(time.Minute))
-	if len(added) != 0 || len(dropped) != 1 || dropped[0].UID != "x" || has("x") {
-		t.Errorf("%v are added to the list, and %v dropped from it", added, dropped)
-	}
-	if since, ok := l.listedSince(inNamespace("ns", "y")); !ok || !since.Equal(now) {
-		t.Errorf("One that stays on the list has been there since %v: %t", since, ok)
+	if dropped := l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}); len(dropped) != 1 || dropped[0].UID != "x" || has("x") {
+		t.Errorf("%v are dropped from the list", dropped)
 	}
 	l.spare(l.take(map[types.UID]*corev1.Pod{"y": nil}), nil)
 	if has("y") {
 		t.Error("One that stays counts as leaving, because a list still has it")
 	}
-	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}, now)
+	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
 	if has("y") {
 		t.Error("One that stays counts as leaving, because news of the list comes late")
 	}
-	l.list(key("g"), nil, now)
-	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}}, now)
+	l.list(key("g"), nil)
+	l.list(key("g"), []v1alpha1.DisruptedPod{{UID: "y"}})
 	if !has("y") || len(l.spared) > 0 {
 		t.Error("One that is listed anew does not count as leaving")
 	}
 	l.gone(inNamespace("ns", "y"), now)
-	if l.list(key("g"), nil, now); !has("y") || l.hasList(key("g")) {
+	if l.list(key("g"), nil); !has("y") || l.lists(key("g")) {
 		t.Error("One that has just gone is not known any more")
 	}
 }

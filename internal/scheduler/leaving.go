@@ -26,15 +26,14 @@ type leavingPods struct {
 	// that time.
 	victims map[types.UID]*leavingVictim
 	swept   time.Time
-	// listed are the members that PodGroups list, with the time at which they were first seen to, and byGroup the lists. A list speaks
-	// of its own namespace only: the user that writes it need not be allowed more.
-	listed map[listedPod]time.Time
+	// listed are the members that PodGroups list, and byGroup the lists. A list speaks of its own namespace only:
+	// the user that writes it need not be allowed more.
+	listed sets.Set[listedPod]
 	// spared are victims that stay, and may still be listed: what takes that back may be slow, or the news of it.
 	spared  sets.Set[types.UID]
 	byGroup map[types.NamespacedName][]v1alpha1.DisruptedPod
-	// overdue are those that have been terminating for so long that nothing counts on them to go, and undeleted those that have been listed
-	// for so long, and whose deletion has not begun.
-	overdue, undeleted sets.Set[types.UID]
+	// overdue are those that have been terminating for so long that nothing counts on them to go.
+	overdue sets.Set[types.UID]
 }
 
 // listedPod is a pod on the list of a PodGroup.
@@ -69,21 +68,7 @@ func (l *leavingPods) has(pod *corev1.Pod) bool {
 // knows is has for callers that hold the lock.
 func (l *leavingPods) knows(pod *corev1.Pod) bool {
 	_, victim := l.victims[pod.UID]
-	return victim || l.lists(pod) && !l.spared.Has(pod.UID)
-}
-
-// lists reports whether a PodGroup lists a pod, for callers that hold the lock.
-func (l *leavingPods) lists(pod *corev1.Pod) bool {
-	_, ok := l.listed[listedOf(pod)]
-	return ok
-}
-
-// listedSince is when a pod was first seen to be listed, unless it is known that it stays.
-func (l *leavingPods) listedSince(pod *corev1.Pod) (time.Time, bool) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	at, ok := l.listed[listedOf(pod)]
-	return at, ok && !l.spared.Has(pod.UID)
+	return victim || l.listed.Has(listedOf(pod)) && !l.spared.Has(pod.UID)
 }
 
 // takes reports whether a pod is the victim of an eviction of this process.
@@ -209,8 +194,7 @@ func (l *leavingPods) gone(pod *corev1.Pod, now time.Time) {
 	defer l.mu.Unlock()
 	l.spared.Delete(pod.UID)
 	l.overdue.Delete(pod.UID)
-	l.undeleted.Delete(pod.UID)
-	if l.victims[pod.UID] != nil || l.lists(pod) {
+	if l.victims[pod.UID] != nil || l.listed.Has(listedOf(pod)) {
 		if v := l.victim(pod.UID); v.gone.IsZero() {
 			v.gone = now
 		}
@@ -228,7 +212,7 @@ func (l *leavingPods) goneSince(uid types.UID, now time.Time) time.Time {
 	return v.gone
 }
 
-// setOverdue records that nothing counts on a pod to go any more that is terminating.
+// setOverdue records that nothing counts on a pod to go any more.
 func (l *leavingPods) setOverdue(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,27 +228,6 @@ func (l *leavingPods) isOverdue(uid types.UID) bool {
 	return l.overdue.Has(uid)
 }
 
-// setUndeleted records that nothing counts on a listed pod to go before its deletion begins. It reports whether that is so: the pod may
-// be listed no more.
-func (l *leavingPods) setUndeleted(pod *corev1.Pod) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.lists(pod) {
-		return false
-	}
-	if l.undeleted == nil {
-		l.undeleted = sets.New[types.UID]()
-	}
-	l.undeleted.Insert(pod.UID)
-	return true
-}
-
-func (l *leavingPods) isUndeleted(uid types.UID) bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	return l.undeleted.Has(uid)
-}
-
 // placed forgets a victim that was turned back and has a place again.
 func (l *leavingPods) placed(uid types.UID) {
 	l.mu.Lock()
@@ -272,46 +235,40 @@ func (l *leavingPods) placed(uid types.UID) {
 	delete(l.victims, uid)
 }
 
-// list records which members a PodGroup lists, and returns those that it did not list before, and those that it lists no more.
-func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPod, now time.Time) (added, dropped []v1alpha1.DisruptedPod) {
+// list records which members a PodGroup lists, and returns those that it lists no more.
+func (l *leavingPods) list(key types.NamespacedName, pods []v1alpha1.DisruptedPod) (dropped []v1alpha1.DisruptedPod) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.byGroup[key]
 	if len(before) == 0 && len(pods) == 0 {
-		return nil, nil
+		return nil
 	}
 	if l.listed == nil {
-		l.listed = make(map[listedPod]time.Time)
+		l.listed = sets.New[listedPod]()
 		l.byGroup = make(map[types.NamespacedName][]v1alpha1.DisruptedPod)
 	}
-	listed := make(map[listedPod]time.Time, len(pods))
-	for _, p := range pods {
-		at, ok := l.listed[listedPod{key.Namespace, p.UID}]
-		if !ok {
-			at = now
-			added = append(added, p)
-		}
-		listed[listedPod{key.Namespace, p.UID}] = at
-	}
 	for _, p := range before {
-		delete(l.listed, listedPod{key.Namespace, p.UID})
-		if _, ok := listed[listedPod{key.Namespace, p.UID}]; !ok {
-			l.spared.Delete(p.UID)
-			l.undeleted.Delete(p.UID)
-			dropped = append(dropped, p)
-		}
+		l.listed.Delete(listedPod{key.Namespace, p.UID})
 	}
-	maps.Copy(l.listed, listed)
+	for _, p := range pods {
+		l.listed.Insert(listedPod{key.Namespace, p.UID})
+	}
 	if len(pods) == 0 {
 		delete(l.byGroup, key)
 	} else {
 		l.byGroup[key] = pods
 	}
-	return added, dropped
+	for _, p := range before {
+		if !l.listed.Has(listedPod{key.Namespace, p.UID}) {
+			l.spared.Delete(p.UID)
+			dropped = append(dropped, p)
+		}
+	}
+	return dropped
 }
 
-// hasList reports whether it is known that a PodGroup lists members.
-func (l *leavingPods) hasList(key types.NamespacedName) bool {
+// lists reports whether it is known that a PodGroup lists members.
+func (l *leavingPods) lists(key types.NamespacedName) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return len(l.byGroup[key]) > 0
@@ -328,13 +285,12 @@ func (o *occupancy) members(key types.NamespacedName) gang.Members {
 }
 
 // departureOf says whether a pod goes, as planning counts on it. Its deletion timestamp is the end of its grace period; its
-// node may not answer, or a finalizer hold it. One that is only listed may be one that the API server refuses to delete.
+// node may not answer, or a finalizer hold it.
 func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
-	terminating := pod.DeletionTimestamp != nil
 	switch {
-	case terminating && o.leaving.isOverdue(pod.UID), !terminating && o.leaving.isUndeleted(pod.UID):
+	case pod.DeletionTimestamp != nil && o.leaving.isOverdue(pod.UID):
 		return snapshot.Overdue
-	case terminating || o.leaving.has(pod):
+	case pod.DeletionTimestamp != nil || o.leaving.has(pod):
 		return snapshot.Leaves
 	default:
 		return snapshot.Stays
@@ -345,11 +301,11 @@ func (o *occupancy) departureOf(pod *corev1.Pod) snapshot.Departure {
 func (b *books) departing() []types.UID {
 	out := sets.New(slices.Concat(b.board.Going(), b.leaving.taken())...)
 	for key, pods := range b.leaving.listings() {
-		b.eachListed(key.Namespace, pods, func(pod *corev1.Pod) {
-			if b.isLeaving(pod) {
-				out.Insert(pod.UID)
+		for _, p := range pods {
+			if pod, err := b.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID && b.isLeaving(pod) {
+				out.Insert(p.UID)
 			}
-		})
+		}
 	}
 	return slices.DeleteFunc(out.UnsortedList(), b.leaving.isOverdue)
 }
@@ -359,20 +315,13 @@ func (o *occupancy) isLeaving(pod *corev1.Pod) bool { return o.departureOf(pod) 
 
 // KnowsDisruption reports whether planning counts the members that a PodGroup lists as disrupted as gone. Any
 // goroutine may call it.
-func (o *occupancy) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.hasList(key) }
+func (o *occupancy) KnowsDisruption(key types.NamespacedName) bool { return o.leaving.lists(key) }
 
 // disrupted takes over which members a group lists as disrupted.
 func (h *Hub) disrupted(key types.NamespacedName, pods []v1alpha1.DisruptedPod) {
-	added, dropped := h.leaving.list(key, pods, h.clock.Now())
-	h.eachListed(key.Namespace, added, h.followDeparture)
-	h.eachListed(key.Namespace, dropped, func(pod *corev1.Pod) { h.stays(pod) })
-}
-
-// eachListed calls f with those pods of a list that the informer has.
-func (r *roster) eachListed(namespace string, pods []v1alpha1.DisruptedPod, f func(*corev1.Pod)) {
-	for _, p := range pods {
-		if pod, err := r.pods.Pods(namespace).Get(p.Name); err == nil && pod.UID == p.UID {
-			f(pod)
+	for _, p := range h.leaving.list(key, pods) {
+		if pod, err := h.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
+			h.stays(pod)
 		}
 	}
 }

@@ -8,10 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // long is how long pods may be terminating in these tests.
@@ -116,78 +114,6 @@ func TestOverdueBeforeItCame(t *testing.T) {
 	if !r.hub.reserved.Empty() {
 		t.Error("Room is promised where a pod does not go")
 	}
-}
-
-// TestListedForLong: a member of a group that goes as a whole, and whose deletion is refused, is waited for, and nothing else is taken,
-// for a time. Then it counts as staying until it is deleted after all, is named, and other room is looked for.
-func TestListedForLong(t *testing.T) {
-	t.Parallel()
-	eachKind(t, func(t *testing.T, newPreemptor func(r *rig) *corev1.Pod) {
-		r := newRigArgs(t, long, nodes(2, "1")...)
-		v := r.gangOf("v", 1, 0)
-		stuck := on(pod("stuck", "v", "1", 0), "node-0")
-		r.create(stuck, on(pod("other", "", "1", 5), "node-1"))
-		since := time.Now()
-		listed := *v
-		listed.Disrupted = []v1alpha1.DisruptedPod{{Name: stuck.Name, UID: stuck.UID}}
-		r.groups.set(&listed)
-		r.hub.GroupChanged(v.Key)
-		p := newPreemptor(r)
-		r.create(p)
-		r.cycle()
-		if node, _ := r.reservedOn(p.UID); node != "node-0" || len(r.evictor.orders) != 0 {
-			t.Fatalf("Room is promised on %q, with %d evictions; want it to wait on node-0", node, len(r.evictor.orders))
-		}
-		r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
-		if waited := time.Since(since); waited < 10*time.Second {
-			t.Errorf("It waited for %v only", waited)
-		}
-		r.cycle()
-		if got := r.victims(); !slices.Equal(got, []string{"other"}) {
-			t.Errorf("Victims are %v", got)
-		}
-		r.eventually("it is named", func() bool {
-			return strings.Contains(r.said(p), "not waited for, not deleted more than 10s after their PodGroup was to go as a whole: ns/stuck on node-0")
-		})
-		r.terminate("stuck", time.Now())
-		r.eventually("it is counted on again", func() bool {
-			now, err := r.hub.pods.Pods("ns").Get("stuck")
-			return err == nil && r.hub.isLeaving(now)
-		})
-	})
-}
-
-// TestUndeletedIsForgotten: what is known of a member that was listed for long ends with the list, and with the pod; and it is not judged
-// while an eviction of this process is about to delete it.
-func TestUndeletedIsForgotten(t *testing.T) {
-	t.Parallel()
-	r := newRigArgs(t, "{terminationTimeout: 1s}", nodes(1, "1")...)
-	v := r.gangOf("v", 1, 0)
-	stuck := on(pod("stuck", "v", "1", 0), "node-0")
-	r.create(stuck)
-	listed := *v
-	listed.Disrupted = []v1alpha1.DisruptedPod{{Name: stuck.Name, UID: stuck.UID}}
-	list := func(g *gang.Group) {
-		r.groups.set(g)
-		r.hub.GroupChanged(g.Key)
-	}
-	taken := r.hub.leaving.take(map[types.UID]*corev1.Pod{stuck.UID: stuck})
-	list(&listed)
-	r.hub.overdue(podKey(stuck))
-	if r.hub.leaving.isUndeleted(stuck.UID) {
-		t.Error("It is judged while an eviction is under way")
-	}
-	r.hub.leaving.spare(taken, nil)
-	list(v)
-	list(&listed)
-	r.eventually("it is overdue", func() bool { return r.hub.leaving.isUndeleted(stuck.UID) })
-	if list(v); r.hub.leaving.isUndeleted(stuck.UID) {
-		t.Error("It is overdue although it is not listed any more")
-	}
-	list(&listed)
-	r.eventually("it is overdue again", func() bool { return r.hub.leaving.isUndeleted(stuck.UID) })
-	r.remove(stuck)
-	r.eventually("it is forgotten", func() bool { return !r.hub.leaving.isUndeleted(stuck.UID) })
 }
 
 // TestOverdueByTheLongestProfile: profiles share what is known of pods, so that the longest counts.

@@ -81,8 +81,7 @@ type ReprieveArgs struct {
 	// terminationTimeout is how long a pod may still be there after its grace period has run out. Until then its room
 	// counts as free, though not yet: who fits there once it has gone waits for it, and nothing is taken. A pod that is
 	// there longer, on a node that does not answer above all, counts as staying: it is named, and other room is looked
-	// for. So does a member of a group that goes as a whole whose deletion fails for that long. Where profiles differ, the
-	// longest counts for all. Between 1s and 24h.
+	// for. Where profiles differ, the longest counts for all. Between 1s and 24h.
 	//
 	// Default: 5m
 	//
