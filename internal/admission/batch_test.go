@@ -54,6 +54,16 @@ func TestBatch(t *testing.T) {
 				s.t.Error("turned away: want 5, not 4")
 			}
 		},
+		"one that goes without a turn is not turned away": func(s *scene) {
+			s.batchOf(4)
+			s.CameToNothing(podNamed("3"))
+			if !s.LeaveLine(podNamed("4")) || s.LeaveLine(podNamed("4")) {
+				s.t.Error("4 stood in no line, or does still")
+			}
+			if s.TurnAway(podNamed("4")) || !s.TurnAway(podNamed("5")) {
+				s.t.Error("turned away: want 5, not 4")
+			}
+		},
 		"one whose queue is deleted is not turned away": func(s *scene) {
 			s.batchOf(4)
 			s.CameToNothing(podNamed("3"))

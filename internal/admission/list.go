@@ -155,6 +155,13 @@ func (l *List) Gather(key workload.Key, until time.Time) {
 	l.signal()
 }
 
+// Awaits reports whether any workload waits for a cause.
+func (l *List) Awaits(c Cause) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.waiting[c]) > 0
+}
+
 // WaitsFor reports whether a workload waits for a cause.
 func (l *List) WaitsFor(key workload.Key, c Cause) bool {
 	l.mu.Lock()

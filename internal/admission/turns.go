@@ -303,14 +303,18 @@ func (l *List) LeaveTurns(key workload.Key) {
 	}
 }
 
-// LeaveLine has a workload that goes without a turn wait for none. A turn that it has goes on.
-func (l *List) LeaveLine(key workload.Key) {
+// LeaveLine has a workload that goes without a turn wait for none, not even where it was called back. A turn that it has goes on. It reports
+// whether it stood in the line: what did so has heard of nothing since.
+func (l *List) LeaveLine(key workload.Key) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w, ok := l.turns.held[key]; ok {
+	delete(l.turns.batch.called, key)
+	w, ok := l.turns.held[key]
+	if ok {
 		l.turns.leave(w)
 		l.signal()
 	}
+	return ok
 }
 
 // forget drops a workload, and reports whether it was its turn.

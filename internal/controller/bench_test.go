@@ -35,6 +35,8 @@ type bench struct {
 	minRuntime time.Duration
 	orphaned   gang.Verdict
 	before     bool
+	// keptOut is what keeps all members out.
+	keptOut string
 }
 
 // MinRuntime is part of Queues.
@@ -53,6 +55,8 @@ func (b *bench) Orphaned(_ *gang.Group, before bool) gang.Verdict {
 
 // Members is the controllers' view of pods.
 func (b *bench) Members(types.NamespacedName) gang.Members { return gang.MembersOf(b.pods) }
+
+func (b *bench) KeptOut(*gang.Members) string { return b.keptOut }
 
 var groupKey = types.NamespacedName{Namespace: "ns", Name: "g"}
 

@@ -56,8 +56,8 @@ type Inputs struct {
 	Cache cache.Cache
 	// Informers are the scheduler's; Pods and PriorityClasses are read from there.
 	Informers informers.SharedInformerFactory
-	// Members lists the Pods of a group.
-	Members Members
+	// Members knows the Pods of a group.
+	Members WaitingMembers
 	// Registry says what the scheduler thinks of a gang; Changed is told when that changes.
 	Registry *gang.Registry
 	// Runs says since when groups are whole.

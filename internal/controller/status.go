@@ -48,10 +48,17 @@ type Members interface {
 	Members(key types.NamespacedName) gang.Members
 }
 
+// WaitingMembers knows the members of a group, and what is in the way of those that wait.
+type WaitingMembers interface {
+	Members
+	// KeptOut says why none of the members that wait can be tried, whatever room there is; "" where one can.
+	KeptOut(members *gang.Members) string
+}
+
 // Status keeps the status of PodGroups and tells pending members, by events, what keeps them pending.
 type Status struct {
 	client   client.Client
-	members  Members
+	members  WaitingMembers
 	source   gang.Source
 	profiles sets.Set[string]
 	registry *gang.Registry
@@ -88,7 +95,7 @@ type heard struct {
 // NewStatus returns the status reconciler, for PodGroups that it finds in source and reads and writes with c. Of
 // those of scheduling.k8s.io it leaves alone which have no members in one of the profiles. It must be run with
 // one worker: it keeps what it has told.
-func NewStatus(c client.Client, members Members, source gang.Source, profiles sets.Set[string], registry *gang.Registry, runs *gang.Runs, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
+func NewStatus(c client.Client, members WaitingMembers, source gang.Source, profiles sets.Set[string], registry *gang.Registry, runs *gang.Runs, queues Queues, recorder events.EventRecorder, clk clock.PassiveClock) *Status {
 	return &Status{
 		client: c, members: members, source: source, profiles: profiles, registry: registry, runs: runs, queues: queues, recorder: recorder, clock: clk,
 		told: make(map[types.NamespacedName]*told),
@@ -172,7 +179,11 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired:
 		return v, false
 	}
-	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}, false
+	message := "waiting for its turn"
+	if why := s.members.KeptOut(m); why != "" {
+		message = "no member can be scheduled: " + why
+	}
+	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: message}, false
 }
 
 // flaw says what is wrong with a group itself, however its members are.

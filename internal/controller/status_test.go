@@ -22,6 +22,7 @@ func TestScheduledCondition(t *testing.T) {
 	cases := map[string]struct {
 		pods    []*corev1.Pod
 		verdict gang.Verdict
+		keptOut string
 		want    string
 		says    string
 	}{
@@ -32,14 +33,15 @@ func TestScheduledCondition(t *testing.T) {
 		"no room":                      {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonUnschedulable), want: v1alpha1.ReasonUnschedulable, says: "because"},
 		"room is being made":           {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonPreempting), want: v1alpha1.ReasonPreempting, says: "because"},
 		"no such scheduler":            {pods: named("p", 2, func(p *corev1.Pod) { p.Spec.SchedulerName = "reprieve" }), want: v1alpha1.ReasonSchedulerNotServed, says: `"reprieve", which does not run here; name one that does, in schedulerName: ["reprieve-scheduler"]`},
-		"nothing is known yet":         {pods: named("p", 2), want: v1alpha1.ReasonPending},
+		"nothing is known yet":         {pods: named("p", 2), want: v1alpha1.ReasonPending, says: "waiting for its turn"},
+		"none can be tried":            {pods: named("p", 2), keptOut: "plugin X holds it back", want: v1alpha1.ReasonPending, says: "no member can be scheduled: plugin X holds it back"},
 		"the verdict is out of date":   {pods: named("p", 2), verdict: verdict(v1alpha1.ReasonNotEnoughMembers), want: v1alpha1.ReasonPending},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, gangGroup(2))
-			b.pods = c.pods
+			b.pods, b.keptOut = c.pods, c.keptOut
 			b.registry.SetVerdict(groupKey, c.verdict)
 			b.reconcile()
 			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)

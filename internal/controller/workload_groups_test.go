@@ -28,6 +28,8 @@ type fixedMembers gang.Members
 
 func (m fixedMembers) Members(types.NamespacedName) gang.Members { return gang.Members(m) }
 
+func (fixedMembers) KeptOut(*gang.Members) string { return "" }
+
 // referring is a pod that names a group of a Workload.
 func referring(name, class string, priority int32, ref native.WorkloadRef) *corev1.Pod {
 	return &corev1.Pod{

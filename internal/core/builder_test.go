@@ -242,5 +242,14 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 	}
 	u.Surplus = !u.Group && pick(4) == 0
 	u.Static = sh.static && !u.Group && pick(6) == 0
+	if sh.static && pick(6) == 0 {
+		refuse(&u, pick(len(u.Pods)), someNow-1+int64(pick(4)))
+	}
 	b.s.Units = append(b.s.Units, u)
+}
+
+// refuse has the deletion of one pod of a unit be refused.
+func refuse(u *Unit, pod int, until int64) {
+	u.Pods[pod].RefusedUntil = until
+	u.RefusedUntil = max(u.RefusedUntil, until)
 }

@@ -39,7 +39,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Membership: rp.Membership, Since: rp.Since,
-			Running: rp.Running, Static: rp.Static, Pods: []Pod{pod},
+			Running: rp.Running, Static: rp.Static, RefusedUntil: rp.RefusedUntil, Pods: []Pod{pod},
 		}
 		if g != nil {
 			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
@@ -65,6 +65,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	// Pods draw on budgets one after the other, and the order in which they came is not to matter.
 	i, _ := slices.BinarySearchFunc(u.Pods, pod.UID, func(p Pod, uid string) int { return strings.Compare(p.UID, uid) })
 	u.Pods = slices.Insert(u.Pods, i, pod)
+	c.refused(at)
 	c.count(at, pod.Request, 1)
 	if c.queues != nil {
 		c.c.roster.widen(&c.s, at)
@@ -155,6 +156,18 @@ func (c *Cluster) tellSurplus() {
 	clear(c.uneven)
 }
 
+// refused works out until when a whole group is left alone.
+func (c *Cluster) refused(at int32) {
+	u, latest := &c.s.Units[at], int64(0)
+	for i := range u.Pods {
+		latest = max(latest, u.Pods[i].RefusedUntil)
+	}
+	if u.RefusedUntil != latest {
+		u.RefusedUntil = latest
+		c.c.having.note(at, u)
+	}
+}
+
 // uncount forgets one unit of a priority.
 func (c *Cluster) uncount(priority int32) {
 	if c.c.perPriority[priority]--; c.c.perPriority[priority] == 0 {
@@ -230,6 +243,7 @@ func (c *Cluster) empty(slot int32) {
 		if c.undated[at] {
 			u.Start = earliestStart(u.Pods)
 		}
+		c.refused(at)
 		c.disturb(u)
 	}
 	c.onNode[slot] = nil

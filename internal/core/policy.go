@@ -31,6 +31,8 @@ const (
 	RuleReclaimMinRuntime Rule = "ReclaimMinRuntime"
 	// RuleStaticPod protects static pods: the kubelet of their node runs them by itself, whatever is deleted in the API.
 	RuleStaticPod Rule = "StaticPod"
+	// RuleDeletionRefused protects units with a pod whose deletion the API server has refused a moment ago.
+	RuleDeletionRefused Rule = "DeletionRefused"
 	// RuleOwnGang protects the members of the preemptor's own PodGroup.
 	RuleOwnGang Rule = "OwnGang"
 	// RuleNeverPreempts protects every unit from a preemptor whose preemptionPolicy is Never.
@@ -120,8 +122,11 @@ type leafwise interface {
 	ignores(r *ruling, leaf int32) bool
 }
 
-// protections are all rules of that kind. The first that protects a unit is the one that is reported.
-func protections() []protection { return []protection{staticPods{}, tolerations{}, minRuntimes{}} }
+// protections are all rules of that kind. Of those that protect a unit, the one that holds longest is
+// reported, and the first of several.
+func protections() []protection {
+	return []protection{staticPods{}, refusals{}, tolerations{}, minRuntimes{}}
+}
 
 // timed is a unit with the rule that protects it for a time.
 type timed struct {
@@ -144,12 +149,15 @@ func judge(by policy, u int32) Verdict {
 		return v
 	}
 	for _, rule := range r.protections {
-		if protected, ok := rule.protects(r, u); ok {
-			return protected
+		if protected, ok := rule.protects(r, u); ok && (v.Eligible || endsLater(protected, v)) {
+			v = protected
 		}
 	}
 	return v
 }
+
+// endsLater reports whether one protection holds longer than another.
+func endsLater(a, b Verdict) bool { return b.Until != 0 && (a.Until == 0 || a.Until > b.Until) }
 
 // newPolicy is the policy for one preemptor, before it has looked at any unit.
 func newPolicy(v *view, protections []protection) policy {

@@ -18,6 +18,16 @@ func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStatic]) }
 
+// refusals protects units with a pod that the API server has refused to have deleted: what else were taken would go for no preemptor.
+type refusals struct{}
+
+func (refusals) protects(r *ruling, u int32) (Verdict, bool) {
+	until := r.s.Units[u].RefusedUntil
+	return Verdict{Rule: RuleDeletionRefused, Until: until}, until != 0 && r.p.Now <= until
+}
+
+func (refusals) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitRefused]) }
+
 // tolerations protects units whose PriorityClass tolerates the preemptor's priority for now (proposal "Preemption
 // Toleration").
 type tolerations struct{}

@@ -59,6 +59,16 @@ func TestJudge(t *testing.T) {
 			unit:      Unit{Priority: 1, Static: true},
 			want:      Verdict{Rule: RuleStaticPod},
 		},
+		"its deletion was refused": {
+			preemptor: Preemptor{Priority: math.MaxInt32, IgnoresTolerations: true, Now: 7},
+			unit:      Unit{Priority: 1, RefusedUntil: 7},
+			want:      Verdict{Rule: RuleDeletionRefused, Until: 7},
+		},
+		"its deletion was refused before": {
+			preemptor: Preemptor{Priority: 10, Now: 8},
+			unit:      Unit{Priority: 1, RefusedUntil: 7},
+			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
+		},
 		"within its toleration": {
 			preemptor: Preemptor{Priority: 10, Now: 5},
 			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7}},

@@ -132,7 +132,8 @@ func refEligible(s *Snapshot, p *Preemptor) []int {
 	for u := range s.Units {
 		tol := s.Units[u].Toleration
 		calm := tol != nil && p.Priority < tol.Below && (tol.Until == Forever || p.Now <= tol.Until)
-		if s.Units[u].Priority < p.Priority && !calm && !s.Units[u].Static && (p.PodGroup == "" || s.Units[u].PodGroup != p.PodGroup) {
+		refused := s.Units[u].RefusedUntil != 0 && p.Now <= s.Units[u].RefusedUntil
+		if s.Units[u].Priority < p.Priority && !calm && !s.Units[u].Static && !refused && (p.PodGroup == "" || s.Units[u].PodGroup != p.PodGroup) {
 			units = append(units, u)
 		}
 	}

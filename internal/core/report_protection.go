@@ -64,6 +64,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 		one, many string
 	}{
 		{RuleStaticPod, "static pod stays", "static pods stay"},
+		{RuleDeletionRefused, "unit stays as its deletion was refused", "units stay as their deletion was refused"},
 		{RuleToleration, "unit of lower priority is protected", "units of lower priority are protected"},
 		{RuleClassNotFound, "unit of a PriorityClass that does not exist is protected", "units of PriorityClasses that do not exist are protected"},
 		{RulePreemptMinRuntime, "unit of lower priority is protected", "units of lower priority are protected"},

@@ -55,6 +55,9 @@ type Pod struct {
 	Request Amounts
 	// Start is when the pod started, in nanoseconds since 1970; 0 if it has not.
 	Start int64
+	// RefusedUntil is the last moment at which the pod is left alone because its deletion was refused, in nanoseconds since 1970; 0 for
+	// others.
+	RefusedUntil int64
 	// Budgets are the indices of the disruption budgets that an eviction of this pod draws on.
 	Budgets []int
 	// Ref is the caller's own handle on the pod, for its Oracle. The core never looks at it.
@@ -77,6 +80,8 @@ type Unit struct {
 	Running bool
 	// Static marks a pod that the kubelet of its node runs by itself. It is never taken.
 	Static bool
+	// RefusedUntil is the latest of its pods'; 0 where no deletion was refused.
+	RefusedUntil int64
 	// Surplus marks a member past the minCount of its gang: it goes before others of the same priority.
 	Surplus bool
 	// Start is when the unit started, in nanoseconds since 1970; 0 if it has not.

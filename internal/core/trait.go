@@ -9,6 +9,8 @@ const (
 	traitTolerant trait = iota
 	// traitStatic: it is a static pod.
 	traitStatic
+	// traitRefused: the deletion of one of its pods was refused.
+	traitRefused
 	// traitSurplus: it is past the minCount of its gang.
 	traitSurplus
 
@@ -22,6 +24,8 @@ func (t trait) isOf(u *Unit) bool {
 		return u.Toleration != nil
 	case traitStatic:
 		return u.Static
+	case traitRefused:
+		return u.RefusedUntil != 0
 	case traitSurplus:
 		return u.Surplus
 	}

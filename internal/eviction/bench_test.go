@@ -51,9 +51,10 @@ type bench struct {
 	clock     *clocktesting.FakeClock
 
 	mu sync.Mutex
-	// calls are the writes, in their order, such as "list g", "mark p", "delete p", "nominate p", "end g".
+	// calls are the writes, in their order, such as "list g", "mark p", "delete p", "nominate p", "end g", and "ask delete p" for
+	// one that is none.
 	calls []string
-	// fail is asked before every write. An errAfter is answered once the write has been made.
+	// fail is asked before every write, by the same name whether it is one. An errAfter is answered once the write has been made.
 	fail func(call string) error
 	// done are the groups that the Executor said it had finished with.
 	done []string
@@ -93,6 +94,8 @@ func (f *fakeScheduler) HasEnded(victim *corev1.Pod) bool {
 
 // errAfter is the error of a call that has come through all the same.
 type errAfter struct{ error }
+
+func (e errAfter) Unwrap() error { return e.error }
 
 func newBench(t *testing.T, objects ...client.Object) *bench {
 	t.Helper()
@@ -136,11 +139,15 @@ func newBenchWith(t *testing.T, options []Option, objects ...client.Object) *ben
 	return b
 }
 
-func (b *bench) note(verb, name string) error {
+func (b *bench) note(verb, name string, dryRun ...string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	call := verb + " " + name
-	b.calls = append(b.calls, call)
+	if len(dryRun) > 0 {
+		b.calls = append(b.calls, "ask "+call)
+	} else {
+		b.calls = append(b.calls, call)
+	}
 	return b.fail(call)
 }
 
@@ -164,9 +171,15 @@ func (b *bench) podCall(action clienttesting.Action) (bool, runtime.Object, erro
 		if strings.Contains(string(a.GetPatch()), "nominatedNodeName") {
 			verb = "nominate"
 		}
-		err = b.note(verb, a.GetName())
+		dry := a.(clienttesting.PatchActionImpl).PatchOptions.DryRun
+		if err = b.note(verb, a.GetName(), dry...); len(dry) > 0 {
+			return true, &corev1.Pod{}, err
+		}
 	case clienttesting.DeleteAction:
-		err = b.note("delete", a.GetName())
+		dry := a.GetDeleteOptions().DryRun
+		if err = b.note("delete", a.GetName(), dry...); len(dry) > 0 {
+			return true, nil, err
+		}
 		if after := (errAfter{}); errors.As(err, &after) {
 			gone := b.pods.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), a.GetNamespace(), a.GetName())
 			return true, nil, errors.Join(err, gone)

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,33 +43,58 @@ func noteOf(text string) string {
 	return strings.ToValidUTF8(text[:longestNote-4], "") + " ..."
 }
 
-// victimPod says of a pod that it goes.
-func (e *preemptionEvents) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
-	pod := &corev1.Pod{
+// podReference refers to a pod in events.
+func podReference(namespace, name string, uid types.UID) *corev1.Pod {
+	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid},
 	}
-	e.recorder.Eventf(pod, e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+}
+
+// victimPod says of a pod that it goes.
+func (e *preemptionEvents) victimPod(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, message string) {
+	e.recorder.Eventf(podReference(namespace, name, uid), e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+}
+
+// refused says of a member that it stays although others of its group have gone, for its deletion is refused.
+func (e *preemptionEvents) refused(namespace, name string, uid types.UID, by v1alpha1.DisruptionPreemptor, err error) {
+	e.recorder.Eventf(podReference(namespace, name, uid), e.reference(by), corev1.EventTypeWarning, "DeletionRefused", "Preempting",
+		"%s", noteOf("it stays, though its PodGroup was to go as a whole: "+err.Error()))
 }
 
 // victimGroup says of a group that it goes.
 func (e *preemptionEvents) victimGroup(v *core.Victim, by v1alpha1.DisruptionPreemptor, message string) {
-	group := e.reference(v1alpha1.DisruptionPreemptor{
-		Kind: v1alpha1.PreemptorPodGroup, Namespace: v.Namespace, Name: v.Name, UID: types.UID(v.UID),
-	})
-	e.recorder.Eventf(group, e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
+	e.recorder.Eventf(e.victim(v), e.reference(by), corev1.EventTypeNormal, "Preempted", "Preempting", "%s", message)
 }
 
-// success says of a preemptor which victims it took.
+// success says of a preemptor which victims it took. Events that differ in nothing but their text are counted as one, with the text of the
+// first; so it is about the first victim too.
 func (e *preemptionEvents) success(d *core.Decision) {
-	e.recorder.Eventf(e.reference(preemptorOf(d)), nil, corev1.EventTypeNormal, "Preempting", "Preempting",
+	var related runtime.Object
+	if len(d.Victims) > 0 {
+		related = e.victim(&d.Victims[0])
+	}
+	e.recorder.Eventf(e.reference(preemptorOf(d)), related, corev1.EventTypeNormal, "Preempting", "Preempting",
 		"%s", noteOf(d.Taking()))
 }
 
-// failure says of a preemptor what went wrong.
+// failure says of a preemptor what went wrong. The API's reason stands for the action as well, so that another error is another event.
 func (e *preemptionEvents) failure(d *core.Decision, err error) {
-	e.recorder.Eventf(e.reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", "Preempting",
+	action := string(apierrors.ReasonForError(err))
+	if action == "" {
+		action = "Preempting"
+	}
+	e.recorder.Eventf(e.reference(preemptorOf(d)), nil, corev1.EventTypeWarning, "PreemptionFailed", action,
 		"%s", noteOf("room could not be made: "+err.Error()))
+}
+
+// victim refers to a victim in events.
+func (e *preemptionEvents) victim(v *core.Victim) runtime.Object {
+	kind := v1alpha1.PreemptorPod
+	if v.Group {
+		kind = v1alpha1.PreemptorPodGroup
+	}
+	return e.reference(v1alpha1.DisruptionPreemptor{Kind: kind, Namespace: v.Namespace, Name: v.Name, UID: types.UID(v.UID)})
 }
 
 // reference refers to an object in events.
@@ -87,5 +113,5 @@ func (e *preemptionEvents) reference(p v1alpha1.DisruptionPreemptor) runtime.Obj
 			ObjectMeta: object,
 		}
 	}
-	return &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: object}
+	return podReference(p.Namespace, p.Name, p.UID)
 }

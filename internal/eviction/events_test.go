@@ -3,12 +3,15 @@ package eviction
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -32,6 +35,38 @@ func TestNotesAreNotTooLong(t *testing.T) {
 		if len(note) > longestNote || !strings.HasSuffix(note, " ...") || !utf8.ValidString(note) {
 			t.Errorf("A note has %d bytes, want %d at most, and that it shows: %q", len(note), longestNote, note)
 		}
+	}
+}
+
+// keys is a recorder of what events are told apart by.
+type keys struct{ all []string }
+
+func (k *keys) Eventf(_, related runtime.Object, _, reason, action, _ string, _ ...any) {
+	of := ""
+	if o, ok := related.(metav1.Object); ok {
+		of = o.GetName()
+	}
+	k.all = append(k.all, reason+" "+action+" "+of)
+}
+
+// TestEventsAreToldApart: what a preemptor takes next, and another error, is not counted as more of the same, whose text it would have.
+func TestEventsAreToldApart(t *testing.T) {
+	t.Parallel()
+	var told keys
+	e := &preemptionEvents{recorder: &told}
+	for _, v := range []core.Victim{victim("a"), victim("g", "g-0")} {
+		e.success(&core.Decision{Victims: []core.Victim{v}})
+	}
+	e.success(&core.Decision{})
+	for _, err := range []error{fmt.Errorf("evict pod: %w", errForbidden), errUnasked, errLost} {
+		e.failure(&core.Decision{}, err)
+	}
+	want := []string{
+		"Preempting Preempting a", "Preempting Preempting g", "Preempting Preempting ",
+		"PreemptionFailed Forbidden ", "PreemptionFailed InternalError ", "PreemptionFailed Preempting ",
+	}
+	if !slices.Equal(told.all, want) {
+		t.Errorf("told %q, want %q", told.all, want)
 	}
 }
 

@@ -168,6 +168,10 @@ func (x *execution) run(ctx context.Context) Outcome {
 }
 
 func (x *execution) steps(ctx context.Context) error {
+	if err := x.probe(ctx); err != nil {
+		x.statuses.Drop(x.claims)
+		return err
+	}
 	left, err := each(x.claims, func(c podstatus.Claim) error { return x.persist(ctx, c) })
 	x.statuses.Drop(left)
 	if err != nil {
@@ -187,6 +191,23 @@ func (x *execution) steps(ctx context.Context) error {
 		return err
 	}
 	return x.remove(ctx)
+}
+
+// probe asks, before anything is touched, whether those victims can be deleted of which that is in doubt, and all that go with them.
+func (x *execution) probe(ctx context.Context) error {
+	var doubtful []task
+	for _, u := range x.units {
+		if slices.ContainsFunc(u.pods, func(pod *corev1.Pod) bool { return x.remover.refusals.doubts(pod.Namespace, pod.UID) }) {
+			doubtful = append(doubtful, u.tasks()...)
+		}
+	}
+	_, err := each(doubtful, func(t task) error {
+		if err := x.remover.probe(t.unit.named(ctx, t.pod), t.victim()); err != nil {
+			return fmt.Errorf("evict pod %s: %w", podKey(t.pod), err)
+		}
+		return nil
+	})
+	return err
 }
 
 func (x *execution) isWanted() bool { return x.scheduler.Wants(x.order) }
@@ -298,13 +319,25 @@ type task struct {
 	pod  *corev1.Pod
 }
 
+// tasks are those of a unit.
+func (u *unit) tasks() []task {
+	out := make([]task, len(u.pods))
+	for i, pod := range u.pods {
+		out[i] = task{unit: u, pod: pod}
+	}
+	return out
+}
+
+// victim is the pod as the remover needs it.
+func (t task) victim() victimPod {
+	return victimPod{namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.podMessage}
+}
+
 // remove deletes the pods, unit after unit.
 func (x *execution) remove(ctx context.Context) error {
 	var tasks []task
 	for _, u := range x.units {
-		for _, pod := range u.pods {
-			tasks = append(tasks, task{unit: u, pod: pod})
-		}
+		tasks = append(tasks, u.tasks()...)
 	}
 	// Once a call has failed, nothing is begun any more.
 	var failed atomic.Bool
@@ -321,9 +354,7 @@ func (x *execution) remove(ctx context.Context) error {
 		}
 		// The call that marks it takes a while; what has become of the preemptor and of its group meanwhile still counts.
 		var outdated error
-		became, err := x.remover.remove(t.unit.named(ctx, t.pod), victimPod{
-			namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.podMessage,
-		}, func() bool {
+		became, err := x.remover.remove(t.unit.named(ctx, t.pod), t.victim(), func() bool {
 			if t.unit.goes() {
 				return true
 			}

@@ -63,7 +63,7 @@ func New(
 		ctx:       ctx,
 		intents:   intents{client: groups, clock: clk},
 		members:   gang.Named{},
-		remover:   remover{pods: pods, clock: clk},
+		remover:   remover{pods: pods, clock: clk, refusals: NewRefusals(clk)},
 		statuses:  statuses,
 		ledger:    &ledger{clock: clk},
 		events:    preemptionEvents{recorder: recorder},
@@ -113,9 +113,8 @@ func (e *Executor) Evict(ctx context.Context, order Order, sched Scheduler) <-ch
 		p := &order.Decision.Preemptor
 		ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithValues("preemptor", klog.KRef(p.Namespace, p.Name), "profile", order.Profile))
 		start := e.clock.Now()
-		e.metrics.Took(len(order.Victims), order.Profile)
 		outcome := newExecution(e, &order, sched, claims).run(ctx)
-		e.finished(ctx, &order, outcome.Err, e.clock.Since(start))
+		e.finished(ctx, &order, outcome, e.clock.Since(start))
 		outcomes <- outcome
 	})
 	return outcomes
@@ -132,7 +131,14 @@ func (e *Executor) bind(ctx context.Context) (context.Context, func()) {
 }
 
 // finished says how an execution ended.
-func (e *Executor) finished(ctx context.Context, order *Order, err error, took time.Duration) {
+func (e *Executor) finished(ctx context.Context, order *Order, outcome Outcome, took time.Duration) {
+	err, taken := outcome.Err, len(order.Victims)
+	if err != nil {
+		taken = outcome.Begun.Len()
+	}
+	if taken > 0 {
+		e.metrics.Took(taken, order.Profile)
+	}
 	result := metrics.Success
 	logger := klog.FromContext(ctx)
 	switch {

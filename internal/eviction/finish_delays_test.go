@@ -12,7 +12,7 @@ import (
 // tried again later and later all the same, up to every half minute, and each pod is marked once.
 func TestRefusedRemovalIsPutOff(t *testing.T) {
 	t.Parallel()
-	f := newFinishing(t, disrupted("g-0"), pod("g-0"))
+	f := newFinishing(t, disrupted("g-0", "leaving"), pod("g-0"), terminating(pod("leaving")))
 	f.failing(errForbidden, "delete")
 	start := f.clock.Now()
 	var tries []float64

@@ -2,7 +2,9 @@ package eviction
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,15 +41,18 @@ type Finisher struct {
 	pods    corelisters.PodLister
 	members Members
 	delays  *delays
+	// timeout is for how long a member is tried whose deletion is refused while others of its group have gone.
+	timeout func() time.Duration
 }
 
 var _ reconcile.Reconciler = (*Finisher)(nil)
 
 // NewFinisher returns a Finisher that works beside an Executor. It reads PodGroups from groups, which may be a
-// cache, and looks for pods in pods, which need not have those that have finished, and in members.
-func NewFinisher(e *Executor, groups client.Reader, pods corelisters.PodLister, members Members) *Finisher {
+// cache, and looks for pods in pods, which need not have those that have finished, and in members. A member whose deletion is refused for the
+// timeout stays, though others of its group have gone.
+func NewFinisher(e *Executor, groups client.Reader, pods corelisters.PodLister, members Members, timeout func() time.Duration) *Finisher {
 	e.ledger.keep()
-	return &Finisher{Executor: e, groups: groups, pods: pods, members: members, delays: newDelays(e.clock)}
+	return &Finisher{Executor: e, groups: groups, pods: pods, members: members, delays: newDelays(e.clock), timeout: timeout}
 }
 
 // Reconcile takes one PodGroup as far as it will go. An error has it tried again, later and later.
@@ -106,9 +111,9 @@ func (f *Finisher) with(ctx context.Context, key types.NamespacedName, d *v1alph
 		if wait := f.delays.left(key); wait > 0 {
 			return reconcile.Result{RequeueAfter: wait}, nil
 		}
-		if err := f.complete(ctx, key, d, l.left); err != nil {
+		if err := f.complete(ctx, key, d, &l); err != nil {
 			f.delays.putOff(key)
-			return reconcile.Result{}, err
+			return reconcile.Result{}, f.giveUp(ctx, key, d, err)
 		}
 		l = f.sort(key, d)
 	}
@@ -130,6 +135,11 @@ type list struct {
 	gone sets.Set[types.UID]
 	// withdrawn are to be taken off the list.
 	withdrawn sets.Set[types.UID]
+}
+
+// isWhole reports whether all of the list is left but for what is to be taken off it.
+func (l *list) isWhole(d *v1alpha1.PodGroupDisruption) bool {
+	return len(l.left) == len(d.Pods)-l.withdrawn.Len()
 }
 
 func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption) list {
@@ -165,35 +175,130 @@ func (f *Finisher) sort(key types.NamespacedName, d *v1alpha1.PodGroupDisruption
 	return out
 }
 
-// complete removes what is left of a group that an execution has begun to remove.
-func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, left []v1alpha1.DisruptedPod) error {
-	start := f.clock.Now()
+// complete removes what is left of a group that an execution has begun to remove, or was about to.
+func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list) error {
+	start, left := f.clock.Now(), l.left
 	logger := klog.FromContext(ctx).WithValues(
 		"podGroup", klog.KRef(key.Namespace, key.Name), "preemptor", klog.KRef(d.Preemptor.Namespace, d.Preemptor.Name), "rule", d.Rule)
 	logger.V(2).Info("Finishing a preemption that was begun", "victims", len(left))
 	logger.V(4).Info("Why a victim was preempted", "reason", d.Message)
 	ctx = klog.NewContext(ctx, logger)
-	_, err := each(left, func(p v1alpha1.DisruptedPod) error {
-		pod := victimPod{
+	pods := make([]victimPod, len(left))
+	for i, p := range left {
+		pods[i] = victimPod{
 			namespace: key.Namespace, name: p.Name, uid: p.UID,
 			message: core.ToldMember(d.Message, key.Namespace, key.Name), conditions: f.conditionsOf(key.Namespace, p),
 		}
-		became, err := f.remover.remove(ctx, pod, func() bool { return true })
-		f.ledger.note(key, p.UID, became)
-		if became == accepted {
-			f.events.victimPod(pod.namespace, pod.name, pod.uid, d.Preemptor, pod.message)
-		}
-		if err != nil {
-			return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", key.Namespace, p.Name, err)
-		}
-		return nil
-	})
+	}
+	var err error
+	if l.isWhole(d) {
+		// As far as is known, everything can still be taken back.
+		_, err = each(pods, func(pod victimPod) error { return inGroup(pod, f.remover.probe(ctx, pod)) })
+	}
+	if err == nil {
+		err = f.removeAll(ctx, key, d, pods)
+	}
 	result := metrics.Success
 	if err != nil {
 		result = metrics.Failure
 	}
 	f.metrics.Ran(metrics.Completion, result, "", f.clock.Since(start))
 	return err
+}
+
+// removeAll removes all pods that it can; those whose deletion is refused are not in the way of the others.
+func (f *Finisher) removeAll(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, pods []victimPod) error {
+	var mu sync.Mutex
+	var vetoes []error
+	_, err := each(pods, func(pod victimPod) error {
+		became, err := f.remover.remove(ctx, pod, func() bool { return true })
+		f.ledger.note(key, pod.uid, became)
+		if became == accepted {
+			f.events.victimPod(pod.namespace, pod.name, pod.uid, d.Preemptor, pod.message)
+		}
+		if became == untouched && isVeto(err) {
+			mu.Lock()
+			defer mu.Unlock()
+			vetoes = append(vetoes, inGroup(pod, err))
+			return nil
+		}
+		return inGroup(pod, err)
+	})
+	if err == nil && len(vetoes) > 0 {
+		err = vetoes[0]
+	}
+	return err
+}
+
+// inGroup says of an error which pod it is about; nil for none.
+func inGroup(pod victimPod, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("evict pod %s/%s of a group that has begun to go: %w", pod.namespace, pod.name, err)
+}
+
+// giveUp lets those members stay whose deletion is refused for good, after a try that has failed: all of them where nothing of the group has been
+// touched, and nothing may be any more by what has been begun; else those that have been refused for the timeout. It returns the error
+// that is left.
+func (f *Finisher) giveUp(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, failed error) error {
+	if !isVeto(failed) {
+		return failed
+	}
+	l, stay := f.sort(key, d), sets.New[types.UID]()
+	intact, err := f.isIntact(ctx, key, d, &l)
+	if err != nil {
+		return errors.Join(failed, err)
+	}
+	for _, p := range l.left {
+		if intact || f.remover.refusals.lasting(p.UID) > f.timeout() {
+			stay.Insert(p.UID)
+		}
+	}
+	if stay.Len() == 0 {
+		return failed
+	}
+	if err := f.withdraw(ctx, key, stay); err != nil {
+		return err
+	}
+	klog.FromContext(ctx).Error(failed, "Let members of a group stay whose deletion is refused",
+		"podGroup", klog.KRef(key.Namespace, key.Name), "victims", stay.Len(), "others have gone", !intact)
+	if intact {
+		return nil
+	}
+	for _, p := range l.left {
+		if stay.Has(p.UID) {
+			f.events.refused(key.Namespace, p.Name, p.UID, d.Preemptor, failed)
+		}
+	}
+	return nil
+}
+
+// isIntact reports whether nothing of a group has been touched: all pods on its list are there, as the API server has them, none is on its
+// way out, and no delete of one is under way that nothing is known of.
+func (f *Finisher) isIntact(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list) (bool, error) {
+	last := d.Time.Time
+	if known := f.ledger.read(key); known != nil && known.unsure.After(last) {
+		last = known.unsure
+	}
+	if f.clock.Since(last) < memory || !l.isWhole(d) {
+		return false, nil
+	}
+	errTouched := errors.New("touched")
+	_, err := each(l.left, func(p v1alpha1.DisruptedPod) error {
+		pod, err := find(ctx, f.remover.pods, key.Namespace, p.Name, p.UID)
+		switch {
+		case err != nil:
+			return fmt.Errorf("look at pod %s/%s of a group that may have begun to go: %w", key.Namespace, p.Name, err)
+		case pod == nil || pod.DeletionTimestamp != nil:
+			return errTouched
+		}
+		return nil
+	})
+	if errors.Is(err, errTouched) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // conditionsOf are the conditions of a pod; none for one that has not been seen here.

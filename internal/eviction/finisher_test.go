@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +29,7 @@ type finishing struct {
 func newFinishing(t *testing.T, objects ...client.Object) *finishing {
 	t.Helper()
 	f := &finishing{bench: newBench(t, objects...), informed: newInformed()}
-	f.finisher = NewFinisher(f.executor, f.groups, corelisters.NewPodLister(f.informed.store), f.informed)
+	f.finisher = NewFinisher(f.executor, f.groups, corelisters.NewPodLister(f.informed.store), f.informed, func() time.Duration { return 5 * time.Minute })
 	f.look(f.informed)
 	return f
 }
@@ -53,6 +54,7 @@ func disrupted(pods ...string) *v1alpha1.PodGroup {
 	d := &v1alpha1.PodGroupDisruption{
 		Preemptor: v1alpha1.DisruptionPreemptor{Kind: v1alpha1.PreemptorPod, Namespace: "ns", Name: "urgent", UID: "uid-urgent"},
 		Message:   "preempted by pod ns/urgent",
+		Time:      metav1.Unix(1000, 0),
 	}
 	for _, name := range pods {
 		d.Pods = append(d.Pods, v1alpha1.DisruptedPod{Name: name, UID: uidOf(name)})

@@ -35,6 +35,8 @@ type entry struct {
 	withdrawn sets.Set[types.UID]
 	// spared have been taken off the list, where a reader's cache may go on to have them.
 	spared sets.Set[types.UID]
+	// unsure is when a delete failed last that may come through all the same.
+	unsure time.Time
 	used   time.Time
 }
 
@@ -80,7 +82,9 @@ func (l *ledger) note(key types.NamespacedName, uid types.UID, r removal) {
 			e.accepted.Insert(uid)
 		case absent:
 			e.absent.Insert(uid)
-		case untouched, uncertain:
+		case uncertain:
+			e.unsure = l.clock.Now()
+		case untouched:
 		}
 	})
 }
@@ -105,7 +109,7 @@ func (l *ledger) read(key types.NamespacedName) *entry {
 	}
 	return &entry{
 		running: e.running, seen: e.seen.Clone(), accepted: e.accepted.Clone(),
-		absent: e.absent.Clone(), withdrawn: e.withdrawn.Clone(), spared: e.spared.Clone(), used: e.used,
+		absent: e.absent.Clone(), withdrawn: e.withdrawn.Clone(), spared: e.spared.Clone(), unsure: e.unsure, used: e.used,
 	}
 }
 

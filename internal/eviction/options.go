@@ -37,3 +37,8 @@ func WithMembership(members gang.Membership) Option {
 func WithGroupDone(done func(types.NamespacedName)) Option {
 	return func(e *Executor) { e.groupDone = done }
 }
+
+// WithRefusals has what the API server refuses to have deleted remembered in r, for others to go by.
+func WithRefusals(r *Refusals) Option {
+	return func(e *Executor) { e.remover.refusals = r }
+}

@@ -19,8 +19,9 @@ import (
 
 // remover deletes pods, and says on each why.
 type remover struct {
-	pods  kubernetes.Interface
-	clock clock.PassiveClock
+	pods     kubernetes.Interface
+	clock    clock.PassiveClock
+	refusals *Refusals
 }
 
 // victimPod is a pod that has to go.
@@ -52,7 +53,19 @@ const (
 // remove marks a pod and deletes it. A pod that has gone already, or whose name another one has now, is no
 // error. Its grace period is its own. Right before the deletion, proceed may still stop it.
 func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
-	if err := r.mark(ctx, pod); err != nil {
+	became, err := r.try(ctx, pod, proceed)
+	switch {
+	case became == accepted || became == absent:
+		r.refusals.Forget(pod.uid)
+	case became == untouched && isVeto(err):
+		r.refusals.Note(pod.namespace, pod.name, pod.uid)
+	}
+	return became, err
+}
+
+// try is remove without the memory of refusals.
+func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
+	if err := r.mark(ctx, pod, metav1.PatchOptions{}); err != nil {
 		if r.hasGone(ctx, pod, err) {
 			return absent, nil
 		}
@@ -61,9 +74,7 @@ func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool
 	if !proceed() {
 		return untouched, nil
 	}
-	err := r.pods.CoreV1().Pods(pod.namespace).Delete(ctx, pod.name, metav1.DeleteOptions{
-		Preconditions: metav1.NewUIDPreconditions(string(pod.uid)),
-	})
+	err := r.delete(ctx, pod, metav1.DeleteOptions{})
 	switch {
 	case err == nil:
 		klog.FromContext(ctx).V(6).Info("Deleted a victim", "pod", pod.ref())
@@ -72,15 +83,60 @@ func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool
 		return absent, nil
 	case podstatus.IsRefused(err):
 		return untouched, fmt.Errorf("delete: %w", err)
+	case apierrors.IsInternalError(err):
+		// A webhook that has to be asked first does not answer, mostly. Then nothing has been done, and nothing will be.
+		became := r.after(ctx, pod)
+		if became == accepted || became == absent {
+			return became, nil
+		}
+		return became, fmt.Errorf("delete: %w", err)
 	default:
 		return uncertain, fmt.Errorf("delete: %w", err)
+	}
+}
+
+// probe reports why the API server would not have a pod removed, without any trace; nil where it would, or the pod has gone.
+func (r *remover) probe(ctx context.Context, pod victimPod) error {
+	dry := []string{metav1.DryRunAll}
+	err := r.mark(ctx, pod, metav1.PatchOptions{DryRun: dry})
+	if err == nil {
+		err = r.delete(ctx, pod, metav1.DeleteOptions{DryRun: dry})
+	}
+	switch {
+	case err == nil || r.hasGone(ctx, pod, err):
+		r.refusals.Forget(pod.uid)
+		return nil
+	case isVeto(err):
+		r.refusals.Note(pod.namespace, pod.name, pod.uid)
+	}
+	return fmt.Errorf("ask whether it may be deleted: %w", err)
+}
+
+// delete deletes a pod with that UID.
+func (r *remover) delete(ctx context.Context, pod victimPod, options metav1.DeleteOptions) error {
+	options.Preconditions = metav1.NewUIDPreconditions(string(pod.uid))
+	return r.pods.CoreV1().Pods(pod.namespace).Delete(ctx, pod.name, options)
+}
+
+// after is what has become of a pod, as the API server has it after a call about it.
+func (r *remover) after(ctx context.Context, pod victimPod) removal {
+	found, err := find(ctx, r.pods, pod.namespace, pod.name, pod.uid)
+	switch {
+	case err != nil:
+		return uncertain
+	case found == nil:
+		return absent
+	case found.DeletionTimestamp != nil:
+		return accepted
+	default:
+		return untouched
 	}
 }
 
 // mark sets the pod's DisruptionTarget condition. The UID in the patch keeps it from a pod that has taken the
 // name since. A pod that has the condition keeps it: it would be written with a new time, which changes the pod each time that its
 // deletion is tried again.
-func (r *remover) mark(ctx context.Context, pod victimPod) error {
+func (r *remover) mark(ctx context.Context, pod victimPod, options metav1.PatchOptions) error {
 	condition := corev1.PodCondition{
 		Type:    corev1.DisruptionTarget,
 		Status:  corev1.ConditionTrue,
@@ -95,8 +151,8 @@ func (r *remover) mark(ctx context.Context, pod victimPod) error {
 	condition.LastTransitionTime = metav1.NewTime(r.clock.Now())
 	err := podstatus.Patch(ctx, r.pods, pod.namespace, pod.name, pod.uid, map[string]any{
 		"conditions": []corev1.PodCondition{condition},
-	})
-	if err == nil {
+	}, options)
+	if err == nil && len(options.DryRun) == 0 {
 		klog.FromContext(ctx).V(6).Info("Marked a victim", "pod", pod.ref())
 	}
 	return err
@@ -115,9 +171,22 @@ func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name str
 	case !apierrors.IsConflict(err):
 		return false
 	}
+	found, err := find(ctx, pods, namespace, name, uid)
+	return err == nil && found == nil
+}
+
+// find reads the pod with that UID from the API server; nil where there is none.
+func find(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID) (*corev1.Pod, error) {
 	// A list, because a scheduler has no right to get.
 	list, err := pods.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, name).String(),
 	})
-	return err == nil && !slices.ContainsFunc(list.Items, func(pod corev1.Pod) bool { return pod.UID == uid })
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(list.Items, func(pod corev1.Pod) bool { return pod.UID == uid })
+	if i < 0 {
+		return nil, nil
+	}
+	return &list.Items[i], nil
 }

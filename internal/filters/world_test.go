@@ -145,6 +145,7 @@ func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 	}
 	return snapshot.Stays
 }
+func (plain) RefusedUntil(*corev1.Pod) time.Time                     { return time.Time{} }
 func (plain) OfPod(*corev1.Pod) *core.Toleration                     { return nil }
 func (plain) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
 func (plain) QueueOf(*corev1.Pod) string                             { return "" }

@@ -119,7 +119,7 @@ func New() *Metrics {
 			"Searches for room for a pod or gang that did not fit, by what came of them.",
 			"preemptor", "result", "profile"),
 		victims: histogram("preemption_victims",
-			"Pods that one preemption takes, all units together.",
+			"Pods that one preemption has taken, all units together.",
 			k8smetrics.ExponentialBuckets(1, 2, 13), "profile"),
 		decision: histogram("preemption_decision_seconds",
 			"How long it took to find out where a pod or gang that did not fit goes, and who has to leave.",
@@ -215,7 +215,7 @@ func (m *Metrics) Decided(who PreemptorType, profile string, took time.Duration)
 // Recorded records what became of a decision on its way to the file of the decision log.
 func (m *Metrics) Recorded(w Writing) { m.recorded.WithLabelValues(string(w)).Inc() }
 
-// Took records how many pods one preemption takes.
+// Took records how many pods one preemption has taken; what has taken none is not recorded.
 func (m *Metrics) Took(pods int, profile string) {
 	m.victims.WithLabelValues(profile).Observe(float64(pods))
 }

@@ -16,12 +16,14 @@ import (
 
 // Patch changes the status of the pod with that UID only; see [IsAnotherPod]. Conditions are merged by their type, a nil
 // value takes a field away.
-func Patch(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, status map[string]any) error {
+func Patch(
+	ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, status map[string]any, options metav1.PatchOptions,
+) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid}, "status": status})
 	if err != nil {
 		return fmt.Errorf("encode patch: %w", err)
 	}
-	_, err = pods.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = pods.CoreV1().Pods(namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, options, "status")
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/flowcontrol"
@@ -187,7 +188,7 @@ func (w *Writer) call(ctx context.Context, s *slot) error {
 	if len(status) == 0 {
 		return nil
 	}
-	err := Patch(ctx, w.pods, s.namespace, s.name, s.uid, status)
+	err := Patch(ctx, w.pods, s.namespace, s.name, s.uid, status, metav1.PatchOptions{})
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err != nil {

@@ -132,13 +132,7 @@ func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	if !ok {
 		return true
 	}
-	running := 0
-	for _, pod := range p.hub.members(group).Assigned {
-		if pod.Status.Phase == corev1.PodRunning {
-			running++
-		}
-	}
-	return running >= g.MinCount
+	return p.hub.running(group) >= g.MinCount
 }
 
 // HasMoved reports whether a victim has been turned back and has another place since: one is a victim no more once it has.

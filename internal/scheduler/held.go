@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -36,8 +38,6 @@ func (h *Hub) wakeHeld() {
 	}
 }
 
-const heldByOthers = "another plugin holds it back"
-
 // heldBack says why nothing of a workload can be tried, and nothing that it has been promised be used; "" where something can. For most
 // reasons no event comes, so the main loop, which ends promises, and the evictions ask again and again. A gang that is on its way to its nodes goes on.
 func (h *Hub) heldBack(key workload.Key) string {
@@ -48,10 +48,8 @@ func (h *Hub) heldBack(key workload.Key) string {
 			return ""
 		case h.isHeldBack(pod):
 			return "its group cannot be tried any more"
-		case !h.entersQueue(pod):
-			return heldByOthers
 		}
-		return ""
+		return h.keptOut(pod)
 	}
 	_, members, verdict := h.lacks(nameOf(key))
 	return h.gangHeldBack(key, &members, verdict)
@@ -69,10 +67,22 @@ func (h *Hub) gangHeldBack(key workload.Key, members *gang.Members, lacks gang.V
 		if members.Reserved.Has(pod.UID) {
 			continue
 		}
-		if h.entersQueue(pod) {
+		if why = h.keptOut(pod); why == "" {
 			return ""
 		}
-		why = heldByOthers
+	}
+	return why
+}
+
+// KeptOut says why none of the members of a gang that wait can come forward, as other plugins hold back all of them; "" where one can, or
+// none waits. Any goroutine may call it.
+func (h *Hub) KeptOut(members *gang.Members) (why string) {
+	for _, pod := range members.Pending {
+		kept := h.keptOut(pod)
+		if kept == "" {
+			return ""
+		}
+		why = cmp.Or(why, "member "+pod.Name+": "+kept)
 	}
 	return why
 }

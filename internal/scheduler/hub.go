@@ -3,6 +3,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -57,6 +58,10 @@ type Hub struct {
 	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.
 	executions executions
 	wanted     wants
+	// terms are what groups say of how far their members are protected.
+	terms terms
+	// refused has what the API server refuses to have deleted.
+	refused *eviction.Refusals
 
 	// telling has pods say what keeps them.
 	telling *teller
@@ -95,7 +100,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 	h := &Hub{
 		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry, rejected: sets.New[types.UID]()}, board: queue.NewBoard()},
 		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
-		decisions: in.Decisions, witness: in.Witness,
+		decisions: in.Decisions, witness: in.Witness, refused: in.Refused,
 	}
 	if h.witness == nil {
 		h.witness = unwitnessed{}
@@ -109,6 +114,10 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 	if h.clock == nil {
 		h.clock = clock.RealClock{}
 	}
+	if h.refused == nil {
+		h.refused = eviction.NewRefusals(h.clock)
+	}
+	h.refused.OnRefusal(h.deletionRefused)
 	h.reserved = reservation.New(&bookkeeper{h})
 	h.telling = &teller{books: h.books, waits: h.waits, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
 	if h.telling.statuses == nil {
@@ -292,15 +301,20 @@ func (h *Hub) spokesman(key types.NamespacedName, members *gang.Members) *corev1
 	return oldest
 }
 
-// entersQueue reports whether the other PreEnqueue plugins let a pod through. One that they hold back could
-// not plan for its gang.
-func (h *Hub) entersQueue(pod *corev1.Pod) bool {
+// entersQueue reports whether nothing but the gate keeps a pod out of the queue. One that is kept out could not plan for its gang.
+func (h *Hub) entersQueue(pod *corev1.Pod) bool { return h.keptOut(pod) == "" }
+
+// keptOut says which other PreEnqueue plugin holds a pod back, and why, or what else is against it; "" for one that may come.
+func (h *Hub) keptOut(pod *corev1.Pod) string {
 	for _, pl := range h.handle.PreEnqueuePlugins() {
-		if pl.Name() != GateName && !pl.PreEnqueue(context.Background(), pod).IsSuccess() {
-			return false
+		if pl.Name() == GateName {
+			continue
+		}
+		if status := pl.PreEnqueue(context.Background(), pod); !status.IsSuccess() {
+			return fmt.Sprintf("plugin %s holds it back: %s", pl.Name(), status.Message())
 		}
 	}
-	return gang.Outranked(h.derived, h.groups, pod) == gang.Verdict{}
+	return gang.Outranked(h.derived, h.groups, pod).Message
 }
 
 // wakeSoon is wakeGang for changes that come in numbers: a gang's members while they are being created. It

@@ -214,8 +214,11 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		return false
 	}
 	if key.Gang && h.isPartlyThrough(key) {
-		// It has room already, which is of no use before it is whole again. While it stood in the line, for its surplus, it heard of nothing.
-		h.waits.LeaveLine(key)
+		// It has room already, which is of no use before it is whole again. While it stood in the line, for its surplus, it heard of nothing, and
+		// the member that did so for it still leads it.
+		if h.waits.LeaveLine(key) {
+			h.wakeSoon(nameOf(key))
+		}
 		return false
 	}
 	switch h.waits.TurnOf(key, name) {

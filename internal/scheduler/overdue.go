@@ -31,6 +31,9 @@ func (ps *profiles) terminationTimeout() time.Duration {
 	return longest
 }
 
+// TerminationTimeout is the longest of all profiles. Any goroutine may call it.
+func (h *Hub) TerminationTimeout() time.Duration { return h.profiles.terminationTimeout() }
+
 // followDeparture has the waiting list come back to a pod on a node that is terminating, when it is overdue. Its deletion
 // timestamp is the end of its grace period.
 func (h *Hub) followDeparture(pod *corev1.Pod) {

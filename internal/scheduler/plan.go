@@ -35,6 +35,8 @@ type preemptor struct {
 	minCount int
 	// pods are the pending members, oldest first.
 	pods []*corev1.Pod
+	// keptOut says of one of those members that cannot be scheduled what keeps it out; "" where there is none.
+	keptOut string
 	// atLimit is true where the limit of the queue has no room for them as things are: then all victims have to go first,
 	// wherever they are.
 	atLimit bool
@@ -59,11 +61,13 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 // towards minCount; those that other plugins hold back cannot be planned.
 func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	var pending, through []*corev1.Pod
+	keptOut := ""
 	for _, pod := range members.Pending {
-		switch {
-		case members.Reserved.Has(pod.UID):
+		if members.Reserved.Has(pod.UID) {
 			through = append(through, pod)
-		case p.hub.entersQueue(pod):
+		} else if why := p.hub.keptOut(pod); why != "" {
+			keptOut = "member " + pod.Name + ": " + why
+		} else {
 			pending = append(pending, pod)
 		}
 	}
@@ -75,6 +79,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		key: gangKey(g.Key), uid: g.UID, group: g,
 		minCount: max(g.MinCount-p.hub.through(members), 0),
 		pods:     pending,
+		keptOut:  keptOut,
 	}
 	if len(pending) > 0 {
 		pre.queue = p.hub.queueOf(pending[0])

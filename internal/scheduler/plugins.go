@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/clock"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
@@ -30,6 +31,8 @@ type Inputs struct {
 	Decisions DecisionLog
 	// Witness writes down what decisions go by; nil for nothing that does.
 	Witness Witness
+	// Refused has what the API server refuses to have deleted; nil for nothing.
+	Refused *eviction.Refusals
 	// Metrics measure preemptions; nil for metrics that nothing reads.
 	Metrics *metrics.Metrics
 	// Clock is nil for the real one.

@@ -175,7 +175,7 @@ func tooFew(pre *preemptor) gang.Verdict {
 	}
 	return gang.Verdict{
 		Reason:  v1alpha1.ReasonUnschedulable,
-		Message: fmt.Sprintf("%d more members are needed and %d can be scheduled; other plugins hold back the rest", pre.minCount, have),
+		Message: joined(fmt.Sprintf("%d more members are needed and %d can be scheduled", pre.minCount, have), pre.keptOut),
 	}
 }
 

@@ -103,6 +103,31 @@ func TestReplacementOfAMember(t *testing.T) {
 	}
 }
 
+// TestReplacementWhileSurplusStandsInLine: the member that leads a gang and waits for its turn, as more than was needed, is woken when a member
+// has to be replaced.
+func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "2")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.queuedGang("g", "a", 2)
+	r.create(members("g", 2, "1", 0)...)
+	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.waitBound("g-0", "g-1")
+	surplus := pod("g-2", "g", "1", 0)
+	r.create(surplus)
+	r.eventually("the surplus has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.hub.leads.Store(false)
+	r.hub.activate(surplus)
+	r.eventually("it stands in the line", func() bool { return r.hub.waits.Holds(gangKey(key("g"))) })
+	r.remove(members("g", 2, "1", 0)[0])
+	r.create(pod("g-3", "g", "1", 0))
+	r.eventually("it is tried", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.waitBound("g-1", "g-2")
+}
+
 // TestChargedAsItIsNow: what has been listed may have changed, or gone, before it counts.
 func TestChargedAsItIsNow(t *testing.T) {
 	t.Parallel()

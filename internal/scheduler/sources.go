@@ -48,6 +48,9 @@ func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Look(g, s.
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }
 
+// RefusedUntil is part of snapshot.Disruptions.
+func (s sources) RefusedUntil(pod *corev1.Pod) time.Time { return s.hub.refused.Until(pod.UID) }
+
 // OfPod is part of snapshot.Tolerations.
 func (s sources) OfPod(pod *corev1.Pod) *core.Toleration { return s.hub.tolerations.OfPod(pod) }
 

@@ -5,7 +5,10 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 	internalcache "k8s.io/kubernetes/pkg/scheduler/backend/cache"
 
@@ -58,9 +61,9 @@ func TestState(t *testing.T) {
 func TestStateBesideCycles(t *testing.T) {
 	t.Parallel()
 	const count = 8
-	r := newRig(t, nodes(count, "1")...)
+	r := newRig(t, append([]runtime.Object{tolerantClass("c", "0", "1")}, nodes(count, "1")...)...)
 	for i := range count {
-		r.create(on(pod(fmt.Sprintf("low-%d", i), "", "1", 0), fmt.Sprintf("node-%d", i)))
+		r.create(on(classed(pod(fmt.Sprintf("low-%d", i), "", "1", 0), "c", time.Now()), fmt.Sprintf("node-%d", i)))
 	}
 	done := make(chan struct{})
 	var looking sync.WaitGroup
@@ -97,6 +100,10 @@ func TestStateBesideCycles(t *testing.T) {
 		}
 	})
 	for i := range count {
+		// What classes say is read anew.
+		if _, err := r.client.SchedulingV1().PriorityClasses().Update(t.Context(), tolerantClass("c", "0", fmt.Sprint(i)), metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		r.create(pod(fmt.Sprintf("high-%d", i), "", "1", 10))
 		r.eventually("it preempts", func() bool { r.cycles(); return len(r.evictor.orders) == i+1 })
 		victim := r.taken(i)[0]

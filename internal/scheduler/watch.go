@@ -34,7 +34,11 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	if ok {
 		h.disrupted(key, g.Disrupted)
 	} else {
+		g = nil
 		h.disrupted(key, nil)
+	}
+	if h.terms.eased(key, g) {
+		h.lifted()
 	}
 	switch {
 	case !ok:
@@ -131,6 +135,9 @@ func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
 		if settles {
 			h.regroup(newKey)
 		}
+		if after.Status.Phase == corev1.PodRunning {
+			h.runsOn(newKey)
+		}
 	}
 	return moved
 }
@@ -217,6 +224,7 @@ func (h *Hub) podDeleted(obj any) {
 	h.moved.Store(true)
 	h.witness.Heard(pod, false)
 	h.leaving.gone(pod, h.clock.Now())
+	h.refused.Forget(pod.UID)
 	// The scheduler's queue may have heard of it first, and tried those at the limit too early.
 	h.eased(h.board.Forget(pod.UID).Eased)
 	h.departed(pod.UID)

@@ -290,6 +290,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 		cp := core.Pod{
 			Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID),
 			Request: c.dimensions.amounts(pi.CalculateResource().Resource, 1), Start: Nanos(startOf(pod)), Ref: pi,
+			RefusedUntil: Nanos(c.sources.Disruptions.RefusedUntil(pod)),
 		}
 		budgets, departure := c.budgets.of(pod), c.departureOf(pod)
 		if len(budgets) > 0 || c.draws.knows(state.Name, pod.UID) {

@@ -23,6 +23,8 @@ type facts struct {
 	placed    []*corev1.Pod
 	disrupted map[types.UID]bool
 	overdue   map[types.UID]bool
+	// refused are by name.
+	refused map[string]time.Time
 	// delegated are the resources that some DeviceClass maps.
 	delegated map[corev1.ResourceName]bool
 	// reads counts the pods that the cache has asked about.
@@ -62,6 +64,8 @@ func (f *facts) DepartureOf(pod *corev1.Pod) Departure {
 		return Stays
 	}
 }
+
+func (f *facts) RefusedUntil(pod *corev1.Pod) time.Time { return f.refused[pod.Name] }
 
 func (f *facts) OfPod(*corev1.Pod) *core.Toleration { return nil }
 

@@ -141,6 +141,7 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	}
 	maphash.WriteComparable(&h, rp.Running)
 	maphash.WriteComparable(&h, rp.Static)
+	maphash.WriteComparable(&h, rp.RefusedUntil)
 	maphash.WriteComparable(&h, stand(rp.Priority, rp.Toleration, rp.Membership, rp.Since))
 	if g := rp.Group; g != nil {
 		maphash.WriteComparable(&h, g.UID)

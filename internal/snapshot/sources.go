@@ -38,9 +38,11 @@ type Groups interface {
 	StartOf(g *gang.Group) time.Time
 }
 
-// Disruptions tells which pods are on their way out, whether their objects say so or not.
+// Disruptions tells which pods are on their way out, whether their objects say so or not, and which cannot be told to go.
 type Disruptions interface {
 	DepartureOf(pod *corev1.Pod) Departure
+	// RefusedUntil is the last moment at which a pod is no victim because its deletion was refused; zero for others.
+	RefusedUntil(pod *corev1.Pod) time.Time
 }
 
 // Departure says whether a pod goes.

@@ -85,6 +85,8 @@ type StateUnit struct {
 	Running bool `json:"running,omitempty"`
 	// Static marks a pod that the kubelet of its node runs by itself.
 	Static bool `json:"static,omitempty"`
+	// RefusedUntil is the last moment at which it is left alone because a deletion was refused; 0 where none was.
+	RefusedUntil int64 `json:"refusedUntil,omitempty"`
 	// Toleration is what keeps it from preemption by low priorities.
 	Toleration *StateToleration `json:"toleration,omitempty"`
 	// Pods are the pods that go with it.
@@ -254,7 +256,7 @@ func (d *describer) units() []StateUnit {
 		}
 		unit := StateUnit{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, Priority: u.Priority,
-			Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, Pods: make([]StatePod, len(u.Pods)),
+			Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
 		}
 		if m := u.Membership; m != nil {
 			unit.Queue, unit.MinCount = m.Queue, m.MinCount

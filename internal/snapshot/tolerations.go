@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,10 +14,12 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// ClassTolerations is the [Tolerations] that PriorityClasses give by their annotations. Only scheduling cycles use it.
+// ClassTolerations is the [Tolerations] that PriorityClasses give by their annotations. It is safe for concurrent use.
 // When a class changes ([SameToleration]), the Cache has to be invalidated.
 type ClassTolerations struct {
 	classes schedulinglisters.PriorityClassLister
+
+	mu sync.Mutex
 	// policies are those of the classes as they were last; nil policies are remembered as well.
 	policies map[string]knownPolicy
 }
@@ -48,6 +51,8 @@ func (t *ClassTolerations) of(className string, start time.Time) *core.Toleratio
 
 // policy is that of a class; nil where there is none, and where it is malformed.
 func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemptiontoleration.Policy {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if known, ok := t.policies[class.Name]; ok && known.class == class {
 		return known.policy
 	}

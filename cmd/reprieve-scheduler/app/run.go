@@ -277,12 +277,13 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err := p.followGroups(ctx); err != nil {
 		return nil, err
 	}
+	refused := eviction.NewRefusals(clock.RealClock{})
 	p.executor = eviction.New(ctx, cc.Client, direct, p.statuses, p.recorder, clock.RealClock{},
 		eviction.WithMetrics(measured), eviction.WithProfileRecorders(p.recorderOf),
-		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()))
+		eviction.WithGroupSource(p.source), eviction.WithGroupDone(p.evicted.Request), eviction.WithMembership(p.membership()), eviction.WithRefusals(refused))
 	p.plugins = scheduler.NewPlugins(scheduler.Inputs{
 		Derived: p.schedulerDerived(),
-		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness),
+		Groups:  p.source, Registry: p.registry, Evictor: p.executor, Statuses: p.statuses, Metrics: measured, Decisions: decisions, Witness: schedulerWitness(witness), Refused: refused,
 		SchedulingGroups: p.native != nil || p.workloads != nil, Confined: scheduler.Confine(cc.ComponentConfig.Profiles, cc.ComponentConfig.Extenders),
 	})
 	return p, nil
@@ -387,7 +388,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	if p.derived != nil {
 		inputs.Derived, inputs.DerivedChanged, inputs.HoldChanged = p.derived, p.derivedChanged, p.holdChanged
 	}
-	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub)
+	inputs.Finisher = eviction.NewFinisher(p.executor, inputs.Groups(), cc.InformerFactory.Core().V1().Pods().Lister(), hub, hub.TerminationTimeout)
 	for _, profile := range sched.Profiles {
 		profile.SetAPICacher(p.statuses)
 	}

@@ -16,9 +16,8 @@ import (
 const (
 	// slowDelete is how long every delete takes.
 	slowDelete = 300 * time.Millisecond
-	// failures are how often the preemption fails at least. From the second on there is a pause before the next
-	// attempt, longer each time.
-	failures = 3
+	// failures are how often the preemption fails at least. There is a pause before the next attempt, longer each time.
+	failures = 2
 
 	executions = "reprieve_goroutines_execution_total"
 	durations  = "reprieve_goroutines_duration_seconds"
@@ -126,10 +125,8 @@ func (w *world) checkFailures(t *testing.T, s stage.Metrics, within time.Duratio
 	if n := ofProfile(s, executions, operation, succeeded); n != 0 {
 		t.Errorf("%v successes are counted", n)
 	}
-	// What has been taken back is there to be taken again, and nobody else is taken in its place.
-	taken, attempts := ofProfile(s, "reprieve_preemption_victims_sum"), ofProfile(s, "reprieve_preemption_victims_count")
-	if want := attempts * float64(len(w.needed())); attempts < failures || taken != want {
-		t.Errorf("%v preemptions took %v pods, want at least %d that took %v", attempts, taken, failures, want)
+	if n := ofProfile(s, "reprieve_preemption_victims_count"); n != 0 {
+		t.Errorf("%v preemptions count as having taken pods", n)
 	}
 }
 
@@ -146,6 +143,10 @@ func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration
 	attempts := ofProfile(s, executions, operation)
 	if n := ofProfile(s, "reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
 		t.Errorf("%v searches found whom to take, want %v as of the preemptions", n, attempts)
+	}
+	// What was taken back is there to be taken again, and nobody else is taken in its place.
+	if taken := ofProfile(s, "reprieve_preemption_victims_sum"); taken != float64(len(w.needed())) {
+		t.Errorf("%v pods were taken, want %d", taken, len(w.needed()))
 	}
 	if n := ofProfile(s, "reprieve_preemption_decision_seconds_count", `preemptor="gang"`); n < attempts {
 		t.Errorf("%v searches were measured, want at least %v", n, attempts)

@@ -1,5 +1,5 @@
 // Package eviction tests on a real API server what only that can show: an eviction never touches a pod that
-// has taken its victim's name.
+// has taken its victim's name, nor anything that would go for nobody as another deletion is refused.
 package eviction
 
 import (
@@ -102,8 +102,9 @@ func evict(t *testing.T, e *eviction.Executor, pod *corev1.Pod) {
 	}
 }
 
-func TestEviction(t *testing.T) {
-	config := startAPIServer(t)
+// clientsOf are the clients of an API server for pods and for groups.
+func clientsOf(t *testing.T, config *rest.Config) (kubernetes.Interface, client.Client) {
+	t.Helper()
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -116,8 +117,18 @@ func TestEviction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return kube, groups
+}
+
+func newExecutor(t *testing.T, kube kubernetes.Interface, groups client.Client) *eviction.Executor {
+	t.Helper()
 	statuses := podstatus.New(t.Context(), kube, kube, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
-	executor := eviction.New(t.Context(), kube, groups, statuses, events.NewFakeRecorder(100), clock.RealClock{})
+	return eviction.New(t.Context(), kube, groups, statuses, events.NewFakeRecorder(100), clock.RealClock{})
+}
+
+func TestEviction(t *testing.T) {
+	kube, groups := clientsOf(t, startAPIServer(t))
+	executor := newExecutor(t, kube, groups)
 	pods := kube.CoreV1().Pods("default")
 	kill := metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0)}
 

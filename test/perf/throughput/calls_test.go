@@ -177,7 +177,7 @@ func (c *caller) bind(pods []*corev1.Pod, toNode int) {
 }
 
 func (c *caller) patch(pod *corev1.Pod, status map[string]any) error {
-	return podstatus.Patch(c, c.kube, pod.Namespace, pod.Name, pod.UID, status)
+	return podstatus.Patch(c, c.kube, pod.Namespace, pod.Name, pod.UID, status, metav1.PatchOptions{})
 }
 
 func node(i int) string { return fmt.Sprint("node-", i) }

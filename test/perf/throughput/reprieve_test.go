@@ -164,7 +164,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 			Derived: made.resolver, DerivedChanged: made.changed, HoldChanged: made.held, SayOfPod: statuses.Say, HeldPods: a.metrics.Held,
 		}
 		pods := handle.SharedInformerFactory().Core().V1().Pods().Lister()
-		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, hub)
+		inputs.Finisher = eviction.NewFinisher(executor, inputs.Groups(), pods, hub, hub.TerminationTimeout)
 		run(ctx, "controllers", func(ctx context.Context) error { return controller.Run(ctx, inputs) })
 		return nil
 	}

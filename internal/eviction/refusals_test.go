@@ -1,0 +1,265 @@
+package eviction
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+)
+
+// errUnasked is what the API server says where a webhook has to be asked that does not answer.
+var errUnasked = apierrors.NewInternalError(errors.New("failed calling webhook"))
+
+// TestRefusals: a pod is left alone for longer and longer while its deletion is refused, and its namespace is in doubt for an hour.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
+	r := NewRefusals(clk)
+	var told []string
+	r.OnRefusal(func(namespace, name string, uid types.UID) {
+		told = append(told, fmt.Sprintf("%s/%s %s %v", namespace, name, uid, r.Until(uid).Sub(clk.Now())))
+	})
+	for range 5 {
+		r.Note("ns", "a", "a")
+		clk.Step(30 * time.Second)
+	}
+	want := []string{"ns/a a 10s", "ns/a a 20s", "ns/a a 40s", "ns/a a 1m0s", "ns/a a 1m0s"}
+	if !slices.Equal(told, want) {
+		t.Errorf("Told %q, want %q", told, want)
+	}
+	if got := r.lasting("a"); got != 150*time.Second {
+		t.Errorf("It is refused for %v", got)
+	}
+	if !r.doubts("ns", "other") || r.doubts("elsewhere", "other") || r.lasting("other") != 0 || !r.Until("other").IsZero() {
+		t.Error("Another pod counts as refused, or its namespace as free of doubt, or another one not")
+	}
+	clk.Step(3 * time.Minute)
+	if r.Note("ns", "a", "a"); r.lasting("a") != 0 || r.Until("a").Sub(clk.Now()) != firstRefusal {
+		t.Error("A refusal that was long ago counts with the next one")
+	}
+	clk.Step(doubtful + 1)
+	if !r.doubts("ns", "a") || r.doubts("ns", "other") {
+		t.Error("An hour later, the pod is not in doubt, or its namespace is")
+	}
+	if r.Forget("a"); r.doubts("ns", "a") {
+		t.Error("It is in doubt although it has gone")
+	}
+}
+
+// TestWhatIsAVeto: a refusal is for good, and nothing has been done; what may be otherwise at the next try is none.
+func TestWhatIsAVeto(t *testing.T) {
+	t.Parallel()
+	pods := corev1.Resource("pods")
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":                        {nil, false},
+		"forbidden":                   {errForbidden, true},
+		"invalid, as a policy has it": {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "a", nil), true},
+		"a webhook does not answer":   {fmt.Errorf("delete: %w", errUnasked), true},
+		"too many requests":           {apierrors.NewTooManyRequests("later", 1), false},
+		"a conflict":                  {apierrors.NewConflict(pods, "a", errors.New("changed")), false},
+		"it has gone":                 {apierrors.NewNotFound(pods, "a"), false},
+		"not known who asks":          {apierrors.NewUnauthorized("no"), false},
+		"a timeout":                   {apierrors.NewTimeoutError("late", 1), false},
+		"lost on the way":             {errLost, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := isVeto(tt.err); got != tt.want {
+				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// TestUnansweredWebhookTouchesNothing: where a deletion fails because what has to be asked first does not answer, the API server is asked
+// what has become of the pod. As long as none goes, the group stays.
+func TestUnansweredWebhookTouchesNothing(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		err      error
+		calls    []string
+		pods     []string
+		listed   []string
+		wantBegn int
+	}{
+		"no pod can be deleted":         {err: errUnasked, calls: []string{"delete"}, pods: []string{"g-0", "g-1"}},
+		"one has come through":          {err: errAfter{errUnasked}, calls: []string{"delete g-0"}, pods: nil, listed: []string{"g-0", "g-1"}},
+		"what it came to is not known":  {err: errLost, calls: []string{"delete"}, pods: []string{"g-0", "g-1"}, listed: []string{"g-0", "g-1"}, wantBegn: 2},
+		"an answer without a pod there": {err: errAfter{errUnasked}, calls: []string{"delete"}, pods: nil, listed: []string{"g-0", "g-1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, append(whole("g"), pod("urgent-0"))...)
+			b.failing(tt.err, tt.calls...)
+			outcome := b.evict(order(victim("g", "g-0", "g-1")))
+			b.expectPods(append(tt.pods, "urgent-0")...)
+			if got := b.listed("g"); !slices.Equal(got, tt.listed) {
+				t.Errorf("The list is %v, want %v", got, tt.listed)
+			}
+			if (outcome.Err == nil) != (tt.pods == nil) || outcome.Begun.Len() != tt.wantBegn {
+				t.Errorf("The outcome is %v, %v has begun", outcome.Err, outcome.Begun)
+			}
+		})
+	}
+}
+
+// TestDoubtIsAskedFirst: once the deletion of a pod was refused, it is asked before anything else of an order that takes it is touched, and
+// before any that takes another one of its namespace.
+func TestDoubtIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, append(whole("g"), pod("a"), pod("b"), pod("urgent-0"))...)
+	b.failing(errForbidden, "delete b")
+	if err := b.evict(order(victim("b"))).Err; !apierrors.IsForbidden(err) {
+		t.Fatalf("Failed with %v", err)
+	}
+	until := b.executor.remover.refusals.Until(uidOf("b"))
+	if until.Sub(b.clock.Now()) != firstRefusal {
+		t.Errorf("It is left alone until %v", until)
+	}
+	b.clock.Step(firstRefusal + 1)
+	before := len(b.made(""))
+	outcome := b.evict(order(victim("a"), victim("b"), victim("g", "g-0", "g-1")))
+	if !apierrors.IsForbidden(outcome.Err) || outcome.Begun.Len() > 0 {
+		t.Errorf("Failed with %v, %v has begun", outcome.Err, outcome.Begun)
+	}
+	for _, call := range b.made("")[before:] {
+		if !strings.HasPrefix(call, "ask ") {
+			t.Errorf("%q is called", call)
+		}
+	}
+	b.expectPods("a", "b", "g-0", "g-1", "urgent-0")
+	if until := b.executor.remover.refusals.Until(uidOf("b")); until.Sub(b.clock.Now()) != 2*firstRefusal {
+		t.Errorf("It is left alone until %v", until)
+	}
+	b.failing(nil)
+	if err := b.evict(order(victim("a"), victim("b"), victim("g", "g-0", "g-1"))).Err; err != nil {
+		t.Error(err)
+	}
+	b.expectPods("urgent-0")
+	if n := len(b.executor.remover.refusals.pods); n != 0 {
+		t.Errorf("%d refusals are remembered", n)
+	}
+}
+
+// TestIntactGroupIsLetGo: what another process was about to remove, and may not, is taken back as long as nothing of it has gone; not before
+// calls that are under way can be over.
+func TestIntactGroupIsLetGo(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{"refused": errForbidden, "a webhook does not answer": errUnasked} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFinishing(t, disrupted("g-0", "g-1"), pod("g-0"), pod("g-1"))
+			f.failing(err, "delete g-1")
+			if _, err := f.reconcile(); err == nil {
+				t.Fatal("It does not fail")
+			}
+			if got := f.listed("g"); len(got) != 2 {
+				t.Fatalf("The list is %v, at once", got)
+			}
+			f.clock.Step(memory)
+			f.mustReconcile()
+			f.expectPods("g-0", "g-1")
+			if f.listed("g") != nil || f.target("g") != "False PreemptionWithdrawn" {
+				t.Errorf("The list is %v and the condition %s", f.listed("g"), f.target("g"))
+			}
+			if got := f.made("delete"); len(got) != 0 {
+				t.Errorf("It calls %q", got)
+			}
+		})
+	}
+}
+
+// TestGroupThatMayBeTouchedIsNotLetGo: it goes as soon as it can where a pod is on its way out, whether the informer has seen that or not.
+func TestGroupThatMayBeTouchedIsNotLetGo(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(f *finishing){
+		"one is terminating": func(f *finishing) {
+			p := terminating(pod("g-0"))
+			p.DeletionTimestamp = &metav1.Time{Time: time.Unix(1000, 0)}
+			if err := f.pods.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), p, "ns"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"one has gone": func(f *finishing) {
+			if err := f.pods.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "ns", "g-0"); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a delete got lost": func(f *finishing) {
+			f.clock.Step(memory - 1)
+			f.executor.ledger.note(types.NamespacedName{Namespace: "ns", Name: "g"}, uidOf("g-0"), uncertain)
+			f.clock.Step(-memory + 1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFinishing(t, disrupted("g-0", "g-1"), pod("g-0"), pod("g-1"))
+			f.failing(errForbidden, "delete")
+			change(f)
+			f.clock.Step(memory)
+			if _, err := f.reconcile(); err == nil {
+				t.Error("It does not fail")
+			}
+			if got := f.listed("g"); len(got) != 2 {
+				t.Errorf("The list is %v", got)
+			}
+		})
+	}
+}
+
+// TestRefusedMemberStays: a member that cannot be deleted is in no other's way, and is let go itself after a while: it is a member again.
+func TestRefusedMemberStays(t *testing.T) {
+	t.Parallel()
+	names := []string{"g-0"}
+	objects := []client.Object{pod("g-0"), terminating(pod("leaving"))}
+	for i := range 4 * maxParallel {
+		name := fmt.Sprintf("other-%d", i)
+		names, objects = append(names, name), append(objects, pod(name))
+	}
+	names = append(names, "leaving")
+	f := newFinishing(t, append(objects, disrupted(names...))...)
+	f.failing(errForbidden, "delete g-0")
+	start := f.clock.Now()
+	_, _ = f.reconcile()
+	f.expectPods("g-0", "leaving")
+	for len(f.listed("g")) == len(names) && f.clock.Since(start) < time.Hour {
+		_, _ = f.reconcile()
+		f.look(f.informed)
+		f.clock.Step(10 * time.Second)
+	}
+	f.expectPods("g-0", "leaving")
+	if got, want := f.listed("g"), names[1:]; !slices.Equal(got, want) || f.target("g") != "True PreemptionByScheduler" {
+		t.Errorf("The list is %v, want %v, and the condition %s", got, want, f.target("g"))
+	}
+	if took := f.clock.Since(start); took < 5*time.Minute || took > 6*time.Minute {
+		t.Errorf("It is let go after %v", took)
+	}
+	told := strings.Join(f.recorded(), "\n")
+	if !strings.Contains(told, "Warning DeletionRefused it stays, though its PodGroup was to go as a whole: evict pod ns/g-0 of a group that has begun to go: delete: ") {
+		t.Errorf("Events are %q", told)
+	}
+	if err := f.pods.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("pods"), "ns", "leaving"); err != nil {
+		t.Fatal(err)
+	}
+	f.look(f.informed)
+	f.mustReconcile()
+	var after v1alpha1.PodGroup
+	if after = *f.group("g"); after.Status.Disruption != nil || after.Status.LastDisruption == nil {
+		t.Errorf("In the end, the status is %+v", after.Status)
+	}
+	f.expectPods("g-0")
+}
