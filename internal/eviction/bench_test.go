@@ -171,7 +171,10 @@ func (b *bench) podCall(action clienttesting.Action) (bool, runtime.Object, erro
 		if strings.Contains(string(a.GetPatch()), "nominatedNodeName") {
 			verb = "nominate"
 		}
-		dry := a.(clienttesting.PatchActionImpl).PatchOptions.DryRun
+		var dry []string
+		if patch, ok := a.(clienttesting.PatchActionImpl); ok {
+			dry = patch.PatchOptions.DryRun
+		}
 		if err = b.note(verb, a.GetName(), dry...); len(dry) > 0 {
 			return true, &corev1.Pod{}, err
 		}

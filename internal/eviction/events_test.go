@@ -46,7 +46,7 @@ func (k *keys) Eventf(_, related runtime.Object, _, reason, action, _ string, _ 
 	if o, ok := related.(metav1.Object); ok {
 		of = o.GetName()
 	}
-	k.all = append(k.all, reason+" "+action+" "+of)
+	k.all = append(k.all, reason+"/"+action+" "+of)
 }
 
 // TestEventsAreToldApart: what a preemptor takes next, and another error, is not counted as more of the same, whose text it would have.
@@ -62,8 +62,8 @@ func TestEventsAreToldApart(t *testing.T) {
 		e.failure(&core.Decision{}, err)
 	}
 	want := []string{
-		"Preempting Preempting a", "Preempting Preempting g", "Preempting Preempting ",
-		"PreemptionFailed Forbidden ", "PreemptionFailed InternalError ", "PreemptionFailed Preempting ",
+		"Preempting/Preempting a", "Preempting/Preempting g", "Preempting/Preempting ",
+		"PreemptionFailed/Forbidden ", "PreemptionFailed/InternalError ", "PreemptionFailed/Preempting ",
 	}
 	if !slices.Equal(told.all, want) {
 		t.Errorf("told %q, want %q", told.all, want)

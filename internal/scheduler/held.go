@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"cmp"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -76,15 +74,33 @@ func (h *Hub) gangHeldBack(key workload.Key, members *gang.Members, lacks gang.V
 
 // KeptOut says why none of the members of a gang that wait can come forward, as other plugins hold back all of them; "" where one can, or
 // none waits. Any goroutine may call it.
-func (h *Hub) KeptOut(members *gang.Members) (why string) {
+func (h *Hub) KeptOut(members *gang.Members) string {
+	var first keptOutMember
 	for _, pod := range members.Pending {
-		kept := h.keptOut(pod)
-		if kept == "" {
+		why := h.keptOut(pod)
+		if why == "" {
 			return ""
 		}
-		why = cmp.Or(why, "member "+pod.Name+": "+kept)
+		first.see(pod.Name, why)
 	}
-	return why
+	return first.String()
+}
+
+// keptOutMember is the first by name of the members that are kept out: it is said of the same one each time.
+type keptOutMember struct{ name, why string }
+
+func (m *keptOutMember) see(name, why string) {
+	if m.name == "" || name < m.name {
+		m.name, m.why = name, why
+	}
+}
+
+// String is empty where none is kept out.
+func (m *keptOutMember) String() string {
+	if m.name == "" {
+		return ""
+	}
+	return "member " + m.name + ": " + m.why
 }
 
 // isHeldBack reports whether a pod cannot be tried because of what it belongs to, or what that lacks.

@@ -28,7 +28,7 @@ func TestKeptOutByAnotherPlugin(t *testing.T) {
 		m := r.hub.Members(key("g"))
 		return r.hub.KeptOut(&m)
 	}
-	if why := keptOut(); !strings.Contains(why, ": plugin DynamicResources holds it back: ") || !strings.Contains(why, "ns/typo") {
+	if why := keptOut(); !strings.HasPrefix(why, "member g-0: plugin DynamicResources holds it back: ") || !strings.Contains(why, "ns/typo") {
 		t.Errorf("It is kept out for %q", why)
 	}
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "typo"}}

@@ -61,12 +61,12 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 // towards minCount; those that other plugins hold back cannot be planned.
 func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 	var pending, through []*corev1.Pod
-	keptOut := ""
+	var keptOut keptOutMember
 	for _, pod := range members.Pending {
 		if members.Reserved.Has(pod.UID) {
 			through = append(through, pod)
 		} else if why := p.hub.keptOut(pod); why != "" {
-			keptOut = "member " + pod.Name + ": " + why
+			keptOut.see(pod.Name, why)
 		} else {
 			pending = append(pending, pod)
 		}
@@ -79,7 +79,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		key: gangKey(g.Key), uid: g.UID, group: g,
 		minCount: max(g.MinCount-p.hub.through(members), 0),
 		pods:     pending,
-		keptOut:  keptOut,
+		keptOut:  keptOut.String(),
 	}
 	if len(pending) > 0 {
 		pre.queue = p.hub.queueOf(pending[0])
