@@ -43,8 +43,10 @@ const (
 )
 
 // MayBeLifted reports whether a protection by the rule may end before its time, or without one: an administrator changes the
-// PriorityClass that it goes by.
-func (r Rule) MayBeLifted() bool { return r == RuleToleration || r == RuleClassNotFound }
+// PriorityClass that it goes by, or whatever refuses deletions.
+func (r Rule) MayBeLifted() bool {
+	return r == RuleToleration || r == RuleClassNotFound || r == RuleDeletionRefused
+}
 
 // Verdict says of one unit whether one preemptor may take it.
 type Verdict struct {

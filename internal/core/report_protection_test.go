@@ -47,6 +47,10 @@ func TestRetryAt(t *testing.T) {
 				pod("a2", "a", 1, 4, tolerating(100, 4*hour)),
 			preemptor: with(podOf(10, 8), at(hour)), want: 4*hour + 1,
 		},
+		"one unit that two protect, for as long as the second": {
+			cluster:   clusterOf("gpu").node("a", 8).pod("a1", "a", 1, 8, tolerating(100, 2*hour), since(hour)),
+			preemptor: with(podOf(10, 8), at(hour), func(p *Preemptor) { p.MinRuntime.Preempt = 2 * hour }), want: 3*hour + 1, wantIn: "(PreemptMinRuntime)",
+		},
 		"one without an end": {
 			cluster:   clusterOf("gpu").node("a", 8).pod("a1", "a", 1, 8, tolerating(100, Forever)),
 			preemptor: podOf(10, 8),

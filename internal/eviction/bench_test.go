@@ -62,12 +62,13 @@ type bench struct {
 
 // fakeScheduler wants every order, and has every victim deleted, unless a test says otherwise.
 type fakeScheduler struct {
-	turnBack func(victim *corev1.Pod) bool
-	wants    func() bool
-	runsAnew func(group string) bool
-	isShort  func(group string) bool
-	hasMoved func(victim string) bool
-	hasEnded func(victim string) bool
+	turnBack  func(victim *corev1.Pod) bool
+	wants     func() bool
+	runsAnew  func(group string) bool
+	isShort   func(group string) bool
+	hasMoved  func(victim string) bool
+	isUnbound func(victim string) bool
+	hasEnded  func(victim string) bool
 }
 
 func (f *fakeScheduler) TurnBack(victim *corev1.Pod) bool {
@@ -82,6 +83,10 @@ func (f *fakeScheduler) RunsAnew(_ *Order, group types.NamespacedName) bool {
 
 func (f *fakeScheduler) KeepsMinCount(group types.NamespacedName) bool {
 	return f.isShort == nil || !f.isShort(group.Name)
+}
+
+func (f *fakeScheduler) IsUnbound(victim *corev1.Pod) bool {
+	return f.isUnbound != nil && f.isUnbound(victim.Name)
 }
 
 func (f *fakeScheduler) HasMoved(victim *corev1.Pod) bool {

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -164,7 +165,11 @@ func (x *execution) run(ctx context.Context) Outcome {
 		return Outcome{}
 	}
 	x.takeBack(ctx)
-	return Outcome{Err: err, Begun: x.begun(), Unwanted: errors.Is(err, ErrOutdated) && !x.isWanted()}
+	begun := x.begun()
+	return Outcome{
+		Err: err, Begun: begun, Unwanted: errors.Is(err, ErrOutdated) && !x.isWanted(),
+		Refused: errors.As(err, new(refusedError)) && begun.Len() == 0,
+	}
 }
 
 func (x *execution) steps(ctx context.Context) error {
@@ -198,16 +203,19 @@ func (x *execution) probe(ctx context.Context) error {
 	var doubtful []task
 	for _, u := range x.units {
 		if slices.ContainsFunc(u.pods, func(pod *corev1.Pod) bool { return x.remover.refusals.doubts(pod.Namespace, pod.UID) }) {
-			doubtful = append(doubtful, u.tasks()...)
+			// What is not bound will not be deleted.
+			doubtful = append(doubtful, slices.DeleteFunc(u.tasks(), func(t task) bool { return x.scheduler.IsUnbound(t.pod) })...)
 		}
 	}
+	// All are asked about, so that the next decision knows of all that are refused.
+	var v vetoes
 	_, err := each(doubtful, func(t task) error {
 		if err := x.remover.probe(t.unit.named(ctx, t.pod), t.victim()); err != nil {
-			return fmt.Errorf("evict pod %s: %w", podKey(t.pod), err)
+			return v.besides(fmt.Errorf("evict pod %s: %w", podKey(t.pod), err))
 		}
 		return nil
 	})
-	return err
+	return cmp.Or(err, v.first)
 }
 
 func (x *execution) isWanted() bool { return x.scheduler.Wants(x.order) }
@@ -330,7 +338,7 @@ func (u *unit) tasks() []task {
 
 // victim is the pod as the remover needs it.
 func (t task) victim() victimPod {
-	return victimPod{namespace: t.pod.Namespace, name: t.pod.Name, uid: t.pod.UID, message: t.unit.podMessage}
+	return victimPod{namespace: t.pod.Namespace, name: t.pod.Name, node: t.pod.Spec.NodeName, uid: t.pod.UID, message: t.unit.podMessage}
 }
 
 // remove deletes the pods, unit after unit.

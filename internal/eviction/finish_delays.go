@@ -24,8 +24,9 @@ type delays struct {
 	groups map[types.NamespacedName]delay
 }
 
-// delay is that of one group: how long it is, and when it is over.
+// delay is that of one group: since when it has been tried here in vain, how long the delay is, and when it is over.
 type delay struct {
+	since  time.Time
 	length time.Duration
 	end    time.Time
 }
@@ -48,8 +49,23 @@ func (d *delays) left(key types.NamespacedName) time.Duration {
 func (d *delays) putOff(key types.NamespacedName) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	length := min(max(2*d.groups[key].length, firstDelay), longestDelay)
-	d.groups[key] = delay{length: length, end: d.clock.Now().Add(length)}
+	now, g := d.clock.Now(), d.groups[key]
+	if g == (delay{}) {
+		g.since = now
+	}
+	g.length = min(max(2*g.length, firstDelay), longestDelay)
+	g.end = now.Add(g.length)
+	d.groups[key] = g
+}
+
+// lasting is for how long a group has been tried in vain.
+func (d *delays) lasting(key types.NamespacedName) time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if g, ok := d.groups[key]; ok {
+		return d.clock.Since(g.since)
+	}
+	return 0
 }
 
 // forget ends the delay of a group of which nothing is left to be removed, or that has gone.

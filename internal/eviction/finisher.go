@@ -1,13 +1,12 @@
 package eviction
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
@@ -187,14 +186,13 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	for i, p := range left {
 		pods[i] = victimPod{
 			namespace: key.Namespace, name: p.Name, uid: p.UID,
-			message: core.ToldMember(d.Message, key.Namespace, key.Name), conditions: f.conditionsOf(key.Namespace, p),
+			message: core.ToldMember(d.Message, key.Namespace, key.Name),
+		}
+		if pod, err := f.pods.Pods(key.Namespace).Get(p.Name); err == nil && pod.UID == p.UID {
+			pods[i].conditions, pods[i].node = pod.Status.Conditions, pod.Spec.NodeName
 		}
 	}
-	var err error
-	if l.isWhole(d) {
-		// As far as is known, everything can still be taken back.
-		_, err = each(pods, func(pod victimPod) error { return inGroup(pod, f.remover.probe(ctx, pod)) })
-	}
+	err := f.ask(ctx, key, d, l, pods)
 	if err == nil {
 		err = f.removeAll(ctx, key, d, pods)
 	}
@@ -206,28 +204,34 @@ func (f *Finisher) complete(ctx context.Context, key types.NamespacedName, d *v1
 	return err
 }
 
+// ask asks, as long as everything can still be taken back as far as is known, whether all pods can be deleted, without any trace.
+func (f *Finisher) ask(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, l *list, pods []victimPod) error {
+	if !l.isWhole(d) {
+		return nil
+	}
+	_, err := each(pods, func(pod victimPod) error { return inGroup(pod, f.remover.probe(ctx, pod)) })
+	if err == nil || !isVeto(err) {
+		return err
+	}
+	touched, lookErr := f.isTouched(ctx, key, l)
+	if touched {
+		return nil
+	}
+	return errors.Join(err, lookErr)
+}
+
 // removeAll removes all pods that it can; those whose deletion is refused are not in the way of the others.
 func (f *Finisher) removeAll(ctx context.Context, key types.NamespacedName, d *v1alpha1.PodGroupDisruption, pods []victimPod) error {
-	var mu sync.Mutex
-	var vetoes []error
+	var v vetoes
 	_, err := each(pods, func(pod victimPod) error {
 		became, err := f.remover.remove(ctx, pod, func() bool { return true })
 		f.ledger.note(key, pod.uid, became)
 		if became == accepted {
 			f.events.victimPod(pod.namespace, pod.name, pod.uid, d.Preemptor, pod.message)
 		}
-		if became == untouched && isVeto(err) {
-			mu.Lock()
-			defer mu.Unlock()
-			vetoes = append(vetoes, inGroup(pod, err))
-			return nil
-		}
-		return inGroup(pod, err)
+		return v.besides(inGroup(pod, err))
 	})
-	if err == nil && len(vetoes) > 0 {
-		err = vetoes[0]
-	}
-	return err
+	return cmp.Or(err, v.first)
 }
 
 // inGroup says of an error which pod it is about; nil for none.
@@ -281,30 +285,31 @@ func (f *Finisher) isIntact(ctx context.Context, key types.NamespacedName, d *v1
 	if known := f.ledger.read(key); known != nil && known.unsure.After(last) {
 		last = known.unsure
 	}
-	if f.clock.Since(last) < memory || !l.isWhole(d) {
+	if f.clock.Since(last) < memory || f.delays.lasting(key) < memory || !l.isWhole(d) {
 		return false, nil
 	}
+	touched, err := f.isTouched(ctx, key, l)
+	return !touched && err == nil, err
+}
+
+// isTouched reports whether one of the pods that are left has gone or is on its way out, as the API server has them.
+func (f *Finisher) isTouched(ctx context.Context, key types.NamespacedName, l *list) (bool, error) {
 	errTouched := errors.New("touched")
 	_, err := each(l.left, func(p v1alpha1.DisruptedPod) error {
 		pod, err := find(ctx, f.remover.pods, key.Namespace, p.Name, p.UID)
 		switch {
 		case err != nil:
 			return fmt.Errorf("look at pod %s/%s of a group that may have begun to go: %w", key.Namespace, p.Name, err)
-		case pod == nil || pod.DeletionTimestamp != nil:
+		case pod == nil:
+			f.ledger.note(key, p.UID, absent)
+			return errTouched
+		case pod.DeletionTimestamp != nil:
 			return errTouched
 		}
 		return nil
 	})
 	if errors.Is(err, errTouched) {
-		return false, nil
+		return true, nil
 	}
-	return err == nil, err
-}
-
-// conditionsOf are the conditions of a pod; none for one that has not been seen here.
-func (f *Finisher) conditionsOf(namespace string, p v1alpha1.DisruptedPod) []corev1.PodCondition {
-	if pod, err := f.pods.Pods(namespace).Get(p.Name); err == nil && pod.UID == p.UID {
-		return pod.Status.Conditions
-	}
-	return nil
+	return false, err
 }

@@ -45,6 +45,8 @@ type Scheduler interface {
 	// KeepsMinCount reports whether as many members of a group run on as it needs, without those that are on their way out. It is asked
 	// of each group that gives surplus only, before each of its pods goes.
 	KeepsMinCount(group types.NamespacedName) bool
+	// IsUnbound reports whether a victim has a place in the scheduler's memory only, so that nothing has to be deleted.
+	IsUnbound(victim *corev1.Pod) bool
 	// HasMoved reports whether a victim that was chosen before it was bound has been turned back since, and has another place. It
 	// is asked before its unit is begun: where it is now, it is in no preemptor's way.
 	HasMoved(victim *corev1.Pod) bool
@@ -62,6 +64,8 @@ type Outcome struct {
 	Begun sets.Set[types.UID]
 	// Unwanted is true where the order was outdated and the preemptor did not want it any more. That is no failure.
 	Unwanted bool
+	// Refused is true where nothing has begun because a deletion was refused. The pod is remembered, so that another decision comes out otherwise.
+	Refused bool
 }
 
 // ErrOutdated is the error of an order that has been given up because its decision does not apply any more: the

@@ -1,10 +1,14 @@
 package eviction
 
 import (
+	"errors"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
@@ -14,15 +18,17 @@ import (
 const (
 	// firstRefusal and longestRefusal bound for how long a pod is left alone whose deletion was refused: each time twice as long.
 	firstRefusal   = 10 * time.Second
-	longestRefusal = time.Minute
-	// doubtful is how long a namespace is in doubt in which a deletion was refused.
+	longestRefusal = 10 * time.Minute
+	// doubtful is how long a namespace is in doubt in which a deletion was refused, and a refusal counts with the next one.
 	doubtful = time.Hour
+	// unbroken is how far apart refusals are at most between which nothing else is taken to have been.
+	unbroken = 2 * time.Minute
 )
 
 // Refusals remembers the pods that the API server refuses to have deleted: an admission policy or webhook has a say against it, or
 // could not be asked. Such a pod is no victim for a while, and neither is the group that goes with it; what else was to go with it would go for
 // no preemptor. After that, the API server is asked by a dry run before anything is touched. A refusal is remembered until the pod has
-// gone, or can be deleted. It is safe for concurrent use.
+// gone; once one is deleted after all, those of its namespace are victims like others. It is safe for concurrent use.
 type Refusals struct {
 	clock clock.PassiveClock
 
@@ -30,30 +36,35 @@ type Refusals struct {
 	pods map[types.UID]*refusal
 	// namespaces are when a deletion was refused last in each.
 	namespaces map[string]time.Time
-	// changed is called with each pod that is left alone from now on.
-	changed func(namespace, name string, uid types.UID)
+	// changed is called with the node of each pod of which something else holds from now on, and lifted when pods are victims again before
+	// their time.
+	changed func(node string)
+	lifted  func()
 }
 
 // refusal is what is known of one pod.
 type refusal struct {
-	// since is when its deletion was refused first, and until the last moment at which it is left alone.
-	since, until time.Time
-	length       time.Duration
+	namespace, node string
+	// since is from when on its deletion has been refused each time, and last when it was last.
+	since, last time.Time
+	// until is the last moment at which it is left alone, and length for how long that was then.
+	until  time.Time
+	length time.Duration
 }
 
 // NewRefusals makes an empty memory.
 func NewRefusals(clk clock.PassiveClock) *Refusals {
 	return &Refusals{
-		clock: clk, pods: make(map[types.UID]*refusal), namespaces: make(map[string]time.Time), changed: func(string, string, types.UID) {},
+		clock: clk, pods: make(map[types.UID]*refusal), namespaces: make(map[string]time.Time), changed: func(string) {}, lifted: func() {},
 	}
 }
 
-// OnRefusal has f called with each pod whose deletion is refused, from goroutines of executions, each time. It must not block. Call it before
-// the first order.
-func (r *Refusals) OnRefusal(f func(namespace, name string, uid types.UID)) {
+// Follow has changed called with the node of each pod of which Until says something else, but for time that passes, and lifted when some are
+// victims again before their time; both from goroutines of executions. They must not block. Call it before the first order.
+func (r *Refusals) Follow(changed func(node string), lifted func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.changed = f
+	r.changed, r.lifted = changed, lifted
 }
 
 // Until is the last moment at which a pod is left alone; zero for one that may be a victim as far as is known.
@@ -73,29 +84,55 @@ func (r *Refusals) Forget(uid types.UID) {
 	delete(r.pods, uid)
 }
 
-// Note records that the deletion of a pod was refused.
-func (r *Refusals) Note(namespace, name string, uid types.UID) {
+// Note records that the deletion of a pod on a node was refused.
+func (r *Refusals) Note(namespace, node string, uid types.UID) {
 	r.mu.Lock()
 	now := r.clock.Now()
 	known, ok := r.pods[uid]
-	if !ok || now.Sub(known.until) > longestRefusal {
-		// What was a while ago says nothing of what has been since.
-		known = &refusal{since: now}
+	if !ok || now.Sub(known.until) > doubtful {
+		known = &refusal{namespace: namespace, node: node}
 		r.pods[uid] = known
 	}
+	if now.Sub(known.last) > unbroken {
+		known.since = now
+	}
 	known.length = min(max(2*known.length, firstRefusal), longestRefusal)
-	known.until = now.Add(known.length)
+	known.last, known.until = now, now.Add(known.length)
 	r.namespaces[namespace] = now
 	changed := r.changed
 	r.mu.Unlock()
-	changed(namespace, name, uid)
+	changed(node)
+}
+
+// deleted records that a pod is on its way out. Where that was refused before, whatever refused it may refuse no more.
+func (r *Refusals) deleted(uid types.UID) {
+	r.mu.Lock()
+	known, ok := r.pods[uid]
+	delete(r.pods, uid)
+	var nodes []string
+	if ok {
+		for _, other := range r.pods {
+			if other.namespace == known.namespace && !other.until.IsZero() {
+				other.until, other.length = time.Time{}, 0
+				nodes = append(nodes, other.node)
+			}
+		}
+	}
+	changed, lifted := r.changed, r.lifted
+	r.mu.Unlock()
+	for _, node := range nodes {
+		changed(node)
+	}
+	if len(nodes) > 0 {
+		lifted()
+	}
 }
 
 // lasting is for how long the deletion of a pod has been refused, each time it was tried; 0 for one of which that is not known.
 func (r *Refusals) lasting(uid types.UID) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known, ok := r.pods[uid]; ok {
+	if known, ok := r.pods[uid]; ok && r.clock.Since(known.last) <= unbroken {
 		return r.clock.Since(known.since)
 	}
 	return 0
@@ -117,11 +154,27 @@ func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	return ok
 }
 
+// refusedError is the error of a call about a pod that [Refusals] has taken note of.
+type refusedError struct{ error }
+
+func (e refusedError) Unwrap() error { return e.error }
+
 // isVeto tells that the API server will not do it, and has not, rather than that it cannot do it just now: something that it asks first
 // says no, or could not be asked.
 func isVeto(err error) bool {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err) {
 		return false
 	}
-	return podstatus.IsRefused(err) || apierrors.IsInternalError(err)
+	return podstatus.IsRefused(err) || isUnasked(err)
+}
+
+// isUnasked tells that a webhook could not be asked, or has said no for an error of its own. An error of the API server's store has
+// such a code as well, and no reason; what was to be stored may be yet.
+func isUnasked(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	s := status.Status()
+	return s.Code >= http.StatusInternalServerError && (s.Reason == metav1.StatusReasonInternalError || strings.Contains(s.Message, "denied the request"))
 }

@@ -16,6 +16,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// webhookError is a refusal of a webhook by an error of its own, and errStore what becomes of errors of etcd: neither has a reason.
+var (
+	webhookError = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: `admission webhook "a" denied the request: oops`}}
+	errStore     = &apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: request timed out"}}
 )
 
 // errUnasked is what the API server says where a webhook has to be asked that does not answer.
@@ -27,25 +34,31 @@ func TestRefusals(t *testing.T) {
 	clk := clocktesting.NewFakeClock(time.Unix(1000, 0))
 	r := NewRefusals(clk)
 	var told []string
-	r.OnRefusal(func(namespace, name string, uid types.UID) {
-		told = append(told, fmt.Sprintf("%s/%s %s %v", namespace, name, uid, r.Until(uid).Sub(clk.Now())))
-	})
-	for range 5 {
-		r.Note("ns", "a", "a")
-		clk.Step(30 * time.Second)
+	r.Follow(func(node string) { told = append(told, fmt.Sprint(node, " ", r.Until("a").Sub(clk.Now()))) }, func() { told = append(told, "lifted") })
+	for range 8 {
+		r.Note("ns", "n", "a")
+		clk.Step(time.Minute)
 	}
-	want := []string{"ns/a a 10s", "ns/a a 20s", "ns/a a 40s", "ns/a a 1m0s", "ns/a a 1m0s"}
+	want := []string{"n 10s", "n 20s", "n 40s", "n 1m20s", "n 2m40s", "n 5m20s", "n 10m0s", "n 10m0s"}
 	if !slices.Equal(told, want) {
 		t.Errorf("Told %q, want %q", told, want)
 	}
-	if got := r.lasting("a"); got != 150*time.Second {
+	if got := r.lasting("a"); got != 8*time.Minute {
 		t.Errorf("It is refused for %v", got)
 	}
 	if !r.doubts("ns", "other") || r.doubts("elsewhere", "other") || r.lasting("other") != 0 || !r.Until("other").IsZero() {
 		t.Error("Another pod counts as refused, or its namespace as free of doubt, or another one not")
 	}
-	clk.Step(3 * time.Minute)
-	if r.Note("ns", "a", "a"); r.lasting("a") != 0 || r.Until("a").Sub(clk.Now()) != firstRefusal {
+	clk.Step(unbroken)
+	if got := r.lasting("a"); got != 0 {
+		t.Errorf("It is refused for %v, though nobody has asked for a while", got)
+	}
+	r.Note("ns", "n", "a")
+	if got := r.Until("a").Sub(clk.Now()); r.lasting("a") != 0 || got != longestRefusal {
+		t.Errorf("After a while, it is left alone for %v, and refused for %v", got, r.lasting("a"))
+	}
+	clk.Step(longestRefusal + doubtful + 1)
+	if r.Note("ns", "n", "a"); r.Until("a").Sub(clk.Now()) != firstRefusal {
 		t.Error("A refusal that was long ago counts with the next one")
 	}
 	clk.Step(doubtful + 1)
@@ -54,6 +67,25 @@ func TestRefusals(t *testing.T) {
 	}
 	if r.Forget("a"); r.doubts("ns", "a") {
 		t.Error("It is in doubt although it has gone")
+	}
+}
+
+// TestRefusalsAreLifted: once a pod is deleted that was refused, the others of its namespace are victims again. Another one's deletion says
+// nothing of them.
+func TestRefusalsAreLifted(t *testing.T) {
+	t.Parallel()
+	r := NewRefusals(clocktesting.NewFakeClock(time.Unix(1000, 0)))
+	for _, uid := range []types.UID{"a", "b", "elsewhere"} {
+		r.Note(map[types.UID]string{"elsewhere": "other"}[uid], "node-"+string(uid), uid)
+	}
+	var told []string
+	r.Follow(func(node string) { told = append(told, node) }, func() { told = append(told, "lifted") })
+	if r.deleted("never-refused"); len(told) > 0 || r.Until("b").IsZero() {
+		t.Errorf("told %q", told)
+	}
+	r.deleted("a")
+	if want := []string{"node-b", "lifted"}; !slices.Equal(told, want) || !r.Until("b").IsZero() || r.Until("elsewhere").IsZero() {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
 
@@ -69,6 +101,8 @@ func TestWhatIsAVeto(t *testing.T) {
 		"forbidden":                   {errForbidden, true},
 		"invalid, as a policy has it": {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "a", nil), true},
 		"a webhook does not answer":   {fmt.Errorf("delete: %w", errUnasked), true},
+		"a webhook has an error":      {webhookError, true},
+		"the store has an error":      {errStore, false},
 		"too many requests":           {apierrors.NewTooManyRequests("later", 1), false},
 		"a conflict":                  {apierrors.NewConflict(pods, "a", errors.New("changed")), false},
 		"it has gone":                 {apierrors.NewNotFound(pods, "a"), false},
@@ -98,6 +132,7 @@ func TestUnansweredWebhookTouchesNothing(t *testing.T) {
 	}{
 		"no pod can be deleted":         {err: errUnasked, calls: []string{"delete"}, pods: []string{"g-0", "g-1"}},
 		"one has come through":          {err: errAfter{errUnasked}, calls: []string{"delete g-0"}, pods: nil, listed: []string{"g-0", "g-1"}},
+		"the store has an error":        {err: errStore, calls: []string{"delete"}, pods: []string{"g-0", "g-1"}, listed: []string{"g-0", "g-1"}, wantBegn: 2},
 		"what it came to is not known":  {err: errLost, calls: []string{"delete"}, pods: []string{"g-0", "g-1"}, listed: []string{"g-0", "g-1"}, wantBegn: 2},
 		"an answer without a pod there": {err: errAfter{errUnasked}, calls: []string{"delete"}, pods: nil, listed: []string{"g-0", "g-1"}},
 	} {
@@ -123,8 +158,8 @@ func TestDoubtIsAskedFirst(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, append(whole("g"), pod("a"), pod("b"), pod("urgent-0"))...)
 	b.failing(errForbidden, "delete b")
-	if err := b.evict(order(victim("b"))).Err; !apierrors.IsForbidden(err) {
-		t.Fatalf("Failed with %v", err)
+	if got := b.evict(order(victim("b"))); !apierrors.IsForbidden(got.Err) || !got.Refused {
+		t.Fatalf("It ends as %+v", got)
 	}
 	until := b.executor.remover.refusals.Until(uidOf("b"))
 	if until.Sub(b.clock.Now()) != firstRefusal {
@@ -133,8 +168,8 @@ func TestDoubtIsAskedFirst(t *testing.T) {
 	b.clock.Step(firstRefusal + 1)
 	before := len(b.made(""))
 	outcome := b.evict(order(victim("a"), victim("b"), victim("g", "g-0", "g-1")))
-	if !apierrors.IsForbidden(outcome.Err) || outcome.Begun.Len() > 0 {
-		t.Errorf("Failed with %v, %v has begun", outcome.Err, outcome.Begun)
+	if !apierrors.IsForbidden(outcome.Err) || !outcome.Refused || outcome.Begun.Len() > 0 {
+		t.Errorf("It ends as %+v", outcome)
 	}
 	for _, call := range b.made("")[before:] {
 		if !strings.HasPrefix(call, "ask ") {
@@ -153,6 +188,49 @@ func TestDoubtIsAskedFirst(t *testing.T) {
 	if n := len(b.executor.remover.refusals.pods); n != 0 {
 		t.Errorf("%d refusals are remembered", n)
 	}
+}
+
+// TestAllDoubtsAreAskedAbout: one attempt learns of all that are refused.
+func TestAllDoubtsAreAskedAbout(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, pod("urgent-0"))
+	b.executor.remover.refusals.Note("ns", "n", "first")
+	b.failing(errForbidden, "delete")
+	var all []core.Victim
+	for i := range 4 * maxParallel {
+		all = append(all, victim(fmt.Sprint("v-", i)))
+	}
+	if got := b.evict(order(all...)); !got.Refused {
+		t.Errorf("It ends as %+v", got)
+	}
+	if n := len(b.executor.remover.refusals.pods); n != len(all)+1 {
+		t.Errorf("%d are known to be refused", n)
+	}
+}
+
+// TestWhatIsUnboundIsNotAskedAbout: it will not be deleted.
+func TestWhatIsUnboundIsNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
+	b.executor.remover.refusals.Note("ns", "n", uidOf("g-0"))
+	b.failing(errForbidden, "delete g-0")
+	b.scheduler.isUnbound = func(victim string) bool { return victim == "g-0" }
+	b.scheduler.turnBack = func(victim *corev1.Pod) bool { return victim.Name == "g-0" }
+	if err := b.evict(order(victim("g", "g-0", "g-1"))).Err; err != nil {
+		t.Error(err)
+	}
+	b.expectPods("g-0", "urgent-0")
+}
+
+// TestRefusedMemberAfterAPodHasGone: where this process has not seen the pods that have gone already, the group goes on all the same.
+func TestRefusedMemberAfterAPodHasGone(t *testing.T) {
+	t.Parallel()
+	f := newFinishing(t, disrupted("gone", "g-0", "g-1"), pod("g-0"), pod("g-1"))
+	f.failing(errForbidden, "delete g-0")
+	if _, err := f.reconcile(); err == nil {
+		t.Error("It does not fail")
+	}
+	f.expectPods("g-0")
 }
 
 // TestIntactGroupIsLetGo: what another process was about to remove, and may not, is taken back as long as nothing of it has gone; not before

@@ -26,9 +26,9 @@ type remover struct {
 
 // victimPod is a pod that has to go.
 type victimPod struct {
-	namespace, name string
-	uid             types.UID
-	message         string
+	namespace, name, node string
+	uid                   types.UID
+	message               string
 	// conditions are those that it was seen with; none where that is not known.
 	conditions []corev1.PodCondition
 }
@@ -54,11 +54,14 @@ const (
 // error. Its grace period is its own. Right before the deletion, proceed may still stop it.
 func (r *remover) remove(ctx context.Context, pod victimPod, proceed func() bool) (removal, error) {
 	became, err := r.try(ctx, pod, proceed)
-	switch {
-	case became == accepted || became == absent:
+	switch became {
+	case accepted:
+		r.refusals.deleted(pod.uid)
+	case absent:
 		r.refusals.Forget(pod.uid)
-	case became == untouched && isVeto(err):
-		r.refusals.Note(pod.namespace, pod.name, pod.uid)
+	case untouched:
+		err = r.note(pod, err)
+	case uncertain:
 	}
 	return became, err
 }
@@ -83,8 +86,8 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 		return absent, nil
 	case podstatus.IsRefused(err):
 		return untouched, fmt.Errorf("delete: %w", err)
-	case apierrors.IsInternalError(err):
-		// A webhook that has to be asked first does not answer, mostly. Then nothing has been done, and nothing will be.
+	case isUnasked(err):
+		// Then nothing has been done, and nothing will be.
 		became := r.after(ctx, pod)
 		if became == accepted || became == absent {
 			return became, nil
@@ -102,14 +105,19 @@ func (r *remover) probe(ctx context.Context, pod victimPod) error {
 	if err == nil {
 		err = r.delete(ctx, pod, metav1.DeleteOptions{DryRun: dry})
 	}
-	switch {
-	case err == nil || r.hasGone(ctx, pod, err):
-		r.refusals.Forget(pod.uid)
+	if err == nil || r.hasGone(ctx, pod, err) {
 		return nil
-	case isVeto(err):
-		r.refusals.Note(pod.namespace, pod.name, pod.uid)
 	}
-	return fmt.Errorf("ask whether it may be deleted: %w", err)
+	return r.note(pod, fmt.Errorf("ask whether it may be deleted: %w", err))
+}
+
+// note remembers a refusal, and returns an error that says so; other errors it returns as they are.
+func (r *remover) note(pod victimPod, err error) error {
+	if !isVeto(err) {
+		return err
+	}
+	r.refusals.Note(pod.namespace, pod.node, pod.uid)
+	return refusedError{err}
 }
 
 // delete deletes a pod with that UID.

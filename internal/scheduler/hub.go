@@ -117,7 +117,6 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 	if h.refused == nil {
 		h.refused = eviction.NewRefusals(h.clock)
 	}
-	h.refused.OnRefusal(h.deletionRefused)
 	h.reserved = reservation.New(&bookkeeper{h})
 	h.telling = &teller{books: h.books, waits: h.waits, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
 	if h.telling.statuses == nil {
@@ -127,6 +126,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 		h.tolerations = snapshot.NewClassTolerations(handle.SharedInformerFactory().Scheduling().V1().PriorityClasses().Lister())
 	}
 	h.cluster = snapshot.NewCache(h.sources())
+	h.refused.Follow(h.cluster.DisruptionChanged, h.lifted)
 	h.runs = gang.NewRuns(h.Members, h.HasSynced, h.cluster.GroupChanged)
 	return h
 }
@@ -189,6 +189,10 @@ func (h *Hub) backOff(pre *preemptor, outcome eviction.Outcome, retry configv1al
 	case outcome.Unwanted || !h.remains(pre):
 		// What is remembered of one that has left would never be forgotten.
 		return 0
+	}
+	if outcome.Refused {
+		// That does no harm, and another decision comes out otherwise.
+		return retry.InitialBackoff.Duration
 	}
 	delay := h.waits.Failed(pre.key, admission.Backing{Initial: retry.InitialBackoff.Duration, Max: retry.MaxBackoff.Duration})
 	if !h.remains(pre) {

@@ -335,13 +335,6 @@ func (h *Hub) sweepLeaving() {
 	}
 }
 
-// deletionRefused has a pod left alone whose deletion the API server has refused.
-func (h *Hub) deletionRefused(namespace, name string, uid types.UID) {
-	if pod, err := h.pods.Pods(namespace).Get(name); err == nil && pod.UID == uid {
-		h.cluster.DisruptionChanged(pod.Spec.NodeName)
-	}
-}
-
 // stays has all workloads look again that count on a pod to leave, unless it does, and returns them. The pod may be as a snapshot
 // has it.
 func (h *Hub) stays(pod *corev1.Pod) []workload.Key {

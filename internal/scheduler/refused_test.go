@@ -36,8 +36,8 @@ func TestDeletionRefused(t *testing.T) {
 			t.Fatalf("Victims are %v", got)
 		}
 		clk.SetTime(time.Now().Add(-7 * time.Second))
-		refused.Note(stuck.Namespace, stuck.Name, stuck.UID)
-		r.evictor.outcomes[0] <- eviction.Outcome{Err: errors.New("refused")}
+		refused.Note(stuck.Namespace, "node-0", stuck.UID)
+		r.evictor.outcomes[0] <- eviction.Outcome{Err: errors.New("refused"), Refused: true}
 		r.eventually("it is tried after that", func() bool { return len(r.active()) > 0 })
 		r.cycle()
 		if len(r.evictor.orders) != 1 {
@@ -49,7 +49,7 @@ func TestDeletionRefused(t *testing.T) {
 		if len(r.evictor.orders) != 2 {
 			t.Error("It is no victim in the end")
 		}
-		refused.Note(stuck.Namespace, stuck.Name, stuck.UID)
+		refused.Note(stuck.Namespace, "node-0", stuck.UID)
 		r.remove(stuck)
 		r.eventually("it is forgotten", func() bool { return refused.Until(stuck.UID).IsZero() })
 	})
@@ -63,7 +63,7 @@ func TestRefusalIsKnownAtOnce(t *testing.T) {
 	stuck := on(pod("stuck", "", "1", 0), "node-0")
 	r.create(stuck, pod("low", "", "1", 0))
 	r.cycle()
-	refused.Note(stuck.Namespace, stuck.Name, stuck.UID)
+	refused.Note(stuck.Namespace, "node-0", stuck.UID)
 	r.create(pod("high", "", "1", 10))
 	r.cycle()
 	if len(r.evictor.orders) != 0 {

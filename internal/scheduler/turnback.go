@@ -46,11 +46,7 @@ func (a *assumedPods) list() []types.UID {
 // nothing has to be deleted. It reports false for one that is bound, or is being bound.
 func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	const why = "preempted before it was bound"
-	isUnbound := func() bool {
-		now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name)
-		return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
-	}
-	if !isUnbound() {
+	if !p.IsUnbound(victim) {
 		return false
 	}
 	if p.hub.turnBackWaiting(victim.UID, why) {
@@ -60,7 +56,13 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 		return true
 	}
 	// What is not assumed any more has been turned back already, or was bound a moment ago.
-	return !p.hub.assumed.has(victim.UID) && isUnbound()
+	return !p.hub.assumed.has(victim.UID) && p.IsUnbound(victim)
+}
+
+// IsUnbound reports whether a victim is on no node as the informer has it.
+func (p *Plugin) IsUnbound(victim *corev1.Pod) bool {
+	now, err := p.hub.pods.Pods(victim.Namespace).Get(victim.Name)
+	return err == nil && now.UID == victim.UID && now.Spec.NodeName == ""
 }
 
 // turnBackWaiting rejects a pod that waits at Permit. It reports false for one that does not wait.

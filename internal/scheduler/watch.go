@@ -37,7 +37,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		g = nil
 		h.disrupted(key, nil)
 	}
-	if h.terms.eased(key, g) {
+	if h.terms.eased(key, g) && len(h.lister.Members(key).Assigned) > 0 {
 		h.lifted()
 	}
 	switch {

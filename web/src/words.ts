@@ -7,7 +7,7 @@ export const rules: Record<string, string> = {
   Reclaim: "The victim's queue has more than its fair share, and the preemptor's stays within its own.",
   NotLowerPriority: "The unit's priority is not lower.",
   OwnGang: "It is a member of the preemptor's own PodGroup.",
-  DeletionRefused: "The API server has refused to have a pod of it deleted a moment ago: an admission policy or webhook has a say against it, or could not be asked. It is asked again within a minute.",
+  DeletionRefused: "The API server has refused to have a pod of it deleted a moment ago: an admission policy or webhook has a say against it, or could not be asked. It is asked again after ten seconds, and each time later, up to ten minutes.",
   StaticPod: "The kubelet of its node runs it by itself (a mirror pod, with the annotation `kubernetes.io/config.mirror`): deleting it frees nothing.",
   PreemptionToleration: "Its PriorityClass tolerates preemption by that priority.",
   PriorityClassNotFound: "Its PriorityClass does not exist any more, so what it tolerates is not known. Create the class again.",

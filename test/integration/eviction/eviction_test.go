@@ -80,6 +80,7 @@ func (bound) TurnBack(*corev1.Pod) bool                           { return false
 func (bound) Wants(*eviction.Order) bool                          { return true }
 func (bound) RunsAnew(*eviction.Order, types.NamespacedName) bool { return false }
 func (bound) KeepsMinCount(types.NamespacedName) bool             { return true }
+func (bound) IsUnbound(*corev1.Pod) bool                          { return false }
 func (bound) HasMoved(*corev1.Pod) bool                           { return false }
 func (bound) HasEnded(*corev1.Pod) bool                           { return false }
 
