@@ -243,15 +243,20 @@ func (n *nodeSearch) try(pr prospect) {
 }
 
 // cheapest finds the cheapest set of potential victims on a node that makes room. Where not all of them may go together, the
-// least important ones that may are tried, then the most important ones.
+// cheapest of all may be tried all the same, then that of the least important ones that may, then that of the most important ones.
 func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
 	orders := 1
 	if n.policy.bounded() {
 		orders = 2
 	}
-	for range orders {
+	for i := range orders {
 		part := n.policy.part(col, potential)
+		if i == 0 && len(part) < len(potential) {
+			if set, score, ok := n.x.solve(col, room, wanted, potential); ok && n.allowedAt(col, set) {
+				return set, score, true
+			}
+		}
 		if set, score, ok := n.x.solve(col, room, wanted, part); ok && n.allowedAt(col, set) {
 			return set, score, true
 		}

@@ -235,6 +235,19 @@ func TestQueuePolicy(t *testing.T) {
 			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 4), ofQueue("a"), at(11*minute)),
 			wantOutcome: Infeasible, wantRetryAt: 15*minute + 1,
 		},
+		"a large unit goes where small ones on both sides of it would not leave enough": {
+			cluster: clusterOf("gpu").node("n", 6).node("m", 2).
+				pod("b1", "n", 0, 1, inQueue("b"), startedAt(1)).pod("b2", "n", 0, 4, inQueue("b"), startedAt(2)).
+				pod("b3", "n", 0, 1, inQueue("b"), startedAt(3)).pod("b4", "m", 0, 2, inQueue("b")),
+			queues: []fairshare.Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
+		},
+		"one large unit goes rather than four small ones": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 1, inQueue("b"), startedAt(5)).pod("b2", "n", 0, 1, inQueue("b"), startedAt(4)).
+				pod("b3", "n", 0, 4, inQueue("b"), startedAt(3)).pod("b4", "n", 0, 1, inQueue("b"), startedAt(2)).pod("b5", "n", 0, 1, inQueue("b"), startedAt(1)),
+			queues: []fairshare.Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b3"}, wantRule: RuleReclaim,
+		},
 		"any member counts as surplus, as long as enough stay": {
 			cluster: clusterOf("gpu").node("n", 2).node("m", 2).
 				elasticGang("b1", "b", 1, 0, 2, []string{"n", "m"}, since(10*minute)).node("x", 0),

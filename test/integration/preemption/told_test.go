@@ -47,7 +47,7 @@ func TestVictimsAreToldAndHaveTheirTime(t *testing.T) {
 			if c.victim > 0 {
 				e.waitEvent("victim", "Preempted", "urgent", phrases...)
 			}
-			e.waitEvent("urgent", "Preempting", "", e.Namespace+"/victim")
+			e.waitEvent("urgent", "Preempting", "victim", e.Namespace+"/victim")
 			// Its time is up when nothing of it runs any more.
 			e.Eventually("the victims have had their time", func(ctx context.Context) string {
 				pods := e.AllPods(ctx)

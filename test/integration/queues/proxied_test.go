@@ -61,17 +61,22 @@ func behindProxy(t *testing.T) *proxied {
 func (p *proxied) play(name string, play func(p *proxied)) {
 	p.Helper()
 	p.scene(name, func(c *cluster) {
-		play(&proxied{cluster: c, proxy: p.proxy, before: len(p.proxy.Calls(deletes()))})
+		play(&proxied{cluster: c, proxy: p.proxy, before: len(p.proxy.Calls(realDeletes()))})
 	})
 }
 
 // deletes are the scheduler's requests to delete pods.
 func deletes() turnstile.Request { return turnstile.Request{Verb: "delete", Resource: "pods"} }
 
+// realDeletes are those that are no dry runs.
+func realDeletes() turnstile.Request {
+	return turnstile.Request{Verb: "delete", Resource: "pods", Real: true}
+}
+
 // deleted are the names of the pods that the scheduler has asked to delete in this scene, each once, sorted.
 func (p *proxied) deleted() []string {
 	var out []string
-	for _, call := range p.proxy.Calls(deletes())[p.before:] {
+	for _, call := range p.proxy.Calls(realDeletes())[p.before:] {
 		out = append(out, call.Name)
 	}
 	slices.Sort(out)

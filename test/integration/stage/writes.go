@@ -24,7 +24,8 @@ const (
 	quiet    = 10 * time.Second
 	settling = 90 * time.Second
 	// mostAlike is how often a test may have the very same said of an object: some are tried again and again, and each time that is
-	// said may be another word about a cluster which others change, too. Every other second is a fault all the same.
+	// said may be another word about a cluster which others change, too. Every other second, and once for each pod that others bind, is a
+	// fault all the same.
 	mostAlike, alikePause = 10, 2 * time.Second
 )
 
@@ -101,7 +102,17 @@ func (s *Stage) saysNothingTwice() {
 		s.Errorf("what has been written is not known: %v", err)
 		return
 	}
+	others, err := s.writes([]byte("/binding"))
+	if err != nil {
+		s.Errorf("what others have bound is not known: %v", err)
+		return
+	}
 	said, most := make(map[string]int), mostAlike+int(time.Since(s.begun)/alikePause)
+	for _, w := range others {
+		if w.namespace != s.Namespace && w.at.After(s.begun) && strings.HasSuffix(w.what, "/binding") {
+			most++
+		}
+	}
 	for _, w := range writes {
 		if w.namespace != s.Namespace || w.code >= http.StatusBadRequest || w.at.Before(s.begun) || strings.Contains(w.what, "/events/") {
 			continue

@@ -29,13 +29,15 @@ import (
 // subresource "binding" binds a pod.
 type Request struct {
 	Verb, Resource, Subresource, Namespace, Name string
+	// Real is true for one that is no dry run.
+	Real bool
 }
 
-// Matches reports whether a request is one of those that r describes. A field that is empty stands for any.
+// Matches reports whether a request is one of those that r describes. A field that is empty, or false, stands for any.
 func (r Request) Matches(other Request) bool {
 	same := func(want, got string) bool { return want == "" || want == got }
 	return same(r.Verb, other.Verb) && same(r.Resource, other.Resource) && same(r.Subresource, other.Subresource) &&
-		same(r.Namespace, other.Namespace) && same(r.Name, other.Name)
+		same(r.Namespace, other.Namespace) && same(r.Name, other.Name) && (!r.Real || other.Real)
 }
 
 // Call is a request with its place in the order of things.
@@ -198,6 +200,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		return
 	}
 	req.Body = io.NopCloser(bytes.NewReader(body))
+	r.Real = !isDryRun(req, info.Verb, body)
 	call := p.came(r, body)
 	answer := &recorder{ResponseWriter: w, answered: func(status int) { p.answered(call, status) }}
 	for _, rule := range p.ruling(r) {
@@ -211,6 +214,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		}
 	}
 	p.forward.ServeHTTP(answer, req)
+}
+
+// isDryRun reports whether a request is one. A delete says so in its options, in whichever encoding.
+func isDryRun(req *http.Request, verb string, body []byte) bool {
+	return req.URL.Query().Has("dryRun") || verb == "delete" && bytes.Contains(body, []byte(metav1.DryRunAll))
 }
 
 func (p *Proxy) came(r Request, body []byte) *Call {
