@@ -165,10 +165,11 @@ func (x *execution) run(ctx context.Context) Outcome {
 		return Outcome{}
 	}
 	x.takeBack(ctx)
+	var refused refusedError
 	begun := x.begun()
 	return Outcome{
 		Err: err, Begun: begun, Unwanted: errors.Is(err, ErrOutdated) && !x.isWanted(),
-		Refused: errors.As(err, new(refusedError)) && begun.Len() == 0,
+		Refused: errors.As(err, &refused) && refused.protected && begun.Len() == 0,
 	}
 }
 

@@ -64,7 +64,8 @@ type Outcome struct {
 	Begun sets.Set[types.UID]
 	// Unwanted is true where the order was outdated and the preemptor did not want it any more. That is no failure.
 	Unwanted bool
-	// Refused is true where nothing has begun because a deletion was refused. The pod is remembered, so that another decision comes out otherwise.
+	// Refused is true where nothing has begun because a deletion was refused, as others have been for a while. The pod is left alone from now on, so
+	// that another decision comes out otherwise.
 	Refused bool
 }
 

@@ -19,6 +19,9 @@ const (
 	// firstRefusal and longestRefusal bound for how long a pod is left alone whose deletion was refused: each time twice as long.
 	firstRefusal   = 10 * time.Second
 	longestRefusal = 10 * time.Minute
+	// patience is for how long deletions are refused in a namespace before others go instead: what cannot be asked may answer again soon, and
+	// then nobody else has to go.
+	patience = time.Minute
 	// doubtful is how long a namespace is in doubt in which a deletion was refused, and a refusal counts with the next one.
 	doubtful = time.Hour
 	// unbroken is how far apart refusals are at most between which nothing else is taken to have been.
@@ -26,21 +29,25 @@ const (
 )
 
 // Refusals remembers the pods that the API server refuses to have deleted: an admission policy or webhook has a say against it, or
-// could not be asked. Such a pod is no victim for a while, and neither is the group that goes with it; what else was to go with it would go for
-// no preemptor. After that, the API server is asked by a dry run before anything is touched. A refusal is remembered until the pod has
-// gone; once one is deleted after all, those of its namespace are victims like others. It is safe for concurrent use.
+// could not be asked. What else was to go with such a pod would go for no preemptor, so the API server is asked by a dry run the next time, before
+// anything is touched. Where deletions have been refused in its namespace for [patience], it is no victim for a while, and neither is the group that
+// goes with it. A refusal is remembered until the pod has gone; once one is deleted after all, those of its namespace are victims like
+// others. It is safe for concurrent use.
 type Refusals struct {
 	clock clock.PassiveClock
 
 	mu   sync.Mutex
 	pods map[types.UID]*refusal
-	// namespaces are when a deletion was refused last in each.
-	namespaces map[string]time.Time
+	// namespaces are those in which a deletion was refused.
+	namespaces map[string]refusing
 	// changed is called with the node of each pod of which something else holds from now on, and lifted when pods are victims again before
 	// their time.
 	changed func(node string)
 	lifted  func()
 }
+
+// refusing is since when deletions have been refused in a namespace, and when one was last.
+type refusing struct{ since, last time.Time }
 
 // refusal is what is known of one pod.
 type refusal struct {
@@ -55,7 +62,7 @@ type refusal struct {
 // NewRefusals makes an empty memory.
 func NewRefusals(clk clock.PassiveClock) *Refusals {
 	return &Refusals{
-		clock: clk, pods: make(map[types.UID]*refusal), namespaces: make(map[string]time.Time), changed: func(string) {}, lifted: func() {},
+		clock: clk, pods: make(map[types.UID]*refusal), namespaces: make(map[string]refusing), changed: func(string) {}, lifted: func() {},
 	}
 }
 
@@ -84,24 +91,35 @@ func (r *Refusals) Forget(uid types.UID) {
 	delete(r.pods, uid)
 }
 
-// Note records that the deletion of a pod on a node was refused.
-func (r *Refusals) Note(namespace, node string, uid types.UID) {
+// Note records that the deletion of a pod on a node was refused. It reports whether the pod is left alone from now on.
+func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) {
 	r.mu.Lock()
 	now := r.clock.Now()
 	known, ok := r.pods[uid]
-	if !ok || now.Sub(known.until) > doubtful {
+	if !ok || now.Sub(known.last) > doubtful+longestRefusal {
 		known = &refusal{namespace: namespace, node: node}
 		r.pods[uid] = known
 	}
 	if now.Sub(known.last) > unbroken {
 		known.since = now
 	}
-	known.length = min(max(2*known.length, firstRefusal), longestRefusal)
-	known.last, known.until = now, now.Add(known.length)
-	r.namespaces[namespace] = now
+	known.last = now
+	there := r.namespaces[namespace]
+	if now.Sub(there.last) > doubtful {
+		there.since = now
+	}
+	there.last = now
+	r.namespaces[namespace] = there
+	if protected = now.Sub(there.since) >= patience; protected {
+		known.length = min(max(2*known.length, firstRefusal), longestRefusal)
+		known.until = now.Add(known.length)
+	}
 	changed := r.changed
 	r.mu.Unlock()
-	changed(node)
+	if protected {
+		changed(node)
+	}
+	return protected
 }
 
 // deleted records that a pod is on its way out. Where that was refused before, whatever refused it may refuse no more.
@@ -111,6 +129,10 @@ func (r *Refusals) deleted(uid types.UID) {
 	delete(r.pods, uid)
 	var nodes []string
 	if ok {
+		if there, refuses := r.namespaces[known.namespace]; refuses {
+			there.since = r.clock.Now()
+			r.namespaces[known.namespace] = there
+		}
 		for _, other := range r.pods {
 			if other.namespace == known.namespace && !other.until.IsZero() {
 				other.until, other.length = time.Time{}, 0
@@ -146,8 +168,8 @@ func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 	if _, ok := r.pods[uid]; ok {
 		return true
 	}
-	at, ok := r.namespaces[namespace]
-	if ok && r.clock.Since(at) > doubtful {
+	there, ok := r.namespaces[namespace]
+	if ok && r.clock.Since(there.last) > doubtful {
 		delete(r.namespaces, namespace)
 		ok = false
 	}
@@ -155,7 +177,11 @@ func (r *Refusals) doubts(namespace string, uid types.UID) bool {
 }
 
 // refusedError is the error of a call about a pod that [Refusals] has taken note of.
-type refusedError struct{ error }
+type refusedError struct {
+	error
+	// protected is true where the pod is left alone from now on.
+	protected bool
+}
 
 func (e refusedError) Unwrap() error { return e.error }
 

@@ -116,8 +116,7 @@ func (r *remover) note(pod victimPod, err error) error {
 	if !isVeto(err) {
 		return err
 	}
-	r.refusals.Note(pod.namespace, pod.node, pod.uid)
-	return refusedError{err}
+	return refusedError{error: err, protected: r.refusals.Note(pod.namespace, pod.node, pod.uid)}
 }
 
 // delete deletes a pod with that UID.

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/reprieve-dev/reprieve/internal/eviction"
@@ -35,8 +34,10 @@ func TestDeletionRefused(t *testing.T) {
 		if got := r.victims(); !slices.Equal(got, []string{"stuck", "with-it"}) {
 			t.Fatalf("Victims are %v", got)
 		}
-		clk.SetTime(time.Now().Add(-7 * time.Second))
-		refused.Note(stuck.Namespace, "node-0", stuck.UID)
+		for _, before := range []time.Duration{67 * time.Second, 7 * time.Second} {
+			clk.SetTime(time.Now().Add(-before))
+			refused.Note(stuck.Namespace, "node-0", stuck.UID)
+		}
 		r.evictor.outcomes[0] <- eviction.Outcome{Err: errors.New("refused"), Refused: true}
 		r.eventually("it is tried after that", func() bool { return len(r.active()) > 0 })
 		r.cycle()
@@ -58,7 +59,10 @@ func TestDeletionRefused(t *testing.T) {
 // TestRefusalIsKnownAtOnce: what nodes look like from before the refusal does not count.
 func TestRefusalIsKnownAtOnce(t *testing.T) {
 	t.Parallel()
-	refused := eviction.NewRefusals(clock.RealClock{})
+	clk := clocktesting.NewFakePassiveClock(time.Now().Add(-time.Hour / 2))
+	refused := eviction.NewRefusals(clk)
+	refused.Note("ns", "node-0", "another")
+	clk.SetTime(time.Now())
 	r := newRigOn(t, clientWith(nodes(1, "1")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil, func(in *Inputs) { in.Refused = refused })
 	stuck := on(pod("stuck", "", "1", 0), "node-0")
 	r.create(stuck, pod("low", "", "1", 0))
