@@ -162,19 +162,19 @@ func (s *soak) during(d time.Duration, look func(context.Context)) {
 // calm has nothing come or go for a while: what could run has to run.
 func (s *soak) calm() {
 	s.Helper()
-	s.driver.turnTo(settling)
 	s.awaitSettled()
-	s.driver.turnTo(still)
 	s.observer.with(func(c *invariants.Checker) { c.BeginCalm() })
 	s.pass(calmFor)
 	s.observer.with(func(c *invariants.Checker) { c.EndCalm() })
 	s.show()
 }
 
-// awaitSettled waits until all that the driver deletes has gone, and its jobs have all their pods.
+// awaitSettled waits until all that the driver deletes has gone, and its jobs have all their pods. Nothing comes or goes after that.
 func (s *soak) awaitSettled() {
 	s.Helper()
+	s.driver.turnTo(settling)
 	s.Eventually("the driver's jobs are whole or gone", func(context.Context) string { return s.driver.unsettled() })
+	s.driver.turnTo(still)
 }
 
 // show fails the test with what has been broken since the last look.
