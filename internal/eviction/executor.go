@@ -1,7 +1,6 @@
 package eviction
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,23 +182,6 @@ func each[T any](items []T, do func(T) error) (left []T, err error) {
 		})
 	}
 	return left, g.Wait()
-}
-
-// vetoes keep the first of the errors by which pods cannot be deleted that are in no other's way. It is safe for concurrent use.
-type vetoes struct {
-	mu    sync.Mutex
-	first error
-}
-
-// besides takes note of an error that is a veto, and returns any other.
-func (v *vetoes) besides(err error) error {
-	if !errors.As(err, new(refusedError)) {
-		return err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.first = cmp.Or(v.first, err)
-	return nil
 }
 
 func podKey(pod *corev1.Pod) string { return fmt.Sprintf("%s/%s", pod.Namespace, pod.Name) }

@@ -1,6 +1,7 @@
 package eviction
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strings"
@@ -20,7 +21,7 @@ const (
 	firstRefusal   = 10 * time.Second
 	longestRefusal = 10 * time.Minute
 	// patience is for how long deletions are refused in a namespace before others go instead: what cannot be asked may answer again soon, and
-	// then nobody else has to go.
+	// then no other pod has to go.
 	patience = time.Minute
 	// doubtful is how long a namespace is in doubt in which a deletion was refused, and a refusal counts with the next one.
 	doubtful = time.Hour
@@ -184,6 +185,23 @@ type refusedError struct {
 }
 
 func (e refusedError) Unwrap() error { return e.error }
+
+// vetoes keep the first of the errors by which pods cannot be deleted that are in no other's way. It is safe for concurrent use.
+type vetoes struct {
+	mu    sync.Mutex
+	first error
+}
+
+// besides takes note of an error that is a veto, and returns any other.
+func (v *vetoes) besides(err error) error {
+	if !errors.As(err, new(refusedError)) {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.first = cmp.Or(v.first, err)
+	return nil
+}
 
 // isVeto tells that the API server will not do it, and has not, rather than that it cannot do it just now: something that it asks first
 // says no, or could not be asked.

@@ -15,7 +15,6 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
@@ -346,9 +345,8 @@ func TestRefusedMemberStays(t *testing.T) {
 	}
 	f.look(f.informed)
 	f.mustReconcile()
-	var after v1alpha1.PodGroup
-	if after = *f.group("g"); after.Status.Disruption != nil || after.Status.LastDisruption == nil {
-		t.Errorf("In the end, the status is %+v", after.Status)
+	if after := f.group("g").Status; after.Disruption != nil || after.LastDisruption == nil {
+		t.Errorf("In the end, the status is %+v", after)
 	}
 	f.expectPods("g-0")
 }

@@ -77,9 +77,9 @@ func TestGangOfAQueueThatComes(t *testing.T) {
 	r.waitBound("g-0", "g-1")
 }
 
-// TestReplacementOfAMember: a gang that has members on nodes, and not enough, does not wait for other work of its queue.
-func TestReplacementOfAMember(t *testing.T) {
-	t.Parallel()
+// newWholeInQueue is a rig with one node, which two members of a gang g fill that is in a queue and needs both.
+func newWholeInQueue(t *testing.T) *rig {
+	t.Helper()
 	r := newRig(t, nodes(1, "2")...)
 	r.hub.QueueSet(limitedQueue("a", "8"))
 	r.queuedGang("g", "a", 2)
@@ -87,6 +87,13 @@ func TestReplacementOfAMember(t *testing.T) {
 	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
 	r.cycles()
 	r.waitBound("g-0", "g-1")
+	return r
+}
+
+// TestReplacementOfAMember: a gang that has members on nodes, and not enough, does not wait for other work of its queue.
+func TestReplacementOfAMember(t *testing.T) {
+	t.Parallel()
+	r := newWholeInQueue(t)
 	// It gives no turns from now on.
 	r.hub.leads.Store(false)
 	again := pod("g-2", "g", "1", 0)
@@ -107,13 +114,7 @@ func TestReplacementOfAMember(t *testing.T) {
 // has to be replaced.
 func TestReplacementWhileSurplusStandsInLine(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nodes(1, "2")...)
-	r.hub.QueueSet(limitedQueue("a", "8"))
-	r.queuedGang("g", "a", 2)
-	r.create(members("g", 2, "1", 0)...)
-	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
-	r.cycles()
-	r.waitBound("g-0", "g-1")
+	r := newWholeInQueue(t)
 	surplus := pod("g-2", "g", "1", 0)
 	r.create(surplus)
 	r.eventually("the surplus has its turn", func() bool { return len(r.active()) > 0 })

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -143,6 +144,26 @@ func TestOverdue(t *testing.T) {
 	}
 	if got := s.view().Overdue(); len(got) != 0 {
 		t.Errorf("Overdue are %v, of a node that has gone", got)
+	}
+}
+
+// TestRefusedDeletions: a group that goes as a whole is left alone for as long as any of its pods is, and others only for their own.
+func TestRefusedDeletions(t *testing.T) {
+	t.Parallel()
+	metrics.Register()
+	s := newStage(t)
+	s.addNodes("node-0", "node-1")
+	s.facts.groups[key("g")] = &gang.Group{Key: key("g"), UID: "uid-g", Whole: true, Priority: ptr.To[int32](0)}
+	s.facts.refused = map[string]time.Time{"first": time.Unix(10, 0), "second": time.Unix(20, 0), "single": time.Unix(30, 0)}
+	s.addPods(on(pod("first", "g", "1", 0), "node-0"), on(pod("second", "g", "1", 0), "node-1"), on(pod("single", "", "1", 0), "node-0"), on(pod("other", "", "1", 0), "node-0"))
+	want := map[string]int64{"g": 20e9, "single": 30e9, "other": 0}
+	got := map[string]int64{}
+	v := s.view()
+	for i := range v.Cluster.Units {
+		got[v.Cluster.Units[i].Name] = v.Cluster.Units[i].RefusedUntil
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("The units are left alone until %v, want %v", got, want)
 	}
 }
 

@@ -16,8 +16,9 @@ import (
 const (
 	// slowDelete is how long every delete takes.
 	slowDelete = 300 * time.Millisecond
-	// failures are how often the preemption fails at least. There is a pause before the next attempt, longer each time.
-	failures = 2
+	// failures are how often the preemption fails at least. From the second on there is a pause before the next
+	// attempt, longer each time.
+	failures = 3
 
 	executions = "reprieve_goroutines_execution_total"
 	durations  = "reprieve_goroutines_duration_seconds"
@@ -144,7 +145,7 @@ func (w *world) checkSuccess(t *testing.T, s stage.Metrics, within time.Duration
 	if n := ofProfile(s, "reprieve_preemption_attempts_total", `preemptor="gang"`, `result="preempts"`); n != attempts {
 		t.Errorf("%v searches found whom to take, want %v as of the preemptions", n, attempts)
 	}
-	// What was taken back is there to be taken again, and nobody else is taken in its place.
+	// What was taken back is there to be taken again, and no other pod is taken in its place.
 	if taken := ofProfile(s, "reprieve_preemption_victims_sum"); taken != float64(len(w.needed())) {
 		t.Errorf("%v pods were taken, want %d", taken, len(w.needed()))
 	}

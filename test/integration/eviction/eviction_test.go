@@ -1,5 +1,5 @@
 // Package eviction tests on a real API server what only that can show: an eviction never touches a pod that
-// has taken its victim's name, nor anything that would go for nobody as another deletion is refused.
+// has taken its victim's name, nor a pod that would make no room as another deletion is refused.
 package eviction
 
 import (

@@ -24,8 +24,8 @@ const (
 	quiet    = 10 * time.Second
 	settling = 90 * time.Second
 	// mostAlike is how often a test may have the very same said of an object: some are tried again and again, and each time that is
-	// said may be another word about a cluster which others change, too. Every other second, and once for each pod that others bind, is a
-	// fault all the same.
+	// said may be another word about a cluster which others change, too. More than every other second, and once for each pod that others bind, is a
+	// fault.
 	mostAlike, alikePause = 10, 2 * time.Second
 )
 
