@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
@@ -56,6 +58,8 @@ type Inputs struct {
 	Cache cache.Cache
 	// Informers are the scheduler's; Pods and PriorityClasses are read from there.
 	Informers informers.SharedInformerFactory
+	// Finished is the informer of members that have finished, which that of Pods leaves out; nil where it leaves out none.
+	Finished toolscache.SharedIndexInformer
 	// Members knows the Pods of a group.
 	Members WaitingMembers
 	// Registry says what the scheduler thinks of a gang; Changed is told when that changes.
@@ -163,10 +167,7 @@ func newStatusController(in Inputs) (controller.Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make controller podgroup-status: %w", err)
 	}
-	for _, src := range append(in.groupSources(),
-		&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: gathered(in.groupOfPod)},
-		in.Changed,
-	) {
+	for _, src := range slices.Concat(in.groupSources(), in.memberSources(gathered(in.groupOfPod)), []source.Source{in.Changed}) {
 		if err := c.Watch(src); err != nil {
 			return nil, fmt.Errorf("watch for podgroup-status: %w", err)
 		}
@@ -209,6 +210,15 @@ func (in *Inputs) Groups() client.Client {
 		return in.Client
 	}
 	return native.NewClient(in.Client, *in.Native)
+}
+
+// memberSources tell of the pods that count as members: those that have finished do too.
+func (in *Inputs) memberSources(tell handler.EventHandler) []source.Source {
+	out := []source.Source{&source.Informer{Informer: in.Informers.Core().V1().Pods().Informer(), Handler: tell}}
+	if in.Finished != nil {
+		out = append(out, &source.Informer{Informer: in.Finished, Handler: tell})
+	}
+	return out
 }
 
 // groupSources tell of the PodGroups of both APIs.

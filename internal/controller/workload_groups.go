@@ -68,12 +68,13 @@ func newWorkloadController(in Inputs) (controller.Controller, error) {
 		}
 		return out
 	}
-	return newResolveController("podgroup-of-workload",
-		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Registry, in.Recorder),
+	sources := append(in.memberSources(handler.EnqueueRequestsFromMapFunc(in.groupOfPod)),
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, &handler.TypedEnqueueRequestForObject[*v1alpha1.PodGroup]{}),
 		source.Kind(in.Cache, native.NewObject(*in.Workloads), handler.TypedEnqueueRequestsFromMapFunc(groupsOfWorkload)),
-		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(in.groupOfPod)},
 	)
+	return newResolveController("podgroup-of-workload",
+		NewWorkloadGroups(in.Client, *in.Workloads, in.Members, in.Queues.QueueNamedBy, in.Informers.Scheduling().V1().PriorityClasses().Lister(), in.Registry, in.Recorder),
+		sources...)
 }
 
 // Reconcile looks at one group.

@@ -229,6 +229,25 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 }
 
+// BenchmarkAtTheLimit: a queue at its limit, where as much has to go of it as a gang asks for, and any pod will do.
+func BenchmarkAtTheLimit(b *testing.B) {
+	for _, size := range []int{128, 1000} {
+		b.Run(fmt.Sprintf("gang=%d/nodes=400", size), func(b *testing.B) {
+			c := clusterOf("gpu")
+			for n := range 400 {
+				name := fmt.Sprint("n", n)
+				c.node(name, 8)
+				for i := range 4 {
+					c.pod(fmt.Sprint("own-", n, "-", i), name, int32(1+i), 1, inQueue("a"), startedAt(int64(n)))
+				}
+			}
+			p := with(gangOf(9, size, members("w", size, 0, 1)), ofQueue("a"))
+			s := c.queues(queue("a", limit(1600))).shared(p)
+			measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+		})
+	}
+}
+
 // hostSpread is an oracle of members that stay off each other's hosts, on every other node.
 type hostSpread struct {
 	Arithmetic

@@ -174,6 +174,10 @@ func (e *wholeSets) from(i int) {
 // without goes on with the unit at a position to stay out.
 func (e *wholeSets) without(k int) {
 	e.out = append(e.out, e.pool[k])
+	// What follows goes through all that are out. Before there is a set, no effort is too much for that.
+	if e.any {
+		e.left -= len(e.out)
+	}
 	if e.left > 0 && (!e.any || better(scoreOf(e.s, e.out), e.best.score) < 0) && e.possible() {
 		e.from(k + 1)
 	}

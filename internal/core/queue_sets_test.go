@@ -172,6 +172,7 @@ func TestManyAtTheLimit(t *testing.T) {
 		"one that minds nothing, among many":    {own: 4, others: 130, preemptor: podOf(9, 1), wantVictims: 1, wantHighest: 1, wantOutcome: Preempts},
 		"one that is as large as several":       {own: 2, preemptor: podOf(9, 3), minds: true, wantVictims: 3, wantHighest: 1, wantOutcome: Preempts},
 		"a gang of a driver and workers":        {own: 2, preemptor: gangOf(9, 3, members("d", 1, 0, 2), members("w", 2, 1, 3)), wantVictims: 8, wantHighest: 1, wantOutcome: Preempts},
+		"a gang of hundreds, of one class":      {own: 4, others: 130, preemptor: gangOf(9, 128, members("w", 128, 0, 1)), wantVictims: 128, wantHighest: 1, wantOutcome: Preempts},
 		"none that a budget keeps":              {own: 1, budgeted: true, preemptor: podOf(9, 1), minds: true, wantVictims: 1, wantHighest: 1, wantOutcome: Preempts},
 		"one that needs a node of its own":      {own: 7, elsewhere: 50, preemptor: podOf(9, 8), minds: true, wantVictims: 8, wantHighest: 7, wantOutcome: Preempts},
 		"but none where all are more important": {own: 1, preemptor: podOf(1, 1), minds: true, wantOutcome: Infeasible},

@@ -20,6 +20,9 @@ type standing struct {
 	hold gang.Verdict
 }
 
+// reasonUnseen is for which a pod counts as held back that has come amid a change; no Verdict has it.
+const reasonUnseen = "Unseen"
+
 func (r *Resolver) standingOf(pod *corev1.Pod) standing {
 	key, was := r.GroupOf(pod)
 	return standing{key, was, r.Hold(pod)}
@@ -171,6 +174,12 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 		// One that is gone has nothing more to say.
 		if o.rule != nil && (!o.gone || o.plan == nil) {
 			r.plan(o)
+		}
+	}
+	// By which plan one has been judged that came meanwhile is not known: it is told whatever it was.
+	for uid, late := range r.stand(concerned) {
+		if _, ok := before[uid]; !ok {
+			before[uid] = standingPod{standing{hold: gang.Verdict{Reason: reasonUnseen}}, late.pod}
 		}
 	}
 	for _, p := range before {

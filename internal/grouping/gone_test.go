@@ -87,6 +87,41 @@ func TestHoldsAreTold(t *testing.T) {
 	step("false", "parallelism: 3")
 }
 
+// TestPodAmidAChange: whenever a pod comes while its object is taken in, it is told that it is held back no more, or is not held back
+// at its first look.
+func TestPodAmidAChange(t *testing.T) {
+	t.Parallel()
+	for _, annotations := range []string{"", gangOn} {
+		for look := 1; ; look++ {
+			w := newWorld(t, false, "Job")
+			var told []types.NamespacedName
+			w.TellHolds(func(pod types.NamespacedName) { told = append(told, pod) })
+			var late *corev1.Pod
+			first, looks := gang.Verdict{}, 0
+			w.looked = func() {
+				if looks++; looks == look {
+					w.looked = nil
+					late = w.pod("late", "Job/j")
+					first = w.Hold(late)
+				}
+			}
+			w.object("Job/j", "", annotations, "parallelism: 2")
+			if late == nil {
+				if look < 3 {
+					t.Fatalf("there were only %d looks", looks)
+				}
+				break
+			}
+			if v := w.Hold(late); v != (gang.Verdict{}) {
+				t.Fatalf("held back for ever: %s", v.Message)
+			}
+			if isTold := slices.Contains(w.moved, "late") && len(told) > 0; !isTold && first != (gang.Verdict{}) {
+				t.Errorf("annotations %q, after look %d: a pod that is held back at first, for %s, is not told when it is not any more", annotations, look, first.Reason)
+			}
+		}
+	}
+}
+
 // TestMadeAnewUnseen: after an interrupted watch, an informer tells of an object that was deleted and made anew as of one that has
 // changed.
 func TestMadeAnewUnseen(t *testing.T) {

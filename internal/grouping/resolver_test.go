@@ -26,6 +26,8 @@ type world struct {
 	*Resolver
 	t  *testing.T
 	mu sync.Mutex
+	// looked is called after each look at pods, without mu; nil for nothing.
+	looked func()
 	// mu is held for the rest.
 	pods    []*corev1.Pod
 	moved   []string
@@ -33,6 +35,9 @@ type world struct {
 }
 
 func (w *world) Anchored(anchor string) []*corev1.Pod {
+	if w.looked != nil {
+		defer w.looked()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(w.pods), func(pod *corev1.Pod) bool { return !slices.Contains(w.AnchorsOf(pod), anchor) })

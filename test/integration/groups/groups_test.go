@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -22,16 +23,17 @@ func TestGroups(t *testing.T) {
 	s := start(t)
 	s.CreateClasses(map[string]int32{"urgent": 1000, "idle": -10})
 	for name, test := range map[string]func(*stage.Stage){
-		"a Job is placed whole":               placedWhole,
-		"a Job is scaled":                     scaled,
-		"a Job is suspended and runs again":   suspended,
-		"a Job opts out":                      optsOut,
-		"a group that is named wins":          namedWins,
-		"a Job asks for what there is not":    asksAmiss,
-		"a Job says how it is to be":          saysHow,
-		"a JobSet, of a kind that comes late": jobSet,
-		"a Job of fewer completions":          fewerCompletions,
-		"the last pods of a Job":              lastPods,
+		"a Job is placed whole":                placedWhole,
+		"a Job is scaled":                      scaled,
+		"a Job is suspended and runs again":    suspended,
+		"a Job opts out":                       optsOut,
+		"a group that is named wins":           namedWins,
+		"a Job asks for what there is not":     asksAmiss,
+		"a Job says how it is to be":           saysHow,
+		"a JobSet, of a kind that comes late":  jobSet,
+		"a Job of fewer completions":           fewerCompletions,
+		"the last pods of a Job":               lastPods,
+		"pods that have succeeded are deleted": succeededGo,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -215,6 +217,30 @@ func lastPods(s *stage.Stage) {
 		return "it does not"
 	})
 	madeAgain(s, "train-", "train-2-")
+}
+
+// succeededGo: when pods that have succeeded are deleted, the group needs only those that still run, and runs on.
+func succeededGo(s *stage.Stage) {
+	s.AddNodes(4, "a")
+	job(s, "train", on, "", "parallelism: 4, completions: 4, completionMode: Indexed")
+	s.Runs("train-", 4)
+	done := append(s.Pods(s.Context(), "train-0-"), s.Pods(s.Context(), "train-1-")...)
+	succeed(s, "train", done)
+	before := group(s, "train-", "counts those that have succeeded", func(pg *v1alpha1.PodGroup) bool {
+		return minCount(pg) == 4 && pg.Status.Finished == 2 && pg.Status.Scheduled == 2 && pg.Status.StartTime != nil
+	})
+	for i := range done {
+		remove(s, &done[i])
+	}
+	after := group(s, "train-", "counts them no more", func(pg *v1alpha1.PodGroup) bool {
+		return minCount(pg) == 2 && pg.Status.Finished == 0 && pg.Status.Scheduled == 2
+	})
+	if !meta.IsStatusConditionTrue(after.Status.Conditions, v1alpha1.ConditionPodGroupScheduled) {
+		s.Errorf("it counts as %+v", after.Status.Conditions)
+	}
+	if !after.Status.StartTime.Equal(before.Status.StartTime) {
+		s.Errorf("it runs since %s, want %s as before", after.Status.StartTime, before.Status.StartTime)
+	}
 }
 
 // succeed has pods of a Job end well, and waits until it has counted them.

@@ -158,7 +158,7 @@ func (a *assembly) assemble(ctx context.Context, handle fwk.Handle) error {
 		}
 		hub.Lead()
 		inputs := controller.Inputs{
-			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Members: hub, Runs: hub.Runs(),
+			Client: cached, QueueClient: cached, Source: groups, Cache: objects, Informers: handle.SharedInformerFactory(), Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
 			Registry: registry, Changed: changed, Evicted: evicted, Recorder: recorder, Clock: clock.RealClock{}, Board: hub.Board(),
 			Queues: hub, OrphanedPods: a.metrics.Orphaned, MalformedTolerations: a.metrics.Malformed,
 			Derived: made.resolver, DerivedChanged: made.changed, HoldChanged: made.held, SayOfPod: statuses.Say, HeldPods: a.metrics.Held,
