@@ -96,7 +96,8 @@ const emptyTime = time.Minute
 // long so when this process saw it first, an earlier one has told.
 func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.Duration) {
 	t, now := s.toldOf(client.ObjectKeyFromObject(pg)), s.clock.Now()
-	if m.Total() > 0 {
+	// One that was made for an object outlives the pods of that, such as of a RayJob that is done; no label leads to it.
+	if m.Total() > 0 || pg.Labels[labelManagedBy] == managedBy {
 		t.emptySince, t.emptyTold = time.Time{}, false
 		return 0
 	}

@@ -139,6 +139,20 @@ func TestNoMembers(t *testing.T) {
 	}
 }
 
+// TestNoMembersOfDerived: no pod joins a group by its label that was made for a Job or the like.
+func TestNoMembersOfDerived(t *testing.T) {
+	t.Parallel()
+	pg := gangGroup(2)
+	pg.Labels = map[string]string{labelManagedBy: managedBy}
+	b := newBench(t, pg)
+	b.reconcile()
+	b.step(time.Hour)
+	b.reconcile()
+	if told := b.told(); len(told) > 0 {
+		t.Errorf("told %q", told)
+	}
+}
+
 // TestPhase has where a gang of two stands, in one word.
 func TestPhase(t *testing.T) {
 	t.Parallel()

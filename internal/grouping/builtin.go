@@ -16,6 +16,7 @@ func BuiltIn() map[string]*Rule {
 	rayCluster := Through{schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}, "rayclusters"}
 	// Where Ray keeps its state in Redis, a Job clears that away once the cluster's pods have gone. It is made from the head's template.
 	rayCleanup := Label{"ray.io/node-type", "redis-cleanup"}
+	const exclusive, labeled = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 	return map[string]*Rule{
 		"Job": {
 			Kind: job.Kind, Resource: job.Resource, Suspend: "spec.suspend",
@@ -30,6 +31,10 @@ func BuiltIn() map[string]*Rule {
 			Roles: []Role{{
 				Each: "spec.replicatedJobs", NameAt: "name", Times: "replicas",
 				Replicas: "template.spec.parallelism", AtMost: "template.spec.completions", Default: 1,
+				Templates: []Path{"template.spec.template"},
+				// All pods of a Job but its first are refused as long as that has no node, unless nodes have been labeled beforehand.
+				Led:     Led{"metadata.annotations[" + exclusive + "]", "metadata.annotations[" + labeled + "]"},
+				ItemLed: Led{"template.metadata.annotations[" + exclusive + "]", "template.metadata.annotations[" + labeled + "]"},
 			}},
 			InOrder:      []Condition{{"spec.startupPolicy.startupPolicyOrder", "InOrder"}},
 			InOrderItems: "spec.replicatedJobs", InOrderField: "dependsOn",
@@ -42,15 +47,19 @@ func BuiltIn() map[string]*Rule {
 				// With WaitForWorkersReady it is made once the workers are ready, so they cannot wait for it.
 				{
 					Name: "launcher", Replicas: "spec.mpiReplicaSpecs.Launcher.replicas", Default: 1,
-					AloneWhen: Condition{"spec.launcherCreationPolicy", "WaitForWorkersReady"},
+					AloneWhen: []Condition{{"spec.launcherCreationPolicy", "WaitForWorkersReady"}},
+					Templates: []Path{"spec.mpiReplicaSpecs.Launcher.template"},
 				},
-				{Name: "worker", Where: "spec.mpiReplicaSpecs.Worker.replicas", Replicas: "spec.mpiReplicaSpecs.Worker.replicas"},
+				{
+					Name: "worker", Where: "spec.mpiReplicaSpecs.Worker.replicas", Replicas: "spec.mpiReplicaSpecs.Worker.replicas",
+					Templates: []Path{"spec.mpiReplicaSpecs.Worker.template"},
+				},
 			},
 		},
 		"PyTorchJob": {
 			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}, Resource: "pytorchjobs",
 			Suspend: "spec.runPolicy.suspend", RoleLabel: "training.kubeflow.org/replica-type",
-			Roles: []Role{{Each: "spec.pytorchReplicaSpecs", Replicas: "replicas", Default: 1}},
+			Roles: []Role{{Each: "spec.pytorchReplicaSpecs", Replicas: "replicas", Default: 1, Templates: []Path{"template"}}},
 		},
 		"RayCluster": {
 			Kind: rayCluster.Kind, Resource: rayCluster.Resource, Suspend: "spec.suspend", RoleLabel: "ray.io/group",
@@ -80,15 +89,28 @@ func BuiltIn() map[string]*Rule {
 }
 
 func leaderWorkerSet() *Rule {
+	const worker = "spec.leaderWorkerTemplate.workerTemplate"
 	return &Rule{
 		Kind:     schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
 		Resource: "leaderworkersets", NameLabel: "leaderworkerset.sigs.k8s.io/name",
 		UnitLabel: "leaderworkerset.sigs.k8s.io/group-index", Units: "spec.replicas",
 		RoleLabel: "leaderworkerset.sigs.k8s.io/worker-index",
 		Roles: []Role{
-			// With LeaderReady the workers are made once the leader is ready, so it cannot wait for them.
-			{Name: "0", Default: 1, AloneWhen: Condition{"spec.startupPolicy", "LeaderReady"}},
-			{Name: AnyName, Replicas: "spec.leaderWorkerTemplate.size", Default: 1, Plus: -1},
+			// With LeaderReady the workers are made once the leader is ready, and with exclusive placement once it has a node, so it
+			// cannot wait for them.
+			{
+				Name: "0", Default: 1,
+				AloneWhen: []Condition{
+					{"spec.startupPolicy", "LeaderReady"},
+					{Path: "metadata.annotations[leaderworkerset.sigs.k8s.io/exclusive-topology]"},
+				},
+				Templates: []Path{"spec.leaderWorkerTemplate.leaderTemplate", worker},
+			},
+			// A replica that is made again before its turn in a rollout is as large as it was.
+			{
+				Name: AnyName, Replicas: "spec.leaderWorkerTemplate.size", Default: 1, Plus: -1,
+				Said: annotation("leaderworkerset.sigs.k8s.io/size"), Templates: []Path{worker},
+			},
 		},
 	}
 }
@@ -97,12 +119,12 @@ func leaderWorkerSet() *Rule {
 func rayRoles(at Path) []Role {
 	return []Role{
 		{Name: NoName, Alone: true},
-		{Name: "headgroup", Default: 1},
+		{Name: "headgroup", Default: 1, Templates: []Path{at + "headGroupSpec.template"}},
 		{
 			Each: at + "workerGroupSpecs", NameAt: "groupName", Off: "suspend", Times: "numOfHosts", Replicas: "replicas", Default: 1,
 			// What is asked for is kept within these bounds, whether the cluster scales by itself or not.
 			AtLeast: "minReplicas", AtMost: "maxReplicas",
-			Minimum: "minReplicas", Elastic: at + "enableInTreeAutoscaling",
+			Minimum: "minReplicas", Elastic: at + "enableInTreeAutoscaling", Templates: []Path{"template"},
 		},
 	}
 }

@@ -20,8 +20,8 @@ type standing struct {
 	hold gang.Verdict
 }
 
-// reasonUnseen is for which a pod counts as held back that has come amid a change; no Verdict has it.
-const reasonUnseen = "Unseen"
+// unseen is why a pod counts as held back that has come amid a change; no Verdict says so.
+const unseen = "unseen"
 
 func (r *Resolver) standingOf(pod *corev1.Pod) standing {
 	key, was := r.GroupOf(pod)
@@ -48,7 +48,8 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	}
 	r.change([]*object{next}, func() {
 		if ok {
-			next.plan, next.note, next.names, next.replaced = before.plan, before.note, before.names, before.replaced
+			next.plan, next.kept, next.note, next.said = before.plan, before.kept, before.note, before.said
+			next.names, next.replaced = before.names, before.replaced
 			if before.owner != nil {
 				delete(r.children[before.owner.UID], next.uid)
 			}
@@ -179,7 +180,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 	// By which plan one has been judged that came meanwhile is not known: it is told whatever it was.
 	for uid, late := range r.stand(concerned) {
 		if _, ok := before[uid]; !ok {
-			before[uid] = standingPod{standing{hold: gang.Verdict{Reason: reasonUnseen}}, late.pod}
+			before[uid] = standingPod{standing{hold: gang.Verdict{Reason: unseen}}, late.pod}
 		}
 	}
 	for _, p := range before {
@@ -225,13 +226,19 @@ func (r *Resolver) plan(o *object) {
 	if !ok {
 		return
 	}
-	next, note := newPlan(o.rule, o.reading, o.choice, namespace, o.namespace), ""
-	if o.plan != nil && r.moves(o, next) {
+	next, note := newPlan(o.rule, o.reading, o.choice, namespace, o.namespace, r.serves(o.kind)), ""
+	var kept map[string]*plan
+	if o.plan != nil {
+		kept = r.moved(o, next)
+	}
+	if len(kept) > 0 {
 		note = fmt.Sprintf("%s has changed in a way that moves its pods to other groups, or to none; they stay in theirs until none of those that it moves has a node", o)
-		next = o.plan
+	}
+	if all, ok := kept[noUnit]; ok {
+		next, kept = all, nil
 	}
 	r.mu.Lock()
-	o.plan, o.note = next, note
+	o.plan, o.kept, o.note = next, kept, note
 	r.mu.Unlock()
 	if note == "" {
 		r.attest(o)
@@ -245,14 +252,17 @@ func (r *Resolver) attest(o *object) {
 	}
 }
 
-// moves reports whether a pod of an object that has a node would be in another group by the next plan than by its own.
-func (r *Resolver) moves(o *object, next *plan) bool {
+// moved are the plans of the units of an object of which a pod that has a node would be in another group by the next plan: they stay as
+// they are. Other units have nothing to do with those.
+func (r *Resolver) moved(o *object, next *plan) map[string]*plan {
+	out := make(map[string]*plan)
 	for _, pod := range r.podsBelow(o) {
 		if runs(pod) && r.movesPod(pod, o, next) {
-			return true
+			unit := o.unitOf(pod)
+			out[unit] = o.planOf(unit)
 		}
 	}
-	return false
+	return out
 }
 
 // runs reports whether a pod has a node and has not finished there.
@@ -270,7 +280,7 @@ func (r *Resolver) movesPod(pod *corev1.Pod, o *object, next *plan) bool {
 	if root, _ := r.root(pod, settings); root != o {
 		return false
 	}
-	is, has, _ := o.partOf(o.plan, pod, settings)
+	is, has, _ := o.partOf(o.planOf(o.unitOf(pod)), pod, settings)
 	would, will, _ := o.partOf(next, pod, settings)
 	return has != will || is != would
 }

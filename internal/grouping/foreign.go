@@ -196,8 +196,11 @@ func (r *Resolver) adopt(pod *corev1.Pod, settings *Settings) {
 		if name == "" || !rule.isNamed() {
 			continue
 		}
-		if !rule.hasObjects() {
+		switch {
+		case !rule.hasObjects():
 			r.adoptBy(rule, pod, name)
+		case rule.UnitLabel != "":
+			r.hear(rule, pod, name)
 		}
 		return
 	}
@@ -221,7 +224,7 @@ func (r *Resolver) adoptBy(rule *Rule, pod *corev1.Pod, name string) {
 		reading: rule.readIn(pod), names: make(map[suffix]types.NamespacedName),
 	}
 	if inherited, ok := r.namespaces[o.namespace]; ok {
-		o.plan = newPlan(o.rule, o.reading, o.choice, inherited, o.namespace)
+		o.plan = newPlan(o.rule, o.reading, o.choice, inherited, o.namespace, r.serves(o.kind))
 	}
 	r.objects[o.uid], r.byName[named] = o, o.uid
 }

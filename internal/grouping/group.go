@@ -43,22 +43,24 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	if !ok || o.plan == nil {
 		return Group{}, false
 	}
-	count, over := o.plan.members(m.suffix)
+	p := o.planOf(m.suffix.unit)
+	count, over := p.members(o.sizes(p, m.suffix.unit), m.suffix)
 	return Group{
 		Owner:     metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
 		Ownerless: !o.rule.hasObjects(),
-		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: o.plan.choice, Note: o.note,
+		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: p.choice, Note: o.noteOf(m.suffix.unit),
 		Ended: o.gone || count == 0 || !r.hasGroup(o, m.suffix), Surplus: o.isSurplus(m.suffix),
 	}, true
 }
 
 // hasGroup reports whether an object has a group of that suffix now.
 func (r *Resolver) hasGroup(o *object, s suffix) bool {
-	if o.plan.flaw != "" || o.plan.perRole != (s.role != "") {
+	p := o.planOf(s.unit)
+	if p.flaw != "" || p.perRole != (s.role != "") {
 		return false
 	}
 	for _, settings := range r.profiles {
-		if settings.has(o.kind) && o.plan.grouped(settings) {
+		if settings.has(o.kind) && p.grouped(settings) {
 			return true
 		}
 	}
@@ -83,7 +85,9 @@ func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	if !ok {
 		return "", 0
 	}
-	size, _ := o.plan.roleOf(o.rule, pod)
+	unit := o.unitOf(pod)
+	p := o.planOf(unit)
+	size, _ := roleOf(o.rule, o.sizes(p, unit), pod)
 	return size.Name, int(size.Count)
 }
 

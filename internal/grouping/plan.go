@@ -25,8 +25,10 @@ type plan struct {
 	asks bool
 }
 
-// newPlan plans for an object of a namespace, from which it inherits what it does not say itself.
-func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace string) *plan {
+// newPlan plans for an object of a namespace, from which it inherits what it does not say itself. The function served reports whether
+// a scheduler is one that groups pods of its kind.
+func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace string, served func(scheduler string) bool) *plan {
+	reading.Roles = without(reading.Roles, served)
 	p := &plan{choice: own.or(inherited), reading: reading, asks: rule.Asks}
 	// What has no roles is one gang: a namespace may ask for this on behalf of others.
 	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder)
@@ -40,8 +42,29 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	case reading.InOrder && !p.perRole:
 		p.flaw = fmt.Sprintf("its roles start one after the other, so no gang can span them; set the annotation %s to %q",
 			v1alpha1.AnnotationGangPer, v1alpha1.GangPerRole)
+	default:
+		if at := slices.IndexFunc(p.reading.Roles, func(role Size) bool { return role.Led && !role.Alone }); at >= 0 {
+			p.flaw = fmt.Sprintf("of its role %s, the first pod of each Job has to have a node before the others are made (exclusive placement), so no gang can have them; "+
+				"set the annotation %s to \"false\"", p.reading.Roles[at].Name, v1alpha1.AnnotationGang)
+		}
 	}
 	return p
+}
+
+// without are roles of which those need no pods that are for another scheduler: a driver that the cluster's own places, beside workers
+// that are a gang. A role that names none, where others do, gets the cluster's own.
+func without(roles []Size, served func(scheduler string) bool) []Size {
+	named := slices.ContainsFunc(roles, func(role Size) bool { return role.Scheduler != "" && served(role.Scheduler) })
+	if !named {
+		return roles
+	}
+	out := slices.Clone(roles)
+	for i := range out {
+		if !served(out[i].Scheduler) {
+			out[i].Count, out[i].Over, out[i].Elsewhere = 0, 0, true
+		}
+	}
+	return out
 }
 
 // grouped reports whether the pods of a profile are grouped.
@@ -50,13 +73,13 @@ func (p *plan) grouped(s *Settings) bool {
 	return p.choice.Gang != "false" && (p.choice.Gang != "" || p.asks || s.Always)
 }
 
-// roleOf is the role of a pod, or false where it has none of those that the object has.
-func (p *plan) roleOf(rule *Rule, pod *corev1.Pod) (Size, bool) {
-	if rule.RoleLabel == "" && len(p.reading.Roles) > 0 {
-		return p.reading.Roles[0], true
+// roleOf is the role of a pod, or false where it has none of some that its object has.
+func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
+	if rule.RoleLabel == "" && len(roles) > 0 {
+		return roles[0], true
 	}
 	value := pod.Labels[rule.RoleLabel]
-	for _, role := range p.reading.Roles {
+	for _, role := range roles {
 		if role.Name == value || role.Name == AnyName && value != "" {
 			return role, true
 		}
@@ -64,16 +87,16 @@ func (p *plan) roleOf(rule *Rule, pod *corev1.Pod) (Size, bool) {
 	return Size{}, false
 }
 
-// members is how many the group of a unit and role needs, 0 where the object has no such group any more; and how many of them are
+// members is how many the group of a unit and role, of which the unit has such roles, needs, 0 where the object has no such group any more; and how many of them are
 // not to come any more. A group of which none is needed, and some may come, is one of one.
-func (p *plan) members(suffix suffix) (count, over int64) {
-	for _, role := range p.reading.Roles {
+func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
+	for _, role := range roles {
 		if !role.Alone && (!p.perRole || role.Name == suffix.role) {
 			count += role.Count
 			over += role.Over
 		}
 	}
-	if count == 0 && slices.ContainsFunc(p.reading.Roles, func(role Size) bool {
+	if count == 0 && slices.ContainsFunc(roles, func(role Size) bool {
 		return role.MayCome && !role.Alone && (!p.perRole || role.Name == suffix.role)
 	}) {
 		return 1, 0

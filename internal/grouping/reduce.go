@@ -68,7 +68,14 @@ func (r *Rule) copyRead(to, from map[string]any) {
 	}
 	for i := range r.Roles {
 		role := &r.Roles[i]
-		read("", role.Elastic, role.AloneWhen.Path, role.Where)
+		read("", role.Elastic, role.Where, role.Led.When, role.Led.Unless)
+		for _, c := range role.AloneWhen {
+			read("", c.Path)
+		}
+		for _, template := range role.Templates {
+			read(role.Each, template, template+schedulerName)
+		}
+		read(role.Each, role.ItemLed.When, role.ItemLed.Unless)
 		read(role.Each, role.NameAt, role.Off, role.Times, role.Replicas, role.AtLeast, role.AtMost, role.Minimum)
 		read(role.Each, role.Done...)
 	}
@@ -137,7 +144,7 @@ func plain(v any) any {
 
 // set puts a value at a path. What stands in the way has been read by another path, and stays.
 func (p Path) set(to map[string]any, v any) {
-	names := strings.Split(string(p), ".")
+	names := p.names()
 	for _, name := range names[:len(names)-1] {
 		below, ok := to[name].(map[string]any)
 		if !ok {

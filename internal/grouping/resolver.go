@@ -91,10 +91,14 @@ type object struct {
 	rule    *Rule
 	reading Reading
 	choice  Choice
-	// plan is what counts; nil as long as its namespace is not known.
+	// plan is what counts; nil as long as its namespace is not known. It does not for units that are among kept, which have another one
+	// as long as they run.
 	plan *plan
-	// note says why plan is not what the object says now; "" where it is.
-	note  string
+	kept map[string]*plan
+	// note says why the plan of something is not what the object says now; "" where it is.
+	note string
+	// said is what the youngest pods of units say of the size of those.
+	said  map[string]saidSize
 	names map[suffix]types.NamespacedName
 }
 
@@ -211,7 +215,7 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 	case o.plan == nil:
 		return nil, s, false, gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("namespace %s is not known yet", o.namespace)}
 	}
-	s, ok, hold = o.partOf(o.plan, pod, settings)
+	s, ok, hold = o.partOf(o.planOf(o.unitOf(pod)), pod, settings)
 	return o, s, ok, hold
 }
 
@@ -225,7 +229,7 @@ func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix,
 			Reason: ReasonNotGroupable, Message: fmt.Sprintf("no PodGroup can be made for %s: ", o) + fmt.Sprintf(format, args...),
 		}
 	}
-	role, ok := p.roleOf(o.rule, pod)
+	role, ok := roleOf(o.rule, p.reading.Roles, pod)
 	if o.isLostTo(pod) && !role.Alone {
 		return s, false, gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to %s, which has been deleted", o)}
 	}

@@ -15,19 +15,39 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Path names a field: names with dots between them. "" is for none.
+// Path names a field: names with dots between them, or in brackets where they have dots themselves, as in
+// "metadata.annotations[example.com/size]". "" is for none.
 type Path string
+
+// names are those of a path, one below the other.
+func (p Path) names() []string {
+	var out []string
+	for rest := string(p); rest != ""; {
+		plain, within, has := strings.Cut(rest, "[")
+		for name := range strings.SplitSeq(strings.Trim(plain, "."), ".") {
+			if name != "" {
+				out = append(out, name)
+			}
+		}
+		if rest = ""; has {
+			var name string
+			name, rest, _ = strings.Cut(within, "]")
+			out = append(out, name)
+		}
+	}
+	return out
+}
 
 // value is what stands at a path below from, if anything does.
 func (p Path) value(from map[string]any) (any, bool) {
 	if p == "" {
 		return nil, false
 	}
-	v, ok, err := unstructured.NestedFieldNoCopy(from, strings.Split(string(p), ".")...)
+	v, ok, err := unstructured.NestedFieldNoCopy(from, p.names()...)
 	return v, ok && err == nil && v != nil
 }
 
-// Condition is that a field has a value, written as text.
+// Condition is that a field has a value, written as text; "" for any.
 type Condition struct {
 	Path   Path
 	Equals string
@@ -35,7 +55,7 @@ type Condition struct {
 
 func (c Condition) holds(from map[string]any) bool {
 	v, ok := c.Path.value(from)
-	return ok && fmt.Sprint(v) == c.Equals
+	return ok && (c.Equals == "" || fmt.Sprint(v) == c.Equals)
 }
 
 // Rule says of one kind of objects how many pods belong together.
@@ -110,10 +130,19 @@ type Role struct {
 	Floor int64
 	// Done are how many of AtMost are over and have no pods any more: numbers, or lists of indexes such as "0,3-5".
 	Done []Path
-	// Alone has the pods scheduled by themselves; AloneWhen does so on a condition on the whole object.
+	// Alone has the pods scheduled by themselves; AloneWhen does so on any of some conditions on the whole object.
 	Alone     bool
-	AloneWhen Condition
+	AloneWhen []Condition
+	// Led, of the whole object, and ItemLed tell that the first pod of each product has to have a node before the others are made.
+	Led, ItemLed Led
+	// Said is where pods say what Replicas were when their unit was made. It counts for that unit.
+	Said key
+	// Templates are where the template of the pods may stand. The first counts that is there.
+	Templates []Path
 }
+
+// Led is a field that has one pod go before others where it is set, unless another one is set as well.
+type Led struct{ When, Unless Path }
 
 const (
 	// AnyName is for a role that has no name of its own.
@@ -131,6 +160,12 @@ type Size struct {
 	// MayCome is true where Count is 0 because no pod is needed, though some may come.
 	MayCome bool
 	Alone   bool
+	// Led is true where all but the first pods are made only once those have a node.
+	Led bool
+	// Scheduler is the one that the template of the pods names; "" for none.
+	Scheduler string
+	// Elsewhere is true where its pods are for another scheduler, and none is needed.
+	Elsewhere bool
 }
 
 // Reading is what an object says of its pods.
@@ -226,13 +261,12 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 	if _, has := role.Where.value(root); role.Where != "" && !has {
 		return nil, nil
 	}
-	alone := role.Alone || role.AloneWhen.Path != "" && role.AloneWhen.holds(root)
 	if role.Each == "" {
-		count, over, err := role.count(root, root)
+		size, err := role.size(role.Name, root, root)
 		if err != nil {
 			return nil, err
 		}
-		return []Size{{Name: role.Name, Count: count, Over: over, MayCome: role.mayCome(root, root, count), Alone: alone}}, nil
+		return []Size{size}, nil
 	}
 	list, ok := role.Each.value(root)
 	if !ok {
@@ -247,14 +281,60 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 		if v, ok := role.NameAt.value(it.fields); ok {
 			name = fmt.Sprint(v)
 		}
-		count, over, err := role.count(root, it.fields)
+		size, err := role.size(name, root, it.fields)
 		if err != nil {
 			return nil, fmt.Errorf("%s, %s: %w", role.Each, name, err)
 		}
-		out = append(out, Size{Name: name, Count: count, Over: over, MayCome: role.mayCome(root, it.fields, count), Alone: alone})
+		out = append(out, size)
 	}
 	return out, nil
 }
+
+// size is that of one role of an object, or of an item of it.
+func (role *Role) size(name string, root, from map[string]any) (Size, error) {
+	count, over, err := role.count(root, from)
+	if err != nil {
+		return Size{}, err
+	}
+	return Size{
+		Name: name, Count: count, Over: over, MayCome: role.mayCome(root, from, count),
+		Alone: role.Alone || slices.ContainsFunc(role.AloneWhen, func(c Condition) bool { return c.holds(root) }),
+		Led:   role.isLed(root, from, count), Scheduler: role.scheduler(from),
+	}, nil
+}
+
+// isLed reports whether some of so many pods are made only once others have a node.
+func (role *Role) isLed(root, from map[string]any, count int64) bool {
+	is := false
+	for _, at := range [...]struct {
+		led  Led
+		from map[string]any
+	}{{role.Led, root}, {role.ItemLed, from}} {
+		if _, set := at.led.When.value(at.from); set {
+			if _, set := at.led.Unless.value(at.from); set {
+				return false
+			}
+			is = true
+		}
+	}
+	times, err := number(from, role.Times, 1)
+	return is && err == nil && count > times
+}
+
+// scheduler is the one that the template of the pods names.
+func (role *Role) scheduler(from map[string]any) string {
+	for _, template := range role.Templates {
+		if _, is := template.value(from); is {
+			v, _ := (template + schedulerName).value(from)
+			name, _ := v.(string)
+			return name
+		}
+	}
+	return ""
+}
+
+// schedulerName is where a template of pods names their scheduler.
+const schedulerName Path = ".spec.schedulerName"
 
 // count is how many pods a role needs, and how many of those are not to come any more.
 func (role *Role) count(root, from map[string]any) (count, over int64, err error) {

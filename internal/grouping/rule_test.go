@@ -38,6 +38,10 @@ func TestRead(t *testing.T) {
 		mpi    = "apiVersion: kubeflow.org/v2beta1\nkind: MPIJob\nspec: "
 		spark  = "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nspec: "
 	)
+	exclusive := func(annotations string) string {
+		return "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {annotations: {" + annotations + "}}\nspec: " +
+			"{replicatedJobs: [{name: a, replicas: 2, template: {spec: {}}}, {name: b, replicas: 2, template: {spec: {parallelism: 3}}}]}"
+	}
 	tests := map[string]struct {
 		object string
 		want   Reading
@@ -73,7 +77,47 @@ func TestRead(t *testing.T) {
 			lws + "{replicas: 3, startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}",
 			Reading{Units: 3, Roles: []Size{{Name: "0", Count: 1, Alone: true}, {Name: AnyName, Count: 3}}},
 		},
+		"a LeaderWorkerSet with exclusive placement": {
+			"apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}\nspec: {leaderWorkerTemplate: {size: 4}}",
+			Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1, Alone: true}, {Name: AnyName, Count: 3}}},
+		},
+		"a LeaderWorkerSet of one template": {
+			lws + "{leaderWorkerTemplate: {size: 4, workerTemplate: {spec: {schedulerName: s}}}}",
+			Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1, Scheduler: "s"}, {Name: AnyName, Count: 3, Scheduler: "s"}}},
+		},
+		"a LeaderWorkerSet of two": {
+			lws + "{leaderWorkerTemplate: {size: 4, leaderTemplate: {spec: {}}, workerTemplate: {spec: {schedulerName: s}}}}",
+			Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1}, {Name: AnyName, Count: 3, Scheduler: "s"}}},
+		},
+		"a JobSet with exclusive placement": {
+			exclusive("alpha.jobset.sigs.k8s.io/exclusive-topology: rack"), Reading{Units: 1, Roles: []Size{{Name: "a", Count: 2}, {Name: "b", Count: 6, Led: true}}},
+		},
+		"a JobSet with exclusive placement on labeled nodes": {
+			exclusive("alpha.jobset.sigs.k8s.io/exclusive-topology: rack, alpha.jobset.sigs.k8s.io/node-selector: 'true'"),
+			Reading{Units: 1, Roles: []Size{{Name: "a", Count: 2}, {Name: "b", Count: 6}}},
+		},
+		"a JobSet with exclusive placement of one role": {
+			jobSet + "{replicatedJobs: [{name: a, template: {spec: {parallelism: 2}}}, " +
+				"{name: b, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {parallelism: 2}}}]}",
+			Reading{Units: 1, Roles: []Size{{Name: "a", Count: 2}, {Name: "b", Count: 2, Led: true}}},
+		},
 		"a LeaderWorkerSet of leaders": {lws + "{leaderWorkerTemplate: {}}", Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1}, {Name: AnyName}}}},
+		"a JobSet whose driver is for another scheduler": {
+			jobSet + "{replicatedJobs: [{name: driver, template: {spec: {template: {spec: {schedulerName: d}}}}}, {name: worker, template: {spec: {template: {spec: {schedulerName: s}}}}}]}",
+			Reading{Units: 1, Roles: []Size{{Name: "driver", Count: 1, Scheduler: "d"}, {Name: "worker", Count: 1, Scheduler: "s"}}},
+		},
+		"a PyTorchJob whose workers name their scheduler": {
+			torch + "{pytorchReplicaSpecs: {Master: {template: {spec: {}}}, Worker: {replicas: 3, template: {spec: {schedulerName: s}}}}}",
+			Reading{Units: 1, Roles: []Size{{Name: "master", Count: 1}, {Name: "worker", Count: 3, Scheduler: "s"}}},
+		},
+		"an MPIJob whose workers name their scheduler": {
+			mpi + "{mpiReplicaSpecs: {Launcher: {template: {spec: {schedulerName: d}}}, Worker: {replicas: 3, template: {spec: {schedulerName: s}}}}}",
+			Reading{Units: 1, Roles: []Size{{Name: "launcher", Count: 1, Scheduler: "d"}, {Name: "worker", Count: 3, Scheduler: "s"}}},
+		},
+		"a RayJob whose workers name their scheduler": {
+			rayJob + "{rayClusterSpec: {headGroupSpec: {template: {spec: {}}}, workerGroupSpecs: [{groupName: gpu, replicas: 4, template: {spec: {schedulerName: s}}}]}}",
+			Reading{Units: 1, Roles: []Size{{Alone: true}, {Name: "headgroup", Count: 1}, {Name: "gpu", Count: 4, Scheduler: "s"}}},
+		},
 		"a PyTorchJob": {
 			torch + "{runPolicy: {suspend: true}, pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {replicas: 3}}}",
 			Reading{Suspended: true, Units: 1, Roles: []Size{{Name: "master", Count: 1}, {Name: "worker", Count: 3}}},

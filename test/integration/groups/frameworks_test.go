@@ -189,6 +189,8 @@ func TestFrameworks(t *testing.T) {
 		"a JobSet with a gang for each role":           jobSetPerRole,
 		"a LeaderWorkerSet":                            leaderWorkerSet,
 		"a LeaderWorkerSet whose workers wait":         leaderReady,
+		"a LeaderWorkerSet with exclusive placement":   leaderPlaced,
+		"a replica of a LeaderWorkerSet's old size":    oldSize,
 		"Deployments and StatefulSets are never gangs": neverGangs,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,10 +263,10 @@ func jobSetPerRole(s *stage.Stage) {
 const lwsLabel = "leaderworkerset.sigs.k8s.io/"
 
 // lws makes a LeaderWorkerSet of two replicas.
-func lws(s *stage.Stage, startup string, size int) *unstructured.Unstructured {
+func lws(s *stage.Stage, annotations, startup string, size int) *unstructured.Unstructured {
 	s.Helper()
 	return create(s, fmt.Sprintf("apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: serve, annotations: {%s}}\n"+
-		"spec: {replicas: 2, startupPolicy: %s, leaderWorkerTemplate: {size: %d, workerTemplate: %s}}\n", on, startup, size, podTemplate))
+		"spec: {replicas: 2, startupPolicy: %s, leaderWorkerTemplate: {size: %d, workerTemplate: %s}}\n", annotations, startup, size, podTemplate))
 }
 
 // lwsPod makes a member of one, as its two StatefulSets and its webhook do.
@@ -276,7 +278,7 @@ func lwsPod(s *stage.Stage, name, unit, index string) {
 // leaderWorkerSet: each replica is a gang, and starts without the other.
 func leaderWorkerSet(s *stage.Stage) {
 	s.AddNodes(8, "a")
-	root := lws(s, "LeaderCreated", 2)
+	root := lws(s, on, "LeaderCreated", 2)
 	lwsPod(s, "serve-0", "0", "0")
 	lwsPod(s, "serve-1", "1", "0")
 	lwsPod(s, "serve-1-1", "1", "1")
@@ -309,9 +311,46 @@ func leaderWorkerSet(s *stage.Stage) {
 }
 
 // leaderReady: leaders start by themselves, and the workers that are made then are a gang.
-func leaderReady(s *stage.Stage) {
+func leaderReady(s *stage.Stage) { leaderFirst(s, on, "LeaderReady") }
+
+// leaderPlaced: the same where workers are made once their leader has a node.
+func leaderPlaced(s *stage.Stage) {
+	leaderFirst(s, on+", "+lwsLabel+"exclusive-topology: kubernetes.io/hostname", "LeaderCreated")
+}
+
+// oldSize: a replica that is made again as it was, before its turn in a rollout to another size, starts as it was.
+func oldSize(s *stage.Stage) {
+	s.AddNodes(8, "a")
+	root := lws(s, on, "LeaderCreated", 2)
+	pods := func() {
+		for _, index := range []string{"0", "1"} {
+			pod := stage.NewPod(s.Namespace, "serve-0-"+index, "", 1)
+			pod.Labels = map[string]string{lwsLabel + "name": "serve", lwsLabel + "group-index": "0", lwsLabel + "worker-index": index}
+			pod.Annotations = map[string]string{lwsLabel + "size": "2"}
+			s.Create(pod)
+		}
+	}
+	pods()
+	s.Runs("serve-", 2)
+	before := root.DeepCopy()
+	if err := unstructured.SetNestedField(root.Object, int64(4), "spec", "leaderWorkerTemplate", "size"); err != nil {
+		s.Fatal(err)
+	}
+	if err := s.Objects.Patch(s.Context(), root, client.MergeFrom(before)); err != nil {
+		s.Fatal(err)
+	}
+	for _, pod := range s.Pods(s.Context(), "serve-") {
+		remove(s, &pod)
+	}
+	pods()
+	s.Runs("serve-", 2)
+	group(s, "serve-", "needs two", needs(2))
+}
+
+func leaderFirst(s *stage.Stage, annotations, startup string) {
+	s.Helper()
 	s.AddNodes(2, "a")
-	lws(s, "LeaderReady", 3)
+	lws(s, annotations, startup, 3)
 	lwsPod(s, "serve-0", "0", "0")
 	s.Runs("serve-0", 1)
 	lwsPod(s, "serve-0-1", "0", "1")

@@ -1,0 +1,123 @@
+package grouping
+
+import (
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// noUnit is the unit of pods whose objects have one only.
+const noUnit = ""
+
+// saidSize is how large a unit is by one of its pods.
+type saidSize struct {
+	replicas int64
+	// created is when that pod was.
+	created metav1.Time
+}
+
+// unitOf is the unit of an object that a pod is of.
+func (o *object) unitOf(pod *corev1.Pod) string {
+	if o.rule.UnitLabel == "" {
+		return noUnit
+	}
+	return pod.Labels[o.rule.UnitLabel]
+}
+
+// planOf is the plan that counts for a unit.
+func (o *object) planOf(unit string) *plan {
+	if p, ok := o.kept[unit]; ok {
+		return p
+	}
+	return o.plan
+}
+
+// noteOf says why the plan of a unit is not what the object says now; "" where it is.
+func (o *object) noteOf(unit string) string {
+	if _, ok := o.kept[unit]; !ok && len(o.kept) > 0 {
+		return ""
+	}
+	return o.note
+}
+
+// sizes are those of the roles that a unit has by a plan. An object that is made larger or smaller makes some units again as they were:
+// what their pods say counts for those.
+func (o *object) sizes(p *plan, unit string) []Size {
+	said, ok := o.said[unit]
+	if !ok {
+		return p.reading.Roles
+	}
+	out := slices.Clone(p.reading.Roles)
+	for i := range o.rule.Roles {
+		role := &o.rule.Roles[i]
+		for j := range out {
+			if role.Said != (key{}) && out[j].Name == role.Name && !out[j].Elsewhere {
+				out[j].Count = max(said.replicas+role.Plus, role.Floor)
+			}
+		}
+	}
+	return out
+}
+
+// said is what a pod says of the size of its unit; false for nothing.
+func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
+	for i := range r.Roles {
+		if k := r.Roles[i].Said; k != (key{}) {
+			n, err := strconv.ParseInt(k.of(pod), 10, 32)
+			return saidSize{n, pod.CreationTimestamp}, err == nil && n > 0
+		}
+	}
+	return saidSize{}, false
+}
+
+// hear takes the youngest pod of a unit at its word on how large that is.
+func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
+	now, ok := rule.said(pod)
+	if !ok || pod.DeletionTimestamp != nil {
+		return
+	}
+	unit, named := pod.Labels[rule.UnitLabel], objectName{rule.Kind.GroupKind(), pod.Namespace, name}
+	news := func() (*object, bool) {
+		o, ok := r.bearer(named, pod)
+		if !ok || o.rule == nil {
+			return nil, false
+		}
+		before, known := o.said[unit]
+		return o, !known || before.replicas != now.replicas && before.created.Before(&now.created)
+	}
+	r.mu.RLock()
+	_, isNews := news()
+	r.mu.RUnlock()
+	if !isNews {
+		return
+	}
+	var keys []types.NamespacedName
+	r.mu.Lock()
+	if o, isNews := news(); isNews {
+		if o.said == nil {
+			o.said = make(map[string]saidSize)
+		}
+		o.said[unit] = now
+		for s, key := range o.names {
+			if s.unit == unit {
+				keys = append(keys, key)
+			}
+		}
+	}
+	r.mu.Unlock()
+	for _, key := range keys {
+		r.changed(key)
+	}
+}
+
+// serves returns a function that reports whether a scheduler is a profile that groups pods of a kind.
+func (r *Resolver) serves(kind schema.GroupKind) func(scheduler string) bool {
+	return func(scheduler string) bool {
+		settings, ok := r.profiles[scheduler]
+		return ok && settings.has(kind)
+	}
+}

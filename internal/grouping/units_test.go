@@ -1,0 +1,138 @@
+package grouping
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// serving adds a pod of a replica of the LeaderWorkerSet serve, which says how large that is; "" for nothing.
+func (w *world) serving(name, replica, worker, size string, age time.Duration) *corev1.Pod {
+	pod := w.pod(name, "", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/group-index", replica,
+		"leaderworkerset.sigs.k8s.io/worker-index", worker)
+	pod.CreationTimestamp = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC).Add(-age))
+	if size != "" {
+		pod.Annotations = map[string]string{"leaderworkerset.sigs.k8s.io/size": size}
+	}
+	return pod
+}
+
+// needs is how many members the group of a pod needs.
+func (w *world) needs(pod *corev1.Pod) int {
+	w.t.Helper()
+	w.group(pod)
+	key, _ := w.GroupOf(pod)
+	g, _ := w.Group(key)
+	return g.MinCount
+}
+
+// TestReplicasOfAnotherSize: a LeaderWorkerSet that is made larger or smaller makes some replicas again as they were. They need what they
+// have, and the others what it says now.
+func TestReplicasOfAnotherSize(t *testing.T) {
+	t.Parallel()
+	for name, size := range map[string]string{"larger": "8", "smaller": "2", "of leaders": "1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, "LeaderWorkerSet")
+			w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 3, leaderWorkerTemplate: {size: 4}")
+			old := w.serving("serve-0", "0", "0", "4", time.Minute)
+			w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 3, leaderWorkerTemplate: {size: "+size+"}")
+			worker := w.serving("serve-0-1", "0", "1", "4", 0)
+			other := w.serving("serve-1", "1", "0", size, time.Minute)
+			silent := w.serving("serve-2", "2", "0", "", time.Minute)
+			if w.needs(old) != 4 || w.needs(other) != int(size[0]-'0') || w.needs(silent) != w.needs(other) {
+				t.Errorf("the old replica needs %d, others %d and %d", w.needs(old), w.needs(other), w.needs(silent))
+			}
+			if _, needed := w.RoleOf(worker); needed != 3 {
+				t.Errorf("of its workers it needs %d", needed)
+			}
+			// It is replaced, and a pod of what it was is left.
+			w.changed = nil
+			young := w.serving("serve-0-new", "0", "0", size, 0)
+			key, _ := w.GroupOf(young)
+			if w.needs(young) != w.needs(other) || w.needs(old) != w.needs(other) || !slices.Contains(w.changed, key) {
+				t.Errorf("once it is replaced it needs %d; told of %v", w.needs(young), w.changed)
+			}
+		})
+	}
+}
+
+// TestReplicaKeepsItsShape: where a replica runs that a change would take apart, it stays as it is, and holds up no other.
+func TestReplicaKeepsItsShape(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "LeaderWorkerSet")
+	w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 2, leaderWorkerTemplate: {size: 4}")
+	runs, waits := w.serving("serve-0", "0", "0", "", 0), w.serving("serve-1", "1", "0", "", 0)
+	w.group(runs)
+	key, _ := w.GroupOf(waits)
+	runs.Spec.NodeName = "node-0"
+	w.moved = nil
+	w.object("LeaderWorkerSet/serve", "", gangOn, "replicas: 2, startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}")
+	if w.group(runs) != "serve-0" || w.group(waits) != "" || !slices.Equal(w.moved, []string{"serve-1"}) {
+		t.Errorf("the leader that runs is in %q, and the other in %q; told %q", w.group(runs), w.group(waits), w.moved)
+	}
+	if g, _ := w.Group(key); g.MinCount != 3 || g.Note != "" {
+		t.Errorf("the group of the other is %+v", g)
+	}
+	first, _ := w.GroupOf(runs)
+	if g, _ := w.Group(first); g.MinCount != 4 || !strings.Contains(g.Note, "has changed") {
+		t.Errorf("the group of the one that runs is %+v", g)
+	}
+	runs.Spec.NodeName = ""
+	w.Sweep()
+	if g, _ := w.Group(first); w.group(runs) != "" || g.MinCount != 3 || g.Note != "" {
+		t.Errorf("once it runs no more it is in %q, and its group is %+v", w.group(runs), g)
+	}
+}
+
+// TestRolesOfAnotherScheduler: a role that the cluster's own scheduler places is not waited for. Where the templates name none at all,
+// something else may put the name into the pods.
+func TestRolesOfAnotherScheduler(t *testing.T) {
+	t.Parallel()
+	const ours = "template: {spec: {schedulerName: " + profile + "}}"
+	for name, tt := range map[string]struct {
+		head, workers string
+		want          int
+	}{
+		"the head names another":        {"template: {spec: {schedulerName: default-scheduler}}", ours, 4},
+		"the head names none":           {"template: {spec: {}}", ours, 4},
+		"both name ours":                {ours, ours, 5},
+		"neither names any":             {"template: {spec: {}}", "template: {spec: {}}", 5},
+		"there is nothing but workers":  {"", ours, 4},
+		"both name another":             {"template: {spec: {schedulerName: d}}", "template: {spec: {schedulerName: d}}", 5},
+		"the workers are for the other": {ours, "template: {spec: {schedulerName: d}}", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, false, "RayCluster")
+			w.object("RayCluster/ray", "", gangOn, "headGroupSpec: {"+tt.head+"}, workerGroupSpecs: [{groupName: gpu, replicas: 4, "+tt.workers+"}]")
+			pod := w.pod("p", "RayCluster/ray", "ray.io/group", "gpu", "ray.io/node-type", "worker")
+			if got := w.needs(pod); got != tt.want {
+				t.Errorf("its group needs %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestExclusivePlacement: no gang can have pods that are made only once others of it have a node.
+func TestExclusivePlacement(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, false, "JobSet", "Job", "LeaderWorkerSet")
+	const annotations = gangOn + ", alpha.jobset.sigs.k8s.io/exclusive-topology: rack"
+	w.object("JobSet/set", "", annotations, "replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: 3}}}]")
+	pod := w.pod("set-a-0-0", "JobSet/set", "jobset.sigs.k8s.io/replicatedjob-name", "a")
+	w.held(pod, ReasonNotGroupable, "role a", "exclusive placement", `reprieve.dev/gang to "false"`)
+	w.object("JobSet/set", "", annotations, "replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: 1}}}]")
+	if got := w.needs(pod); got != 2 {
+		t.Errorf("a JobSet of Jobs of one needs %d", got)
+	}
+	w.object("LeaderWorkerSet/serve", "", gangOn+", leaderworkerset.sigs.k8s.io/exclusive-topology: rack", "leaderWorkerTemplate: {size: 4}")
+	leader, worker := w.serving("serve-0", "0", "0", "4", 0), w.serving("serve-0-1", "0", "1", "4", 0)
+	if group := w.group(leader); group != "" || w.needs(worker) != 3 {
+		t.Errorf("the leader is in %q, and the workers need %d", group, w.needs(worker))
+	}
+}
