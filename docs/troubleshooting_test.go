@@ -225,7 +225,7 @@ func TestTroubleshooting(t *testing.T) {
 	all := source(t, "api/v1alpha1", "internal")
 	reasons := constants(all, regexp.MustCompile(`^[Rr]eason[A-Z]`))
 	events := eventReasons(all)
-	for value, where := range constants(all, regexp.MustCompile(`^[Rr]eason(MalformedToleration|NotFilledIn|InvalidTemplate|TemplateNotFound|PriorityClassNotFound|Pending|OwnerUnknown|NotGroupable|PodGroupNotMade|PriorityAbovePods|ObjectNotFollowed|QueueNotAllowed|PriorityAboveQueue|QueueRequired)$`)) {
+	for value, where := range constants(all, regexp.MustCompile(`^[Rr]eason(MalformedToleration|NotFilledIn|InvalidTemplate|TemplateNotFound|PriorityClassNotFound|Pending|OwnerUnknown|NotGroupable|PodGroupNotMade|PriorityAbovePods|ObjectNotFollowed|QueueNotFound|QueueNotLeaf|QueueUnusable|QueueNotAllowed|PriorityAboveQueue|QueueRequired)$`)) {
 		events[value] = where
 	}
 	for what, c := range map[string]struct {
@@ -238,7 +238,7 @@ func TestTroubleshooting(t *testing.T) {
 		"events":                {events, "event"},
 		"rules":                 {constants(source(t, "internal/core"), regexp.MustCompile(`^Rule[A-Z]`)), "rule"},
 		"lines of why":          {constants(source(t, "cmd/kubectl-reprieve/app"), regexp.MustCompile(`^says[A-Z]`)), "line of why"},
-		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken|Written|Dropped|Unwritable|OwnerUnknown|NotGroupable|PriorityAbovePods)$`)), ""},
+		"values of labels":      {constants(source(t, "internal/metrics"), regexp.MustCompile(`^(Preemption|Completion|Success|Failure|Abandoned|Pod|Gang|Fits|Preempts|Infeasible|Broken|Written|Dropped|Unwritable|OwnerUnknown|NotGroupable|PodGroupNotMade|PriorityAbovePods)$`)), ""},
 	} {
 		if len(c.said) < 5 {
 			t.Errorf("%s: only %v are found in the code", what, c.said)

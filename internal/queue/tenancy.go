@@ -52,7 +52,7 @@ const Unknown int32 = math.MinInt32
 type Claim struct {
 	// Queue is "" for none.
 	Queue string
-	// Bar is the zero Verdict where nothing keeps the work from being in its queue.
+	// Bar is the zero Verdict where nothing keeps the work from being in its queue. Other work is not tried at all: no node helps it.
 	Bar gang.Verdict
 }
 
@@ -189,10 +189,11 @@ func unknownNamespace(name string) gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("namespace %q is not known yet", name)}
 }
 
-// HeldAtGate reports whether a verdict on work is about the access to queues. Such work is not tried at all.
-func HeldAtGate(v gang.Verdict) bool {
+// IsBar reports whether a verdict on work is one of those with which Claim keeps it out of its queue, for good as far as is known.
+func IsBar(v gang.Verdict) bool {
 	switch v.Reason {
-	case v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired, v1alpha1.ReasonPending:
+	case v1alpha1.ReasonQueueNotFound, v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable,
+		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired:
 		return true
 	default:
 		return false

@@ -138,7 +138,7 @@ func (b *books) isBarred(key workload.Key) bool {
 	for _, r := range reserved {
 		// Newer than what the reservation was made with.
 		if now, ok := b.podOf(podKey(r.Pod.GetPod())); ok {
-			if c := b.claimOf(now); queue.HeldAtGate(c.Bar) || name != "" && b.board.Used() && c.Queue != name {
+			if c := b.claimOf(now); c.Bar != (gang.Verdict{}) || name != "" && b.board.Used() && c.Queue != name {
 				return true
 			}
 		}
@@ -235,7 +235,7 @@ func (b *books) tellGroupState(key types.NamespacedName) {
 	members := b.members(key)
 	now := queue.GroupState{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
 	if g != nil {
-		now.Held = now.Held || queue.HeldAtGate(b.claimOfGroup(g, &members).Bar)
+		now.Held = now.Held || b.claimOfGroup(g, &members).Bar != gang.Verdict{}
 		now.Need = max(g.MinCount-members.Placed(), 0)
 	}
 	b.board.SetGroupState(key, now)

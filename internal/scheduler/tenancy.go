@@ -147,12 +147,7 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 	if !h.asksForQueues() {
 		return gang.Verdict{}
 	}
-	bar := func() gang.Verdict {
-		if c := h.claimOf(pod); queue.HeldAtGate(c.Bar) {
-			return c.Bar
-		}
-		return gang.Verdict{}
-	}
+	bar := func() gang.Verdict { return h.claimOf(pod).Bar }
 	v := bar()
 	if v != (gang.Verdict{}) {
 		key := podKey(pod)
@@ -170,7 +165,7 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 
 // notHeldAnyMore drops what was said of a group that may be in its queue now.
 func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
-	if v := o.registry.Verdict(key); v.Reason != v1alpha1.ReasonPending && queue.HeldAtGate(v) {
+	if queue.IsBar(o.registry.Verdict(key)) {
 		o.registry.SetVerdict(key, gang.Verdict{})
 	}
 }

@@ -36,7 +36,7 @@ func TestFaultsSettle(t *testing.T) {
 	c.groupSays("alone", v1alpha1.ReasonNotEnoughMembers)
 	c.groupSays("large", v1alpha1.ReasonUnschedulable)
 	c.groupSays("nowhere", v1alpha1.ReasonQueueNotFound)
-	// PostFilter has the last word, and DynamicResources' does not fail before Reprieve's.
-	c.WaitsSaying("adrift-0", `the parent "nowhere" of Queue "lost" does not exist. preemption: not tried`)
-	c.WaitsSaying("inner-0", "other queues below it")
+	// No node would help these: nothing is to be bought for them.
+	c.WaitsFor("adrift-0", v1alpha1.ReasonQueueUnusable, `the parent "nowhere" of Queue "lost" does not exist`)
+	c.WaitsFor("inner-0", v1alpha1.ReasonQueueNotLeaf, "other queues below it")
 }

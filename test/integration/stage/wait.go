@@ -3,6 +3,7 @@ package stage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -117,6 +118,18 @@ func (s *Stage) WaitsSaying(name string, words ...string) {
 			return "it has no such condition"
 		case !Mentions(c.Message, words):
 			return c.Message
+		}
+		return ""
+	})
+}
+
+// WaitsFor waits until a pod says that it waits for a reason, in a message with some words.
+func (s *Stage) WaitsFor(name, reason string, words ...string) {
+	s.Helper()
+	s.WaitsSaying(name, words...)
+	s.Eventually(name+" says why in a word", func(ctx context.Context) string {
+		if c := scheduledCondition(s.Find(ctx, name)); c == nil || c.Reason != reason {
+			return fmt.Sprintf("it says %v", c)
 		}
 		return ""
 	})
