@@ -24,7 +24,7 @@ const (
 	mostCompleted     = 500
 )
 
-// completeWork completes POD, job/NAME and podgroup/NAME in a shell. What cannot be read is not completed.
+// completeWork completes POD and KIND/NAME in a shell. What cannot be read is not completed.
 func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -32,11 +32,17 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
 	of, prefix := corev1.SchemeGroupVersion.WithResource("pods"), ""
-	switch kind, _, _ := strings.Cut(begun, "/"); kind + "/" {
-	case "job/":
-		of, prefix = batchv1.SchemeGroupVersion.WithResource("jobs"), "job/"
-	case "podgroup/":
-		of, prefix = v1alpha1.SchemeGroupVersion.WithResource("podgroups"), "podgroup/"
+	if word, _, slashed := strings.Cut(begun, "/"); slashed {
+		prefix = word + "/"
+		switch kindNamed(word) {
+		case "Pod":
+		case "Job":
+			of = batchv1.SchemeGroupVersion.WithResource("jobs")
+		case "PodGroup":
+			of = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
+		default:
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
 	}
 	var out []string
 	for _, name := range a.names(ctx, of) {

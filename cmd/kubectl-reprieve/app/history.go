@@ -1,8 +1,8 @@
 package app
 
 import (
-	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -13,12 +13,15 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
 // historyAnswer is the answer of history.
 type historyAnswer struct {
 	typed
 	Preemptions []happening `json:"preemptions"`
+	// QueueUnknown counts what is left out because the queue of its victim is not known any more. Only where a queue is asked about.
+	QueueUnknown int `json:"queueUnknown,omitempty"`
 }
 
 func (a *asking) historyCommand() *cobra.Command {
@@ -28,8 +31,8 @@ func (a *asking) historyCommand() *cobra.Command {
 		Short: "Show the preemptions that the cluster still tells of, newest first",
 		Long: `Show the preemptions that the cluster still tells of, newest first: by the statuses of PodGroups and pods, which
 stay as long as those do, and by events, which an API server keeps for an hour unless it is set up otherwise. With --log or
---scheduler, those of the scheduler's record are among them. With --queue, victims are left out of which the queue is not known any
-more.`,
+--scheduler, those of the scheduler's record are among them. With --queue, which queue a victim was in is known from the record, or as
+the scheduler would have it now, as long as the victim is there; others are left out and counted.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			namespace, err := a.namespace()
@@ -82,7 +85,7 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	if err != nil {
 		return nil, err
 	}
-	objects, err := a.read(ctx, shown)
+	objects, parties, err := a.readParties(ctx, shown, wanted.queue != "")
 	if err != nil {
 		return nil, err
 	}
@@ -90,25 +93,51 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	if err != nil {
 		return nil, err
 	}
-	parties, err := partiesOf(objects)
-	if err != nil {
-		return nil, err
-	}
 	madeFor, err := by.groupsIn(objects)
 	if err != nil {
 		return nil, err
 	}
-	found = slices.DeleteFunc(found, func(h happening) bool {
-		return wanted.since > 0 && h.Time.Before(objects.Taken.Add(-wanted.since)) ||
-			wanted.queue != "" && cmp.Or(h.queue, parties[h.Victim].Queue) != wanted.queue ||
-			by != nil && !by.isNamed(h.Preemptor) && !madeFor[h.Preemptor]
-	})
-	return &historyAnswer{
-		typed: typed{APIVersion: answerVersion, Kind: "History", Taken: objects.Taken.UTC()}, Preemptions: append([]happening{}, found...),
-	}, nil
+	answer := &historyAnswer{typed: typed{APIVersion: answerVersion, Kind: "History", Taken: objects.Taken.UTC()}, Preemptions: []happening{}}
+	for i := range found {
+		h := &found[i]
+		if wanted.since > 0 && h.Time.Before(objects.Taken.Add(-wanted.since)) || by != nil && !by.isNamed(h.Preemptor) && !madeFor[h.Preemptor] {
+			continue
+		}
+		queue, known := h.queueAmong(parties)
+		switch {
+		case wanted.queue == "", known && queue == wanted.queue:
+			answer.Preemptions = append(answer.Preemptions, *h)
+		case !known:
+			answer.QueueUnknown++
+		}
+	}
+	return answer, nil
+}
+
+// readParties reads the objects and, where queues matter, the workloads among them: in which queue they are, the scheduler's
+// configuration says as well.
+func (a *asking) readParties(ctx context.Context, shown *progress, queues bool) (*inventory.Inventory, map[string]report.Party, error) {
+	if !queues {
+		objects, err := a.read(ctx, shown)
+		return objects, nil, err
+	}
+	asked, err := a.gather(ctx, shown)
+	if err != nil {
+		return nil, nil, err
+	}
+	parties, err := partiesOf(ctx, asked)
+	return asked.objects, parties, err
 }
 
 func showHistory(to io.Writer, answer *historyAnswer, wide bool) error {
+	if err := showPreemptions(to, answer, wide); err != nil || answer.QueueUnknown == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(to, "Left out: %s of which the victim's queue is not known any more.\n", plural(answer.QueueUnknown, "preemption"))
+	return err
+}
+
+func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 	if len(answer.Preemptions) == 0 {
 		_, err := io.WriteString(to, "Nothing tells of any preemption.\n")
 		return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -21,6 +22,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/report"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
 // keptDecisions is how many decisions of a scheduler ui remembers: it has but the latest thousand itself.
@@ -168,49 +170,55 @@ func remember(known, more []report.Entry) []report.Entry {
 func (a *asking) clusterSource(ctx context.Context) (report.Input, report.Sample, error) {
 	shown := newProgress(io.Discard, a.clock)
 	defer shown.end()
-	objects, err := a.read(ctx, shown)
+	asked, err := a.gather(ctx, shown)
 	if err != nil {
 		return report.Input{}, report.Sample{}, err
 	}
-	found, err := a.preemptions(ctx, objects, "", nil)
+	found, err := a.preemptions(ctx, asked.objects, "", nil)
 	if err != nil {
 		return report.Input{}, report.Sample{}, err
 	}
-	queues, err := queuesOf(objects)
+	queues, err := queuesOf(asked.objects)
 	if err != nil {
 		return report.Input{}, report.Sample{}, err
 	}
-	parties, err := partiesOf(objects)
+	parties, err := partiesOf(ctx, asked)
 	if err != nil {
 		return report.Input{}, report.Sample{}, err
 	}
-	now, err := standingNow(objects)
+	now, err := standingNow(asked.objects)
 	if err != nil {
 		return report.Input{}, report.Sample{}, err
 	}
 	return report.Input{Entries: entriesOf(found, parties), Queues: queues, Note: noteCluster}, now, nil
 }
 
-// partiesOf are the workloads that are there, by the names that preemptions have for them.
-func partiesOf(objects *inventory.Inventory) (map[string]report.Party, error) {
-	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+// partiesOf are the workloads that are there, by the names that preemptions have for them, with their queues as the scheduler has them.
+func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, error) {
+	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
 	if err != nil {
 		return nil, err
 	}
-	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
+	pods, err := inventory.Decode[*corev1.Pod](asked.objects, inventory.Pods)
 	if err != nil {
 		return nil, err
 	}
+	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
 	out := make(map[string]report.Party, len(groups)+len(pods))
+	members := make(map[types.NamespacedName]*corev1.Pod)
 	for _, pod := range pods {
-		out["pod "+pod.Namespace+"/"+pod.Name] = report.Party{Priority: pod.Spec.Priority, Queue: pod.Labels[v1alpha1.LabelQueue]}
+		if key, ok := cluster.GroupOf(pod); ok {
+			members[key] = pod
+		}
+		out[unitName(pod.Namespace, pod.Name, false)] = report.Party{Priority: pod.Spec.Priority, Queue: cluster.QueueOfPlaced(pod)}
 	}
 	for _, pg := range groups {
-		party := report.Party{Priority: pg.Spec.Priority}
-		if pg.Spec.QueueName != nil {
-			party.Queue = *pg.Spec.QueueName
-		}
-		out["podgroup "+pg.Namespace+"/"+pg.Name] = party
+		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+		out[unitName(pg.Namespace, pg.Name, true)] = report.Party{Priority: pg.Spec.Priority, Queue: cluster.QueueOfPlacedGroup(key, members[key])}
 	}
 	return out, nil
 }
@@ -236,6 +244,7 @@ func entriesOf(found []happening, parties map[string]report.Party) []report.Entr
 			})
 		}
 		victim := party(h.Victim, parties)
+		victim.Queue, _ = h.queueAmong(parties)
 		stop := report.Stop{Party: victim, Rule: h.Rule}
 		if !victim.Group {
 			stop.Pods = []core.VictimPod{{Namespace: victim.Namespace, Name: victim.Name}}

@@ -19,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
 // happening is a preemption that has begun, as the cluster tells of it.
@@ -36,9 +37,23 @@ type happening struct {
 
 	// group is the PodGroup that a pod went with, as Victim would name it; "" for none.
 	group string
-	// queue is the victim's leaf queue, and pods are those that went with it, where the record tells.
-	queue string
-	pods  []core.VictimPod
+	// recorded is true where the record tells of it: queue is the victim's leaf queue then, "" for none, and pods went with it.
+	recorded bool
+	queue    string
+	pods     []core.VictimPod
+}
+
+// queueAmong is the victim's leaf queue, "" for none, by the record or else by the work that is there. It reports false where neither
+// knows the victim, nor the group that it went with.
+func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
+	if h.recorded {
+		return h.queue, true
+	}
+	victim, ok := known[h.Victim]
+	if !ok {
+		victim, ok = known[h.group]
+	}
+	return victim.Queue, ok
 }
 
 // reasonPreempted is the reason of the scheduler's events on victims.
@@ -86,7 +101,10 @@ func onceEach(all []happening) []happening {
 			continue
 		}
 		one := &out[at]
-		one.Rule, one.Message, one.queue = cmp.Or(one.Rule, h.Rule), cmp.Or(one.Message, h.Message), cmp.Or(one.queue, h.queue)
+		one.Rule, one.Message = cmp.Or(one.Rule, h.Rule), cmp.Or(one.Message, h.Message)
+		if h.recorded && !one.recorded {
+			one.recorded, one.queue = true, h.queue
+		}
 		if one.pods == nil {
 			one.pods = h.pods
 		}

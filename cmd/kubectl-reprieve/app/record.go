@@ -114,7 +114,7 @@ func byRecord(records []decisionlog.Record) []happening {
 			v := &d.Victims[j]
 			out = append(out, happening{
 				Time: r.Time.UTC(), Preemptor: unitName(d.Preemptor.Namespace, d.Preemptor.Name, d.Preemptor.Gang), Victim: unitName(v.Namespace, v.Name, v.Group),
-				Namespace: v.Namespace, Rule: string(v.Rule), Message: d.WhyTaken(v), Source: sourceRecord, queue: v.Queue, pods: v.Pods,
+				Namespace: v.Namespace, Rule: string(v.Rule), Message: d.WhyTaken(v), Source: sourceRecord, recorded: true, queue: v.Queue, pods: v.Pods,
 			})
 		}
 	}

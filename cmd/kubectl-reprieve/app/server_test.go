@@ -14,8 +14,13 @@ import (
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 )
 
-// emptyServer is an API server without objects, which does not serve some paths and forbids others.
-func emptyServer(t *testing.T, missing, forbidden string) string {
+// list is a list of objects.
+func list(version, kind string, objects ...string) string {
+	return fmt.Sprintf(`{"kind":%q,"apiVersion":%q,"metadata":{},"items":[%s]}`, kind, version, strings.Join(objects, ","))
+}
+
+// apiServer is an API server that has lists of objects, by their paths, and does not serve some paths and forbids others.
+func apiServer(t *testing.T, missing, forbidden string, objects map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -32,12 +37,28 @@ func emptyServer(t *testing.T, missing, forbidden string) string {
 			fmt.Fprint(w, `{"kind":"APIVersions","versions":["v1"]}`)
 		case r.URL.Path == "/apis":
 			fmt.Fprint(w, `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+		case objects[r.URL.Path] != "":
+			fmt.Fprint(w, objects[r.URL.Path])
 		default:
-			fmt.Fprint(w, `{"kind":"List","apiVersion":"v1","metadata":{},"items":[]}`)
+			fmt.Fprint(w, list("v1", "List"))
 		}
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
+}
+
+// runAt runs the command for a server.
+func runAt(t *testing.T, server string, args ...string) (code int, out, errOut string) {
+	t.Helper()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", server)
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var stdout, stderr strings.Builder
+	code = app.Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &stdout, ErrOut: &stderr},
+		append(args, "--kubeconfig", kubeconfig), func(string) (string, bool) { return "", false })
+	return code, stdout.String(), stderr.String()
 }
 
 // TestServers: what a server lacks, or does not allow, is said in one line and by the exit code.
@@ -59,18 +80,11 @@ func TestServers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-			text := fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: %q}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n", emptyServer(t, c.missing, c.forbidden))
-			if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
+			code, out, said := runAt(t, apiServer(t, c.missing, c.forbidden, nil), c.args...)
+			if code != c.want || !strings.Contains(out, c.wantOut) {
+				t.Errorf("exit code %d, want %d; it says %q, want %q", code, c.want, out, c.wantOut)
 			}
-			var out, errOut strings.Builder
-			code := app.Run(t.Context(), genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut},
-				append(c.args, "--kubeconfig", kubeconfig), func(string) (string, bool) { return "", false })
-			if code != c.want || !strings.Contains(out.String(), c.wantOut) {
-				t.Errorf("exit code %d, want %d; it says %q, want %q", code, c.want, out.String(), c.wantOut)
-			}
-			if said := errOut.String(); !strings.Contains(said, c.wantErr) || c.wantErr == "" && said != "" || strings.Count(said, "\n") > 1 {
+			if !strings.Contains(said, c.wantErr) || c.wantErr == "" && said != "" || strings.Count(said, "\n") > 1 {
 				t.Errorf("It says %q, want one line with %q", said, c.wantErr)
 			}
 		})

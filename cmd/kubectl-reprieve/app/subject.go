@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -73,21 +74,36 @@ func isOver(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// parseSubject reads POD, pod/POD, job/JOB or podgroup/NAME.
+// parseSubject reads POD, or KIND/NAME where kindNamed knows the kind.
 func parseSubject(arg, namespace string) (*subject, error) {
 	kind, name, slashed := strings.Cut(arg, "/")
 	if !slashed {
 		kind, name = "pod", arg
 	}
-	kinds := map[string]string{
-		"pod": "Pod", "pods": "Pod", "po": "Pod", "job": "Job", "jobs": "Job", "job.batch": "Job", "jobs.batch": "Job",
-		"podgroup": "PodGroup", "podgroups": "PodGroup", "podgroup.reprieve.dev": "PodGroup", "podgroups.reprieve.dev": "PodGroup",
-	}
-	out := &subject{kind: kinds[strings.ToLower(kind)], key: types.NamespacedName{Namespace: namespace, Name: name}}
+	out := &subject{kind: kindNamed(kind), key: types.NamespacedName{Namespace: namespace, Name: name}}
 	if out.kind == "" || name == "" || strings.Contains(name, "/") {
 		return nil, usage(fmt.Errorf("%q: ask about POD, job/NAME or podgroup/NAME", arg))
 	}
 	return out, nil
+}
+
+// kindNamed is the kind that a word means in any of the forms that kubectl takes: po, pods, job, jobs.batch, pg, podgroups.reprieve.dev,
+// podgroups.v1alpha1.reprieve.dev and the like; "" for none that may be asked about.
+func kindNamed(word string) string {
+	resource, rest, _ := strings.Cut(strings.ToLower(word), ".")
+	kind, of := "", schema.GroupVersion{}
+	switch resource {
+	case "pod", "pods", "po":
+		kind, of = "Pod", corev1.SchemeGroupVersion
+	case "job", "jobs":
+		kind, of = "Job", batchv1.SchemeGroupVersion
+	case "podgroup", "podgroups", "pg":
+		kind, of = "PodGroup", v1alpha1.SchemeGroupVersion
+	}
+	if rest != "" && rest != of.Group && rest != of.Version+"."+of.Group {
+		return ""
+	}
+	return kind
 }
 
 // find fills in what there is of a subject. It reports false where there is nothing of it.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 const (
@@ -27,7 +27,9 @@ const (
 	// does not answer.
 	lookEvery  = 15 * time.Second
 	retryEvery = 2 * time.Second
-	// settleFor is how long it waits for more after a change: members of a gang change together.
+	// restFor is how long it goes without looking at least, whatever changes: each look lists the whole cluster. And settleFor is how
+	// long it waits for more after a change: members of a gang change together.
+	restFor   = 5 * time.Second
 	settleFor = 500 * time.Millisecond
 	// refusedFor is how long it puts up with an answer that it would end with otherwise: an API server that has just started may
 	// not know yet who may do what, nor all that it serves.
@@ -48,7 +50,7 @@ func (a *asking) watchWhy(ctx context.Context, name string, options *whyOptions)
 	var watches sync.WaitGroup
 	defer watches.Wait()
 	defer stop()
-	changed, err := w.changes(within, &watches, name)
+	changed, err := w.changes(within, &watches, answer.about.key.Namespace)
 	if err != nil {
 		return err
 	}
@@ -100,13 +102,15 @@ type watching struct {
 	said []string
 	// failing is since when the API server has not answered; zero while it does.
 	failing time.Time
+	// seen is what the last look has found of the work.
+	seen atomic.Pointer[parts]
 }
 
 // growing is what grows while nothing changes.
 var growing = regexp.MustCompile(`[<0-9.]+ GPU-hours`)
 
 // tell writes the first answer whole, and of later ones the lines that are new, with the time. In JSON and YAML, an answer in which
-// something is new is written whole.
+// something is new is written whole. What it has found of the work is what is watched from now on.
 func (w *watching) tell(answer *whyAnswer) error {
 	var text bytes.Buffer
 	w.showWhy(&text, answer, w.format == formatWide)
@@ -121,6 +125,7 @@ func (w *watching) tell(answer *whyAnswer) error {
 	}
 	first := w.said == nil
 	w.said = keys
+	w.seen.Store(answer.about.parts())
 	if first || w.format == formatJSON || w.format == formatYAML {
 		if len(news) == 0 {
 			return nil
@@ -135,9 +140,9 @@ func (w *watching) tell(answer *whyAnswer) error {
 	return nil
 }
 
-// pause waits until something has changed, or for as long as it may go without looking.
+// pause waits after a look until something has changed, or for as long as it may go without looking.
 func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
-	most := lookEvery
+	looked, most := w.clock.Now(), lookEvery
 	if !w.failing.IsZero() {
 		most, changed = retryEvery, nil
 	}
@@ -150,13 +155,18 @@ func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 		return nil
 	case <-changed:
 	}
-	timer.Reset(settleFor)
+	timer.Reset(max(settleFor, restFor-w.clock.Since(looked)))
 	select {
 	case <-ctx.Done():
 		return errInterrupted
 	case <-timer.C():
-		return nil
 	}
+	// The look that comes now sees what has changed meanwhile as well.
+	select {
+	case <-changed:
+	default:
+	}
+	return nil
 }
 
 // endures says once that the API server does not answer, and once that it does again. It returns the errors that the command ends with.
@@ -184,17 +194,9 @@ func (w *watching) endures(ctx context.Context, err error) error {
 	return nil
 }
 
-// changes tells of changes of the work's pods and PodGroups for as long as ctx lives. The caller waits for watches before it
-// forgets about them.
-func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, name string) (<-chan struct{}, error) {
-	namespace, err := w.namespace()
-	if err != nil {
-		return nil, err
-	}
-	about, err := parseSubject(name, namespace)
-	if err != nil {
-		return nil, err
-	}
+// changes tells of changes of what has been seen of the work in its namespace, for as long as ctx lives. The caller waits for watches
+// before it forgets about them.
+func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespace string) (<-chan struct{}, error) {
 	rest, err := w.kube.ToRESTConfig()
 	if err != nil {
 		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
@@ -213,15 +215,15 @@ func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, name st
 	for _, resource := range []schema.GroupVersionResource{
 		corev1.SchemeGroupVersion.WithResource("pods"), v1alpha1.SchemeGroupVersion.WithResource("podgroups"),
 	} {
-		watches.Go(func() { w.watchAll(ctx, client.Resource(resource).Namespace(about.key.Namespace), about, signal) })
+		watches.Go(func() { w.watchAll(ctx, client.Resource(resource).Namespace(namespace), signal) })
 	}
 	return changed, nil
 }
 
-// watchAll signals changes of objects that may be the subject's. A watch that ends is begun again: what has changed meanwhile is
+// watchAll signals changes of objects that are parts of the work. A watch that ends is begun again: what has changed meanwhile is
 // found by looking, and so is everything where the caller may not watch. One that has worked may be refused for a while: by an API
 // server that has just started.
-func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface, about *subject, signal func()) {
+func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface, signal func()) {
 	for worked := false; ctx.Err() == nil; {
 		stream, err := from.Watch(ctx, metav1.ListOptions{})
 		if !worked && (apierrors.IsForbidden(err) || apierrors.IsNotFound(err)) {
@@ -230,7 +232,7 @@ func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface,
 		if err == nil {
 			worked = true
 			for event := range stream.ResultChan() {
-				if object, ok := event.Object.(*unstructured.Unstructured); !ok || about.mayHave(object) {
+				if object, ok := event.Object.(*unstructured.Unstructured); !ok || w.seen.Load().have(object) {
 					signal()
 				}
 			}
@@ -243,30 +245,6 @@ func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface,
 			signal()
 		}
 		timer.Stop()
-	}
-}
-
-// mayHave reports whether an object may be a part of the subject. Which group a pod is in that names none is not known here: it may be
-// any.
-func (s *subject) mayHave(object *unstructured.Unstructured) bool {
-	if object.GetKind() != "Pod" {
-		return s.kind != "PodGroup" || object.GetName() == s.key.Name
-	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: object.GetNamespace(), Name: object.GetName(), Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences(),
-	}}
-	if group, found, _ := unstructured.NestedString(object.Object, "spec", "schedulingGroup", "podGroupName"); found {
-		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
-	}
-	group, named := gang.GroupOf(pod)
-	switch s.kind {
-	case "PodGroup":
-		return !named || group == s.key
-	case "Pod":
-		// It may be of a gang that changes with its other members.
-		return named || pod.Name == s.key.Name || len(pod.OwnerReferences) > 0
-	default:
-		return s.has(pod)
 	}
 }
 

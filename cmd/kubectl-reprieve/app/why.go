@@ -55,6 +55,8 @@ type whyAnswer struct {
 
 	// exists is true where there is something of the work, and enough where as much of it has a node as it needs to run.
 	exists, enough bool
+	// about is the work, as it has been found.
+	about *subject
 }
 
 // whyOptions are the flags of why.
@@ -64,9 +66,11 @@ type whyOptions struct {
 	// not names work that stayed, "" for all, and with manifests of objects to decide with.
 	not  string
 	with []string
+	// other is the work that not names; nil for all.
+	other *subject
 }
 
-// check refuses flags that do not go together.
+// check refuses flags that are not right or do not go together, before anything is read, and reads what not names.
 func (o *whyOptions) check(a *asking) error {
 	switch {
 	case o.watch && a.snapshot != "":
@@ -75,6 +79,15 @@ func (o *whyOptions) check(a *asking) error {
 		return usage(errors.New("--watch reads files again and again, and standard input only once"))
 	case o.not != "" && !o.record.named():
 		return usage(errors.New("--not goes by the scheduler's record: give --log FILE, or --scheduler URL"))
+	}
+	if o.not != "" {
+		namespace, err := a.namespace()
+		if err != nil {
+			return err
+		}
+		if o.other, err = parseSubject(o.not, namespace); err != nil {
+			return fmt.Errorf("--not %w", err)
+		}
 	}
 	return o.record.check()
 }
@@ -160,7 +173,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	}
 	answer := &whyAnswer{
 		typed:   typed{APIVersion: answerVersion, Kind: "Why", Taken: asked.objects.Taken.UTC()},
-		Subject: about.name(), exists: exists, enough: about.hasEnough(),
+		Subject: about.name(), exists: exists, enough: about.hasEnough(), about: about,
 		Pending: len(about.pending()), Running: len(about.placed()), Leaving: len(about.leaving()),
 	}
 	if answer.State = stateOf(answer, len(about.pods)); answer.State == statePending {
@@ -191,40 +204,28 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	if !exists && len(answer.TakenBy) == 0 && len(answer.Took) == 0 {
 		return nil, notFound(fmt.Errorf("%s does not exist, and nothing tells of its preemption", about.name()))
 	}
-	return answer, a.choose(answer, about, options, records)
+	choose(answer, about, options, records)
+	return answer, nil
 }
 
 // choose fills in what else was looked at when the work was taken.
-func (a *asking) choose(answer *whyAnswer, about *subject, options *whyOptions, records []decisionlog.Record) error {
+func choose(answer *whyAnswer, about *subject, options *whyOptions, records []decisionlog.Record) {
 	answer.Choices = choicesOf(records, about)
 	switch {
 	case len(answer.TakenBy) == 0:
-		if options.not != "" {
+		if options.other != nil {
 			answer.Unrecorded = "nothing tells that " + about.name() + " was taken"
 		}
-		return nil
 	case !options.record.named():
 		answer.Unrecorded = "what else was looked at is in the scheduler's record; give --log FILE, or --scheduler URL"
-		return nil
 	case len(answer.Choices) == 0:
 		answer.Unrecorded = fmt.Sprintf("the record has nothing of it (%s)", plural(len(records), "decision"))
-		return nil
-	case options.not == "":
-		return nil
+	case options.other != nil:
+		// The newest decides.
+		latest := &answer.Choices[0]
+		latest.Stayed, answer.Unrecorded = latest.otherThan(options.other)
+		latest.Unnamed, answer.Choices = 0, answer.Choices[:1]
 	}
-	namespace, err := a.namespace()
-	if err != nil {
-		return err
-	}
-	other, err := parseSubject(options.not, namespace)
-	if err != nil {
-		return err
-	}
-	// The newest decides.
-	latest := &answer.Choices[0]
-	latest.Stayed, answer.Unrecorded = latest.otherThan(other)
-	latest.Unnamed, answer.Choices = 0, answer.Choices[:1]
-	return nil
 }
 
 // stateOf says how the work stands, of which there are so many pods.

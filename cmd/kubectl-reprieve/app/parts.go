@@ -1,0 +1,69 @@
+package app
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// parts are what a look has found of some work: by these, changes of the work are told from those of its neighbours.
+type parts struct {
+	work *subject
+	// pods are the names of its pods, and groups are the PodGroups that they are in, those that are not written yet included.
+	pods   sets.Set[string]
+	groups sets.Set[types.NamespacedName]
+	// together is true where all pods of the groups count, and of the owners of its pods: new ones come with other names.
+	together bool
+	owners   sets.Set[types.UID]
+}
+
+// parts are what find has found.
+func (s *subject) parts() *parts {
+	p := &parts{
+		work: s, pods: sets.New[string](), groups: sets.New[types.NamespacedName](), owners: sets.New[types.UID](),
+		together: s.kind == "PodGroup" || s.group != nil && gang.FromPodGroup(s.group).IsGang(),
+	}
+	if s.kind == "PodGroup" {
+		p.groups.Insert(s.key)
+	}
+	for _, pod := range s.pods {
+		p.pods.Insert(pod.Name)
+		if key, ok := s.groups.GroupOf(pod); ok {
+			p.groups.Insert(key)
+		}
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+			p.owners.Insert(owner.UID)
+		}
+	}
+	return p
+}
+
+// have reports whether an object of the work's namespace, a pod or a PodGroup, is a part of it. A new pod is one by its name, group or
+// owner; the next look finds others, as those of a new Job of a JobSet.
+func (p *parts) have(object *unstructured.Unstructured) bool {
+	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	if object.GetKind() != "Pod" {
+		return p.groups.Has(key)
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: key.Namespace, Name: key.Name, Labels: object.GetLabels(), OwnerReferences: object.GetOwnerReferences(),
+	}}
+	if p.pods.Has(pod.Name) || p.work.kind != "PodGroup" && p.work.has(pod) {
+		return true
+	}
+	if !p.together {
+		return false
+	}
+	if group, found, _ := unstructured.NestedString(object.Object, "spec", "schedulingGroup", "podGroupName"); found {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: &group}
+	}
+	group, named := gang.GroupOf(pod)
+	return named && p.groups.Has(group) ||
+		slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return p.owners.Has(o.UID) })
+}

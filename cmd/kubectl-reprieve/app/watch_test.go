@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// TestPause: however much changes, there is rest between looks; what changes is looked at sooner than all else.
+func TestPause(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		// changes are when something changes after the look, and failing is true where the API server has not answered.
+		changes []time.Duration
+		failing bool
+		want    time.Duration
+		// wantLeft is true where a change is left for the next pause.
+		wantLeft bool
+	}{
+		"nothing changes":                       {want: lookEvery},
+		"a change during the look":              {changes: []time.Duration{0}, want: restFor},
+		"a change a little later":               {changes: []time.Duration{3 * time.Second}, want: restFor},
+		"a change when there has been rest":     {changes: []time.Duration{8 * time.Second}, want: 8*time.Second + settleFor},
+		"changes one upon another":              {changes: []time.Duration{0, time.Second, 2 * time.Second, 4 * time.Second}, want: restFor},
+		"a change that the next look is not at": {changes: []time.Duration{0, 6 * time.Second}, want: restFor, wantLeft: true},
+		"no answer":                             {changes: []time.Duration{0}, failing: true, want: retryEvery, wantLeft: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := &watching{asking: &asking{clock: clock.RealClock{}}}
+				if c.failing {
+					w.failing = time.Now()
+				}
+				changed := make(chan struct{}, 1)
+				begun := time.Now()
+				for _, after := range c.changes {
+					time.AfterFunc(after, func() {
+						select {
+						case changed <- struct{}{}:
+						default:
+						}
+					})
+				}
+				if err := w.pause(t.Context(), changed); err != nil {
+					t.Fatal(err)
+				}
+				if got := time.Since(begun); got != c.want {
+					t.Errorf("it looks after %v, want %v", got, c.want)
+				}
+				time.Sleep(lookEvery)
+				if got := len(changed) > 0; got != c.wantLeft {
+					t.Errorf("a change is left: %t, want %t", got, c.wantLeft)
+				}
+			})
+		})
+	}
+}
+
+// TestPauseIsInterrupted: neither a change nor its lack keeps it from ending.
+func TestPauseIsInterrupted(t *testing.T) {
+	t.Parallel()
+	changed := make(chan struct{}, 1)
+	changed <- struct{}{}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	w := &watching{asking: &asking{clock: clock.RealClock{}}}
+	for range 2 {
+		if err := w.pause(ctx, changed); codeOf(err) != exitInterrupted {
+			t.Errorf("it ends with %v", err)
+		}
+	}
+}
+
+// changedPod is a pod in a group, or none, and of a ReplicaSet, or none.
+func changedPod(name, group, owner string) *corev1.Pod {
+	p := &corev1.Pod{TypeMeta: metav1.TypeMeta{Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	if group != "" {
+		p.Labels = map[string]string{v1alpha1.LabelPodGroup: group}
+	}
+	if owner != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: "ReplicaSet", Name: owner, UID: types.UID(owner), Controller: ptr.To(true)}}
+	}
+	return p
+}
+
+func changedPodOfJob(name, job string) *corev1.Pod {
+	p := changedPod(name, "", job)
+	p.OwnerReferences[0].Kind = "Job"
+	return p
+}
+
+func changedGang(name string) *v1alpha1.PodGroup {
+	pg := &v1alpha1.PodGroup{TypeMeta: metav1.TypeMeta{Kind: "PodGroup"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	pg.Spec.SchedulingPolicy = &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: 2}}
+	return pg
+}
+
+// TestHave: the changes of a namespace are told apart by what the last look has found.
+func TestHave(t *testing.T) {
+	t.Parallel()
+	pod, ofJob, podGroup := changedPod, changedPodOfJob, changedGang
+	single := subject{kind: "Pod", pods: []*corev1.Pod{pod("web-1", "", "web")}}
+	member := subject{kind: "Pod", group: podGroup("train"), pods: []*corev1.Pod{pod("web-1", "train", "set"), pod("train-1", "train", "set")}}
+	job := subject{kind: "Job", pods: []*corev1.Pod{ofJob("web-1", "web")}}
+	group := subject{kind: "PodGroup", group: podGroup("web"), pods: []*corev1.Pod{pod("web-1", "web", "")}}
+	made := subject{kind: "PodGroup", group: podGroup("web"), pods: []*corev1.Pod{ofJob("made-1", "job")}}
+	inNative := pod("other", "", "")
+	inNative.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("web")}
+	for name, c := range map[string]struct {
+		of      subject
+		changed any
+		want    bool
+	}{
+		"a pod itself":                            {single, pod("web-1", "", "web"), true},
+		"a pod, by the name asked about":          {single, pod("web", "", ""), true},
+		"another pod of its ReplicaSet":           {single, pod("web-2", "", "web"), false},
+		"a pod of a group":                        {single, pod("other", "train", ""), false},
+		"a PodGroup beside a pod":                 {single, podGroup("train"), false},
+		"another member of its gang":              {member, pod("train-2", "train", ""), true},
+		"the gang of a pod":                       {member, podGroup("train"), true},
+		"another gang":                            {member, pod("other-1", "other", ""), false},
+		"a new pod of a Job":                      {job, ofJob("web-2", "web"), true},
+		"a pod of another Job":                    {job, ofJob("other", "other"), false},
+		"a member of a group":                     {group, pod("web-2", "web", ""), true},
+		"a member of a group, by the field":       {group, inNative, true},
+		"a pod in no group":                       {group, pod("other", "", "other"), false},
+		"a PodGroup itself":                       {group, podGroup("web"), true},
+		"another PodGroup":                        {group, podGroup("other"), false},
+		"a pod that its object makes for a group": {made, ofJob("made-2", "job"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c.of.key, c.of.groups = types.NamespacedName{Namespace: "ns", Name: "web"}, gang.Named{}
+			raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(c.changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.of.parts().have(&unstructured.Unstructured{Object: raw}); got != c.want {
+				t.Errorf("it is a part: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
