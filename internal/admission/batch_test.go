@@ -210,3 +210,15 @@ func TestBatchesKeepTheOrder(t *testing.T) {
 		t.Errorf("at most %d went at a time: the cases say little", longest)
 	}
 }
+
+// TestStandbyRemembersNoLines: one that lets no work through forgets the queues whose work has gone.
+func TestStandbyRemembersNoLines(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	for range 10 {
+		s.Forget(s.enter("p", "a", 0, 0))
+	}
+	if n := len(s.turns.fresh); n > 0 {
+		t.Errorf("%d queues without work are remembered", n)
+	}
+}

@@ -94,7 +94,7 @@ func (t *turns) queue(w *waiter, at level) {
 	if l == nil {
 		l = newLine()
 		t.lines[w.Queue] = l
-		t.fresh = append(t.fresh, w.Queue)
+		t.fresh[w.Queue] = true
 	}
 	w.level = at
 	l[at].Push(w)
@@ -118,6 +118,7 @@ func (t *turns) leave(w *waiter) {
 	delete(t.held, w.Key)
 	if t.unqueue(w).len() == 0 {
 		delete(t.lines, w.Queue)
+		delete(t.fresh, w.Queue)
 	}
 }
 

@@ -66,8 +66,8 @@ func (t *turns) outsiders(shares Shares) (out []workload.Key) {
 
 // unchecked are the queues of which it is not known that they are in the tree.
 func (t *turns) unchecked(shares Shares) []string {
-	fresh := t.fresh
-	t.fresh = nil
+	fresh := slices.Collect(maps.Keys(t.fresh))
+	clear(t.fresh)
 	switch {
 	case shares == nil:
 		// The next tree may be any.

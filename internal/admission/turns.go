@@ -97,7 +97,7 @@ type turns struct {
 	// listed is the tree of queues by which outsiders were looked for last, and fresh are the queues that have come to have a
 	// line since.
 	listed uint64
-	fresh  []string
+	fresh  map[string]bool
 }
 
 // waiter is a Waiter with where it stands.
@@ -125,7 +125,7 @@ func newTurns() turns {
 	return turns{
 		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter), rests: newRests(),
-		inVain: make(map[string]time.Time), freely: newFreely(),
+		inVain: make(map[string]time.Time), fresh: make(map[string]bool), freely: newFreely(),
 		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }

@@ -49,6 +49,10 @@ type Derive struct {
 	clock   clock.PassiveClock
 	// refused is why groups cannot be written.
 	refused map[types.NamespacedName]refusal
+	// figure is told how many pods wait for such groups, when that changes; waiting has them by group, and total of all.
+	figure  func(reason string, pods int)
+	waiting map[types.NamespacedName]int
+	total   int
 	// denied is how long those wait whose count the API server does not let be changed.
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
@@ -62,15 +66,16 @@ type refusal struct {
 var _ reconcile.Reconciler = (*Derive)(nil)
 
 // NewDerive returns the writer of derived groups. The function queueNamedBy is the queue that a pod names by itself. The registry hears
-// why a group cannot be written, and pods by the function say, which writes a condition. It must be run with one worker: it keeps
-// what it has told.
-func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), clk clock.PassiveClock) *Derive {
+// why a group cannot be written, pods by the function say, which writes a condition, and figure how many pods wait for that. It must be
+// run with one worker: it keeps what it has told.
+func NewDerive(c client.Client, derived Derived, members Members, queueNamedBy func(*corev1.Pod) string, classes schedulinglisters.PriorityClassLister, registry *gang.Registry, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition), figure func(reason string, pods int), clk clock.PassiveClock) *Derive {
 	return &Derive{
 		writer: writer{
 			client: c, members: members, queue: queueNamedBy, classes: classes, registry: registry, recorder: recorder,
 			made: make(map[types.NamespacedName]string),
 		},
 		derived: derived, say: say, clock: clk, refused: make(map[types.NamespacedName]refusal),
+		figure: figure, waiting: make(map[types.NamespacedName]int),
 		denied: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](conflictDelay, longestDelay),
 	}
 }
@@ -85,6 +90,7 @@ func (r *Derive) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, fmt.Errorf("get PodGroup %s: %w", key, err)
 	}
 	if exists {
+		r.count(key, 0)
 		for _, owner := range pg.OwnerReferences {
 			r.derived.Recall(key, owner.UID)
 		}
@@ -121,10 +127,25 @@ func (r *Derive) forget(key types.NamespacedName) {
 // written takes back that a group cannot be written, and what became of one before it.
 func (r *Derive) written(key types.NamespacedName) {
 	r.denied.Forget(key)
+	r.count(key, 0)
 	if _, ok := r.refused[key]; ok {
 		delete(r.refused, key)
 		r.registry.SetUnresolved(key, gang.Verdict{})
 	}
+}
+
+// count takes note of how many pods wait for a group that cannot be written.
+func (r *Derive) count(key types.NamespacedName, pods int) {
+	before := r.waiting[key]
+	if before == pods {
+		return
+	}
+	r.waiting[key] = pods
+	if pods == 0 {
+		delete(r.waiting, key)
+	}
+	r.total += pods - before
+	r.figure(gang.ReasonPodGroupNotMade, r.total)
 }
 
 // level brings a group that is there level with what it is made for.
@@ -202,6 +223,7 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 		r.registry.SetUnresolved(key, v)
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
+	r.count(key, len(members.Pending))
 	for _, pod := range members.Pending {
 		sayHeld(r.say, pod, told.verdict)
 	}

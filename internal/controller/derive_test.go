@@ -28,6 +28,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
 // derivedGroup is the only group that there is.
@@ -233,7 +234,7 @@ func (tt *deriveCase) check(t *testing.T) {
 func newDerive(t *testing.T, c client.Client, derived Derived, members Members, recorder events.EventRecorder, say func(*corev1.Pod, corev1.PodCondition)) *Derive {
 	t.Helper()
 	return NewDerive(c, derived, members, func(pod *corev1.Pod) string { return pod.Labels["queue"] },
-		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), gang.NewRegistry(func(types.NamespacedName) {}), recorder, say,
+		classesOf(t, map[string]int32{"high": 10, "low": 5, "idle": 1}), gang.NewRegistry(func(types.NamespacedName) {}), recorder, say, func(string, int) {},
 		clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
 }
 
@@ -386,6 +387,62 @@ func TestDeriveAnewAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestPodsWithoutTheirGroupAreCounted: the figure follows the pods of all groups that cannot be written, until these are, are made by
+// others, or their pods have gone.
+func TestPodsWithoutTheirGroupAreCounted(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	refused := true
+	refuse := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+		if refused {
+			return errors.New("no")
+		}
+		return c.Create(ctx, obj, opts...)
+	}}
+	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(refuse).Build()
+	members := &gang.Members{Pending: []*corev1.Pod{classed("a", "low", 5), classed("b", "low", 5)}}
+	d := &derivedGroup{group: grouping.Group{MinCount: 1, Owner: theJob}}
+	r := newDerive(t, c, d, pointed{members}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
+	shown := map[string]int{}
+	r.figure = func(reason string, pods int) { shown[reason] = pods }
+	look := func(when string, want int, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			_, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "ns", Name: name}})
+			if err != nil && !refused {
+				t.Fatal(err)
+			}
+		}
+		if got := shown[string(metrics.PodGroupNotMade)]; got != want {
+			t.Errorf("%s, %d pods are shown, want %d", when, got, want)
+		}
+	}
+	look("with two groups of two", 4, "g", "h", "g")
+	members.Pending = members.Pending[:1]
+	look("once a pod of g has gone", 3, "g")
+	members.Pending = nil
+	look("once h has no pods", 1, "h")
+	members.Pending = []*corev1.Pod{classed("a", "low", 5)}
+	refused = false
+	look("once g is written", 0, "g")
+	refused = true
+	look("with another group", 1, "i")
+	refused = false
+	if err := c.Create(t.Context(), &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "i"}}); err != nil {
+		t.Fatal(err)
+	}
+	refused = true
+	look("once others have made it", 0, "i")
+}
+
+// pointed are members that change.
+type pointed struct{ now *gang.Members }
+
+func (p pointed) Members(types.NamespacedName) gang.Members { return *p.now }
 
 // TestDeriveRefused: one of the pods hears, once, why their group cannot be written.
 func TestDeriveRefused(t *testing.T) {

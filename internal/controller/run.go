@@ -50,7 +50,7 @@ type Inputs struct {
 	Derived        Derived
 	DerivedChanged *Trigger
 	HoldChanged    *Trigger
-	// HeldPods is told how many pods are held back for a reason, of those that have been told why.
+	// HeldPods is told how many pods are held back for a reason, of those that have been told why. Any goroutine may call it.
 	HeldPods func(reason string, pods int)
 	// SayOfPod writes a condition of a pod. It does not block.
 	SayOfPod func(*corev1.Pod, corev1.PodCondition)

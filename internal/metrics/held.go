@@ -2,7 +2,7 @@ package metrics
 
 import k8smetrics "k8s.io/component-base/metrics"
 
-// Hold is why a pod is held back before it is known in which group it is to be placed.
+// Hold is why a pod is held back before there is a group in which it can be placed.
 type Hold string
 
 const (
@@ -10,6 +10,8 @@ const (
 	OwnerUnknown Hold = "OwnerUnknown"
 	// NotGroupable: what it belongs to asks for a gang and does not say which.
 	NotGroupable Hold = "NotGroupable"
+	// PodGroupNotMade: the PodGroup that is to be made for it cannot be written.
+	PodGroupNotMade Hold = "PodGroupNotMade"
 	// PriorityAbovePods: its PodGroup, of which others run, stands higher than it.
 	PriorityAbovePods Hold = "PriorityAbovePods"
 )
@@ -17,7 +19,7 @@ const (
 func newHeld() *k8smetrics.GaugeVec {
 	return k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
 		Namespace: namespace, Name: "held_pods",
-		Help:           "Pods that are held back, for longer than a moment, because of what they belong to: it is not known, or does not go with them.",
+		Help:           "Pods that are held back, for longer than a moment, because of what they belong to: it is not known, has no PodGroup, or does not go with them.",
 		StabilityLevel: k8smetrics.ALPHA,
 	}, []string{"reason"})
 }

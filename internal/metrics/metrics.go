@@ -95,6 +95,7 @@ type Metrics struct {
 	orphaned           *k8smetrics.Gauge
 	waiting            *k8smetrics.Gauge
 	reservations       *k8smetrics.Gauge
+	oldestReservation  *k8smetrics.Gauge
 	calls              *k8smetrics.Gauge
 	recorded           *k8smetrics.CounterVec
 	lost               *k8smetrics.CounterVec
@@ -135,6 +136,8 @@ func New() *Metrics {
 			"Gangs and single pods of all queues that wait for their turn."),
 		reservations: gauge("reservations",
 			"Pods that room on a node is promised to, and that are not there yet."),
+		oldestReservation: gauge("oldest_reservation_seconds",
+			"For how long the oldest promise of room has not been taken up, from when nothing more is on its way out for it; 0 for none."),
 		calls: gauge("api_calls_bound",
 			"Calls to the API server that may be under way at the same time, by what it can take; 0 where a rate is configured."),
 		recorded: counter("decision_records_total",
@@ -172,8 +175,11 @@ func (m *Metrics) Orphaned(pods int) { m.orphaned.Set(float64(pods)) }
 // Waiting records how many gangs and single pods wait for the turn of their queue.
 func (m *Metrics) Waiting(workloads int) { m.waiting.Set(float64(workloads)) }
 
-// Promised records to how many pods room is promised.
-func (m *Metrics) Promised(pods int) { m.reservations.Set(float64(pods)) }
+// Promised records to how many pods room is promised, and for how long the oldest of them could have taken it up.
+func (m *Metrics) Promised(pods int, oldest time.Duration) {
+	m.reservations.Set(float64(pods))
+	m.oldestReservation.Set(oldest.Seconds())
+}
 
 // CallsBounded records how many calls to the API server may be under way at the same time.
 func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
@@ -182,7 +188,7 @@ func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.calls, m.recorded, m.lost, m.held, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.oldestReservation, m.calls, m.recorded, m.lost, m.held, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}

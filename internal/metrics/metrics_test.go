@@ -25,7 +25,7 @@ func record(m *Metrics) {
 	m.Waiting(5)
 	m.Recorded(Dropped)
 	m.Recorded(Dropped)
-	m.Promised(6)
+	m.Promised(6, 90*time.Second)
 	m.Held(string(OwnerUnknown), 8)
 	m.Lost(corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}, 3*time.Second, "main")
 }
@@ -70,6 +70,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_queue_waiting":                          5,
 		"reprieve_decision_records_total":                 2,
 		"reprieve_reservations":                           6,
+		"reprieve_oldest_reservation_seconds":             90,
 		"reprieve_held_pods":                              8,
 		"reprieve_preempted_resource_seconds_total":       6,
 		"reprieve_goroutines_execution_total nothing has": 0,
@@ -162,7 +163,7 @@ func TestBeginAtZero(t *testing.T) {
 	for name, want := range map[string]int{
 		"reprieve_gang_plans_unconfirmed_total": 2,
 		"reprieve_decision_records_total":       3,
-		"reprieve_held_pods":                    3,
+		"reprieve_held_pods":                    4,
 		// Three results for each profile, and two of completions.
 		"reprieve_goroutines_execution_total":  2*3 + 2,
 		"reprieve_goroutines_duration_seconds": 2*3 + 2,

@@ -16,7 +16,7 @@ func (m *Metrics) beginAtZero() {
 	for _, r := range []Result{Success, Failure} {
 		m.operation(Completion, r, "")
 	}
-	for _, h := range []Hold{OwnerUnknown, NotGroupable, PriorityAbovePods} {
+	for _, h := range []Hold{OwnerUnknown, NotGroupable, PodGroupNotMade, PriorityAbovePods} {
 		m.Held(string(h), 0)
 	}
 }

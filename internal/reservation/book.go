@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -53,6 +54,8 @@ type Book struct {
 	// inOrder is what Of has returned for workloads whose reservations have not changed since. It is asked for each victim
 	// of a gang, which may have thousands.
 	inOrder map[workload.Key][]*Reservation
+	// since is from when on a pod has had room reserved, wherever, and its workload waited for none to go; see Oldest.
+	since map[types.UID]time.Time
 	// byNode maps node names to []*Reservation that are never changed in place.
 	byNode sync.Map
 	count  atomic.Int64
@@ -62,7 +65,7 @@ type Book struct {
 func New(s Scheduler) *Book {
 	return &Book{
 		scheduler: s, byKey: make(map[workload.Key]map[types.UID]*Reservation), keyOf: make(map[types.UID]workload.Key),
-		inOrder: make(map[workload.Key][]*Reservation),
+		inOrder: make(map[workload.Key][]*Reservation), since: make(map[types.UID]time.Time),
 	}
 }
 
@@ -91,6 +94,27 @@ func (b *Book) Nodes() iter.Seq2[string, []*Reservation] {
 			return !ok1 || !ok2 || yield(name, reserved)
 		})
 	}
+}
+
+// Oldest is for how long the pod has had room reserved that has waited longest to use it, as far as that has been asked before:
+// it is to be asked once in a while. Those of workloads that wait for pods to go do not age, since that may rightly take hours.
+func (b *Book) Oldest(now time.Time, waiting sets.Set[workload.Key]) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.DeleteFunc(b.since, func(uid types.UID, _ time.Time) bool {
+		_, ok := b.keyOf[uid]
+		return !ok
+	})
+	var oldest time.Duration
+	for uid, key := range b.keyOf {
+		since, ok := b.since[uid]
+		if !ok || waiting.Has(key) {
+			b.since[uid] = now
+			continue
+		}
+		oldest = max(oldest, now.Sub(since))
+	}
+	return oldest
 }
 
 // Without lists those of the pods that nothing is reserved for.

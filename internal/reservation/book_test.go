@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -199,6 +200,64 @@ func TestBelow(t *testing.T) {
 		if got := b.Below(workload.Standing{Priority: priority, Queue: "a"}); !slices.Equal(got, want) {
 			t.Errorf("%v stand below priority %d, want %v", got, priority, want)
 		}
+	}
+}
+
+// TestOldest: a promise ages while it is not taken up, wherever it moves to, and begins anew where it has ended meanwhile, or pods have
+// been waited for.
+func TestOldest(t *testing.T) {
+	t.Parallel()
+	x, y := workload.Key{Name: "x"}, workload.Key{Name: "y"}
+	none, waits := sets.New[workload.Key](), sets.New(x)
+	start := time.Unix(1e9, 0)
+	for name, c := range map[string]struct {
+		then    func(b *Book)
+		waiting sets.Set[workload.Key]
+		// want is the age after an hour, and later after another one.
+		want, later time.Duration
+	}{
+		"nothing happens":          {want: time.Hour, later: 2 * time.Hour},
+		"it moves to another node": {then: func(b *Book) { b.Keep(x, []*Reservation{reservationOf(t, "a", "other", 0)}) }, want: time.Hour, later: 2 * time.Hour},
+		"it waits for victims":     {waiting: waits, later: time.Hour},
+		"it is taken up":           {then: func(b *Book) { b.Use("a", "n") }},
+		"it is given up":           {then: func(b *Book) { b.Release(x) }},
+		"there is a younger one": {
+			then: func(b *Book) { b.Keep(y, []*Reservation{reservationOf(t, "b", "n", 0)}) }, want: time.Hour, later: 2 * time.Hour,
+		},
+		"a younger one is left": {
+			then: func(b *Book) {
+				b.Keep(y, []*Reservation{reservationOf(t, "b", "n", 0)})
+				b.Use("a", "n")
+			},
+			later: time.Hour,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := New(newWorld())
+			b.Keep(x, []*Reservation{reservationOf(t, "a", "n", 0)})
+			if got := b.Oldest(start, none); got != 0 {
+				t.Errorf("it begins at %v", got)
+			}
+			if c.then != nil {
+				c.then(b)
+			}
+			if got := b.Oldest(start.Add(time.Hour), c.waiting); got != c.want {
+				t.Errorf("after an hour, the oldest is %v old, want %v", got, c.want)
+			}
+			if got := b.Oldest(start.Add(2*time.Hour), none); got != c.later {
+				t.Errorf("after two, it is %v old, want %v", got, c.later)
+			}
+		})
+	}
+	b := New(newWorld())
+	b.Keep(x, []*Reservation{reservationOf(t, "a", "n", 0)})
+	b.Oldest(start, none)
+	b.Release(x)
+	b.Oldest(start, none)
+	b.Keep(x, []*Reservation{reservationOf(t, "a", "n", 0)})
+	if got := b.Oldest(start.Add(time.Hour), none); got != 0 {
+		t.Errorf("a promise that has just been made anew is %v old", got)
 	}
 }
 

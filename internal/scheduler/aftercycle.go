@@ -32,6 +32,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 	shownAs, shown := h.shown.take(pod.UID)
 	askedAs, asked := h.asked.take(pod.UID)
+	ledGang, led := h.led.take(pod.UID)
 	awayAs, away := h.away.take(pod.UID)
 	returned, awaited := h.returning.forgot(pod.UID)
 	return func() {
@@ -52,6 +53,28 @@ func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 		if asked && status.IsRejected() {
 			h.unanswered(askedAs, pod)
 		}
+		if led && status.IsRejected() {
+			h.unheard(ledGang, pod)
+		}
+	}
+}
+
+// heardOf records that an extension point has been told what comes of the cycle of a pod.
+func (h *Hub) heardOf(pod *corev1.Pod) {
+	h.asked.take(pod.UID)
+	h.led.take(pod.UID)
+}
+
+// unheard is unanswered for a member that planned for its gang. What it has decided has not been carried out, and another member decides
+// anew, that is not turned away; what it has planned goes without it.
+func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
+	if _, planned := h.registry.PlannedNode(nameOf(key), pod.UID); planned {
+		h.unanswered(key, pod)
+		return
+	}
+	h.waits.Decided(key)
+	if h.registry.Leader(nameOf(key)) == pod.UID {
+		h.passOn(nameOf(key), pod.UID)
 	}
 }
 

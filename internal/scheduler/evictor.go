@@ -48,7 +48,8 @@ func (h *Hub) needs(key workload.Key, d *core.Decision) bool {
 	if !key.Gang {
 		return h.heldBack(key) == ""
 	}
-	g, members, verdict := h.lacks(nameOf(key))
+	members := h.membersStill(nameOf(key))
+	g, verdict := h.lacks(nameOf(key), &members)
 	return h.gangHeldBack(key, &members, verdict) == "" && h.isAsDecidedFor(d, g, &members)
 }
 

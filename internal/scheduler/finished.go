@@ -93,10 +93,13 @@ func (h *Hub) memberFinished(obj any) {
 	if !ok {
 		return
 	}
+	h.outcomes.known(key, pod.UID)
 	h.runs.Touch(key)
 	h.regroup(key)
 	h.tellGroupState(key)
-	if h.registry.Idle(key) {
+	h.review(key)
+	// Its members may have come before this was known, and have been held back for want of it.
+	if h.registry.Idle(key) || isGateReason(h.registry.Verdict(key).Reason) {
 		h.wakeSoon(key)
 	}
 }

@@ -150,7 +150,8 @@ const (
 
 // gate looks at a group and its members as they are now, and has it wait for its queue where that has something against it.
 func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
-	g, members, verdict := h.lacks(key)
+	members := h.members(key)
+	g, verdict := h.lacks(key, &members)
 	if verdict == (gang.Verdict{}) && h.asksForQueues() {
 		claim := func() gang.Verdict { return h.claimOfGroup(g, &members).Bar }
 		if claim() != (gang.Verdict{}) {
@@ -160,21 +161,20 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 	return g, members, verdict
 }
 
-// lacks looks at a group and its members as they are now, and says what keeps them from being tried, but for what their queue does.
-func (h *Hub) lacks(key types.NamespacedName) (*gang.Group, gang.Members, gang.Verdict) {
+// lacks looks at a group as it is now, and says what keeps its members from being tried, but for what their queue does.
+func (h *Hub) lacks(key types.NamespacedName, members *gang.Members) (*gang.Group, gang.Verdict) {
 	g, ok := h.groups.Group(key)
 	if !ok {
 		g = nil
 	}
-	members := h.members(key)
-	verdict := gang.Gate(key, g, &members)
+	verdict := gang.Gate(key, g, members)
 	if g == nil {
 		verdict = cmp.Or(h.registry.Unresolved(key), verdict)
 	}
 	if verdict == (gang.Verdict{}) && g != nil {
-		verdict = h.behind(g, &members)
+		verdict = h.behind(g, members)
 	}
-	return g, members, verdict
+	return g, verdict
 }
 
 // canLead tells which members are able to plan for the others.

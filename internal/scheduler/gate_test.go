@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
@@ -118,12 +119,15 @@ func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		meanwhile bool
 		released  int
+		err       error
 		later     bool
 		atOnce    bool
 	}{
 		"nothing":                        {},
 		"given back":                     {released: 1, atOnce: true},
 		"something happened":             {meanwhile: true, later: true},
+		"failed":                         {err: errors.New("the API server says no"), later: true},
+		"something happened, failed":     {meanwhile: true, err: errors.New("the API server says no"), later: true},
 		"something happened, given back": {meanwhile: true, released: 1, atOnce: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +149,7 @@ func TestTriedWhileDevicesAreGivenBack(t *testing.T) {
 			if got := r.active(); len(got) > 0 {
 				t.Fatalf("%v is tried meanwhile", got)
 			}
-			r.plugin.devicesReleased(t.Context(), &pre, running, tt.released, nil)
+			r.plugin.devicesReleased(t.Context(), &pre, running, tt.released, tt.err)
 			if got := r.hub.waits.WaitsFor(pre.key, admission.Retry); got != tt.later {
 				t.Errorf("it waits for another try: %v", got)
 			}

@@ -49,7 +49,8 @@ func (h *Hub) heldBack(key workload.Key) string {
 		}
 		return h.keptOut(pod)
 	}
-	_, members, verdict := h.lacks(nameOf(key))
+	members := h.membersStill(nameOf(key))
+	_, verdict := h.lacks(nameOf(key), &members)
 	return h.gangHeldBack(key, &members, verdict)
 }
 
@@ -116,6 +117,7 @@ func (h *Hub) isHeldBack(pod *corev1.Pod) bool {
 		// Members make no difference, and there may be many.
 		return gang.Gate(key, g, nil) != gang.Verdict{}
 	}
-	_, _, verdict := h.lacks(key)
+	members := h.members(key)
+	_, verdict := h.lacks(key, &members)
 	return verdict != gang.Verdict{}
 }

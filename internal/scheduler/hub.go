@@ -51,10 +51,12 @@ type Hub struct {
 	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees
 	// shown are the pods at the end of whose cycle the framework shows a promise, and asked those in a cycle that have one, until
-	// an extension point has been told what comes of it. Away are those whose turn was called back, and who are in a cycle all the same.
-	shown, asked, away marks
-	// runs says since when groups are whole.
-	runs *gang.Runs
+	// an extension point has been told what comes of it. Led are those that plan for their gang, until then. Away are those whose turn
+	// was called back, and who are in a cycle all the same.
+	shown, asked, led, away marks
+	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
+	runs     *gang.Runs
+	outcomes outcomes
 	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.
 	executions executions
 	wanted     wants
@@ -310,7 +312,7 @@ func (h *Hub) entersQueue(pod *corev1.Pod) bool { return h.keptOut(pod) == "" }
 
 // keptOut says which other PreEnqueue plugin holds a pod back, and why, or what else is against it; "" for one that may come.
 func (h *Hub) keptOut(pod *corev1.Pod) string {
-	for _, pl := range h.handle.PreEnqueuePlugins() {
+	for _, pl := range h.profiles.preEnqueue(pod.Spec.SchedulerName) {
 		if pl.Name() == GateName {
 			continue
 		}

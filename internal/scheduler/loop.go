@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
@@ -23,6 +24,10 @@ func (h *Hub) Lead() {
 	h.leads.Store(true)
 	// Those that came before have been held back for this moment.
 	h.letThrough(h.clock.Now())
+	for _, key := range h.reserved.Keys() {
+		// It does not wait for its turn.
+		h.wake(key)
+	}
 }
 
 // run drives the waiting list until ctx is done: it tries workloads again whose moment has come, and lets the work of
@@ -60,6 +65,7 @@ func (h *Hub) run(ctx context.Context) {
 			// that wait, for a turn or for room.
 			h.sweepLeaving()
 			h.takeBackLost()
+			h.outcomes.expire(now)
 			h.takeBackHeld()
 			h.wakeHeld()
 			h.easeTurns()
@@ -213,10 +219,10 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 		h.waits.LeaveTurns(key)
 		return false
 	}
-	if key.Gang && h.isPartlyThrough(key) {
-		// It has room already, which is of no use before it is whole again. While it stood in the line, for its surplus, it heard of nothing, and
-		// the member that did so for it still leads it.
-		if h.waits.LeaveLine(key) {
+	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
+		// It has room already, which is of no use before it is whole. While it stood in the line, for its surplus, because it was called back
+		// or before this scheduler led, it heard of nothing, and the member that did so for it still leads it.
+		if h.waits.LeaveLine(key) && key.Gang {
 			h.wakeSoon(nameOf(key))
 		}
 		return false
@@ -285,7 +291,7 @@ func (t *teller) tellOfTurns() {
 		sum += n
 	}
 	t.metrics.Waiting(sum)
-	t.metrics.Promised(t.reserved.Len())
+	t.metrics.Promised(t.reserved.Len(), t.oldestPromise())
 	for _, w := range picked {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
 		if w.Key.Gang {
@@ -303,4 +309,15 @@ func (t *teller) tellOfTurns() {
 			recorder.Eventf(pod, nil, corev1.EventTypeNormal, "WaitingForTurn", "Scheduling", "%s", message)
 		}
 	}
+}
+
+// oldestPromise is for how long the oldest promise could have been taken up: the time in which victims are on their way out is theirs.
+func (t *teller) oldestPromise() time.Duration {
+	waiting := sets.New[workload.Key]()
+	for _, key := range t.reserved.Keys() {
+		if t.waits.WaitsForVictims(key) {
+			waiting.Insert(key)
+		}
+	}
+	return t.reserved.Oldest(t.clock.Now(), waiting)
 }

@@ -166,6 +166,8 @@ func (r refusing) PreFilter(_ context.Context, state fwk.CycleState, pod *corev1
 	switch how := pod.Annotations[refusedBy]; {
 	case how == "":
 		return nil, fwk.NewStatus(fwk.Skip)
+	case how == "for good":
+		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "refused")
 	case how == "once there is room" && !runs && !filters.Simulates(state):
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "refused")
 	case how == "with an error" && !runs && !filters.Simulates(state):

@@ -16,7 +16,7 @@ import (
 // Reserve records that a member of a gang is through its cycle. A pod that takes room which is being made for those that stand below
 // it has no more made there than they still have a use for.
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
-	p.hub.asked.take(pod.UID)
+	p.hub.heardOf(pod)
 	p.hub.assumed.insert(pod.UID)
 	p.hub.returning.remove(pod.UID)
 	p.hub.forgetRejection(pod.UID)
@@ -43,7 +43,7 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // Unreserve releases the whole gang: it is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
-	p.hub.asked.take(pod.UID)
+	p.hub.heardOf(pod)
 	// Before it is known to be back.
 	p.hub.returning.add(pod.UID, node)
 	p.hub.forgetPlace(pod.UID)

@@ -80,7 +80,7 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	hub.profiles.add(full.ProfileName(), args, full.EventRecorder())
-	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins, slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter))
+	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins, slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter))
 	hub.metrics.Serves(full.ProfileName())
 	return newPlugin(hub, args, full), nil
 }

@@ -20,7 +20,7 @@ import (
 // PostFilter makes room for a pod or gang that did not fit: it decides for a single pod, and carries out the
 // decision that PreFilter made for a gang.
 func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *corev1.Pod, statuses fwk.NodeToStatusReader) (*fwk.PostFilterResult, *fwk.Status) {
-	p.hub.asked.take(pod.UID)
+	p.hub.heardOf(pod)
 	if why := turnedDownIn(state); why != "" {
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not tried, "+why)
 	}
@@ -140,15 +140,18 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *a
 	logger := p.logOfPreemptor(ctx, pre.key)
 	if err != nil {
 		logger.Error(err, "Left devices with members that find no room where they are")
-		p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(p.hub.backOff(pre, eviction.Outcome{Err: err}, p.args.Retry)))
+		if delay := p.hub.backOff(pre, eviction.Outcome{Err: err}, p.args.Retry); delay > 0 {
+			p.hub.waits.WaitUntil(pre.key, admission.Backoff, p.hub.clock.Now().Add(delay))
+			p.hub.waits.EndEviction(running)
+			return
+		}
 	}
 	stopped := p.hub.waits.EndEviction(running)
 	switch {
-	case err != nil:
-	case released > 0:
+	case err == nil && released > 0:
 		logger.V(2).Info("Gave devices back of members that find no room where they are", "claims", released)
 		p.hub.retry(pre.key)
-	case stopped && p.hub.remains(pre):
+	case (stopped || err != nil) && p.hub.remains(pre):
 		p.hub.waits.WaitUntil(pre.key, admission.Retry, p.hub.clock.Now().Add(p.args.Retry.InitialBackoff.Duration))
 	}
 }

@@ -63,6 +63,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		node, _ := p.hub.registry.PlannedNode(key, pod.UID)
 		return p.confine(state, pod, node)
 	case gang.AdmitLeader:
+		p.hub.led.set(pod.UID, gangKey(key))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
 		return nil, fwk.NewStatus(fwk.Unschedulable, p.hub.whyHeld(key, a))

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/utils/ptr"
 
@@ -33,6 +34,8 @@ type profileFacts struct {
 	recorder events.EventRecorder
 	// plugins lists what the profile runs, once all of it has been made.
 	plugins func() *config.Plugins
+	// preEnqueue has those of them that hold pods back.
+	preEnqueue func() []fwk.PreEnqueuePlugin
 	// extended is true where an extender may turn pods away.
 	extended bool
 }
@@ -50,13 +53,24 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 }
 
 // setPlugins has a profile that is known say which plugins it runs, and whether an extender may turn pods away.
-func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, extended bool) {
+func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, preEnqueue func() []fwk.PreEnqueuePlugin, extended bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	facts := ps.byName[name]
-	facts.plugins, facts.extended = plugins, extended
+	facts.plugins, facts.preEnqueue, facts.extended = plugins, preEnqueue, extended
 	ps.byName[name] = facts
 	ps.filtersKnown.Store(0)
+}
+
+// preEnqueue are the plugins of a profile that hold pods back; none for one that lacks the plugin.
+func (ps *profiles) preEnqueue(name string) []fwk.PreEnqueuePlugin {
+	ps.mu.RLock()
+	plugins := ps.byName[name].preEnqueue
+	ps.mu.RUnlock()
+	if plugins == nil {
+		return nil
+	}
+	return plugins()
 }
 
 // of returns the arguments of a profile; nil for one that lacks the plugin. They are never changed.

@@ -228,6 +228,7 @@ func (h *Hub) podDeleted(obj any) {
 	// The scheduler's queue may have heard of it first, and tried those at the limit too early.
 	h.eased(h.board.Forget(pod.UID).Eased)
 	h.departed(pod.UID)
+	h.awaitOutcome(pod)
 	h.podLeft(pod)
 }
 
@@ -249,7 +250,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.waits.Forget(podKey(pod))
 	h.telling.keptOff.forget(pod.UID)
 	h.shown.take(pod.UID)
-	h.asked.take(pod.UID)
+	h.heardOf(pod)
 	h.away.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
@@ -328,7 +329,7 @@ func (h *Hub) review(key types.NamespacedName) {
 	if !ok {
 		g = nil
 	}
-	members := h.members(key)
+	members := h.membersStill(key)
 	if v := gang.Gate(key, g, &members); v != (gang.Verdict{}) {
 		h.takeBack(gangKey(key), v.Message)
 	}
@@ -338,6 +339,7 @@ func (h *Hub) review(key types.NamespacedName) {
 func (h *Hub) dropGang(key types.NamespacedName) {
 	h.registry.Drop(key)
 	h.runs.Forget(key)
+	h.outcomes.drop(key)
 	h.waits.Forget(gangKey(key))
 	h.telling.drop(key)
 	h.reserved.Release(gangKey(key))

@@ -69,6 +69,7 @@ type scene struct {
 // calm is what a scheduler shows that works: it leads, preempts, and all goes well.
 const calm = `
 reprieve_reservations{instance="a"} 0 2 1 0 0x120
+reprieve_oldest_reservation_seconds{instance="a"} 0 60 300 0 0x120
 leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x120
 leader_election_master_status{instance="other", name="kube-scheduler"} 0+0x120
 reprieve_goroutines_execution_total{instance="a", operation="preemption", result="success"} 0+10x120
@@ -84,6 +85,7 @@ reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption"
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="+Inf"} 0+10x120
 reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x120
 reprieve_held_pods{instance="a", reason="NotGroupable"} 0+0x120
+reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 0+0x120
 reprieve_queue_orphaned_pods{instance="a"} 0+0x120
 reprieve_malformed_preemption_tolerations{instance="a"} 0+0x120
 reprieve_decision_records_total{instance="a", writing="written"} 0+10x120
@@ -138,29 +140,26 @@ func scenes() map[string]scene {
 		"evictions take most of a minute": {
 			but(`reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="1"} 0+1x120`), []string{"ReprieveEvictionsSlow"},
 		},
-		"room is promised and nothing placed": {
-			but("reprieve_reservations{instance=\"a\"} 2+0x120\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} 7+0x120"),
-			[]string{"ReprievePromisesNotKept"},
+		// Others are placed all the time.
+		"a promise is not kept": {
+			but("reprieve_reservations{instance=\"a\"} 2+0x120\nreprieve_oldest_reservation_seconds{instance=\"a\"} 0+60x120"), []string{"ReprievePromisesNotKept"},
 		},
-		"room is promised, and nothing was ever placed": {
-			but("reprieve_reservations{instance=\"a\"} 2+0x120\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} _x120"),
-			[]string{"ReprievePromisesNotKept"},
-		},
-		"room is promised by one that has just begun": {series: but(
-			"reprieve_reservations{instance=\"a\"} _x90 2+0x29\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} _x120")},
-		"room is promised, and what was placed was before it was looked at": {series: but(
-			"reprieve_reservations{instance=\"a\"} 2+0x120\nscheduler_schedule_attempts_total{instance=\"a\", result=\"scheduled\"} _x80 7+0x39")},
-		"room is promised and others placed": {series: but(`reprieve_reservations{instance="a"} 2+0x120`)},
-		"the API server is overloaded":       {but(`rest_client_requests_total{instance="a", code="429"} 0+10x120`), []string{"ReprieveCallsRefused"}},
-		"the API server does not answer":     {but(`rest_client_requests_total{instance="a", code="<error>"} 0+10x120`), []string{"ReprieveCallsRefused"}},
-		"a kind cannot be read":              {but(`reprieve_held_pods{instance="a", reason="OwnerUnknown"} 3+0x120`), []string{"ReprieveOwnersUnknown"}},
-		"an owner is unknown for a moment":   {series: but(`reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x110 3+0x9`)},
-		"an object does not say which gang":  {series: but(`reprieve_held_pods{instance="a", reason="NotGroupable"} 3+0x120`)},
-		"pods are orphaned":                  {but(`reprieve_queue_orphaned_pods{instance="a"} 3+0x120`), []string{"ReprieveOrphanedPods"}},
-		"pods are orphaned for a moment":     {series: but(`reprieve_queue_orphaned_pods{instance="a"} 0+0x110 3+0x9`)},
-		"a toleration cannot be read":        {but(`reprieve_malformed_preemption_tolerations{instance="a"} 1+0x120`), []string{"ReprieveTolerationsUnreadable"}},
-		"records are dropped":                {but(`reprieve_decision_records_total{instance="a", writing="dropped"} 0+0x110 4+0x9`), []string{"ReprieveDecisionLogGaps"}},
-		"records cannot be written":          {but(`reprieve_decision_records_total{instance="a", writing="unwritable"} 0+0x110 4+0x9`), []string{"ReprieveDecisionLogGaps"}},
+		"promises are kept within the hour": {series: but(
+			"reprieve_reservations{instance=\"a\"} 2+0x120\nreprieve_oldest_reservation_seconds{instance=\"a\"} 0+60x59 0+60x60")},
+		"a promise is late for a moment":    {series: but(`reprieve_oldest_reservation_seconds{instance="a"} 0+0x50 0+60x69`)},
+		"room is always promised":           {series: but(`reprieve_reservations{instance="a"} 2+0x120`)},
+		"the API server is overloaded":      {but(`rest_client_requests_total{instance="a", code="429"} 0+10x120`), []string{"ReprieveCallsRefused"}},
+		"the API server does not answer":    {but(`rest_client_requests_total{instance="a", code="<error>"} 0+10x120`), []string{"ReprieveCallsRefused"}},
+		"a kind cannot be read":             {but(`reprieve_held_pods{instance="a", reason="OwnerUnknown"} 3+0x120`), []string{"ReprieveOwnersUnknown"}},
+		"an owner is unknown for a moment":  {series: but(`reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x110 3+0x9`)},
+		"an object does not say which gang": {series: but(`reprieve_held_pods{instance="a", reason="NotGroupable"} 3+0x120`)},
+		"a PodGroup cannot be written":      {but(`reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 3+0x120`), []string{"ReprievePodGroupsNotMade"}},
+		"a PodGroup is written at last":     {series: but(`reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 0+0x110 3+0x9`)},
+		"pods are orphaned":                 {but(`reprieve_queue_orphaned_pods{instance="a"} 3+0x120`), []string{"ReprieveOrphanedPods"}},
+		"pods are orphaned for a moment":    {series: but(`reprieve_queue_orphaned_pods{instance="a"} 0+0x110 3+0x9`)},
+		"a toleration cannot be read":       {but(`reprieve_malformed_preemption_tolerations{instance="a"} 1+0x120`), []string{"ReprieveTolerationsUnreadable"}},
+		"records are dropped":               {but(`reprieve_decision_records_total{instance="a", writing="dropped"} 0+0x110 4+0x9`), []string{"ReprieveDecisionLogGaps"}},
+		"records cannot be written":         {but(`reprieve_decision_records_total{instance="a", writing="unwritable"} 0+0x110 4+0x9`), []string{"ReprieveDecisionLogGaps"}},
 	}
 }
 

@@ -1,0 +1,70 @@
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	k8smetrics "k8s.io/component-base/metrics"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+)
+
+// TestAgeOfPromises: what is shown is how long the oldest promise has not been taken up; victims may take their time to go.
+func TestAgeOfPromises(t *testing.T) {
+	t.Parallel()
+	measured, registry := metrics.New(), k8smetrics.NewKubeRegistry()
+	if err := measured.Register(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	clk := clocktesting.NewFakeClock(time.Unix(1e9, 0))
+	h := detached(&Inputs{Groups: &groups{}, Metrics: measured, Clock: clk})
+	h.reserved = reservation.New(allWait{})
+	promise := func(pod *corev1.Pod) {
+		t.Helper()
+		pi, err := framework.NewPodInfo(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.reserved.Keep(podKey(pod), []*reservation.Reservation{{Pod: pi, UID: pod.UID, Node: "n"}})
+	}
+	// The main loop looks each second, and once is enough for a test.
+	shown := func(when string, want time.Duration) {
+		t.Helper()
+		h.telling.tellOfTurns()
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := -1.0
+		for _, family := range families {
+			if family.GetName() == "reprieve_oldest_reservation_seconds" {
+				got = family.GetMetric()[0].GetGauge().GetValue()
+			}
+		}
+		if got != want.Seconds() {
+			t.Errorf("%s, the oldest promise is %v s old, want %v", when, got, want)
+		}
+	}
+	shown("with none", 0)
+	first, second := pod("first", "", "1", 0), pod("second", "", "1", 0)
+	promise(first)
+	h.waits.WaitForVictims(podKey(first), []string{"victim"}, nil)
+	shown("with one", 0)
+	clk.Step(3 * time.Hour)
+	shown("with a victim that takes hours", 0)
+	h.waits.Gone("victim")
+	clk.Step(time.Minute)
+	shown("once the victim has gone", time.Minute)
+	clk.Step(time.Hour)
+	promise(second)
+	shown("with another", time.Minute+time.Hour)
+	h.reserved.Use(first.UID, "n")
+	clk.Step(time.Second)
+	shown("once the first has its place", time.Second)
+	h.reserved.Release(podKey(second))
+	shown("with none left", 0)
+}

@@ -1,0 +1,100 @@
+package scheduler
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// TestLeaderThatIsRefusedForGood: another plugin turns the member away that decides for its gang, and no extension point of Reprieve is
+// told what comes of that. Another member decides, and room is made for those that can come.
+func TestLeaderThatIsRefusedForGood(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	r.create(on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1"))
+	r.gangOf("g", 2, 10)
+	all := members("g", 3, "1", 10)
+	// Of another kind than the others, as one with a claim of its own is.
+	refused := all[0]
+	refused.Annotations, refused.Labels["kind"] = map[string]string{refusedBy: "for good"}, "other"
+	r.snapshot()
+	r.create(all[1])
+	r.eventually("the first is known", func() bool { return r.hub.exists(all[1]) })
+	// It makes the gang whole, and leads it.
+	r.create(refused)
+	r.eventually("it comes", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.create(all[2])
+	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
+	if leader := r.hub.registry.Leader(key("g")); leader == refused.UID {
+		t.Error("the member that cannot come leads")
+	}
+}
+
+// TestOutcomeIsAwaited: of a member that has succeeded it is heard twice, by two informers. In between its gang keeps what it was
+// promised; where nothing more is heard, it has lost a member.
+func TestOutcomeIsAwaited(t *testing.T) {
+	t.Parallel()
+	for name, succeeds := range map[string]bool{"it has succeeded": true, "it has gone": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			r.gangOf("g", 2, 10)
+			all := members("g", 2, "1", 10)
+			ended := on(all[0], "node-0")
+			r.create(ended, on(pod("v", "", "1", 0), "node-1"), all[1])
+			r.cycle()
+			if !r.hub.reserved.Has(all[1].UID) {
+				t.Fatal("Nothing is promised")
+			}
+			r.remove(ended)
+			if !r.wants(0) || !r.hub.reserved.Has(all[1].UID) {
+				t.Error("what was promised is taken back before it is known how the other has ended")
+			}
+			if succeeds {
+				done := ended.DeepCopy()
+				done.Status.Phase = corev1.PodSucceeded
+				if err := r.hub.finished.GetIndexer().Add(done); err != nil {
+					t.Fatal(err)
+				}
+				r.hub.memberFinished(done)
+				r.never("it is taken back", 2*gang.ShortTime, func() bool { return !r.wants(0) || !r.hub.reserved.Has(all[1].UID) })
+				return
+			}
+			r.eventually("its order is given up", func() bool { return !r.wants(0) })
+		})
+	}
+}
+
+// TestPromisedWorkWaitsForNoTurn: work that stands in the line again while room is being made for it, because it was called back, takes
+// that room when it is there, whatever stands before it: the room would stand empty.
+func TestPromisedWorkWaitsForNoTurn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "1")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	v, p := on(pod("v", "", "1", 0), "node-0"), ofQueue("a", pod("p", "", "1", 10))
+	r.create(v, p)
+	r.eventually("its turn has come", func() bool { return len(r.active()) == 1 })
+	r.cycle()
+	if !r.hub.reserved.Has(p.UID) {
+		t.Fatal("Nothing is promised")
+	}
+	r.hub.waits.LeaveTurns(podKey(p))
+	for i, name := range []string{"first", "p"} {
+		waiter := admission.Waiter{Key: workload.Key{Namespace: "ns", Name: name, UID: "uid-" + name}, Queue: "a", Priority: int32(99 - i)}
+		r.hub.waits.Enter(waiter, r.hub.clock.Now())
+	}
+	if !r.hub.waits.Holds(podKey(p)) {
+		t.Fatal("It does not stand in the line")
+	}
+	r.succeed(0)
+	r.remove(v)
+	r.eventually("it comes for its room", func() bool { return len(r.active()) == 1 })
+	if got := r.hub.waits.TurnOf(podKey(p), "a"); got != admission.NotEntered {
+		t.Errorf("it has waited for a turn: %v", got)
+	}
+}
