@@ -53,7 +53,7 @@ func commandsIn(page string) []string {
 func flagsOf(program string) []string {
 	switch program {
 	case "kubectl":
-		return []string{"-A", "-f", "-k", "-n", "-o", "--clusterrole", "--cascade", "--field-selector", "--resource", "--role", "--serviceaccount", "--verb", "--watch"}
+		return []string{"-A", "-f", "-k", "-n", "-o", "--clusterrole", "--cascade", "--field-selector", "--ignore-not-found", "--resource", "--role", "--serviceaccount", "--verb", "--watch"}
 	case "helm":
 		return []string{"--namespace", "--reset-then-reuse-values", "--reuse-values", "--set", "--take-ownership", "--wait"}
 	default:
