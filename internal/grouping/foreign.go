@@ -70,8 +70,9 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 	}
 }
 
-// ForeignAnnotations are the annotations of pods in which other schedulers' words stand, all of them, in no order.
-func ForeignAnnotations() []string {
+// PodAnnotations are the annotations of pods by which groups and queues go: those in which other schedulers' words stand, and those of
+// operators. All of them, in no order.
+func PodAnnotations() []string {
 	var out []string
 	add := func(keys ...key) {
 		for _, k := range keys {
@@ -86,6 +87,32 @@ func ForeignAnnotations() []string {
 		for _, rule := range w.rules {
 			add(rule.Names...)
 			add(rule.Count)
+		}
+	}
+	for _, rule := range BuiltIn() {
+		for i := range rule.Roles {
+			add(rule.Roles[i].Said)
+		}
+	}
+	return out
+}
+
+// Annotations are those of pods and of the objects that they belong to, all of them, in no order. Reprieve's own are not among them.
+func Annotations() []string {
+	out := PodAnnotations()
+	add := func(path Path) {
+		if names := path.names(); len(names) == 3 && names[0] == "metadata" && names[1] == "annotations" {
+			out = append(out, names[2])
+		}
+	}
+	for _, rule := range BuiltIn() {
+		for i := range rule.Roles {
+			role := &rule.Roles[i]
+			add(role.Led.When)
+			add(role.Led.Unless)
+			for _, c := range role.AloneWhen {
+				add(c.Path)
+			}
 		}
 	}
 	return out

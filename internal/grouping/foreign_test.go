@@ -237,6 +237,23 @@ func TestPoliciesKnowForeignWords(t *testing.T) {
 	}
 }
 
+// TestAnnotations: what groups go by is known where annotations are left out.
+func TestAnnotations(t *testing.T) {
+	t.Parallel()
+	all, pods := Annotations(), PodAnnotations()
+	for name, ofPods := range map[string]bool{
+		"leaderworkerset.sigs.k8s.io/size":               true,
+		"gang.scheduling.koordinator.sh/min-available":   true,
+		"leaderworkerset.sigs.k8s.io/exclusive-topology": false,
+		"alpha.jobset.sigs.k8s.io/exclusive-topology":    false,
+		"alpha.jobset.sigs.k8s.io/node-selector":         false,
+	} {
+		if !slices.Contains(all, name) || slices.Contains(pods, name) != ofPods {
+			t.Errorf("%s is among all: %t, and among those of pods: %t", name, slices.Contains(all, name), slices.Contains(pods, name))
+		}
+	}
+}
+
 // TestPodsThatCountAnew: what the pods of a gang say counts as they are now, whichever of them was seen first.
 func TestPodsThatCountAnew(t *testing.T) {
 	t.Parallel()

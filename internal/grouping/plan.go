@@ -1,6 +1,7 @@
 package grouping
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -51,8 +52,8 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	return p
 }
 
-// without are roles of which those need no pods that are for another scheduler: a driver that the cluster's own places, beside workers
-// that are a gang. A role that names none, where others do, gets the cluster's own.
+// without are roles of which those are no part of a gang that are for another scheduler: a driver that the cluster's own places, beside
+// workers that are a gang. A role that names none, where others do, gets the cluster's own; where it does not, it starts by itself.
 func without(roles []Size, served func(scheduler string) bool) []Size {
 	named := slices.ContainsFunc(roles, func(role Size) bool { return role.Scheduler != "" && served(role.Scheduler) })
 	if !named {
@@ -60,8 +61,8 @@ func without(roles []Size, served func(scheduler string) bool) []Size {
 	}
 	out := slices.Clone(roles)
 	for i := range out {
-		if !served(out[i].Scheduler) {
-			out[i].Count, out[i].Over, out[i].Elsewhere = 0, 0, true
+		if !served(cmp.Or(out[i].Scheduler, corev1.DefaultSchedulerName)) {
+			out[i].Alone = true
 		}
 	}
 	return out

@@ -164,8 +164,6 @@ type Size struct {
 	Led bool
 	// Scheduler is the one that the template of the pods names; "" for none.
 	Scheduler string
-	// Elsewhere is true where its pods are for another scheduler, and none is needed.
-	Elsewhere bool
 }
 
 // Reading is what an object says of its pods.

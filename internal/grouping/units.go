@@ -55,7 +55,7 @@ func (o *object) sizes(p *plan, unit string) []Size {
 	for i := range o.rule.Roles {
 		role := &o.rule.Roles[i]
 		for j := range out {
-			if role.Said != (key{}) && out[j].Name == role.Name && !out[j].Elsewhere {
+			if role.Said != (key{}) && out[j].Name == role.Name {
 				out[j].Count = max(said.replicas+role.Plus, role.Floor)
 			}
 		}

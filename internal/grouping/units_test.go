@@ -95,24 +95,29 @@ func TestRolesOfAnotherScheduler(t *testing.T) {
 	t.Parallel()
 	const ours = "template: {spec: {schedulerName: " + profile + "}}"
 	for name, tt := range map[string]struct {
-		head, workers string
-		want          int
+		head, workers, of string
+		want              int
+		alone             bool
 	}{
-		"the head names another":        {"template: {spec: {schedulerName: default-scheduler}}", ours, 4},
-		"the head names none":           {"template: {spec: {}}", ours, 4},
-		"both name ours":                {ours, ours, 5},
-		"neither names any":             {"template: {spec: {}}", "template: {spec: {}}", 5},
-		"there is nothing but workers":  {"", ours, 4},
-		"both name another":             {"template: {spec: {schedulerName: d}}", "template: {spec: {schedulerName: d}}", 5},
-		"the workers are for the other": {ours, "template: {spec: {schedulerName: d}}", 1},
+		"the head names another":        {"template: {spec: {schedulerName: default-scheduler}}", ours, "gpu", 4, true},
+		"the head names none":           {"template: {spec: {}}", ours, "gpu", 4, true},
+		"both name ours":                {ours, ours, "gpu", 5, false},
+		"neither names any":             {"template: {spec: {}}", "template: {spec: {}}", "gpu", 5, false},
+		"nothing is said of the head":   {"", ours, "gpu", 4, true},
+		"both name another":             {"template: {spec: {schedulerName: d}}", "template: {spec: {schedulerName: d}}", "gpu", 5, false},
+		"the workers are for the other": {ours, "template: {spec: {schedulerName: d}}", "headgroup", 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, false, "RayCluster")
 			w.object("RayCluster/ray", "", gangOn, "headGroupSpec: {"+tt.head+"}, workerGroupSpecs: [{groupName: gpu, replicas: 4, "+tt.workers+"}]")
-			pod := w.pod("p", "RayCluster/ray", "ray.io/group", "gpu", "ray.io/node-type", "worker")
+			pod := w.pod("p", "RayCluster/ray", "ray.io/group", tt.of, "ray.io/node-type", "worker")
 			if got := w.needs(pod); got != tt.want {
 				t.Errorf("its group needs %d, want %d", got, tt.want)
+			}
+			head := w.pod("head", "RayCluster/ray", "ray.io/group", "headgroup", "ray.io/node-type", "head")
+			if got := w.group(head) == ""; got != tt.alone {
+				t.Errorf("a head that comes to us all the same starts by itself: %t", got)
 			}
 		})
 	}
@@ -129,6 +134,11 @@ func TestExclusivePlacement(t *testing.T) {
 	w.object("JobSet/set", "", annotations, "replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: 1}}}]")
 	if got := w.needs(pod); got != 2 {
 		t.Errorf("a JobSet of Jobs of one needs %d", got)
+	}
+	w.object("JobSet/set", "", gangOn, "replicatedJobs: [{name: a, template: {spec: {template: {spec: {schedulerName: "+profile+"}}}}}, "+
+		"{name: b, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {parallelism: 3}}}]")
+	if got := w.needs(pod); got != 1 {
+		t.Errorf("beside such a role of another scheduler's it needs %d", got)
 	}
 	w.object("LeaderWorkerSet/serve", "", gangOn+", leaderworkerset.sigs.k8s.io/exclusive-topology: rack", "leaderWorkerTemplate: {size: 4}")
 	leader, worker := w.serving("serve-0", "0", "0", "4", 0), w.serving("serve-0-1", "0", "1", "4", 0)

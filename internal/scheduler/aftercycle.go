@@ -62,7 +62,9 @@ func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 // heardOf records that an extension point has been told what comes of the cycle of a pod.
 func (h *Hub) heardOf(pod *corev1.Pod) {
 	h.asked.take(pod.UID)
-	h.led.take(pod.UID)
+	if key, led := h.led.take(pod.UID); led {
+		h.registry.Planning(nameOf(key))
+	}
 }
 
 // unheard is unanswered for a member that planned for its gang. What it has decided has not been carried out, and another member decides
@@ -72,9 +74,11 @@ func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
 		h.unanswered(key, pod)
 		return
 	}
-	h.waits.Decided(key)
-	if h.registry.Leader(nameOf(key)) == pod.UID {
-		h.passOn(nameOf(key), pod.UID)
+	if h.registry.Leader(nameOf(key)) == pod.UID && h.passOn(nameOf(key), pod.UID) {
+		// In the same turn, for which others need not wait.
+		h.waits.Decided(key)
+	} else {
+		h.waits.CameToNothing(key)
 	}
 }
 

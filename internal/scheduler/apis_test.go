@@ -204,7 +204,7 @@ func TestOnlyOutcomeOfForeignGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, name := range grouping.ForeignAnnotations() {
+	for _, name := range grouping.PodAnnotations() {
 		p := pod("p", "", "1", 0)
 		p.Spec.SchedulerName, p.Annotations = "p", map[string]string{name: "train", "other": "x"}
 		want := resolver.AnchorsOf(p)

@@ -64,7 +64,7 @@ func onlyOutcome(obj any, derived gang.Derived) any {
 	switch {
 	case len(derived.AnchorsOf(pod)) > 0:
 		out.Labels, out.OwnerReferences = pod.Labels, pod.OwnerReferences
-		for _, name := range grouping.ForeignAnnotations() {
+		for _, name := range grouping.PodAnnotations() {
 			if value, ok := pod.Annotations[name]; ok {
 				metav1.SetMetaDataAnnotation(&out.ObjectMeta, name, value)
 			}

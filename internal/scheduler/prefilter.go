@@ -109,7 +109,6 @@ func (*Plugin) PreFilterExtensions() fwk.PreFilterExtensions { return nil }
 // planGang plans all pending members in one pass. If they fit, every member gets a reservation and the others are
 // let through; if not, PostFilter carries out what was decided.
 func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *corev1.Pod, g *gang.Group, members *gang.Members) (*fwk.PreFilterResult, *fwk.Status) {
-	p.hub.registry.Planning(g.Key)
 	pre := p.gangPreemptor(g, members)
 	if p.awaitsReturn(g.Key, members) {
 		// Others need not wait for it.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -32,6 +33,29 @@ func TestLeaderThatIsRefusedForGood(t *testing.T) {
 	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
 	if leader := r.hub.registry.Leader(key("g")); leader == refused.UID {
 		t.Error("the member that cannot come leads")
+	}
+}
+
+// TestAllAreRefusedForGood: where no member can come, each leads once, and none comes again before something happens.
+func TestAllAreRefusedForGood(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	r.gangOf("g", 2, 10)
+	all := members("g", 3, "1", 10)
+	for _, p := range all {
+		p.Annotations = map[string]string{refusedBy: "for good"}
+	}
+	tried := 0
+	r.meanwhile = func(*corev1.Pod) { tried++ }
+	r.create(all...)
+	r.never("they come again and again", time.Second, func() bool {
+		for range len(r.active()) {
+			r.cycle()
+		}
+		return tried > 4*len(all)
+	})
+	if tried == 0 {
+		t.Error("none is tried")
 	}
 }
 

@@ -118,7 +118,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 // rehomed reports whether what a pod belongs to may have changed by something else than labels.
 func rehomed(before, after *corev1.Pod) bool {
 	return !apiequality.Semantic.DeepEqual(before.OwnerReferences, after.OwnerReferences) ||
-		slices.ContainsFunc(grouping.ForeignAnnotations(), func(name string) bool { return before.Annotations[name] != after.Annotations[name] })
+		slices.ContainsFunc(grouping.PodAnnotations(), func(name string) bool { return before.Annotations[name] != after.Annotations[name] })
 }
 
 // followMembership follows a pod that was updated, on a node or off one, into the group that it is in now, and reports whether that is another
@@ -250,7 +250,8 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.waits.Forget(podKey(pod))
 	h.telling.keptOff.forget(pod.UID)
 	h.shown.take(pod.UID)
-	h.heardOf(pod)
+	h.asked.take(pod.UID)
+	h.led.take(pod.UID)
 	h.away.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
@@ -420,16 +421,17 @@ func (r *roster) exists(pod *corev1.Pod) bool {
 }
 
 // passOn has another member lead, after the leader was turned away before it could plan. When all have had
-// their turn, the next event that concerns any of them starts over.
-func (h *Hub) passOn(key types.NamespacedName, leader types.UID) {
+// their turn, the next event that concerns any of them starts over, and it reports false.
+func (h *Hub) passOn(key types.NamespacedName, leader types.UID) bool {
 	next := h.registry.PassOn(key, leader)
 	members := h.lister.Members(key)
 	gang.SortByAge(members.Pending)
 	for _, pod := range members.Pending {
 		if next(pod.UID) && h.entersQueue(pod) {
 			h.activate(pod)
-			return
+			return true
 		}
 	}
 	h.registry.Planning(key)
+	return false
 }

@@ -36,7 +36,7 @@ and amounts are always in it, since decisions depend on them.`,
 				objects.Configuration = string(text)
 			}
 			if redact {
-				if objects, err = inventory.Redact(objects, grouping.ForeignAnnotations()...); err != nil {
+				if objects, err = inventory.Redact(objects, grouping.Annotations()...); err != nil {
 					return err
 				}
 			}

@@ -50,7 +50,7 @@ func newWitness(opts *Options, process string, log *decisionlog.Log, lines io.Wr
 		Whole: decisionlog.Whole{
 			Version: VersionLine(version.Get().GitVersion), Configuration: text, Redacted: opts.DecisionLog.Inputs == string(inventory.Redacted),
 		},
-		Annotations: grouping.ForeignAnnotations(),
+		Annotations: grouping.Annotations(),
 		Unwritable: func(err error) {
 			logger.Error(err, "What decisions went by cannot be written; the whole cluster is written once it can", "decisionLog", opts.DecisionLog.Path)
 		},
