@@ -47,7 +47,7 @@ func labelValues() map[string][]string {
 			"scheduled", "unschedulable",
 		},
 		"refusal": {string(metrics.FirstTime), string(metrics.Repeated)},
-		"reason":  {string(metrics.OwnerUnknown), string(metrics.NotGroupable), string(metrics.PriorityAbovePods)},
+		"reason":  {string(metrics.OwnerUnknown), string(metrics.NotGroupable), string(metrics.PodGroupNotMade), string(metrics.PriorityAbovePods)},
 		"writing": {string(metrics.Written), string(metrics.Dropped), string(metrics.Unwritable)},
 	}
 }
