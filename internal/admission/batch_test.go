@@ -57,7 +57,8 @@ func TestBatch(t *testing.T) {
 		"one that goes without a turn is not turned away": func(s *scene) {
 			s.batchOf(4)
 			s.CameToNothing(podNamed("3"))
-			if !s.LeaveLine(podNamed("4")) || s.LeaveLine(podNamed("4")) {
+			w := Waiter{Key: podNamed("4"), Queue: "a"}
+			if !s.GoBy(w, s.now) || s.GoBy(w, s.now) {
 				s.t.Error("4 stood in no line, or does still")
 			}
 			if s.TurnAway(podNamed("4")) || !s.TurnAway(podNamed("5")) {

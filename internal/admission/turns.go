@@ -189,7 +189,7 @@ func (l *List) Enter(w Waiter, now time.Time) {
 func (t *turns) waiterOf(w Waiter, now time.Time) *waiter {
 	next := &waiter{Waiter: w, came: now}
 	if last := t.backingOff[w.Key]; last != nil {
-		next.failures, next.lastUntil, next.rested = last.failures, last.lastUntil, last.rested
+		next.failures, next.lastUntil, next.rested, next.seen = last.failures, last.lastUntil, last.rested, last.seen
 	}
 	delete(t.backingOff, w.Key)
 	return next
@@ -303,16 +303,23 @@ func (l *List) LeaveTurns(key workload.Key) {
 	}
 }
 
-// LeaveLine has a workload that goes without a turn wait for none, not even where it was called back. A turn that it has goes on. It reports
-// whether it stood in the line: what did so has heard of nothing since.
-func (l *List) LeaveLine(key workload.Key) bool {
+// GoBy has a workload go without a turn, and wait for none, not even where it was called back. A turn that it has goes on. It reports whether
+// it stood in the line: what did so has heard of nothing since.
+func (l *List) GoBy(w Waiter, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.turns.batch.called, key)
-	w, ok := l.turns.held[key]
+	t := &l.turns
+	delete(t.batch.called, w.Key)
+	held, ok := t.held[w.Key]
 	if ok {
-		l.turns.leave(w)
+		t.leave(held)
 		l.signal()
+	}
+	if before := t.admitted[w.Key]; before == nil || before.Queue != w.Queue {
+		// As one whose turn has begun: where it comes to nothing, shares that change have it tried again.
+		next := t.waiterOf(w, now)
+		next.began = now
+		t.admitted[w.Key] = next
 	}
 	return ok
 }

@@ -356,6 +356,36 @@ func TestEased(t *testing.T) {
 	}
 }
 
+// TestEasedWithoutATurn: what goes without a turn, because it has room already, and finds none for the rest of it, is tried again when shares
+// change, and not before.
+func TestEasedWithoutATurn(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.board.Charge(podOf("a-more", 8), "a")
+	w := Waiter{Key: podNamed("short"), Queue: "a", Request: Request{"gpu": 6}}
+	eased := func() []string { return namesOf(s.Eased(s.shares())) }
+	try := func() {
+		s.GoBy(w, s.now)
+		if s.TurnOf(w.Key, "a") != Admitted {
+			t.Error("it waits for a turn")
+		}
+		s.CameToNothing(w.Key)
+	}
+	try()
+	eased()
+	try()
+	s.want("nothing has changed", eased())
+	s.board.Forget("b")
+	s.want("the other queue wants nothing any more", eased(), "short")
+	try()
+	s.want("nothing has changed since", eased())
+	s.GoBy(w, s.now)
+	s.TurnOver(w.Key)
+	if n := s.Len(); n > 0 {
+		t.Errorf("%d are remembered once it is whole", n)
+	}
+}
+
 // TestManyAreEased: some of each queue at a time.
 func TestManyAreEased(t *testing.T) {
 	t.Parallel()

@@ -150,7 +150,8 @@ func (r *Derive) count(key types.NamespacedName, pods int) {
 
 // level brings a group that is there level with what it is made for.
 func (r *Derive) level(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.Group, members *gang.Members) (reconcile.Result, error) {
-	over := g.Ended || g.Suspended || g.Surplus || g.Ownerless && members.Total() == 0
+	// What there was of work that is over is told as long as there is a pod of it.
+	over := g.Ended || g.Suspended || g.Surplus || (g.Ownerless || g.Finished) && members.Total() == 0
 	switch {
 	case g.Ended && isAbandoned(pg, true):
 		// It goes once its pods have, which stay what they are.

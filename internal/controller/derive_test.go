@@ -149,6 +149,8 @@ func TestDerive(t *testing.T) {
 		"more, while some run":    {group: grouping.Group{MinCount: 6}, before: written(func(pg *v1alpha1.PodGroup) { pg.Status.Scheduled = 1 }), wantCount: 4},
 		"suspended, with pods":    {group: grouping.Group{MinCount: 2, Suspended: true}, members: pending, before: written(nil), wantCount: 4},
 		"suspended, without":      {group: grouping.Group{MinCount: 4, Suspended: true}, before: written(nil)},
+		"finished, with pods":     {group: grouping.Group{MinCount: 4, Finished: true}, members: listed{Succeeded: pending.Pending}, before: written(nil), wantCount: 4},
+		"finished, without":       {group: grouping.Group{MinCount: 4, Finished: true}, before: written(nil)},
 		"a replica too many":      {group: grouping.Group{MinCount: 4, Surplus: true}, before: written(nil)},
 		"a run between two waves": {group: grouping.Group{MinCount: 4}, before: written(nil), wantCount: 4},
 		"a preemption to finish": {

@@ -19,7 +19,7 @@ func BuiltIn() map[string]*Rule {
 	const exclusive, labeled = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 	return map[string]*Rule{
 		"Job": {
-			Kind: job.Kind, Resource: job.Resource, Suspend: "spec.suspend",
+			Kind: job.Kind, Resource: job.Resource, Suspend: "spec.suspend", Ends: []string{"Complete", "Failed"},
 			Roles: []Role{{
 				Replicas: "spec.parallelism", AtMost: "spec.completions", Default: 1,
 				Done: []Path{"status.succeeded", "status.failedIndexes"},
@@ -27,7 +27,7 @@ func BuiltIn() map[string]*Rule {
 		},
 		"JobSet": {
 			Kind: schema.GroupVersionKind{Group: "jobset.x-k8s.io", Version: "v1alpha2", Kind: "JobSet"}, Resource: "jobsets",
-			Through: []Through{job}, Suspend: "spec.suspend", RoleLabel: "jobset.sigs.k8s.io/replicatedjob-name",
+			Through: []Through{job}, Suspend: "spec.suspend", Ends: []string{"Completed", "Failed"}, RoleLabel: "jobset.sigs.k8s.io/replicatedjob-name",
 			Roles: []Role{{
 				Each: "spec.replicatedJobs", NameAt: "name", Times: "replicas",
 				Replicas: "template.spec.parallelism", AtMost: "template.spec.completions", Default: 1,
@@ -42,7 +42,7 @@ func BuiltIn() map[string]*Rule {
 		"LeaderWorkerSet": leaderWorkerSet(),
 		"MPIJob": {
 			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v2beta1", Kind: "MPIJob"}, Resource: "mpijobs",
-			Through: []Through{job}, Suspend: "spec.runPolicy.suspend", RoleLabel: "training.kubeflow.org/job-role",
+			Through: []Through{job}, Suspend: "spec.runPolicy.suspend", Ends: []string{"Succeeded", "Failed"}, RoleLabel: "training.kubeflow.org/job-role",
 			Roles: []Role{
 				// With WaitForWorkersReady it is made once the workers are ready, so they cannot wait for it.
 				{
@@ -58,7 +58,7 @@ func BuiltIn() map[string]*Rule {
 		},
 		"PyTorchJob": {
 			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v1", Kind: "PyTorchJob"}, Resource: "pytorchjobs",
-			Suspend: "spec.runPolicy.suspend", RoleLabel: "training.kubeflow.org/replica-type",
+			Suspend: "spec.runPolicy.suspend", Ends: []string{"Succeeded", "Failed"}, RoleLabel: "training.kubeflow.org/replica-type",
 			Roles: []Role{{Each: "spec.pytorchReplicaSpecs", Replicas: "replicas", Default: 1, Templates: []Path{"template"}}},
 		},
 		"RayCluster": {
@@ -69,10 +69,12 @@ func BuiltIn() map[string]*Rule {
 			Kind: schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}, Resource: "rayjobs",
 			Through: []Through{rayCluster, job}, Suspend: "spec.suspend", RoleLabel: "ray.io/group",
 			Roles: rayRoles("spec.rayClusterSpec."), Aside: rayCleanup,
+			EndsWhen: []Condition{{"status.jobDeploymentStatus", "Complete"}, {"status.jobDeploymentStatus", "Failed"}},
 		},
 		"SparkApplication": {
 			Kind:     schema.GroupVersionKind{Group: "sparkoperator.k8s.io", Version: "v1beta2", Kind: "SparkApplication"},
 			Resource: "sparkapplications", NameLabel: "sparkoperator.k8s.io/app-name", MakesAll: true, Suspend: "spec.suspend",
+			EndsWhen:  []Condition{{"status.applicationState.state", "COMPLETED"}, {"status.applicationState.state", "FAILED"}},
 			RoleLabel: "spark-role",
 			Roles: []Role{
 				// The driver asks for the executors.

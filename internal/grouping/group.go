@@ -24,6 +24,8 @@ type Group struct {
 	MinCount, Over int
 	// Suspended is true while the object has no pods; Ended where it is gone, or has no such group any more.
 	Suspended, Ended bool
+	// Finished is true once the work of the object is over: no pods are to come any more, unless it is begun anew.
+	Finished bool
 	// Surplus is true for a replica past those that the object asks for. It may have pods all the same, while it replaces others.
 	Surplus bool
 	Choice  Choice
@@ -48,7 +50,7 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	return Group{
 		Owner:     metav1.OwnerReference{APIVersion: o.gvk.GroupVersion().String(), Kind: o.gvk.Kind, Name: o.name, UID: o.uid},
 		Ownerless: !o.rule.hasObjects(),
-		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Choice: p.choice, Note: o.noteOf(m.suffix.unit),
+		Part:      m.suffix.name(), MinCount: int(count), Over: int(over), Suspended: o.reading.Suspended, Finished: o.reading.Finished, Choice: p.choice, Note: o.noteOf(m.suffix.unit),
 		Ended: o.gone || count == 0 || !r.hasGroup(o, m.suffix), Surplus: o.isSurplus(m.suffix),
 	}, true
 }

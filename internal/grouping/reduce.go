@@ -63,6 +63,12 @@ func (r *Rule) copyRead(to, from map[string]any) {
 	for _, c := range r.InOrder {
 		read("", c.Path)
 	}
+	for _, c := range r.EndsWhen {
+		read("", c.Path)
+	}
+	if len(r.Ends) > 0 {
+		read(conditions, "type", "status")
+	}
 	if r.InOrderItems != "" {
 		read(r.InOrderItems, r.InOrderField)
 	}

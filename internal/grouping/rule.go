@@ -66,6 +66,9 @@ type Rule struct {
 	Through []Through
 	// Suspend is a boolean.
 	Suspend Path
+	// Ends are the types of conditions, and EndsWhen values of other fields, by which an object says that its work is over.
+	Ends     []string
+	EndsWhen []Condition
 	// NameLabel is the label by which pods name the object; "" where owner references lead to it.
 	NameLabel string
 	// MakesAll is true where an object makes each of its pods itself: an older one that names it is of another one that had its name.
@@ -169,8 +172,10 @@ type Size struct {
 // Reading is what an object says of its pods.
 type Reading struct {
 	Suspended bool
-	Units     int64
-	Roles     []Size
+	// Finished is true once its work is over: no pods are to come any more.
+	Finished bool
+	Units    int64
+	Roles    []Size
 	// Queue and PriorityClass are what it asks for in its fields; "" for nothing.
 	Queue, PriorityClass string
 	// InOrder is true where one role's pods come once those of another are ready.
@@ -185,6 +190,7 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 	if v, ok := r.Suspend.value(u.Object); ok {
 		out.Suspended, _ = v.(bool)
 	}
+	out.Finished = r.isFinished(u.Object)
 	for _, field := range r.Refused {
 		if isSet(field, u.Object) {
 			out.Flaw = fmt.Sprintf("it has %s, which Reprieve does not know how to honour", field)
@@ -222,6 +228,21 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 		out.Roles = append(out.Roles, sizes...)
 	}
 	return out
+}
+
+// conditions is where objects have conditions.
+const conditions Path = "status.conditions"
+
+// isFinished reports whether an object says that its work is over.
+func (r *Rule) isFinished(from map[string]any) bool {
+	if slices.ContainsFunc(r.EndsWhen, func(c Condition) bool { return c.holds(from) }) {
+		return true
+	}
+	list, _ := conditions.value(from)
+	return slices.ContainsFunc(items(list), func(condition item) bool {
+		name, _ := condition.fields["type"].(string)
+		return condition.fields["status"] == "True" && slices.Contains(r.Ends, name)
+	})
 }
 
 // isSet reports whether something stands at a path, other than nothing in so many words.

@@ -180,6 +180,44 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestFinished: objects say in their status that no more pods are to come.
+func TestFinished(t *testing.T) {
+	t.Parallel()
+	conditions := func(of, status string) string {
+		return "{conditions: [{type: Suspended, status: 'False'}, {type: " + of + ", status: '" + status + "', message: secret}]}"
+	}
+	for name, c := range map[string]struct {
+		kind, status string
+		want         bool
+	}{
+		"a Job that is complete":             {"Job", conditions("Complete", "True"), true},
+		"a Job that has failed":              {"Job", conditions("Failed", "True"), true},
+		"a Job that has not":                 {"Job", conditions("Failed", "False"), false},
+		"a Job that is about to":             {"Job", conditions("FailureTarget", "True"), false},
+		"a Job without a status":             {"Job", "{}", false},
+		"a Job with nonsense for conditions": {"Job", "{conditions: [7, {type: 7, status: 'True'}]}", false},
+		"a JobSet":                           {"JobSet", conditions("Completed", "True"), true},
+		"an MPIJob":                          {"MPIJob", conditions("Succeeded", "True"), true},
+		"a PyTorchJob that has failed":       {"PyTorchJob", conditions("Failed", "True"), true},
+		"a PyTorchJob that runs":             {"PyTorchJob", conditions("Running", "True"), false},
+		"a RayJob":                           {"RayJob", "{jobDeploymentStatus: Complete}", true},
+		"a RayJob that is tried again":       {"RayJob", "{jobDeploymentStatus: Retrying}", false},
+		"a SparkApplication":                 {"SparkApplication", "{applicationState: {state: FAILED}}", true},
+		"a SparkApplication that runs":       {"SparkApplication", "{applicationState: {state: RUNNING}}", false},
+		"a RayCluster, which never is":       {"RayCluster", conditions("Failed", "True"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rule := BuiltIn()[c.kind]
+			u := objectFrom(t, "apiVersion: "+rule.Kind.GroupVersion().String()+"\nkind: "+c.kind+"\nstatus: "+c.status+"\n")
+			kind := Kind{rule: rule}
+			if got := rule.Read(kind.Reduce(u)).Finished; got != c.want {
+				t.Errorf("it is finished: %t", got)
+			}
+		})
+	}
+}
+
 // TestKindsAreBuiltIn: the configuration allows the kinds that have a rule, and no others.
 func TestKindsAreBuiltIn(t *testing.T) {
 	t.Parallel()

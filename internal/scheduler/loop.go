@@ -222,8 +222,12 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
 		// It has room already, which is of no use before it is whole. While it stood in the line, for its surplus, because it was called back
 		// or before this scheduler led, it heard of nothing, and the member that did so for it still leads it.
-		if h.waits.LeaveLine(key) && key.Gang {
+		if h.waits.GoBy(h.waiter(key, pod, name), h.clock.Now()) && key.Gang {
 			h.wakeSoon(nameOf(key))
+		}
+		if h.hasLeft(key) {
+			// It has been forgotten already, and would not be again.
+			h.waits.Forget(key)
 		}
 		return false
 	}
