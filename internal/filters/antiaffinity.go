@@ -9,6 +9,7 @@ import (
 // for that is skipped for the other class if it has no terms of its own and no running pod has a term that it matches,
 // so the members of the class with the term are counted here.
 type crossTerm struct {
+	// holder is promised for pods that have been promised their node.
 	holder, matched int
 	topologyKey     string
 	// members counts the holder's members by the value of the topology key.
@@ -37,6 +38,41 @@ func (o *Oracle) findCrossTerms() {
 			}
 		}
 	}
+}
+
+// promised stands in a crossTerm for the pods to which the preemptor has to leave room: the filter passes over those as well.
+const promised = -1
+
+// findPromisedTerms looks for classes that match an anti-affinity term of a pod to which the preemptor has to leave room.
+func (o *Oracle) findPromisedTerms() {
+	type pair struct {
+		class int
+		key   string
+	}
+	known := make(map[pair]map[string]int)
+	o.eachPromised(func(n int, pi fwk.PodInfo) {
+		info := o.view.NodeInfo(n)
+		for _, term := range pi.GetRequiredAntiAffinityTerms() {
+			value, ok := "", false
+			if info != nil {
+				value, ok = info.Node().Labels[term.TopologyKey]
+			}
+			for c := range o.classes {
+				oc := &o.classes[c]
+				if !ok || oc.rejected != "" || !oc.state.GetSkipFilterPlugins().Has(names.InterPodAffinity) ||
+					!term.Matches(oc.pods[0].GetPod(), o.labelsOf(oc.pods[0].GetPod().Namespace)) {
+					continue
+				}
+				p := pair{c, term.TopologyKey}
+				if known[p] == nil {
+					known[p] = make(map[string]int)
+					o.crossTerms = append(o.crossTerms, crossTerm{holder: promised, matched: c, topologyKey: p.key, members: known[p]})
+					oc.stateful, o.podSensitive = true, true
+				}
+				known[p][value]++
+			}
+		}
+	})
 }
 
 // countCrossTerms follows a member of a class onto a node (by 1) or off it (by -1).

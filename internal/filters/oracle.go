@@ -91,6 +91,7 @@ func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.
 	if err != nil {
 		return nil, err
 	}
+	o.findPromisedTerms()
 	for i := range o.classes {
 		if oc := &o.classes[i]; oc.rejected == "" {
 			if err := o.askFilters(oc); err != nil {
@@ -145,6 +146,7 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 	}
 	o.findCrossTerms()
 	o.findShared()
+	o.findExclusive()
 	return o, o.err
 }
 

@@ -52,6 +52,10 @@ func TestBesidePromised(t *testing.T) {
 			running: []*corev1.Pod{on(db("db"), "a-1")}, promised: []*corev1.Pod{waits(wrap(db("x")).Req(nil).Obj(), "b-1"), waits(wrap(db("y")).Req(nil).Obj(), "b-1")},
 			preemptor: spread(pod("p", "", "2", 5)),
 		},
+		"one that keeps others apart": {
+			promised:  []*corev1.Pod{waits(wrap(pod("x", "", "1", 9)).PodAntiAffinityIn("app", zone, []string{"web"}, st.PodAntiAffinityWithRequiredReq).Obj(), "a-1")},
+			preemptor: wrap(pod("p", "", "2", 5)).Label("app", "web").Obj(), want: "b-0",
+		},
 		"one to which it does not matter": {promised: []*corev1.Pod{waits(db("db"), "a-1")}, preemptor: wrap(pod("p", "", "2", 5)).Label("app", "web").Obj(), want: "any"},
 	}
 	for name, c := range cases {

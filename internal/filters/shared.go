@@ -4,8 +4,10 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
 )
@@ -18,6 +20,8 @@ type sharedClaim struct {
 	classes []int
 	// placed counts the members that stand in the simulated state, all of them on node.
 	placed, node int
+	// alone is true where only one pod may have the claim at a time, wherever it stands.
+	alone bool
 }
 
 // findShared finds the claims for volumes that members share.
@@ -46,6 +50,60 @@ func (o *Oracle) findShared() {
 	}
 }
 
+// findExclusive finds the claims that only one pod may have at a time (ReadWriteOncePod), and several members have, or one that is promised
+// room. The filter for that is skipped as long as none of them is there, and would refuse the next one once one is.
+func (o *Oracle) findExclusive() {
+	claims := o.profile.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister()
+	for _, of := range o.volumeUsers() {
+		claim, err := claims.PersistentVolumeClaims(of.namespace).Get(of.claim)
+		if err != nil || !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			continue
+		}
+		exclusive := &sharedClaim{classes: slices.Compact(slices.Clone(of.classes)), alone: true}
+		o.eachPromised(func(_ int, pi fwk.PodInfo) {
+			if pod := pi.GetPod(); pod.Namespace == of.namespace && slices.Contains(volumeClaims(pod), of.claim) {
+				exclusive.placed++
+			}
+		})
+		if len(of.classes)+exclusive.placed < 2 {
+			continue
+		}
+		for _, c := range exclusive.classes {
+			oc := &o.classes[c]
+			oc.shared, oc.stateful, o.podSensitive = append(oc.shared, exclusive), true, true
+		}
+	}
+}
+
+// volumeUser is a claim, with the class of each member that has it.
+type volumeUser struct {
+	namespace, claim string
+	classes          []int
+}
+
+// volumeUsers are the claims for volumes that members have, by name.
+func (o *Oracle) volumeUsers() []volumeUser {
+	byClaim := make(map[string]*volumeUser)
+	for c := range o.classes {
+		if o.classes[c].rejected != "" {
+			continue
+		}
+		for _, pi := range o.classes[c].pods {
+			for _, name := range volumeClaims(pi.GetPod()) {
+				if byClaim[name] == nil {
+					byClaim[name] = &volumeUser{namespace: pi.GetPod().Namespace, claim: name}
+				}
+				byClaim[name].classes = append(byClaim[name].classes, c)
+			}
+		}
+	}
+	out := make([]volumeUser, 0, len(byClaim))
+	for _, name := range slices.Sorted(maps.Keys(byClaim)) {
+		out = append(out, *byClaim[name])
+	}
+	return out
+}
+
 // isMadeWherePodsGo reports whether the volume of a claim is to be made on a node that is not settled yet. Volumes that are there already,
 // for classes that make none, may be for several nodes.
 func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
@@ -60,7 +118,7 @@ func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
 
 // sharesOn reports whether a member of the class may stand on a node as far as others are concerned that have a claim of its.
 func (oc *oracleClass) sharesOn(n int) bool {
-	return !slices.ContainsFunc(oc.shared, func(s *sharedClaim) bool { return s.placed > 0 && s.node != n })
+	return !slices.ContainsFunc(oc.shared, func(s *sharedClaim) bool { return s.placed > 0 && (s.alone || s.node != n) })
 }
 
 // settle counts a member on a node, or one less.

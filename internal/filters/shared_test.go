@@ -54,6 +54,11 @@ func TestSharedVolume(t *testing.T) {
 	bound := unboundClaim("data", "made", "pv")
 	bound.Annotations["pv.kubernetes.io/bind-completed"] = "yes"
 	bound.Status.Phase = corev1.ClaimBound
+	exclusive := func(claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
+		claim = claim.DeepCopy()
+		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+		return []*corev1.PersistentVolumeClaim{claim}
+	}
 	cases := map[string]struct {
 		nodes   []runtime.Object
 		claims  []*corev1.PersistentVolumeClaim
@@ -85,6 +90,22 @@ func TestSharedVolume(t *testing.T) {
 		"a volume that is there, for any node": {
 			nodes: full(nodes(2, "1"), "1", "1"), claims: []*corev1.PersistentVolumeClaim{unboundClaim("data", "there", "")},
 			members: share("data", members("g", 2, "1", 10)...), want: core.Preempts, on: []string{"node-0", "node-1"},
+		},
+		"a volume for one pod, that is to be made": {
+			nodes: full(unequal(), "1", "2", "1"), claims: exclusive(unboundClaim("data", "made", "")),
+			members: share("data", members("g", 2, "1", 10)...), want: core.Infeasible,
+		},
+		"a volume for one pod, that it has": {
+			nodes: full(unequal(), "1", "2", "1"), claims: exclusive(bound),
+			members: share("data", members("g", 2, "1", 10)...), want: core.Infeasible,
+		},
+		"a volume for one pod, of several classes": {
+			nodes: full(unequal(), "1", "2", "1"), claims: exclusive(bound),
+			members: share("data", append(members("w", 1, "1", 10), members("d", 1, "2", 10)...)...), want: core.Infeasible,
+		},
+		"a volume for the one pod that has it": {
+			nodes: full(nodes(2, "1"), "1", "1"), claims: exclusive(bound),
+			members: append(share("data", members("w", 1, "1", 10)...), members("d", 1, "1", 10)...), want: core.Preempts, on: []string{"node-0", "node-1"},
 		},
 		"a volume that it has": {
 			nodes: full(nodes(2, "1"), "1", "1"), claims: []*corev1.PersistentVolumeClaim{bound},
@@ -137,5 +158,28 @@ func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	d := newWorld(t, nil, objects...).decide(head, pod("g-worker", "g", "8", 100))
 	if got := victims(d); d.Outcome != core.Preempts || !slices.Equal(got, cheap) {
 		t.Errorf("%s taking %v: %s; want those of node-0", d.Outcome, got, d.Message)
+	}
+}
+
+// TestVolumeOfAPromisedPod: nothing goes for a pod that has a claim for one pod, which another one that is promised room has as well.
+func TestVolumeOfAPromisedPod(t *testing.T) {
+	t.Parallel()
+	claim := unboundClaim("data", "made", "")
+	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	objects := append(nodes(2, "1"), claim, on(pod("low-0", "", "1", 0), "node-0"), on(pod("low-1", "", "1", 0), "node-1"), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "made"}, Provisioner: driver, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	})
+	for _, of := range []string{"data", "other"} {
+		other, p := pod("x", "", "1", 9), pod("p", "", "1", 5)
+		claims(other, of)
+		claims(p, "data")
+		other.Status.NominatedNodeName = "node-0"
+		d, _, err := newWorld(t, nil, objects...).oracleBeside([]*corev1.Pod{other}, p).Decide()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]core.Outcome{"data": core.Infeasible, "other": core.Preempts}[of]; d.Outcome != want {
+			t.Errorf("beside one with the claim %s: %s, want %s: %s", of, d.Outcome, want, d.Message)
+		}
 	}
 }
