@@ -51,6 +51,17 @@ func (l *line) isLedByReady() bool {
 	return len(first) > 0 && (len(yields) == 0 || order(first[0], yields[0]) < 0)
 }
 
+// untried is the first in order that is ready and has had no turn in vain; nil for none.
+func (l *line) untried() *waiter {
+	var first *waiter
+	for _, w := range l[ready].Items {
+		if w.failures == 0 && (first == nil || order(w, first) < 0) {
+			first = w
+		}
+	}
+	return first
+}
+
 // before is the one that goes in the place of one that is ready: what comes before it in order, yields, and asks for no more has found no
 // room lately. If there is room for the one that is ready, it is in the other's place.
 func (l *line) before(w *waiter) *waiter {
@@ -119,6 +130,7 @@ func (t *turns) leave(w *waiter) {
 	if t.unqueue(w).len() == 0 {
 		delete(t.lines, w.Queue)
 		delete(t.fresh, w.Queue)
+		delete(t.vain, w.Queue)
 	}
 }
 

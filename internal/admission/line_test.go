@@ -34,8 +34,10 @@ const (
 )
 
 // enterLarge has what is large enter, before all else of its queue.
-func (r *rush) enterLarge(name string) {
-	r.Enter(Waiter{Key: podNamed(name + "-large"), Queue: name, Priority: 9, Since: at(0), Request: Request{"gpu": r.size}}, r.now)
+func (r *rush) enterLarge(name string) { r.enterAgain(podNamed(name+"-large"), name) }
+
+func (r *rush) enterAgain(key workload.Key, name string) {
+	r.Enter(Waiter{Key: key, Queue: name, Priority: 9, Since: at(0), Request: Request{"gpu": r.size}}, r.now)
 }
 
 // step has those go whose turn it is.
@@ -55,10 +57,10 @@ func (r *rush) step() {
 			continue
 		}
 		name, is, _ := strings.Cut(key.Name, "-")
-		if is == "large" {
+		if strings.HasPrefix(is, "large") {
 			r.tries[name]++
 			r.CameToNothing(key)
-			r.enterLarge(name)
+			r.enterAgain(key, name)
 			continue
 		}
 		r.Placed(key)
@@ -117,6 +119,44 @@ func TestRestingHead(t *testing.T) {
 				if least := (steps - sum) / len(tc.queues); r.placed[name] < least {
 					t.Errorf("%d of %s have found their places, want at least %d", r.placed[name], name, least)
 				}
+			}
+		})
+	}
+}
+
+// TestDeepBacklog: a queue has so much work for which there is no room, and that comes again at once, that the first has rested by the time that
+// the last has been tried. Other queues have turns all the same, and so has what is behind it in its own.
+func TestDeepBacklog(t *testing.T) {
+	t.Parallel()
+	const lasts, every = time.Minute, 20 * time.Millisecond
+	for name, tc := range map[string]struct {
+		queues []string
+		large  int
+		// small is the queue whose small work is to have some turns.
+		small string
+	}{
+		"beside another queue": {queues: []string{"a", "b"}, large: 600, small: "b"},
+		"alone":                {queues: []string{"a"}, large: 100, small: "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := &rush{
+				scene: newScene(t), queues: tc.queues, ends: make(map[time.Time][]workload.Key),
+				size: 8, waiting: make(map[string]int), placed: make(map[string]int), tries: make(map[string]int),
+			}
+			for i := range tc.large {
+				r.enterAgain(podNamed(fmt.Sprint("a-large", i)), "a")
+			}
+			steps := 0
+			for ; r.now.Before(at(0).Add(lasts)); r.now = r.now.Add(every) {
+				r.step()
+				steps++
+			}
+			if got := r.placed[tc.small]; got < steps/100 {
+				t.Errorf("in %d steps, %d of %s have found their places", steps, got, tc.small)
+			}
+			if r.tries["a"] < steps*3/4 {
+				t.Errorf("in %d steps, what comes first was tried %d times", steps, r.tries["a"])
 			}
 		})
 	}

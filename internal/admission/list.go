@@ -249,6 +249,7 @@ func (l *List) Placed(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.turns.freely.forget(key)
+	l.turns.cameToSomething(key)
 	if l.endTurn(key) {
 		l.turns.foundPlace()
 	}

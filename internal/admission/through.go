@@ -142,16 +142,23 @@ func (c *round) goes(w *waiter) {
 // next has the next one go: of the queue whose turn it is the first by priority, then age.
 func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
-	leaf, _ := shares.Next(t.withShare(c.waiting[at], at, shares), c.underway)
+	names := t.withShare(c.waiting[at], at, shares)
+	leaf, _ := shares.Next(names, c.underway)
+	leaf, w := t.insteadOf(leaf, names, func(others []string) string {
+		other, _ := shares.Next(others, c.underway)
+		return other
+	})
 	l := t.lines[leaf]
 	if l.isLedByReady() {
 		c.led--
 	}
-	w := l[at].Items[0]
-	if at == ready && !t.inVain[leaf].After(now) {
-		w = l.before(w)
+	if w == nil {
+		w = l[at].Items[0]
+		if at == ready && !t.inVain[leaf].After(now) {
+			w = l.before(w)
+		}
 	}
-	w.early = w.level != at
+	w.early = w.level > at
 	t.pass(w)
 	c.goes(w)
 	if l.isLedByReady() {
@@ -161,6 +168,26 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 		c.waiting[w.level] = slices.DeleteFunc(c.waiting[w.level], func(name string) bool { return name == leaf })
 	}
 	return w
+}
+
+// inARow is after how many turns of a queue that came to nothing, one after the other, another queue has one, and after as many more what has
+// not had any in that queue. Where there is so much for which there is no room that the first has rested before the last has been
+// tried, nothing else would ever have one.
+const inARow = longestBatch
+
+// insteadOf is the queue of which one goes in place of the leaf whose turn it is, one of those that are named, and what of it goes where
+// that is not the first. The function next is whose turn it is of some.
+func (t *turns) insteadOf(leaf string, names []string, next func([]string) string) (string, *waiter) {
+	switch n := t.vain[leaf]; {
+	case n == inARow && len(names) > 1:
+		t.vain[leaf]++
+		return next(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == leaf })), nil
+	case n == inARow || n > 2*inARow:
+		delete(t.vain, leaf)
+		return leaf, t.lines[leaf].untried()
+	default:
+		return leaf, nil
+	}
 }
 
 // withShare are those of some queues that are entitled to something of what their first of a level asks for; all where none is. The others

@@ -88,6 +88,8 @@ type turns struct {
 	freely   freely
 	// inVain has until when no workload of a queue goes before its rest is over, because one did that and found no room.
 	inVain map[string]time.Time
+	// vain counts the turns of a queue that came to nothing since one of its did not.
+	vain map[string]int
 	// backingOff are those whose last turn came to nothing.
 	backingOff map[workload.Key]*waiter
 	// last is when a workload was let through last, arrived when one came last, and since when arrivals are waited for
@@ -125,7 +127,7 @@ func newTurns() turns {
 	return turns{
 		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter), rests: newRests(),
-		inVain: make(map[string]time.Time), fresh: make(map[string]bool), freely: newFreely(),
+		inVain: make(map[string]time.Time), vain: make(map[string]int), fresh: make(map[string]bool), freely: newFreely(),
 		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }
@@ -230,6 +232,7 @@ func (l *List) CanBegin(now time.Time) bool {
 func (l *List) Decided(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.turns.cameToSomething(key)
 	l.foundNoPlace(key)
 }
 
@@ -237,6 +240,9 @@ func (l *List) Decided(key workload.Key) {
 func (l *List) CameToNothing(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if w, ok := l.turns.underway[key]; ok {
+		l.turns.vain[w.Queue]++
+	}
 	if w, ok := l.turns.admitted[key]; ok {
 		delete(l.turns.admitted, key)
 		l.turns.backingOff[key] = w
@@ -248,6 +254,13 @@ func (l *List) CameToNothing(key workload.Key) {
 		w.failures++
 	}
 	l.foundNoPlace(key)
+}
+
+// cameToSomething records that a turn of a queue has not been in vain.
+func (t *turns) cameToSomething(key workload.Key) {
+	if w, ok := t.underway[key]; ok {
+		delete(t.vain, w.Queue)
+	}
 }
 
 // foundNoPlace ends the turn of a workload that was picked on what the books are not: what went with it is called back.
