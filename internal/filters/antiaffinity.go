@@ -9,7 +9,7 @@ import (
 // for that is skipped for the other class if it has no terms of its own and no running pod has a term that it matches,
 // so the members of the class with the term are counted here.
 type crossTerm struct {
-	// holder is promised for pods that have been promised their node.
+	// holder is byPromised for pods that have been promised their node.
 	holder, matched int
 	topologyKey     string
 	// members counts the holder's members by the value of the topology key.
@@ -40,8 +40,8 @@ func (o *Oracle) findCrossTerms() {
 	}
 }
 
-// promised stands in a crossTerm for the pods to which the preemptor has to leave room: the filter passes over those as well.
-const promised = -1
+// byPromised stands in a crossTerm for the pods to which the preemptor has to leave room: the filter passes over those as well.
+const byPromised = -1
 
 // findPromisedTerms looks for classes that match an anti-affinity term of a pod to which the preemptor has to leave room.
 func (o *Oracle) findPromisedTerms() {
@@ -66,7 +66,7 @@ func (o *Oracle) findPromisedTerms() {
 				p := pair{c, term.TopologyKey}
 				if known[p] == nil {
 					known[p] = make(map[string]int)
-					o.crossTerms = append(o.crossTerms, crossTerm{holder: promised, matched: c, topologyKey: p.key, members: known[p]})
+					o.crossTerms = append(o.crossTerms, crossTerm{holder: byPromised, matched: c, topologyKey: p.key, members: known[p]})
 					oc.stateful, o.podSensitive = true, true
 				}
 				known[p][value]++

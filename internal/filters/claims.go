@@ -43,12 +43,58 @@ func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *cla
 	if len(oc.claims) == 0 {
 		return nil
 	}
+	c := o.claimBy(oc.claims, pod, info, o.sharesVolume)
+	o.claimsChanged()
+	return c
+}
+
+// claimPromised reserves what those claim to which the preemptor has to leave room on a node: they have been reserved nothing yet, and a
+// device is no more there for others than the room is. It is done where a class with claims is asked about the node.
+func (o *Oracle) claimPromised(oc *oracleClass, n int) {
+	if _, done := o.promised[n]; done || len(oc.claims) == 0 {
+		return
+	}
+	var held []*claimed
+	info := o.view.NodeInfo(n)
+	for _, pi := range o.view.Promised(info.Node().Name) {
+		pod := pi.GetPod()
+		if len(o.promisedClaims) == 0 {
+			o.promisedClaims = claimPlugins(o.profile)
+		}
+		c := o.claimBy(o.promisedClaims, pod, info, func(pod *corev1.Pod) bool {
+			return slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return len(o.users[name]) > 0 })
+		})
+		if len(c.plugins) > 0 {
+			held = append(held, c)
+		}
+	}
+	if len(held) > 0 {
+		o.claimsChanged()
+	}
+	if o.promised == nil {
+		o.promised = make(map[int][]*claimed)
+	}
+	o.promised[n] = held
+}
+
+// unclaimPromised takes all of that back.
+func (o *Oracle) unclaimPromised() {
+	for _, held := range o.promised {
+		for _, c := range held {
+			o.unclaim(c)
+		}
+	}
+	o.promised = nil
+}
+
+// claimBy reserves by some plugins what a pod claims on a node, but for what it shares.
+func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo, sharesVolume func(*corev1.Pod) bool) *claimed {
 	c := &claimed{pod: pod.DeepCopy(), node: info.Node().Name, state: framework.NewCycleState()}
 	// As it was before it was placed.
 	c.pod.Spec.NodeName = ""
 	c.state.Write(simulationKey, simulation{})
-	for _, pl := range oc.claims {
-		if pl.Name() == names.VolumeBinding && o.sharesVolume(pod) || pl.Name() == names.DynamicResources && o.sharesDevice(pod) {
+	for _, pl := range plugins {
+		if pl.Name() == names.VolumeBinding && sharesVolume(pod) || pl.Name() == names.DynamicResources && o.sharesDevice(pod) {
 			// What others have been reserved would be taken back with it.
 			continue
 		}
@@ -66,7 +112,6 @@ func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *cla
 			o.fail(status.AsError())
 		}
 	}
-	o.claimsChanged()
 	return c
 }
 

@@ -161,6 +161,52 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
+// TestDeviceOfAPromisedPod: what a pod claims that is promised room is not there for others, and nothing goes for it in vain.
+func TestDeviceOfAPromisedPod(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		devices [2]int
+		// claims is true where the promised pod has a device.
+		claims bool
+		want   core.Outcome
+		on     string
+	}{
+		"the only one":             {devices: [2]int{1, 0}, claims: true, want: core.Infeasible},
+		"one of two":               {devices: [2]int{2, 0}, claims: true, want: core.Preempts, on: "node-0"},
+		"there is another one":     {devices: [2]int{1, 1}, claims: true, want: core.Preempts, on: "node-1"},
+		"one that it does not ask": {devices: [2]int{1, 0}, want: core.Preempts, on: "node-0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, p := pod("first", "", "2", 9), pod("p", "", "2", 5)
+			first.Status.NominatedNodeName = "node-0"
+			objects := append(nodes(2, "4"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, claimOf(p),
+				on(pod("low-0", "", "2", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
+			if claimDevice(p); c.claims {
+				claimDevice(first)
+				objects = append(objects, claimOf(first))
+			}
+			for i, count := range c.devices {
+				objects = append(objects, devices(fmt.Sprintf("node-%d", i), count))
+			}
+			w := newWorld(t, nil, objects...)
+			for range 2 {
+				d, _, err := w.oracleBeside([]*corev1.Pod{first}, p).Decide()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if on := placedOn(&d); d.Outcome != c.want || c.on != "" && !slices.Equal(on, []string{c.on}) {
+					t.Fatalf("%s on %v: %s; want %s on %q", d.Outcome, on, d.Message, c.want, c.on)
+				}
+			}
+			// Nothing stays reserved.
+			if d := w.decide(first); c.claims && d.Outcome == core.Infeasible {
+				t.Errorf("the device is not there for the pod that is promised room: %s", d.Message)
+			}
+		})
+	}
+}
+
 // TestHeldDevices: devices that a member was given on a node where it was not bound, and where there is no room for it any more, are
 // given back for the gang to be planned elsewhere. They stay with a pod that others share them with.
 func TestHeldDevices(t *testing.T) {

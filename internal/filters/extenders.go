@@ -20,6 +20,7 @@ const extenderRounds = 8
 // the pods that it takes, node by node. The error is that of a plugin or an extender, of the core where the input is bad,
 // or that extenders refuse whatever is found; then nothing is decided.
 func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
+	defer o.unclaimPromised()
 	for range extenderRounds {
 		d, err := core.Decide(o.view.Cluster, o.preemptor, o.asked())
 		if err := errors.Join(err, o.failure()); err != nil {

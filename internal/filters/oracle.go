@@ -42,6 +42,9 @@ type Oracle struct {
 	before *Oracle
 	// users are the classes of the members that have a claim for a volume, one for each member, by its name.
 	users map[string][]int
+	// promised is what has been reserved for pods that are promised room, by node, with promisedClaims.
+	promised       map[int][]*claimed
+	promisedClaims []claimPlugin
 	// crossTerms are the anti-affinities between classes of the gang that no filter sees.
 	crossTerms []crossTerm
 	// spread is the plugin PodTopologySpread; nil where the profile lacks it.
@@ -272,6 +275,7 @@ func (o *Oracle) Fits(c, n int) bool {
 			return false
 		}
 	}
+	o.claimPromised(oc, n)
 	if !oc.sharesOn(n) || oc.claimsStale && !o.lookAtClaims(oc) {
 		return false
 	}
