@@ -10,8 +10,7 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 	pool := slices.Clone(t.pool[:t.gone])
 	slices.Reverse(pool)
 	consider := func(placements []placement, chosen []int32) {
-		f := g.settle(t, placements, pool, chosen)
-		if !ok || better(f.score, best.score) < 0 {
+		if f, stands := g.settle(t, placements, pool, chosen); stands && (!ok || better(f.score, best.score) < 0) {
 			best, ok = f, true
 		}
 		t.removeAll(pool)
@@ -32,18 +31,22 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 }
 
 // settle reprieves all that can come back around placed members, and takes the members off again. The
-// victims are still out of the simulation.
-func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int32) found {
+// victims are still out of the simulation. It reports false where the members do not stand.
+func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int32) (found, bool) {
 	order, ok := t.reordered(placements)
 	if !ok {
 		// A group that came back for the sake of one node may be in the way on another.
 		t.removeAll(pool)
-		order = placements
+		if order, ok = t.reordered(placements); !ok {
+			// What they have to have beside them has gone.
+			t.unplaceAll(placements)
+			return found{}, false
+		}
 	}
 	r := &reprieving{simulation: t, ws: g.ws, placements: order}
 	victims := r.run(pool, chosen)
 	t.unplaceAll(r.placements)
-	return g.outcome(victims, slices.Clone(r.placements))
+	return g.outcome(victims, slices.Clone(r.placements)), true
 }
 
 // arithmetic is the view without the oracle's view of other pods. What it learns of nodes stays apart.

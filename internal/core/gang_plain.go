@@ -47,7 +47,11 @@ func (g *gang) plain(level int32) (found, bool) {
 		}
 	}
 	r.inPlace = false
-	f := g.settle(t, r.placements, victims, victims)
+	f, ok := g.settle(t, r.placements, victims, victims)
+	if !ok {
+		t.restoreAll(victims)
+		return found{}, false
+	}
 	t.restoreAll(f.victims)
 	return f, true
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	st "k8s.io/kubernetes/pkg/scheduler/testing"
 	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
@@ -26,6 +27,36 @@ func TestEveryMemberPasses(t *testing.T) {
 			w := newWorld(t, nil)
 			rapid.Check(t, func(t *rapid.T) { playCase(t, w) })
 		})
+	}
+}
+
+// TestCompanyThatGoes: a member has to stand beside a pod of some kind. One of those may go, and with it where the member has been proposed
+// to stand; beside the other, which stays, there is a way.
+func TestCompanyThatGoes(t *testing.T) {
+	t.Parallel()
+	racked := func(name, in string) *corev1.Node {
+		n := node(name, "3")
+		n.Labels[zone], n.Labels[rack] = "zone-0", in
+		return n
+	}
+	role := func(p *corev1.Pod, role string) *corev1.Pod { return wrap(p).Label("role", role).Obj() }
+	spread := func(p *corev1.Pod) *corev1.Pod {
+		return wrap(role(p, "worker")).SpreadConstraint(2, zone, corev1.DoNotSchedule, st.MakeLabelSelector().Label("role", "worker").Obj(), ptr.To[int32](2), nil, nil, nil).Obj()
+	}
+	c := &drawnCase{
+		nodes: []*corev1.Node{racked("node-0", "rack-1"), racked("node-1", "rack-0")},
+		running: []*corev1.Pod{
+			on(role(pod("r-0", "", "1", 0), "worker"), "node-0"), on(role(pod("r-1", "", "1", 5), "other"), "node-1"),
+			on(role(pod("r-2", "", "1", 5), "driver"), "node-0"), on(role(pod("r-3", "", "1", 100), "driver"), "node-1"),
+			on(role(pod("r-4", "", "1", 0), "worker"), "node-0"),
+		},
+		gang: []*corev1.Pod{
+			wrap(role(pod("g-0", "g", "2", 10), "driver")).PodAffinityIn("role", rack, []string{"driver"}, st.PodAffinityWithRequiredReq).Obj(),
+			spread(pod("g-1", "g", "1", 10)), spread(pod("g-2", "g", "1", 10)),
+		},
+	}
+	if d := playDrawn(t, newWorld(t, nil), c); d.Outcome != core.Preempts {
+		t.Errorf("%s: %s", d.Outcome, d.Message)
 	}
 }
 
