@@ -55,7 +55,7 @@ func (l *line) isLedByReady() bool {
 func (l *line) untried() *waiter {
 	var first *waiter
 	for _, w := range l[ready].Items {
-		if w.failures == 0 && (first == nil || order(w, first) < 0) {
+		if !w.tried && (first == nil || order(w, first) < 0) {
 			first = w
 		}
 	}

@@ -134,9 +134,12 @@ func TestDeepBacklog(t *testing.T) {
 		large  int
 		// small is the queue whose small work is to have some turns.
 		small string
+		// roused is how many of the large hear of a change all the time.
+		roused int
 	}{
-		"beside another queue": {queues: []string{"a", "b"}, large: 600, small: "b"},
-		"alone":                {queues: []string{"a"}, large: 100, small: "a"},
+		"beside another queue":  {queues: []string{"a", "b"}, large: 600, small: "b"},
+		"alone":                 {queues: []string{"a"}, large: 100, small: "a"},
+		"that hears of changes": {queues: []string{"a"}, large: 100, small: "a", roused: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -151,6 +154,9 @@ func TestDeepBacklog(t *testing.T) {
 			for ; r.now.Before(at(0).Add(lasts)); r.now = r.now.Add(every) {
 				r.step()
 				steps++
+				for i := range tc.roused {
+					r.Rouse(podNamed(fmt.Sprint("a-large", i)))
+				}
 			}
 			if got := r.placed[tc.small]; got < steps/100 {
 				t.Errorf("in %d steps, %d of %s have found their places", steps, got, tc.small)

@@ -175,14 +175,21 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 // tried, nothing else would ever have one.
 const inARow = longestBatch
 
+// vainTurns are so many turns of a queue in a row. Given is true where another queue has had one for that.
+type vainTurns struct {
+	count int
+	given bool
+}
+
 // insteadOf is the queue of which one goes in place of the leaf whose turn it is, one of those that are named, and what of it goes where
 // that is not the first. The function next is whose turn it is of some.
 func (t *turns) insteadOf(leaf string, names []string, next func([]string) string) (string, *waiter) {
-	switch n := t.vain[leaf]; {
-	case n == inARow && len(names) > 1:
-		t.vain[leaf]++
+	switch vain := t.vain[leaf]; {
+	case vain.count >= inARow && vain.count <= 2*inARow && !vain.given && len(names) > 1:
+		vain.given = true
+		t.vain[leaf] = vain
 		return next(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == leaf })), nil
-	case n == inARow || n > 2*inARow:
+	case vain.count > 2*inARow || vain.count >= inARow && !vain.given:
 		delete(t.vain, leaf)
 		return leaf, t.lines[leaf].untried()
 	default:

@@ -88,8 +88,8 @@ type turns struct {
 	freely   freely
 	// inVain has until when no workload of a queue goes before its rest is over, because one did that and found no room.
 	inVain map[string]time.Time
-	// vain counts the turns of a queue that came to nothing since one of its did not.
-	vain map[string]int
+	// vain are the turns of a queue that came to nothing since one of its did not.
+	vain map[string]vainTurns
 	// backingOff are those whose last turn came to nothing.
 	backingOff map[workload.Key]*waiter
 	// last is when a workload was let through last, arrived when one came last, and since when arrivals are waited for
@@ -116,8 +116,8 @@ type waiter struct {
 	// other queues.
 	failures          int
 	lastUntil, rested time.Time
-	// early is true where it went before that.
-	early bool
+	// early is true where it went before that, and tried where any turn of its has come to nothing.
+	early, tried bool
 	// came is when it began to wait, and told whether its users have been told of that.
 	came time.Time
 	told bool
@@ -127,7 +127,7 @@ func newTurns() turns {
 	return turns{
 		held: make(map[workload.Key]*waiter), lines: make(map[string]*line), admitted: make(map[workload.Key]*waiter),
 		underway: make(map[workload.Key]*waiter), backingOff: make(map[workload.Key]*waiter), rests: newRests(),
-		inVain: make(map[string]time.Time), vain: make(map[string]int), fresh: make(map[string]bool), freely: newFreely(),
+		inVain: make(map[string]time.Time), vain: make(map[string]vainTurns), fresh: make(map[string]bool), freely: newFreely(),
 		batch: batch{most: 1, called: make(map[workload.Key]*waiter)},
 	}
 }
@@ -191,7 +191,7 @@ func (l *List) Enter(w Waiter, now time.Time) {
 func (t *turns) waiterOf(w Waiter, now time.Time) *waiter {
 	next := &waiter{Waiter: w, came: now}
 	if last := t.backingOff[w.Key]; last != nil {
-		next.failures, next.lastUntil, next.rested, next.seen = last.failures, last.lastUntil, last.rested, last.seen
+		next.failures, next.lastUntil, next.rested, next.seen, next.tried = last.failures, last.lastUntil, last.rested, last.seen, last.tried
 	}
 	delete(t.backingOff, w.Key)
 	return next
@@ -241,7 +241,9 @@ func (l *List) CameToNothing(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w, ok := l.turns.underway[key]; ok {
-		l.turns.vain[w.Queue]++
+		vain := l.turns.vain[w.Queue]
+		vain.count++
+		l.turns.vain[w.Queue] = vain
 	}
 	if w, ok := l.turns.admitted[key]; ok {
 		delete(l.turns.admitted, key)
@@ -252,6 +254,7 @@ func (l *List) CameToNothing(key workload.Key) {
 		}
 		w.rested = w.began.Add(min(firstRest<<min(w.failures, 10), longestRest))
 		w.failures++
+		w.tried = true
 	}
 	l.foundNoPlace(key)
 }

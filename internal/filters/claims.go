@@ -43,7 +43,9 @@ func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *cla
 	if len(oc.claims) == 0 {
 		return nil
 	}
-	c := o.claimBy(oc.claims, pod, info, o.sharesVolume)
+	c := o.claimBy(oc.claims, pod, info, func(plugin string) bool {
+		return plugin == names.VolumeBinding && o.sharesVolume(pod) || plugin == names.DynamicResources && o.sharesDevice(pod)
+	})
 	o.claimsChanged()
 	return c
 }
@@ -61,8 +63,9 @@ func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 		if len(o.promisedClaims) == 0 {
 			o.promisedClaims = claimPlugins(o.profile)
 		}
-		c := o.claimBy(o.promisedClaims, pod, info, func(pod *corev1.Pod) bool {
-			return slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return len(o.users[name]) > 0 })
+		c := o.claimBy(o.promisedClaims, pod, info, func(plugin string) bool {
+			return plugin == names.VolumeBinding && slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return len(o.users[name]) > 0 }) ||
+				plugin == names.DynamicResources && (o.sharesDevice(pod) || o.hasDeviceOf(pod))
 		})
 		if len(c.plugins) > 0 {
 			held = append(held, c)
@@ -87,15 +90,15 @@ func (o *Oracle) unclaimPromised() {
 	o.promised = nil
 }
 
-// claimBy reserves by some plugins what a pod claims on a node, but for what it shares.
-func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo, sharesVolume func(*corev1.Pod) bool) *claimed {
+// claimBy reserves by some plugins what a pod claims on a node, but for those by which it shares that with others: what these have been
+// reserved would be taken back with it.
+func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo, shares func(plugin string) bool) *claimed {
 	c := &claimed{pod: pod.DeepCopy(), node: info.Node().Name, state: framework.NewCycleState()}
 	// As it was before it was placed.
 	c.pod.Spec.NodeName = ""
 	c.state.Write(simulationKey, simulation{})
 	for _, pl := range plugins {
-		if pl.Name() == names.VolumeBinding && sharesVolume(pod) || pl.Name() == names.DynamicResources && o.sharesDevice(pod) {
-			// What others have been reserved would be taken back with it.
+		if shares(pl.Name()) {
 			continue
 		}
 		_, status := pl.PreFilter(o.ctx, c.state, c.pod, nil)
@@ -156,6 +159,16 @@ func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(claimNames(pod), func(name string) bool {
 		claim, err := claims.Get(pod.Namespace, name)
 		return err == nil && (isReservedFor(claim, pod) || claims.GetPendingAllocation(claim.UID) != nil)
+	})
+}
+
+// hasDeviceOf reports whether a member has one of another pod's claims for devices: they have it together.
+func (o *Oracle) hasDeviceOf(pod *corev1.Pod) bool {
+	theirs := claimNames(pod)
+	return len(theirs) > 0 && slices.ContainsFunc(o.classes, func(oc oracleClass) bool {
+		return slices.ContainsFunc(oc.pods, func(pi fwk.PodInfo) bool {
+			return pi.GetPod().Namespace == pod.Namespace && slices.ContainsFunc(claimNames(pi.GetPod()), func(name string) bool { return slices.Contains(theirs, name) })
+		})
 	})
 }
 

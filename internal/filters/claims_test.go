@@ -207,6 +207,27 @@ func TestDeviceOfAPromisedPod(t *testing.T) {
 	}
 }
 
+// TestDeviceSharedWithAPromisedPod: a pod goes beside one that is promised room and has the same claim, as they have it together.
+func TestDeviceSharedWithAPromisedPod(t *testing.T) {
+	t.Parallel()
+	first, p := pod("first", "", "2", 9), pod("p", "", "2", 5)
+	first.Status.NominatedNodeName = "node-0"
+	claim := claimOf(first)
+	for _, one := range []*corev1.Pod{first, p} {
+		one.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
+	}
+	claim.OwnerReferences = nil
+	w := newWorld(t, nil, append(nodes(2, "4"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, claim, devices("node-0", 1),
+		on(pod("low-0", "", "2", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))...)
+	d, _, err := w.oracleBeside([]*corev1.Pod{first}, p).Decide()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if on := placedOn(&d); d.Outcome != core.Preempts || !slices.Equal(on, []string{"node-0"}) {
+		t.Errorf("%s on %v: %s", d.Outcome, on, d.Message)
+	}
+}
+
 // TestHeldDevices: devices that a member was given on a node where it was not bound, and where there is no room for it any more, are
 // given back for the gang to be planned elsewhere. They stay with a pod that others share them with.
 func TestHeldDevices(t *testing.T) {

@@ -95,6 +95,7 @@ func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.
 		return nil, err
 	}
 	o.findPromisedTerms()
+	o.findExclusive()
 	for i := range o.classes {
 		if oc := &o.classes[i]; oc.rejected == "" {
 			if err := o.askFilters(oc); err != nil {
@@ -149,7 +150,6 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 	}
 	o.findCrossTerms()
 	o.findShared()
-	o.findExclusive()
 	return o, o.err
 }
 

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -54,17 +55,25 @@ func (o *Oracle) findShared() {
 // room. The filter for that is skipped as long as none of them is there, and would refuse the next one once one is.
 func (o *Oracle) findExclusive() {
 	claims := o.profile.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister()
-	for _, of := range o.volumeUsers() {
+	users := o.volumeUsers()
+	if len(users) == 0 {
+		return
+	}
+	promised := make(map[types.NamespacedName]int)
+	o.eachPromised(func(_ int, pi fwk.PodInfo) {
+		for _, name := range volumeClaims(pi.GetPod()) {
+			promised[types.NamespacedName{Namespace: pi.GetPod().Namespace, Name: name}]++
+		}
+	})
+	for _, of := range users {
 		claim, err := claims.PersistentVolumeClaims(of.namespace).Get(of.claim)
 		if err != nil || !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			continue
 		}
-		exclusive := &sharedClaim{classes: slices.Compact(slices.Clone(of.classes)), alone: true}
-		o.eachPromised(func(_ int, pi fwk.PodInfo) {
-			if pod := pi.GetPod(); pod.Namespace == of.namespace && slices.Contains(volumeClaims(pod), of.claim) {
-				exclusive.placed++
-			}
-		})
+		exclusive := &sharedClaim{
+			classes: slices.Compact(slices.Clone(of.classes)), alone: true,
+			placed: promised[types.NamespacedName{Namespace: of.namespace, Name: of.claim}],
+		}
 		if len(of.classes)+exclusive.placed < 2 {
 			continue
 		}

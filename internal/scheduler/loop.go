@@ -222,6 +222,9 @@ func (h *Hub) waitsForTurn(pod *corev1.Pod) bool {
 	if len(h.reserved.Of(key)) > 0 || key.Gang && h.isPartlyThrough(key) {
 		// It has room already, which is of no use before it is whole. While it stood in the line, for its surplus, because it was called back
 		// or before this scheduler led, it heard of nothing, and the member that did so for it still leads it.
+		if h.waits.TurnOf(key, name) == admission.Admitted {
+			return false
+		}
 		if h.waits.GoBy(h.waiter(key, pod, name), h.clock.Now()) && key.Gang {
 			h.wakeSoon(nameOf(key))
 		}
