@@ -224,6 +224,8 @@ func succeededGo(s *stage.Stage) {
 	s.AddNodes(4, "a")
 	job(s, "train", on, "", "parallelism: 4, completions: 4, completionMode: Indexed")
 	s.Runs("train-", 4)
+	// Of one whose members have not been seen to run all at a time it is not known when it began.
+	group(s, "train-", "is known to run", func(pg *v1alpha1.PodGroup) bool { return pg.Status.StartTime != nil })
 	done := append(s.Pods(s.Context(), "train-0-"), s.Pods(s.Context(), "train-1-")...)
 	succeed(s, "train", done)
 	before := group(s, "train-", "counts those that have succeeded", func(pg *v1alpha1.PodGroup) bool {
