@@ -144,10 +144,7 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
 	names := t.withShare(c.waiting[at], at, shares)
 	leaf, _ := shares.Next(names, c.underway)
-	leaf, w := t.insteadOf(leaf, names, func(others []string) string {
-		other, _ := shares.Next(others, c.underway)
-		return other
-	})
+	leaf, w := t.insteadOf(c, shares, leaf, names)
 	l := t.lines[leaf]
 	if l.isLedByReady() {
 		c.led--
@@ -182,18 +179,19 @@ type vainTurns struct {
 }
 
 // insteadOf is the queue of which one goes in place of the leaf whose turn it is, one of those that are named, and what of it goes where
-// that is not the first. The function next is whose turn it is of some.
-func (t *turns) insteadOf(leaf string, names []string, next func([]string) string) (string, *waiter) {
+// that is not the first.
+func (t *turns) insteadOf(c *round, shares Shares, leaf string, names []string) (string, *waiter) {
 	switch vain := t.vain[leaf]; {
-	case vain.count >= inARow && vain.count <= 2*inARow && !vain.given && len(names) > 1:
+	case vain.count < inARow || vain.given && vain.count < 2*inARow:
+		return leaf, nil
+	case !vain.given && len(names) > 1:
 		vain.given = true
 		t.vain[leaf] = vain
-		return next(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == leaf })), nil
-	case vain.count > 2*inARow || vain.count >= inARow && !vain.given:
+		other, _ := shares.Next(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == leaf }), c.underway)
+		return other, nil
+	default:
 		delete(t.vain, leaf)
 		return leaf, t.lines[leaf].untried()
-	default:
-		return leaf, nil
 	}
 }
 

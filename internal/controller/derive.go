@@ -49,10 +49,9 @@ type Derive struct {
 	clock   clock.PassiveClock
 	// refused is why groups cannot be written.
 	refused map[types.NamespacedName]refusal
-	// figure is told how many pods wait for such groups, when that changes; waiting has them by group, and total of all.
+	// figure is told how many pods wait for such groups, when that changes; waiting has them by group.
 	figure  func(reason string, pods int)
 	waiting map[types.NamespacedName]int
-	total   int
 	// denied is how long those wait whose count the API server does not let be changed.
 	denied workqueue.TypedRateLimiter[types.NamespacedName]
 }
@@ -136,16 +135,18 @@ func (r *Derive) written(key types.NamespacedName) {
 
 // count takes note of how many pods wait for a group that cannot be written.
 func (r *Derive) count(key types.NamespacedName, pods int) {
-	before := r.waiting[key]
-	if before == pods {
+	if r.waiting[key] == pods {
 		return
 	}
 	r.waiting[key] = pods
 	if pods == 0 {
 		delete(r.waiting, key)
 	}
-	r.total += pods - before
-	r.figure(gang.ReasonPodGroupNotMade, r.total)
+	total := 0
+	for _, n := range r.waiting {
+		total += n
+	}
+	r.figure(gang.ReasonPodGroupNotMade, total)
 }
 
 // level brings a group that is there level with what it is made for.

@@ -394,18 +394,8 @@ func TestDeriveAnewAgain(t *testing.T) {
 // others, or their pods have gone.
 func TestPodsWithoutTheirGroupAreCounted(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	refused := true
-	refuse := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-		if refused {
-			return errors.New("no")
-		}
-		return c.Create(ctx, obj, opts...)
-	}}
-	c := fakeclient.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(refuse).Build()
+	c := refusing(t, &refused, "no")
 	members := &gang.Members{Pending: []*corev1.Pod{classed("a", "low", 5), classed("b", "low", 5)}}
 	d := &derivedGroup{group: grouping.Group{MinCount: 1, Owner: theJob}}
 	r := newDerive(t, c, d, pointed{members}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
@@ -441,6 +431,23 @@ func TestPodsWithoutTheirGroupAreCounted(t *testing.T) {
 	look("once others have made it", 0, "i")
 }
 
+// refusing is a client of an API that refuses all that is to be made, as long as that is so.
+func refusing(t *testing.T, refused *bool, why string) client.Client {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	return fakeclient.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
+			if *refused {
+				return errors.New(why)
+			}
+			return c.Create(ctx, obj, opts...)
+		},
+	}).Build()
+}
+
 // pointed are members that change.
 type pointed struct{ now *gang.Members }
 
@@ -449,18 +456,8 @@ func (p pointed) Members(types.NamespacedName) gang.Members { return *p.now }
 // TestDeriveRefused: one of the pods hears, once, why their group cannot be written.
 func TestDeriveRefused(t *testing.T) {
 	t.Parallel()
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
 	refused := true
-	refuse := interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-		if refused {
-			return errors.New("the queue is not yours")
-		}
-		return c.Create(ctx, obj, opts...)
-	}}
-	c, recorder := fakeclient.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(refuse).Build(), events.NewFakeRecorder(10)
+	c, recorder := refusing(t, &refused, "the queue is not yours"), events.NewFakeRecorder(10)
 	d := &derivedGroup{group: grouping.Group{MinCount: 1, Owner: metav1.OwnerReference{Kind: "Job", Name: "train"}}}
 	var said []string
 	pod := classed("a", "low", 5)

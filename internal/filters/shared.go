@@ -29,11 +29,10 @@ type sharedClaim struct {
 func (o *Oracle) findShared() {
 	o.users = make(map[string][]int)
 	for c := range o.classes {
-		oc := &o.classes[c]
-		if !slices.ContainsFunc(oc.claims, func(pl claimPlugin) bool { return pl.Name() == names.VolumeBinding }) {
+		if o.classes[c].rejected != "" {
 			continue
 		}
-		for _, pi := range oc.pods {
+		for _, pi := range o.classes[c].pods {
 			for _, name := range volumeClaims(pi.GetPod()) {
 				o.users[name] = append(o.users[name], c)
 			}
@@ -41,7 +40,9 @@ func (o *Oracle) findShared() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.users)) {
 		users := o.users[name]
-		if len(users) < 2 || !o.isMadeWherePodsGo(o.classes[users[0]].pods[0].GetPod().Namespace, name) {
+		first := &o.classes[users[0]]
+		if len(users) < 2 || !slices.ContainsFunc(first.claims, func(pl claimPlugin) bool { return pl.Name() == names.VolumeBinding }) ||
+			!o.isMadeWherePodsGo(first.pods[0].GetPod().Namespace, name) {
 			continue
 		}
 		shared := &sharedClaim{classes: slices.Compact(slices.Clone(users))}
@@ -54,27 +55,25 @@ func (o *Oracle) findShared() {
 // findExclusive finds the claims that only one pod may have at a time (ReadWriteOncePod), and several members have, or one that is promised
 // room. The filter for that is skipped as long as none of them is there, and would refuse the next one once one is.
 func (o *Oracle) findExclusive() {
-	claims := o.profile.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister()
-	users := o.volumeUsers()
-	if len(users) == 0 {
+	if len(o.users) == 0 {
 		return
 	}
+	claims := o.profile.SharedInformerFactory().Core().V1().PersistentVolumeClaims().Lister()
 	promised := make(map[types.NamespacedName]int)
 	o.eachPromised(func(_ int, pi fwk.PodInfo) {
 		for _, name := range volumeClaims(pi.GetPod()) {
 			promised[types.NamespacedName{Namespace: pi.GetPod().Namespace, Name: name}]++
 		}
 	})
-	for _, of := range users {
-		claim, err := claims.PersistentVolumeClaims(of.namespace).Get(of.claim)
+	for _, name := range slices.Sorted(maps.Keys(o.users)) {
+		users := o.users[name]
+		named := types.NamespacedName{Namespace: o.classes[users[0]].pods[0].GetPod().Namespace, Name: name}
+		claim, err := claims.PersistentVolumeClaims(named.Namespace).Get(name)
 		if err != nil || !slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			continue
 		}
-		exclusive := &sharedClaim{
-			classes: slices.Compact(slices.Clone(of.classes)), alone: true,
-			placed: promised[types.NamespacedName{Namespace: of.namespace, Name: of.claim}],
-		}
-		if len(of.classes)+exclusive.placed < 2 {
+		exclusive := &sharedClaim{classes: slices.Compact(slices.Clone(users)), alone: true, placed: promised[named]}
+		if len(users)+exclusive.placed < 2 {
 			continue
 		}
 		for _, c := range exclusive.classes {
@@ -82,35 +81,6 @@ func (o *Oracle) findExclusive() {
 			oc.shared, oc.stateful, o.podSensitive = append(oc.shared, exclusive), true, true
 		}
 	}
-}
-
-// volumeUser is a claim, with the class of each member that has it.
-type volumeUser struct {
-	namespace, claim string
-	classes          []int
-}
-
-// volumeUsers are the claims for volumes that members have, by name.
-func (o *Oracle) volumeUsers() []volumeUser {
-	byClaim := make(map[string]*volumeUser)
-	for c := range o.classes {
-		if o.classes[c].rejected != "" {
-			continue
-		}
-		for _, pi := range o.classes[c].pods {
-			for _, name := range volumeClaims(pi.GetPod()) {
-				if byClaim[name] == nil {
-					byClaim[name] = &volumeUser{namespace: pi.GetPod().Namespace, claim: name}
-				}
-				byClaim[name].classes = append(byClaim[name].classes, c)
-			}
-		}
-	}
-	out := make([]volumeUser, 0, len(byClaim))
-	for _, name := range slices.Sorted(maps.Keys(byClaim)) {
-		out = append(out, *byClaim[name])
-	}
-	return out
 }
 
 // isMadeWherePodsGo reports whether the volume of a claim is to be made on a node that is not settled yet. Volumes that are there already,
