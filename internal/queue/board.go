@@ -50,7 +50,13 @@ type Board struct {
 	wholeGroups map[wholeGroupKey]groupUse
 	// allocated is what is placed in each queue and below it, and waiting what is demand there of what pods without a node ask for.
 	allocated, waiting map[string]Amounts
-	capacity           Amounts
+	// capacity is what the nodes have, and beyond what of that no work that waits in a queue can reach.
+	capacity, beyond Amounts
+	// tainted are the nodes whose taints keep pods off, by these, and tolerances what waits in queues by what it tolerates. Unreached is true
+	// where either has changed since nodes were told apart by them.
+	tainted    map[string]*taintedNodes
+	tolerances map[tolerance]*tolerant
+	unreached  bool
 	// listed counts the changes of queues, rehomed those of the defaults of namespaces, and counted those of anything that shares depend on.
 	listed, rehomed, counted uint64
 	standings                []*Standing
@@ -95,7 +101,8 @@ func NewBoard() *Board {
 	return &Board{
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
 		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry), overfull: make(map[string]*nodeEntry),
-		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts), capacity: make(Amounts),
+		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts),
+		capacity: make(Amounts), beyond: make(Amounts), tolerances: make(map[tolerance]*tolerant),
 		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
 		wholeGroups: make(map[wholeGroupKey]groupUse),
 		namespaces:  make(map[string]tenant), classes: make(map[string]int32), accesses: make(map[string]*access),
@@ -152,6 +159,7 @@ func (b *Board) DeleteQueue(name string) (confining bool) {
 		clear(b.going)
 		clear(b.accounts)
 		clear(b.pending)
+		clear(b.tolerances)
 		clear(b.groups)
 		clear(b.wholeGroups)
 		b.vacate()
@@ -473,14 +481,15 @@ func (b *Board) Standing(names []string) *Standing {
 const mostStandings = 4
 
 func (b *Board) standing(names []string, old *Standing) *Standing {
+	if b.unweighed {
+		b.weighAll()
+	}
+	b.reach()
 	s := &Standing{Names: slices.Clone(names), listed: b.listed, counted: b.counted, Orphaned: make(map[string]fairshare.Amounts)}
 	if old != nil && old.listed == b.listed {
 		s.Tree, s.Faults = old.Tree, old.Faults
 	} else {
 		s.Tree, s.Faults = fairshare.NewTree(len(names), b.described(names))
-	}
-	if b.unweighed {
-		b.weighAll()
 	}
 	queues, dims := s.Tree.Len(), len(names)
 	demand, flat := make([]fairshare.Amounts, queues), make(fairshare.Amounts, 2*queues*dims)
@@ -491,6 +500,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 		flat = flat[2*dims:]
 	}
 	capacity, outside := b.capacity.clone(), sets.New[string]()
+	capacity.add(b.beyond, -1)
 	for name, a := range b.accounts {
 		i, ok := s.Tree.Find(name)
 		if !ok || !s.Tree.Leaf(i) {

@@ -14,13 +14,15 @@ type nodeEntry struct {
 	node *corev1.Node
 	// closed is true where nothing new can go: only what runs there counts then.
 	closed bool
+	// shunned is true where the taints keep off all work that waits in queues: the same counts of it.
+	shunned bool
 	// used is what runs there, staying what of that is not on its way out, and shares whose that is, by queue.
 	used, staying Amounts
 	shares        map[string]Amounts
 	// kind are the nodes that are like it, as of the last time that pending pods were weighed.
 	kind *nodeKind
-	// counted is what it adds to the capacity.
-	counted Amounts
+	// counted is what it adds to the capacity, and beyond what of that is beyond the reach of work in queues.
+	counted, beyond Amounts
 }
 
 // SetNode takes in a node. It may not be changed from now on.
@@ -69,7 +71,7 @@ func (b *Board) occupy(c charge, sign int64) {
 		if own.add(c.request, sign); len(own) == 0 {
 			delete(g.shares, c.queue)
 		}
-		if g.closed {
+		if g.closed || g.shunned {
 			b.recount(g)
 		}
 		b.fill(c.node, g)
@@ -109,16 +111,28 @@ func (b *Board) prune(name string) {
 func (b *Board) recount(g *nodeEntry) {
 	b.counted++
 	b.capacity.add(g.counted, -1)
-	g.counted = g.allocatable
-	if g.closed {
-		g.counted = make(Amounts, len(g.staying))
-		for name, v := range g.staying {
-			if most := min(v, g.allocatable[name]); most > 0 {
-				g.counted[name] = most
-			}
-		}
+	b.beyond.add(g.beyond, -1)
+	g.counted, g.beyond = g.allocatable, nil
+	switch {
+	case g.closed:
+		g.counted = g.runs()
+	case g.shunned:
+		g.beyond = g.allocatable.clone()
+		g.beyond.add(g.runs(), -1)
 	}
 	b.capacity.add(g.counted, 1)
+	b.beyond.add(g.beyond, 1)
+}
+
+// runs is what stays on a node, up to what the node has.
+func (g *nodeEntry) runs() Amounts {
+	out := make(Amounts, len(g.staying))
+	for name, v := range g.staying {
+		if most := min(v, g.allocatable[name]); most > 0 {
+			out[name] = most
+		}
+	}
+	return out
 }
 
 // fill takes note of whether more stays on a node than the node adds to the capacity: on one that is gone, or whose devices are, or that

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 )
@@ -111,5 +112,87 @@ func TestNothingIsKeptOfNodes(t *testing.T) {
 	b.DeleteQueue("a")
 	if len(b.overfull) > 0 || len(b.nodes) > 0 || len(b.capacity) > 0 {
 		t.Errorf("left are %d nodes and %v", len(b.nodes), b.capacity)
+	}
+}
+
+// TestCapacityBehindTaints is what two queues share of 8 GPUs that one of them has all of, and the other wants 4 of, beside a tainted node with 4.
+func TestCapacityBehindTaints(t *testing.T) {
+	apart := map[string]int64{"a": 4, "b": 4}
+	for name, tc := range map[string]struct {
+		change func(*Board)
+		// want are the shares, wantCapacity what there is to share.
+		want         map[string]int64
+		wantCapacity int64
+	}{
+		"nothing that waits tolerates it": {change: func(*Board) {}, want: apart, wantCapacity: 8},
+		"something that waits does": {
+			change: func(b *Board) { b.Charge(tolerating(pod("b1", 4, "")), "b") }, want: map[string]int64{"a": 8, "b": 4}, wantCapacity: 12,
+		},
+		"that has gone": {
+			change: func(b *Board) {
+				b.Charge(tolerating(pod("b2", 1, "")), "b")
+				b.Standing(gpus)
+				b.Forget("b2")
+			}, want: apart, wantCapacity: 8,
+		},
+		"that runs there": {
+			change: func(b *Board) { b.Charge(tolerating(pod("b2", 1, "t")), "b") }, want: map[string]int64{"a": 5, "b": 4}, wantCapacity: 9,
+		},
+		"what tolerates it is in no queue": {
+			change: func(b *Board) { b.Charge(tolerating(pod("none", 1, "")), "") }, want: apart, wantCapacity: 8,
+		},
+		"what runs there is in no queue": {
+			change: func(b *Board) { b.Charge(tolerating(pod("none", 3, "t")), "") }, want: apart, wantCapacity: 8,
+		},
+		"in a queue that does not exist": {
+			change: func(b *Board) { b.Charge(tolerating(pod("none", 1, "")), "typo") }, want: apart, wantCapacity: 8,
+		},
+		"in a queue that has come": {
+			change: func(b *Board) {
+				b.Charge(tolerating(pod("c1", 1, "")), "c")
+				b.Standing(gpus)
+				b.SetQueue(queueUnder("c", ""))
+			}, want: map[string]int64{"a": 7, "b": 4, "c": 1}, wantCapacity: 12,
+		},
+		"what tolerates it can be served nowhere": {
+			change: func(b *Board) { b.Charge(tolerating(pod("b2", 9, "")), "b") }, want: apart, wantCapacity: 8,
+		},
+		"the taint only says rather not": {
+			change: func(b *Board) {
+				b.SetNode(node("t", 4, func(n *corev1.Node) {
+					n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectPreferNoSchedule}}
+				}))
+			}, want: map[string]int64{"a": 8, "b": 4}, wantCapacity: 12,
+		},
+		"the taint has gone": {
+			change: func(b *Board) {
+				b.Standing(gpus)
+				b.SetNode(node("t", 4))
+			}, want: map[string]int64{"a": 8, "b": 4}, wantCapacity: 12,
+		},
+		"the node has gone": {
+			change: func(b *Board) {
+				b.Standing(gpus)
+				b.DeleteNode("t")
+			}, want: apart, wantCapacity: 8,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := boardOf(queueUnder("a", ""), queueUnder("b", ""))
+			b.SetNode(node("t", 4, tainted))
+			b.Charge(pod("a1", 8, "n"), "a")
+			b.Charge(pod("b1", 4, ""), "b")
+			tc.change(b)
+			s := b.Standing(gpus)
+			if got := s.Capacity[0]; got != tc.wantCapacity {
+				t.Errorf("%d to share, want %d", got, tc.wantCapacity)
+			}
+			if diff := cmp.Diff(tc.want, values(s, s.Shares)); diff != "" {
+				t.Errorf("shares (-want +got):\n%s", diff)
+			}
+			if b.Standing(gpus) != s {
+				t.Error("nothing has changed, and all is worked out again")
+			}
+		})
 	}
 }

@@ -167,6 +167,7 @@ func (b *Board) unweigh() {
 // weighAll settles all demand anew, because nodes or limits have changed.
 func (b *Board) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
+	b.tainted, b.unreached = make(map[string]*taintedNodes), true
 	for _, g := range b.nodes {
 		for name := range g.allocatable {
 			b.listedByNodes[name] = true
@@ -180,6 +181,7 @@ func (b *Board) weighAll() {
 		}
 		g.kind = b.kinds[kind]
 		g.kind.nodes = append(g.kind.nodes, g)
+		b.taint(g)
 	}
 	b.unweighed, b.plenty.kinds = false, nil
 	for _, d := range b.pending {
@@ -230,6 +232,7 @@ func (b *Board) demand(d *pendingPods, pods int64) {
 	a.waiting.add(d.request, more)
 	b.addUp(b.waiting, d.queue, d.request, more)
 	d.counted = pods
+	b.tolerate(d, more)
 	b.plenty.demand(d, more)
 }
 

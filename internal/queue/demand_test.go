@@ -73,9 +73,7 @@ func TestDemand(t *testing.T) {
 		"a taint on all nodes, which it tolerates": {asks: func(b *Board) {
 			b.SetNode(node("n", 8, tainted))
 			b.SetNode(node("m", 8, tainted))
-			p := pod("a1", 4, "")
-			p.Spec.Tolerations = []corev1.Toleration{{Key: "kept", Operator: corev1.TolerationOpExists}}
-			b.Charge(p, "a")
+			b.Charge(tolerating(pod("a1", 4, "")), "a")
 		}, want: 4},
 		"one pod above the queue's limit": {
 			limits: map[string]int64{"a": 4}, asks: func(b *Board) { b.Charge(pod("a1", 5, ""), "a") },
@@ -150,13 +148,19 @@ func tainted(n *corev1.Node) {
 	n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectNoSchedule}}
 }
 
+// tolerating has a pod tolerate the taint of tainted nodes.
+func tolerating(pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.Tolerations = []corev1.Toleration{{Key: "kept", Operator: corev1.TolerationOpExists}}
+	return pod
+}
+
 // TestDemandIsTheSameAnyWay has the books come to the same state by many changes as by the last of them.
 func TestDemandIsTheSameAnyWay(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	queues := []string{"a", "b"}
 	group := func(i int) types.NamespacedName { return types.NamespacedName{Name: fmt.Sprintf("g%d", i)} }
 	for range 200 {
-		pods, groups, states, nodes := make(map[string]*corev1.Pod), make(map[string]int), make(map[int]GroupState), make(map[string]int64)
+		pods, groups, states, nodes := make(map[string]*corev1.Pod), make(map[string]int), make(map[int]GroupState), make(map[string]*corev1.Node)
 		b := boardOf(queueUnder("a", "", limit(6)), queueUnder("b", ""))
 		charge := func(b *Board, name string) {
 			if g := groups[name]; g > 0 {
@@ -169,7 +173,10 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 			name := fmt.Sprintf("%0*d", 1+rnd.IntN(2), rnd.IntN(8))
 			switch rnd.IntN(6) {
 			case 0, 1, 2:
-				pods[name], groups[name] = pod(name, 1+rnd.Int64N(9), []string{"", "", "n"}[rnd.IntN(3)]), rnd.IntN(3)
+				pods[name], groups[name] = pod(name, 1+rnd.Int64N(9), []string{"", "", "n", "n1"}[rnd.IntN(4)]), rnd.IntN(3)
+				if rnd.IntN(3) == 0 {
+					tolerating(pods[name])
+				}
 				charge(b, name)
 			case 3:
 				delete(pods, name)
@@ -179,8 +186,11 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 				states[g] = GroupState{Held: rnd.IntN(2) == 0, Need: rnd.IntN(4)}
 			case 5:
 				name := fmt.Sprintf("n%d", rnd.IntN(2))
-				nodes[name] = rnd.Int64N(10)
-				b.SetNode(node(name, nodes[name]))
+				nodes[name] = node(name, rnd.Int64N(10))
+				if rnd.IntN(2) == 0 {
+					tainted(nodes[name])
+				}
+				b.SetNode(nodes[name])
 			}
 			for g, now := range states {
 				b.SetGroupState(group(g), now)
@@ -190,8 +200,8 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 			}
 		}
 		anew := boardOf(queueUnder("a", "", limit(6)), queueUnder("b", ""))
-		for name, v := range nodes {
-			anew.SetNode(node(name, v))
+		for _, n := range nodes {
+			anew.SetNode(n)
 		}
 		for name := range pods {
 			charge(anew, name)
@@ -200,14 +210,17 @@ func TestDemandIsTheSameAnyWay(t *testing.T) {
 			anew.SetGroupState(group(g), now)
 		}
 		got, want := b.Standing(gpus), anew.Standing(gpus)
+		if diff := cmp.Diff(want.Capacity, got.Capacity); diff != "" {
+			t.Fatalf("capacity (-anew +by many changes):\n%s", diff)
+		}
 		if diff := cmp.Diff(values(want, want.Shares), values(got, got.Shares)); diff != "" {
 			t.Fatalf("shares (-anew +by many changes):\n%s", diff)
 		}
 		for name := range pods {
 			b.Forget(types.UID(name))
 		}
-		if len(b.pending)+len(b.groups)+len(b.accounts) > 0 {
-			t.Fatalf("%d pending, %d groups and %d accounts are left", len(b.pending), len(b.groups), len(b.accounts))
+		if len(b.pending)+len(b.groups)+len(b.accounts)+len(b.tolerances) > 0 {
+			t.Fatalf("%d pending, %d groups, %d accounts and %d tolerances are left", len(b.pending), len(b.groups), len(b.accounts), len(b.tolerances))
 		}
 	}
 }

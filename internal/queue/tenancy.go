@@ -54,6 +54,9 @@ type Claim struct {
 	Queue string
 	// Bar is the zero Verdict where nothing keeps the work from being in its queue. Other work is not tried at all: no node helps it.
 	Bar gang.Verdict
+	// Confined is true where the bar is about the work: it asks for nothing. Where it is about the queue, the work counts under that name,
+	// and goes on counting when there is such a queue.
+	Confined bool
 }
 
 // tenant is what counts of a namespace.
@@ -88,16 +91,18 @@ func (b *Board) Claim(w Work) Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queues) == 0 {
-		return Claim{Bar: w.unqueued()}
+		bar := w.unqueued()
+		return Claim{Bar: bar, Confined: bar != (gang.Verdict{})}
 	}
 	c := Claim{Queue: b.nameFor(w)}
 	if c.Queue == "" {
 		if _, known := b.namespaces[w.Namespace]; !known && w.Ours && !w.Placed {
-			c.Bar = unknownNamespace(w.Namespace)
+			c.Bar, c.Confined = unknownNamespace(w.Namespace), true
 			return c
 		}
 		c.Bar = w.unqueued()
-		if before, ok := b.pods[w.Pod]; ok && w.Placed && c.Bar != (gang.Verdict{}) {
+		c.Confined = c.Bar != (gang.Verdict{})
+		if before, ok := b.pods[w.Pod]; ok && w.Placed && c.Confined {
 			// It named one when it was started.
 			c.Queue = before.queue
 		}
@@ -108,8 +113,9 @@ func (b *Board) Claim(w Work) Claim {
 		return c
 	}
 	c.Bar = b.confines(c.Queue, &w)
+	c.Confined = c.Bar != (gang.Verdict{})
 	switch {
-	case c.Bar == gang.Verdict{}:
+	case !c.Confined:
 	case !w.Placed:
 		c.Queue = ""
 	case c.Bar.Reason == v1alpha1.ReasonQueueNotAllowed:

@@ -98,6 +98,10 @@ func TestClaim(t *testing.T) {
 			if got.Queue != tt.want || got.Bar.Reason != tt.wantBar || !strings.Contains(got.Bar.Message, tt.wantWords) {
 				t.Errorf("it counts for %q, barred by %+v, want %q, %s %q", got.Queue, got.Bar, tt.want, tt.wantBar, tt.wantWords)
 			}
+			aboutQueue := tt.wantBar == v1alpha1.ReasonQueueNotFound || tt.wantBar == v1alpha1.ReasonQueueNotLeaf
+			if want := tt.wantBar != "" && !aboutQueue; got.Confined != want {
+				t.Errorf("it is confined: %t, want %t", got.Confined, want)
+			}
 		})
 	}
 	t.Run("where there are no queues", func(t *testing.T) {

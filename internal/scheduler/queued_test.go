@@ -72,9 +72,7 @@ func TestGangOfAQueueThatComes(t *testing.T) {
 		return r.hub.registry.Verdict(key("g")).Reason == v1alpha1.ReasonQueueNotFound
 	})
 	r.hub.QueueSet(limitedQueue("later", "8"))
-	if !r.hub.board.Knows("uid-g-0") {
-		t.Error("What it asks for does not count for its queue")
-	}
+	r.eventually("what it asks for counts for its queue", func() bool { return r.hub.board.Knows("uid-g-0") })
 	r.eventually("the gang is tried", func() bool { return len(r.active()) > 0 })
 	r.cycles()
 	r.waitBound("g-0", "g-1")

@@ -235,9 +235,7 @@ func (b *books) tellGroupState(key types.NamespacedName) {
 	members := b.members(key)
 	now := queue.GroupState{Held: gang.Gate(key, g, &members) != gang.Verdict{}}
 	if g != nil {
-		// As long as there is no such queue it counts under the name of that.
-		claim := b.claimOfGroup(g, &members)
-		now.Held = now.Held || claim.Bar != gang.Verdict{} && b.board.Check(claim.Queue) == gang.Verdict{}
+		now.Held = now.Held || b.claimOfGroup(g, &members).Confined
 		now.Need = max(g.MinCount-members.Placed(), 0)
 	}
 	b.board.SetGroupState(key, now)
