@@ -9,9 +9,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"pgregory.net/rapid"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -136,16 +139,22 @@ func TestDeepBacklog(t *testing.T) {
 		small string
 		// roused is how many of the large hear of a change all the time.
 		roused int
+		// first is a queue that is to have all that it asks for before others have anything.
+		first string
 	}{
-		"beside another queue":  {queues: []string{"a", "b"}, large: 600, small: "b"},
-		"alone":                 {queues: []string{"a"}, large: 100, small: "a"},
-		"that hears of changes": {queues: []string{"a"}, large: 100, small: "a", roused: 20},
+		"beside another queue":             {queues: []string{"a", "b"}, large: 600, small: "b"},
+		"beside a queue without any share": {queues: []string{"a", "b"}, large: 600, small: "b", first: "a"},
+		"alone":                            {queues: []string{"a"}, large: 100, small: "a"},
+		"that hears of changes":            {queues: []string{"a"}, large: 100, small: "a", roused: 20},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := &rush{
 				scene: newScene(t), queues: tc.queues, ends: make(map[time.Time][]workload.Key),
 				size: 8, waiting: make(map[string]int), placed: make(map[string]int), tries: make(map[string]int),
+			}
+			if tc.first != "" {
+				r.board.SetQueue(&v1alpha1.Queue{ObjectMeta: metav1.ObjectMeta{Name: tc.first}, Spec: v1alpha1.QueueSpec{Priority: ptr.To[int32](1)}})
 			}
 			for i := range tc.large {
 				r.enterAgain(podNamed(fmt.Sprint("a-large", i)), "a")

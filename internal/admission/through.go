@@ -144,7 +144,7 @@ func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
 	names := t.withShare(c.waiting[at], at, shares)
 	leaf, _ := shares.Next(names, c.underway)
-	leaf, w := t.insteadOf(c, shares, leaf, names)
+	leaf, w := t.insteadOf(c, shares, leaf, at)
 	l := t.lines[leaf]
 	if l.isLedByReady() {
 		c.led--
@@ -178,21 +178,28 @@ type vainTurns struct {
 	given bool
 }
 
-// insteadOf is the queue of which one goes in place of the leaf whose turn it is, one of those that are named, and what of it goes where
-// that is not the first.
-func (t *turns) insteadOf(c *round, shares Shares, leaf string, names []string) (string, *waiter) {
-	switch vain := t.vain[leaf]; {
-	case vain.count < inARow || vain.given && vain.count < 2*inARow:
+// insteadOf is the queue of which one of a level goes in place of the leaf whose turn it is, and what of it goes where that is not the
+// first. What a queue without any share takes then, the leaf has had no use for.
+func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (string, *waiter) {
+	vain := t.vain[leaf]
+	if vain.count < inARow || vain.given && vain.count < 2*inARow {
 		return leaf, nil
-	case !vain.given && len(names) > 1:
+	}
+	if !vain.given {
 		vain.given = true
 		t.vain[leaf] = vain
-		other, _ := shares.Next(slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == leaf }), c.underway)
-		return other, nil
-	default:
-		delete(t.vain, leaf)
-		return leaf, t.lines[leaf].untried()
+		others := slices.DeleteFunc(slices.Clone(c.waiting[at]), func(name string) bool { return name == leaf })
+		// One that is as badly off is no better a choice.
+		hopeful := slices.DeleteFunc(slices.Clone(others), func(name string) bool { return t.vain[name].count >= inARow })
+		if len(hopeful) > 0 {
+			others = hopeful
+		}
+		if other, ok := shares.Next(t.withShare(others, at, shares), c.underway); ok {
+			return other, nil
+		}
 	}
+	delete(t.vain, leaf)
+	return leaf, t.lines[leaf].untried()
 }
 
 // withShare are those of some queues that are entitled to something of what their first of a level asks for; all where none is. The others

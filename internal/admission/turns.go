@@ -240,7 +240,7 @@ func (l *List) Decided(key workload.Key) {
 func (l *List) CameToNothing(key workload.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if w, ok := l.turns.underway[key]; ok {
+	if w, ok := l.turns.underway[key]; ok && l.turns.lines[w.Queue] != nil {
 		vain := l.turns.vain[w.Queue]
 		vain.count++
 		l.turns.vain[w.Queue] = vain
@@ -355,7 +355,7 @@ func (t *turns) forget(key workload.Key) (wasUnderway bool) {
 }
 
 func (t *turns) len() int {
-	return len(t.held) + len(t.admitted) + len(t.backingOff) + len(t.batch.called) + len(t.freely.doubts)
+	return len(t.held) + len(t.admitted) + len(t.backingOff) + len(t.batch.called) + len(t.freely.doubts) + len(t.vain)
 }
 
 // lullEnds is until when arrivals are waited for; the zero time where they are not.

@@ -20,6 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // lookAgain is how long a disruption whose pods are on their way out goes without a look, if no event says
@@ -87,7 +88,8 @@ func (f *Finisher) without(ctx context.Context, key types.NamespacedName, pg *v1
 			return reconcile.Result{}, err
 		}
 	}
-	if meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
+	// On one of scheduling.k8s.io another scheduler may have set it. Reprieve does so only together with a list, and ends both together.
+	if !native.IsNative(pg) && meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 		if err := f.intents.close(ctx, key, nil); err != nil {
 			return reconcile.Result{}, fmt.Errorf("end the disruption of PodGroup %s: %w", key, err)
 		}

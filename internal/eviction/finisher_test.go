@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // finishing is a bench with a Finisher.
@@ -68,6 +69,38 @@ func terminating(p *corev1.Pod) *corev1.Pod {
 	p.Finalizers = []string{"test/hold"}
 	p.DeletionTimestamp = &metav1.Time{}
 	return p
+}
+
+// nativeGroups reads PodGroups as of scheduling.k8s.io.
+type nativeGroups struct{ client.Reader }
+
+func (n nativeGroups) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := n.Reader.Get(ctx, key, obj, opts...)
+	if pg, ok := obj.(*v1alpha1.PodGroup); ok && err == nil {
+		pg.APIVersion = native.Group + "/v1beta1"
+	}
+	return err
+}
+
+// TestTargetOfAnotherScheduler: what another scheduler says of a group of scheduling.k8s.io is left as it is. Of a group of Reprieve's own, and
+// without a list, it is what an earlier process has not come to end.
+func TestTargetOfAnotherScheduler(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"scheduling.k8s.io": "True PreemptionByScheduler", "reprieve.dev": "False PreemptionByScheduler"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := disrupted()
+			pg.Status.Disruption = nil
+			f := newFinishing(t, pg)
+			if name == native.Group {
+				f.finisher.groups = nativeGroups{f.finisher.groups}
+			}
+			f.mustReconcile()
+			if got := f.target("g"); got != want {
+				t.Errorf("it says %q, want %q", got, want)
+			}
+		})
+	}
 }
 
 // TestFinishesWhatWasBegun: exactly the pods on the list go, and the disruption ends with the last of them.

@@ -24,7 +24,7 @@ type Order struct {
 	// Groups are those that victims are members of, and Seen marks how they stood when they were looked at.
 	Groups []types.NamespacedName
 	Seen   uint64
-	// Surplus are those of them that are guarded by a min-runtime and keep their minCount without the victims.
+	// Surplus are those of them that are guarded by a min-runtime and kept their minCount without the victims, as the decision saw them.
 	Surplus []types.NamespacedName
 	// Profile is the scheduler profile that the preemptor belongs to.
 	Profile string

@@ -206,6 +206,9 @@ func (v *vetoes) besides(err error) error {
 // isVeto tells that the API server will not do it, and has not, rather than that it cannot do it just now: something that it asks first
 // says no, or could not be asked.
 func isVeto(err error) bool {
+	if isDenied(err) {
+		return true
+	}
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) || apierrors.IsTooManyRequests(err) || apierrors.IsUnauthorized(err) {
 		return false
 	}
@@ -220,5 +223,16 @@ func isUnasked(err error) bool {
 		return false
 	}
 	s := status.Status()
-	return s.Code >= http.StatusInternalServerError && (s.Reason == metav1.StatusReasonInternalError || strings.Contains(s.Message, "denied the request"))
+	return s.Code >= http.StatusInternalServerError && (s.Reason == metav1.StatusReasonInternalError || isDenied(err))
+}
+
+// isDenied tells that a webhook or a policy has said no, with whatever code: those of the API server's own, that there is no such pod or that
+// it has too much to do, say something else then.
+func isDenied(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	message := status.Status().Message
+	return strings.Contains(message, "denied the request") || strings.Contains(message, "denied request:")
 }

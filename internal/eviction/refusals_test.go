@@ -3,6 +3,7 @@ package eviction
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -111,23 +112,61 @@ func TestWhatIsAVeto(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"none":                        {nil, false},
-		"forbidden":                   {errForbidden, true},
-		"invalid, as a policy has it": {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "a", nil), true},
-		"a webhook does not answer":   {fmt.Errorf("delete: %w", errUnasked), true},
-		"a webhook has an error":      {webhookError, true},
-		"the store has an error":      {errStore, false},
-		"too many requests":           {apierrors.NewTooManyRequests("later", 1), false},
-		"a conflict":                  {apierrors.NewConflict(pods, "a", errors.New("changed")), false},
-		"it has gone":                 {apierrors.NewNotFound(pods, "a"), false},
-		"not known who asks":          {apierrors.NewUnauthorized("no"), false},
-		"a timeout":                   {apierrors.NewTimeoutError("late", 1), false},
-		"lost on the way":             {errLost, false},
+		"none":                                  {nil, false},
+		"forbidden":                             {errForbidden, true},
+		"invalid, as a policy has it":           {apierrors.NewInvalid(corev1.SchemeGroupVersion.WithKind("Pod").GroupKind(), "a", nil), true},
+		"a webhook does not answer":             {fmt.Errorf("delete: %w", errUnasked), true},
+		"a webhook has an error":                {webhookError, true},
+		"the store has an error":                {errStore, false},
+		"too many requests":                     {apierrors.NewTooManyRequests("later", 1), false},
+		"a conflict":                            {apierrors.NewConflict(pods, "a", errors.New("changed")), false},
+		"it has gone":                           {apierrors.NewNotFound(pods, "a"), false},
+		"a webhook finds nothing":               {deniedWith(http.StatusNotFound), true},
+		"a webhook says later":                  {deniedWith(http.StatusTooManyRequests), true},
+		"a webhook says that it is in conflict": {deniedWith(http.StatusConflict), true},
+		"a policy says who asks may not": {&apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized,
+			Message: `pods "a" is forbidden: ValidatingAdmissionPolicy 'keep' with binding 'keep' denied request: it stays`,
+		}}, true},
+		"not known who asks": {apierrors.NewUnauthorized("no"), false},
+		"a timeout":          {apierrors.NewTimeoutError("late", 1), false},
+		"lost on the way":    {errLost, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := isVeto(tt.err); got != tt.want {
 				t.Errorf("%v", got)
+			}
+		})
+	}
+}
+
+// deniedWith is what the API server says where a webhook has said no with that code.
+func deniedWith(code int32) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: code, Message: `admission webhook "keep.example.com" denied the request: it stays`,
+	}}
+}
+
+// TestWebhookThatFindsNothing: a webhook that answers with the code for what does not exist has not had the pod go.
+func TestWebhookThatFindsNothing(t *testing.T) {
+	t.Parallel()
+	for _, call := range []string{"mark g-0", "delete g-0"} {
+		t.Run(call, func(t *testing.T) {
+			t.Parallel()
+			f := newFinishing(t, disrupted("g-0"), pod("g-0"))
+			f.fail = func(made string) error {
+				if made == call {
+					return deniedWith(http.StatusNotFound)
+				}
+				return nil
+			}
+			if _, err := f.reconcile(); err == nil {
+				t.Error("it counts as done")
+			}
+			f.expectPods("g-0")
+			if !f.executor.remover.refusals.doubts("ns", uidOf("g-0")) {
+				t.Error("that it is refused is not remembered")
 			}
 		})
 	}

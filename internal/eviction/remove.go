@@ -170,12 +170,12 @@ func (r *remover) hasGone(ctx context.Context, pod victimPod, err error) bool {
 }
 
 // hasGone reports whether a call failed because the pod with that UID does not exist any more; one with its name may.
-// A conflict may as well be with another client's write, so it takes a look.
+// A conflict may as well be with another client's write, and what is asked first may answer with any code, so it takes a look.
 func hasGone(ctx context.Context, pods kubernetes.Interface, namespace, name string, uid types.UID, err error) bool {
 	switch {
-	case apierrors.IsNotFound(err) || podstatus.IsAnotherPod(err):
+	case podstatus.IsAnotherPod(err) || apierrors.IsNotFound(err) && !isDenied(err):
 		return true
-	case !apierrors.IsConflict(err):
+	case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err):
 		return false
 	}
 	found, err := find(ctx, pods, namespace, name, uid)

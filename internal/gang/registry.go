@@ -339,6 +339,12 @@ func (r *Registry) Failed(key types.NamespacedName) (again bool) {
 	return again
 }
 
+// Unplanned records that a gang was looked at and found no room as things are: what is planned for it next is another plan, even for the
+// nodes of the last one.
+func (r *Registry) Unplanned(key types.NamespacedName) {
+	r.update(key, func(s *standing) { s.failed = "" })
+}
+
 // SetPodSensitive records whether pods that come, or change their labels, may let the gang fit.
 func (r *Registry) SetPodSensitive(key types.NamespacedName, podSensitive bool) {
 	r.update(key, func(s *standing) { s.podSensitive = podSensitive })

@@ -252,10 +252,11 @@ func TestFailed(t *testing.T) {
 		then      func(r *Registry)
 		wantAgain bool
 	}{
-		"the same plan":               {then: func(r *Registry) { r.SetPlan(key, plan) }, wantAgain: true},
-		"another who goes first":      {then: func(r *Registry) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
-		"another node":                {then: func(r *Registry) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
-		"a plan that was carried out": {then: func(r *Registry) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
+		"the same plan":                    {then: func(r *Registry) { r.SetPlan(key, plan) }, wantAgain: true},
+		"another who goes first":           {then: func(r *Registry) { r.SetPlan(key, []Seat{{"b", "n"}, {"a", "m"}}) }, wantAgain: true},
+		"another node":                     {then: func(r *Registry) { r.SetPlan(key, []Seat{{"a", "m"}, {"b", "m"}}) }},
+		"the same after there was no room": {then: func(r *Registry) { r.Unplanned(key); r.SetPlan(key, plan) }},
+		"a plan that was carried out":      {then: func(r *Registry) { r.SetPlan(key, plan[:1]); r.Reserve(key, "a", "n"); r.SetPlan(key, plan) }},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

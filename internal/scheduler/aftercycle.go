@@ -32,7 +32,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 	shownAs, shown := h.shown.take(pod.UID)
 	askedAs, asked := h.asked.take(pod.UID)
-	ledGang, led := h.led.take(pod.UID)
+	triedFor, tried := h.tried.take(pod.UID)
 	awayAs, away := h.away.take(pod.UID)
 	returned, awaited := h.returning.forgot(pod.UID)
 	return func() {
@@ -53,8 +53,8 @@ func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 		if asked && status.IsRejected() {
 			h.unanswered(askedAs, pod)
 		}
-		if led && status.IsRejected() {
-			h.unheard(ledGang, pod)
+		if tried && status.IsRejected() {
+			h.unheard(triedFor, pod)
 		}
 	}
 }
@@ -62,14 +62,18 @@ func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 // heardOf records that an extension point has been told what comes of the cycle of a pod.
 func (h *Hub) heardOf(pod *corev1.Pod) {
 	h.asked.take(pod.UID)
-	if key, led := h.led.take(pod.UID); led {
+	if key, tried := h.tried.take(pod.UID); tried && key.Gang {
 		h.registry.Planning(nameOf(key))
 	}
 }
 
-// unheard is unanswered for a member that planned for its gang. What it has decided has not been carried out, and another member decides
-// anew, that is not turned away; what it has planned goes without it.
+// unheard is unanswered for what has had its turn, whether it is promised anything or not. What a member has decided for its gang has not
+// been carried out, and another member decides anew, that is not turned away; what it has planned goes without it.
 func (h *Hub) unheard(key workload.Key, pod *corev1.Pod) {
+	if !key.Gang {
+		h.waits.CameToNothing(key)
+		return
+	}
 	if _, planned := h.registry.PlannedNode(nameOf(key), pod.UID); planned {
 		h.unanswered(key, pod)
 		return

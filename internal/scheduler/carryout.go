@@ -32,6 +32,9 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.record(made)
 	}
 	said := p.tellGang(made)
+	if pre.key.Gang {
+		p.hub.registry.Unplanned(nameOf(pre.key))
+	}
 	nodes := snapshot.Placements(d)
 	news := !p.hub.reserved.Keeps(maps.All(nodes))
 	p.reserve(ctx, pre, seats(d))
@@ -121,6 +124,10 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 	}
 	if missed {
 		p.hub.tryAgain(pre.key)
+	}
+	if !p.hub.remains(pre) {
+		// Gone in its own cycle, it is forgotten already.
+		waits.Forget(pre.key)
 	}
 }
 
@@ -241,13 +248,11 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		Seen:        made.view.seen,
 		Profile:     p.handle.ProfileName(),
 	}
+	order.Surplus = p.surplusIn(made, order.Groups)
 	taken := p.hub.leaving.take(order.Victims)
 	for _, victim := range order.Victims {
 		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
 	}
-	order.Surplus = slices.DeleteFunc(slices.Clone(order.Groups), func(group types.NamespacedName) bool {
-		return !p.isGuarded(group) || !p.KeepsMinCount(group)
-	})
 	p.await(made, nodes)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)

@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -125,6 +126,42 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	now := p.hub.clock.Now()
 	start := p.hub.runs.Look(g, now).Start
 	return !start.IsZero() && now.Before(start.Add(p.hub.board.Protection(p.hub.queueOfGroup(g), minRuntimesOf(p.args))))
+}
+
+// surplusIn are those of some groups that are guarded and of which a decision takes surplus only: by what it went by. Members that have gone
+// since have it hear, before it takes any, that there is less surplus now.
+func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) []types.NamespacedName {
+	guarded := slices.DeleteFunc(slices.Clone(groups), func(group types.NamespacedName) bool { return !p.isGuarded(group) })
+	if len(guarded) == 0 {
+		return nil
+	}
+	goes := make(map[string]bool, len(made.decision.Victims))
+	for i := range made.decision.Victims {
+		goes[made.decision.Victims[i].UID] = true
+	}
+	// past is how many members that run a group keeps past its minCount, by UID.
+	past := make(map[string]int)
+	units := made.view.Cluster.Units
+	for i := range units {
+		u := &units[i]
+		if u.Group || u.PodGroup == "" || u.Membership == nil || u.Membership.MinCount == 0 {
+			continue
+		}
+		if _, known := past[u.PodGroup]; !known {
+			past[u.PodGroup] = -int(u.Membership.MinCount)
+		}
+		if u.Running && !goes[u.UID] {
+			past[u.PodGroup]++
+		}
+	}
+	return slices.DeleteFunc(guarded, func(group types.NamespacedName) bool {
+		g, ok := p.hub.groups.Group(group)
+		if !ok {
+			return true
+		}
+		spare, known := past[string(g.UID)]
+		return !known || spare < 0
+	})
 }
 
 // KeepsMinCount reports whether as many members of a group run on as it needs, without those that are on their way out.

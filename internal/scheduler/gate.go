@@ -106,6 +106,8 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	if !g.IsGang() {
 		return h.gateSingle(pod)
 	}
+	// Before its group was a gang, it may have stood in line by itself.
+	h.waits.LeaveTurns(podKey(pod))
 	if !h.entersQueue(pod) {
 		// It is held back whatever is said here; leadership is for members that can go.
 		return nil

@@ -51,9 +51,9 @@ type Hub struct {
 	// nominees are all pods that the API says are nominated.
 	nominees reservation.Nominees
 	// shown are the pods at the end of whose cycle the framework shows a promise, and asked those in a cycle that have one, until
-	// an extension point has been told what comes of it. Led are those that plan for their gang, until then. Away are those whose turn
-	// was called back, and who are in a cycle all the same.
-	shown, asked, led, away marks
+	// an extension point has been told what comes of it. Tried are those whose turn it may be, and that plan for their gang if they have
+	// one, until then. Away are those whose turn was called back, and who are in a cycle all the same.
+	shown, asked, tried, away marks
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
 	runs     *gang.Runs
 	outcomes outcomes

@@ -237,6 +237,30 @@ func TestPlanThatIsRefusedForEver(t *testing.T) {
 	r.eventually("it is tried again", func() bool { return len(r.active()) > 0 })
 }
 
+// TestPlanOfAGangThatIsHeldBack: a member that is held back by the time that it is to confirm its node has not been refused there.
+func TestPlanOfAGangThatIsHeldBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "1")...)
+	g := r.gangOf("g", 2, 0)
+	r.create(members("g", 2, "1", 0)...)
+	r.eventually("a member is at Permit", func() bool {
+		if len(r.active()) > 0 && r.waiting() == 0 {
+			r.cycle()
+		}
+		return r.waiting() > 0
+	})
+	r.eventually("the other one comes", func() bool { return len(r.active()) > 0 })
+	more := *g
+	more.MinCount = 3
+	r.groups.set(&more)
+	r.eventually("the plan is given up", func() bool { r.cycles(); return r.hub.reserved.Empty() && len(r.hub.registry.Reserved(g.Key)) == 0 })
+	for _, refusal := range []metrics.Refusal{metrics.FirstTime, metrics.Repeated} {
+		if n := r.counted("reprieve_gang_plans_unconfirmed_total", "refusal", string(refusal)); n != 0 {
+			t.Errorf("%d plans were refused (%s)", n, refusal)
+		}
+	}
+}
+
 // TestTurnedAwayByAnotherPlugin: what is promised to work that another plugin's PreFilter turns away for good goes to others, though
 // no extension point of Reprieve hears of it. A gang is planned twice, and then when something changes.
 func TestTurnedAwayByAnotherPlugin(t *testing.T) {

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,9 +90,15 @@ func (h *Hub) awaitOutcome(pod *corev1.Pod) {
 }
 
 // membersStill are the members of a gang as they count for what it is promised already: with those whose outcome is awaited. Nothing is
-// promised on the word of that.
+// promised on the word of that. Where the outcome was heard of first, it is awaited in vain, and counts as it is.
 func (h *Hub) membersStill(key types.NamespacedName) gang.Members {
+	awaited := h.outcomes.of(key, h.clock.Now())
 	members := h.members(key)
-	members.Succeeded = append(members.Succeeded, h.outcomes.of(key, h.clock.Now())...)
+	for _, pod := range awaited {
+		isIt := func(known *corev1.Pod) bool { return known.UID == pod.UID }
+		if !slices.ContainsFunc(members.Succeeded, isIt) && !slices.ContainsFunc(members.Finished, isIt) {
+			members.Succeeded = append(members.Succeeded, pod)
+		}
+	}
 	return members
 }

@@ -50,6 +50,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if verdict != (gang.Verdict{}) {
 		// It passed PreEnqueue, and things have changed since.
 		p.hub.cannotCome(key, pod, verdict)
+		state.Write(gatedKey, gatedLate{verdict.Message})
 		return nil, fwk.NewStatus(fwk.Unschedulable, verdict.Message)
 	}
 	if !g.IsGang() {
@@ -63,7 +64,7 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 		node, _ := p.hub.registry.PlannedNode(key, pod.UID)
 		return p.confine(state, pod, node)
 	case gang.AdmitLeader:
-		p.hub.led.set(pod.UID, gangKey(key))
+		p.hub.tried.set(pod.UID, gangKey(key))
 		return p.planGang(ctx, state, pod, g, &members)
 	default:
 		return nil, fwk.NewStatus(fwk.Unschedulable, p.hub.whyHeld(key, a))
@@ -73,6 +74,9 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // preFilterSingle lets Filter look only where room is reserved at all, and where there may be room. A pod for which room has been made
 // is held to that: the filters look at one node in place of all, as the framework has it for pods whose status names a node.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	if p.hub.board.Used() {
+		p.hub.tried.set(pod.UID, podKey(pod))
+	}
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		pre := p.podPreemptor(pod)
 		made, v, err := p.atLimit(ctx, pre, v)

@@ -59,11 +59,75 @@ func TestAllAreRefusedForGood(t *testing.T) {
 	}
 }
 
+// TestPodThatIsRefusedForGood: another plugin turns a single pod of a queue away, and no extension point of Reprieve is told. Its turn is over
+// all the same: what waits behind it need not wait for that.
+func TestPodThatIsRefusedForGood(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	refused := ofQueue("a", pod("p", "", "1", 10))
+	refused.Annotations = map[string]string{refusedBy: "for good"}
+	// What the books cannot count has turns.
+	refused.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}}
+	r.create(refused)
+	r.eventually("its turn comes", func() bool { return len(r.active()) == 1 })
+	if !r.hub.waits.IsUnderway(podKey(refused)) {
+		t.Fatal("It has no turn")
+	}
+	r.cycle()
+	if r.hub.waits.IsUnderway(podKey(refused)) {
+		t.Error("its turn goes on")
+	}
+}
+
+// TestBasicGroupMadeAGang: the members of a group that was none stood in line one by one. When the group is made anew as a gang, they do so no
+// more: nothing would end their turns.
+func TestBasicGroupMadeAGang(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.hub.leads.Store(false)
+	basic := r.gangOf("g", 0, 0)
+	basic.Queue = "a"
+	r.groups.set(basic)
+	all := members("g", 2, "1", 0)
+	r.create(all...)
+	r.eventually("they stand in line", func() bool { return r.hub.waits.Holds(podKey(all[0])) && r.hub.waits.Holds(podKey(all[1])) })
+	r.groups.drop(key("g"))
+	r.hub.GroupChanged(key("g"))
+	r.queuedGang("g", "a", 2)
+	r.hub.GroupChanged(key("g"))
+	for _, pod := range all {
+		if r.hub.waits.Holds(podKey(pod)) {
+			t.Errorf("%s stands in line by itself", pod.Name)
+		}
+	}
+	// One whose PreEnqueue has seen the group as it was leaves when it is looked at again.
+	r.hub.waits.Enter(r.hub.waiter(podKey(all[0]), all[0], "a"), r.hub.clock.Now())
+	r.hub.leads.Store(true)
+	r.eventually("it leaves", func() bool {
+		return !r.hub.waits.Holds(podKey(all[0])) && !r.hub.waits.IsUnderway(podKey(all[0]))
+	})
+	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	r.waitBound("g-0", "g-1")
+}
+
 // TestOutcomeIsAwaited: of a member that has succeeded it is heard twice, by two informers. In between its gang keeps what it was
 // promised; where nothing more is heard, it has lost a member.
 func TestOutcomeIsAwaited(t *testing.T) {
 	t.Parallel()
-	for name, succeeds := range map[string]bool{"it has succeeded": true, "it has gone": false} {
+	for name, c := range map[string]struct {
+		// phase is how it has ended, "" where that is never heard, and first whether it is heard before the other.
+		phase corev1.PodPhase
+		first bool
+		want  bool
+	}{
+		"it has succeeded":              {phase: corev1.PodSucceeded, want: true},
+		"it has succeeded, heard first": {phase: corev1.PodSucceeded, first: true, want: true},
+		"it has failed, heard first":    {phase: corev1.PodFailed, first: true},
+		"it has gone":                   {},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nodes(2, "1")...)
@@ -75,17 +139,28 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			if !r.hub.reserved.Has(all[1].UID) {
 				t.Fatal("Nothing is promised")
 			}
-			r.remove(ended)
-			if !r.wants(0) || !r.hub.reserved.Has(all[1].UID) {
-				t.Error("what was promised is taken back before it is known how the other has ended")
-			}
-			if succeeds {
+			hear := func() {
+				if c.phase == "" {
+					return
+				}
 				done := ended.DeepCopy()
-				done.Status.Phase = corev1.PodSucceeded
+				done.Status.Phase = c.phase
 				if err := r.hub.finished.GetIndexer().Add(done); err != nil {
 					t.Fatal(err)
 				}
 				r.hub.memberFinished(done)
+			}
+			if c.first {
+				hear()
+			}
+			r.remove(ended)
+			if kept := r.wants(0) && r.hub.reserved.Has(all[1].UID); kept != (c.want || !c.first) {
+				t.Errorf("what was promised is kept: %t", kept)
+			}
+			if !c.first {
+				hear()
+			}
+			if c.want {
 				r.never("it is taken back", 2*gang.ShortTime, func() bool { return !r.wants(0) || !r.hub.reserved.Has(all[1].UID) })
 				return
 			}

@@ -193,6 +193,35 @@ func TestSurplusAtTheOrder(t *testing.T) {
 	}
 }
 
+// TestSurplusThatGoesMeanwhile: a guarded gang that loses a member between the picture that a decision goes by and the order gives its surplus
+// only all the same.
+func TestSurplusThatGoesMeanwhile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "3")...)
+	q := limitedQueue("a", "8")
+	q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: time.Hour}
+	r.hub.QueueSet(q)
+	r.queuedGang("g", "a", 2)
+	all := members("g", 3, "1", 0)
+	for _, pod := range all {
+		pod.Status.Phase = corev1.PodRunning
+		r.create(on(pod, "node-0"))
+	}
+	r.meanwhile = func(*corev1.Pod) {
+		r.meanwhile = func(*corev1.Pod) {}
+		r.remove(all[0])
+	}
+	r.create(ofQueue("a", pod("p", "", "1", 10)))
+	r.eventually("it is decided", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	order := r.evictor.orders[0]
+	if order.Victims[all[0].UID] != nil || len(order.Victims) != 1 {
+		t.Fatalf("The order is %+v", order)
+	}
+	if !slices.Contains(order.Surplus, key("g")) || r.plugin.KeepsMinCount(key("g")) {
+		t.Errorf("surplus of %v is taken, and the gang keeps its minCount: %t", order.Surplus, r.plugin.KeepsMinCount(key("g")))
+	}
+}
+
 // TestWantsUntilANodeIsLost: an answer that time would not end is ended by a node that a preemptor loses.
 func TestWantsUntilANodeIsLost(t *testing.T) {
 	t.Parallel()

@@ -57,13 +57,18 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 }
 
-// joined takes back what members of a group were promised by themselves, as long as it was no gang.
+// joined takes back what members of a group were promised by themselves, as long as it was no gang, and the turns for which each of them waits.
 func (h *Hub) joined(key types.NamespacedName) {
-	if h.reserved.Empty() {
+	queued, promised := h.board.Used(), !h.reserved.Empty()
+	if !queued && !promised {
 		return
 	}
 	for _, pod := range h.lister.Members(key).Pending {
-		if single := podKey(pod); len(h.reserved.Of(single)) > 0 {
+		single := podKey(pod)
+		if queued {
+			h.waits.LeaveTurns(single)
+		}
+		if promised && len(h.reserved.Of(single)) > 0 {
 			h.takeBack(single, "it is part of a gang now")
 		}
 	}
@@ -251,7 +256,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.telling.keptOff.forget(pod.UID)
 	h.shown.take(pod.UID)
 	h.asked.take(pod.UID)
-	h.led.take(pod.UID)
+	h.tried.take(pod.UID)
 	h.away.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {

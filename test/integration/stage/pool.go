@@ -57,6 +57,8 @@ func (p *Pool) giveBack(s *Stage) {
 	s.plansHold()
 	s.explain()
 	p.Clear(s)
+	// What is planned while all of it goes would be the next test's.
+	s.plansHold()
 	if err := s.Run.Err(); err != nil {
 		s.Errorf("the playground: %v", err)
 	}
