@@ -64,7 +64,7 @@ func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 			o.promisedClaims = claimPlugins(o.profile)
 		}
 		c := o.claimBy(o.promisedClaims, pod, info, func(plugin string) bool {
-			return plugin == names.VolumeBinding && slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return len(o.users[name]) > 0 }) ||
+			return plugin == names.VolumeBinding && o.hasVolumeOf(pod) ||
 				plugin == names.DynamicResources && (o.sharesDevice(pod) || o.hasDeviceOf(pod))
 		})
 		if len(c.plugins) > 0 {
@@ -159,6 +159,15 @@ func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(claimNames(pod), func(name string) bool {
 		claim, err := claims.Get(pod.Namespace, name)
 		return err == nil && (isReservedFor(claim, pod) || claims.GetPendingAllocation(claim.UID) != nil)
+	})
+}
+
+// hasVolumeOf reports whether a member names a claim for a volume that a pod names.
+func (o *Oracle) hasVolumeOf(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(volumeClaims(pod), func(name string) bool {
+		users := o.users[name]
+		// All members are in one namespace.
+		return len(users) > 0 && o.classes[users[0]].pods[0].GetPod().Namespace == pod.Namespace
 	})
 }
 

@@ -164,6 +164,30 @@ func TestUnitsThatCameBackAreChosen(t *testing.T) {
 // TestVolumeOfAPromisedPod: nothing goes for a pod that has a claim for one pod, which another one that is promised room has as well.
 func TestVolumeOfAPromisedPod(t *testing.T) {
 	t.Parallel()
+	t.Run("of the same name in another namespace", func(t *testing.T) {
+		t.Parallel()
+		theirs, ours := unboundClaim("data", "local", ""), unboundClaim("data", "local", "")
+		theirs.Namespace, theirs.UID = "other", "theirs"
+		objects := append(nodes(2, "1"), theirs, ours, localVolume("pv-0", "node-0"), localVolume("pv-1", "node-1"),
+			on(pod("low-0", "", "1", 0), "node-0"), on(pod("low-1", "", "1", 1), "node-1"), &storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+			})
+		for _, claim := range []*corev1.PersistentVolumeClaim{theirs, ours} {
+			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		}
+		// It asks for no CPU, so that the volume is all that is in the way.
+		promised, p := pod("x", "", "0", 9), pod("p", "", "1", 5)
+		promised.Namespace, promised.Status.NominatedNodeName = "other", "node-0"
+		claims(promised, "data")
+		claims(p, "data")
+		d, _, err := newWorld(t, nil, objects...).oracleBeside([]*corev1.Pod{promised}, p).Decide()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Outcome != core.Preempts || len(d.Victims) != 1 || d.Victims[0].Name != "low-1" {
+			t.Errorf("%s: %+v: %s; the volume of node-0 is promised", d.Outcome, d.Victims, d.Message)
+		}
+	})
 	claim := unboundClaim("data", "made", "")
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	objects := append(nodes(2, "1"), claim, on(pod("low-0", "", "1", 0), "node-0"), on(pod("low-1", "", "1", 0), "node-1"), &storagev1.StorageClass{
