@@ -14,7 +14,7 @@ import (
 )
 
 // benchCluster feeds a Cluster with nodes of pods made by a function.
-func benchCluster(b *testing.B, resources []string, nodes int, allocatable Amounts, podsOf func(n int) []RunningPod) *Cluster {
+func benchCluster(b testing.TB, resources []string, nodes int, allocatable Amounts, podsOf func(n int) []RunningPod) *Cluster {
 	b.Helper()
 	c := NewCluster(resources)
 	for n := range nodes {
@@ -66,19 +66,19 @@ func gangCluster(b *testing.B, nodes, priorities int) *Cluster {
 	})
 }
 
-// groupCluster is the shape of the benchmark "groups": 40,000 pods in groups of 64, spread over 5,000 nodes.
-func groupCluster(b *testing.B, nodes int) *Cluster {
-	groups := make([]*Group, nodes*8/64)
+// groupCluster is the shape of the benchmark "groups": nodes with 8 pods each, in groups of such a size.
+func groupCluster(b *testing.B, nodes, size int) *Cluster {
+	groups := make([]*Group, nodes*8/size)
 	for g := range groups {
 		name := fmt.Sprintf("job-%04d", g)
 		groups[g] = &Group{Namespace: "default", Name: name, UID: "group-" + name, Priority: int32(10 + g%5), Whole: true}
 	}
+	// Where a pod of a group stands says nothing about the others.
+	of := rand.New(rand.NewPCG(1, 2)).Perm(nodes * 8)
 	return benchCluster(b, gpuResources, nodes, Amounts{64000, 512 << 30, 8, 110}, func(n int) []RunningPod {
 		pods := make([]RunningPod, 8)
 		for i := range pods {
-			// Pods 0..63 of a group stand on nodes that lie apart.
-			k := n + i*nodes
-			pods[i] = RunningPod{Pod: benchPod(n, i, Amounts{1000, 4 << 30, 1, 1}), Group: groups[(k*7)%len(groups)]}
+			pods[i] = RunningPod{Pod: benchPod(n, i, Amounts{1000, 4 << 30, 1, 1}), Group: groups[of[n*8+i]%len(groups)]}
 		}
 		return pods
 	})
@@ -132,12 +132,14 @@ func BenchmarkGang(b *testing.B) {
 }
 
 func BenchmarkGroups(b *testing.B) {
-	for _, gpus := range []int64{1, 8} {
-		b.Run(fmt.Sprintf("nodes=5000/gpus=%d", gpus), func(b *testing.B) {
-			s := groupCluster(b, 5000).Snapshot()
-			p := gangOf(1000, 512, members("w", 512, 0, 1000, 4<<30, gpus, 1))
-			measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
-		})
+	for _, size := range []int{64, 1000} {
+		for _, gpus := range []int64{1, 8} {
+			b.Run(fmt.Sprintf("nodes=5000/size=%d/gpus=%d", size, gpus), func(b *testing.B) {
+				s := groupCluster(b, 5000, size).Snapshot()
+				p := gangOf(1000, 512, members("w", 512, 0, 1000, 4<<30, gpus, 1))
+				measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
+			})
+		}
 	}
 }
 

@@ -11,6 +11,8 @@ type counter struct {
 	need  int
 	caps  []int32
 	total int
+	// changes counts those of any of that.
+	changes int
 	// limits are what the oracle lets a node hold where that is less than its room.
 	limits map[int32]int
 }
@@ -26,6 +28,7 @@ func newCounter(t *simulation, w want) *counter {
 
 // recount brings the number for one node up to date.
 func (c *counter) recount(n int32) {
+	c.changes++
 	c.total -= int(c.caps[n])
 	c.caps[n] = int32(c.roomAt(n))
 	c.total += int(c.caps[n])

@@ -16,8 +16,9 @@ type localSearch struct {
 	effort, left int
 }
 
-// localSearchEffort bounds the work spent on exchanges. It is small beside that of the search itself.
-const localSearchEffort = 40_000
+// localSearchEffort bounds the work spent on exchanges. It is small beside that of the search itself. A group costs as much more to move as it
+// has podsPerEffort pods.
+const localSearchEffort, podsPerEffort = 40_000, 64
 
 func (e *localSearch) run() {
 	e.score, e.left, e.effort = scoreOf(e.s, e.victims), localSearchEffort, 1
@@ -56,6 +57,16 @@ func (e *localSearch) step() bool {
 	return false
 }
 
+// podsOf counts the pods of groups among some units.
+func podsOf(s *Snapshot, units []int32) (pods int) {
+	for _, u := range units {
+		if n := len(s.Units[u].Pods); n > 1 {
+			pods += n
+		}
+	}
+	return pods
+}
+
 // try lets further units go and keeps the result where it is cheaper.
 func (e *localSearch) try(more ...int32) bool {
 	for _, u := range more {
@@ -71,7 +82,7 @@ func (e *localSearch) try(more ...int32) bool {
 		before := e.t.packed
 		victims := bringBack(e.k, order)
 		// Small gangs whose members mind each other are packed anew for each unit, which costs what it costs.
-		e.left -= len(order)*e.effort + e.t.packed - before
+		e.left -= len(order)*e.effort + podsOf(e.s, order)/podsPerEffort + e.t.packed - before
 		sortByImportance(e.s, victims)
 		if sc := scoreOf(e.s, victims); better(sc, e.score) < 0 && e.allowed(victims) {
 			e.victims, e.score = victims, sc

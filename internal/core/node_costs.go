@@ -18,8 +18,12 @@ type nodeCosts struct {
 	touched []int32
 	chosen  []int32
 	options heap.Heap[option]
-	scratch []int32
-	base    []int64
+	// scratch has nodes, those with the latest stamp; stamps are made where units stand on several.
+	scratch, stamps []int32
+	stamp           int32
+	base            []int64
+	// known is what units make room for that stand on so many nodes that this is not counted for all options; nil where it is.
+	known *knownGains
 	// slab is where options keep their units.
 	slab slab[int32]
 }
@@ -46,14 +50,22 @@ func newNodeCosts(t *simulation, w want, level int32, draw *budgetDraw) *nodeCos
 	if m.room() {
 		return m
 	}
-	m.options.Items = make([]option, 0, len(t.c.byName))
-	for _, n := range t.c.byName {
+	if m.isWide() {
+		m.known = &knownGains{}
+	}
+	m.lookAtAll()
+	return m
+}
+
+// lookAtAll finds the options of all nodes.
+func (m *nodeCosts) lookAtAll() {
+	m.options.Items = make([]option, 0, len(m.c.byName))
+	for _, n := range m.c.byName {
 		if o, ok := m.option(n); ok {
 			m.options.Items = append(m.options.Items, o)
 		}
 	}
 	m.options.Init()
-	return m
 }
 
 // choose takes options until there is room for everything wanted. It reports false where there is none.
@@ -105,21 +117,27 @@ func (m *nodeCosts) take(o option) {
 // nodesOf lists the nodes that some units stand on, each once, in scratch space that the next call overwrites.
 func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	nodes := m.scratch[:0]
+	if m.stamps == nil {
+		m.stamps = make([]int32, len(m.s.Nodes))
+	}
+	m.stamp++
+	add := func(n int32) {
+		if m.stamps[n] != m.stamp {
+			m.stamps[n] = m.stamp
+			nodes = append(nodes, n)
+		}
+	}
 	for _, u := range units {
 		if _, at, ok := m.c.lone(u); ok {
-			nodes = append(nodes, at.node)
+			add(at.node)
 			continue
 		}
 		pods := m.s.Units[u].Pods
 		for i := range pods {
 			if n := pods[i].Node; n >= 0 {
-				nodes = append(nodes, int32(n))
+				add(int32(n))
 			}
 		}
-	}
-	if len(nodes) > 1 {
-		slices.Sort(nodes)
-		nodes = slices.Compact(nodes)
 	}
 	m.scratch = nodes
 	return nodes
@@ -194,10 +212,16 @@ func (m *nodeCosts) victimsFor(n int32, count int, potential []int32, exact bool
 func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	col := m.column(n)
 	o := option{node: n, seen: m.touched[n], score: score, units: m.keep(col, set)}
-	if col.alone {
+	switch {
+	case col.alone:
 		o.gain = m.gainHere(n, col, set)
-	} else {
+	case m.known == nil:
 		o.gain = m.gain(o.units)
+	default:
+		var known bool
+		if o.gain, known = m.knownGain(o.units); !known {
+			o.gain = m.gainHere(n, col, set)
+		}
 	}
 	o.gain = min(o.gain, m.need-m.total)
 	if o.gain <= 0 {

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -113,11 +114,11 @@ func toMembers(pod *corev1.Pod, key string) []corev1.PodAffinityTerm {
 	return []corev1.PodAffinityTerm{{TopologyKey: key, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "urgent"}}}}
 }
 
-// groupShape is a gang against groups of 64 pods that are each one unit and whose pods stand on nodes far apart.
+// groupShape is a gang against groups of 64 pods that are each one unit. Where a pod of a group stands says nothing about the others.
 func groupShape(nodes, members int, gpus int64) shape {
 	s := gangShape(nodes)
-	groups := max(s.pods()/64, 1)
-	s.group = func(n, i int) int { return (n + i*nodes) * 7 % groups }
+	groups, of := max(s.pods()/64, 1), rand.New(rand.NewPCG(1, 2)).Perm(s.pods())
+	s.group = func(n, i int) int { return of[n*s.perNode+i] % groups }
 	s.priority = func(n, i int) int32 { return int32(10 + s.group(n, i)%5) }
 	s.gang, s.member = members, amounts{1000, 4, gpus}
 	return s
