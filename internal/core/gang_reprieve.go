@@ -95,14 +95,41 @@ func (r *reprieving) back(u int32) bool {
 		r.mayHaveRoom(nil)
 	}
 	r.restore(u)
-	if r.unitFits(u) && (!r.touches(u) || r.stand(r.placements)) {
-		return true
+	var refused []placement
+	if r.unitFits(u) {
+		if !r.touches(u) {
+			return true
+		}
+		if refused = r.refusedBeside(u); len(refused) == 0 && r.stand(r.placements) {
+			return true
+		}
 	}
-	if !r.inPlace && (r.moveAside() || r.repack()) {
+	if !r.inPlace && (r.moveAside(refused) || r.repack()) {
 		return true
 	}
 	r.remove(u)
 	return false
+}
+
+// refusedBeside lists members on a unit's nodes that the oracle refuses now, in whatever order the members come: no rule of theirs is about
+// what is there before them. It spares a look at all members.
+func (r *reprieving) refusedBeside(u int32) (refused []placement) {
+	pods := r.s.Units[u].Pods
+	for i := range pods {
+		n := int32(pods[i].Node)
+		if n < 0 || i > 0 && pods[i].Node == pods[i-1].Node {
+			continue
+		}
+		for c := range r.placed {
+			if len(r.placed[c]) == 0 || r.placed[c][n] == 0 || !r.stateful[c] || len(r.topologies[c]) > 0 {
+				continue
+			}
+			if st := (placement{class: c, node: n}); !r.holds(st) {
+				refused = append(refused, st)
+			}
+		}
+	}
+	return refused
 }
 
 // unitFits reports whether the members on a unit's nodes keep their room.
@@ -119,13 +146,13 @@ func (r *reprieving) unitFits(u int32) bool {
 	return true
 }
 
-// moveAside moves the members that no longer hold to other nodes with room. It reports false, with
+// moveAside moves the members that no longer hold to other nodes with room, or those of which that is known. It reports false, with
 // everything as it was, where they cannot all be placed.
-func (r *reprieving) moveAside() bool {
+func (r *reprieving) moveAside(refused []placement) bool {
 	if r.spare != nil && !slices.ContainsFunc(r.spare, func(members int) bool { return members > 0 }) {
 		return false
 	}
-	stay, displaced := r.displace()
+	stay, displaced := r.displace(refused)
 	counts := make([]int, len(r.wanted))
 	for _, st := range displaced {
 		counts[st.class]++
@@ -136,15 +163,18 @@ func (r *reprieving) moveAside() bool {
 			r.spare = nil
 			return true
 		}
+		if len(fresh) == 0 && len(displaced) > 0 && counts[displaced[0].class] == len(displaced) {
+			r.spare[displaced[0].class] = 0
+		}
 		r.unplaceAll(fresh)
 	}
 	r.placeAll(displaced)
 	return false
 }
 
-// displace takes the members off their nodes that no longer hold there: those without room or, where all
-// have room, those that the oracle refuses now.
-func (r *reprieving) displace() (stay, displaced []placement) {
+// displace takes the members off their nodes that no longer hold there: those of which it is known that the oracle refuses them or, where
+// there are none, those without room or, where all have room, those that the oracle refuses now.
+func (r *reprieving) displace(refused []placement) (stay, displaced []placement) {
 	part := func(holds func(placement) bool) {
 		stay, displaced = stay[:0], nil
 		for _, st := range r.placements {
@@ -155,6 +185,10 @@ func (r *reprieving) displace() (stay, displaced []placement) {
 				displaced = append(displaced, st)
 			}
 		}
+	}
+	if len(refused) > 0 {
+		part(func(st placement) bool { return !slices.Contains(refused, st) })
+		return stay, displaced
 	}
 	part(func(st placement) bool { return r.holdsAt(st.node) })
 	if len(displaced) == 0 {

@@ -95,6 +95,13 @@ func BenchmarkRules(b *testing.B) {
 	}
 }
 
+// BenchmarkPorts is a gang whose members want a port of their nodes that a pod has on each, with room to spare: what goes is not a matter of room.
+func BenchmarkPorts(b *testing.B) {
+	for _, nodes := range []int{100, 1000, 5000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) { measure(b, newSceneRig(b, portScene(nodes)).plan()) })
+	}
+}
+
 func BenchmarkContest(b *testing.B) {
 	gangs(b, "nodes=100", contestShape(100))
 	s := contestShape(100)

@@ -74,6 +74,24 @@ func (s *scene) addGang(minCount, members int, a amounts) {
 	}
 }
 
+// portScene is a gang of a tenth of the nodes, whose members want a port that a pod has on every node.
+func portScene(nodes int) *scene {
+	s := &scene{}
+	port := func(pod *corev1.Pod) {
+		pod.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 29500, HostPort: 29500, Protocol: corev1.ProtocolTCP}}
+	}
+	for range nodes {
+		n := s.addNode(amounts{64_000, 512, 8})
+		port(s.addPod(n, amounts{1000, 4, 1}, 10))
+		s.addPod(n, amounts{1000, 4, 1}, 10)
+	}
+	s.addGang(nodes/10, nodes/10, amounts{8000, 32, 4})
+	for _, pod := range s.pending {
+		port(pod)
+	}
+	return s
+}
+
 func newGroup(name string, priority int32, minCount int) *schedulingv1beta1.PodGroup {
 	return &schedulingv1beta1.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(uidOf(name))},
