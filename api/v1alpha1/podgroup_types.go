@@ -22,6 +22,16 @@ const (
 	AnnotationQueue          = LabelQueue
 )
 
+// Annotations of a PodGroup that Reprieve has made: where its class and its queue are from, if not from its pods. They stay as long as it
+// does, whatever is asked for since.
+const (
+	AnnotationClassOf = "reprieve.dev/class-of"
+	AnnotationQueueOf = "reprieve.dev/queue-of"
+	// FromObject is for what the object asks for, and FromNamespace for what its namespace does: a class may be above that of the pods then.
+	FromObject    = "object"
+	FromNamespace = "namespace"
+)
+
 // Values of AnnotationGangPer.
 const (
 	// GangPerObject has one gang for all roles.
@@ -76,6 +86,8 @@ const (
 	// ReasonPriorityAbovePods: the PodGroup was made for pods that have none, with a class that one that has come since
 	// does not have. It is made anew while no member has a node.
 	ReasonPriorityAbovePods = "PriorityAbovePods"
+	// ReasonWorkIsOver: the object that the PodGroup was made for is over, and no member of it runs or waits.
+	ReasonWorkIsOver = "WorkIsOver"
 	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place the gang.
 	ReasonMixedSchedulerNames = "MixedSchedulerNames"
 	// ReasonSchedulerNotServed: members name a scheduler that is no profile of Reprieve's.

@@ -248,11 +248,12 @@ func NewDerivedPodGroup(key types.NamespacedName, g grouping.Group, members *gan
 		Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{labelManagedBy: managedBy},
 	}}
 	if g.Ownerless {
-		pg.Annotations = map[string]string{annotationMadeFrom: madeFromPods}
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, annotationMadeFrom, madeFromPods)
 	} else {
 		pg.OwnerReferences = []metav1.OwnerReference{g.Owner}
 	}
 	pg.Spec.PodGroupPolicy = made
+	markSources(pg, g.Choice)
 	return pg, nil
 }
 
@@ -264,21 +265,25 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	for _, pod := range members.Pending {
 		takeBackHeld(r.say, pod, gang.ReasonPodGroupNotMade)
 	}
-	above, again := "", reconcile.Result{}
-	if len(living(members)) > 0 {
+	what, again := g.Note, reconcile.Result{}
+	lives := len(living(members)) > 0
+	if lives {
+		now, above, err := policy(g, members, r.queue, r.classes)
+		what = cmp.Or(what, above, differs(pg, g))
 		// A class that has gone since says nothing.
-		now, more, err := policy(g, members, r.queue, r.classes)
-		above = more
 		if err == nil {
 			due, later := r.isDue(ctx, pg, &now, g, members)
 			if due {
 				return r.remove(ctx, pg)
 			}
-			again.RequeueAfter = later
+			what, again.RequeueAfter = cmp.Or(what, dropped(pg, &now, g)), later
 		}
 	}
-	if result, err := r.tell(ctx, pg, cmp.Or(g.Note, above, differs(pg, g))); err != nil || !result.IsZero() {
-		return result, err
+	// With no pod to compare its class with, what the group has said stands.
+	if lives || what != "" {
+		if result, err := r.tell(ctx, pg, what); err != nil || !result.IsZero() {
+			return result, err
+		}
 	}
 	before := pg.DeepCopy()
 	key := client.ObjectKeyFromObject(pg)

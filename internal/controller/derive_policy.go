@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/utils/ptr"
@@ -124,4 +125,43 @@ func differs(pg *v1alpha1.PodGroup, g grouping.Group) string {
 		}
 	}
 	return ""
+}
+
+// dropped says which setting of a group was asked for when it was made and is not any more; "" for none. What it has of its pods
+// changes as they come and go, and is not told.
+func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Group) string {
+	has := func(annotation string) bool { return pg.Annotations[annotation] != "" }
+	for _, s := range []struct {
+		setting, have, now string
+		wasAsked           bool
+	}{
+		{"disruptionMode", modeOf(&pg.Spec.PodGroupPolicy), modeOf(now), true},
+		{"priorityClassName", ptr.Deref(pg.Spec.PriorityClassName, ""), ptr.Deref(now.PriorityClassName, ""), has(v1alpha1.AnnotationClassOf)},
+		{"queueName", ptr.Deref(pg.Spec.QueueName, ""), ptr.Deref(now.QueueName, ""), has(v1alpha1.AnnotationQueueOf)},
+	} {
+		if s.wasAsked && s.have != s.now {
+			return fmt.Sprintf("for %s %s, the PodGroup would be made with %s %q now, and was made with %q, which cannot be changed; it counts from its next run on",
+				g.Owner.Kind, g.Owner.Name, s.setting, s.now, s.have)
+		}
+	}
+	return ""
+}
+
+// markSources writes on a group where its class and its queue are from, if not from its pods.
+func markSources(pg *v1alpha1.PodGroup, c grouping.Choice) {
+	class, queue := ptr.Deref(pg.Spec.PriorityClassName, ""), ptr.Deref(pg.Spec.QueueName, "")
+	switch {
+	case class == "" || class != c.PriorityClass:
+	case c.ClassOfNamespace:
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, v1alpha1.AnnotationClassOf, v1alpha1.FromNamespace)
+	default:
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, v1alpha1.AnnotationClassOf, v1alpha1.FromObject)
+	}
+	switch queue {
+	case "":
+	case c.Queue:
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, v1alpha1.AnnotationQueueOf, v1alpha1.FromObject)
+	case c.DefaultQueue:
+		metav1.SetMetaDataAnnotation(&pg.ObjectMeta, v1alpha1.AnnotationQueueOf, v1alpha1.FromNamespace)
+	}
 }

@@ -57,14 +57,8 @@ func newHeldController(in Inputs) (controller.Controller, error) {
 		holds = in.Derived
 	}
 	held := NewHeld(pods.Lister(), holds, in.Source, in.Recorder, in.SayOfPod, in.HeldPods, in.Clock)
-	pending := func(_ context.Context, obj client.Object) []reconcile.Request {
-		if pod, ok := obj.(*corev1.Pod); ok && held.verdict(pod) != (gang.Verdict{}) {
-			return []reconcile.Request{requestFor(pod)}
-		}
-		return nil
-	}
 	sources := []source.Source{
-		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(pending)},
+		&source.Informer{Informer: pods.Informer(), Handler: handler.EnqueueRequestsFromMapFunc(held.concerned)},
 		source.Kind(in.Cache, &v1alpha1.PodGroup{}, in.outranked(), predicate.TypedGenerationChangedPredicate[*v1alpha1.PodGroup]{}),
 	}
 	if in.HoldChanged != nil {
@@ -140,6 +134,28 @@ func (r *Held) count(pod types.NamespacedName, reason string) {
 	}
 }
 
+// concerned asks for a pod that is held back, or says that it is: it may have been while another process led, which did not take that back.
+func (r *Held) concerned(_ context.Context, obj client.Object) []reconcile.Request {
+	pod, ok := obj.(*corev1.Pod)
+	if !ok || pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	if r.verdict(pod) == (gang.Verdict{}) && !says(pod, r.reasonsOf(pod)...) {
+		return nil
+	}
+	return []reconcile.Request{requestFor(pod)}
+}
+
+// reasonsOf are those that a pod which is not held back must not go on saying. That its PodGroup is not made is for Derive to take back,
+// but where the pod is in no group any more.
+func (r *Held) reasonsOf(pod *corev1.Pod) []string {
+	out := []string{grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods}
+	if _, ok := r.holds.GroupOf(pod); !ok {
+		out = append(out, gang.ReasonPodGroupNotMade)
+	}
+	return out
+}
+
 // verdict is why a pod is held back; zero for one that is not.
 func (r *Held) verdict(pod *corev1.Pod) gang.Verdict {
 	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil {
@@ -164,7 +180,7 @@ func (r *Held) Reconcile(_ context.Context, req reconcile.Request) (reconcile.Re
 	case r.verdict(pod) == (gang.Verdict{}):
 		delete(r.since, req.NamespacedName)
 		r.count(req.NamespacedName, "")
-		takeBackHeld(r.say, pod, grouping.ReasonOwnerUnknown, grouping.ReasonNotGroupable, v1alpha1.ReasonPriorityAbovePods)
+		takeBackHeld(r.say, pod, r.reasonsOf(pod)...)
 		return reconcile.Result{}, nil
 	}
 	since, ok := r.since[req.NamespacedName]
@@ -207,8 +223,13 @@ func sayHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, v gang
 
 // takeBackHeld has a pod that is not held back for some reasons any more, and waits all the same, not say so.
 func takeBackHeld(say func(*corev1.Pod, corev1.PodCondition), pod *corev1.Pod, reasons ...string) {
-	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
-	if pod.Spec.NodeName == "" && c != nil && slices.Contains(reasons, c.Reason) {
+	if says(pod, reasons...) {
 		sayHeld(say, pod, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "what the pod belongs to is known now"})
 	}
+}
+
+// says reports whether a pod waits and gives one of some reasons for that.
+func says(pod *corev1.Pod, reasons ...string) bool {
+	_, c := podutil.GetPodCondition(&pod.Status, corev1.PodScheduled)
+	return pod.Spec.NodeName == "" && c != nil && slices.Contains(reasons, c.Reason)
 }

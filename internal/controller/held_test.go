@@ -158,3 +158,53 @@ func TestOutrankedIsLookedAt(t *testing.T) {
 		t.Errorf("%s is looked at, and %d others", req, queue.Len())
 	}
 }
+
+// TestWhatAnEarlierLeaderSaid: a pod that goes on saying that it is held back, and is not, is looked at, and takes that back.
+func TestWhatAnEarlierLeaderSaid(t *testing.T) {
+	t.Parallel()
+	group := types.NamespacedName{Namespace: "ns", Name: "g"}
+	cases := map[string]struct {
+		reason string
+		change func(*corev1.Pod)
+		group  types.NamespacedName
+		want   bool
+	}{
+		"its object was not known":              {reason: grouping.ReasonOwnerUnknown, want: true},
+		"its object was not understood":         {reason: grouping.ReasonNotGroupable, group: group, want: true},
+		"its group stood higher":                {reason: v1alpha1.ReasonPriorityAbovePods, group: group, want: true},
+		"its group was not made":                {reason: gang.ReasonPodGroupNotMade, want: true},
+		"its group is not made":                 {reason: gang.ReasonPodGroupNotMade, group: group},
+		"it lacks room":                         {reason: corev1.PodReasonUnschedulable},
+		"it says nothing":                       {},
+		"it has a node meanwhile":               {reason: grouping.ReasonOwnerUnknown, change: assigned},
+		"its object was not known, and it goes": {reason: grouping.ReasonOwnerUnknown, change: terminating},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := named("p", 1)[0]
+			if c.reason != "" {
+				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: c.reason}}
+			}
+			if c.change != nil {
+				c.change(pod)
+			}
+			indexer := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+			if err := indexer.Add(pod); err != nil {
+				t.Fatal(err)
+			}
+			said := ""
+			held := NewHeld(corelisters.NewPodLister(indexer), &holding{group: c.group}, &gang.Store{}, events.NewFakeRecorder(10),
+				func(_ *corev1.Pod, c corev1.PodCondition) { said = c.Reason }, func(string, int) {}, clocktesting.NewFakePassiveClock(time.Unix(1e9, 0)))
+			requests := held.concerned(t.Context(), pod)
+			for _, req := range requests {
+				if _, err := held.Reconcile(t.Context(), req); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(requests) > 0 != c.want || (said == v1alpha1.ReasonPending) != c.want {
+				t.Errorf("it is looked at %d times, and says %q", len(requests), said)
+			}
+		})
+	}
+}

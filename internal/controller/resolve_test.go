@@ -414,18 +414,23 @@ func TestTrigger(t *testing.T) {
 	t.Parallel()
 	var trigger Trigger
 	trigger.Request(types.NamespacedName{Name: "too early"})
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	defer queue.ShutDown()
-	if err := trigger.Start(t.Context(), queue); err != nil {
-		t.Fatal(err)
+	queues := make([]workqueue.TypedRateLimitingInterface[reconcile.Request], 2)
+	for i := range queues {
+		queues[i] = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+		t.Cleanup(queues[i].ShutDown)
+		if err := trigger.Start(t.Context(), queues[i]); err != nil {
+			t.Fatal(err)
+		}
 	}
 	trigger.Request(groupKey)
 	trigger.Request(groupKey)
-	if n := queue.Len(); n != 1 {
-		t.Fatalf("%d requests", n)
-	}
-	if got, _ := queue.Get(); got.NamespacedName != groupKey {
-		t.Errorf("Request for %v", got)
+	for i, queue := range queues {
+		if n := queue.Len(); n != 1 {
+			t.Fatalf("%d requests of controller %d", n, i)
+		}
+		if got, _ := queue.Get(); got.NamespacedName != groupKey {
+			t.Errorf("Request for %v", got)
+		}
 	}
 }
 

@@ -163,11 +163,16 @@ func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options 
 func newStatusController(in Inputs) (controller.Controller, error) {
 	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Runs, in.Queues, in.Recorder, in.Clock)
 	status.RecordAs(in.RecorderOf)
+	sources := slices.Concat(in.groupSources(), in.memberSources(gathered(in.groupOfPod)), []source.Source{in.Changed})
+	if in.Derived != nil {
+		status.DerivedFrom(in.Derived.Group)
+		sources = append(sources, in.DerivedChanged)
+	}
 	c, err := controller.NewUnmanaged("podgroup-status", optionsFor(status, conflictDelay))
 	if err != nil {
 		return nil, fmt.Errorf("make controller podgroup-status: %w", err)
 	}
-	for _, src := range slices.Concat(in.groupSources(), in.memberSources(gathered(in.groupOfPod)), []source.Source{in.Changed}) {
+	for _, src := range sources {
 		if err := c.Watch(src); err != nil {
 			return nil, fmt.Errorf("watch for podgroup-status: %w", err)
 		}

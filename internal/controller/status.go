@@ -21,6 +21,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
@@ -67,8 +68,10 @@ type Status struct {
 	recorder events.EventRecorder
 	// recorderOf is the recorder of a profile; nil where recorder is everybody's.
 	recorderOf func(profile string) events.EventRecorder
-	clock      clock.PassiveClock
-	told       map[types.NamespacedName]*told
+	// groupFor describes derived groups; nil where there are none.
+	groupFor func(key types.NamespacedName) (grouping.Group, bool)
+	clock    clock.PassiveClock
+	told     map[types.NamespacedName]*told
 }
 
 var _ reconcile.Reconciler = (*Status)(nil)
@@ -84,6 +87,8 @@ type told struct {
 	// emptySince is since when the group has had no pods, and emptyTold whether that has been said.
 	emptySince time.Time
 	emptyTold  bool
+	// ours is a PodGroup of scheduling.k8s.io whose last members were for a profile that runs here.
+	ours types.UID
 }
 
 // heard is what one member has heard last.
@@ -104,6 +109,11 @@ func NewStatus(c client.Client, members WaitingMembers, source gang.Source, prof
 
 // RecordAs has pods told in the name of the profile that they are for. Nil leaves it at one name for all.
 func (s *Status) RecordAs(of func(profile string) events.EventRecorder) { s.recorderOf = of }
+
+// DerivedFrom sets what describes derived groups: one whose object is over says so.
+func (s *Status) DerivedFrom(of func(key types.NamespacedName) (grouping.Group, bool)) {
+	s.groupFor = of
+}
 
 // Reconcile brings the status of one PodGroup up to date, or tells the members of one that does not exist.
 func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -167,6 +177,9 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	if v := s.flaw(g, m); v != (gang.Verdict{}) {
 		return v, false
 	}
+	if v := s.over(g, m); v != (gang.Verdict{}) {
+		return v, false
+	}
 	if v := gang.Gate(g.Key, g, m); v != (gang.Verdict{}) {
 		return v, false
 	}
@@ -195,6 +208,22 @@ func (s *Status) flaw(g *gang.Group, m *gang.Members) gang.Verdict {
 		return s.registry.Unresolved(g.Key)
 	default:
 		return gang.Verdict{}
+	}
+}
+
+// over says of a group whose object is over, and of which there are only pods that have finished, that no more members are to come.
+func (s *Status) over(g *gang.Group, m *gang.Members) gang.Verdict {
+	if s.groupFor == nil || len(living(m))+len(m.Terminating)+len(m.Refused) > 0 {
+		return gang.Verdict{}
+	}
+	derived, ok := s.groupFor(g.Key)
+	if !ok || !derived.Finished {
+		return gang.Verdict{}
+	}
+	return gang.Verdict{
+		Reason: v1alpha1.ReasonWorkIsOver,
+		Message: fmt.Sprintf("%s %s, for which PodGroup %s was made, is over, and none of its pods runs or waits",
+			derived.Owner.Kind, derived.Owner.Name, g.Key),
 	}
 }
 

@@ -13,22 +13,31 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // isOurs reports whether a PodGroup of scheduling.k8s.io is scheduled here: other schedulers have theirs, and
 // say how they stand.
 func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
+	// Only Reprieve writes that down.
 	if pg.Status.StartTime != nil {
-		// Only Reprieve writes that down.
 		return true
 	}
-	for _, pods := range [][]*corev1.Pod{m.Pending, m.Gated, m.Assigned, m.Terminating, m.Succeeded} {
-		for _, pod := range pods {
-			if s.profiles.Has(pod.Spec.SchedulerName) {
-				return true
-			}
+	key := client.ObjectKeyFromObject(pg)
+	if m.Total() == 0 {
+		// It is still that of the pods which it had last. What it had while another process led, only a preemption tells.
+		if t, ok := s.told[key]; ok {
+			return t.ours == pg.UID
+		}
+		return pg.Status.LastDisruption != nil
+	}
+	for _, pods := range [][]*corev1.Pod{m.Pending, m.Gated, m.Refused, m.Assigned, m.Terminating, m.Succeeded, m.Finished} {
+		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return s.profiles.Has(pod.Spec.SchedulerName) }) {
+			s.toldOf(key).ours = pg.UID
+			return true
 		}
 	}
+	s.toldOf(key).ours = ""
 	return false
 }
 
@@ -96,8 +105,9 @@ const emptyTime = time.Minute
 // long so when this process saw it first, an earlier one has told.
 func (s *Status) tellEmpty(pg *v1alpha1.PodGroup, m *gang.Members) (again time.Duration) {
 	t, now := s.toldOf(client.ObjectKeyFromObject(pg)), s.clock.Now()
-	// One that was made for an object outlives the pods of that, such as of a RayJob that is done; no label leads to it.
-	if m.Total() > 0 || pg.Labels[labelManagedBy] == managedBy {
+	// One that was made for an object outlives the pods of that, such as of a RayJob that is done; no label leads to it. One of
+	// scheduling.k8s.io is ours by pods that it has had.
+	if m.Total() > 0 || pg.Labels[labelManagedBy] == managedBy || native.IsNative(pg) {
 		t.emptySince, t.emptyTold = time.Time{}, false
 		return 0
 	}

@@ -29,7 +29,7 @@ func nativeBench(t *testing.T) *bench {
 			t.Fatal(err)
 		}
 	}
-	pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: groupKey.Namespace, Name: groupKey.Name}}
+	pg := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: groupKey.Namespace, Name: groupKey.Name, UID: "uid"}}
 	pg.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 2}
 	pg.Spec.Priority = ptr.To[int32](5)
 	b := newBench(t)
@@ -94,10 +94,11 @@ func TestNativeGroupsOfOtherSchedulers(t *testing.T) {
 		pods []*corev1.Pod
 		want bool
 	}{
-		"no members":             {},
-		"members of another one": {pods: slices.Concat(named("p", 1, elsewhere), named("r", 2, running, elsewhere))},
-		"members of both":        {pods: slices.Concat(named("p", 1, elsewhere), named("q", 1)), want: true},
-		"one of ours that runs":  {pods: named("r", 1, running), want: true},
+		"no members":                     {},
+		"members of another one":         {pods: slices.Concat(named("p", 1, elsewhere), named("r", 2, running, elsewhere))},
+		"members of both":                {pods: slices.Concat(named("p", 1, elsewhere), named("q", 1)), want: true},
+		"one of ours that runs":          {pods: named("r", 1, running), want: true},
+		"one of ours that names another": {pods: named("t", 1, torn), want: true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -110,6 +111,56 @@ func TestNativeGroupsOfOtherSchedulers(t *testing.T) {
 			}
 			if told := b.told(); len(told) > 0 && !c.want {
 				t.Errorf("Its members are told %q", told)
+			}
+		})
+	}
+}
+
+// TestNativeGroupWithoutMembers: a group that never ran says how it is once its pods have finished or gone, unless it has been another
+// scheduler's since.
+func TestNativeGroupWithoutMembers(t *testing.T) {
+	t.Parallel()
+	ours, others := named("p", 2, assigned), named("p", 2, assigned, elsewhere)
+	disrupted := []metav1.Condition{{Type: native.ConditionLastDisruption, Status: metav1.ConditionTrue, Message: "{}"}}
+	cases := map[string]struct {
+		// had are its pods, one set after the other, and before what an earlier process has said.
+		had    [][]*corev1.Pod
+		before []metav1.Condition
+		want   string
+	}{
+		"they have gone":                      {had: [][]*corev1.Pod{ours, nil}, want: v1alpha1.ReasonNotEnoughMembers},
+		"they have failed":                    {had: [][]*corev1.Pod{named("p", 2, failed)}, want: v1alpha1.ReasonNotEnoughMembers},
+		"others came, and have gone":          {had: [][]*corev1.Pod{ours, others, nil}, want: v1alpha1.ReasonScheduled},
+		"others had it":                       {had: [][]*corev1.Pod{others, nil}},
+		"it was preempted":                    {had: [][]*corev1.Pod{nil}, before: disrupted, want: v1alpha1.ReasonNotEnoughMembers},
+		"it was preempted, and others had it": {had: [][]*corev1.Pod{others, nil}, before: disrupted},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := nativeBench(t)
+			var pg schedulingv1beta1.PodGroup
+			if err := b.client.Get(t.Context(), groupKey, &pg); err != nil {
+				t.Fatal(err)
+			}
+			pg.Status.Conditions = c.before
+			if err := b.client.Status().Update(t.Context(), &pg); err != nil {
+				t.Fatal(err)
+			}
+			for _, b.pods = range c.had {
+				b.reconcile()
+				b.step(2 * emptyTime)
+				b.reconcile()
+			}
+			got := ""
+			if said := meta.FindStatusCondition(b.nativeConditions(), v1alpha1.ConditionPodGroupScheduled); said != nil {
+				got = said.Reason
+			}
+			if got != c.want {
+				t.Errorf("it says %q, want %q", got, c.want)
+			}
+			if told := b.told(); len(told) > 0 {
+				t.Errorf("told %q", told)
 			}
 		})
 	}
@@ -134,13 +185,15 @@ func TestNameOfTwoGroups(t *testing.T) {
 	}
 }
 
+// torn has a pod name two groups.
+func torn(pod *corev1.Pod) {
+	pod.Labels = map[string]string{v1alpha1.LabelPodGroup: "other"}
+	pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
+}
+
 // TestPodsOfTwoGroupsAreTold, once, whether or not there is a group of that name.
 func TestPodsOfTwoGroupsAreTold(t *testing.T) {
 	t.Parallel()
-	torn := func(pod *corev1.Pod) {
-		pod.Labels = map[string]string{v1alpha1.LabelPodGroup: "other"}
-		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("g")}
-	}
 	for name, objects := range map[string][]client.Object{"a group": {gangGroup(1)}, "no group": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,11 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
 func TestScheduledCondition(t *testing.T) {
@@ -48,6 +50,41 @@ func TestScheduledCondition(t *testing.T) {
 			if got == nil || got.Reason != c.want || (got.Status == metav1.ConditionTrue) != (c.want == v1alpha1.ReasonScheduled) ||
 				!strings.Contains(got.Message, c.says) {
 				t.Errorf("The condition is %+v, want %s: %s", got, c.want, c.says)
+			}
+		})
+	}
+}
+
+// TestWorkIsOver: a group whose object is over, and of which nothing lives, does not say that members are missing.
+func TestWorkIsOver(t *testing.T) {
+	t.Parallel()
+	over := &grouping.Group{Owner: theJob, Finished: true}
+	cases := map[string]struct {
+		group *grouping.Group
+		pods  []*corev1.Pod
+		want  string
+	}{
+		"it has failed":                     {over, named("f", 2, failed), v1alpha1.ReasonWorkIsOver},
+		"fewer succeeded than it needed":    {over, named("s", 1, succeeded), v1alpha1.ReasonWorkIsOver},
+		"as many succeeded":                 {over, named("s", 2, succeeded), v1alpha1.ReasonScheduled},
+		"one is left that waits":            {over, slices.Concat(named("f", 2, failed), named("p", 1)), v1alpha1.ReasonNotEnoughMembers},
+		"one is left that runs":             {over, slices.Concat(named("f", 2, failed), named("r", 1, running)), v1alpha1.ReasonNotEnoughMembers},
+		"one is left that is being deleted": {over, slices.Concat(named("f", 2, failed), named("t", 1, terminating)), v1alpha1.ReasonNotEnoughMembers},
+		"its object makes more":             {&grouping.Group{Owner: theJob}, named("f", 2, failed), v1alpha1.ReasonNotEnoughMembers},
+		"it was not made for an object":     {nil, named("f", 2, failed), v1alpha1.ReasonNotEnoughMembers},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, gangGroup(2))
+			b.pods = c.pods
+			b.status.DerivedFrom(func(types.NamespacedName) (grouping.Group, bool) {
+				return ptr.Deref(c.group, grouping.Group{}), c.group != nil
+			})
+			b.reconcile()
+			got := meta.FindStatusCondition(b.group().Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+			if got == nil || got.Reason != c.want || strings.Contains(got.Message, "Job train") != (c.want == v1alpha1.ReasonWorkIsOver) {
+				t.Errorf("the condition is %+v, want %s", got, c.want)
 			}
 		})
 	}

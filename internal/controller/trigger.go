@@ -10,21 +10,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Trigger is a source of reconcile requests that come from the scheduler rather than from the API. The zero
-// value is ready to use; requests made before its controller starts are dropped, since a controller looks
-// at every object when it starts.
+// Trigger is a source of reconcile requests, for one controller or several, that come from the scheduler rather than from the API. The
+// zero value is ready to use; requests made before a controller starts are dropped for it, since a controller looks at every object when
+// it starts.
 type Trigger struct {
-	mu    sync.RWMutex
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	mu     sync.RWMutex
+	queues []workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
 var _ source.Source = (*Trigger)(nil)
 
-// Start is called by the controller.
+// Start is called by each controller.
 func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.queue = queue
+	t.queues = append(t.queues, queue)
 	return nil
 }
 
@@ -32,7 +32,7 @@ func (t *Trigger) Start(_ context.Context, queue workqueue.TypedRateLimitingInte
 func (t *Trigger) Request(key types.NamespacedName) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.queue != nil {
-		t.queue.Add(reconcile.Request{NamespacedName: key})
+	for _, queue := range t.queues {
+		queue.Add(reconcile.Request{NamespacedName: key})
 	}
 }

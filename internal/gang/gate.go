@@ -79,8 +79,11 @@ type Bounds interface {
 	IsBounded(key types.NamespacedName) bool
 }
 
-// IsBounded reports whether a group may stand no higher than each of its pods does by itself.
-func IsBounded(bounds Bounds, g *Group) bool { return g.Bounded || bounds.IsBounded(g.Key) }
+// IsBounded reports whether a group may stand no higher than each of its pods does by itself. What it was made with stays, whatever its
+// namespace says since.
+func IsBounded(bounds Bounds, g *Group) bool {
+	return !g.ClassOfNamespace && (g.Bounded || bounds.IsBounded(g.Key))
+}
 
 // Outranks reports whether a group stands higher than a pod does by itself.
 func Outranks(g *Group, pod *corev1.Pod) bool {

@@ -200,14 +200,15 @@ func TestOutranked(t *testing.T) {
 		policy   corev1.PreemptionPolicy
 		want     bool
 	}{
-		"a higher pod":                {bounds: true, group: Group{Priority: ptr.To[int32](5)}, priority: 6},
-		"one that stands as high":     {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptLowerPriority},
-		"a lower one":                 {bounds: true, group: Group{Priority: ptr.To[int32](5)}, priority: 4, want: true},
-		"a lower one, of namesakes":   {bounds: false, group: Group{Priority: ptr.To[int32](5)}, priority: 4},
-		"a lower one, of a Workload":  {bounds: false, group: Group{Priority: ptr.To[int32](5), Bounded: true}, priority: 4, want: true},
-		"one that may not preempt":    {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptNever, want: true},
-		"a group that may not either": {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptNever}, priority: 5, policy: corev1.PreemptNever},
-		"a group without a priority":  {bounds: true, priority: -1},
+		"a higher pod":               {bounds: true, group: Group{Priority: ptr.To[int32](5)}, priority: 6},
+		"one that stands as high":    {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptLowerPriority},
+		"a lower one":                {bounds: true, group: Group{Priority: ptr.To[int32](5)}, priority: 4, want: true},
+		"a lower one, of namesakes":  {bounds: false, group: Group{Priority: ptr.To[int32](5)}, priority: 4},
+		"a lower one, of a Workload": {bounds: false, group: Group{Priority: ptr.To[int32](5), Bounded: true}, priority: 4, want: true},
+		"a lower one, and the class is that of the namespace": {bounds: true, group: Group{Priority: ptr.To[int32](5), ClassOfNamespace: true}, priority: 4},
+		"one that may not preempt":                            {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptLowerPriority}, priority: 5, policy: corev1.PreemptNever, want: true},
+		"a group that may not either":                         {bounds: true, group: Group{Priority: ptr.To[int32](5), PreemptionPolicy: corev1.PreemptNever}, priority: 5, policy: corev1.PreemptNever},
+		"a group without a priority":                          {bounds: true, priority: -1},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -250,6 +251,31 @@ func TestBounded(t *testing.T) {
 			pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, OwnerReferences: []metav1.OwnerReference{c.owner}}}
 			if got := FromPodGroup(pg).Bounded; got != c.want {
 				t.Errorf("it is bounded: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestClassOfNamespace: a group that Reprieve has written says whose class it has; what users write on theirs says nothing.
+func TestClassOfNamespace(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		managedBy, classOf string
+		want               bool
+	}{
+		"of its namespace": {ManagedBy, v1alpha1.FromNamespace, true},
+		"of its object":    {ManagedBy, v1alpha1.FromObject, false},
+		"of its pods":      {managedBy: ManagedBy},
+		"by a user":        {"helm", v1alpha1.FromNamespace, false},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := &v1alpha1.PodGroup{ObjectMeta: metav1.ObjectMeta{
+				Labels: map[string]string{LabelManagedBy: c.managedBy}, Annotations: map[string]string{v1alpha1.AnnotationClassOf: c.classOf},
+			}}
+			if got := FromPodGroup(pg).ClassOfNamespace; got != c.want {
+				t.Errorf("it has its namespace's class: %t, want %t", got, c.want)
 			}
 		})
 	}

@@ -48,6 +48,8 @@ type Group struct {
 	// Bounded is true where the group was made for pods that name a Workload of scheduling.k8s.io: it may stand no higher than each of
 	// them does by itself.
 	Bounded bool
+	// ClassOfNamespace is true where the group was made with the class of its namespace: it may stand higher than its pods do.
+	ClassOfNamespace bool
 	// Disrupted are the members that a preemption of the whole group, which has begun, takes.
 	Disrupted []v1alpha1.DisruptedPod
 }
@@ -74,6 +76,11 @@ func isMadeForWorkload(pg *v1alpha1.PodGroup) bool {
 	})
 }
 
+// hasClassOfNamespace reports whether Reprieve has written a group with the class of its namespace.
+func hasClassOfNamespace(pg *v1alpha1.PodGroup) bool {
+	return pg.Labels[LabelManagedBy] == ManagedBy && pg.Annotations[v1alpha1.AnnotationClassOf] == v1alpha1.FromNamespace
+}
+
 // AnnotationUnsupported is where a PodGroup that was read from another API names its fields that have no
 // counterpart, and that must not be taken for absent. It is never written.
 const AnnotationUnsupported = v1alpha1.GroupName + "/unsupported"
@@ -81,10 +88,11 @@ const AnnotationUnsupported = v1alpha1.GroupName + "/unsupported"
 // FromPodGroup reads a Group. One of another API than reprieve.dev has that in its apiVersion.
 func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	g := &Group{
-		Key:      types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name},
-		UID:      pg.UID,
-		Priority: pg.Spec.Priority,
-		Bounded:  isMadeForWorkload(pg),
+		Key:              types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name},
+		UID:              pg.UID,
+		Priority:         pg.Spec.Priority,
+		Bounded:          isMadeForWorkload(pg),
+		ClassOfNamespace: hasClassOfNamespace(pg),
 	}
 	if v := pg.APIVersion; v != "" && v != v1alpha1.SchemeGroupVersion.String() {
 		g.APIVersion, g.PodPriorities = v, pg.Spec.Priority == nil

@@ -29,6 +29,7 @@ func both(first, second *Group) *Group {
 	out := *first
 	out.Ambiguous = true
 	out.Whole, out.Bounded = first.Whole || second.Whole, first.Bounded || second.Bounded
+	out.ClassOfNamespace = first.ClassOfNamespace && second.ClassOfNamespace
 	out.MinCount = max(first.MinCount, second.MinCount)
 	out.PodPriorities = first.PodPriorities && second.PodPriorities
 	if p := second.Priority; p != nil && (first.Priority == nil || *p > *first.Priority) {

@@ -58,6 +58,7 @@ func TestMergeKeepsWhatProtects(t *testing.T) {
 		Disrupted: []v1alpha1.DisruptedPod{{Name: "a"}}}
 	high := Group{Key: key, UID: "high", Priority: ptr.To[int32](7), PriorityClassName: "high", PreemptionPolicy: corev1.PreemptNever,
 		MinCount: 3, StartTime: time.Unix(5, 0), Queue: "q", Disrupted: []v1alpha1.DisruptedPod{{Name: "b"}}}
+	low.ClassOfNamespace = true
 	silent := Group{Key: key, UID: "silent", PodPriorities: true}
 	want := Group{Key: key, Ambiguous: true, Priority: high.Priority, PriorityClassName: "high", PreemptionPolicy: corev1.PreemptNever,
 		MinCount: 3, Whole: true, StartTime: later, Queue: "q"}

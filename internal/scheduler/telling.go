@@ -228,7 +228,7 @@ func (t *teller) tellGang(key types.NamespacedName, most int, now time.Time) int
 	for _, pod := range members.Pending {
 		pods[pod.UID], pending = pod, append(pending, pod.UID)
 		isOurs := t.profiles.of(pod.Spec.SchedulerName) != nil
-		if isOurs && !members.Reserved.Has(pod.UID) && !t.assumed.has(pod.UID) && word.isMissing(pod) {
+		if isOurs && !members.Reserved.Has(pod.UID) && !t.assumed.has(pod.UID) && word.isMissing(pod) && !t.isHeldItself(pod) {
 			wrong = append(wrong, pod.UID)
 		}
 	}
@@ -240,6 +240,11 @@ func (t *teller) tellGang(key types.NamespacedName, most int, now time.Time) int
 		logOf(context.Background(), gangKey(key)).V(4).Info("Told members what keeps them pending", "members", len(told), "reason", word.Reason)
 	}
 	return len(told)
+}
+
+// isHeldItself reports whether a member is held back whatever its gang is. It says why by itself, and no room that is added would help it.
+func (r *roster) isHeldItself(pod *corev1.Pod) bool {
+	return r.derived.Hold(pod) != gang.Verdict{} || gang.Outranked(r.derived, r.groups, pod) != gang.Verdict{}
 }
 
 // word is what the pending members of a gang say.

@@ -167,6 +167,20 @@ func (h *hall) expect(want ...string) {
 	h.said = nil
 }
 
+// holdsBack has one pod held back, by name.
+type holdsBack struct {
+	underived
+	name string
+}
+
+// Hold is part of Derived.
+func (h holdsBack) Hold(pod *corev1.Pod) gang.Verdict {
+	if pod.Name != h.name {
+		return gang.Verdict{}
+	}
+	return gang.Verdict{Reason: "OwnerUnknown", Message: "it has not been read"}
+}
+
 // TestTelling: what members say, second by second.
 func TestTelling(t *testing.T) {
 	t.Parallel()
@@ -320,6 +334,24 @@ func TestTelling(t *testing.T) {
 			h.hub.telling.touch(key("g"), h.clock.Now())
 			h.pass(60)
 			h.expect()
+		},
+		"nothing of one that is held back for its class": func(h *hall) {
+			h.gang("g", 2)
+			h.groups.set(&gang.Group{Key: key("g"), UID: "uid-g", MinCount: 2, Priority: ptr.To(int32(1)), Bounded: true})
+			h.add(h.pods, pod("low", "g", "1", 0))
+			h.show(h.now("low"), corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonPriorityAbovePods})
+			h.framework("g-0", "no room")
+			h.decided("g", "no room")
+			h.pass(60)
+			h.expect("g-1 Unschedulable: no room")
+		},
+		"nothing of one that is held back for what it belongs to": func(h *hall) {
+			h.hub.derived = holdsBack{name: "g-2"}
+			h.gang("g", 3)
+			h.framework("g-0", "no room")
+			h.decided("g", "no room")
+			h.pass(60)
+			h.expect("g-1 Unschedulable: no room")
 		},
 		"nothing of a group that is no gang": func(h *hall) {
 			h.gang("g", 2)
