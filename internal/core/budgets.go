@@ -32,6 +32,12 @@ func (d *budgetDraw) settle(unit int32) {
 	d.settled[unit] = true
 }
 
+// unsettle takes that back.
+func (d *budgetDraw) unsettle(unit int32) {
+	delete(d.settled, unit)
+	d.spare(unit)
+}
+
 // evict draws on the budgets of all pods of a unit together and returns how many of those pods break one.
 func (d *budgetDraw) evict(unit int32) int {
 	if d.settled[unit] {

@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // cheapLanes places members of one class on nodes that are cheap to free, lane by lane: each lane gets as many as an
 // even spread gives it, and chooses its nodes by itself.
@@ -118,25 +121,28 @@ func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 			return 0, 0, false
 		}
 		i := l.index
-		if n, ok := c.cheap[i].node(c.on); ok {
+		if n, ok := c.node(&c.cheap[i]); ok {
 			return i, n, true
 		}
 		l.at = len(l.nodes)
 	}
 }
 
-// node is where the lane's next member goes; there is none once it has its share, or where no room can be made.
-func (l *cheapLane) node(on []int) (int32, bool) {
+// node is where a lane's next member goes; there is none once it has its share, or where no room can be made.
+func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	m := l.costs
 	for l.placed < m.need {
 		for len(l.ready) > 0 {
-			if n := l.ready[0]; on[n] < int(m.caps[n]) {
+			if n := l.ready[0]; c.on[n] < int(m.caps[n]) {
 				return n, true
 			}
 			l.ready = l.ready[1:]
 		}
 		if m.choose() {
-			l.ready = m.fullest(on)
+			l.ready = m.fullest(c.on)
+			if l.lastResort {
+				c.leastDisturbed(l)
+			}
 			continue
 		}
 		if len(l.putOff) == 0 || l.lastResort && l.since == 0 {
@@ -151,9 +157,36 @@ func (l *cheapLane) node(on []int) (int32, bool) {
 	return 0, false
 }
 
-// refuse has a node hold no more members than there are, until nothing else is left.
+// leastDisturbed orders the nodes that are ready by what stands in the way of a member there, for each that they have room for: room is no
+// matter any more.
+func (c *cheapLanes) leastDisturbed(l *cheapLane) {
+	type disturbance struct{ broken, weight float64 }
+	by := make(map[int32]disturbance, len(l.ready))
+	for _, n := range l.ready {
+		var units []int32
+		for _, u := range c.t.column(n).units {
+			if c.t.out[u] && !l.costs.out[u] && c.t.touches(u) {
+				units = append(units, u)
+			}
+		}
+		if len(units) > 0 {
+			score, room := scoreOf(c.t.s, units), float64(min(int(l.costs.caps[n])-c.on[n], l.costs.need-l.placed))
+			by[n] = disturbance{broken: float64(score.BrokenBudgets) / room, weight: float64(score.PrioritySum) / room}
+		}
+	}
+	slices.SortStableFunc(l.ready, func(a, b int32) int {
+		x, y := by[a], by[b]
+		return cmp.Or(cmp.Compare(x.broken, y.broken), cmp.Compare(x.weight, y.weight))
+	})
+}
+
+// refuse has a node hold no more members than there are, until nothing else is left. What was chosen for the first of them there stays: with it out
+// of the way, the node would seem to cost nothing.
 func (l *cheapLane) refuse(n int32, members int) {
 	l.putOff = append(l.putOff, n)
+	if members == 0 {
+		l.costs.giveBack(n)
+	}
 	l.costs.limit(n, members)
 }
 

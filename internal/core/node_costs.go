@@ -114,6 +114,21 @@ func (m *nodeCosts) take(o option) {
 	}
 }
 
+// giveBack has units stay that were chosen for a node and stand on no other.
+func (m *nodeCosts) giveBack(n int32) {
+	m.chosen = slices.DeleteFunc(m.chosen, func(u int32) bool {
+		_, at, ok := m.c.lone(u)
+		if !ok || at.node != n {
+			return false
+		}
+		m.restore(u)
+		if m.x.draw != nil {
+			m.x.draw.unsettle(u)
+		}
+		return true
+	})
+}
+
 // nodesOf lists the nodes that some units stand on, each once, in scratch space that the next call overwrites.
 func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	nodes := m.scratch[:0]
