@@ -287,7 +287,8 @@ func (r *Derive) follow(ctx context.Context, pg *v1alpha1.PodGroup, g grouping.G
 	}
 	before := pg.DeepCopy()
 	key := client.ObjectKeyFromObject(pg)
-	if !FollowObject(pg, g, members) {
+	marked := markEarlier(pg, g.Choice)
+	if !FollowObject(pg, g, members) && !marked {
 		r.denied.Forget(key)
 		return again, nil
 	}

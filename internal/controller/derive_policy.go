@@ -147,6 +147,15 @@ func dropped(pg *v1alpha1.PodGroup, now *v1alpha1.PodGroupPolicy, g grouping.Gro
 	return ""
 }
 
+// markEarlier has a group that a version without marks has made say that its class is that of the namespace, and reports whether it did.
+func markEarlier(pg *v1alpha1.PodGroup, c grouping.Choice) bool {
+	if pg.Annotations[v1alpha1.AnnotationClassOf] != "" || !c.ClassOfNamespace || ptr.Deref(pg.Spec.PriorityClassName, "") != c.PriorityClass {
+		return false
+	}
+	metav1.SetMetaDataAnnotation(&pg.ObjectMeta, v1alpha1.AnnotationClassOf, v1alpha1.FromNamespace)
+	return true
+}
+
 // markSources writes on a group where its class and its queue are from, if not from its pods.
 func markSources(pg *v1alpha1.PodGroup, c grouping.Choice) {
 	class, queue := ptr.Deref(pg.Spec.PriorityClassName, ""), ptr.Deref(pg.Spec.QueueName, "")

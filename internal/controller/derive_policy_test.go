@@ -148,3 +148,37 @@ func TestDeriveWithoutPods(t *testing.T) {
 		})
 	}
 }
+
+// TestDeriveMarksEarlier: a group that an earlier version has made with its namespace's class, which says so nowhere, comes to say it, once.
+func TestDeriveMarksEarlier(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		choice grouping.Choice
+		want   string
+	}{
+		"the class of the namespace":     {choice: grouping.Choice{PriorityClass: "high", ClassOfNamespace: true}, want: v1alpha1.FromNamespace},
+		"the class of the object":        {choice: grouping.Choice{PriorityClass: "high"}},
+		"another one for the namespace":  {choice: grouping.Choice{PriorityClass: "low", ClassOfNamespace: true}},
+		"none is asked for by any means": {},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg := written(func(pg *v1alpha1.PodGroup) { pg.Spec.PriorityClassName = ptr.To("high") })
+			api := newClient(t, pg)
+			group := grouping.Group{MinCount: 4, Owner: theJob, Choice: c.choice}
+			r := newDerive(t, api, &derivedGroup{group: group}, listed{Assigned: []*corev1.Pod{classed("a", "low", 5)}}, events.NewFakeRecorder(10), func(*corev1.Pod, corev1.PodCondition) {})
+			for range 3 {
+				if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: groupKey}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := api.Get(t.Context(), groupKey, pg); err != nil {
+				t.Fatal(err)
+			}
+			if got := pg.Annotations[v1alpha1.AnnotationClassOf]; got != c.want {
+				t.Errorf("it says %q, want %q", got, c.want)
+			}
+		})
+	}
+}

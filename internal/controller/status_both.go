@@ -19,17 +19,21 @@ import (
 // isOurs reports whether a PodGroup of scheduling.k8s.io is scheduled here: other schedulers have theirs, and
 // say how they stand.
 func (s *Status) isOurs(pg *v1alpha1.PodGroup, m *gang.Members) bool {
-	// Only Reprieve writes that down.
-	if pg.Status.StartTime != nil {
-		return true
-	}
 	key := client.ObjectKeyFromObject(pg)
-	if m.Total() == 0 {
-		// It is still that of the pods which it had last. What it had while another process led, only a preemption tells.
-		if t, ok := s.told[key]; ok {
-			return t.ours == pg.UID
-		}
-		return pg.Status.LastDisruption != nil
+	switch _, ok := s.told[key]; {
+	case pg.Status.StartTime != nil:
+		// Only Reprieve writes that down.
+		s.toldOf(key).ours = pg.UID
+		return true
+	case m.Total() == 0 && ok:
+		// It is still that of the pods which it had last.
+		return s.told[key].ours == pg.UID
+	case m.Total() == 0 && pg.Status.LastDisruption != nil:
+		// What it had while another process led, only a preemption tells.
+		s.toldOf(key).ours = pg.UID
+		return true
+	case m.Total() == 0:
+		return false
 	}
 	for _, pods := range [][]*corev1.Pod{m.Pending, m.Gated, m.Refused, m.Assigned, m.Terminating, m.Succeeded, m.Finished} {
 		if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return s.profiles.Has(pod.Spec.SchedulerName) }) {

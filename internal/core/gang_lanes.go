@@ -188,6 +188,8 @@ func (l *cheapLane) refuse(n int32, members int) {
 		l.costs.giveBack(n)
 	}
 	l.costs.limit(n, members)
+	// What it costs to make room there is known no more.
+	l.costs.touched[n]++
 }
 
 // undisturbed brings back what stands on a node and has not been chosen, and reports whether a member is accepted next to

@@ -9,8 +9,9 @@ type reprieving struct {
 	placements []placement
 	// inPlace keeps every member where it is, as the document does.
 	inPlace bool
-	// spare is at least what each class has room for elsewhere; nil when not known.
-	spare []int
+	// spare is at least what each class has room for elsewhere; nil when not known. Full are classes of which none has been placed elsewhere
+	// while a unit was back.
+	spare, full []int
 }
 
 // run brings units of pool (most important first) back wherever the members have room afterwards, and
@@ -108,7 +109,29 @@ func (r *reprieving) back(u int32) bool {
 		return true
 	}
 	r.remove(u)
+	r.tellFull()
 	return false
+}
+
+// tellFull finds out of which classes none has room elsewhere, now that the unit is out again beside which there was none.
+func (r *reprieving) tellFull() {
+	for _, c := range r.full {
+		if !r.mayMove(c) {
+			r.spare[c] = 0
+		}
+	}
+	r.full = r.full[:0]
+}
+
+// mayMove reports whether one of the members of a class might go elsewhere.
+func (r *reprieving) mayMove(c int) bool {
+	i := slices.IndexFunc(r.placements, func(st placement) bool { return st.class == c })
+	st := r.placements[i]
+	r.unplace(st)
+	defer r.place(st)
+	return r.roomFor(c, st.node, 2) > 1 || slices.ContainsFunc(r.c.byName, func(n int32) bool {
+		return n != st.node && r.roomFor(c, n, 1) > 0 && r.accepts(c, n)
+	})
 }
 
 // refusedBeside lists members on a unit's nodes that the oracle refuses now, in whatever order the members come: no rule of theirs is about
@@ -159,14 +182,20 @@ func (r *reprieving) moveAside(refused []placement) bool {
 	}
 	if r.mayHaveRoom(counts) {
 		fresh := r.fill(r.hardestFirst(counts), fullestFirst, nil)
-		if len(fresh) == len(displaced) && r.stand(slices.Concat(stay, fresh)) {
-			r.spare = nil
+		all := len(fresh) == len(displaced)
+		if all && r.stand(slices.Concat(stay, fresh)) {
+			r.spare, r.full = nil, r.full[:0]
 			return true
 		}
-		if len(fresh) == 0 && len(displaced) > 0 && counts[displaced[0].class] == len(displaced) {
-			r.spare[displaced[0].class] = 0
-		}
 		r.unplaceAll(fresh)
+		switch {
+		case all && len(refused) > 0:
+			// The unit is in the way of others as well, on other nodes.
+			r.placeAll(displaced)
+			return r.moveAside(nil)
+		case len(fresh) == 0 && len(displaced) > 0 && counts[displaced[0].class] == len(displaced):
+			r.full = append(r.full, displaced[0].class)
+		}
 	}
 	r.placeAll(displaced)
 	return false

@@ -18,7 +18,7 @@ type nodeCosts struct {
 	touched []int32
 	chosen  []int32
 	options heap.Heap[option]
-	// scratch has nodes, those with the latest stamp; stamps are made where units stand on several.
+	// scratch has nodes, those with the latest stamp.
 	scratch, stamps []int32
 	stamp           int32
 	base            []int64
@@ -117,8 +117,7 @@ func (m *nodeCosts) take(o option) {
 // giveBack has units stay that were chosen for a node and stand on no other.
 func (m *nodeCosts) giveBack(n int32) {
 	m.chosen = slices.DeleteFunc(m.chosen, func(u int32) bool {
-		_, at, ok := m.c.lone(u)
-		if !ok || at.node != n {
+		if slices.ContainsFunc(m.s.Units[u].Pods, func(p Pod) bool { return int32(p.Node) != n }) {
 			return false
 		}
 		m.restore(u)
@@ -255,7 +254,7 @@ func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	return units
 }
 
-// gainHere is gain for units that stand nowhere but on one node.
+// gainHere is gain for units that stand nowhere but on one node. Of others it is a part.
 func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	free := m.freeOf(n)
 	move := func(sign int64) {

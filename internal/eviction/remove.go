@@ -84,7 +84,7 @@ func (r *remover) try(ctx context.Context, pod victimPod, proceed func() bool) (
 		return accepted, nil
 	case r.hasGone(ctx, pod, err):
 		return absent, nil
-	case podstatus.IsRefused(err):
+	case podstatus.IsRefused(err) || isDenied(err) && !isUnasked(err):
 		return untouched, fmt.Errorf("delete: %w", err)
 	case isUnasked(err):
 		// Then nothing has been done, and nothing will be.

@@ -50,7 +50,7 @@ type Board struct {
 	wholeGroups map[wholeGroupKey]groupUse
 	// allocated is what is placed in each queue and below it, and waiting what is demand there of what pods without a node ask for.
 	allocated, waiting map[string]Amounts
-	// capacity is what the nodes have, and beyond what of that no work that waits in a queue can reach.
+	// capacity is what the nodes have, and beyond what of that is behind taints that no work tolerates which waits in a queue.
 	capacity, beyond Amounts
 	// tainted are the nodes whose taints keep pods off, by these, and tolerances what waits in queues by what it tolerates. Unreached is true
 	// where either has changed since nodes were told apart by them.

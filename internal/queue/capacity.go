@@ -21,7 +21,7 @@ type nodeEntry struct {
 	shares        map[string]Amounts
 	// kind are the nodes that are like it, as of the last time that pending pods were weighed.
 	kind *nodeKind
-	// counted is what it adds to the capacity, and beyond what of that is beyond the reach of work in queues.
+	// counted is what it adds to the capacity, and beyond what of that is behind taints.
 	counted, beyond Amounts
 }
 

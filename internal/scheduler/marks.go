@@ -24,6 +24,14 @@ func (m *marks) set(uid types.UID, key workload.Key) {
 	m.keys[uid] = key
 }
 
+// of is the mark of a pod, which stays.
+func (m *marks) of(uid types.UID) (key workload.Key, marked bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key, marked = m.keys[uid]
+	return key, marked
+}
+
 // take removes the mark of a pod, and reports whether there was one.
 func (m *marks) take(uid types.UID) (key workload.Key, marked bool) {
 	m.mu.Lock()

@@ -43,7 +43,12 @@ func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod,
 
 // Unreserve releases the whole gang: it is placed together or not at all.
 func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) {
-	p.hub.heardOf(pod)
+	if key, tried := p.hub.tried.of(pod.UID); tried && !key.Gang {
+		// Another plugin's Reserve turns it away before this one's, and its turn is still to be ended.
+		p.hub.asked.take(pod.UID)
+	} else {
+		p.hub.heardOf(pod)
+	}
 	// Before it is known to be back.
 	p.hub.returning.add(pod.UID, node)
 	p.hub.forgetPlace(pod.UID)

@@ -25,6 +25,8 @@ const (
 		`spec.priority is filled in by Reprieve; leave it out, and name a PriorityClass in spec.priorityClassName`
 	groupPolicyRefused = `podgroups.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'podgroup-priority.reprieve.dev' with binding 'podgroup-priority.reprieve.dev' denied request: ` +
 		`spec.preemptionPolicy is filled in by Reprieve; leave it out, and name a PriorityClass in spec.priorityClassName`
+	groupSourceRefused = `podgroups.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'podgroup-priority.reprieve.dev' with binding 'podgroup-priority.reprieve.dev' denied request: ` +
+		`the annotation reprieve.dev/class-of is written by Reprieve alone`
 	groupStatusRefused = `podgroups.reprieve.dev "filled-in" is forbidden: ValidatingAdmissionPolicy 'podgroup-status.reprieve.dev' with binding 'podgroup-status.reprieve.dev' denied request: ` +
 		`the status of a PodGroup is written by Reprieve alone`
 	templatePriorityRefused = `workloads.reprieve.dev "it" is forbidden: ValidatingAdmissionPolicy 'workload-priority.reprieve.dev' with binding 'workload-priority.reprieve.dev' denied request: ` +
@@ -166,6 +168,10 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 		o.SetLabels(map[string]string{"changed": "yes"})
 		return o
 	}
+	classOfNamespace := func(pg *v1alpha1.PodGroup) *v1alpha1.PodGroup {
+		pg.Annotations = map[string]string{v1alpha1.AnnotationClassOf: v1alpha1.FromNamespace}
+		return pg
+	}
 	for name, tc := range map[string]struct {
 		// before is created by Reprieve, with what Reprieve fills in; nil where after is what is created.
 		before, after client.Object
@@ -181,6 +187,10 @@ func testPriorityPolicies(t *testing.T, c *cluster) {
 		"a group that is left as it is":         {before: groupOf(done), after: labelled(groupOf(done))},
 		"a group without either is left so":     {before: groupOf(open), after: labelled(groupOf(open))},
 		"a group's priority, by Reprieve":       {before: groupOf(open), after: groupOf(done), asReprieve: true},
+		"a group that says whose class it has":  {after: classOfNamespace(groupOf(open)), want: groupSourceRefused},
+		"a group says so later":                 {before: groupOf(open), after: classOfNamespace(groupOf(open)), want: groupSourceRefused},
+		"a group that says so is left as it is": {before: classOfNamespace(groupOf(open)), after: labelled(classOfNamespace(groupOf(open)))},
+		"a group says so, by Reprieve":          {before: groupOf(open), after: classOfNamespace(groupOf(open)), asReprieve: true},
 		"a Workload without either":             {after: workloadOf(open, open)},
 		"a Workload with a priority":            {after: workloadOf(open, with(open, 7, "")), want: templatePriorityRefused},
 		"a Workload with a policy":              {after: workloadOf(open, onlyPolicy), want: templatePolicyRefused},
