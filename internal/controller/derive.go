@@ -222,9 +222,10 @@ func (r *Derive) refuse(key types.NamespacedName, g grouping.Group, members *gan
 	if !ok || told.verdict != v && now.Sub(told.at) >= repeatDelay {
 		told = refusal{verdict: v, at: now}
 		r.refused[key] = told
-		r.registry.SetUnresolved(key, v)
 		r.recorder.Eventf(living(members)[0], nil, corev1.EventTypeWarning, v.Reason, "Grouping", "%s", v.Message)
 	}
+	// One of its name may have gone meanwhile, with all that was said of it.
+	r.registry.SetUnresolved(key, told.verdict)
 	r.count(key, len(members.Pending))
 	for _, pod := range members.Pending {
 		sayHeld(r.say, pod, told.verdict)

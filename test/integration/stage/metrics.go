@@ -74,6 +74,17 @@ func (m Metrics) Sum(name string, labels ...string) float64 {
 // same plan again. One that does not run any more cannot be asked.
 func (s *Stage) plansHold() {
 	s.Helper()
+	for name, n := range s.plansRepeated() {
+		if n > s.repeated[name] {
+			s.Errorf("%s has made %v plans again that could not be carried out", name, n-s.repeated[name])
+		}
+	}
+}
+
+// plansRepeated is how many such plans each scheduler has made.
+func (s *Stage) plansRepeated() map[string]float64 {
+	s.Helper()
+	out := make(map[string]float64)
 	for _, component := range s.Run.Components() {
 		if !strings.Contains(component.Name(), playground.Scheduler) || component.PID() == 0 {
 			continue
@@ -83,8 +94,7 @@ func (s *Stage) plansHold() {
 			s.Logf("whether plans of %s hold is not known: %v", component.Name(), err)
 			continue
 		}
-		if n := m.Sum("reprieve_gang_plans_unconfirmed_total", `refusal="repeated"`); n > 0 {
-			s.Errorf("%s has made %v plans again that could not be carried out", component.Name(), n)
-		}
+		out[component.Name()] = m.Sum("reprieve_gang_plans_unconfirmed_total", `refusal="repeated"`)
 	}
+	return out
 }

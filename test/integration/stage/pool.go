@@ -57,8 +57,8 @@ func (p *Pool) giveBack(s *Stage) {
 	s.plansHold()
 	s.explain()
 	p.Clear(s)
-	// What is planned while all of it goes would be the next test's.
-	s.plansHold()
+	// Work that is planned just as it is deleted comes to nothing, which is not for the next test to answer for.
+	s.repeated = s.plansRepeated()
 	if err := s.Run.Err(); err != nil {
 		s.Errorf("the playground: %v", err)
 	}

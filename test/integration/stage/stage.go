@@ -44,8 +44,9 @@ type Stage struct {
 	Explain func() string
 	// explained is set where it has been shown.
 	explained bool
-	// begun is when the test began.
-	begun time.Time
+	// begun is when the test began, and repeated how many plans there had been by then that could not be carried out twice.
+	begun    time.Time
+	repeated map[string]float64
 }
 
 // New starts a playground, which ends with the test. Directory of binaries and CRDs are filled in. The test has the
