@@ -37,6 +37,18 @@ func AddIndex(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
+// AddNamespaceIndex adds the index by namespace to an informer that has not been started, unless it has one. Without it, to list the
+// objects of a namespace is to look at all.
+func AddNamespaceIndex(informer cache.SharedIndexInformer) error {
+	if _, ok := informer.GetIndexer().GetIndexers()[cache.NamespaceIndex]; ok {
+		return nil
+	}
+	if err := informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
+		return fmt.Errorf("index pods by namespace: %w", err)
+	}
+	return nil
+}
+
 // AnchorIndexName is the name of the Pod informer's index by anchor; see [Derived].
 const AnchorIndexName = "reprieve.dev/anchor"
 
@@ -140,8 +152,14 @@ func (l *Lister) by(index, value string, wanted func(*corev1.Pod) bool) []*corev
 		if err != nil {
 			panic(err)
 		}
-		if i > 0 && len(objs) > 0 {
-			pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return containsPod(objs, pod.UID) })
+		if i > 0 && len(objs) > 0 && len(pods) > 0 {
+			known := make(sets.Set[types.UID], len(objs))
+			for _, obj := range objs {
+				if pod, ok := obj.(*corev1.Pod); ok {
+					known.Insert(pod.UID)
+				}
+			}
+			pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return known.Has(pod.UID) })
 		}
 		pods = slices.Grow(pods, len(objs))
 		for _, obj := range objs {
@@ -151,13 +169,6 @@ func (l *Lister) by(index, value string, wanted func(*corev1.Pod) bool) []*corev
 		}
 	}
 	return pods
-}
-
-func containsPod(objs []any, uid types.UID) bool {
-	return slices.ContainsFunc(objs, func(obj any) bool {
-		pod, ok := obj.(*corev1.Pod)
-		return ok && pod.UID == uid
-	})
 }
 
 // SortByAge sorts Pods by creation, then name.

@@ -40,6 +40,8 @@ type standing struct {
 	// true where that was the same twice; see Failed.
 	plan, failed string
 	stuck        bool
+	// spare is how many of the planned need not be through for the gang to be whole.
+	spare int
 	// reserved members are assumed on their node; the informer has not shown them there yet.
 	reserved map[types.UID]string
 	// podSensitive is true where pods that come, or change their labels, may let the gang fit.
@@ -218,13 +220,25 @@ func (r *Registry) SetPlan(key types.NamespacedName, seats []Seat) {
 	r.update(key, func(s *standing) {
 		clear(s.planned)
 		s.order, s.stuck = s.order[:0], false
-		s.plan = nodesOf(seats)
+		s.plan, s.spare = nodesOf(seats), len(seats)
 		for _, seat := range seats {
 			s.planned[seat.Member] = seat.Node
 			s.order = append(s.order, seat.Member)
 		}
 		s.leader, s.takeover = "", false
 	})
+}
+
+// SetNeeded records how many of those that are planned have to be through for the gang to be whole. As long as that is not known, it is
+// taken for none.
+func (r *Registry) SetNeeded(key types.NamespacedName, members int) {
+	r.update(key, func(s *standing) { s.spare = len(s.order) - members })
+}
+
+// Lacks reports whether more of those that are planned have to be through for the gang to be whole.
+func (r *Registry) Lacks(key types.NamespacedName) (lacks bool) {
+	r.read(key, func(s *standing) { lacks = len(s.order) > s.spare })
+	return lacks
 }
 
 // nodesOf is the same for plans that put as many members on the same nodes.

@@ -291,3 +291,27 @@ func TestSettled(t *testing.T) {
 		t.Error("one that is not planned any more is said to be")
 	}
 }
+
+// TestLacks: a gang lacks members as long as more are planned than it can do without.
+func TestLacks(t *testing.T) {
+	t.Parallel()
+	r, key := newTestRegistry(), types.NamespacedName{Namespace: "ns", Name: "g"}
+	r.SetPlan(key, []Seat{{"a", "n"}, {"b", "n"}, {"c", "n"}})
+	if r.Lacks(key) {
+		t.Error("it is not known how many are needed, and it lacks some")
+	}
+	r.SetNeeded(key, 2)
+	for _, member := range []types.UID{"a", "b"} {
+		if !r.Lacks(key) {
+			t.Errorf("before %s is through, it lacks none", member)
+		}
+		r.Reserve(key, member, "n")
+	}
+	if r.Lacks(key) {
+		t.Error("with two of two through it lacks some")
+	}
+	r.SetPlan(key, []Seat{{"c", "n"}})
+	if r.Lacks(key) {
+		t.Error("what was needed of one plan is needed of the next")
+	}
+}

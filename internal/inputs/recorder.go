@@ -222,6 +222,11 @@ func (r *Recorder) put(among map[types.NamespacedName]*corev1.Pod, pod *corev1.P
 	default:
 		delete(among, key)
 	}
+	if r.written[key] == nil && r.podOf(key) == nil {
+		// No line knows of it, and none has to.
+		delete(r.touched, key)
+		return
+	}
 	r.touched[key] = true
 }
 

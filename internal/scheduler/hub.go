@@ -54,6 +54,8 @@ type Hub struct {
 	// an extension point has been told what comes of it. Tried are those whose turn it may be, and that plan for their gang if they have
 	// one, until then. Away are those whose turn was called back, and who are in a cycle all the same.
 	shown, asked, tried, away marks
+	// seated are the members that are planned, by which they are found.
+	seated marks
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
 	runs     *gang.Runs
 	outcomes outcomes
@@ -238,8 +240,8 @@ func (h *Hub) eased(limited []string) {
 		return
 	}
 	ended := h.waits.EndFor(admission.Queue, func(key workload.Key) bool {
-		pod, ok := h.pendingOf(key)
-		return !ok || slices.ContainsFunc(h.board.LimitsOn(h.queueOf(pod)), func(name string) bool { return slices.Contains(limited, name) })
+		name, ok := h.queueOfWork(key)
+		return !ok || slices.ContainsFunc(h.board.LimitsOn(name), func(name string) bool { return slices.Contains(limited, name) })
 	})
 	for _, key := range ended {
 		logOf(context.Background(), key).V(6).Info("The queue at whose limit it was has less", "queues", limited)
@@ -273,17 +275,19 @@ func (h *Hub) wakeGang(key types.NamespacedName) {
 
 // wakeNext lets the planned member come forward that goes next.
 func (h *Hub) wakeNext(key types.NamespacedName) {
-	if next := h.registry.Next(key); next != "" {
-		members := h.lister.Members(key)
-		i := slices.IndexFunc(members.Pending, func(pod *corev1.Pod) bool { return pod.UID == next })
-		switch {
-		case i < 0:
-		case h.entersQueue(members.Pending[i]):
-			h.activate(members.Pending[i])
-		default:
-			// Those after it would wait for it, and others for their room.
-			h.release(key, nil, "another plugin holds member "+members.Pending[i].Name+" back")
-		}
+	next := h.registry.Next(key)
+	if next == "" {
+		return
+	}
+	member, _ := h.seated.of(next)
+	pod, ok := h.podOf(member)
+	switch {
+	case !ok || !h.awaitsPlace(pod):
+	case h.entersQueue(pod):
+		h.activate(pod)
+	default:
+		// Those after it would wait for it, and others for their room.
+		h.release(key, nil, "another plugin holds member "+pod.Name+" back")
 	}
 }
 

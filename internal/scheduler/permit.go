@@ -17,6 +17,7 @@ import (
 // it has no more made there than they still have a use for.
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.heardOf(pod)
+	p.hub.seated.take(pod.UID)
 	p.hub.assumed.insert(pod.UID)
 	p.hub.returning.remove(pod.UID)
 	p.hub.forgetRejection(pod.UID)
@@ -74,6 +75,9 @@ func (p *Plugin) Permit(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, 
 		return fwk.NewStatus(fwk.Unschedulable, fmt.Sprintf("PodGroup %s does not exist any more", key)), 0
 	case !g.IsGang():
 		return nil, 0
+	}
+	if p.hub.registry.Lacks(key) {
+		return fwk.NewStatus(fwk.Wait, fmt.Sprintf("%d more members of PodGroup %s are to come", p.hub.registry.Planned(key), key)), p.args.Gang.PermitTimeout.Duration
 	}
 	members := p.hub.members(key)
 	if through := p.hub.through(&members); through < g.MinCount {

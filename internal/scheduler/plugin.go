@@ -99,25 +99,6 @@ func turnedDownIn(state fwk.CycleState) string {
 // Clone is part of StateData.
 func (t turnedDown) Clone() fwk.StateData { return t }
 
-// gatedKey is where a cycle keeps that its pod would not have passed PreEnqueue any more.
-const gatedKey fwk.StateKey = Name + "/gated"
-
-// gatedLate says why.
-type gatedLate struct{ why string }
-
-// gatedIn is why the pod of a cycle would not have passed PreEnqueue any more; "" where it would.
-func gatedIn(state fwk.CycleState) string {
-	data, err := state.Read(gatedKey)
-	if err != nil {
-		return ""
-	}
-	g, _ := data.(gatedLate)
-	return g.why
-}
-
-// Clone is part of StateData.
-func (g gatedLate) Clone() fwk.StateData { return g }
-
 // cycleDecision is a decision that PreFilter made and PostFilter carries out.
 type cycleDecision struct {
 	decision core.Decision

@@ -161,11 +161,7 @@ func (p *Plugin) devicesReleased(ctx context.Context, pre *preemptor, running *a
 // nomination which it need not respect is tried again, with the plan as it is.
 func (p *Plugin) notConfirmed(state fwk.CycleState, pod *corev1.Pod, g *gang.Group, statuses fwk.NodeToStatusReader) *fwk.Status {
 	node, planned := p.hub.registry.PlannedNode(g.Key, pod.UID)
-	switch why := gatedIn(state); {
-	case planned && why != "":
-		// The plan is as good as it was, and the gang is held back.
-		p.hub.release(g.Key, nil, why)
-		return fwk.NewStatus(fwk.Unschedulable, why)
+	switch {
 	case planned && confinedTo(state) != "" && p.hub.dropInTheWay(pod, node):
 		// Since the cycle has begun, the framework has taken over from the API what a pod was promised.
 		p.hub.activate(pod)

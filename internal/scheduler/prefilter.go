@@ -46,11 +46,14 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if v := gang.Contradiction(pod); v != (gang.Verdict{}) {
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
+	if node, planned := p.hub.registry.PlannedNode(key, pod.UID); planned && p.hub.registry.Next(key) == pod.UID && !p.hub.waits.Evicting(gangKey(key)) {
+		// What would end the plan takes it back. To look at all members in the cycle of each takes longer than all else.
+		return p.confine(state, pod, node)
+	}
 	g, members, verdict := p.hub.gate(key)
 	if verdict != (gang.Verdict{}) {
 		// It passed PreEnqueue, and things have changed since.
 		p.hub.cannotCome(key, pod, verdict)
-		state.Write(gatedKey, gatedLate{verdict.Message})
 		return nil, fwk.NewStatus(fwk.Unschedulable, verdict.Message)
 	}
 	if !g.IsGang() {
@@ -151,6 +154,10 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	p.hub.waits.Placed(pre.key)
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
 	p.hub.registry.SetPlan(g.Key, order)
+	p.hub.registry.SetNeeded(g.Key, pre.minCount)
+	for _, member := range pre.pods {
+		p.hub.seated.set(member.UID, podKey(member))
+	}
 	p.hub.telling.found(g.Key)
 	if pre.minCount > 0 {
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})

@@ -80,6 +80,23 @@ func (ps *profiles) of(name string) *configv1alpha1.ReprieveArgs {
 	return ps.byName[name].args
 }
 
+// settleTime is that of all profiles, where it is the same: for each member that comes, to look for theirs would be to look at all of them.
+func (ps *profiles) settleTime() (same time.Duration, ok bool) {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	for _, facts := range ps.byName {
+		switch {
+		case facts.args == nil:
+			return 0, false
+		case !ok:
+			same, ok = facts.args.Gang.SettleTime.Duration, true
+		case facts.args.Gang.SettleTime.Duration != same:
+			return 0, false
+		}
+	}
+	return same, ok
+}
+
 // recorder is what records events under the name of a profile; nil for one that lacks the plugin.
 func (ps *profiles) recorder(name string) events.EventRecorder {
 	ps.mu.RLock()
@@ -102,6 +119,9 @@ func (r *roster) groupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 
 // settleTime is how long changes to a gang are gathered before it is planned again.
 func (r *roster) settleTime(key types.NamespacedName) time.Duration {
+	if same, ok := r.profiles.settleTime(); ok {
+		return same
+	}
 	members := r.lister.Members(key)
 	for _, pod := range members.Pending {
 		if args := r.profiles.of(pod.Spec.SchedulerName); args != nil {

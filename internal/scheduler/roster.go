@@ -29,6 +29,9 @@ func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cac
 	r := in.emptyRoster()
 	pods := factory.Core().V1().Pods()
 	for _, informer := range [...]cache.SharedIndexInformer{pods.Informer(), finished} {
+		if err := gang.AddNamespaceIndex(informer); err != nil {
+			return nil, err
+		}
 		if err := gang.AddIndex(informer); err != nil {
 			return nil, err
 		}

@@ -99,6 +99,22 @@ func (b *books) queueOfGroup(g *gang.Group) string {
 	return b.board.Claim(b.workOfGroup(g)).Queue
 }
 
+// queueOfWork is the leaf queue that a workload counts for; false for one that has gone.
+func (b *books) queueOfWork(key workload.Key) (string, bool) {
+	if key.Gang {
+		g, ok := b.groups.Group(nameOf(key))
+		if !ok {
+			return "", false
+		}
+		return b.queueOfGroup(g), true
+	}
+	pod, ok := b.podOf(key)
+	if !ok {
+		return "", false
+	}
+	return b.queueOf(pod), true
+}
+
 // workOfGroup describes a group as what asks for a queue.
 func (b *books) workOfGroup(g *gang.Group) queue.Work {
 	if g.Queue == "" && len(g.Labels) == 0 && !b.board.HasDefault(g.Key.Namespace) {
