@@ -17,7 +17,11 @@ func BenchmarkMembers(b *testing.B) {
 	for _, size := range []int{100, 1000, 5000} {
 		b.Run(fmt.Sprintf("members=%d", size), func(b *testing.B) {
 			index := cache.Indexers{IndexName: func(obj any) ([]string, error) {
-				key, _ := GroupOf(obj.(*corev1.Pod))
+				pod, ok := obj.(*corev1.Pod)
+				if !ok {
+					return nil, nil
+				}
+				key, _ := GroupOf(pod)
 				return []string{key.String()}, nil
 			}}
 			running, finished := cache.NewIndexer(cache.MetaNamespaceKeyFunc, index), cache.NewIndexer(cache.MetaNamespaceKeyFunc, index)

@@ -6,48 +6,109 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// Queues are the Queues by name, each with the status that follows from the objects, whatever the status says that was written last.
-func (c *Cluster) Queues() ([]*v1alpha1.Queue, error) {
+// Queue is a Queue with the status that follows from the objects, whatever the status says that was written last.
+type Queue struct {
+	*v1alpha1.Queue
+	// Cut is the quota that counts in place of the spec's, in those resources in which the parent's that counts is less.
+	Cut corev1.ResourceList
+}
+
+// Queues are the Queues by name.
+func (c *Cluster) Queues() ([]Queue, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](c.objects, inventory.Queues)
 	if err != nil {
 		return nil, fmt.Errorf("queues: %w", err)
 	}
+	out := make([]Queue, len(queues))
 	board := c.hub.Board()
 	standing := board.Standing(board.Resources())
 	if standing == nil {
-		return queues, nil
+		// There are none.
+		return nil, nil
 	}
 	wholeGroups := board.WholeGroups(standing)
-	for _, q := range queues {
+	for i, q := range queues {
 		standing.SetStatus(q, wholeGroups)
+		out[i] = Queue{Queue: q, Cut: cut(standing, q.Name)}
 	}
-	return queues, nil
+	return out, nil
 }
 
-// Guards are what keeps units that run from being taken, the first to end first and those without an end last.
-func (c *Cluster) Guards() ([]scheduler.Guard, error) {
-	// All profiles see all units; the arguments of the first are as good as those of any other.
-	profile := slices.Min(slices.Collect(maps.Keys(c.plugins)))
-	if err := c.level(profile); err != nil {
-		return nil, err
-	}
-	out, err := c.plugins[profile].Guards()
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(out, func(a, b scheduler.Guard) int {
-		if a.Until.IsZero() != b.Until.IsZero() {
-			if a.Until.IsZero() {
-				return 1
-			}
-			return -1
+// cut is what counts of a queue's quota in the resources in which it is above the parent's.
+func cut(standing *queue.Standing, name string) corev1.ResourceList {
+	out := make(corev1.ResourceList)
+	for _, f := range standing.Faults {
+		if i, known := standing.Tree.Find(name); known && f.Queue == name && f.Kind == fairshare.FaultQuota {
+			of := standing.Names[f.Resource]
+			out[corev1.ResourceName(of)] = resource.MustParse(fairshare.Format(of, standing.Tree.Queue(i).Quota[f.Resource]))
 		}
-		return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Rule, b.Rule))
-	})
+	}
+	return out
+}
+
+// Guard is a protection of a unit that runs, against the preemptors of some profiles.
+type Guard struct {
+	scheduler.Guard
+	// Profiles are those whose preemptors it holds against, by name; nil for all.
+	Profiles []string
+}
+
+// Guards are what keeps units that run from being taken, the first to end first and those without an end last. Preemptors of each profile
+// may come, and each goes by its own arguments: a protection that is not the same in all of them is listed for those in which it is.
+func (c *Cluster) Guards() ([]Guard, error) {
+	type protection struct {
+		scheduler.Guard
+		below  int32
+		graded bool
+	}
+	var out []Guard
+	listed := make(map[protection]int)
+	for _, profile := range slices.Sorted(maps.Keys(c.plugins)) {
+		if err := c.level(profile); err != nil {
+			return nil, err
+		}
+		guards, err := c.plugins[profile].Guards()
+		if err != nil {
+			return nil, fmt.Errorf("profile %s: %w", profile, err)
+		}
+		for _, g := range guards {
+			key := protection{Guard: g, below: ptr.Deref(g.Below, 0), graded: g.Below != nil}
+			key.Below = nil
+			i, known := listed[key]
+			if !known {
+				i, listed[key] = len(out), len(out)
+				out = append(out, Guard{Guard: g})
+			}
+			out[i].Profiles = append(out[i].Profiles, profile)
+		}
+	}
+	for i := range out {
+		// Those without the plugin preempt as well, and by none of its rules.
+		if len(out[i].Profiles) == len(c.sched.Profiles) {
+			out[i].Profiles = nil
+		}
+	}
+	slices.SortStableFunc(out, inOrderOfEnds)
 	return out, nil
+}
+
+func inOrderOfEnds(a, b Guard) int {
+	if a.Until.IsZero() != b.Until.IsZero() {
+		if a.Until.IsZero() {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Or(a.Until.Compare(b.Until), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Rule, b.Rule))
 }

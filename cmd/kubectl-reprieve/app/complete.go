@@ -8,14 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
-
-	"github.com/reprieve-dev/reprieve/api/v1alpha1"
-	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
 const (
@@ -31,29 +25,25 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	}
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
-	of, prefix := corev1.SchemeGroupVersion.WithResource("pods"), ""
+	kind, prefix := "pod", ""
 	if word, _, slashed := strings.Cut(begun, "/"); slashed {
-		prefix = word + "/"
-		switch kindNamed(word) {
-		case "Pod":
-		case "Job":
-			of = batchv1.SchemeGroupVersion.WithResource("jobs")
-		case "PodGroup":
-			of = v1alpha1.SchemeGroupVersion.WithResource("podgroups")
-		default:
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
+		kind, prefix = word, word+"/"
+	}
+	of, known := kindNamed(kind)
+	if !known {
+		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var out []string
-	for _, name := range a.names(ctx, of) {
+	for _, name := range a.names(ctx, &of) {
 		if strings.HasPrefix(prefix+name, begun) {
 			out = append(out, prefix+name)
 		}
 	}
 	directive := cobra.ShellCompDirectiveNoFileComp
-	for _, kind := range []string{"job/", "podgroup/"} {
-		if prefix == "" && strings.HasPrefix(kind, begun) {
-			out = append(out, kind)
+	for _, kind := range workKinds() {
+		// Of the rarer kinds most clusters have none, so they come once their name has been begun.
+		if word := kind.singular() + "/"; prefix == "" && word != "pod/" && strings.HasPrefix(word, begun) && (begun != "" || kind.rule == nil) {
+			out = append(out, word)
 			directive |= cobra.ShellCompDirectiveNoSpace
 		}
 	}
@@ -61,8 +51,8 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	return out, directive
 }
 
-// names are those of the objects of a resource in the namespace, as far as they can be read.
-func (a *asking) names(ctx context.Context, of schema.GroupVersionResource) []string {
+// names are those of the objects of a kind in the namespace, as far as they can be read.
+func (a *asking) names(ctx context.Context, of *workKind) []string {
 	namespace, err := a.namespace()
 	if err != nil {
 		return nil
@@ -73,7 +63,7 @@ func (a *asking) names(ctx context.Context, of schema.GroupVersionResource) []st
 		if err != nil {
 			return nil
 		}
-		for _, object := range objects.Objects(inventory.NameOf(of)) {
+		for _, object := range objects.Objects(of.stored()) {
 			if object.Namespace == namespace {
 				out = append(out, object.Name)
 			}
@@ -88,7 +78,7 @@ func (a *asking) names(ctx context.Context, of schema.GroupVersionResource) []st
 	if err != nil {
 		return nil
 	}
-	list, err := client.Resource(of).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompleted})
+	list, err := client.Resource(of.GroupVersion().WithResource(of.resource)).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: mostCompleted})
 	if err != nil {
 		return nil
 	}

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
@@ -57,7 +56,7 @@ the scheduler would have it now, as long as the victim is there; others are left
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Of victims in all namespaces.")
 	cmd.Flags().DurationVar(&wanted.since, "since", 0, "Only what has begun in this time, such as 30m.")
 	cmd.Flags().StringVar(&wanted.queue, "queue", "", "Only of victims in this leaf Queue.")
-	cmd.Flags().StringVar(&wanted.preemptor, "preemptor", "", "Only what this work took: POD, job/NAME or podgroup/NAME, in whichever namespace.")
+	cmd.Flags().StringVar(&wanted.preemptor, "preemptor", "", "Only what this work took: POD or KIND/NAME, in whichever namespace.")
 	wanted.record.addFlags(cmd.Flags())
 	return cmd
 }
@@ -66,7 +65,7 @@ the scheduler would have it now, as long as the victim is there; others are left
 type historyFilter struct {
 	// namespace is that of victims, "" for all, and queue their leaf queue, "" for any.
 	namespace, queue string
-	// preemptor is POD, job/NAME or podgroup/NAME; "" for any.
+	// preemptor is POD or KIND/NAME; "" for any.
 	preemptor string
 	// since is how long ago they began at most; 0 for as long as anything tells.
 	since  time.Duration
@@ -85,7 +84,7 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	if err != nil {
 		return nil, err
 	}
-	objects, parties, err := a.readParties(ctx, shown, wanted.queue != "")
+	objects, parties, err := a.readParties(ctx, shown, wanted.queue != "", by)
 	if err != nil {
 		return nil, err
 	}
@@ -93,14 +92,14 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	if err != nil {
 		return nil, err
 	}
-	madeFor, err := by.groupsIn(objects)
+	took, err := by.namesIn(objects)
 	if err != nil {
 		return nil, err
 	}
 	answer := &historyAnswer{typed: typed{APIVersion: answerVersion, Kind: "History", Taken: objects.Taken.UTC()}, Preemptions: []happening{}}
 	for i := range found {
 		h := &found[i]
-		if wanted.since > 0 && h.Time.Before(objects.Taken.Add(-wanted.since)) || by != nil && !by.isNamed(h.Preemptor) && !madeFor[h.Preemptor] {
+		if wanted.since > 0 && h.Time.Before(objects.Taken.Add(-wanted.since)) || !took(h.Preemptor) {
 			continue
 		}
 		queue, known := h.queueAmong(parties)
@@ -115,15 +114,18 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 }
 
 // readParties reads the objects and, where queues matter, the workloads among them: in which queue they are, the scheduler's
-// configuration says as well.
-func (a *asking) readParties(ctx context.Context, shown *progress, queues bool) (*inventory.Inventory, map[string]report.Party, error) {
-	if !queues {
+// configuration says as well. It says too of which objects it takes some to find the pods of a preemptor.
+func (a *asking) readParties(ctx context.Context, shown *progress, queues bool, by *subject) (*inventory.Inventory, map[string]report.Party, error) {
+	if !queues && (by == nil || by.rule == nil) {
 		objects, err := a.read(ctx, shown)
 		return objects, nil, err
 	}
 	asked, err := a.gather(ctx, shown)
 	if err != nil {
 		return nil, nil, err
+	}
+	if !queues {
+		return asked.objects, nil, nil
 	}
 	parties, err := partiesOf(ctx, asked)
 	return asked.objects, parties, err
@@ -161,25 +163,36 @@ func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 func (s *subject) isNamed(name string) bool {
 	kind, rest, _ := strings.Cut(name, " ")
 	_, own, _ := strings.Cut(rest, "/")
-	if s.kind == "Job" {
+	if s.kind == kindJob {
 		return kind == "pod" && isPodOf(s.key.Name, own)
 	}
 	return strings.EqualFold(kind, s.kind) && own == s.key.Name
 }
 
-// groupsIn names the PodGroups among objects that were made for the Job that the subject is, in whichever namespace.
-func (s *subject) groupsIn(objects *inventory.Inventory) (map[string]bool, error) {
-	if s == nil || s.kind != "Job" {
-		return map[string]bool{}, nil
+// namesIn returns a function that reports whether a name in a happening is the subject's, or that of a pod or PodGroup that objects have
+// of it, in whichever namespace. Of no subject, all are.
+func (s *subject) namesIn(objects *inventory.Inventory) (func(name string) bool, error) {
+	if s == nil {
+		return func(string) bool { return true }, nil
+	}
+	in, named, names := *s, s.isNamed, sets.New[string]()
+	if s.rule != nil {
+		f, err := familyOf(objects, s.rule, s.key)
+		if err != nil {
+			return nil, err
+		}
+		if err := f.nameParts(objects, names); err != nil {
+			return nil, err
+		}
+		in.family, named = f, f.hadPod
 	}
 	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
-	out := make(map[string]bool)
 	for _, pg := range groups {
-		if slices.ContainsFunc(pg.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" && o.Name == s.key.Name }) {
-			out["podgroup "+pg.Namespace+"/"+pg.Name] = true
+		if in.owns(pg) {
+			names.Insert("podgroup " + keyOf(pg).String())
 		}
 	}
-	return out, err
+	return func(name string) bool { return named(name) || names.Has(name) }, err
 }
 
 func orDash(text string) string {

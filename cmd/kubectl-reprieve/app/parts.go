@@ -27,10 +27,13 @@ type parts struct {
 func (s *subject) parts() *parts {
 	p := &parts{
 		work: s, pods: sets.New[string](), groups: sets.New[types.NamespacedName](), owners: sets.New[types.UID](),
-		together: s.kind == "PodGroup" || s.group != nil && gang.FromPodGroup(s.group).IsGang(),
+		together: s.kind == "PodGroup" || s.family != nil || s.group != nil && gang.FromPodGroup(s.group).IsGang(),
 	}
 	if s.kind == "PodGroup" {
 		p.groups.Insert(s.key)
+	}
+	for _, pg := range s.all {
+		p.groups.Insert(keyOf(pg))
 	}
 	for _, pod := range s.pods {
 		p.pods.Insert(pod.Name)

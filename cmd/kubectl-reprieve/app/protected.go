@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
-	"github.com/reprieve-dev/reprieve/internal/scheduler"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
@@ -33,8 +33,9 @@ type protectedRow struct {
 	Pods      int    `json:"pods"`
 	// By is the rule, and MinRuntime for the longest of the min-runtimes.
 	By string `json:"by"`
-	// From says from which preemptors.
-	From string `json:"from"`
+	// From says from which preemptors, and Profiles of which profiles those are; it is absent where they are of any.
+	From     string   `json:"from"`
+	Profiles []string `json:"profiles,omitempty"`
 	// Until is absent where there is no end.
 	Until *time.Time `json:"until,omitempty"`
 }
@@ -42,11 +43,12 @@ type protectedRow struct {
 func (a *asking) protectedCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
-		Use:   "protected [POD|job/NAME|podgroup/NAME]",
+		Use:   "protected [" + workArgument + "]",
 		Short: "Show who is protected from preemption, by what, and until when",
 		Long: `Show which work that runs is protected from preemption, by what, from whom and until when: the longest of its
 min-runtimes, the toleration of its PriorityClass, or that it is a static pod. Work that is not listed is protected by
-nothing but its priority and its queue's share. With a name, show that of one piece of work.`,
+nothing but its priority and its queue's share. Where the scheduler has several profiles, pods of each preempt by its
+arguments: what is not the same in all of them says of which it is. With a name, show that of one piece of work.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage(fmt.Errorf("%s takes one argument at most, and got %q", cmd.CommandPath(), args))
@@ -122,8 +124,10 @@ func (a *asking) protected(ctx context.Context, shown *progress, namespace strin
 	return answer, nil
 }
 
-func guardRow(g *scheduler.Guard) protectedRow {
-	row := protectedRow{Kind: "Pod", Namespace: g.Namespace, Name: g.Name, Priority: g.Priority, Queue: g.Queue, Pods: g.Pods, By: string(g.Rule)}
+func guardRow(g *whatif.Guard) protectedRow {
+	row := protectedRow{
+		Kind: "Pod", Namespace: g.Namespace, Name: g.Name, Priority: g.Priority, Queue: g.Queue, Pods: g.Pods, By: string(g.Rule), Profiles: g.Profiles,
+	}
 	if g.Group {
 		row.Kind = "PodGroup"
 	}
@@ -161,7 +165,11 @@ func showProtected(to io.Writer, answer *protectedAnswer, wide bool) error {
 		if p.Until != nil {
 			until = fmt.Sprintf("%s (%s)", p.Until.Format(time.RFC3339), p.Until.Sub(answer.Taken).Round(time.Second))
 		}
-		row := []string{unitName(p.Namespace, p.Name, p.Kind == "PodGroup"), strconv.Itoa(int(p.Priority)), p.By, until, p.From}
+		from := p.From
+		if len(p.Profiles) > 0 {
+			from = "only of " + strings.Join(p.Profiles, ", ") + ": " + from
+		}
+		row := []string{unitName(p.Namespace, p.Name, p.Kind == "PodGroup"), strconv.Itoa(int(p.Priority)), p.By, until, from}
 		if wide {
 			row = append(row, p.Queue, strconv.Itoa(p.Pods))
 		}

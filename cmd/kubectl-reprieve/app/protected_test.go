@@ -1,10 +1,12 @@
 package app
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
 func TestGuardRow(t *testing.T) {
@@ -24,8 +26,34 @@ func TestGuardRow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if row := guardRow(&tt.guard); row.By != tt.wantBy || row.From != tt.wantFrom {
+			if row := guardRow(&whatif.Guard{Guard: tt.guard}); row.By != tt.wantBy || row.From != tt.wantFrom {
 				t.Errorf("by %q from %q, want by %q from %q", row.By, row.From, tt.wantBy, tt.wantFrom)
+			}
+		})
+	}
+}
+
+// TestShowProtected: people are told of which profiles the preemptors are that a protection keeps off.
+func TestShowProtected(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		profiles []string
+		want     string
+	}{
+		"of all":  {want: "  priorities below 300\n"},
+		"of one":  {profiles: []string{"batch"}, want: "  only of batch: priorities below 300\n"},
+		"of some": {profiles: []string{"batch", "night"}, want: "  only of batch, night: priorities below 300\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			below := int32(300)
+			row := guardRow(&whatif.Guard{Guard: scheduler.Guard{Rule: core.RuleToleration, Below: &below}, Profiles: tt.profiles})
+			var out strings.Builder
+			if err := showProtected(&out, &protectedAnswer{Protected: []protectedRow{row}}, false); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(out.String(), tt.want) {
+				t.Errorf("It shows\n%s\nwant %q at the end", out.String(), tt.want)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -33,6 +34,8 @@ type queueRow struct {
 	Amounts []resourceAmount `json:"amounts"`
 	// Ready is why the queue cannot be used; empty where it can.
 	Ready string `json:"notReady,omitempty"`
+	// Unserved is why the queue does not get its quota, or not all of it; empty where it does.
+	Unserved string `json:"quotaNotServed,omitempty"`
 }
 
 // resourceAmount is how a queue stands in one resource.
@@ -40,8 +43,10 @@ type resourceAmount struct {
 	Resource string `json:"resource"`
 	Used     string `json:"used"`
 	Share    string `json:"share"`
-	Quota    string `json:"quota"`
-	Limit    string `json:"limit,omitempty"`
+	// Quota is what counts, and SpecQuota what the spec has where that is more than the parent's.
+	Quota     string `json:"quota"`
+	SpecQuota string `json:"specQuota,omitempty"`
+	Limit     string `json:"limit,omitempty"`
 	// Borrowed is what is used beyond the quota.
 	Borrowed string `json:"borrowed"`
 
@@ -53,7 +58,8 @@ func (a *asking) queuesCommand() *cobra.Command {
 		Use:   "queues",
 		Short: "Show the tree of queues: quota, share, used, borrowed, waiting",
 		Long: `Show the tree of queues with what each has of every resource that its quota or limit names: what is used, what the
-queue is entitled to at present (its fair share), its quota, and what it has borrowed beyond that. In the bars, # is used within
+queue is entitled to at present (its fair share), its quota, and what it has borrowed beyond that. A quota above the parent's is cut down to that: what counts is
+shown, and what the spec has beside it. In the bars, # is used within
 the quota, + is borrowed, and - is what the queue is entitled to and does not use.`,
 		Args: exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -83,7 +89,7 @@ func (a *asking) queues(ctx context.Context, shown *progress) (*queuesAnswer, er
 		return nil, err
 	}
 	answer := &queuesAnswer{typed: typed{APIVersion: answerVersion, Kind: "Queues", Taken: asked.objects.Taken.UTC()}, Queues: []queueRow{}}
-	below := make(map[string][]*v1alpha1.Queue)
+	below := make(map[string][]whatif.Queue)
 	known := make(map[string]bool)
 	for _, q := range queues {
 		known[q.Name] = true
@@ -96,8 +102,8 @@ func (a *asking) queues(ctx context.Context, shown *progress) (*queuesAnswer, er
 		below[parent] = append(below[parent], q)
 	}
 	seen := make(map[string]bool)
-	var descend func(list []*v1alpha1.Queue, depth int)
-	descend = func(list []*v1alpha1.Queue, depth int) {
+	var descend func(list []whatif.Queue, depth int)
+	descend = func(list []whatif.Queue, depth int) {
 		for _, q := range list {
 			if seen[q.Name] {
 				continue
@@ -113,10 +119,13 @@ func (a *asking) queues(ctx context.Context, shown *progress) (*queuesAnswer, er
 	return answer, nil
 }
 
-func rowOf(q *v1alpha1.Queue, depth int) queueRow {
+func rowOf(q whatif.Queue, depth int) queueRow {
 	row := queueRow{Name: q.Name, Parent: ptr.Deref(q.Spec.Parent, ""), Depth: depth, Waiting: q.Status.Waiting, Amounts: []resourceAmount{}}
 	if c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionQueueReady); c != nil && c.Status != metav1.ConditionTrue {
 		row.Ready = c.Message
+	}
+	if c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionQuotaServed); c != nil && c.Status == metav1.ConditionFalse {
+		row.Unserved = c.Message
 	}
 	names := make(map[corev1.ResourceName]bool)
 	for _, list := range []corev1.ResourceList{q.Spec.Quota, q.Spec.Limit, q.Status.Allocated, q.Status.FairShare} {
@@ -130,14 +139,17 @@ func rowOf(q *v1alpha1.Queue, depth int) queueRow {
 	}
 	slices.Sort(sorted)
 	for _, name := range sorted {
-		used, share, quota := q.Status.Allocated[name], q.Status.FairShare[name], q.Spec.Quota[name]
+		used, share, quota, spec := q.Status.Allocated[name], q.Status.FairShare[name], q.Spec.Quota[name], ""
+		if counts, isCut := q.Cut[name]; isCut {
+			quota, spec = counts, quota.String()
+		}
 		borrowed := used.DeepCopy()
 		borrowed.Sub(quota)
 		if borrowed.Sign() < 0 {
 			borrowed.Set(0)
 		}
 		amount := resourceAmount{
-			Resource: string(name), Used: used.String(), Share: share.String(), Quota: quota.String(), Borrowed: borrowed.String(),
+			Resource: string(name), Used: used.String(), Share: share.String(), Quota: quota.String(), SpecQuota: spec, Borrowed: borrowed.String(),
 			used: used.AsApproximateFloat64(), share: share.AsApproximateFloat64(), quota: quota.AsApproximateFloat64(),
 		}
 		if limit, ok := q.Spec.Limit[name]; ok {
@@ -171,7 +183,7 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 	full, bounded := make(map[string]float64), make(map[string]bool)
 	for _, q := range answer.Queues {
 		for _, amount := range q.Amounts {
-			bounded[amount.Resource] = bounded[amount.Resource] || amount.Quota != "0" || amount.Limit != ""
+			bounded[amount.Resource] = bounded[amount.Resource] || amount.Quota != "0" || amount.SpecQuota != "" || amount.Limit != ""
 			full[amount.Resource] = max(full[amount.Resource], amount.used, amount.share, amount.quota)
 		}
 	}
@@ -188,11 +200,13 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 			if !wide && !bounded[amount.Resource] {
 				continue
 			}
-			limit := amount.Limit
-			if limit == "" {
-				limit = "-"
+			quota := amount.Quota
+			if amount.SpecQuota != "" {
+				quota += fmt.Sprintf(" (of %s)", amount.SpecQuota)
 			}
-			rows = append(rows, []string{name, waiting, amount.Resource, amount.Used, amount.Share, amount.Quota, limit, amount.Borrowed, bar(amount, full[amount.Resource])})
+			rows = append(rows, []string{
+				name, waiting, amount.Resource, amount.Used, amount.Share, quota, orDash(amount.Limit), amount.Borrowed, bar(amount, full[amount.Resource]),
+			})
 			name, waiting = "", ""
 			shown++
 		}
@@ -200,5 +214,21 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 			rows = append(rows, []string{name, waiting})
 		}
 	}
-	return table(to, rows)
+	if err := table(to, rows); err != nil {
+		return err
+	}
+	return tellUnserved(to, answer.Queues)
+}
+
+// tellUnserved says of which queues the quota is not served, and why.
+func tellUnserved(to io.Writer, queues []queueRow) error {
+	for _, q := range queues {
+		if q.Unserved == "" || q.Ready != "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(to, "%s: %s.\n", q.Name, q.Unserved); err != nil {
+			return fmt.Errorf("write the answer: %w", err)
+		}
+	}
+	return nil
 }

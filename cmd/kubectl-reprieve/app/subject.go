@@ -8,21 +8,29 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
 // subject is the workload that a question is about.
 type subject struct {
-	// kind is Pod, Job or PodGroup; key names it.
+	// kind is one of workKinds; key names it.
 	kind string
 	key  types.NamespacedName
-	// group is the PodGroup of reprieve.dev that it is, or is a part of; nil where there is none.
+	// rule is that of the kind, and family what it says of the objects; nil for a kind without one.
+	rule   *grouping.Rule
+	family *family
+	// all are the PodGroups of reprieve.dev that it is, has or is a part of. Group is the one that the question is about: the only one, or
+	// the only one that waits; nil where that is of none.
+	all   []*v1alpha1.PodGroup
 	group *v1alpha1.PodGroup
+	// waiting are the parts that wait, by kind and name, if there are several: each is decided on by itself.
+	waiting []string
 	// pods are all that it has; of a pod in a gang, those of the gang.
 	pods []*corev1.Pod
 	// groups knows which pods belong together.
@@ -56,8 +64,13 @@ func (s *subject) hasEnough() bool {
 	if s.group == nil {
 		return false
 	}
-	g := gang.FromPodGroup(s.group)
-	return g.IsGang() && len(s.placed()) >= g.MinCount
+	g, members := gang.FromPodGroup(s.group), 0
+	for _, pod := range s.placed() {
+		if key, ok := s.groups.GroupOf(pod); ok && key == keyOf(s.group) {
+			members++
+		}
+	}
+	return g.IsGang() && members >= g.MinCount
 }
 
 func (s *subject) filtered(keep func(*corev1.Pod) bool) []*corev1.Pod {
@@ -76,90 +89,171 @@ func isOver(pod *corev1.Pod) bool {
 
 // parseSubject reads POD, or KIND/NAME where kindNamed knows the kind.
 func parseSubject(arg, namespace string) (*subject, error) {
-	kind, name, slashed := strings.Cut(arg, "/")
+	word, name, slashed := strings.Cut(arg, "/")
 	if !slashed {
-		kind, name = "pod", arg
+		word, name = "pod", arg
 	}
-	out := &subject{kind: kindNamed(kind), key: types.NamespacedName{Namespace: namespace, Name: name}}
-	if out.kind == "" || name == "" || strings.Contains(name, "/") {
-		return nil, usage(fmt.Errorf("%q: ask about POD, job/NAME or podgroup/NAME", arg))
+	kind, known := kindNamed(word)
+	if !known || name == "" || strings.Contains(name, "/") {
+		return nil, usage(fmt.Errorf("%q: ask about POD or KIND/NAME, with the kind %s", arg, kindsInWords()))
 	}
-	return out, nil
-}
-
-// kindNamed is the kind that a word means in any of the forms that kubectl takes: po, pods, job, jobs.batch, pg, podgroups.reprieve.dev,
-// podgroups.v1alpha1.reprieve.dev and the like; "" for none that may be asked about.
-func kindNamed(word string) string {
-	resource, rest, _ := strings.Cut(strings.ToLower(word), ".")
-	kind, of := "", schema.GroupVersion{}
-	switch resource {
-	case "pod", "pods", "po":
-		kind, of = "Pod", corev1.SchemeGroupVersion
-	case "job", "jobs":
-		kind, of = "Job", batchv1.SchemeGroupVersion
-	case "podgroup", "podgroups", "pg":
-		kind, of = "PodGroup", v1alpha1.SchemeGroupVersion
-	}
-	if rest != "" && rest != of.Group && rest != of.Version+"."+of.Group {
-		return ""
-	}
-	return kind
+	return &subject{kind: kind.Kind, rule: kind.rule, key: types.NamespacedName{Namespace: namespace, Name: name}}, nil
 }
 
 // find fills in what there is of a subject. It reports false where there is nothing of it.
 func (s *subject) find(asked *question) (bool, error) {
 	objects := asked.objects
 	s.groups = asked.groups
-	all, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
+	if s.rule != nil {
+		var err error
+		if s.family, err = familyOf(objects, s.rule, s.key); err != nil {
+			return false, err
+		}
+	}
+	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	if err != nil {
 		return false, err
 	}
-	in := func(pod *corev1.Pod) bool { return pod.Namespace == s.key.Namespace }
-	own := slices.DeleteFunc(slices.Clone(all), func(pod *corev1.Pod) bool { return !in(pod) || !s.has(pod) })
-	s.pods = own
-	group := s.key
-	if s.kind != "PodGroup" {
-		if len(own) == 0 {
-			// A Job makes pods again after a while.
-			_, exists := objects.Find(inventory.Jobs, s.key.Namespace, s.key.Name)
-			return exists && s.kind == "Job", nil
-		}
-		var isMember bool
-		if group, isMember = s.groups.GroupOf(own[0]); !isMember {
-			return true, nil
-		}
-	}
-	found, exists := objects.Find(inventory.PodGroups, group.Namespace, group.Name)
-	if !exists {
-		return len(own) > 0, nil
-	}
-	s.group = &v1alpha1.PodGroup{}
-	if err := found.Into(s.group); err != nil {
+	if err := s.findGroups(objects, pods); err != nil {
 		return false, err
 	}
-	if gang.FromPodGroup(s.group).IsGang() {
-		// They are decided on together.
-		s.pods = slices.DeleteFunc(all, func(pod *corev1.Pod) bool {
-			key, ok := s.groups.GroupOf(pod)
-			return !ok || key != group
-		})
+	gangs := sets.New[types.NamespacedName]()
+	for _, pg := range s.all {
+		if gang.FromPodGroup(pg).IsGang() {
+			// They are decided on together.
+			gangs.Insert(keyOf(pg))
+		}
 	}
-	return true, nil
+	s.pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {
+		if key, ok := s.groups.GroupOf(pod); ok && gangs.Has(key) {
+			return false
+		}
+		return !s.isOwn(pod)
+	})
+	s.narrow()
+	if len(s.pods) > 0 || len(s.all) > 0 {
+		return true, nil
+	}
+	return s.existsAlone(objects)
+}
+
+// existsAlone reports whether there is an object that has no pods now: it makes some again after a while.
+func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
+	if s.rule == nil {
+		_, exists := objects.Find(inventory.Jobs, s.key.Namespace, s.key.Name)
+		return exists && s.kind == kindJob, nil
+	}
+	if _, exists := objects.Find(s.family.storedAs(), s.key.Namespace, s.key.Name); exists {
+		return true, nil
+	}
+	if why := s.family.unread(objects); why != "" {
+		return false, notFound(fmt.Errorf("nothing tells of %s: %s", s.name(), why))
+	}
+	return false, nil
+}
+
+// findGroups fills in the PodGroups: those that its pods are in, and those that have been made for it.
+func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
+	keys := sets.New[types.NamespacedName]()
+	for _, pod := range pods {
+		if !s.isOwn(pod) {
+			continue
+		}
+		if key, ok := s.groups.GroupOf(pod); ok {
+			keys.Insert(key)
+		}
+	}
+	all, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	s.all = slices.DeleteFunc(all, func(pg *v1alpha1.PodGroup) bool {
+		return !keys.Has(keyOf(pg)) && !s.owns(pg)
+	})
+	return err
+}
+
+// owns reports whether a PodGroup is the subject, or has been made for it.
+func (s *subject) owns(pg *v1alpha1.PodGroup) bool {
+	switch {
+	case s.family != nil:
+		return s.family.owns(pg.Namespace, pg.OwnerReferences)
+	case s.kind == kindJob:
+		return (s.key.Namespace == "" || s.key.Namespace == pg.Namespace) && slices.ContainsFunc(pg.OwnerReferences, s.isOwner)
+	default:
+		return s.kind == "PodGroup" && s.key == keyOf(pg)
+	}
+}
+
+// isOwner reports whether an owner is the Job that the subject is.
+func (s *subject) isOwner(o metav1.OwnerReference) bool {
+	return o.Kind == kindJob && o.Name == s.key.Name
+}
+
+// narrow finds out which part the question is about: only what waits is decided on.
+func (s *subject) narrow() {
+	s.group, s.waiting = nil, nil
+	var groups []*v1alpha1.PodGroup
+	seen := sets.New[types.NamespacedName]()
+	for _, pod := range s.pending() {
+		// Of pods that are decided on one by one, the first stands for all.
+		group, part, key := s.groupOf(pod), "pod/"+pod.Name, types.NamespacedName{}
+		if group != nil {
+			part, key = "podgroup/"+group.Name, keyOf(group)
+		}
+		if !seen.Has(key) {
+			seen.Insert(key)
+			groups, s.waiting = append(groups, group), append(s.waiting, part)
+		}
+	}
+	switch {
+	case len(groups) == 1:
+		s.group, s.waiting = groups[0], nil
+	case len(groups) == 0 && len(s.all) == 1:
+		s.group = s.all[0]
+	}
+}
+
+// groupOf is the PodGroup that a pod is in; nil where there is none.
+func (s *subject) groupOf(pod *corev1.Pod) *v1alpha1.PodGroup {
+	key, ok := s.groups.GroupOf(pod)
+	if i := slices.IndexFunc(s.all, func(pg *v1alpha1.PodGroup) bool { return keyOf(pg) == key }); ok && i >= 0 {
+		return s.all[i]
+	}
+	return nil
+}
+
+// asOne is the error of a question that has one answer, about work of which several parts wait.
+func (s *subject) asOne() error {
+	if len(s.waiting) == 0 {
+		return nil
+	}
+	named, more := s.waiting, ""
+	if len(named) > fewShown {
+		named, more = named[:fewShown], fmt.Sprintf(" and %d more", len(named)-fewShown)
+	}
+	return usage(fmt.Errorf("%d parts of %s wait, and each is decided on by itself: ask about one of %s%s", len(s.waiting), s.name(), strings.Join(named, ", "), more))
+}
+
+// isOwn reports whether a pod is a part of the subject by what the pod says.
+func (s *subject) isOwn(pod *corev1.Pod) bool {
+	return pod.Namespace == s.key.Namespace && s.has(pod)
 }
 
 // has reports whether a pod of the namespace is a part of the subject.
 func (s *subject) has(pod *corev1.Pod) bool {
-	switch s.kind {
-	case "Pod":
+	switch {
+	case s.family != nil:
+		return s.family.has(pod)
+	case s.kind == "Pod":
 		return pod.Name == s.key.Name
-	case "Job":
-		return pod.Labels[batchv1.JobNameLabel] == s.key.Name || slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool {
-			return o.Kind == "Job" && o.Name == s.key.Name
-		})
+	case s.kind == kindJob:
+		return pod.Labels[batchv1.JobNameLabel] == s.key.Name || slices.ContainsFunc(pod.OwnerReferences, s.isOwner)
 	default:
 		key, ok := s.groups.GroupOf(pod)
 		return ok && key == s.key
 	}
+}
+
+func keyOf(pg *v1alpha1.PodGroup) types.NamespacedName {
+	return types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
 }
 
 func podKey(pod *corev1.Pod) types.NamespacedName {

@@ -1,6 +1,14 @@
 package app
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
 
 // TestParseSubject: kinds are named in the forms that kubectl takes.
 func TestParseSubject(t *testing.T) {
@@ -11,8 +19,12 @@ func TestParseSubject(t *testing.T) {
 		"pg/a": "podgroup ns/a", "PG/a": "podgroup ns/a", "podgroup/a": "podgroup ns/a", "podgroups/a": "podgroup ns/a",
 		"pg.reprieve.dev/a": "podgroup ns/a", "podgroup.reprieve.dev/a": "podgroup ns/a", "podgroups.reprieve.dev/a": "podgroup ns/a",
 		"podgroups.v1alpha1.reprieve.dev/a": "podgroup ns/a",
-		"":                                  "", "pg/": "", "pg/a/b": "", "/a": "", "deploy/a": "", "deployments.apps/a": "", "queue/a": "",
-		"podgroups.scheduling.volcano.sh/a": "", "pods.batch/a": "", "jobs.v1beta1.batch/a": "",
+		"jobset/a":                          "jobset ns/a", "jobsets/a": "jobset ns/a", "JobSet/a": "jobset ns/a", "jobsets.v1alpha2.jobset.x-k8s.io/a": "jobset ns/a",
+		"lws/a": "leaderworkerset ns/a", "leaderworkersets.leaderworkerset.x-k8s.io/a": "leaderworkerset ns/a", "mpijob/a": "mpijob ns/a",
+		"pytorchjobs.kubeflow.org/a": "pytorchjob ns/a", "raycluster/a": "raycluster ns/a", "rayjob/a": "rayjob ns/a",
+		"sparkapp/a": "sparkapplication ns/a", "sparkapplications/a": "sparkapplication ns/a",
+		"": "", "pg/": "", "pg/a/b": "", "/a": "", "deploy/a": "", "deployments.apps/a": "", "queue/a": "",
+		"podgroups.scheduling.volcano.sh/a": "", "pods.batch/a": "", "jobs.v1beta1.batch/a": "", "mpijobs.v1.kubeflow.org/a": "", "trainjob/a": "",
 	} {
 		got := ""
 		about, err := parseSubject(arg, "ns")
@@ -22,5 +34,70 @@ func TestParseSubject(t *testing.T) {
 		if got != want || err != nil && codeOf(err) != exitUsage {
 			t.Errorf("%q is %q, error %v; want %q", arg, got, err, want)
 		}
+	}
+}
+
+// TestHasEnough: of an object with several gangs, those on nodes of one do not stand for those of another.
+func TestHasEnough(t *testing.T) {
+	t.Parallel()
+	placed := func(name, group string) *corev1.Pod {
+		p := changedPod(name, group, "")
+		p.Spec.NodeName = "n"
+		return p
+	}
+	for name, c := range map[string]struct {
+		pods []*corev1.Pod
+		want bool
+	}{
+		"all that it needs":      {[]*corev1.Pod{placed("a-0", "a"), placed("a-1", "a")}, true},
+		"one that waits":         {[]*corev1.Pod{placed("a-0", "a"), changedPod("a-1", "a", "")}, false},
+		"as many, but of others": {[]*corev1.Pod{placed("b-0", "b"), placed("b-1", "b"), changedPod("a-0", "a", ""), changedPod("a-1", "a", "")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := subject{kind: "LeaderWorkerSet", group: changedGang("a"), pods: c.pods, groups: gang.Named{}}
+			if got := of.hasEnough(); got != c.want {
+				t.Errorf("it has enough: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestNarrow: a question is about the part that waits, where there is one.
+func TestNarrow(t *testing.T) {
+	t.Parallel()
+	placed := func(name, group string) *corev1.Pod {
+		p := changedPod(name, group, "")
+		p.Spec.NodeName = "n"
+		return p
+	}
+	a, b := changedGang("a"), changedGang("b")
+	for name, c := range map[string]struct {
+		all  []*v1alpha1.PodGroup
+		pods []*corev1.Pod
+		// want is the group that it is about, "" for none, and wantWaiting are the parts to choose from.
+		want        string
+		wantWaiting []string
+	}{
+		"a gang without pods":       {all: []*v1alpha1.PodGroup{a}, want: "a"},
+		"a gang that runs":          {all: []*v1alpha1.PodGroup{a}, pods: []*corev1.Pod{placed("a-0", "a")}, want: "a"},
+		"gangs that run":            {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{placed("a-0", "a"), placed("b-0", "b")}},
+		"one of two that waits":     {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{placed("a-0", "a"), changedPod("b-0", "b", ""), changedPod("b-1", "b", "")}, want: "b"},
+		"pods beside a gang":        {all: []*v1alpha1.PodGroup{a}, pods: []*corev1.Pod{placed("a-0", "a"), changedPod("x", "", ""), changedPod("y", "", "")}},
+		"pods in a group not there": {pods: []*corev1.Pod{changedPod("a-0", "a", ""), changedPod("a-1", "a", "")}},
+		"two that wait, and a pod":  {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{changedPod("a-0", "a", ""), changedPod("b-0", "b", ""), changedPod("x", "", ""), changedPod("y", "", "")}, wantWaiting: []string{"podgroup/a", "podgroup/b", "pod/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			of := subject{all: c.all, pods: c.pods, groups: gang.Named{}}
+			of.narrow()
+			got := ""
+			if of.group != nil {
+				got = of.group.Name
+			}
+			if got != c.want || !slices.Equal(of.waiting, c.wantWaiting) {
+				t.Errorf("it is about %q, with %q to choose from; want %q and %q", got, of.waiting, c.want, c.wantWaiting)
+			}
+		})
 	}
 }

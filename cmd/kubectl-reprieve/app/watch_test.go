@@ -16,6 +16,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
 )
 
 // TestPause: however much changes, there is rest between looks; what changes is looked at sooner than all else.
@@ -117,6 +118,15 @@ func TestHave(t *testing.T) {
 	job := subject{kind: "Job", pods: []*corev1.Pod{ofJob("web-1", "web")}}
 	group := subject{kind: "PodGroup", group: podGroup("web"), pods: []*corev1.Pod{pod("web-1", "web", "")}}
 	made := subject{kind: "PodGroup", group: podGroup("web"), pods: []*corev1.Pod{ofJob("made-1", "job")}}
+	set := subject{
+		kind: "LeaderWorkerSet", family: &family{rule: grouping.BuiltIn()["LeaderWorkerSet"], key: types.NamespacedName{Namespace: "ns", Name: "web"}},
+		all: []*v1alpha1.PodGroup{podGroup("web-0"), podGroup("web-1")},
+	}
+	ofSet := func(name string) *corev1.Pod {
+		p := pod("some-pod", "", "")
+		p.Labels = map[string]string{"leaderworkerset.sigs.k8s.io/name": name}
+		return p
+	}
 	inNative := pod("other", "", "")
 	inNative.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("web")}
 	for name, c := range map[string]struct {
@@ -139,6 +149,10 @@ func TestHave(t *testing.T) {
 		"a pod in no group":                       {group, pod("other", "", "other"), false},
 		"a PodGroup itself":                       {group, podGroup("web"), true},
 		"another PodGroup":                        {group, podGroup("other"), false},
+		"a new pod of an object":                  {set, ofSet("web"), true},
+		"a pod of another object":                 {set, ofSet("other"), false},
+		"a PodGroup of an object":                 {set, podGroup("web-1"), true},
+		"a member of a PodGroup of an object":     {set, pod("other", "web-1", ""), true},
 		"a pod that its object makes for a group": {made, ofJob("made-2", "job"), true},
 	} {
 		t.Run(name, func(t *testing.T) {

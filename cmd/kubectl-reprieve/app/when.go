@@ -43,14 +43,14 @@ func sinceOf(placed []*corev1.Pod) *placedSince {
 func (a *asking) whenCommand() *cobra.Command {
 	var with []string
 	cmd := &cobra.Command{
-		Use:   "when POD|job/NAME|podgroup/NAME",
+		Use:   "when " + workArgument,
 		Short: "Say when pending work starts, as far as anything is known",
 		Long: `Say when pending work starts, as bounds with their reasons and never as a guess: not before protections have
 ended that are in the way; at the latest when pods that run have reached their activeDeadlineSeconds, if nothing else comes; or
 that it is unknown, because those in the way declare no end. Each bound is verified by a decision of the scheduler's own
 code. Deadlines are those that pods and their Jobs declare.`,
 		Example: "  kubectl reprieve when podgroup/train -n team-a",
-		Args:    exactly("POD|job/NAME|podgroup/NAME"),
+		Args:    exactly(workArgument),
 
 		ValidArgsFunction: a.completeWork,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -87,6 +87,9 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 		return nil, err
 	}
 	exists, err := about.find(asked)
+	if err == nil {
+		err = about.asOne()
+	}
 	switch {
 	case err != nil:
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
@@ -95,7 +96,7 @@ func (o *whyOptions) check(a *asking) error {
 func (a *asking) whyCommand() *cobra.Command {
 	options := whyOptions{remedies: true}
 	cmd := &cobra.Command{
-		Use:   "why POD|job/NAME|podgroup/NAME",
+		Use:   "why " + workArgument,
 		Short: "Say why work is pending, what it took, or who took it",
 		Long: `Say why work is pending: what is missing and on how many nodes, what protects those who have it and until when,
 its place in line, and which single change would let it run. Each change that is named has been tried by a decision of the
@@ -103,11 +104,14 @@ scheduler's own code, with just that changed. Of work that runs, say what it too
 which rule, as far as statuses and events still tell. With the scheduler's record (--log or --scheduler), say as well what else
 was looked at, and why that stayed.
 
+Work is POD, or KIND/NAME with the kind ` + kindsInWords() + `. Of work with
+several PodGroups that wait, each is asked about by itself.
+
 With --watch, go on until it runs, and say what changes: exit code 0 once it runs or has finished, 3 when it is gone, 130 when
 interrupted.`,
 		Example: "  kubectl reprieve why train-0\n  kubectl reprieve why podgroup/train -n team-a -o wide\n  kubectl reprieve why podgroup/train --watch\n" +
 			"  kubectl reprieve why podgroup/batch --not pod/notebook --log decisions.jsonl",
-		Args:              exactly("POD|job/NAME|podgroup/NAME"),
+		Args:              exactly(workArgument),
 		ValidArgsFunction: a.completeWork,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := options.check(a); err != nil {
@@ -126,7 +130,7 @@ interrupted.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&options.remedies, "remedies", true, "Look for single changes that would help. Each takes a decision.")
 	flags.BoolVarP(&options.watch, "watch", "w", false, "Go on until it runs or is gone, and say what changes.")
-	flags.StringVar(&options.not, "not", "", "Of what else was looked at, say only why this work stayed: POD, job/NAME or podgroup/NAME. Takes --log or --scheduler.")
+	flags.StringVar(&options.not, "not", "", "Of what else was looked at, say only why this work stayed: POD or KIND/NAME. Takes --log or --scheduler.")
 	flags.StringArrayVar(&options.with, "with", nil, withUsage)
 	options.record.addFlags(flags)
 	return cmd
@@ -139,7 +143,7 @@ func (a *asking) writeWhy(answer *whyAnswer) error {
 	})
 }
 
-// why answers the question about POD, job/NAME or podgroup/NAME.
+// why answers the question about POD or KIND/NAME.
 func (a *asking) why(ctx context.Context, name string, options *whyOptions) (*whyAnswer, error) {
 	namespace, err := a.namespace()
 	if err != nil {
@@ -170,6 +174,15 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	exists, err := about.find(asked)
 	if err != nil {
 		return nil, err
+	}
+	if err := about.asOne(); err != nil {
+		return nil, err
+	}
+	if other := options.other; other != nil {
+		// What is not there any more may be in the record all the same.
+		if _, err := other.find(asked); err != nil && codeOf(err) != exitNotFound {
+			return nil, err
+		}
 	}
 	answer := &whyAnswer{
 		typed:   typed{APIVersion: answerVersion, Kind: "Why", Taken: asked.objects.Taken.UTC()},
@@ -246,12 +259,12 @@ func stateOf(answer *whyAnswer, pods int) string {
 	}
 }
 
-// is reports whether a name in a happening is the subject's, that of its group, or of one of its pods.
+// is reports whether a name in a happening is the subject's, that of one of its groups, or of one of its pods.
 func (s *subject) is(name string) bool {
 	if name == "" {
 		return false
 	}
-	if name == s.name() || s.group != nil && name == "podgroup "+s.group.Namespace+"/"+s.group.Name {
+	if name == s.name() || slices.ContainsFunc(s.all, func(pg *v1alpha1.PodGroup) bool { return name == "podgroup "+keyOf(pg).String() }) {
 		return true
 	}
 	for _, pod := range s.pods {
@@ -260,7 +273,7 @@ func (s *subject) is(name string) bool {
 		}
 	}
 	// The pods of a Job that have gone are known by their names.
-	return s.kind == "Job" && isPodOf("pod "+s.key.String(), name)
+	return s.kind == kindJob && isPodOf("pod "+s.key.String(), name) || s.family != nil && s.family.hadPod(name)
 }
 
 // isPodOf reports whether a name is one that the Job controller gives to a pod of the Job of another: the Job's, an index where the

@@ -62,7 +62,7 @@ func TestWhy(t *testing.T) {
 		},
 		"why not one that is not named":    {args: []string{"why", "podgroup/batch", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"of pod default/other the record says nothing"}},
 		"why not, of what was not taken":   {args: []string{"why", "podgroup/urgent", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"Took: podgroup default/batch", "nothing tells that podgroup default/urgent was taken"}},
-		"why not work of another kind":     {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "log.jsonl"}, want: 2, wantErr: `error: --not "deploy/y": ask about POD, job/NAME or podgroup/NAME`},
+		"why not work of another kind":     {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "log.jsonl"}, want: 2, wantErr: `error: --not "deploy/y": ask about POD or KIND/NAME, with the kind pod, job, podgroup, jobset`},
 		"why not, before all else":         {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "no.jsonl", "--server", "https://127.0.0.1:1"}, want: 2, wantErr: `error: --not "deploy/y"`},
 		"a PodGroup, for short":            {args: []string{"why", "pg/urgent"}, wantOut: []string{"podgroup default/urgent: running"}},
 		"why not, without a record":        {args: []string{"why", "podgroup/batch", "--not", "notebook"}, want: 2, wantErr: "--not goes by the scheduler's record"},
@@ -76,7 +76,7 @@ func TestWhy(t *testing.T) {
 		"a snapshot that is cut":           {args: []string{"when", "later", "--snapshot", "cut.json"}, want: 2, wantErr: "cut.json: the snapshot is cut off"},
 		"a snapshot that does not change":  {args: []string{"why", "later", "--watch"}, want: 2, wantErr: "--watch follows a cluster"},
 		"what there is not":                {args: []string{"why", "nothing"}, want: 3, wantErr: "pod default/nothing does not exist"},
-		"a kind that there is not":         {args: []string{"why", "queue/team-a"}, want: 2, wantErr: "ask about POD, job/NAME or podgroup/NAME"},
+		"a kind that there is not":         {args: []string{"why", "queue/team-a"}, want: 2, wantErr: "ask about POD or KIND/NAME"},
 		"other objects that make pods":     {args: []string{"why", "later", "--with", "report.yaml"}, want: 2, wantErr: "--with: job/report makes pods; ask plan about it"},
 		"other objects of no account":      {args: []string{"why", "later", "--with", "service.yaml"}, want: 2, wantErr: "no decision depends on ConfigMap/settings"},
 		"other objects that there are not": {args: []string{"when", "later", "--with", "no.yaml"}, want: 2, wantErr: "no.yaml"},
@@ -130,7 +130,10 @@ func TestWhy(t *testing.T) {
 // TestCompletion: a shell is told of the work that there is.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
-	snapshot := filepath.Join("testdata", "why", "cluster.json")
+	snapshot, sets := filepath.Join("testdata", "why", "cluster.json"), filepath.Join(t.TempDir(), "sets.json")
+	if err := os.WriteFile(sets, []byte(families()), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -141,6 +144,9 @@ func TestCompletion(t *testing.T) {
 		"Jobs":                             {[]string{"protected", "--snapshot", snapshot, "job/"}, "job/etl"},
 		"gangs, for short":                 {[]string{"why", "--snapshot", snapshot, "pg/tr"}, "pg/train"},
 		"pods, with their kind":            {[]string{"why", "--snapshot", snapshot, "po/no"}, "po/notebook"},
+		"kinds that are rare":              {[]string{"why", "--snapshot", snapshot, "jobs"}, "jobset/"},
+		"of a kind that is rare":           {[]string{"why", "--snapshot", sets, "jobsets/t"}, "jobsets/train"},
+		"of a rare kind, for short":        {[]string{"why", "--snapshot", sets, "lws/"}, "lws/both lws/calm lws/serve"},
 		"of a kind that there is not":      {[]string{"why", "--snapshot", snapshot, "deploy/"}, ""},
 		"nothing more":                     {[]string{"why", "--snapshot", snapshot, "later", ""}, ""},
 		"of a snapshot that there is not":  {[]string{"why", "--snapshot", "no.json", "podgroup/"}, ""},

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/grouping"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// family is an object for which groups are made, with what it has made that has pods in its stead: the Jobs of a JobSet, say.
+type family struct {
+	rule *grouping.Rule
+	// key is the object's; without a namespace, it is all objects of that name.
+	key types.NamespacedName
+	// between is what is between the object and its pods.
+	between sets.Set[relative]
+}
+
+// relative is an object by its kind and names.
+type relative struct {
+	schema.GroupKind
+	types.NamespacedName
+}
+
+// familyOf is the family of an object as far as an inventory tells of it.
+func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.NamespacedName) (*family, error) {
+	f := &family{rule: rule, key: key, between: sets.New[relative]()}
+	// A rule names what is nearer to the object first, so that one look at each kind finds all.
+	for _, through := range rule.Through {
+		resource := through.Kind.GroupVersion().WithResource(through.Resource)
+		for _, object := range objects.Objects(inventory.RootName(resource)) {
+			var of struct {
+				Metadata metav1.ObjectMeta `json:"metadata"`
+			}
+			if err := object.Into(&of); err != nil {
+				return nil, fmt.Errorf("%s: %w", through.Resource, err)
+			}
+			if f.owns(object.Namespace, of.Metadata.OwnerReferences) {
+				f.between.Insert(relative{through.Kind.GroupKind(), types.NamespacedName{Namespace: object.Namespace, Name: object.Name}})
+			}
+		}
+	}
+	return f, nil
+}
+
+// owns reports whether one of some owners in a namespace is of the family.
+func (f *family) owns(namespace string, owners []metav1.OwnerReference) bool {
+	return slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool {
+		gv, err := schema.ParseGroupVersion(o.APIVersion)
+		kind := gv.WithKind(o.Kind).GroupKind()
+		if err == nil && kind == f.rule.Kind.GroupKind() && o.Name == f.key.Name && f.isIn(namespace) {
+			return true
+		}
+		return err == nil && f.between.Has(relative{kind, types.NamespacedName{Namespace: namespace, Name: o.Name}})
+	})
+}
+
+func (f *family) isIn(namespace string) bool {
+	return f.key.Namespace == "" || f.key.Namespace == namespace
+}
+
+// has reports whether a pod is the object's.
+func (f *family) has(pod *corev1.Pod) bool {
+	label := f.rule.NameLabel
+	return label != "" && pod.Labels[label] == f.key.Name && f.isIn(pod.Namespace) || f.owns(pod.Namespace, pod.OwnerReferences)
+}
+
+// storedAs is how an inventory calls the object's kind.
+func (f *family) storedAs() string {
+	return inventory.RootName(f.rule.Kind.GroupVersion().WithResource(f.rule.Resource))
+}
+
+// nameParts adds the names of the object's pods, and of the PodGroups that they name, as happenings have them.
+func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) error {
+	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
+	for _, pod := range pods {
+		if !f.has(pod) {
+			continue
+		}
+		to.Insert("pod " + podKey(pod).String())
+		if key, ok := gang.GroupOf(pod); ok {
+			to.Insert("podgroup " + key.String())
+		}
+	}
+	return err
+}
+
+// hadPod reports whether a name in a happening is one that a Job of the family gives to its pods: those that have gone are known by that.
+func (f *family) hadPod(name string) bool {
+	for of := range f.between {
+		if of.Kind == kindJob && isPodOf("pod "+of.NamespacedName.String(), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// unread says why an inventory cannot tell of the object; "" where it has all objects of the kind.
+func (f *family) unread(objects *inventory.Inventory) string {
+	name := f.storedAs()
+	roots, _ := objects.Roots()
+	for i := range roots {
+		if inventory.RootName(roots[i].GroupVersionResource()) == name {
+			return roots[i].Trouble
+		}
+	}
+	return name + " are read only where the configuration makes groups for them (groups.kinds): give the scheduler's with --config, or ask about a pod or a PodGroup"
+}
