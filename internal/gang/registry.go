@@ -232,7 +232,7 @@ func (r *Registry) SetPlan(key types.NamespacedName, seats []Seat) {
 // SetNeeded records how many of those that are planned have to be through for the gang to be whole. As long as that is not known, it is
 // taken for none.
 func (r *Registry) SetNeeded(key types.NamespacedName, members int) {
-	r.update(key, func(s *standing) { s.spare = len(s.order) - members })
+	r.update(key, func(s *standing) { s.spare = max(len(s.order)-members, 0) })
 }
 
 // Lacks reports whether more of those that are planned have to be through for the gang to be whole.

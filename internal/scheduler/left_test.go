@@ -518,3 +518,35 @@ func TestPromiseToThoseWhoHaveMoved(t *testing.T) {
 		})
 	}
 }
+
+// looking is a witness that does something as soon as a decision has begun.
+type looking struct {
+	unwitnessed
+	looks func()
+}
+
+// Looks is part of Witness.
+func (l *looking) Looks() { l.looks() }
+
+// TestQueueThatGoesWhileAGangIsPlanned: a gang whose queue is deleted while it is planned, before there is anything to take back, is not placed.
+func TestQueueThatGoesWhileAGangIsPlanned(t *testing.T) {
+	t.Parallel()
+	l := &looking{looks: func() {}}
+	r := newRigOn(t, clientWith(nodes(2, "1")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil, func(in *Inputs) { in.Witness = l })
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	r.hub.QueueSet(limitedQueue("other", "8"))
+	r.queuedGang("g", "a", 2)
+	l.looks = func() {
+		l.looks = func() {}
+		r.hub.QueueDeleted("a")
+	}
+	r.create(members("g", 2, "1", 0)...)
+	r.eventually("the gang has its turn", func() bool { return len(r.active()) > 0 })
+	r.cycles()
+	if r.hub.registry.Planned(key("g")) > 0 || !r.hub.reserved.Empty() || r.waiting() > 0 {
+		t.Error("it is planned")
+	}
+	if got := r.hub.registry.Verdict(key("g")).Reason; got != v1alpha1.ReasonQueueNotFound {
+		t.Errorf("it says %q", got)
+	}
+}

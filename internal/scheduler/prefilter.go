@@ -153,16 +153,24 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 	p.reserve(ctx, &pre, order)
 	p.hub.waits.Placed(pre.key)
 	logOf(ctx, pre.key).V(2).Info("Planned a gang", "members", len(nodes))
-	p.hub.registry.SetPlan(g.Key, order)
-	p.hub.registry.SetNeeded(g.Key, pre.minCount)
 	for _, member := range pre.pods {
 		p.hub.seated.set(member.UID, podKey(member))
 	}
+	p.hub.registry.SetPlan(g.Key, order)
+	p.hub.registry.SetNeeded(g.Key, pre.minCount)
 	p.hub.telling.found(g.Key)
 	if pre.minCount > 0 {
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
 	p.hub.forgetLeft(g.Key, pre.pods)
+	// What has come to be in the way while it was planned has found no plan to take back.
+	if p.hub.registry.Planned(g.Key) > 0 {
+		if _, _, v := p.hub.gate(g.Key); v != (gang.Verdict{}) {
+			p.hub.cannotCome(g.Key, leader, v)
+			p.hub.release(g.Key, nil, v.Message)
+			return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
+		}
+	}
 	if _, planned := p.hub.registry.PlannedNode(g.Key, leader.UID); nodes[leader.UID] != "" && !planned {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned anew")
 	}

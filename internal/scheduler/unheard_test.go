@@ -153,7 +153,12 @@ func TestOutcomeIsAwaited(t *testing.T) {
 			if c.first {
 				hear()
 			}
+			removed := time.Now()
 			r.remove(ended)
+			if !c.first && time.Since(removed) > gang.ShortTime/2 {
+				t.Log("The machine is too busy to tell: it has been awaited for long already")
+				return
+			}
 			if kept := r.wants(0) && r.hub.reserved.Has(all[1].UID); kept != (c.want || !c.first) {
 				t.Errorf("what was promised is kept: %t", kept)
 			}

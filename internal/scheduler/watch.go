@@ -290,6 +290,7 @@ func (r *roster) isIn(key types.NamespacedName, pod *corev1.Pod) bool {
 
 // memberLeft repairs a gang that has lost a member.
 func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
+	h.seated.take(pod.UID)
 	disturbed := h.registry.Forget(key, pod.UID)
 	h.tellGroupState(key)
 	// Before the members are listed: one that goes through its cycle meanwhile counts twice, and not for none.
