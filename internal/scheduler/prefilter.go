@@ -163,13 +163,8 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		p.hub.registry.SetVerdict(g.Key, gang.Verdict{Reason: v1alpha1.ReasonPending, Message: d.Message})
 	}
 	p.hub.forgetLeft(g.Key, pre.pods)
-	// What has come to be in the way while it was planned has found no plan to take back.
-	if p.hub.registry.Planned(g.Key) > 0 {
-		if _, _, v := p.hub.gate(g.Key); v != (gang.Verdict{}) {
-			p.hub.cannotCome(g.Key, leader, v)
-			p.hub.release(g.Key, nil, v.Message)
-			return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
-		}
+	if v := p.hub.heldMeanwhile(g.Key, leader); v != (gang.Verdict{}) {
+		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if _, planned := p.hub.registry.PlannedNode(g.Key, leader.UID); nodes[leader.UID] != "" && !planned {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned anew")
@@ -184,6 +179,19 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, "no room is left for this member of the surplus")
 	}
 	return nil, fwk.NewStatus(fwk.Unschedulable, string(gang.HoldForOrder))
+}
+
+// heldMeanwhile says what has come to be in a gang's way while it was planned, which has found no plan to take back, and does so.
+func (h *Hub) heldMeanwhile(key types.NamespacedName, leader *corev1.Pod) gang.Verdict {
+	if h.registry.Planned(key) == 0 {
+		return gang.Verdict{}
+	}
+	_, _, v := h.gate(key)
+	if v != (gang.Verdict{}) {
+		h.cannotCome(key, leader, v)
+		h.release(key, nil, v.Message)
+	}
+	return v
 }
 
 // tooFew says why a gang cannot be planned that has members enough, of which too few can be scheduled.
