@@ -1,6 +1,9 @@
 package core
 
-import "slices"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // widePods is how many pods may be looked at to count what the options of all nodes make room for on other nodes. Where there are more, that
 // is counted for different units only, and as long as it takes no more than countedPods each time that something has changed.
@@ -27,14 +30,9 @@ func (m *nodeCosts) isWide() bool {
 type knownGains struct {
 	// changes is when, as a value of counter.changes, and left is how many pods may still be looked at.
 	changes, left int
-	bySet         map[uint64][]knownGain
-	scratch       []int32
-}
-
-// knownGain is what some units make room for, on all nodes.
-type knownGain struct {
-	units []int32
-	gain  int
+	bySet         map[string]int
+	sorted        []int32
+	key           []byte
 }
 
 // knownGain is gain, for units of which it is known or may be found out. Of others, what they make room for on the node where they are looked
@@ -42,15 +40,15 @@ type knownGain struct {
 func (m *nodeCosts) knownGain(units []int32) (gain int, ok bool) {
 	k := m.known
 	if k.bySet == nil || k.changes != m.changes {
-		k.changes, k.left, k.bySet = m.changes, countedPods, make(map[uint64][]knownGain)
+		k.changes, k.left, k.bySet = m.changes, countedPods, make(map[string]int)
 	}
-	k.scratch = append(k.scratch[:0], units...)
-	slices.Sort(k.scratch)
-	key := hashOf(k.scratch)
-	for _, known := range k.bySet[key] {
-		if slices.Equal(known.units, k.scratch) {
-			return known.gain, true
-		}
+	k.sorted, k.key = append(k.sorted[:0], units...), k.key[:0]
+	slices.Sort(k.sorted)
+	for _, u := range k.sorted {
+		k.key = binary.AppendVarint(k.key, int64(u))
+	}
+	if gain, ok = k.bySet[string(k.key)]; ok {
+		return gain, true
 	}
 	for _, u := range units {
 		k.left -= len(m.s.Units[u].Pods)
@@ -59,15 +57,6 @@ func (m *nodeCosts) knownGain(units []int32) (gain int, ok bool) {
 		return 0, false
 	}
 	gain = m.gain(units)
-	k.bySet[key] = append(k.bySet[key], knownGain{units: slices.Clone(k.scratch), gain: gain})
+	k.bySet[string(k.key)] = gain
 	return gain, true
-}
-
-// hashOf is FNV-1a, number by number.
-func hashOf(units []int32) uint64 {
-	hash := uint64(14695981039346656037)
-	for _, u := range units {
-		hash = (hash ^ uint64(uint32(u))) * 1099511628211
-	}
-	return hash
 }

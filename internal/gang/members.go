@@ -37,18 +37,6 @@ func AddIndex(informer cache.SharedIndexInformer) error {
 	return nil
 }
 
-// AddNamespaceIndex adds the index by namespace to an informer that has not been started, unless it has one. Without it, to list the
-// objects of a namespace is to look at all.
-func AddNamespaceIndex(informer cache.SharedIndexInformer) error {
-	if _, ok := informer.GetIndexer().GetIndexers()[cache.NamespaceIndex]; ok {
-		return nil
-	}
-	if err := informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
-		return fmt.Errorf("index pods by namespace: %w", err)
-	}
-	return nil
-}
-
 // AnchorIndexName is the name of the Pod informer's index by anchor; see [Derived].
 const AnchorIndexName = "reprieve.dev/anchor"
 

@@ -1,6 +1,8 @@
 package scheduler
 
 import (
+	"fmt"
+
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +31,7 @@ func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cac
 	r := in.emptyRoster()
 	pods := factory.Core().V1().Pods()
 	for _, informer := range [...]cache.SharedIndexInformer{pods.Informer(), finished} {
-		if err := gang.AddNamespaceIndex(informer); err != nil {
+		if err := addNamespaceIndex(informer); err != nil {
 			return nil, err
 		}
 		if err := gang.AddIndex(informer); err != nil {
@@ -45,6 +47,18 @@ func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cac
 		r.lister = r.lister.WithDerived(in.Derived)
 	}
 	return r, nil
+}
+
+// addNamespaceIndex adds the index by namespace to an informer that has not been started, unless it has one. Without it, to list the
+// objects of a namespace is to look at all.
+func addNamespaceIndex(informer cache.SharedIndexInformer) error {
+	if _, ok := informer.GetIndexer().GetIndexers()[cache.NamespaceIndex]; ok {
+		return nil
+	}
+	if err := informer.AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
+		return fmt.Errorf("index pods by namespace: %w", err)
+	}
+	return nil
 }
 
 // emptyRoster is one that knows groups, and no pods.

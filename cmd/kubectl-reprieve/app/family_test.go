@@ -143,16 +143,7 @@ func TestWorkOfEveryKind(t *testing.T) {
 			if code != c.want || !strings.Contains(errOut, c.wantErr) || c.wantErr == "" && errOut != "" {
 				t.Errorf("exit code %d, want %d; it says %q, %q, want %q", code, c.want, out, errOut, c.wantErr)
 			}
-			for _, words := range c.wantOut {
-				if !strings.Contains(out, words) {
-					t.Errorf("The answer has no %q:\n%s", words, out)
-				}
-			}
-			for _, words := range c.wantNot {
-				if strings.Contains(out, words) {
-					t.Errorf("The answer has %q:\n%s", words, out)
-				}
-			}
+			checkWords(t, out, c.wantOut, c.wantNot)
 		})
 	}
 }
@@ -169,6 +160,21 @@ func TestHistoryByAnObject(t *testing.T) {
 	for by, want := range map[string]string{"jobset/train": "pod default/v ", "jobset/other": "Nothing tells of any preemption."} {
 		if code, out, errOut := runAt(t, server, "history", "--preemptor", by); code != 0 || errOut != "" || !strings.Contains(out, want) {
 			t.Errorf("by %s: exit code %d, it says %q, %q; want %q", by, code, out, errOut, want)
+		}
+	}
+}
+
+// checkWords has an answer be wrong that lacks some words, or has others.
+func checkWords(t *testing.T, out string, want, wantNot []string) {
+	t.Helper()
+	for _, words := range want {
+		if !strings.Contains(out, words) {
+			t.Errorf("The answer has no %q:\n%s", words, out)
+		}
+	}
+	for _, words := range wantNot {
+		if strings.Contains(out, words) {
+			t.Errorf("The answer has %q:\n%s", words, out)
 		}
 	}
 }

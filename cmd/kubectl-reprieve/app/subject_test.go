@@ -40,18 +40,13 @@ func TestParseSubject(t *testing.T) {
 // TestHasEnough: of an object with several gangs, those on nodes of one do not stand for those of another.
 func TestHasEnough(t *testing.T) {
 	t.Parallel()
-	placed := func(name, group string) *corev1.Pod {
-		p := changedPod(name, group, "")
-		p.Spec.NodeName = "n"
-		return p
-	}
 	for name, c := range map[string]struct {
 		pods []*corev1.Pod
 		want bool
 	}{
-		"all that it needs":      {[]*corev1.Pod{placed("a-0", "a"), placed("a-1", "a")}, true},
-		"one that waits":         {[]*corev1.Pod{placed("a-0", "a"), changedPod("a-1", "a", "")}, false},
-		"as many, but of others": {[]*corev1.Pod{placed("b-0", "b"), placed("b-1", "b"), changedPod("a-0", "a", ""), changedPod("a-1", "a", "")}, false},
+		"all that it needs":      {[]*corev1.Pod{placedPod("a-0", "a"), placedPod("a-1", "a")}, true},
+		"one that waits":         {[]*corev1.Pod{placedPod("a-0", "a"), changedPod("a-1", "a", "")}, false},
+		"as many, but of others": {[]*corev1.Pod{placedPod("b-0", "b"), placedPod("b-1", "b"), changedPod("a-0", "a", ""), changedPod("a-1", "a", "")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,11 +61,6 @@ func TestHasEnough(t *testing.T) {
 // TestNarrow: a question is about the part that waits, where there is one.
 func TestNarrow(t *testing.T) {
 	t.Parallel()
-	placed := func(name, group string) *corev1.Pod {
-		p := changedPod(name, group, "")
-		p.Spec.NodeName = "n"
-		return p
-	}
 	a, b := changedGang("a"), changedGang("b")
 	for name, c := range map[string]struct {
 		all  []*v1alpha1.PodGroup
@@ -80,10 +70,10 @@ func TestNarrow(t *testing.T) {
 		wantWaiting []string
 	}{
 		"a gang without pods":       {all: []*v1alpha1.PodGroup{a}, want: "a"},
-		"a gang that runs":          {all: []*v1alpha1.PodGroup{a}, pods: []*corev1.Pod{placed("a-0", "a")}, want: "a"},
-		"gangs that run":            {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{placed("a-0", "a"), placed("b-0", "b")}},
-		"one of two that waits":     {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{placed("a-0", "a"), changedPod("b-0", "b", ""), changedPod("b-1", "b", "")}, want: "b"},
-		"pods beside a gang":        {all: []*v1alpha1.PodGroup{a}, pods: []*corev1.Pod{placed("a-0", "a"), changedPod("x", "", ""), changedPod("y", "", "")}},
+		"a gang that runs":          {all: []*v1alpha1.PodGroup{a}, pods: []*corev1.Pod{placedPod("a-0", "a")}, want: "a"},
+		"gangs that run":            {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{placedPod("a-0", "a"), placedPod("b-0", "b")}},
+		"one of two that waits":     {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{placedPod("a-0", "a"), changedPod("b-0", "b", ""), changedPod("b-1", "b", "")}, want: "b"},
+		"pods beside a gang":        {all: []*v1alpha1.PodGroup{a}, pods: []*corev1.Pod{placedPod("a-0", "a"), changedPod("x", "", ""), changedPod("y", "", "")}},
 		"pods in a group not there": {pods: []*corev1.Pod{changedPod("a-0", "a", ""), changedPod("a-1", "a", "")}},
 		"two that wait, and a pod":  {all: []*v1alpha1.PodGroup{a, b}, pods: []*corev1.Pod{changedPod("a-0", "a", ""), changedPod("b-0", "b", ""), changedPod("x", "", ""), changedPod("y", "", "")}, wantWaiting: []string{"podgroup/a", "podgroup/b", "pod/x"}},
 	} {
@@ -100,4 +90,11 @@ func TestNarrow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// placedPod is a member that has a node.
+func placedPod(name, group string) *corev1.Pod {
+	p := changedPod(name, group, "")
+	p.Spec.NodeName = "n"
+	return p
 }

@@ -110,16 +110,7 @@ func TestWhy(t *testing.T) {
 			if code != c.want {
 				t.Errorf("exit code %d, want %d; it says %q, %q", code, c.want, out, errOut)
 			}
-			for _, words := range c.wantOut {
-				if !strings.Contains(out, words) {
-					t.Errorf("The answer has no %q:\n%s", words, out)
-				}
-			}
-			for _, words := range c.wantNot {
-				if strings.Contains(out, words) {
-					t.Errorf("The answer has %q:\n%s", words, out)
-				}
-			}
+			checkWords(t, out, c.wantOut, c.wantNot)
 			if !strings.Contains(errOut, c.wantErr) || c.wantErr == "" && errOut != "" || strings.Count(errOut, "\n") > 1 {
 				t.Errorf("It says %q, want one line with %q", errOut, c.wantErr)
 			}
