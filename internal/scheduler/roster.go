@@ -2,7 +2,6 @@ package scheduler
 
 import (
 	"fmt"
-
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
