@@ -3,6 +3,7 @@ package filters
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -156,6 +157,40 @@ func TestDeviceForEachMember(t *testing.T) {
 				if d.Outcome != c.want || !sameNodes(placedOn(d), c.nodes) {
 					t.Fatalf("%s on %v: %s; want %s on %v", d.Outcome, placedOn(d), d.Message, c.want, c.nodes)
 				}
+			}
+		})
+	}
+}
+
+// TestDeviceSharedByMembers: a gang whose members share a claim that has no devices yet is told so, and takes nothing from others.
+func TestDeviceSharedByMembers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		allocated bool
+		minCount  int
+		want      core.Outcome
+		says      string
+	}{
+		"no devices yet":             {minCount: 2, want: core.Infeasible, says: "ResourceClaim shared has no devices yet"},
+		"devices of one node":        {allocated: true, minCount: 2, want: core.Preempts},
+		"one of them does, to begin": {minCount: 1, want: core.Preempts},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := members("g", 2, "2", 10)
+			claim := claimOf(all[0])
+			claim.Name, claim.OwnerReferences = "shared", nil
+			for _, p := range all {
+				p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: &claim.Name}}
+			}
+			if c.allocated {
+				claim.Status.Allocation = &resourceapi.AllocationResult{}
+			}
+			w := newWorld(t, nil, append(nodes(2, "4"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}, claim, devices("node-0", 1),
+				on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))...)
+			w.minCount = c.minCount
+			if d := w.decide(all...); d.Outcome != c.want || !strings.Contains(d.Message, c.says) {
+				t.Errorf("%s: %s; want %s, %q", d.Outcome, d.Message, c.want, c.says)
 			}
 		})
 	}

@@ -150,6 +150,7 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 	}
 	o.findCrossTerms()
 	o.findShared()
+	o.findSharedDevices()
 	return o, o.err
 }
 

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -48,6 +49,41 @@ func (o *Oracle) findShared() {
 		shared := &sharedClaim{classes: slices.Compact(slices.Clone(users))}
 		for _, c := range shared.classes {
 			o.classes[c].shared = append(o.classes[c].shared, shared)
+		}
+	}
+}
+
+// findSharedDevices says of members that share a claim for devices which has none yet that they cannot start together: the devices are
+// given once the first of them is bound, and DynamicResources refuses all others until then. Nothing is said as long as one of them
+// does for the gang.
+func (o *Oracle) findSharedDevices() {
+	members := 0
+	users := make(map[string][]int)
+	for c := range o.classes {
+		members += len(o.classes[c].pods)
+		for _, pi := range o.classes[c].pods {
+			for _, name := range claimNames(pi.GetPod()) {
+				users[name] = append(users[name], c)
+			}
+		}
+	}
+	manager := o.profile.SharedDRAManager()
+	if len(users) == 0 || manager == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		among := users[name]
+		if members-len(among)+1 >= o.preemptor.MinCount {
+			continue
+		}
+		claim, err := manager.ResourceClaims().Get(o.classes[among[0]].pods[0].GetPod().Namespace, name)
+		if err != nil || claim.Status.Allocation != nil {
+			continue
+		}
+		for _, c := range slices.Compact(among) {
+			if oc := &o.classes[c]; oc.rejected == "" {
+				oc.rejected = fmt.Sprintf("ResourceClaim %s has no devices yet, and members that share it cannot start together", name)
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,10 +32,12 @@ import (
 
 // world is a cluster as the default profile of a scheduler sees it, with the real filters.
 type world struct {
-	t       testing.TB
-	profile framework.Framework
-	cache   internalcache.Cache
-	client  *fake.Clientset
+	// minCount is how many members a gang needs; 0 for all.
+	minCount int
+	t        testing.TB
+	profile  framework.Framework
+	cache    internalcache.Cache
+	client   *fake.Clientset
 	// resources is kept from one decision to the next, as it is by a scheduler.
 	resources *Resources
 	claims    snapshot.Claims
@@ -123,7 +126,7 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 	v := cache.View(promises)
 	_, isGang := gang.GroupOf(pods[0])
 	o, err := NewOracle(w.t.Context(), w.profile, v, &core.Preemptor{
-		Namespace: "ns", Name: "preemptor", UID: "preemptor", Gang: isGang, Priority: *pods[0].Spec.Priority, MinCount: len(pods),
+		Namespace: "ns", Name: "preemptor", UID: "preemptor", Gang: isGang, Priority: *pods[0].Spec.Priority, MinCount: cmp.Or(w.minCount, len(pods)),
 		Classes: v.Describe(classes, w.resources),
 	}, classes)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
@@ -79,6 +80,11 @@ func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	}
 	concerned := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil })
 	r.change(concerned, func() { r.namespaces[name] = choice })
+	// Gangs without an object come while others are being changed, and may have gone by what was known before.
+	planned := sets.New(concerned...)
+	if late := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil && !planned.Has(o) }); len(late) > 0 {
+		r.change(late, func() {})
+	}
 }
 
 // Delete takes note that an object is gone. What it was to pods that have a node it stays as long as there are some.

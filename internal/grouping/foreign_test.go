@@ -87,6 +87,10 @@ func TestForeignGroups(t *testing.T) {
 			scheduler: "kai", apiVersion: "scheduling.run.ai/v2alpha2", annotations: []string{"pod-group-name", g}, labels: []string{"kai.scheduler/queue", "red"},
 			spec: "minMember: 4, queue: red", wantCount: 4, wantChoice: Choice{Queue: "red"}, wantQueue: "red",
 		},
+		"KAI, with subgroups and a number of the whole": {
+			scheduler: "kai", apiVersion: "scheduling.run.ai/v2alpha2", annotations: []string{"pod-group-name", g},
+			spec: "minMember: 5, subGroups: [{name: leader, minMember: 1}, {name: workers, minMember: 4}]", wantCount: 5,
+		},
 		"Koordinator, with an object": {
 			scheduler: "koordinator", apiVersion: "scheduling.sigs.k8s.io/v1alpha1", labels: []string{"pod-group.scheduling.sigs.k8s.io", g},
 			spec: "minMember: 2", wantCount: 2,
@@ -150,6 +154,18 @@ func TestForeignGroupsOptOut(t *testing.T) {
 	if hold := v.Hold(v.annotated("n", "scheduling.k8s.io/group-name", "near")); hold.Reason != ReasonNotGroupable || !strings.Contains(hold.Message, "spec.networkTopology") {
 		t.Errorf("what cannot be honoured is answered by %+v", hold)
 	}
+	k := newForeignWorld(t, "kai")
+	for name, spec := range map[string]string{
+		"spec.topologyConstraint": "minMember: 2, topologyConstraint: {topology: racks}",
+		"spec.minSubGroup":        "minSubGroup: 2, subGroups: [{name: decode, minMember: 3}, {name: prefill, minMember: 1}]",
+		"spec.subGroups":          "subGroups: [{name: decode, minMember: 3}, {name: prefill, minMember: 1}]",
+	} {
+		group := strings.ToLower(name)
+		k.theirs("scheduling.run.ai/v2alpha2", group, "", spec)
+		if hold := k.Hold(k.annotated(group, "pod-group-name", group)); hold.Reason != ReasonNotGroupable || !strings.Contains(hold.Message, name) {
+			t.Errorf("%s: the pod hears %+v", name, hold)
+		}
+	}
 	w.object("Job/j", "", gangOn, "parallelism: 2")
 	w.theirs("scheduling.x-k8s.io/v1alpha1", "other", "", "minMember: 3")
 	if got := w.group(w.pod("c", "Job/j", "scheduling.x-k8s.io/pod-group", "other")); got != "other" {
@@ -188,15 +204,25 @@ func TestPodsThatCount(t *testing.T) {
 	if n, _ := w.MinCount(key); n != 4 || w.Hold(again) != (gang.Verdict{}) {
 		t.Errorf("its next run needs %d, want 4", n)
 	}
-	// What a namespace says comes later, for gangs that were seen before it.
+	// What a namespace says comes later, for gangs that were seen before it, and for one that comes while it is taken in.
 	late := w.annotated("f", name, "late", count, "2")
 	late.Namespace = "new"
 	if v := w.Hold(late); v.Reason != ReasonOwnerUnknown {
 		t.Errorf("its namespace is not known, and the pod hears %+v", v)
 	}
+	var meanwhile *corev1.Pod
+	w.looked = func() {
+		if meanwhile == nil {
+			meanwhile = w.annotated("m", name, "meanwhile", count, "2")
+			meanwhile.Namespace = "new"
+			w.Hold(meanwhile)
+		}
+	}
 	w.SetNamespace("new", nil)
-	if v := w.Hold(late); v != (gang.Verdict{}) {
-		t.Errorf("its namespace is known, and the pod hears %+v", v)
+	for _, pod := range []*corev1.Pod{late, meanwhile} {
+		if v := w.Hold(pod); v != (gang.Verdict{}) {
+			t.Errorf("the namespace is known, and pod %s hears %+v", pod.Name, v)
+		}
 	}
 }
 

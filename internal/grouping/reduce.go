@@ -85,9 +85,9 @@ func (r *Rule) copyRead(to, from map[string]any) {
 		read(role.Each, role.NameAt, role.Off, role.Times, role.Replicas, role.AtLeast, role.AtMost, role.Minimum)
 		read(role.Each, role.Done...)
 	}
-	for _, field := range r.Refused {
-		if isSet(field, from) {
-			field.set(to, true)
+	for i := range r.Refused {
+		if r.Refused[i].refuses(from) {
+			r.Refused[i].Set.set(to, true)
 		}
 	}
 	for list, paths := range within {

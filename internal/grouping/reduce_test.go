@@ -43,6 +43,10 @@ func TestReduce(t *testing.T) {
 			"apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n" + head + "spec: {minMember: 3, networkTopology: {}}",
 			[]string{"minMember"},
 		},
+		"one of KAI's without a number of the whole": {
+			"apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\n" + head + "spec: {subGroups: [{name: secret, minMember: 3}]}",
+			[]string{"subGroups"},
+		},
 		"numbers where objects are": {
 			"apiVersion: batch/v1\nkind: Job\n" + head + "spec: {parallelism: {secret: 1}, completions: [secret]}", []string{"parallelism"},
 		},
@@ -53,6 +57,9 @@ func TestReduce(t *testing.T) {
 			rule := BuiltIn()[u.GetKind()]
 			if rule == nil {
 				rule = foreign(configv1alpha1.LabelsVolcano).rules[0]
+				if strings.Contains(u.GetAPIVersion(), "run.ai") {
+					rule = foreign(configv1alpha1.LabelsKAI).rules[0]
+				}
 			}
 			kind := Kind{rule: rule}
 			reduced := kind.Reduce(u)

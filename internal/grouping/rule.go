@@ -81,7 +81,7 @@ type Rule struct {
 	// Asks is true where to name an object is to ask for a gang.
 	Asks bool
 	// Refused are fields that confine a gang in ways that are not known here: no gang is made where they are set.
-	Refused []Path
+	Refused []Refusal
 	// Queue and PriorityClass are where an object names them.
 	Queue, PriorityClass Path
 	// UnitLabel tells replicas apart that are gangs of their own; "" for none. Units is how many there are, 1 if absent.
@@ -97,6 +97,12 @@ type Rule struct {
 	// InOrderItems is the path of a list of which any item may have the field InOrderField to the same effect.
 	InOrderItems, InOrderField Path
 }
+
+// Refusal is a field that may not be set, unless another one is; "" for none that changes that.
+type Refusal struct{ Set, Unless Path }
+
+// refuses reports whether an object has the field.
+func (r *Refusal) refuses(from map[string]any) bool { return isSet(r.Set, from) && !isSet(r.Unless, from) }
 
 // Label is one that pods have. The zero Label is on none.
 type Label struct{ Key, Value string }
@@ -191,9 +197,9 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 		out.Suspended, _ = v.(bool)
 	}
 	out.Finished = r.isFinished(u.Object)
-	for _, field := range r.Refused {
-		if isSet(field, u.Object) {
-			out.Flaw = fmt.Sprintf("it has %s, which Reprieve does not know how to honour", field)
+	for i := range r.Refused {
+		if r.Refused[i].refuses(u.Object) {
+			out.Flaw = fmt.Sprintf("it has %s, which Reprieve does not know how to honour", r.Refused[i].Set)
 			return out
 		}
 	}

@@ -7,9 +7,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// TestForgetsWhatNoLineHas: a process that writes nothing, such as a standby, remembers nothing of pods that have come and gone.
+// TestForgetsWhatNoLineHas: a process that writes nothing, such as a standby, remembers nothing of pods, and of other objects, that have
+// come and gone. Of what a line has, the next one says that it has gone.
 func TestForgetsWhatNoLineHas(t *testing.T) {
 	t.Parallel()
 	r := New(Options{})
@@ -26,5 +29,35 @@ func TestForgetsWhatNoLineHas(t *testing.T) {
 	}
 	if n := len(r.touched) + len(r.pending); n > 0 {
 		t.Errorf("%d pods are remembered", n)
+	}
+	const claims = "persistentvolumeclaims"
+	claim := func(name string) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+	}
+	for i := range 100 {
+		c := claim(fmt.Sprint("c-", i))
+		r.tell(claims, c, true)
+		r.tell(claims, c, false)
+	}
+	if n := len(r.changed[claims]); n > 0 {
+		t.Errorf("%d claims are remembered", n)
+	}
+	var written []change
+	r.append = func(line decisionlog.Line) bool {
+		if d, ok := line.(*delta); ok {
+			written = d.changes
+		}
+		return true
+	}
+	r.Begin()
+	r.tell(claims, claim("stays"), true)
+	r.Seen(&Seen{})
+	r.tell(claims, claim("stays"), false)
+	r.Seen(&Seen{})
+	if len(written) != 1 || written[0].key.Name != "stays" || written[0].object != nil {
+		t.Errorf("the next line has %v, want that the claim has gone", written)
+	}
+	if n := len(r.named[claims]); n > 0 {
+		t.Errorf("%d claims are in lines", n)
 	}
 }

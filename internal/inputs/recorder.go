@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -58,6 +59,8 @@ type Recorder struct {
 	touched map[types.NamespacedName]bool
 	// changed are all other objects that have come, changed or gone since the last line, by resource; nil for one that has gone.
 	changed map[string]map[types.NamespacedName]any
+	// named are those of them that lines have, by resource.
+	named map[string]sets.Set[types.NamespacedName]
 }
 
 // hearing is what the scheduler has heard of a pod.
@@ -91,6 +94,7 @@ func New(o Options) *Recorder {
 		nodes: make(map[string]seenNode), placed: make(map[types.NamespacedName]*corev1.Pod), pending: make(map[types.NamespacedName]*corev1.Pod),
 		finished: make(map[types.NamespacedName]*corev1.Pod), shown: make(map[types.NamespacedName]*corev1.Pod), written: make(map[types.NamespacedName]*corev1.Pod),
 		touched: make(map[types.NamespacedName]bool), changed: make(map[string]map[types.NamespacedName]any),
+		named: make(map[string]sets.Set[types.NamespacedName]),
 	}
 }
 
@@ -170,7 +174,12 @@ func (r *Recorder) tell(resource string, obj any, exists bool) {
 	r.note(resource, types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}, obj)
 }
 
+// note takes note of an object as it is, or with nil that it has gone. Of one that no line has, none has to say that.
 func (r *Recorder) note(resource string, key types.NamespacedName, obj any) {
+	if obj == nil && !r.named[resource].Has(key) {
+		delete(r.changed[resource], key)
+		return
+	}
 	if r.changed[resource] == nil {
 		r.changed[resource] = make(map[types.NamespacedName]any)
 	}
@@ -256,16 +265,30 @@ func (r *Recorder) Seen(seen *Seen) uint64 {
 		return 0
 	}
 	for _, c := range d.changes {
-		if pod, ok := c.object.(*corev1.Pod); ok {
-			r.written[c.key] = pod
-		} else if c.resource == inventory.Pods {
-			delete(r.written, c.key)
-		}
+		r.wrote(c)
 	}
 	clear(r.touched)
 	clear(r.changed)
 	r.number, r.last = d.head.Number, d.head
 	return r.number
+}
+
+// wrote takes note of a change that a line has.
+func (r *Recorder) wrote(c change) {
+	if pod, ok := c.object.(*corev1.Pod); ok {
+		r.written[c.key] = pod
+		return
+	}
+	switch {
+	case c.resource == inventory.Pods:
+		delete(r.written, c.key)
+	case c.object == nil:
+		r.named[c.resource].Delete(c.key)
+	case r.named[c.resource] == nil:
+		r.named[c.resource] = sets.New(c.key)
+	default:
+		r.named[c.resource].Insert(c.key)
+	}
 }
 
 // show takes over the pods without a node that a decision had.

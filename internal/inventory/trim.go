@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// trimmed is an object without what no decision depends on: who manages which of its fields, and what containers run.
+// trimmed is an object without what no decision depends on: who manages which of its fields, and what containers run. Of what is said of
+// containers, the amounts stay that they have been given while they are resized.
 func trimmed(resource string, object map[string]any) (Object, error) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		delete(metadata, "managedFields")
@@ -25,12 +26,16 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 	}
 	if resource == Pods {
 		eachContainer(object, func(container map[string]any) {
-			for _, field := range []string{"args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "volumeMounts"} {
+			for _, field := range []string{"args", "command", "env", "envFrom", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe"} {
 				delete(container, field)
 			}
+			onlyItems(container, "volumeMounts", "bindMountOptions", "name", "bindMountOptions")
 		})
-		for _, field := range []string{"containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"} {
-			unstructured.RemoveNestedField(object, "status", field)
+		if status, ok := object["status"].(map[string]any); ok {
+			for _, field := range []string{"containerStatuses", "initContainerStatuses"} {
+				onlyItems(status, field, "name", "name", "resources", "allocatedResources")
+			}
+			delete(status, "ephemeralContainerStatuses")
 		}
 	}
 	if resource == "replicasets" || resource == "statefulsets" || resource == "replicationcontrollers" {
@@ -42,6 +47,26 @@ func trimmed(resource string, object map[string]any) (Object, error) {
 		object = onlyDeadline(object)
 	}
 	return encoded(object)
+}
+
+// onlyItems leaves some fields of those items of a list that have one of them, and no list where there is none.
+func onlyItems(object map[string]any, list, having string, fields ...string) {
+	items, ok := object[list].([]any)
+	if !ok {
+		return
+	}
+	var kept []any
+	for _, one := range items {
+		item, ok := one.(map[string]any)
+		if _, has := item[having]; !ok || !has {
+			continue
+		}
+		maps.DeleteFunc(item, func(field string, _ any) bool { return !slices.Contains(fields, field) })
+		kept = append(kept, item)
+	}
+	if object[list] = kept; len(kept) == 0 {
+		delete(object, list)
+	}
 }
 
 // onlyDeadline is a Job with its names and until when it runs: nothing else of it counts.
@@ -95,7 +120,7 @@ func keepOnly(annotations map[string]any, kept []string) {
 	prefixes := []string{
 		"preemption-toleration.scheduling.x-k8s.io/", "reprieve.dev/",
 		"volume.kubernetes.io/", "volume.beta.kubernetes.io/", "pv.kubernetes.io/", "storage.alpha.kubernetes.io/",
-		"kubernetes.io/config.mirror",
+		"kubernetes.io/config.mirror", "resource.kubernetes.io/extended-resource-claim",
 	}
 	maps.DeleteFunc(annotations, func(name string, _ any) bool {
 		return !slices.Contains(kept, name) && !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -182,7 +207,10 @@ func redactVolumes(pod map[string]any) {
 	}
 	spec["volumes"] = slices.DeleteFunc(volumes, func(v any) bool {
 		volume, _ := v.(map[string]any)
-		return !slices.ContainsFunc([]string{"persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi"}, func(kind string) bool {
+		return !slices.ContainsFunc([]string{
+			"persistentVolumeClaim", "ephemeral", "csi", "gcePersistentDisk", "awsElasticBlockStore", "rbd", "iscsi",
+			"azureDisk", "azureFile", "cinder", "vsphereVolume", "portworxVolume",
+		}, func(kind string) bool {
 			_, has := volume[kind]
 			return has
 		})

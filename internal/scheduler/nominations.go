@@ -82,7 +82,7 @@ func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		promised := h.reserved.NodeOf(other.UID)
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
 		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
-		if outdated || counts && !h.standingOf(other).KeepsFrom(standing) {
+		if outdated || !h.awaitsPlace(other) || counts && !h.standingOf(other).KeepsFrom(standing) {
 			h.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}

@@ -8,6 +8,8 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
 // nominate has the framework take a pod for nominated to a node, as it does when the API says so of a pod that has changed.
@@ -86,6 +88,31 @@ func TestNominationOfOneThatStandsLower(t *testing.T) {
 			r.gangOf("g", minCount, 9)
 			r.create(members("g", 1, "1", 0)...)
 			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("g-0") == "node-0" })
+		})
+	}
+}
+
+// TestNominationOfOneThatIsDeleted keeps no room from anyone, however long a finalizer keeps the pod.
+func TestNominationOfOneThatIsDeleted(t *testing.T) {
+	t.Parallel()
+	for name, minCount := range map[string]int{"a gang": 2, "pods of a basic group": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "2")...)
+			nominee := pod("nominee", "", "1", 5)
+			nominee.Finalizers = []string{"test/stays"}
+			now := metav1.Now()
+			nominee.DeletionTimestamp = &now
+			// It stays in the scheduler's queue, as one does that comes back into it before its deletion is heard of.
+			nominee.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
+			r.create(nominee)
+			r.nominate(nominee, "node-0")
+			r.gangOf("g", minCount, 5)
+			r.create(members("g", 2, "1", 5)...)
+			r.eventually("both are placed", func() bool { r.cycles(); return r.nodeOf("g-0") == "node-0" && r.nodeOf("g-1") == "node-0" })
+			if n := r.counted("reprieve_gang_plans_unconfirmed_total", "refusal", string(metrics.FirstTime)); n != 0 {
+				t.Errorf("%v plans could not be carried out", n)
+			}
 		})
 	}
 }
