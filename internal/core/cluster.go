@@ -28,6 +28,8 @@ type Cluster struct {
 	whole map[string]int32
 	// undated are the groups that go by the start of their earliest member.
 	undated map[int32]bool
+	// side has the pods of the node that is being set that are units of their own.
+	side []Pod
 	// going are the leaving pods by node.
 	going map[int32][]Pod
 	// dirty are the nodes whose columns are out of date.
@@ -160,9 +162,11 @@ func (c *Cluster) SetNode(st *NodeState) error {
 	}
 	n := &c.s.Nodes[slot]
 	n.Free, n.Allocatable, n.Ref = slices.Clone(st.Free), c.intern(st.Allocatable), st.Ref
+	c.side = make([]Pod, 0, countAlone(st.Pods))
 	for i := range st.Pods {
 		c.addPod(slot, &st.Pods[i])
 	}
+	c.side = nil
 	if len(st.Leaving) > 0 {
 		pods := slices.Clone(st.Leaving)
 		for i := range pods {
@@ -172,6 +176,16 @@ func (c *Cluster) SetNode(st *NodeState) error {
 	}
 	c.dirty[slot] = true
 	return nil
+}
+
+// countAlone counts the pods that are units of their own.
+func countAlone(pods []RunningPod) (count int) {
+	for i := range pods {
+		if g := pods[i].Group; g == nil || !g.Whole {
+			count++
+		}
+	}
+	return count
 }
 
 // RemoveNode forgets a node and what runs on it.

@@ -39,7 +39,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Membership: rp.Membership, Since: rp.Since,
-			Running: rp.Running, Static: rp.Static, RefusedUntil: rp.RefusedUntil, Pods: []Pod{pod},
+			Running: rp.Running, Static: rp.Static, RefusedUntil: rp.RefusedUntil, Pods: c.alone(pod),
 		}
 		if g != nil {
 			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
@@ -79,6 +79,14 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		u.Start = earliestStart(u.Pods)
 	}
 	c.disturb(u)
+}
+
+// alone is the pod of a unit that has no other. Those of a node are kept side by side: each by itself would occupy more, and they go together
+// when the node is set anew.
+func (c *Cluster) alone(pod Pod) []Pod {
+	c.side = append(c.side, pod)
+	n := len(c.side)
+	return c.side[n-1 : n : n]
 }
 
 // regroup takes over what is new about a group.

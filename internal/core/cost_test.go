@@ -273,14 +273,10 @@ func TestImportance(t *testing.T) {
 	tests := map[string]struct{ more, less Unit }{
 		"priority before all": {
 			base("z", func(u *Unit) { u.Priority = 2 }),
-			base("a", func(u *Unit) { u.Group, u.Lost, u.Pods, u.Start = true, 9, make([]Pod, 9), 1 }),
+			base("a", func(u *Unit) { u.Group, u.Pods, u.Start = true, make([]Pod, 9), 1 }),
 		},
 		"groups before pods": {
 			base("z", func(u *Unit) { u.Group = true }),
-			base("a", func(u *Unit) { u.Lost, u.Pods, u.Start = 9, make([]Pod, 9), 1 }),
-		},
-		"more lost work": {
-			base("z", func(u *Unit) { u.Lost = 1 }),
 			base("a", func(u *Unit) { u.Pods, u.Start = make([]Pod, 9), 1 }),
 		},
 		"more pods": {

@@ -18,7 +18,6 @@ func moreImportant(a, b *Unit) int {
 	}
 	if c := cmp.Or(
 		surplusLast(a, b),
-		cmp.Compare(b.Lost, a.Lost),
 		cmp.Compare(len(b.Pods), len(a.Pods)),
 		earlierStart(a.Start, b.Start),
 	); c != 0 {

@@ -80,15 +80,12 @@ type Unit struct {
 	Running bool
 	// Static marks a pod that the kubelet of its node runs by itself. It is never taken.
 	Static bool
-	// RefusedUntil is the latest of its pods'; 0 where no deletion was refused.
-	RefusedUntil int64
 	// Surplus marks a member past the minCount of its gang: it goes before others of the same priority.
 	Surplus bool
+	// RefusedUntil is the latest of its pods'; 0 where no deletion was refused.
+	RefusedUntil int64
 	// Start is when the unit started, in nanoseconds since 1970; 0 if it has not.
 	Start int64
-	// Lost is the work that would be lost if the unit stopped now, in a measure of the caller's (pod-seconds
-	// since the last checkpoint, say). It ranks units of the same priority; 0 where that is not known.
-	Lost int64
 	// Toleration protects the unit from low priorities for a time; nil where nothing does.
 	Toleration *Toleration
 	// QueueMembership is what the unit has of its queue and its gang; nil for a unit without either.

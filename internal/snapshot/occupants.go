@@ -35,19 +35,24 @@ type occupants struct {
 type occupancy struct {
 	node        *corev1.Node
 	allocatable core.Amounts
-	// pods are sorted by UID. As a map they took a sixth of all that is kept of a pod.
+	// pods are sorted by name. As a map they took a sixth of all that is kept of a pod.
 	pods []occupant
 }
 
-// occupant is one pod that stays; its print is 0 for one that is on its way out for longer than it may take.
-type occupant struct {
-	uid   types.UID
-	print uint64
-}
+// occupant is one pod that stays. Its name is the hash of its UID, and its print is 0 for one that is on its way out for longer than it
+// may take.
+type occupant struct{ name, print uint64 }
 
-// printOf is the print of a pod; 0 for one that does not stay there.
-func (y *occupancy) printOf(uid types.UID) uint64 {
-	at, ok := slices.BinarySearchFunc(y.pods, uid, func(o occupant, uid types.UID) int { return cmp.Compare(o.uid, uid) })
+// nameOf is the same for a UID as long as the process runs.
+func (o *occupants) nameOf(uid types.UID) uint64 { return maphash.String(o.seed, string(uid)) }
+
+// printOf is the print of a pod on a node; 0 for one that does not stay there.
+func (o *occupants) printOf(node string, uid types.UID) uint64 {
+	y := o.nodes[node]
+	if y == nil {
+		return 0
+	}
+	at, ok := slices.BinarySearchFunc(y.pods, o.nameOf(uid), func(pod occupant, name uint64) int { return cmp.Compare(pod.name, name) })
 	if !ok {
 		return 0
 	}
@@ -69,12 +74,12 @@ func (o *occupants) reset() {
 func (o *occupants) set(node *corev1.Node, state *core.NodeState, overdue []*corev1.Pod) {
 	now := &occupancy{node: node, allocatable: state.Allocatable, pods: make([]occupant, 0, len(state.Pods)+len(overdue))}
 	for i := range state.Pods {
-		now.pods = append(now.pods, occupant{uid: types.UID(state.Pods[i].UID), print: o.fingerprint(&state.Pods[i])})
+		now.pods = append(now.pods, occupant{o.nameOf(types.UID(state.Pods[i].UID)), o.fingerprint(&state.Pods[i])})
 	}
 	for _, pod := range overdue {
-		now.pods = append(now.pods, occupant{uid: pod.UID})
+		now.pods = append(now.pods, occupant{name: o.nameOf(pod.UID)})
 	}
-	slices.SortFunc(now.pods, func(a, b occupant) int { return cmp.Compare(a.uid, b.uid) })
+	slices.SortFunc(now.pods, func(a, b occupant) int { return cmp.Compare(a.name, b.name) })
 	before := o.nodes[node.Name]
 	o.nodes[node.Name] = now
 	switch {
@@ -97,7 +102,7 @@ func (o *occupants) remove(node string) {
 func (y *occupancy) staysIn(now *occupancy) bool {
 	rest := now.pods
 	for _, was := range y.pods {
-		at := slices.IndexFunc(rest, func(is occupant) bool { return is.uid >= was.uid })
+		at := slices.IndexFunc(rest, func(is occupant) bool { return is.name >= was.name })
 		if at < 0 || rest[at] != was {
 			return false
 		}
@@ -171,7 +176,7 @@ func (v *View) Respects(promised map[types.UID]string) bool {
 		if slices.ContainsFunc(v.promised[node], func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid }) {
 			continue
 		}
-		if on := v.occupants.nodes[node]; on == nil || on.printOf(uid) == 0 {
+		if v.occupants.printOf(node, uid) == 0 {
 			return false
 		}
 	}
