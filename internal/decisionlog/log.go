@@ -85,6 +85,9 @@ type Line interface {
 // entry is a record in memory. Its record is changed under the Log's lock, and not any more once it is queued.
 type entry struct {
 	record Record
+	// lost works out, once, what the record lacks of what is lost; nil where it lacks nothing. For thousands of victims that takes a
+	// while, so it is asked without the lock, for which cycles wait.
+	lost func() []Lost
 	// queued is true once it has been handed over to be written.
 	queued bool
 }
@@ -108,14 +111,17 @@ func (l *Log) Record(r Record) {
 	l.queue(l.keep(r))
 }
 
-// Follow takes note of a decision that is being carried out. The caller calls ended once, from any goroutine, when it is known
-// what became of it.
-func (l *Log) Follow(r Record) (ended func(Result)) {
+// Follow takes note of a decision that is being carried out. What is lost with its victims is asked for when it is needed: at most once,
+// by another goroutine than the caller's. The caller calls ended once, from any goroutine, when it is known what became of it.
+func (l *Log) Follow(r Record, lost func() []Lost) (ended func(Result)) {
 	r.Result = Result{State: UnderWay}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.keep(r)
+	e.lost = sync.OnceValue(lost)
 	return func(result Result) {
+		// From here on, the pods that were taken are not kept for it.
+		e.lost()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if e.queued {
@@ -147,6 +153,14 @@ func (l *Log) keep(r Record) *entry {
 func shown(d core.Decision) core.Decision {
 	d.Preemptor.Classes, d.Preemptor.Nominated, d.Preemptor.Limits = nil, nil, nil
 	return d
+}
+
+// whole is a record of the entry with what is lost.
+func (e *entry) whole(r Record) Record {
+	if e.lost != nil {
+		r.Lost = e.lost()
+	}
+	return r
 }
 
 // queue hands a record over to be written, unless too many wait.
@@ -189,7 +203,10 @@ type recorded struct {
 }
 
 // Encode is part of Line.
-func (r *recorded) Encode(w io.Writer) error { return Encode(w, &r.record) }
+func (r *recorded) Encode(w io.Writer) error {
+	whole := r.whole(r.record)
+	return Encode(w, &whole)
+}
 
 // Written is part of Line.
 func (r *recorded) Written() { r.observer.Written() }
@@ -200,10 +217,14 @@ func (r *recorded) Unwritten(err error) { r.observer.Unwritable(err) }
 // Latest are the records in memory, the oldest first, those of decisions that are being carried out among them.
 func (l *Log) Latest() []Record {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := make([]Record, 0, len(l.latest))
+	out, entries := make([]Record, 0, len(l.latest)), make([]*entry, 0, len(l.latest))
 	for i := range l.latest {
-		out = append(out, l.latest[(l.oldest+i)%len(l.latest)].record)
+		e := l.latest[(l.oldest+i)%len(l.latest)]
+		out, entries = append(out, e.record), append(entries, e)
+	}
+	l.mu.Unlock()
+	for i, e := range entries {
+		out[i] = e.whole(out[i])
 	}
 	return out
 }

@@ -76,12 +76,41 @@ func wantSeen(t *testing.T, got []Record, want ...string) {
 	}
 }
 
+func nothing() []Lost { return nil }
+
+// TestLost: what is lost is asked for once, when it is wanted or the decision is over.
+func TestLost(t *testing.T) {
+	t.Parallel()
+	for name, wants := range map[string]func(log *Log, ended func(Result)){
+		"it is over":                func(_ *Log, ended func(Result)) { ended(Result{State: CarriedOut}) },
+		"it is looked at under way": func(log *Log, _ func(Result)) { log.Latest() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked := 0
+			log := New(Options{})
+			ended := log.Follow(named("a"), func() []Lost { asked++; return []Lost{{UID: "v"}} })
+			if asked != 0 {
+				t.Error("it is asked for at once, in the cycle")
+			}
+			wants(log, ended)
+			if asked != 1 {
+				t.Errorf("it has been asked for %d times, want once", asked)
+			}
+			ended(Result{State: CarriedOut})
+			if got := log.Latest()[0].Lost; len(got) != 1 || got[0].UID != "v" || asked != 1 {
+				t.Errorf("%v is lost, asked for %d times", got, asked)
+			}
+		})
+	}
+}
+
 func TestLatest(t *testing.T) {
 	t.Parallel()
 	log := New(Options{Kept: 3})
 	wantSeen(t, log.Latest())
 	log.Record(named("a"))
-	ended := log.Follow(named("b"))
+	ended := log.Follow(named("b"), nothing)
 	wantSeen(t, log.Latest(), "1 a Waiting", "2 b UnderWay")
 	log.Record(named("c"))
 	ended(Result{State: CarriedOut, Time: noon})
@@ -91,7 +120,7 @@ func TestLatest(t *testing.T) {
 	log.Record(named("f"))
 	wantSeen(t, log.Latest(), "4 d Waiting", "5 e Waiting", "6 f Waiting")
 	// One that is over when it is not among the latest any more is of no consequence for them.
-	ended = log.Follow(named("g"))
+	ended = log.Follow(named("g"), nothing)
 	for _, name := range []string{"h", "i", "j"} {
 		log.Record(named(name))
 	}
@@ -119,7 +148,7 @@ func TestRun(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var running sync.WaitGroup
 		running.Go(func() { log.Run(ctx) })
-		late, later := log.Follow(named("late")), log.Follow(named("later"))
+		late, later := log.Follow(named("late"), nothing), log.Follow(named("later"), nothing)
 		log.Record(named("now"))
 		synctest.Wait()
 		wantSeen(t, parsed(t, out.Bytes()), "3 now Waiting")
@@ -207,7 +236,7 @@ func TestConcurrently(t *testing.T) {
 	for range 4 {
 		deciding.Go(func() {
 			for range 100 {
-				log.Follow(named("f"))(Result{State: CarriedOut, Time: time.Now()})
+				log.Follow(named("f"), nothing)(Result{State: CarriedOut, Time: time.Now()})
 				log.Record(named("r"))
 				log.Latest()
 			}

@@ -102,7 +102,9 @@ type Rule struct {
 type Refusal struct{ Set, Unless Path }
 
 // refuses reports whether an object has the field.
-func (r *Refusal) refuses(from map[string]any) bool { return isSet(r.Set, from) && !isSet(r.Unless, from) }
+func (r *Refusal) refuses(from map[string]any) bool {
+	return isSet(r.Set, from) && !isSet(r.Unless, from)
+}
 
 // Label is one that pods have. The zero Label is on none.
 type Label struct{ Key, Value string }

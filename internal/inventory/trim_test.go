@@ -17,7 +17,9 @@ import (
 // TestTrimKeepsAmounts: while a pod is resized in place, what its containers have been given counts, and not only what they ask for.
 func TestTrimKeepsAmounts(t *testing.T) {
 	t.Parallel()
-	cpus := func(n string) corev1.ResourceList { return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)} }
+	cpus := func(n string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(n)}
+	}
 	for name, c := range map[string]struct {
 		spec, allocated, actual string
 		condition               corev1.PodConditionType

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
 )
@@ -17,7 +18,8 @@ type DecisionLog interface {
 	// Record takes note of a decision of which it is known what becomes of it.
 	Record(r decisionlog.Record)
 	// Follow takes note of a decision that is being carried out; ended is called once, from any goroutine.
-	Follow(r decisionlog.Record) (ended func(decisionlog.Result))
+	// What is lost with its victims is asked for when it is needed, by any other goroutine.
+	Follow(r decisionlog.Record, lost func() []decisionlog.Lost) (ended func(decisionlog.Result))
 }
 
 var _ DecisionLog = (*decisionlog.Log)(nil)
@@ -29,30 +31,28 @@ type unrecorded struct{}
 func (unrecorded) Record(decisionlog.Record) {}
 
 // Follow is part of DecisionLog.
-func (unrecorded) Follow(decisionlog.Record) func(decisionlog.Result) {
+func (unrecorded) Follow(decisionlog.Record, func() []decisionlog.Lost) func(decisionlog.Result) {
 	return func(decisionlog.Result) {}
 }
 
 // recordOf describes a decision for the record.
 func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
-	now := p.hub.clock.Now()
 	return decisionlog.Record{
-		Time: now, Inputs: made.inputs, Profile: p.handle.ProfileName(),
+		Time: p.hub.clock.Now(), Inputs: made.inputs, Profile: p.handle.ProfileName(),
 		Asks:     decisionlog.AsksOf(made.decision.Preemptor.Classes, made.view.Cluster.Resources),
 		Repeated: made.repeated, WaitsFor: made.waitsFor(), Decision: made.decision,
-		Lost: lostWith(made, now),
 	}
 }
 
-// lostWith is the work that is lost with the victims of a decision, in their order.
-func lostWith(made *cycleDecision, now time.Time) []decisionlog.Lost {
-	if len(made.victims) == 0 {
+// lostWith is the work that is lost with the victims of a decision, in their order, of which these are the pods.
+func lostWith(victims []core.Victim, taken []*corev1.Pod, now time.Time) []decisionlog.Lost {
+	if len(taken) == 0 {
 		return nil
 	}
-	pods := byUID(made.victims)
-	out := make([]decisionlog.Lost, 0, len(made.decision.Victims))
-	for i := range made.decision.Victims {
-		v := &made.decision.Victims[i]
+	pods := byUID(taken)
+	out := make([]decisionlog.Lost, 0, len(victims))
+	for i := range victims {
+		v := &victims[i]
 		lost := decisionlog.Lost{UID: v.UID}
 		for _, named := range v.Pods {
 			if pod := pods[types.UID(named.UID)]; pod != nil && pod.Status.StartTime != nil {
@@ -85,7 +85,8 @@ func (p *Plugin) record(made *cycleDecision) {
 
 // follow takes note of a decision that is being carried out. What it returns is told the outcome.
 func (p *Plugin) follow(made *cycleDecision) (ended func(eviction.Outcome)) {
-	tell := p.hub.decisions.Follow(p.recordOf(made))
+	r, taken := p.recordOf(made), made.victims
+	tell := p.hub.decisions.Follow(r, func() []decisionlog.Lost { return lostWith(r.Decision.Victims, taken, r.Time) })
 	return func(outcome eviction.Outcome) {
 		result := decisionlog.Result{State: decisionlog.CarriedOut, Time: p.hub.clock.Now(), Begun: outcome.Begun.Len()}
 		if outcome.Err != nil {

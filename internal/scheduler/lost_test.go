@@ -38,10 +38,10 @@ func TestLostWork(t *testing.T) {
 		{UID: "new"},
 		{UID: "single", Since: now.Add(-10 * time.Second), Spent: map[string]float64{"cpu": 20_000}},
 	}
-	if diff := cmp.Diff(want, lostWith(made, now)); diff != "" {
+	if diff := cmp.Diff(want, lostWith(made.decision.Victims, made.victims, now)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := lostWith(&cycleDecision{}, now); got != nil {
+	if got := lostWith(nil, nil, now); got != nil {
 		t.Errorf("Without victims %v is lost", got)
 	}
 }

@@ -32,7 +32,7 @@ func TestLatestDecisions(t *testing.T) {
 		t.Errorf("Without a decision the answer is %d %q", w.Code, w.Body)
 	}
 	log.Record(decisionlog.Record{Profile: "first", Time: time.Unix(1, 0)})
-	log.Follow(decisionlog.Record{Profile: "second", Time: time.Unix(2, 0)})
+	log.Follow(decisionlog.Record{Profile: "second", Time: time.Unix(2, 0)}, func() []decisionlog.Lost { return nil })
 	w := ask(t, handler, http.MethodGet)
 	var profiles []string
 	for line := range strings.Lines(w.Body.String()) {
