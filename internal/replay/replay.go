@@ -243,7 +243,8 @@ func (a *Answer) decide(ctx context.Context, r *decisionlog.Record, objects *inv
 	return nil
 }
 
-// preemptorIn finds a pending pod of the workload that a decision was for; nil, and why, where there is none.
+// preemptorIn finds a pending pod of the workload that a decision was for, one behind scheduling gates only where all are; nil, and why,
+// where there is none.
 func preemptorIn(cluster *whatif.Cluster, r *decisionlog.Record) (pod *corev1.Pod, why string) {
 	p := &r.Decision.Preemptor
 	key := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
@@ -258,11 +259,18 @@ func preemptorIn(cluster *whatif.Cluster, r *decisionlog.Record) (pod *corev1.Po
 		return nil, fmt.Sprintf("PodGroup %s is not among the objects", key)
 	}
 	for _, member := range cluster.Members(key) {
-		if member.Spec.NodeName == "" && member.DeletionTimestamp == nil && member.Spec.SchedulerName == r.Profile {
+		switch {
+		case member.Spec.NodeName != "" || member.DeletionTimestamp != nil || member.Spec.SchedulerName != r.Profile:
+		case len(member.Spec.SchedulingGates) == 0:
 			return member, ""
+		case pod == nil:
+			pod = member
 		}
 	}
-	return nil, fmt.Sprintf("PodGroup %s has no member without a node among the objects", key)
+	if pod == nil {
+		return nil, fmt.Sprintf("PodGroup %s has no member without a node among the objects", key)
+	}
+	return pod, ""
 }
 
 func choiceOf(step *whatif.Step) Choice {

@@ -1,18 +1,23 @@
 package scheduler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
 // Preview is what the next scheduling cycle of a workload would come to.
@@ -20,12 +25,18 @@ type Preview struct {
 	// Held is why the workload cannot be placed whatever room there is: members are missing, its queue cannot be used, or
 	// has reached its limit and has nothing to give. It is the zero Verdict where a Decision says what becomes of it.
 	Held gang.Verdict
+	// RetryAt and Protected are what time does for a workload that is held at the limit of its queue: when protections have ended that
+	// keep it from making room there, as a [core.Decision] has it, and which these are.
+	RetryAt   int64
+	Protected []core.ProtectedUnit
 	// Limited is true where the queue has reached its limit, and the Decision makes room below it.
 	Limited bool
 	// Decision is what would be carried out; nil where the workload is held, unless it is one for want of room below a limit.
 	Decision *core.Decision
 	// Victims are the pods that the decision takes.
 	Victims []*corev1.Pod
+	// Leaving are the pods on their way out that the decision counts on to go, by name.
+	Leaving []*corev1.Pod
 	// Pods are those that the decision is for.
 	Pods []*corev1.Pod
 }
@@ -34,8 +45,8 @@ type Preview struct {
 // written. It goes by the framework's snapshot, which has to be level with the cache, and like a cycle it may run only where no
 // other cycle does.
 func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) {
-	if len(pod.Spec.SchedulingGates) > 0 {
-		return heldBack(fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name)), nil
+	if gated := p.behindGates(pod); len(gated) > 0 {
+		return heldBack(fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name), gated...), nil
 	}
 	if v := p.hub.derived.Hold(pod); v != (gang.Verdict{}) {
 		return Preview{Held: v}, nil
@@ -49,6 +60,7 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 	}
 	g, members, verdict := p.hub.gate(key)
 	if verdict != (gang.Verdict{}) {
+		gang.SortByAge(members.Pending)
 		return Preview{Held: verdict, Pods: members.Pending}, nil
 	}
 	if !g.IsGang() {
@@ -59,11 +71,29 @@ func (p *Plugin) Preview(ctx context.Context, pod *corev1.Pod) (Preview, error) 
 		return Preview{Held: v, Pods: pre.pods}, nil
 	}
 	made, v, err := p.decideGang(ctx, &pre)
-	return p.preview(&pre, made, v, err)
+	return p.preview(ctx, &pre, made, v, err)
 }
 
-func heldBack(why string) Preview {
-	return Preview{Held: gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why}}
+// behindGates are the pods of a workload of which nothing can be tried before scheduling gates are lifted; none where something can:
+// the other members of a gang are planned without those behind one.
+func (p *Plugin) behindGates(pod *corev1.Pod) []*corev1.Pod {
+	if len(pod.Spec.SchedulingGates) == 0 {
+		return nil
+	}
+	g := p.hub.gangOf(pod)
+	if g == nil {
+		return []*corev1.Pod{pod}
+	}
+	members := p.hub.members(g.Key)
+	if len(members.Pending) > 0 {
+		return nil
+	}
+	gang.SortByAge(members.Gated)
+	return members.Gated
+}
+
+func heldBack(why string, pods ...*corev1.Pod) Preview {
+	return Preview{Held: gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why}, Pods: pods}
 }
 
 func (p *Plugin) previewPod(ctx context.Context, pod *corev1.Pod) (Preview, error) {
@@ -72,32 +102,80 @@ func (p *Plugin) previewPod(ctx context.Context, pod *corev1.Pod) (Preview, erro
 			continue
 		}
 		if status := pl.PreEnqueue(ctx, pod); !status.IsSuccess() {
-			return heldBack(status.Message()), nil
+			return heldBack(status.Message(), pod), nil
 		}
 	}
 	pre := p.podPreemptor(pod)
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		made, v, err := p.atLimit(ctx, pre, v)
-		return p.preview(&pre, made, v, err)
+		return p.preview(ctx, &pre, made, v, err)
 	}
 	made, err := p.decide(ctx, pre)
-	return p.preview(&pre, made, gang.Verdict{}, err)
+	return p.preview(ctx, &pre, made, gang.Verdict{}, err)
 }
 
-func (p *Plugin) preview(pre *preemptor, made *cycleDecision, v gang.Verdict, err error) (Preview, error) {
+func (p *Plugin) preview(ctx context.Context, pre *preemptor, made *cycleDecision, v gang.Verdict, err error) (Preview, error) {
 	if err != nil {
 		return Preview{}, err
 	}
-	out := Preview{Pods: pre.pods}
 	if made == nil {
-		out.Held = v
-		return out, nil
+		return p.held(ctx, *pre, v)
 	}
-	out.Decision, out.Victims, out.Limited = &made.decision, made.victims, made.pre.atLimit
+	leaving, err := p.leavingFor(made)
+	if err != nil {
+		return Preview{}, err
+	}
+	out := Preview{Decision: &made.decision, Victims: made.victims, Leaving: leaving, Limited: made.pre.atLimit, Pods: pre.pods}
 	if made.decision.Outcome == core.Fits && pre.key.Gang {
 		plan := p.hub.leaveToOthers(pre, seats(&made.decision))
 		out.Decision.Placements = out.Decision.Placements[:len(plan)]
 	}
+	return out, nil
+}
+
+// held is the Preview of a preemptor that its queue keeps out. Of one at a limit, [Plugin.atLimit] keeps to itself when the scheduler
+// tries again, so the decision is made once more.
+func (p *Plugin) held(ctx context.Context, pre preemptor, v gang.Verdict) (Preview, error) {
+	out := Preview{Held: v, Pods: pre.pods}
+	if v.Reason != v1alpha1.ReasonQueueLimit || pre.never || pre.minCount == 0 {
+		return out, nil
+	}
+	pre.atLimit, pre.pods = true, pre.pods[:pre.minCount]
+	made, err := p.decide(ctx, pre)
+	if err != nil {
+		return Preview{}, err
+	}
+	if made.decision.Outcome == core.Infeasible {
+		out.RetryAt, out.Protected = made.decision.RetryAt, made.decision.ProtectedUnits
+	}
+	return out, nil
+}
+
+// leavingFor are the pods on their way out that a decision counts on to go: those on its nodes and, at a limit, those that any limit
+// above its queue counts, on whichever nodes.
+func (p *Plugin) leavingFor(made *cycleDecision) ([]*corev1.Pod, error) {
+	outcome, atLimit := made.decision.Outcome, made.pre.atLimit
+	if outcome == core.Infeasible || outcome == core.Fits && !atLimit {
+		return nil, nil
+	}
+	all, err := p.hub.pods.List(labels.Everything())
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	nodes, board := snapshot.Placements(&made.decision), p.hub.board
+	in, limits := sets.New(slices.Collect(maps.Values(nodes))...), sets.New[string]()
+	if atLimit {
+		limits.Insert(board.LimitsOn(made.pre.queue)...)
+	}
+	out := slices.DeleteFunc(all, func(pod *corev1.Pod) bool {
+		if pod.Spec.NodeName == "" || !p.hub.isLeaving(pod) {
+			return true
+		}
+		return !in.Has(pod.Spec.NodeName) && !limits.HasAny(board.LimitsOn(board.CountsFor(pod.UID))...)
+	})
+	slices.SortFunc(out, func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 	return out, nil
 }
 

@@ -55,6 +55,9 @@ type Step struct {
 	// the nodes that are out whatever pods go.
 	Protected []core.ProtectedUnit `json:"protected,omitempty"`
 	NodesOut  []core.ReasonCount   `json:"nodesOut,omitempty"`
+
+	// leaving are the pods on their way out that it counts on to go.
+	leaving []*corev1.Pod
 }
 
 // Placement is where one pod goes.
@@ -152,34 +155,51 @@ func (c *Cluster) Decide(ctx context.Context, key types.NamespacedName) (Step, e
 	step := Step{Pods: namesOf(preview.Pods)}
 	if preview.Decision == nil {
 		step.Outcome, step.Reason, step.Message = Held, preview.Held.Reason, preview.Held.Message
+		step.RetryAt, step.Protected = timeOf(preview.RetryAt), preview.Protected
 		return step, nil
 	}
 	c.describe(&step, &preview)
-	if d := preview.Decision; step.Outcome == core.Fits && !d.Preemptor.Gang {
-		pod, _ := c.Pod(key)
-		best, err := c.bestNodes(ctx, pod)
-		if err != nil {
-			return Step{}, err
-		}
-		if len(best) > 0 {
-			step.Placements = []Placement{{Pod: key.Name, Node: best[0], OrLike: best[1:]}}
-			step.Message = "pod fits on " + best[0]
-		}
+	if step.Outcome == core.Fits && !preview.Decision.Preemptor.Gang {
+		return c.ranked(ctx, key, step)
 	}
 	return step, nil
+}
+
+// ranked has a single pod that fits be where the scheduler likes best.
+func (c *Cluster) ranked(ctx context.Context, key types.NamespacedName, step Step) (Step, error) {
+	pod, _ := c.Pod(key)
+	best, refusedBy, err := c.bestNodes(ctx, pod)
+	switch {
+	case err != nil:
+		return Step{}, err
+	case refusedBy != "":
+		// A decision leaves to the cycle what may come to suit an extender. Such a cycle ends in vain, and takes nothing from others.
+		step.Outcome, step.Placements = core.Infeasible, nil
+		step.Message = fmt.Sprintf("extender %s refuses every node that has room for it", refusedBy)
+	case len(best) > 0:
+		step.Placements = []Placement{{Pod: key.Name, Node: best[0], OrLike: best[1:]}}
+		step.Message = "pod fits on " + best[0]
+	}
+	return step, nil
+}
+
+// timeOf is a moment of the core's; nil for none.
+func timeOf(nanoseconds int64) *time.Time {
+	if nanoseconds == 0 {
+		return nil
+	}
+	at := time.Unix(0, nanoseconds).UTC()
+	return &at
 }
 
 // describe copies what a decision says.
 func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	d := preview.Decision
 	step.Outcome, step.Message, step.Protected, step.NodesOut = d.Outcome, d.Message, d.ProtectedUnits, d.NodesOut
+	step.RetryAt, step.leaving = timeOf(d.RetryAt), preview.Leaving
 	if preview.Limited && d.Outcome == core.Fits {
 		// It fits, but for a limit that those use up who are on their way out.
 		step.Outcome = core.Waits
-	}
-	if d.RetryAt != 0 {
-		at := time.Unix(0, d.RetryAt).UTC()
-		step.RetryAt = &at
 	}
 	for _, place := range d.Placements {
 		step.Placements = append(step.Placements, Placement{Pod: place.Member, Node: place.Node})
@@ -203,8 +223,8 @@ func (c *Cluster) describe(step *Step, preview *scheduler.Preview) {
 	}
 }
 
-// after is the inventory once a decision has been carried out: its victims, and those that were on their way out where it puts
-// pods, have gone, and its pods are on their nodes.
+// after is the inventory once a decision has been carried out: its victims, and those on their way out that it counts on to go, have
+// gone, and its pods are on their nodes.
 func after(objects *inventory.Inventory, cluster *Cluster, step *Step, namespace string) (*inventory.Inventory, error) {
 	if len(step.Placements) == 0 {
 		return objects, nil
@@ -215,15 +235,11 @@ func after(objects *inventory.Inventory, cluster *Cluster, step *Step, namespace
 			gone[types.UID(pod.UID)] = true
 		}
 	}
+	for _, pod := range step.leaving {
+		gone[pod.UID] = true
+	}
 	var placed []*corev1.Pod
 	for _, place := range step.Placements {
-		if step.Outcome != core.Fits {
-			for _, pod := range cluster.pods {
-				if pod.Spec.NodeName == place.Node && pod.DeletionTimestamp != nil {
-					gone[pod.UID] = true
-				}
-			}
-		}
 		pod, ok := cluster.Pod(types.NamespacedName{Namespace: namespace, Name: place.Pod})
 		if !ok {
 			return nil, fmt.Errorf("the decision names pod %s/%s, which there is not", namespace, place.Pod)

@@ -99,6 +99,32 @@ func TestPlan(t *testing.T) {
 			},
 			want: []want{{outcome: whatif.Held, says: "example.com/wait"}},
 		},
+		"a gang goes without the member behind a gate": {
+			submit: func(s *scene) []manifest.Workload {
+				w := gangOf(s, "train", 2, 3, 4, 100)
+				w.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: core.Preempts, placed: 2, nodes: "node-a,node-b", victims: "batch", gpuHours: 14}},
+		},
+		"a gang that needs the member behind a gate waits for it": {
+			submit: func(s *scene) []manifest.Workload {
+				w := gangOf(s, "train", 3, 3, 1, 100)
+				w.Pods[0].Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: whatif.Held, says: "needs 3 members and has 2; 1 more wait for a scheduling gate"}},
+		},
+		"a gang of which all are behind gates waits for them": {
+			submit: func(s *scene) []manifest.Workload {
+				w := gangOf(s, "train", 2, 2, 1, 100)
+				for _, pod := range w.Pods {
+					pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "example.com/wait"}}
+				}
+				return []manifest.Workload{w}
+			},
+			want: []want{{outcome: whatif.Held, says: "example.com/wait"}},
+		},
 		"a queue at its limit says so": {
 			submit: func(s *scene) []manifest.Workload {
 				q := s.queue("team", 0)
@@ -240,5 +266,35 @@ func TestPlanCountsWhatIsLeaving(t *testing.T) {
 				t.Errorf("%s (%s), want %s", got.Outcome, got.Message, c.want)
 			}
 		})
+	}
+}
+
+// TestPlanBehindWhatLeavesALimit: pods that a limit waits for have gone for the workload that comes next, whichever node they were on.
+func TestPlanBehindWhatLeavesALimit(t *testing.T) {
+	t.Parallel()
+	s := newScene(noon)
+	s.node("node-a", 8)
+	s.node("node-b", 8)
+	s.node("node-c", 1)
+	q := s.queue("team", 8)
+	q.Spec.Limit = q.Spec.Quota
+	s.leaving("going", "node-a", 8, time.Minute).Labels[v1alpha1.LabelQueue] = "team"
+	// What leaves a node that nothing is put on, and no limit, is there still.
+	s.leaving("of-none", "node-c", 1, time.Minute)
+	pod := func(name, queue string, gpus int64) manifest.Workload {
+		p := s.pending(name, "", gpus, 0)
+		p.Labels[v1alpha1.LabelQueue] = queue
+		return manifest.Workload{Kind: "Pod", Namespace: "ns", Name: name, Pods: []*corev1.Pod{p}}
+	}
+	third := pod("third", "", 1)
+	third.Pods[0].Spec.NodeSelector = map[string]string{corev1.LabelHostname: "node-c"}
+	results, err := whatif.Plan(t.Context(), s.inventory(t), configuration(t), []manifest.Workload{pod("first", "team", 4), pod("second", "team", 4), third}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []core.Outcome{core.Waits, core.Fits, core.Waits} {
+		if got := results[i].Steps[0]; got.Outcome != want {
+			t.Errorf("%s: %s (%s), want %s", results[i].Name, got.Outcome, got.Message, want)
+		}
 	}
 }

@@ -6,22 +6,54 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// bestNodes are the nodes that a single pod may go to as things are: those that pass all filters and that the profile's Score plugins
-// like best, by name. Of equals, the scheduler takes any.
-func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) ([]string, error) {
+// bestNodes are the nodes that a single pod may go to as things are: those that pass all filters and extenders, and that Score plugins
+// and extenders like best, by name. Of equals, the scheduler takes any. RefusedBy names the extender that leaves none; empty where it is
+// something else, or some are left.
+func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) (best []string, refusedBy string, err error) {
 	profile, ok := c.sched.Profiles[pod.Spec.SchedulerName]
 	if !ok {
-		return nil, fmt.Errorf("no profile is named %q", pod.Spec.SchedulerName)
+		return nil, "", fmt.Errorf("no profile is named %q", pod.Spec.SchedulerName)
 	}
+	state := framework.NewCycleState()
+	feasible, err := feasibleNodes(ctx, profile, state, pod)
+	if err != nil || len(feasible) == 0 {
+		return nil, "", err
+	}
+	if feasible, refusedBy, err = passExtenders(profile, pod, feasible); err != nil || len(feasible) == 0 {
+		return nil, refusedBy, err
+	}
+	if status := profile.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
+		return nil, "", fmt.Errorf("score nodes: %w", status.AsError())
+	}
+	scores, status := profile.RunScorePlugins(ctx, state, pod, feasible)
+	if !status.IsSuccess() {
+		return nil, "", fmt.Errorf("score nodes: %w", status.AsError())
+	}
+	more := scoresOfExtenders(profile, pod, feasible)
+	var top int64
+	for _, s := range scores {
+		switch score := s.TotalScore + more[s.Name]; {
+		case len(best) == 0 || score > top:
+			best, top = []string{s.Name}, score
+		case score == top:
+			best = append(best, s.Name)
+		}
+	}
+	slices.Sort(best)
+	return best, "", nil
+}
+
+// feasibleNodes are the nodes that pass all filters.
+func feasibleNodes(ctx context.Context, profile framework.Framework, state fwk.CycleState, pod *corev1.Pod) ([]fwk.NodeInfo, error) {
 	all, err := profile.SnapshotSharedLister().NodeInfos().List()
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	state := framework.NewCycleState()
 	confined, status, _ := profile.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
 		return nil, nil
@@ -35,26 +67,43 @@ func (c *Cluster) bestNodes(ctx context.Context, pod *corev1.Pod) ([]string, err
 			feasible = append(feasible, node)
 		}
 	}
-	if len(feasible) == 0 {
-		return nil, nil
-	}
-	if status := profile.RunPreScorePlugins(ctx, state, pod, feasible); !status.IsSuccess() {
-		return nil, fmt.Errorf("score nodes: %w", status.AsError())
-	}
-	scores, status := profile.RunScorePlugins(ctx, state, pod, feasible)
-	if !status.IsSuccess() {
-		return nil, fmt.Errorf("score nodes: %w", status.AsError())
-	}
-	var best []string
-	var top int64
-	for _, s := range scores {
+	return feasible, nil
+}
+
+// passExtenders are the nodes that the extenders leave to a pod, one after the other, or the name of the one that leaves none.
+func passExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.NodeInfo) (passed []fwk.NodeInfo, refusedBy string, err error) {
+	for _, ext := range profile.Extenders() {
+		if !ext.IsFilter() || !ext.IsInterested(pod) {
+			continue
+		}
+		left, _, _, err := ext.Filter(pod, nodes)
 		switch {
-		case len(best) == 0 || s.TotalScore > top:
-			best, top = []string{s.Name}, s.TotalScore
-		case s.TotalScore == top:
-			best = append(best, s.Name)
+		case err != nil && ext.IsIgnorable():
+			continue
+		case err != nil:
+			return nil, "", fmt.Errorf("ask extender %s: %w", ext.Name(), err)
+		case len(left) == 0:
+			return nil, ext.Name(), nil
+		}
+		nodes = left
+	}
+	return nodes, "", nil
+}
+
+// scoresOfExtenders are what extenders add to the scores of nodes. Like the scheduler, it does without those that fail.
+func scoresOfExtenders(profile framework.Framework, pod *corev1.Pod, nodes []fwk.NodeInfo) map[string]int64 {
+	sums := make(map[string]int64)
+	for _, ext := range profile.Extenders() {
+		if !ext.IsPrioritizer() || !ext.IsInterested(pod) {
+			continue
+		}
+		scores, weight, err := ext.Prioritize(pod, nodes)
+		if err != nil {
+			continue
+		}
+		for _, s := range *scores {
+			sums[s.Host] += s.Score * weight * (fwk.MaxScore / extenderv1.MaxExtenderPriority)
 		}
 	}
-	slices.Sort(best)
-	return best, nil
+	return sums
 }

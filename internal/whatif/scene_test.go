@@ -95,6 +95,13 @@ func (s *scene) running(name, group, node string, gpus int64, priority int32, si
 	return p
 }
 
+// leaving adds a pod whose grace period ends in some time.
+func (s *scene) leaving(name, node string, gpus int64, in time.Duration) *corev1.Pod {
+	p := s.running(name, "", node, gpus, 1000, time.Hour)
+	p.DeletionTimestamp, p.DeletionGracePeriodSeconds = ptr.To(metav1.NewTime(s.now.Add(in))), ptr.To(int64(60))
+	return p
+}
+
 // ofJob has a pod belong to a Job, which is not added.
 func (s *scene) ofJob(p *corev1.Pod, name string) *corev1.Pod {
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: name, UID: types.UID("uid-" + name), Controller: ptr.To(true)}}

@@ -11,8 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/types"
-	resourcehelper "k8s.io/component-helpers/resource"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -21,6 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // Remedy is one change by which a workload would find room that finds none, verified by a decision.
@@ -36,7 +35,8 @@ type Remedy struct {
 }
 
 // Search looks for single changes by which a pending workload would find room, the smallest of each kind, and verifies each by a
-// decision on the objects with just that changed. Pods are those of the workload that are pending. Told is called before each
+// decision on the objects with just that changed. Pods are those of the workload that are pending, and group is the PodGroup that they
+// are of, or nil; what one of scheduling.k8s.io says by itself cannot be changed, and is left as it is. Told is called before each
 // decision with how many there have been; it may be nil.
 func Search(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, pods []*corev1.Pod, group *v1alpha1.PodGroup, told func(decided int)) ([]Remedy, error) {
 	s := &search{objects: objects, cfg: cfg, pods: pods, group: group, told: told}
@@ -58,7 +58,7 @@ type search struct {
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
 	pods    []*corev1.Pod
-	// group is the PodGroup of reprieve.dev that the pods are of, or nil.
+	// group is the PodGroup that the pods are of, of either API, or nil.
 	group   *v1alpha1.PodGroup
 	told    func(int)
 	decided int
@@ -132,7 +132,7 @@ func (s *search) wait(ctx context.Context) ([]Remedy, error) {
 
 // minCount is to have fewer members that have to run together.
 func (s *search) minCount(ctx context.Context) ([]Remedy, error) {
-	if s.group == nil || s.group.Spec.SchedulingPolicy == nil || s.group.Spec.SchedulingPolicy.Gang == nil {
+	if s.group == nil || native.IsNative(s.group) || s.group.Spec.SchedulingPolicy == nil || s.group.Spec.SchedulingPolicy.Gang == nil {
 		return nil, nil
 	}
 	count := int(s.group.Spec.SchedulingPolicy.Gang.MinCount)
@@ -191,104 +191,6 @@ func (s *search) taints(ctx context.Context) ([]Remedy, error) {
 	return out, nil
 }
 
-// cordons is to uncordon as few nodes as help, by name.
-func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
-	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
-	if err != nil {
-		return nil, err
-	}
-	nodes = slices.DeleteFunc(nodes, func(n *corev1.Node) bool { return !n.Spec.Unschedulable })
-	return listOf(s.smallest(len(nodes), func(n int) (*Remedy, error) {
-		var changes []inventory.Change
-		var names []string
-		for _, node := range nodes[:n] {
-			node = node.DeepCopy()
-			node.Spec.Unschedulable = false
-			node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeUnschedulable })
-			changes = append(changes, inventory.Change{Resource: inventory.Nodes, Object: node})
-			names = append(names, node.Name)
-		}
-		objects, err := s.objects.With(changes...)
-		if err != nil {
-			return nil, err
-		}
-		return s.try(ctx, "Uncordon", fmt.Sprintf("uncordon %v", names), objects)
-	}))
-}
-
-// nodes is to add as few nodes as help, like one that there is: of each kind there is.
-func (s *search) nodes(ctx context.Context) ([]Remedy, error) {
-	nodes, err := inventory.Decode[*corev1.Node](s.objects, inventory.Nodes)
-	if err != nil {
-		return nil, err
-	}
-	var kinds []*corev1.Node
-	for _, node := range nodes {
-		if !node.Spec.Unschedulable && !slices.ContainsFunc(kinds, func(k *corev1.Node) bool { return sameKind(k, node) }) {
-			kinds = append(kinds, node)
-		}
-	}
-	// The smallest first; many kinds of nodes would take long.
-	slices.SortStableFunc(kinds, func(a, b *corev1.Node) int {
-		return cmp.Compare(a.Status.Allocatable.Cpu().MilliValue(), b.Status.Allocatable.Cpu().MilliValue())
-	})
-	const mostKinds = 5
-	var best *Remedy
-	fewest := len(s.pods)
-	for _, kind := range kinds[:min(len(kinds), mostKinds)] {
-		found, err := s.smallest(fewest, func(n int) (*Remedy, error) {
-			objects, err := s.objects.With(copies(kind, n)...)
-			if err != nil {
-				return nil, err
-			}
-			found, err := s.try(ctx, "Nodes", fmt.Sprintf("add %s like %s", count(n, "node"), kind.Name), objects)
-			if found != nil {
-				fewest = min(fewest, n-1)
-			}
-			return found, err
-		})
-		if err != nil {
-			return nil, err
-		}
-		if found != nil {
-			best = found
-		}
-	}
-	return listOf(best, nil)
-}
-
-func sameKind(a, b *corev1.Node) bool {
-	if len(a.Status.Allocatable) != len(b.Status.Allocatable) || len(a.Spec.Taints) != len(b.Spec.Taints) {
-		return false
-	}
-	for name, quantity := range a.Status.Allocatable {
-		if other, ok := b.Status.Allocatable[name]; !ok || quantity.Cmp(other) != 0 {
-			return false
-		}
-	}
-	for name, value := range a.Labels {
-		if name != corev1.LabelHostname && b.Labels[name] != value {
-			return false
-		}
-	}
-	return true
-}
-
-// copies are empty nodes like one.
-func copies(like *corev1.Node, n int) []inventory.Change {
-	out := make([]inventory.Change, n)
-	for i := range out {
-		node := like.DeepCopy()
-		node.Name = fmt.Sprintf("%s-added-%d", like.Name, i+1)
-		node.UID = types.UID("added:" + node.Name)
-		if node.Labels != nil {
-			node.Labels[corev1.LabelHostname] = node.Name
-		}
-		out[i] = inventory.Change{Resource: inventory.Nodes, Object: node}
-	}
-	return out
-}
-
 // bounds is to raise one limit or one quota of the workload's queue, or of one above it, by as little as helps.
 func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 	path, err := s.path(ctx)
@@ -297,7 +199,7 @@ func (s *search) bounds(ctx context.Context) ([]Remedy, error) {
 	}
 	requests := make(corev1.ResourceList)
 	for _, pod := range s.pods {
-		for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		for name, quantity := range requestsOf(pod) {
 			sum := requests[name]
 			sum.Add(quantity)
 			requests[name] = sum
@@ -387,7 +289,16 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 		return nil, err
 	}
 	now := corev1helpers.PodPriority(s.pods[0])
-	if s.group != nil {
+	isTheirs := s.group != nil && native.IsNative(s.group)
+	switch {
+	case isTheirs && s.group.Spec.Priority != nil:
+		return nil, nil
+	case isTheirs:
+		// The lowest of them counts.
+		for _, pod := range s.pods {
+			now = min(now, corev1helpers.PodPriority(pod))
+		}
+	case s.group != nil:
 		now = ptr.Deref(s.group.Spec.Priority, now)
 	}
 	// Those of the system are not for users.
@@ -404,7 +315,7 @@ func (s *search) priorities(ctx context.Context) ([]Remedy, error) {
 			pod.Spec.Priority, pod.Spec.PriorityClassName = &class.Value, class.Name
 			pod.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)
 		})
-		if s.group != nil {
+		if s.group != nil && !isTheirs {
 			pg := s.group.DeepCopy()
 			pg.Spec.Priority, pg.Spec.PriorityClassName = &class.Value, &class.Name
 			pg.Spec.PreemptionPolicy = ptr.To(corev1.PreemptLowerPriority)

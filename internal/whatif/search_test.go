@@ -1,6 +1,7 @@
 package whatif_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,11 +10,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/native"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
@@ -59,6 +63,69 @@ func TestSearch(t *testing.T) {
 				return []*corev1.Pod{s.pending("new", "", 4, 0)}, nil
 			},
 			want: []string{"uncordon [node-b]"},
+		},
+		"cordoned nodes of which one matters": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+				for name, gpus := range map[string]int64{"node-a": 2, "node-b": 4, "node-c": 4, "node-d": 4} {
+					s.node(name, gpus).Spec.Unschedulable = true
+				}
+				s.running("old", "", "node-b", 4, 10, time.Hour)
+				return []*corev1.Pod{s.pending("new", "", 4, 0)}, nil
+			},
+			want: []string{"uncordon [node-c]"},
+		},
+		"cordoned nodes of which some matter": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+				for _, name := range []string{"node-a", "node-b", "node-c", "node-d", "node-e"} {
+					s.node(name, 4).Spec.Unschedulable = true
+				}
+				s.running("old", "", "node-a", 1, 10, time.Hour)
+				s.running("older", "", "node-c", 1, 10, time.Hour)
+				return gangOf(s, 2, 4, 0, "")
+			},
+			want: []string{"uncordon [node-b node-d]"},
+		},
+		"more kinds of nodes than are tried": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+				for i := range 12 {
+					n := s.node(fmt.Sprintf("small-%d", i), 1)
+					n.Labels["example.com/serial"] = n.Name
+					n.Status.Allocatable = n.Status.Allocatable.DeepCopy()
+					n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(int64(2+i), resource.DecimalSI)
+				}
+				for i := range 6 {
+					n := s.node(fmt.Sprintf("taken-%d", i), 4)
+					n.Labels["example.com/serial"] = n.Name
+					n.Spec.Taints = []corev1.Taint{{Key: "example.com/theirs", Effect: corev1.TaintEffectNoSchedule}}
+				}
+				s.node("tall", 4)
+				s.running("old", "", "tall", 4, 1000, time.Hour)
+				return []*corev1.Pod{s.pending("new", "", 4, 0)}, nil
+			},
+			want: []string{"tolerate the taint example.com/theirs:NoSchedule, which 6 nodes have", "add 1 node like tall"},
+		},
+		"kinds of nodes that differ in a taint": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+				pods, pg := gangOf(s, 2, 4, 0, "")
+				for i, key := range []string{"example.com/x", "example.com/y"} {
+					s.node(fmt.Sprintf("node-%d", i), 4).Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}
+					pods[i].Spec.Tolerations = []corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}
+				}
+				s.running("old", "", "node-1", 4, 1000, time.Hour)
+				return pods, pg
+			},
+			want: []string{"lower minCount of PodGroup train from 2 to 1", "add 1 node like node-1"},
+		},
+		"kinds of nodes that differ in a label": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+				pods, pg := gangOf(s, 2, 4, 0, "")
+				s.node("node-0", 4)
+				s.node("node-1", 4).Labels["example.com/fast"] = "true"
+				pods[1].Spec.NodeSelector = map[string]string{"example.com/fast": "true"}
+				s.running("old", "", "node-1", 4, 1000, time.Hour)
+				return pods, pg
+			},
+			want: []string{"lower minCount of PodGroup train from 2 to 1", "add 1 node like node-1"},
 		},
 		"a priority that is too low": {
 			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
@@ -109,6 +176,13 @@ func TestSearch(t *testing.T) {
 			},
 			want: []string{"wait until 2026-03-01T12:50:00Z", "add 1 node like node-a"},
 		},
+		"a protection that ends, at a limit": {
+			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
+				s.node("node-a", 4)
+				return []*corev1.Pod{atLimit(s)}, nil
+			},
+			want: []string{"wait until 2026-03-01T12:50:00Z"},
+		},
 		"nothing that helps by itself": {
 			build: func(s *scene) ([]*corev1.Pod, *v1alpha1.PodGroup) {
 				s.node("node-a", 2)
@@ -136,6 +210,47 @@ func TestSearch(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSearchForNative: what a PodGroup of scheduling.k8s.io says stays as it is, and its pods have the priorities that count.
+func TestSearchForNative(t *testing.T) {
+	t.Parallel()
+	s := newScene(noon)
+	s.node("node-a", 4)
+	s.node("node-b", 4)
+	s.running("old", "", "node-b", 4, 5, time.Hour)
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": map[string]any{"namespace": "ns", "name": "theirs", "uid": "theirs"},
+		"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}},
+	}}
+	pods := []*corev1.Pod{s.pending("theirs-0", "", 4, 7), s.pending("theirs-1", "", 4, 0)}
+	for _, pod := range pods {
+		pod.Spec.SchedulingGroup = &corev1.PodSchedulingGroup{PodGroupName: ptr.To("theirs")}
+	}
+	objects, err := s.inventory(t, pods...).With(inventory.Change{Resource: inventory.NativePodGroups, Object: object})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := whatif.Search(t.Context(), objects, configuration(t), pods, native.FromObject(object), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range found {
+		got = append(got, r.Change)
+	}
+	if want := []string{"add 1 node like node-a", "submit it with the PriorityClass low (10 in place of 0)"}; !slices.Equal(got, want) {
+		t.Errorf("It finds %q, want %q", got, want)
+	}
+}
+
+// atLimit fills a queue up to its limit with a pod that is protected for another 50 minutes, and returns one of a higher priority that waits.
+func atLimit(s *scene) *corev1.Pod {
+	q := s.queue("team", 4)
+	q.Spec.Limit, q.Spec.PreemptMinRuntime = q.Spec.Quota, &metav1.Duration{Duration: time.Hour}
+	old, pod := s.running("old", "", "node-a", 4, 0, 10*time.Minute), s.pending("new", "", 4, 10)
+	old.Labels[v1alpha1.LabelQueue], pod.Labels[v1alpha1.LabelQueue] = "team", "team"
+	return pod
 }
 
 // TestLine: work stands by priority, then age, and a gang once.
@@ -183,8 +298,8 @@ func TestWhen(t *testing.T) {
 		// notBefore and latest are moments after noon; 0 for none.
 		notBefore, latest time.Duration
 		now               bool
-		// then is said of the latest moment.
-		then string
+		// because is said of the earliest moment, then of the latest.
+		because, then string
 	}{
 		"there is room": {
 			build: func(s *scene) *corev1.Pod { return s.pending("new", "", 1, 0) }, now: true,
@@ -251,7 +366,47 @@ func TestWhen(t *testing.T) {
 				old.Labels[v1alpha1.LabelQueue], pod.Labels[v1alpha1.LabelQueue] = "team", "team"
 				return pod
 			},
-			notBefore: 50 * time.Minute, latest: 50 * time.Minute,
+			notBefore: 50 * time.Minute, latest: 50 * time.Minute, because: "PreemptMinRuntime of queue team protects ns/old",
+		},
+		"a protection is in the way at a limit": {
+			build: atLimit, notBefore: 50 * time.Minute, latest: 50 * time.Minute, because: "PreemptMinRuntime of queue team protects ns/old",
+		},
+		"a protection is in the way that is not among those named": {
+			build: func(s *scene) *corev1.Pod {
+				s.queue("team", 4).Spec.PreemptMinRuntime = &metav1.Duration{Duration: time.Hour}
+				s.node("node-b", 24)
+				for i := range 20 {
+					s.running(fmt.Sprintf("low-%02d", i), "", "node-b", 1, 0, 30*time.Minute).Labels[v1alpha1.LabelQueue] = "team"
+				}
+				s.running("last", "", "node-b", 4, 5, 10*time.Minute).Labels[v1alpha1.LabelQueue] = "team"
+				pod := s.pending("new", "", 24, 10)
+				pod.Labels[v1alpha1.LabelQueue] = "team"
+				return pod
+			},
+			notBefore: 50 * time.Minute, latest: 50 * time.Minute, because: "protections are in the way until then",
+		},
+		"pods that leave it a limit, on another node": {
+			build: func(s *scene) *corev1.Pod {
+				s.node("node-b", 4)
+				for name, limit := range map[string]int64{"team": 4, "rest": 8} {
+					q := s.queue(name, limit)
+					q.Spec.Limit = q.Spec.Quota
+				}
+				s.leaving("going", "node-a", 4, 40*time.Second).Labels[v1alpha1.LabelQueue] = "team"
+				s.node("node-c", 1)
+				s.leaving("of-others", "node-c", 1, 90*time.Second).Labels[v1alpha1.LabelQueue] = "rest"
+				pod := s.pending("new", "", 4, 0)
+				pod.Labels[v1alpha1.LabelQueue] = "team"
+				return pod
+			},
+			latest: 40 * time.Second, then: "pod ns/going the last of them",
+		},
+		"pods that should have gone by now": {
+			build: func(s *scene) *corev1.Pod {
+				s.leaving("going", "node-a", 4, -time.Second)
+				return s.pending("new", "", 4, 0)
+			},
+			now: true, then: "pod ns/going the last of them",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -288,9 +443,20 @@ func TestWhen(t *testing.T) {
 			if got.Endless != c.want.Endless || got.Unread != c.want.Unread {
 				t.Errorf("%d have no end and of %d it is not known, want %d and %d", got.Endless, got.Unread, c.want.Endless, c.want.Unread)
 			}
-			if !strings.Contains(got.Then, c.then) {
-				t.Errorf("It says %q, want %q", got.Then, c.then)
+			if !strings.Contains(got.Then, c.then) || !strings.Contains(got.BecauseOf, c.because) {
+				t.Errorf("It says %q and %q, want %q and %q", got.BecauseOf, got.Then, c.because, c.then)
 			}
 		})
+	}
+}
+
+// TestWhenNothingTells: of work that waits, and nothing tells for what, no moment is known.
+func TestWhenNothingTells(t *testing.T) {
+	t.Parallel()
+	s := newScene(noon)
+	step := whatif.Step{Outcome: core.Waits}
+	got, err := whatif.When(t.Context(), s.inventory(t), configuration(t), types.NamespacedName{Namespace: "ns", Name: "new"}, &step, nil)
+	if err != nil || got.AtTheLatest != nil {
+		t.Errorf("It starts at %v at the latest (%s), error %v", got.AtTheLatest, got.Then, err)
 	}
 }

@@ -56,7 +56,8 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 	return latest(ctx, objects, cfg, key, pods, out, told)
 }
 
-// onceGone is when those have gone that a placement waits for: at the end of their grace periods, if their nodes answer.
+// onceGone is when those have gone that a placement waits for: at the end of their grace periods, if their nodes answer. Nothing is
+// known of it where it waits for none.
 func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 	victims := make(map[string]bool)
 	for _, v := range step.Victims {
@@ -64,41 +65,45 @@ func onceGone(pods []*corev1.Pod, step *Step, now time.Time) *Bounds {
 			victims[pod.UID] = true
 		}
 	}
-	nodes := make(map[string]bool)
-	for _, place := range step.Placements {
-		nodes[place.Node] = true
+	var last end
+	goes := func(pod *corev1.Pod, at time.Time) {
+		if last.pod == nil || at.After(last.at) {
+			last = end{at: at, pod: pod}
+		}
 	}
-	last, which := now, ""
 	for _, pod := range pods {
-		var end time.Time
-		switch {
-		case victims[string(pod.UID)]:
-			end = now.Add(graceOf(pod))
-		case pod.DeletionTimestamp != nil && nodes[pod.Spec.NodeName]:
-			end = pod.DeletionTimestamp.Time
-		default:
-			continue
-		}
-		if which == "" || end.After(last) {
-			last, which = end, keyOf(pod).String()
+		if victims[string(pod.UID)] {
+			goes(pod, now.Add(graceOf(pod)))
 		}
 	}
-	last = last.UTC()
-	return &Bounds{AtTheLatest: &last, Then: fmt.Sprintf("pods in the way are at the end of their grace periods, pod %s the last of them, if their nodes answer", which)}
+	for _, pod := range step.leaving {
+		if pod.DeletionTimestamp != nil {
+			goes(pod, pod.DeletionTimestamp.Time)
+		} else {
+			// It is about to be told.
+			goes(pod, now.Add(graceOf(pod)))
+		}
+	}
+	if last.pod == nil {
+		return &Bounds{}
+	}
+	at := last.at
+	if at.Before(now) {
+		at = now
+	}
+	at = at.UTC()
+	return &Bounds{AtTheLatest: &at, Then: fmt.Sprintf("pods in the way are at the end of their grace periods, pod %s the last of them, if their nodes answer", keyOf(last.pod))}
 }
 
-// lastProtection names the protection that ends last of those that have to.
+// lastProtection names the protection with the end of which there is room. A step names a few of those in the way, which may have ends
+// before and after.
 func lastProtection(step *Step) string {
-	var last *core.ProtectedUnit
-	for i := range step.Protected {
-		p := &step.Protected[i]
-		if p.Until != 0 && p.Until <= step.RetryAt.UnixNano() && (last == nil || p.Until > last.Until) {
-			last = p
-		}
-	}
-	if last == nil {
+	// The core's moment is the first after the end.
+	i := slices.IndexFunc(step.Protected, func(p core.ProtectedUnit) bool { return p.Until == step.RetryAt.UnixNano()-1 })
+	if i < 0 {
 		return "protections are in the way until then"
 	}
+	last := &step.Protected[i]
 	by := string(last.Rule)
 	if last.Queue != "" {
 		by += " of queue " + last.Queue

@@ -274,7 +274,7 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, wide bool) {
 			fmt.Fprintf(to, "  - %s: priority %d, rule %s, %s, %s GPU-hours\n",
 				unitName(v.Namespace, v.Name, v.Group), v.Priority, v.Rule, plural(len(v.Pods), "pod"), hours(v.Cost.GPUHours))
 		}
-		if step.Outcome != core.Infeasible && !wide {
+		if step.Outcome != core.Infeasible && step.Outcome != whatif.Held && !wide {
 			continue
 		}
 		for _, p := range step.Protected {

@@ -8,6 +8,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // subject is the workload that a question is about.
@@ -25,7 +27,7 @@ type subject struct {
 	// rule is that of the kind, and family what it says of the objects; nil for a kind without one.
 	rule   *grouping.Rule
 	family *family
-	// all are the PodGroups of reprieve.dev that it is, has or is a part of. Group is the one that the question is about: the only one, or
+	// all are the PodGroups that it is, has or is a part of, of reprieve.dev and scheduling.k8s.io. Group is the one that the question is about: the only one, or
 	// the only one that waits; nil where that is of none.
 	all   []*v1alpha1.PodGroup
 	group *v1alpha1.PodGroup
@@ -40,12 +42,27 @@ type subject struct {
 // name is the subject for people.
 func (s *subject) name() string { return strings.ToLower(s.kind) + " " + s.key.String() }
 
-// pending are the pods that wait for a node.
+// pending are the pods that wait for a node, those behind scheduling gates last: work is asked about by its first, and such a pod speaks
+// for none that can go.
 func (s *subject) pending() []*corev1.Pod {
-	return s.filtered(func(pod *corev1.Pod) bool {
+	waits := func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !isOver(pod)
-	})
+	}
+	free := s.filtered(func(pod *corev1.Pod) bool { return waits(pod) && !isGated(pod) })
+	return append(free, s.filtered(func(pod *corev1.Pod) bool { return waits(pod) && isGated(pod) })...)
 }
+
+// gated counts the pending pods behind scheduling gates.
+func (s *subject) gated() (count int) {
+	for _, pod := range s.pending() {
+		if isGated(pod) {
+			count++
+		}
+	}
+	return count
+}
+
+func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }
 
 // placed are the pods that have a node and have not finished.
 func (s *subject) placed() []*corev1.Pod {
@@ -59,9 +76,12 @@ func (s *subject) leaving() []*corev1.Pod {
 	return s.filtered(func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 }
 
+// isGang reports whether the pods that the question is about are decided on together.
+func (s *subject) isGang() bool { return s.group != nil && gang.FromPodGroup(s.group).IsGang() }
+
 // hasEnough reports whether a gang has as many members on nodes as it needs; false for what is none.
 func (s *subject) hasEnough() bool {
-	if s.group == nil {
+	if !s.isGang() {
 		return false
 	}
 	g, members := gang.FromPodGroup(s.group), 0
@@ -70,7 +90,7 @@ func (s *subject) hasEnough() bool {
 			members++
 		}
 	}
-	return g.IsGang() && members >= g.MinCount
+	return members >= g.MinCount
 }
 
 func (s *subject) filtered(keep func(*corev1.Pod) bool) []*corev1.Pod {
@@ -163,11 +183,26 @@ func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) e
 			keys.Insert(key)
 		}
 	}
-	all, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	all, err := podGroups(objects)
 	s.all = slices.DeleteFunc(all, func(pg *v1alpha1.PodGroup) bool {
 		return !keys.Has(keyOf(pg)) && !s.owns(pg)
 	})
 	return err
+}
+
+// podGroups are those of both APIs.
+func podGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
+	all, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	if err != nil {
+		return nil, err
+	}
+	theirs, err := inventory.Decode[*unstructured.Unstructured](objects, inventory.NativePodGroups)
+	for _, object := range theirs {
+		pg := native.FromObject(object)
+		pg.OwnerReferences = object.GetOwnerReferences()
+		all = append(all, pg)
+	}
+	return all, err
 }
 
 // owns reports whether a PodGroup is the subject, or has been made for it.

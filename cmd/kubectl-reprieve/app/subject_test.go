@@ -3,11 +3,17 @@ package app
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/derived"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
 // TestParseSubject: kinds are named in the forms that kubectl takes.
@@ -53,6 +59,56 @@ func TestHasEnough(t *testing.T) {
 			of := subject{kind: "LeaderWorkerSet", group: changedGang("a"), pods: c.pods, groups: gang.Named{}}
 			if got := of.hasEnough(); got != c.want {
 				t.Errorf("it has enough: %t, want %t", got, c.want)
+			}
+		})
+	}
+}
+
+// TestFindNative: gangs of scheduling.k8s.io are known as such, with all their members.
+func TestFindNative(t *testing.T) {
+	t.Parallel()
+	member := func(name, node string) *corev1.Pod {
+		p := changedPod(name, "", "")
+		p.APIVersion, p.Spec.NodeName, p.Spec.SchedulingGroup = "v1", node, &corev1.PodSchedulingGroup{PodGroupName: ptr.To("theirs")}
+		return p
+	}
+	group := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": map[string]any{"namespace": "ns", "name": "theirs"},
+		"spec": map[string]any{"schedulingPolicy": map[string]any{"gang": map[string]any{"minCount": int64(2)}}},
+	}}
+	for name, c := range map[string]struct {
+		of   string
+		pods []*corev1.Pod
+		// wantPods are how many pods it has, and want whether they are enough.
+		wantPods int
+		want     bool
+	}{
+		"all that it needs":      {"podgroup/theirs", []*corev1.Pod{member("a", "n"), member("b", "n"), member("c", "")}, 3, true},
+		"too few":                {"podgroup/theirs", []*corev1.Pod{member("a", "n"), member("b", "")}, 2, false},
+		"asked about by a pod":   {"pod/a", []*corev1.Pod{member("a", "n"), member("b", "n"), changedPod("c", "", "")}, 2, true},
+		"one that has no member": {"podgroup/theirs", nil, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changes := []inventory.Change{{Resource: inventory.NativePodGroups, Object: group}}
+			for _, pod := range c.pods {
+				changes = append(changes, inventory.Change{Resource: inventory.Pods, Object: pod})
+			}
+			objects, err := inventory.New(time.Now()).With(changes...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			groups, err := derived.New(objects, &config.KubeSchedulerConfiguration{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			about, err := parseSubject(c.of, "ns")
+			if err != nil {
+				t.Fatal(err)
+			}
+			exists, err := about.find(&question{objects: objects, groups: groups})
+			if err != nil || !exists || len(about.pods) != c.wantPods || about.hasEnough() != c.want {
+				t.Errorf("it exists: %t, with %d pods, which are enough: %t; want %d pods, %t; error %v", exists, len(about.pods), about.hasEnough(), c.wantPods, c.want, err)
 			}
 		})
 	}

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
@@ -18,7 +20,9 @@ type whenAnswer struct {
 	typed
 	Subject string `json:"subject"`
 	// Placed is since when all of its pods have their nodes, and how many that are; nil where some wait, of which Decision and Bounds tell.
-	Placed   *placedSince   `json:"placed,omitempty"`
+	Placed *placedSince `json:"placed,omitempty"`
+	// Gated counts pods behind scheduling gates that Decision and Bounds leave out.
+	Gated    int            `json:"gated,omitempty"`
 	Decision *whatif.Step   `json:"decision,omitempty"`
 	Bounds   *whatif.Bounds `json:"bounds,omitempty"`
 }
@@ -116,7 +120,12 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	if err != nil {
 		return nil, err
 	}
-	return answerWhen(asked, about, &whenAnswer{Decision: &step, Bounds: bounds}), nil
+	answer := &whenAnswer{Gated: about.gated(), Decision: &step, Bounds: bounds}
+	if answer.Gated == len(about.pending()) {
+		// It is them that the decision is about.
+		answer.Gated = 0
+	}
+	return answerWhen(asked, about, answer), nil
 }
 
 // answerWhen completes an answer with the work that it is about, and the moment.
@@ -137,6 +146,9 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 	}
 	b := answer.Bounds
 	fmt.Fprintf(to, "%s: %s\n", a.paint(bold, answer.Subject), answer.Decision.Message)
+	if answer.Gated > 0 {
+		fmt.Fprintf(to, "This leaves out %s behind scheduling gates.\n", plural(answer.Gated, "pod"))
+	}
 	if b.NotBefore != nil {
 		fmt.Fprintf(to, "Not before %s: %s.\n", b.NotBefore.Format(time.RFC3339), b.BecauseOf)
 	}
@@ -144,13 +156,20 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 		fmt.Fprintf(to, "At the latest %s: %s.\n", b.AtTheLatest.UTC().Format(time.RFC3339), b.Then)
 		return
 	}
-	if answer.Decision.Outcome == whatif.Held {
-		fmt.Fprintln(to, "Unknown: time does not change what it waits for.")
-		return
+	fmt.Fprintf(to, "Unknown: %s.\n", whyUnknown(answer.Decision, b))
+}
+
+// whyUnknown says why there is no latest moment.
+func whyUnknown(decision *whatif.Step, b *whatif.Bounds) string {
+	switch {
+	case decision.Outcome == whatif.Held && (decision.Reason != v1alpha1.ReasonQueueLimit || b.Endless+b.Unread == 0):
+		return "time does not change what it waits for"
+	case decision.Outcome == core.Waits:
+		return "nothing tells which pods it waits for, or when they have gone"
+	case b.Unread > 0:
+		return fmt.Sprintf("of %s that run it is not known whether their Jobs declare an end: the Jobs are not in the snapshot, or you may not list jobs.batch", plural(b.Unread, "pod"))
+	default:
+		// What others use of a limit, or of nodes, comes back when they end.
+		return fmt.Sprintf("%d of the pods that run declare no end", b.Endless)
 	}
-	if b.Unread > 0 {
-		fmt.Fprintf(to, "Unknown: of %s that run it is not known whether their Jobs declare an end: the Jobs are not in the snapshot, or you may not list jobs.batch.\n", plural(b.Unread, "pod"))
-		return
-	}
-	fmt.Fprintf(to, "Unknown: %d of the pods that run declare no end.\n", b.Endless)
 }

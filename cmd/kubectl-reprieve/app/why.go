@@ -34,8 +34,9 @@ type whyAnswer struct {
 	Subject string `json:"subject"`
 	// State is Pending, Running, Leaving, Finished, Gone or Empty.
 	State string `json:"state"`
-	// Pending, Running and Leaving count the pods.
+	// Pending, Running and Leaving count the pods, and Gated those of Pending behind scheduling gates.
 	Pending int `json:"pending"`
+	Gated   int `json:"gated,omitempty"`
 	Running int `json:"running"`
 	Leaving int `json:"leaving"`
 	// Decision is what the next decision would say of the pending pods, and Line where they stand.
@@ -187,7 +188,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	answer := &whyAnswer{
 		typed:   typed{APIVersion: answerVersion, Kind: "Why", Taken: asked.objects.Taken.UTC()},
 		Subject: about.name(), exists: exists, enough: about.hasEnough(), about: about,
-		Pending: len(about.pending()), Running: len(about.placed()), Leaving: len(about.leaving()),
+		Pending: len(about.pending()), Gated: about.gated(), Running: len(about.placed()), Leaving: len(about.leaving()),
 	}
 	if answer.State = stateOf(answer, len(about.pods)); answer.State == statePending {
 		if err := a.decideWhy(ctx, shown, asked, about, answer, options); err != nil {
@@ -313,7 +314,7 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	if !options.remedies || step.Outcome != core.Infeasible && step.Outcome != whatif.Held || step.Reason == "OtherScheduler" {
 		return nil
 	}
-	if about.group == nil || len(step.Pods) == 1 {
+	if !about.isGang() || len(step.Pods) == 1 {
 		// Of pods that are decided on one by one, the first stands for all.
 		pods = pods[:1]
 	}

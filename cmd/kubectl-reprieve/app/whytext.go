@@ -37,7 +37,11 @@ func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 	}
 	fmt.Fprintf(to, "%s: %s", a.paint(bold, answer.Subject), a.paint(colour, state))
 	if answer.Pending+answer.Running+answer.Leaving > 1 {
-		fmt.Fprintf(to, " (%d pending, %d with a node, %d leaving)", answer.Pending, answer.Running, answer.Leaving)
+		gated := ""
+		if answer.Gated > 0 {
+			gated = fmt.Sprintf(" of which %d behind scheduling gates", answer.Gated)
+		}
+		fmt.Fprintf(to, " (%d pending%s, %d with a node, %d leaving)", answer.Pending, gated, answer.Running, answer.Leaving)
 	}
 	fmt.Fprintln(to)
 	if answer.Decision != nil {
