@@ -82,7 +82,7 @@ func (h *HeldDevices) Release(ctx context.Context) (released int, err error) {
 // staleClaims are the pods with a claim that is allocated and reserved for no other pod, or that was made for a resource by name.
 func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod, error) {
 	manager := profile.SharedDRAManager()
-	if manager == nil || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return usesDevices(profile, pod) }) {
+	if manager == nil || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return UsesDevices(profile, pod) }) {
 		return nil, nil
 	}
 	claims, err := manager.ResourceClaims().List()
@@ -116,8 +116,8 @@ func Claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 		slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID }))
 }
 
-// usesDevices reports whether a pod claims devices, by claims or by a resource that a DeviceClass maps.
-func usesDevices(profile framework.Framework, pod *corev1.Pod) bool {
+// UsesDevices reports whether a pod claims devices, by claims or by a resource that a DeviceClass maps.
+func UsesDevices(profile framework.Framework, pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
 	}

@@ -30,6 +30,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 // cycleOver takes what was marked in a cycle that came to nothing, and returns what is to be done about it once the framework has
 // done all that it does. That puts the pod back into its queue half-way, and the pod's next cycle may mark it at once.
 func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
+	h.reveal(pod)
 	shownAs, shown := h.shown.take(pod.UID)
 	askedAs, asked := h.asked.take(pod.UID)
 	triedFor, tried := h.tried.take(pod.UID)
@@ -61,6 +62,7 @@ func (h *Hub) cycleOver(pod *corev1.Pod, status *fwk.Status) (settle func()) {
 
 // heardOf records that an extension point has been told what comes of the cycle of a pod.
 func (h *Hub) heardOf(pod *corev1.Pod) {
+	h.reveal(pod)
 	h.asked.take(pod.UID)
 	if key, tried := h.tried.take(pod.UID); tried && key.Gang {
 		h.registry.Planning(nameOf(key))

@@ -27,6 +27,7 @@ import (
 // carryOut does what a decision says that finds no room as things are. The pod is the one in the cycle.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
+	p.hub.loose.take(pod.UID)
 	p.measure(made)
 	if d.Outcome != core.Preempts {
 		p.record(made)

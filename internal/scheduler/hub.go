@@ -56,6 +56,10 @@ type Hub struct {
 	shown, asked, tried, away marks
 	// seated are the members that are planned, by which they are found.
 	seated marks
+	// loose are the single pods that were refused where they are promised room, until they have looked elsewhere.
+	loose marks
+	// hidden are nominations that a pod held to a node does not see.
+	hidden hidden
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
 	runs     *gang.Runs
 	outcomes outcomes

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -30,6 +31,43 @@ func (m *marks) of(uid types.UID) (key workload.Key, marked bool) {
 	defer m.mu.Unlock()
 	key, marked = m.keys[uid]
 	return key, marked
+}
+
+// hidden are the pods whose nominations are hidden from another one in its cycle, by that one. The zero value is ready to use, and safe for
+// concurrent use.
+type hidden struct {
+	mu   sync.Mutex
+	from map[types.UID]*onNode
+}
+
+// onNode are pods that are nominated to a node.
+type onNode struct {
+	node string
+	pods sets.Set[types.UID]
+}
+
+func (h *hidden) set(from types.UID, node string, pod types.UID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.from == nil {
+		h.from = make(map[types.UID]*onNode)
+	}
+	if h.from[from] == nil {
+		h.from[from] = &onNode{node: node, pods: sets.New[types.UID]()}
+	}
+	h.from[from].pods.Insert(pod)
+}
+
+// take removes what is hidden from a pod, and returns it.
+func (h *hidden) take(from types.UID) (node string, pods sets.Set[types.UID]) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	on := h.from[from]
+	delete(h.from, from)
+	if on == nil {
+		return "", nil
+	}
+	return on.node, on.pods
 }
 
 // take removes the mark of a pod, and reports whether there was one.

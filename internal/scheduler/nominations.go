@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -82,12 +83,54 @@ func (h *Hub) dropInTheWay(pod *corev1.Pod, node string) (found bool) {
 		promised := h.reserved.NodeOf(other.UID)
 		outdated := own != nil && grouped && key == own.Key || promised != "" && promised != node
 		counts := corev1helpers.PodPriority(other) >= corev1helpers.PodPriority(pod)
-		if outdated || !h.awaitsPlace(other) || counts && !h.standingOf(other).KeepsFrom(standing) {
+		if outdated || !h.awaitsPlace(other) || counts && !h.promisedTo(other, node).KeepsFrom(standing) {
 			h.handle.DeleteNominatedPodIfExists(other)
 			found = true
 		}
 	}
 	return found
+}
+
+// promisedTo is how a pod stands with what it has been promised on a node: as its reservation does, where there is one. A group whose
+// members have priorities of their own stands as the lowest of them.
+func (h *Hub) promisedTo(pod *corev1.Pod, node string) workload.Standing {
+	if r := h.reservedOn(node, pod.UID); r != nil {
+		return r.Standing
+	}
+	return h.standingOf(pod)
+}
+
+func (h *Hub) reservedOn(node string, uid types.UID) *reservation.Reservation {
+	reserved := h.reserved.On(node)
+	at := slices.IndexFunc(reserved, func(r *reservation.Reservation) bool { return r.UID == uid })
+	if at < 0 {
+		return nil
+	}
+	return reserved[at]
+}
+
+// hide takes back in memory, for the cycle of a pod that is held to a node, the nominations there of other pods that the book has promised
+// room: the decision has reckoned with them as there and as not there, and Filter keeps their room. The framework would count those of
+// this node alone, which for spread constraints is neither.
+func (h *Hub) hide(pod *corev1.Pod, node string) {
+	for _, nominated := range h.handle.NominatedPodsForNode(node) {
+		if other := nominated.GetPod(); other.UID != pod.UID && h.reservedOn(node, other.UID) != nil {
+			h.handle.DeleteNominatedPodIfExists(other)
+			h.hidden.set(pod.UID, node, other.UID)
+		}
+	}
+}
+
+// reveal has the framework know again what was hidden from a pod, as far as it is still promised.
+func (h *Hub) reveal(pod *corev1.Pod) {
+	node, others := h.hidden.take(pod.UID)
+	for uid := range others {
+		r := h.reservedOn(node, uid)
+		if r == nil || h.assumed.has(uid) || !h.awaitsPlace(r.Pod.GetPod()) || h.inflates(r.Pod.GetPod()) {
+			continue
+		}
+		h.handle.AddNominatedPod(klog.Background(), r.Pod, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+	}
 }
 
 // inherit takes over what the scheduler before this one has promised: that stands in the API, and the framework takes it over

@@ -18,6 +18,7 @@ import (
 func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.heardOf(pod)
 	p.hub.seated.take(pod.UID)
+	p.hub.loose.take(pod.UID)
 	p.hub.assumed.insert(pod.UID)
 	p.hub.returning.remove(pod.UID)
 	p.hub.forgetRejection(pod.UID)

@@ -52,7 +52,7 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if made.decision.Outcome == core.Fits && !atLimit {
 		p.measure(made)
 		p.hub.waits.CameToNothing(made.pre.key)
-		if p.hub.dropInflated() || p.dropInTheWay(made, pod) || p.release(ctx, state, made) {
+		if p.hub.dropInflated() || p.dropInTheWay(made, pod) || p.loosen(ctx, state, made, pod) {
 			// The framework kept room for a nomination that inflates its priority, that another has taken the place of, or that stands
 			// below the pod; or the pod was held to a node, and fits on another.
 			p.hub.activate(pod)
@@ -67,13 +67,18 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	return p.carryOut(ctx, pod, made)
 }
 
-// release gives up the node to which a single pod was held in vain, and reports whether it was.
-func (p *Plugin) release(ctx context.Context, state fwk.CycleState, made *cycleDecision) bool {
-	if confinedTo(state) == "" {
-		return false
+// loosen has a single pod that was held to a node in vain look at all of them next, and reports whether it was. It keeps what it was
+// promised meanwhile: what refuses it there may not have heard yet that its victims have gone. Where it finds no place in that cycle
+// either, its promise goes to others.
+func (p *Plugin) loosen(ctx context.Context, state fwk.CycleState, made *cycleDecision, pod *corev1.Pod) bool {
+	if confinedTo(state) != "" {
+		p.hub.loose.set(pod.UID, made.pre.key)
+		return true
 	}
-	p.reserve(ctx, &made.pre, nil)
-	return true
+	if _, loose := p.hub.loose.take(pod.UID); loose {
+		p.reserve(ctx, &made.pre, nil)
+	}
+	return false
 }
 
 // dropInTheWay takes back the nominations to where the decision has a single pod go that are not in its way.

@@ -16,6 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
 // PreFilter confines a member of a gang to the node that the plan has for it. Where there is no plan yet, the
@@ -94,20 +95,56 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	if p.hub.reserved.Empty() {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
-	if node := p.hub.reserved.NodeOf(pod.UID); node != "" && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) {
+	_, loose := p.hub.loose.of(pod.UID)
+	if node := p.hub.reserved.NodeOf(pod.UID); node != "" && !loose && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) {
 		return p.confine(state, pod, node)
+	}
+	if !loose && p.devicesArePromised(pod) {
+		return p.goWhereDevicesAre(ctx, state, pod)
 	}
 	return nil, p.seek(state, pod, "")
 }
 
 // confine holds a pod to the node that is kept for it: a member to that of the plan. Filters see the framework's nominations to a node as pods
-// there: members that come later are not, and their reservations keep the room.
+// there: members that come later are not, and their reservations keep the room. Nor are other pods that are promised room there.
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
 	p.hub.dropInTheWay(pod, node)
+	p.hub.hide(pod, node)
 	if status := p.seek(state, pod, node); !status.IsSuccess() {
 		return nil, status
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
+}
+
+// devicesArePromised reports whether a pod claims devices while others that it has to respect are promised room, and claim some as well. Filter
+// keeps their room from it, and no filter keeps devices that are not allocated yet.
+func (p *Plugin) devicesArePromised(pod *corev1.Pod) bool {
+	if !filters.UsesDevices(p.handle, pod) {
+		return false
+	}
+	standing, key := p.hub.standingOf(pod), p.hub.keyOf(pod)
+	for _, reserved := range p.hub.reserved.Nodes() {
+		for _, r := range reserved {
+			if r.KeepsFrom(standing) && p.hub.keyOf(r.Pod.GetPod()) != key && filters.UsesDevices(p.handle, r.Pod.GetPod()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// goWhereDevicesAre has a decision say where a single pod goes: it knows which devices the others need.
+func (p *Plugin) goWhereDevicesAre(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	pre := p.podPreemptor(pod)
+	made, err := p.decide(ctx, pre)
+	if err != nil {
+		return nil, p.broken(&pre, err)
+	}
+	if made.decision.Outcome == core.Fits {
+		return p.confine(state, pod, snapshot.Placements(&made.decision)[pod.UID])
+	}
+	state.Write(decisionKey, made)
+	return nil, fwk.NewStatus(fwk.Unschedulable, made.decision.Message)
 }
 
 // PreFilterExtensions returns nil: the plan does not depend on other pods once it is made.

@@ -258,6 +258,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.asked.take(pod.UID)
 	h.tried.take(pod.UID)
 	h.seated.take(pod.UID)
+	h.loose.take(pod.UID)
 	h.away.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {

@@ -1,0 +1,206 @@
+package scheduler
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/utils/ptr"
+)
+
+// carriedOut has all orders so far succeed, and their victims go.
+func (r *rig) carriedOut(orders ...int) {
+	r.t.Helper()
+	for _, order := range orders {
+		r.succeed(order)
+		for _, victim := range r.evictor.orders[order].Victims {
+			r.remove(victim)
+		}
+	}
+}
+
+// TestSpreadBesidePromised: pods for which room has been made in several zones go there one after the other, though a filter that counts those
+// promised to one node alone finds them skewed.
+func TestSpreadBesidePromised(t *testing.T) {
+	t.Parallel()
+	zone := func(name, zone string) *corev1.Node {
+		n := node(name, "2")
+		n.Labels[corev1.LabelTopologyZone] = zone
+		return n
+	}
+	r := newRig(t, zone("node-0", "a"), zone("node-1", "b"))
+	for i := range 4 {
+		r.create(on(pod(fmt.Sprint("low-", i), "", "1", 0), fmt.Sprint("node-", i%2)))
+	}
+	for i := range 4 {
+		p := pod(fmt.Sprint("w-", i), "", "1", 5)
+		p.Labels = map[string]string{"app": "w"}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+			LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+		}}
+		r.create(p)
+		r.cycle()
+	}
+	if n := len(r.evictor.orders); n != 4 {
+		t.Fatalf("Room is made %d times, want 4", n)
+	}
+	tried := make(map[string]int)
+	r.meanwhile = func(p *corev1.Pod) { tried[p.Name]++ }
+	r.carriedOut(0, 1, 2, 3)
+	r.waitBound("w-0", "w-1", "w-2", "w-3")
+	for name, n := range tried {
+		if n != 1 {
+			t.Errorf("%s is tried %d times once its room is there, want once", name, n)
+		}
+	}
+	if n := len(r.evictor.orders); n != 4 {
+		t.Errorf("Room is made %d times, want 4", n)
+	}
+	if n := len(r.hub.hidden.from); n > 0 {
+		t.Errorf("Something is still hidden from %d pods", n)
+	}
+}
+
+// TestRefusedWhereItIsPromised: what refuses a pod once where room has been made for it may not have heard yet that its victims have gone. It
+// keeps the room, and a second refusal gives it to others.
+func TestRefusedWhereItIsPromised(t *testing.T) {
+	t.Parallel()
+	for name, times := range map[string]int{"once": 1, "for good": 100} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(1, "1")...)
+			r.create(on(pod("v", "", "1", 0), "node-0"))
+			p := pod("p", "", "1", 5)
+			r.create(p)
+			r.cycle()
+			// A nomination that nothing in the API tells of, and that keeps from it.
+			other := pod("other", "", "1", 5)
+			other.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "test/stays"}}
+			r.create(other)
+			came := 0
+			r.meanwhile = func(in *corev1.Pod) {
+				if in.UID != p.UID {
+					return
+				}
+				if came++; came <= times {
+					r.nominate(other, "node-0")
+				} else {
+					r.plugin.handle.DeleteNominatedPodIfExists(other)
+				}
+			}
+			r.carriedOut(0)
+			r.eventually("it is refused", func() bool { r.cycles(); return came > 0 })
+			if times == 1 {
+				if at := r.hub.reserved.NodeOf(p.UID); at != "node-0" && r.nodeOf("p") == "" {
+					t.Errorf("It is promised %q after its first refusal", at)
+				}
+				r.waitBound("p")
+			} else {
+				r.eventually("its room goes to others", func() bool { r.cycles(); return r.hub.reserved.NodeOf(p.UID) == "" })
+			}
+			if _, loose := r.hub.loose.of(p.UID); loose {
+				t.Error("It is still to look elsewhere")
+			}
+		})
+	}
+}
+
+// TestPromisedDevices: a device that a promised member is about to have is not taken by a pod that finds room beside it.
+func TestPromisedDevices(t *testing.T) {
+	t.Parallel()
+	objects := append(nodes(2, "4"), &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}})
+	claimed := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: ptr.To(p.Name)}}
+		objects = append(objects, &resourceapi.ResourceClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: p.Name, UID: "claim-" + p.UID, ResourceVersion: "1"},
+			Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
+				Name: "gpu", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
+			}}}},
+		})
+		return p
+	}
+	all := members("g", 2, "3", 5)
+	for _, p := range all {
+		claimed(p)
+	}
+	small := claimed(pod("small", "", "1", 0))
+	for i := range 2 {
+		name := fmt.Sprint("node-", i)
+		objects = append(objects, runtime.Object(&resourceapi.ResourceSlice{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: resourceapi.ResourceSliceSpec{
+				Driver: "gpu.example.com", NodeName: ptr.To(name), Pool: resourceapi.ResourcePool{Name: name, ResourceSliceCount: 1},
+				Devices: []resourceapi.Device{{Name: "gpu-0"}},
+			},
+		}))
+	}
+	r := newRig(t, objects...)
+	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
+	r.gangOf("g", 2, 5)
+	r.create(all...)
+	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	r.succeed(0)
+	r.remove(on(pod("low-0", "", "4", 0), "node-0"))
+	r.create(small)
+	r.eventually("the small one has been tried", func() bool {
+		r.cycles()
+		now, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "small", metav1.GetOptions{})
+		return err == nil && (now.Spec.NodeName != "" || len(now.Status.Conditions) > 0)
+	})
+	if at := r.nodeOf("small"); at != "" {
+		t.Fatalf("The small one has taken the device on %s", at)
+	}
+	r.remove(on(pod("low-1", "", "4", 0), "node-1"))
+	r.waitBound("g-0", "g-1")
+}
+
+// TestGroupWithPrioritiesOfItsOwn: what a gang is promised whose members have priorities of their own stands as the lowest of them, for the
+// framework too.
+func TestGroupWithPrioritiesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(2, "2")...)
+	r.create(on(pod("low", "", "2", 0), "node-1"))
+	g := r.gangOf("g", 2, 0)
+	g.Priority, g.PodPriorities = nil, true
+	r.groups.set(g)
+	r.create(pod("g-0", "g", "2", 100), pod("g-1", "g", "2", 10))
+	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	r.create(pod("p", "", "2", 50))
+	r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("p") == "node-0" })
+}
+
+// TestHiddenForACycle: what a pod that is held to its node does not see of others' nominations there is back when its cycle is over, as far as it
+// is still promised.
+func TestHiddenForACycle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "3")...)
+	for i := range 3 {
+		r.create(on(pod(fmt.Sprint("low-", i), "", "1", 0), "node-0"))
+	}
+	p, q, gone := pod("p", "", "1", 5), pod("q", "", "1", 5), pod("gone", "", "1", 5)
+	for _, one := range []*corev1.Pod{p, q, gone} {
+		r.create(one)
+		r.cycle()
+	}
+	nominated := func() int { return len(r.plugin.handle.NominatedPodsForNode("node-0")) }
+	if n := nominated(); n != 3 {
+		t.Fatalf("%d pods are nominated, want 3", n)
+	}
+	r.snapshot()
+	if _, status := r.plugin.confine(framework.NewCycleState(), p, "node-0"); !status.IsSuccess() {
+		t.Fatal(status)
+	}
+	if n := nominated(); n != 1 {
+		t.Errorf("In its cycle %d pods are nominated, want its own", n)
+	}
+	r.hub.reserved.ReleasePod(gone.UID)
+	r.hub.heardOf(p)
+	if n := nominated(); n != 2 {
+		t.Errorf("After its cycle %d pods are nominated, want 2", n)
+	}
+}
