@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"context"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -9,6 +10,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
@@ -20,6 +22,8 @@ const seekerKey fwk.StateKey = Name + "/seeker"
 type seeker struct {
 	// confined is the node that the plan has for the pod, or "".
 	confined string
+	// apart is true for a pod that is not to go where others are promised room that claim devices.
+	apart bool
 	workload.Standing
 	request fwk.Resource
 	// ignored are the resources of the request that the profile's filter leaves to others, and delegated those that it leaves to
@@ -38,6 +42,18 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *f
 	}
 	s := p.seekerOf(pi, p.hub.standingOf(pod))
 	s.confined = confined
+	state.Write(seekerKey, s)
+	return nil
+}
+
+// seekApart is seek for a pod that keeps away from those that are promised devices.
+func (p *Plugin) seekApart(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
+	pi, err := framework.NewPodInfo(pod)
+	if err != nil {
+		return fwk.AsStatus(err)
+	}
+	s := p.seekerOf(pi, p.hub.standingOf(pod))
+	s.apart = true
 	state.Write(seekerKey, s)
 	return nil
 }
@@ -91,6 +107,9 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	held := heldFrom(reserved, node, s.Standing, pod.UID)
+	if s.apart && slices.ContainsFunc(held, func(r *reservation.Reservation) bool { return filters.UsesDevices(p.handle, r.Pod.GetPod()) }) {
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) with devices that are kept for other pods")
+	}
 	if len(held) > 0 && !s.fitsBeside(node, held) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of another queue, or of the same or a higher priority")
 	}

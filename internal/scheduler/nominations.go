@@ -109,10 +109,13 @@ func (h *Hub) reservedOn(node string, uid types.UID) *reservation.Reservation {
 	return reserved[at]
 }
 
-// hide takes back in memory, for the cycle of a pod that is held to a node, the nominations there of other pods that the book has promised
-// room: the decision has reckoned with them as there and as not there, and Filter keeps their room. The framework would count those of
-// this node alone, which for spread constraints is neither.
+// hide takes back in memory, for the cycle of a pod with spread constraints that is held to a node, the nominations there of other pods that
+// the book has promised room: the decision has reckoned with them as there and as not there, and Filter keeps their room. The framework
+// would count those of this node alone, which for such constraints is neither.
 func (h *Hub) hide(pod *corev1.Pod, node string) {
+	if !slices.ContainsFunc(pod.Spec.TopologySpreadConstraints, func(c corev1.TopologySpreadConstraint) bool { return c.WhenUnsatisfiable == corev1.DoNotSchedule }) {
+		return
+	}
 	for _, nominated := range h.handle.NominatedPodsForNode(node) {
 		if other := nominated.GetPod(); other.UID != pod.UID && h.reservedOn(node, other.UID) != nil {
 			h.handle.DeleteNominatedPodIfExists(other)
@@ -130,6 +133,10 @@ func (h *Hub) reveal(pod *corev1.Pod) {
 			continue
 		}
 		h.handle.AddNominatedPod(klog.Background(), r.Pod, &fwk.NominatingInfo{NominatingMode: fwk.ModeOverride, NominatedNodeName: node})
+		if h.reservedOn(node, uid) == nil {
+			// It has been withdrawn meanwhile, and found nothing to take back.
+			h.handle.DeleteNominatedPodIfExists(r.Pod.GetPod())
+		}
 	}
 }
 
@@ -243,6 +250,7 @@ func (b *bookkeeper) Withdraw(pods []*corev1.Pod) {
 			// It has been promised room anew since.
 			continue
 		}
+		b.hub.loose.take(pod.UID)
 		b.hub.handle.DeleteNominatedPodIfExists(pod)
 		if now, ok := b.hub.podOf(podKey(pod)); ok && now.Spec.NodeName == "" {
 			none = append(none, podstatus.Nomination{Pod: now})

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
 )
@@ -129,16 +128,17 @@ func TestPromisedDevices(t *testing.T) {
 		claimed(p)
 	}
 	small := claimed(pod("small", "", "1", 0))
-	for i := range 2 {
+	slice := func(i int) *resourceapi.ResourceSlice {
 		name := fmt.Sprint("node-", i)
-		objects = append(objects, runtime.Object(&resourceapi.ResourceSlice{
+		return &resourceapi.ResourceSlice{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec: resourceapi.ResourceSliceSpec{
 				Driver: "gpu.example.com", NodeName: ptr.To(name), Pool: resourceapi.ResourcePool{Name: name, ResourceSliceCount: 1},
 				Devices: []resourceapi.Device{{Name: "gpu-0"}},
 			},
-		}))
+		}
 	}
+	objects = append(objects, slice(0), slice(1))
 	r := newRig(t, objects...)
 	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
 	r.gangOf("g", 2, 5)
@@ -155,6 +155,21 @@ func TestPromisedDevices(t *testing.T) {
 	if at := r.nodeOf("small"); at != "" {
 		t.Fatalf("The small one has taken the device on %s", at)
 	}
+	// Once it looks elsewhere, it still leaves the device alone.
+	r.hub.loose.set(small.UID, podKey(small))
+	r.hub.activate(small)
+	r.eventually("it has looked elsewhere", func() bool { r.cycles(); _, loose := r.hub.loose.of(small.UID); return !loose })
+	if at := r.nodeOf("small"); at != "" {
+		t.Fatalf("The small one has taken the device on %s, looking elsewhere", at)
+	}
+	// A driver that has more of them is heard of.
+	more := slice(0)
+	more.Spec.Devices = append(more.Spec.Devices, resourceapi.Device{Name: "gpu-1"})
+	more.Spec.Pool.Generation = 1
+	if _, err := r.client.ResourceV1().ResourceSlices().Update(t.Context(), more, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.waitBound("small")
 	r.remove(on(pod("low-1", "", "4", 0), "node-1"))
 	r.waitBound("g-0", "g-1")
 }
@@ -183,6 +198,9 @@ func TestHiddenForACycle(t *testing.T) {
 		r.create(on(pod(fmt.Sprint("low-", i), "", "1", 0), "node-0"))
 	}
 	p, q, gone := pod("p", "", "1", 5), pod("q", "", "1", 5), pod("gone", "", "1", 5)
+	p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		MaxSkew: 9, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{},
+	}}
 	for _, one := range []*corev1.Pod{p, q, gone} {
 		r.create(one)
 		r.cycle()

@@ -99,10 +99,14 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	if node := p.hub.reserved.NodeOf(pod.UID); node != "" && !loose && !p.hub.waits.WaitsForVictims(p.hub.keyOf(pod)) {
 		return p.confine(state, pod, node)
 	}
-	if !loose && p.devicesArePromised(pod) {
+	switch {
+	case !p.devicesArePromised(pod):
+		return nil, p.seek(state, pod, "")
+	case loose:
+		return nil, p.seekApart(state, pod)
+	default:
 		return p.goWhereDevicesAre(ctx, state, pod)
 	}
-	return nil, p.seek(state, pod, "")
 }
 
 // confine holds a pod to the node that is kept for it: a member to that of the plan. Filters see the framework's nominations to a node as pods
@@ -133,7 +137,7 @@ func (p *Plugin) devicesArePromised(pod *corev1.Pod) bool {
 	return false
 }
 
-// goWhereDevicesAre has a decision say where a single pod goes: it knows which devices the others need.
+// goWhereDevicesAre has a decision say where a single pod goes: it knows how many devices the others need.
 func (p *Plugin) goWhereDevicesAre(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	pre := p.podPreemptor(pod)
 	made, err := p.decide(ctx, pre)

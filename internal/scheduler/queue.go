@@ -15,7 +15,7 @@ import (
 
 // EventsToRegister names what may make a gang fit that did not: the events by which the in-tree filters
 // retry pods, since any of them may have been in the way of any member. A pod without a gang is turned away here for
-// want of room only.
+// want of room only, unless it claims devices: see goWhereDevicesAre.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	on := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -46,15 +46,20 @@ func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queueing
 	return p.hint(p.hub.speaks(pod)), nil
 }
 
-// hintGang retries gangs only.
+// hintGang retries gangs, and other pods that a decision may have turned away for what filters say.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint(p.hub.gangOf(pod) != nil && p.hub.speaks(pod)), nil
+	return p.hint((p.hub.gangOf(pod) != nil || filters.UsesDevices(p.handle, pod)) && p.hub.speaks(pod)), nil
 }
 
-// hintSensitive retries gangs to whose members more matters than room: other pods, volumes or devices.
+// hintSensitive retries gangs to whose members more matters than room: other pods, volumes or devices. So it does with other pods that claim
+// devices.
 func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	key, _ := p.hub.groupOf(pod)
-	return p.hint(p.hub.gangOf(pod) != nil && p.hub.registry.PodSensitive(key) && p.hub.speaks(pod)), nil
+	sensitive := filters.UsesDevices(p.handle, pod)
+	if p.hub.gangOf(pod) != nil {
+		key, _ := p.hub.groupOf(pod)
+		sensitive = p.hub.registry.PodSensitive(key)
+	}
+	return p.hint(sensitive && p.hub.speaks(pod)), nil
 }
 
 // hintClaim retries them when a claim gives its devices back, and those whose own claim changes.
@@ -86,7 +91,7 @@ func (r *roster) claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool 
 		return false
 	}
 	key, ok := r.groupOf(pod)
-	return ok && slices.ContainsFunc(r.lister.Members(key).Pending, func(member *corev1.Pod) bool { return filters.Claims(member, claim) })
+	return filters.Claims(pod, claim) || ok && slices.ContainsFunc(r.lister.Members(key).Pending, func(member *corev1.Pod) bool { return filters.Claims(member, claim) })
 }
 
 func (*Plugin) hint(worthIt bool) fwk.QueueingHint {
