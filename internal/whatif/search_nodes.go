@@ -52,6 +52,9 @@ func (s *search) cordons(ctx context.Context) ([]Remedy, error) {
 		}
 		needed, rest = append(needed, rest[n-1]), rest[:n-1]
 	}
+	if best != nil && s.decided >= last {
+		best.Change += ", some of which may not be needed"
+	}
 	return listOf(best, err)
 }
 

@@ -50,8 +50,15 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 	out := &Bounds{}
 	if step.RetryAt != nil {
 		out.NotBefore, out.BecauseOf = step.RetryAt, lastProtection(step)
-		out.AtTheLatest, out.Then = step.RetryAt, "protections have ended by then, and it may preempt; its victims take their grace periods on top"
-		return out, nil
+		then, err := decideAt(ctx, objects.At(step.RetryAt.Add(time.Nanosecond)), cfg, key)
+		if err != nil {
+			return nil, err
+		}
+		// Each of those that are protected may go by then. All that it needs together may still be too many.
+		if isPlaced(&then) {
+			out.AtTheLatest, out.Then = step.RetryAt, "protections have ended by then, and it may preempt; its victims take their grace periods on top"
+			return out, nil
+		}
 	}
 	return latest(ctx, objects, cfg, key, pods, out, told)
 }
@@ -198,6 +205,19 @@ func (e *end) because() string {
 	return fmt.Sprintf("activeDeadlineSeconds of Job %s ends pod %s, whose grace period is over by then, if nothing else comes", e.job, keyOf(e.pod))
 }
 
+// decideAt decides for the workload of a pending pod among these objects.
+func decideAt(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName) (Step, error) {
+	cluster, err := New(ctx, objects, cfg)
+	if err != nil {
+		return Step{}, err
+	}
+	defer cluster.Close()
+	return cluster.Decide(ctx, key)
+}
+
+// isPlaced reports whether work has a place by a decision, at once or once others have gone.
+func isPlaced(step *Step) bool { return step.Outcome != core.Infeasible && step.Outcome != Held }
+
 // latest looks for the first declared end of pods that run after which there would be room, if nothing else came.
 func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, pods []*corev1.Pod, out *Bounds, told func(int)) (*Bounds, error) {
 	ends, err := declared(objects, pods, out)
@@ -223,14 +243,9 @@ func latest(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeS
 		if ends[n-1].at.After(at) {
 			at = ends[n-1].at
 		}
-		var cluster *Cluster
-		if cluster, failed = New(ctx, objects.Without(inventory.Pods, gone).At(at), cfg); failed != nil {
-			return true
-		}
-		defer cluster.Close()
 		var step Step
-		step, failed = cluster.Decide(ctx, key)
-		return failed != nil || step.Outcome != core.Infeasible && step.Outcome != Held
+		step, failed = decideAt(ctx, objects.Without(inventory.Pods, gone).At(at), cfg, key)
+		return failed != nil || isPlaced(&step)
 	}
 	if len(ends) == 0 || !fits(len(ends)) {
 		return out, failed

@@ -17,6 +17,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/native"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
 // subject is the workload that a question is about.
@@ -60,6 +61,21 @@ func (s *subject) gated() (count int) {
 		}
 	}
 	return count
+}
+
+// heldByGate has the answer about a pod that is behind a scheduling gate say so first, whatever the others of its gang come to without it.
+// It reports whether it is about one.
+func (s *subject) heldByGate(step *whatif.Step) bool {
+	if s.kind != "Pod" {
+		return false
+	}
+	at := slices.IndexFunc(s.pods, func(pod *corev1.Pod) bool { return podKey(pod) == s.key && isGated(pod) })
+	if at < 0 || step.Outcome == whatif.Held {
+		return at >= 0
+	}
+	message := fmt.Sprintf("scheduling gate %q has not been lifted; without it: %s", s.pods[at].Spec.SchedulingGates[0].Name, step.Message)
+	*step = whatif.Step{Pods: []string{s.key.Name}, Outcome: whatif.Held, Reason: v1alpha1.ReasonUnschedulable, Message: message}
+	return true
 }
 
 func isGated(pod *corev1.Pod) bool { return len(pod.Spec.SchedulingGates) > 0 }

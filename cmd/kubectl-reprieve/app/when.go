@@ -114,6 +114,9 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	if err != nil {
 		return nil, err
 	}
+	if about.heldByGate(&step) {
+		return answerWhen(asked, about, &whenAnswer{Decision: &step, Bounds: &whatif.Bounds{}}), nil
+	}
 	bounds, err := whatif.When(ctx, asked.objects, asked.cfg, key, &step, func(decided int) {
 		shown.say("looking for ends: %d decisions so far", decided)
 	})
@@ -168,6 +171,8 @@ func whyUnknown(decision *whatif.Step, b *whatif.Bounds) string {
 		return "nothing tells which pods it waits for, or when they have gone"
 	case b.Unread > 0:
 		return fmt.Sprintf("of %s that run it is not known whether their Jobs declare an end: the Jobs are not in the snapshot, or you may not list jobs.batch", plural(b.Unread, "pod"))
+	case b.Endless == 0:
+		return "the end of what runs makes no room for it"
 	default:
 		// What others use of a limit, or of nodes, comes back when they end.
 		return fmt.Sprintf("%d of the pods that run declare no end", b.Endless)

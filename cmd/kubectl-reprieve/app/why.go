@@ -307,11 +307,12 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	if why := asked.whyUnwritten(pods[0]); why != "" && step.Outcome == whatif.Held {
 		step.Message += ", and none can be made: " + why
 	}
+	gated := about.heldByGate(&step)
 	answer.Decision = &step
 	if line, err := cluster.LineOf(pods[0]); err == nil && line.Of > 0 {
 		answer.Line = &line
 	}
-	if !options.remedies || step.Outcome != core.Infeasible && step.Outcome != whatif.Held || step.Reason == "OtherScheduler" {
+	if gated || !options.remedies || step.Outcome != core.Infeasible && step.Outcome != whatif.Held || step.Reason == "OtherScheduler" {
 		return nil
 	}
 	if !about.isGang() || len(step.Pods) == 1 {
