@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,14 +37,24 @@ func (t *terms) eased(key types.NamespacedName, g *gang.Group) bool {
 // lifted has those try again that wait for a protection to end, because one has ended before its time.
 func (h *Hub) lifted() { h.ended(admission.Protection) }
 
+// runsDelay is how long after a member has begun to run the framework knows of it for certain, as a rule.
+const runsDelay = 200 * time.Millisecond
+
 // runsOn has those that wait for a protection to end try again where a member of a group has begun to run, of which fewer are needed than
 // run now: what is past minCount is in no min-runtime.
 func (h *Hub) runsOn(key types.NamespacedName) {
 	if !h.waits.Awaits(admission.Protection) {
 		return
 	}
-	if g, ok := h.groups.Group(key); ok && g.IsGang() && !g.Whole && h.running(key) > g.MinCount {
-		h.lifted()
+	if g, ok := h.groups.Group(key); !ok || !g.IsGang() || g.Whole || h.running(key) <= g.MinCount {
+		return
+	}
+	// The framework hears of the member from the same informer, and may do so later: what is decided on until then does not see it run, and
+	// nothing else would have it looked at again.
+	soon := h.clock.Now().Add(runsDelay)
+	for _, key := range h.waits.End(admission.Protection) {
+		h.wake(key)
+		h.waits.Gather(key, soon)
 	}
 }
 
