@@ -34,29 +34,25 @@ type seeker struct {
 // Clone is part of fwk.StateData; a seeker is never changed.
 func (s *seeker) Clone() fwk.StateData { return s }
 
-// seek prepares Filter for a cycle; confined is the planned node, if there is one.
-func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, confined string) *fwk.Status {
+// seek prepares Filter for a cycle of a pod that may go anywhere, but for what is said of it.
+func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker)) *fwk.Status {
 	pi, err := framework.NewPodInfo(pod)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
 	s := p.seekerOf(pi, p.hub.standingOf(pod))
-	s.confined = confined
+	for _, say := range but {
+		say(s)
+	}
 	state.Write(seekerKey, s)
 	return nil
 }
 
-// seekApart is seek for a pod that keeps away from those that are promised devices.
-func (p *Plugin) seekApart(state fwk.CycleState, pod *corev1.Pod) *fwk.Status {
-	pi, err := framework.NewPodInfo(pod)
-	if err != nil {
-		return fwk.AsStatus(err)
-	}
-	s := p.seekerOf(pi, p.hub.standingOf(pod))
-	s.apart = true
-	state.Write(seekerKey, s)
-	return nil
-}
+// onlyOn confines a pod to the planned node.
+func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = node } }
+
+// apart keeps a pod away from those that are promised devices.
+func apart(s *seeker) { s.apart = true }
 
 // seekerOf is a pod as Filter sees it.
 func (p *Plugin) seekerOf(pod fwk.PodInfo, standing workload.Standing) *seeker {

@@ -83,7 +83,7 @@ func TestFilterKeepsReservedRoom(t *testing.T) {
 				c.node = node("n", "4")
 			}
 			state := framework.NewCycleState()
-			if status := p.seek(state, c.pod, ""); !status.IsSuccess() {
+			if status := p.seek(state, c.pod); !status.IsSuccess() {
 				t.Fatalf("PreFilter: %v", status)
 			}
 			if got := p.Filter(t.Context(), state, c.pod, nodeInfo(c.node, c.running...)); got.IsSuccess() != c.want {

@@ -101,9 +101,9 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	}
 	switch {
 	case !p.devicesArePromised(pod):
-		return nil, p.seek(state, pod, "")
+		return nil, p.seek(state, pod)
 	case loose:
-		return nil, p.seekApart(state, pod)
+		return nil, p.seek(state, pod, apart)
 	default:
 		return p.goWhereDevicesAre(ctx, state, pod)
 	}
@@ -114,7 +114,7 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*fwk.PreFilterResult, *fwk.Status) {
 	p.hub.dropInTheWay(pod, node)
 	p.hub.hide(pod, node)
-	if status := p.seek(state, pod, node); !status.IsSuccess() {
+	if status := p.seek(state, pod, onlyOn(node)); !status.IsSuccess() {
 		return nil, status
 	}
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil

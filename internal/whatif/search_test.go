@@ -290,6 +290,23 @@ func TestLine(t *testing.T) {
 }
 
 // TestWhen: bounds follow from what is declared, and from nothing else.
+// together is work that needs two pods of another queue to go, which would leave that below its quota; each by itself would not. They may
+// have a deadline.
+func together(deadline *int64) func(s *scene) *corev1.Pod {
+	return func(s *scene) *corev1.Pod {
+		s.node("node-b", 16)
+		s.queue("team", 12)
+		s.queue("other", 4).Spec.ReclaimMinRuntime = &metav1.Duration{Duration: time.Hour}
+		for _, name := range []string{"first", "second"} {
+			p := s.running(name, "", "node-b", 8, 0, 10*time.Minute)
+			p.Labels[v1alpha1.LabelQueue], p.Spec.ActiveDeadlineSeconds = "other", deadline
+		}
+		pod := s.pending("new", "", 12, 0)
+		pod.Labels[v1alpha1.LabelQueue] = "team"
+		return pod
+	}
+}
+
 func TestWhen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -384,6 +401,12 @@ func TestWhen(t *testing.T) {
 				return pod
 			},
 			notBefore: 50 * time.Minute, latest: 50 * time.Minute, because: "protections are in the way until then",
+		},
+		"those that are protected may go by then, and not all that it needs": {
+			build: together(nil), notBefore: 50 * time.Minute, because: "ReclaimMinRuntime", want: whatif.Bounds{Endless: 2},
+		},
+		"those that are protected end before": {
+			build: together(ptr.To(int64(1200))), latest: 10 * time.Minute, then: "activeDeadlineSeconds",
 		},
 		"pods that leave it a limit, on another node": {
 			build: func(s *scene) *corev1.Pod {

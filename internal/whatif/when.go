@@ -60,7 +60,12 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 			return out, nil
 		}
 	}
-	return latest(ctx, objects, cfg, key, pods, out, told)
+	out, err = latest(ctx, objects, cfg, key, pods, out, told)
+	if err == nil && out.NotBefore != nil && out.AtTheLatest != nil && out.AtTheLatest.Before(*out.NotBefore) {
+		// Others end before the protections do.
+		out.NotBefore, out.BecauseOf = nil, ""
+	}
+	return out, err
 }
 
 // onceGone is when those have gone that a placement waits for: at the end of their grace periods, if their nodes answer. Nothing is
