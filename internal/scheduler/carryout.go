@@ -252,7 +252,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 	order.Surplus = p.surplusIn(made, order.Groups)
 	taken := p.hub.leaving.take(order.Victims)
 	for _, victim := range order.Victims {
-		p.hub.cluster.DisruptionChanged(victim.Spec.NodeName)
+		p.hub.cluster.NodeChanged(victim.Spec.NodeName)
 	}
 	p.await(made, nodes)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))

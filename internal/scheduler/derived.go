@@ -66,6 +66,13 @@ func (h *Hub) MembershipChanged(listed *corev1.Pod, before types.NamespacedName,
 		if is {
 			h.cluster.GroupChanged(now)
 		}
+		switch {
+		case pod.Spec.NodeName != "":
+			h.cluster.NodeChanged(pod.Spec.NodeName)
+		case h.assumed.has(pod.UID):
+			// Only the scheduler's own picture says on which node it is.
+			h.cluster.Invalidate()
+		}
 	}
 	for exists {
 		h.podChanged(pod, pod.Spec.NodeName == "")

@@ -3,9 +3,14 @@ package scheduler
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // roles has pods named ROLE-NUMBER, and what their gang needs of each role.
@@ -64,6 +69,66 @@ func TestNeededFirst(t *testing.T) {
 			}
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("they go in the order %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// late has it become known that pods without a group have one.
+type late struct {
+	underived
+	group types.NamespacedName
+	known atomic.Bool
+}
+
+// GroupOf is part of gang.Derived.
+func (l *late) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	if key, ok := gang.GroupOf(pod); ok || pod.Labels["owner"] == "" {
+		return key, ok
+	}
+	return l.group, l.known.Load()
+}
+
+// TestPlacedMembersBecomeKnown: what pods on nodes belong to may become known without any change of theirs, or of their nodes.
+func TestPlacedMembersBecomeKnown(t *testing.T) {
+	t.Parallel()
+	for name, assumed := range map[string]bool{"all of them bound": false, "one of them assumed": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			derived := &late{group: key("g")}
+			r := newRigOn(t, clientWith(nodes(2, "1")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil,
+				func(in *Inputs) { in.Derived = derived })
+			r.gangOf("g", 2, 0).Whole = true
+			placed := []*corev1.Pod{on(pod("v-0", "", "1", 0), "node-0"), on(pod("v-1", "", "1", 0), "node-1")}
+			for _, v := range placed {
+				v.Labels = map[string]string{"owner": "job"}
+			}
+			p := pod("p", "", "1", 10)
+			r.create(placed[0], p)
+			if assumed {
+				if err := r.sched.Cache.AssumePod(klog.Background(), placed[1]); err != nil {
+					t.Fatal(err)
+				}
+				r.hub.assumed.insert(placed[1].UID)
+				placed[1] = placed[1].DeepCopy()
+				placed[1].Spec.NodeName = ""
+			}
+			r.create(placed[1])
+			taken := func() (n int) {
+				for _, v := range r.decideFor(p).Victims {
+					n += len(v.Pods)
+				}
+				return n
+			}
+			if got := taken(); got != 1 {
+				t.Fatalf("%d pods have to go, want one", got)
+			}
+			derived.known.Store(true)
+			for _, v := range placed {
+				r.hub.MembershipChanged(v, types.NamespacedName{}, false)
+			}
+			if got := taken(); got != 2 {
+				t.Errorf("%d pods have to go once it is known that they are one group, want both", got)
 			}
 		})
 	}

@@ -134,7 +134,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 		h.tolerations = snapshot.NewClassTolerations(handle.SharedInformerFactory().Scheduling().V1().PriorityClasses().Lister())
 	}
 	h.cluster = snapshot.NewCache(h.sources())
-	h.refused.Follow(h.cluster.DisruptionChanged, h.lifted)
+	h.refused.Follow(h.cluster.NodeChanged, h.lifted)
 	h.runs = gang.NewRuns(h.Members, h.HasSynced, h.cluster.GroupChanged)
 	return h
 }

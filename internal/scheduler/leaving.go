@@ -342,7 +342,7 @@ func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 	if err != nil || now.UID != pod.UID || h.isLeaving(now) {
 		return nil
 	}
-	h.cluster.DisruptionChanged(pod.Spec.NodeName)
+	h.cluster.NodeChanged(pod.Spec.NodeName)
 	misled := h.waits.Stays(string(pod.UID))
 	for _, key := range misled {
 		h.wake(key)

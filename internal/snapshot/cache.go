@@ -18,7 +18,7 @@ import (
 )
 
 // Cache keeps a [core.Cluster] level with the framework's snapshot. Only scheduling cycles use it, which come one at a
-// time; GroupChanged, DisruptionChanged and Invalidate are for any goroutine.
+// time; GroupChanged, NodeChanged and Invalidate are for any goroutine.
 type Cache struct {
 	sources    Sources
 	budgets    *budgetIndex
@@ -33,7 +33,8 @@ type Cache struct {
 	// overdue are the pods that are terminating and counted on to go no more, by node.
 	overdue map[string][]*corev1.Pod
 	// unleft is what queues have of them, which counts for the queues as long as they are there, by node.
-	unleft map[string][]core.Hold
+	unleft      map[string][]core.Hold
+	whereabouts whereabouts
 	// occupants has what stays on each node, to tell what changes there.
 	occupants *occupants
 	// stood is how each PodGroup stood when it was read last.
@@ -44,7 +45,7 @@ type Cache struct {
 	invalid bool
 	// regrouped are the PodGroups that have changed since the last decision.
 	regrouped sets.Set[types.NamespacedName]
-	// unsettled are the nodes with pods that are disrupted now, or are not any more, without any event.
+	// unsettled are the nodes with pods of which a source says something else, without any event.
 	unsettled sets.Set[string]
 }
 
@@ -60,7 +61,7 @@ func NewCache(s Sources) *Cache {
 	return &Cache{
 		sources: s, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), memberships: make(map[core.QueueMembership]*core.QueueMembership),
 		draws: newDraws(), overdue: make(map[string][]*corev1.Pod), unleft: make(map[string][]core.Hold), occupants: newOccupants(),
-		stood: make(map[types.NamespacedName]standing),
+		whereabouts: newWhereabouts(), stood: make(map[types.NamespacedName]standing),
 	}
 }
 
@@ -72,8 +73,8 @@ func (c *Cache) GroupChanged(key types.NamespacedName) {
 	c.regrouped.Insert(key)
 }
 
-// DisruptionChanged has a node read anew, because Disruptions says something else of its pods. Any goroutine may call it.
-func (c *Cache) DisruptionChanged(node string) {
+// NodeChanged has a node read anew, because Disruptions or Membership say something else of its pods. Any goroutine may call it.
+func (c *Cache) NodeChanged(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unsettled.Insert(node)
@@ -86,7 +87,7 @@ func (c *Cache) Invalidate() {
 	c.invalid = true
 }
 
-// settle returns the nodes that DisruptionChanged was told of, as far as they exist.
+// settle returns the nodes that NodeChanged was told of, as far as they exist.
 func (c *Cache) settle() []fwk.NodeInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,21 +123,20 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 		c.reset(infos)
 		changes = c.budgets.level(budgets)
 		changed, same = infos, false
-	} else if len(regrouped)+len(changes.matchers)+changes.counted.Len() > 0 {
-		changed = append(changed, c.concerned(infos, regrouped, &changes)...)
+	} else if len(changes.matchers)+changes.counted.Len() > 0 {
+		changed = append(changed, c.concerned(infos, &changes)...)
 	}
 	if len(changed) > 0 || !same {
 		c.take(infos)
 	}
-	changed = append(changed, c.settle()...)
+	changed = withOthers(changed, append(c.settle(), c.withMembers(regrouped)...))
 	groups := make(map[types.NamespacedName]*core.Group)
 	if err := c.setNodes(changed, groups); err != nil {
 		return err
 	}
 	if moved := c.moved(groups, regrouped); moved.Len() > 0 {
 		// The snapshot has members that their informer's handlers have not told of yet.
-		read := sets.New(changed...)
-		others := slices.DeleteFunc(c.concerned(infos, moved, &budgetChanges{}), read.Has)
+		others := withOthers(changed, c.withMembers(moved))[len(changed):]
 		if err := c.setNodes(others, groups); err != nil {
 			return err
 		}
@@ -204,6 +204,7 @@ func (c *Cache) reset(infos []fwk.NodeInfo) {
 	clear(c.stood)
 	clear(c.overdue)
 	clear(c.unleft)
+	c.whereabouts = newWhereabouts()
 	c.occupants.reset()
 	c.draws.keep(infos)
 }
@@ -250,24 +251,54 @@ func (c *Cache) take(infos []fwk.NodeInfo) {
 		c.draws.read(name, &guardedPods{})
 		delete(c.overdue, name)
 		delete(c.unleft, name)
+		c.whereabouts.set(name, nil)
 		c.occupants.remove(name)
 		delete(c.nodes, name)
 	}
 }
 
-// concerned are the nodes with pods whose group or budgets have changed, although the nodes have not.
-func (c *Cache) concerned(infos []fwk.NodeInfo, regrouped sets.Set[types.NamespacedName], changes *budgetChanges) []fwk.NodeInfo {
+// concerned are the nodes with pods whose budgets have changed, although the nodes have not.
+func (c *Cache) concerned(infos []fwk.NodeInfo, changes *budgetChanges) []fwk.NodeInfo {
 	var out []fwk.NodeInfo
 	for _, info := range infos {
-		if slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool {
-			pod := pi.GetPod()
-			key, ok := c.sources.Membership.GroupOf(pod)
-			return ok && regrouped.Has(key) || changes.concern(pod)
-		}) {
+		if slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool { return changes.concern(pi.GetPod()) }) {
 			out = append(out, info)
 		}
 	}
 	return out
+}
+
+// withMembers are the listed nodes with members of some groups, as these were when the nodes were read last and as they are now.
+func (c *Cache) withMembers(groups sets.Set[types.NamespacedName]) []fwk.NodeInfo {
+	names := sets.New[string]()
+	for key := range groups {
+		names.Insert(c.whereabouts.nodes[key]...)
+		for _, pod := range c.sources.Groups.Placed(key) {
+			names.Insert(pod.Spec.NodeName)
+		}
+	}
+	var out []fwk.NodeInfo
+	for _, name := range sets.List(names) {
+		if info := c.nodes[name].info; info != nil {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// withOthers appends to some nodes those of others that are not among them.
+func withOthers(nodes, more []fwk.NodeInfo) []fwk.NodeInfo {
+	if len(more) == 0 {
+		return nodes
+	}
+	has := sets.New(nodes...)
+	for _, info := range more {
+		if !has.Has(info) {
+			has.Insert(info)
+			nodes = append(nodes, info)
+		}
+	}
+	return nodes
 }
 
 // setNode hands a node and what runs on it to the core.
@@ -283,6 +314,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	}
 	c.dimensions.addDelegated(state.Free, state.Allocatable, delegatedRoom)
 	var guarded guardedPods
+	var members []types.NamespacedName
 	delete(c.overdue, state.Name)
 	delete(c.unleft, state.Name)
 	for _, pi := range info.GetPods() {
@@ -307,9 +339,14 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 			}
 		case Stays:
 			cp.Budgets = budgets
-			state.Pods = append(state.Pods, c.running(cp, pod, groups))
+			rp, key := c.running(cp, pod, groups)
+			if key.Name != "" {
+				members = append(members, key)
+			}
+			state.Pods = append(state.Pods, rp)
 		}
 	}
+	c.whereabouts.set(state.Name, members)
 	c.draws.read(state.Name, &guarded)
 	c.occupants.set(info.Node(), &state, c.overdue[state.Name])
 	return c.cluster.SetNode(&state)
@@ -329,10 +366,14 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirrors
 }
 
-// running makes a pod part of its unit. A static pod is a unit of its own, which nothing that happens to a group removes.
-func (c *Cache) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) core.RunningPod {
+// running makes a pod part of its unit, and names its group, whether that exists or not. A static pod is a unit of its own, which
+// nothing that happens to a group removes.
+func (c *Cache) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) (core.RunningPod, types.NamespacedName) {
 	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
-	if key, ok := c.sources.Membership.GroupOf(pod); ok && !rp.Static {
+	key, isMember := c.sources.Membership.GroupOf(pod)
+	if !isMember {
+		key = types.NamespacedName{}
+	} else if !rp.Static {
 		g, known := groups[key]
 		if !known {
 			if g = c.sources.group(key); g != nil {
@@ -349,7 +390,7 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, groups map[types.Namespace
 			rp.Membership = c.membership(&core.QueueMembership{Queue: q})
 		}
 	}
-	return rp
+	return rp, key
 }
 
 // membership shares equal queue memberships.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -134,6 +135,20 @@ func (th *theatre) changeGroup() {
 	th.kept.GroupChanged(k)
 }
 
+// rederive has a pod belong to a group, or to none, without a change of its object.
+func (th *theatre) rederive() {
+	if len(th.pods) == 0 {
+		return
+	}
+	p := th.pods[th.pick(slices.Collect(maps.Keys(th.pods)))]
+	if _, ok := th.facts.derived[p.UID]; ok {
+		delete(th.facts.derived, p.UID)
+	} else {
+		th.facts.derived[p.UID] = key(rapid.SampledFrom([]string{"g0", "g1"}).Draw(th.rt, "group"))
+	}
+	th.kept.NodeChanged(p.Spec.NodeName)
+}
+
 // disrupt has a pod be on its way out, or stay after all, without a change of its object.
 func (th *theatre) disrupt() {
 	if len(th.pods) == 0 {
@@ -141,7 +156,7 @@ func (th *theatre) disrupt() {
 	}
 	p := th.pods[th.pick(slices.Collect(maps.Keys(th.pods)))]
 	th.facts.disrupted[p.UID] = !th.facts.disrupted[p.UID]
-	th.kept.DisruptionChanged(p.Spec.NodeName)
+	th.kept.NodeChanged(p.Spec.NodeName)
 }
 
 func (th *theatre) changeBudget() {
@@ -212,9 +227,17 @@ func (th *theatre) check() {
 		}
 		pods = append(pods, p)
 	}
-	kept, fresh := th.decide(th.kept, infos, pods), th.decide(NewCache(th.facts.sources()), infos, pods)
+	anew := NewCache(th.facts.sources())
+	kept, fresh := th.decide(th.kept, infos, pods), th.decide(anew, infos, pods)
 	if kept != fresh {
 		th.rt.Fatalf("kept:  %s\nfresh: %s", kept, fresh)
+	}
+	for key, nodes := range th.kept.whereabouts.nodes {
+		slices.Sort(nodes)
+		slices.Sort(anew.whereabouts.nodes[key])
+	}
+	if diff := cmp.Diff(anew.whereabouts, th.kept.whereabouts, cmp.AllowUnexported(whereabouts{})); diff != "" {
+		th.rt.Fatalf("members stand elsewhere than is kept (-fresh +kept):\n%s", diff)
 	}
 }
 
@@ -231,6 +254,7 @@ func TestCacheIsLevel(t *testing.T) {
 			"add another pod":      func(*rapid.T) { th.addPod() },
 			"end a pod":            func(*rapid.T) { th.endPod() },
 			"disrupt a pod":        func(*rapid.T) { th.disrupt() },
+			"derive a group":       func(*rapid.T) { th.rederive() },
 			"change a group":       func(*rapid.T) { th.changeGroup() },
 			"change a budget":      func(*rapid.T) { th.changeBudget() },
 			"map the GPUs, or not": func(*rapid.T) { th.mapGPUs() },
@@ -274,7 +298,11 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	if got := reads(); got != 11 {
 		t.Errorf("%d pods read after their group has changed, want all 11", got)
 	}
-	s.kept.DisruptionChanged("node-3")
+	s.kept.GroupChanged(key("other"))
+	if got := reads(); got != 0 || s.facts.asked != 0 {
+		t.Errorf("%d pods read, and the groups of %d asked for, after a group without any has changed", got, s.facts.asked)
+	}
+	s.kept.NodeChanged("node-3")
 	if got := reads(); got != 2 {
 		t.Errorf("%d pods read after one of a node is disrupted, want its 2", got)
 	}

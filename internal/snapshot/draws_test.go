@@ -64,7 +64,7 @@ func (g *guard) allowed() int32 {
 // order has a pod be on its way out without its object saying so.
 func (g *guard) order(i int, goes bool) {
 	g.facts.disrupted[g.pods[i].UID] = goes
-	g.kept.DisruptionChanged(g.pods[i].Spec.NodeName)
+	g.kept.NodeChanged(g.pods[i].Spec.NodeName)
 }
 
 func (g *guard) terminate(i int) {

@@ -25,16 +25,18 @@ type facts struct {
 	overdue   map[types.UID]bool
 	// refused are by name.
 	refused map[string]time.Time
+	// derived is the group of pods that name none.
+	derived map[types.UID]types.NamespacedName
 	// delegated are the resources that some DeviceClass maps.
 	delegated map[corev1.ResourceName]bool
-	// reads counts the pods that the cache has asked about.
-	reads int
+	// reads counts the pods that the cache has read, and asked those whose group it has asked for.
+	reads, asked int
 }
 
 func newFacts() *facts {
 	return &facts{
 		groups: map[types.NamespacedName]*gang.Group{}, disrupted: map[types.UID]bool{}, overdue: map[types.UID]bool{},
-		delegated: map[corev1.ResourceName]bool{},
+		delegated: map[corev1.ResourceName]bool{}, derived: map[types.UID]types.NamespacedName{},
 	}
 }
 
@@ -42,7 +44,13 @@ func (f *facts) sources() Sources {
 	return Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Delegation: f}
 }
 
-func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
+func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
+	f.asked++
+	if key, ok := f.derived[pod.UID]; ok {
+		return key, true
+	}
+	return gang.GroupOf(pod)
+}
 
 func (f *facts) Group(key types.NamespacedName) (*gang.Group, bool) {
 	g, ok := f.groups[key]
@@ -116,7 +124,7 @@ func (s *stage) addPods(pods ...*corev1.Pod) {
 // level brings the kept Cache up to date, and returns what it says.
 func (s *stage) level() error {
 	s.t.Helper()
-	s.facts.reads = 0
+	s.facts.reads, s.facts.asked = 0, 0
 	if err := s.cache.UpdateSnapshot(klog.Background(), s.snapshot); err != nil {
 		s.t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func TestDisrupted(t *testing.T) {
 	s.addPods(p, on(pod("q", "", "1", 0), "node-1"))
 	for _, disrupted := range []bool{false, true, false} {
 		s.facts.disrupted[p.UID] = disrupted
-		s.kept.DisruptionChanged("node-0")
+		s.kept.NodeChanged("node-0")
 		v := s.view()
 		if got := v.Disrupted(sets.New("node-0", "node-1")); len(got) == 1 != disrupted {
 			t.Errorf("Disrupted are %v, want the pod: %t", got, disrupted)
@@ -120,7 +120,7 @@ func TestOverdue(t *testing.T) {
 	s.addPods(p, on(pod("q", "", "1", 0), "node-0"))
 	for _, overdue := range []bool{false, true, false} {
 		s.facts.overdue[p.UID] = overdue
-		s.kept.DisruptionChanged("node-0")
+		s.kept.NodeChanged("node-0")
 		v := s.view()
 		if got := v.Overdue(); len(got) == 1 != overdue {
 			t.Errorf("Overdue are %v, want the pod: %t", got, overdue)

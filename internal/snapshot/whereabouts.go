@@ -1,0 +1,62 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// whereabouts are the nodes that members of each PodGroup were on when these were read last: what changes about a group costs as
+// much as it has members, and not as much as there are pods.
+type whereabouts struct {
+	// nodes are by group, in no order; groups are by node, sorted.
+	nodes  map[types.NamespacedName][]string
+	groups map[string][]types.NamespacedName
+}
+
+func newWhereabouts() whereabouts {
+	return whereabouts{nodes: make(map[types.NamespacedName][]string), groups: make(map[string][]types.NamespacedName)}
+}
+
+// set takes over the groups of the pods on a node, in any order and any number of times each.
+func (w *whereabouts) set(node string, groups []types.NamespacedName) {
+	slices.SortFunc(groups, byNamespaceAndName)
+	now, before := slices.Compact(groups), w.groups[node]
+	if slices.Equal(now, before) {
+		return
+	}
+	for _, key := range before {
+		if _, stays := slices.BinarySearchFunc(now, key, byNamespaceAndName); !stays {
+			w.leave(node, key)
+		}
+	}
+	for _, key := range now {
+		if _, was := slices.BinarySearchFunc(before, key, byNamespaceAndName); !was {
+			w.nodes[key] = append(w.nodes[key], node)
+		}
+	}
+	if len(now) == 0 {
+		delete(w.groups, node)
+		return
+	}
+	w.groups[node] = slices.Clone(now)
+}
+
+// leave takes a node off those of a group.
+func (w *whereabouts) leave(node string, key types.NamespacedName) {
+	nodes := w.nodes[key]
+	at := slices.Index(nodes, node)
+	last := len(nodes) - 1
+	nodes[at] = nodes[last]
+	nodes[last] = ""
+	if last == 0 {
+		delete(w.nodes, key)
+		return
+	}
+	w.nodes[key] = nodes[:last]
+}
+
+func byNamespaceAndName(a, b types.NamespacedName) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
