@@ -136,7 +136,7 @@ func (l *List) Wait(key workload.Key, c Cause, since Mark) bool {
 }
 
 // WaitUntil has a workload wait for a cause that ends at a moment, in place of the moment that it waited for because of
-// it before.
+// it before. All moments have to be read from one clock: either all of them have a monotonic reading, or none.
 func (l *List) WaitUntil(key workload.Key, c Cause, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -82,7 +82,7 @@ func New(
 func (e *Executor) Wait() { e.running.Wait() }
 
 // Nominate writes nominations, off the caller's goroutine, and goes on when the caller's context, which is that of a cycle, has ended.
-// A write that fails is left to the next one about the same pod.
+// A write that fails is tried again later.
 func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nomination) {
 	claims := e.statuses.Nominate(nominations)
 	if len(claims) == 0 {
@@ -94,7 +94,7 @@ func (e *Executor) Nominate(ctx context.Context, nominations []podstatus.Nominat
 		// No claim is an error, so none is left.
 		_, _ = each(claims, func(c podstatus.Claim) error {
 			if err := e.statuses.Write(ctx, c); err != nil && !apierrors.IsNotFound(err) {
-				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API", "pod", klog.KObj(c.Pod), "reason", err)
+				klog.FromContext(ctx).V(2).Info("Left a nomination as it is in the API for now", "pod", klog.KObj(c.Pod), "reason", err)
 			}
 			return nil
 		})

@@ -3,6 +3,7 @@ package eviction
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
@@ -105,8 +106,9 @@ func (r *Refusals) Note(namespace, node string, uid types.UID) (protected bool) 
 		known.since = now
 	}
 	known.last = now
-	there := r.namespaces[namespace]
-	if now.Sub(there.last) > doubtful {
+	maps.DeleteFunc(r.namespaces, func(_ string, there refusing) bool { return now.Sub(there.last) > doubtful })
+	there, refuses := r.namespaces[namespace]
+	if !refuses {
 		there.since = now
 	}
 	there.last = now

@@ -51,9 +51,7 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 		if ok {
 			next.plan, next.kept, next.note, next.said = before.plan, before.kept, before.note, before.said
 			next.names, next.replaced = before.names, before.replaced
-			if before.owner != nil {
-				delete(r.children[before.owner.UID], next.uid)
-			}
+			r.disown(before)
 		} else {
 			next.replaced = r.byName[next.objectName]
 		}
@@ -67,6 +65,17 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	})
 	if next.rule == nil {
 		r.attest(next)
+	}
+}
+
+// disown takes an object off the children of its owner, which may be none that is followed. The lock is held.
+func (r *Resolver) disown(o *object) {
+	if o.owner == nil {
+		return
+	}
+	children := r.children[o.owner.UID]
+	if delete(children, o.uid); len(children) == 0 {
+		delete(r.children, o.owner.UID)
 	}
 }
 
@@ -153,9 +162,7 @@ func (r *Resolver) forget(o *object) {
 	}
 	delete(r.objects, o.uid)
 	delete(r.children, o.uid)
-	if o.owner != nil {
-		delete(r.children[o.owner.UID], o.uid)
-	}
+	r.disown(o)
 	if r.byName[o.objectName] == o.uid {
 		delete(r.byName, o.objectName)
 	}

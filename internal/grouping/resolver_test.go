@@ -406,7 +406,8 @@ func kindOf(ref metav1.OwnerReference, kind string) metav1.OwnerReference {
 func TestChangesOfShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
-	w.object("Job/train", "", gangOn, "parallelism: 2")
+	// Its owner is of no kind that is followed.
+	w.object("Job/train", "Trial/t", gangOn, "parallelism: 2")
 	pod := w.pod("p", "Job/train")
 	key, _ := w.GroupOf(pod)
 	w.object("Job/train", "", gangOn, "parallelism: 5")
@@ -492,8 +493,8 @@ func TestGone(t *testing.T) {
 	if !slices.Contains(w.changed, key) {
 		t.Error("its PodGroup is not looked at when it is forgotten")
 	}
-	if _, ok := w.Group(key); ok || len(w.objects)+len(w.groups)+len(w.byName) > 0 {
-		t.Errorf("the group is known for good; %d objects, %d groups", len(w.objects), len(w.groups))
+	if _, ok := w.Group(key); ok || len(w.objects)+len(w.groups)+len(w.byName)+len(w.children) > 0 {
+		t.Errorf("the group is known for good; %d objects, %d groups, %d owners", len(w.objects), len(w.groups), len(w.children))
 	}
 	a, b := &object{objectName: objectName{name: "train"}, uid: "1"}, &object{objectName: objectName{name: "train"}, uid: "2"}
 	if groupName(a, suffix{}) == groupName(b, suffix{}) {

@@ -117,7 +117,13 @@ func (r *Recorder) FollowFinished(informer Informer) (cache.InformerSynced, erro
 func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerSynced, error) {
 	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { tell(obj, true) },
-		UpdateFunc: func(_, obj any) { tell(obj, true) },
+		UpdateFunc: func(before, obj any) {
+			if isAnother(before, obj) {
+				// That the one with its name went was missed.
+				tell(before, false)
+			}
+			tell(obj, true)
+		},
 		DeleteFunc: func(obj any) {
 			if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = unknown.Obj
@@ -129,6 +135,16 @@ func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerS
 		return nil, err
 	}
 	return handler.HasSynced, nil
+}
+
+// isAnother reports whether an object is not the one that had its name before.
+func isAnother(before, now any) bool {
+	a, err := meta.Accessor(before)
+	if err != nil {
+		return false
+	}
+	b, err := meta.Accessor(now)
+	return err == nil && a.GetUID() != b.GetUID()
 }
 
 // Begin has the Recorder write from now on: informers, and the scheduler, have told of all that there is.

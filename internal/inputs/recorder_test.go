@@ -239,6 +239,26 @@ func TestPreemptorInTheSnapshot(t *testing.T) {
 	b.want("2<1 pods/one@a")
 }
 
+// TestFinishedWhoseNameIsAnothers: a relist tells of a pod as an update of the one that had its name.
+func TestFinishedWhoseNameIsAnothers(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, decisionlog.Whole{})
+	var finished heard
+	if _, err := b.recorder.FollowFinished(&finished); err != nil {
+		t.Fatal(err)
+	}
+	member := podNamed("one", "a")
+	member.Status.Phase = corev1.PodSucceeded
+	finished.handler.OnAdd(member, true)
+	b.seen(inputs.Seen{})
+	b.want("1<0 pods/one@a")
+	// Of pods without a group, only the names are known.
+	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one", UID: "uid-other"}}
+	finished.handler.OnUpdate(member, other)
+	b.seen(inputs.Seen{})
+	b.want("2<1 -pods/one")
+}
+
 // TestNothingIsLost: what finds no room in the queue is in the next line, and after a line that is not written comes the whole
 // cluster, as at the beginning of a file.
 func TestNothingIsLost(t *testing.T) {

@@ -46,10 +46,14 @@ func (w *Writer) Nominate(nominations []Nomination) []Claim {
 	return claims
 }
 
-// Write makes the API say what was said last of a pod.
+// Write makes the API say what was said last of a pod. After an error, that is tried again later as long as the pod exists.
 func (w *Writer) Write(ctx context.Context, c Claim) error {
 	defer w.release(c.slot)
-	return w.write(ctx, c.slot)
+	err := w.write(ctx, c.slot)
+	if err != nil {
+		w.again(c.slot, err)
+	}
+	return err
 }
 
 // Drop gives claims back that are not going to be written.

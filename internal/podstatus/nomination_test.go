@@ -1,6 +1,7 @@
 package podstatus
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/util/flowcontrol"
 )
 
@@ -85,6 +87,51 @@ func TestNominationThatIsWithdrawn(t *testing.T) {
 		b.writeAll(claims)
 		b.expect("p: node o no room after all")
 	}, pod)
+}
+
+// TestWithdrawalThatFails is made again, less and less often, until it has come through or the pod has gone: a pod that is held back has
+// nothing more to say that would bring it along.
+func TestWithdrawalThatFails(t *testing.T) {
+	t.Parallel()
+	pod := newPod("p")
+	cases := map[string]struct {
+		// then is what the API server answers at last.
+		then error
+	}{
+		"until it has come through": {},
+		"until the pod has gone":    {then: apierrors.NewNotFound(corev1.Resource("pods"), "p")},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			in(t, func(b *bench) {
+				b.nominate(Nomination{Pod: pod, Node: "n"})
+				b.expect("p: node n")
+				b.answering(func(string) error { return apierrors.NewInternalError(errors.New("x")) })
+				for _, claim := range b.writer.Nominate([]Nomination{{Pod: pod}}) {
+					if err := b.writer.Write(b.t.Context(), claim); err == nil {
+						t.Error("No error")
+					}
+				}
+				b.expect("p: no node")
+				time.Sleep(10 * longestAgain)
+				synctest.Wait()
+				tries := len(b.calls)
+				// Each is four calls, a moment after each other.
+				if least, most := 4*10, 4*14; tries < least || tries > most {
+					t.Errorf("%d calls, want %d to %d", tries, least, most)
+				}
+				b.answering(func(string) error { return c.then })
+				time.Sleep(longestAgain + time.Second)
+				b.expect(slices.Repeat([]string{"p: no node"}, tries+1)...)
+				time.Sleep(10 * longestAgain)
+				b.expect()
+				b.nominate(Nomination{Pod: pod})
+				if n := len(b.writer.slots); n != 0 {
+					t.Errorf("%d pods are remembered", n)
+				}
+			}, pod)
+		})
+	}
 }
 
 // TestNominationsOvertake what is said of pods for which there is no room.

@@ -37,6 +37,8 @@ type slot struct {
 	written time.Time
 	// queued is set where a worker is going to look at it.
 	queued bool
+	// failures counts in a row that what is missing could not be written.
+	failures int
 	// bound is set once the pod is being bound: nothing is written about it any more, unless the binding fails.
 	bound bool
 	// users are the claims that have not been written, and the workers at it; used is when there was something to say last.

@@ -28,6 +28,11 @@ const (
 	memory = time.Minute
 	// sweepInterval is how often what is too old is looked for.
 	sweepInterval = 10 * time.Second
+	// firstAgain and longestAgain are how long after a call that failed it is made again, doubled each time: of a pod that is
+	// held back nothing more may be said, and a promise that has ended must not stand in the API.
+	firstAgain, longestAgain = 15 * time.Second, 2 * time.Minute
+	// mostFailures is how many failures in a row are told apart.
+	mostFailures = 4
 )
 
 // holdDelay is how long a pod that has its node already has to wait for others (Permit, PreBind) before the API
@@ -101,13 +106,34 @@ func (w *Writer) work(queue workqueue.TypedInterface[types.UID]) bool {
 	}
 	defer w.release(s)
 	err := retry.OnError(retry.DefaultBackoff, schedulerutil.Retriable, func() error { return w.write(w.ctx, s) })
-	switch {
-	case err == nil || w.ctx.Err() != nil:
-	case apierrors.IsNotFound(err) || IsAnotherPod(err):
-		w.forget(uid)
-	default:
-		klog.FromContext(w.ctx).Error(err, "Left the status of a pod as it is in the API", "pod", s.ref())
+	if err != nil && w.again(s, err) {
+		klog.FromContext(w.ctx).Error(err, "Left the status of a pod as it is in the API for now", "pod", s.ref())
 	}
+	return true
+}
+
+// again has what could not be written be tried again later, and reports false where there is no use in that. The caller is one of the
+// slot's users.
+func (w *Writer) again(s *slot, err error) bool {
+	if w.ctx.Err() != nil {
+		return false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if apierrors.IsNotFound(err) || IsAnotherPod(err) {
+		delete(w.slots, s.uid)
+		return false
+	}
+	if s.queued || len(s.missing()) == 0 {
+		return true
+	}
+	s.queued = true
+	queue := w.conditions
+	if s.node != s.writtenNode {
+		queue = w.nominations
+	}
+	queue.AddAfter(s.uid, min(firstAgain<<s.failures, longestAgain))
+	s.failures = min(s.failures+1, mostFailures)
 	return true
 }
 
@@ -133,15 +159,7 @@ func (w *Writer) slotOf(pod *corev1.Pod) *slot {
 	return s
 }
 
-func (w *Writer) forget(uid types.UID) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.slots, uid)
-}
-
-// sweep forgets what is too old to be of use. That includes what is not going to be written any more, after a call that
-// failed: the next word is compared with what the API is seen to say. That a pod is bound has been heard everywhere by then.
-// The lock is held.
+// sweep forgets what is too old to be of use. That a pod is bound has been heard everywhere by then. The lock is held.
 func (w *Writer) sweep() {
 	now := w.clock.Now()
 	if now.Sub(w.swept) < sweepInterval {
@@ -196,7 +214,7 @@ func (w *Writer) call(ctx context.Context, s *slot) error {
 		s.unsure = !sure || !IsRefused(err)
 		return fmt.Errorf("%s: %w", s.describe(status), err)
 	}
-	s.unsure, s.writtenNode, s.written = false, node, w.clock.Now()
+	s.unsure, s.writtenNode, s.written, s.failures = false, node, w.clock.Now(), 0
 	for _, c := range next {
 		s.writtenConditions = setCondition(s.writtenConditions, c)
 	}

@@ -234,12 +234,15 @@ func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 		b.remove(uid)
 	}
 	for _, r := range reservations {
+		was := old[r.UID]
+		if was == nil {
+			// It may have been promised room as a part of something else.
+			was = b.of(r.UID)
+		}
+		moved = moved || was != nil && was.Node != r.Node
+		delete(old, r.UID)
 		b.remove(r.UID)
 		b.add(key, r)
-		if was := old[r.UID]; was != nil {
-			moved = moved || was.Node != r.Node
-			delete(old, r.UID)
-		}
 	}
 	b.mu.Unlock()
 	b.end(slices.Collect(maps.Values(old)))

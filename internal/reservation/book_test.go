@@ -107,6 +107,8 @@ func TestBook(t *testing.T) {
 				w.show(reserved)
 				for uid, n := range next {
 					used.Delete(uid)
+					was, other := model[uid]
+					want = want || other && was.node != n
 					if w.left.Has(uid) {
 						want = true
 						delete(model, uid)

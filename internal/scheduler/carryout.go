@@ -111,8 +111,9 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 	}
 	if d.RetryAt != 0 {
 		// A clock that has not begun is taken to begin at the decision, so another look may come as soon.
-		at := time.Unix(0, d.RetryAt)
-		if soonest := p.hub.clock.Now().Add(retryDelay); at.Before(soonest) {
+		now := p.hub.clock.Now()
+		at := onClock(time.Unix(0, d.RetryAt), now)
+		if soonest := now.Add(retryDelay); at.Before(soonest) {
 			at = soonest
 		}
 		waits.WaitUntil(pre.key, admission.ProtectionEnds, at)

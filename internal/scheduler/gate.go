@@ -118,12 +118,15 @@ func (h *Hub) gatePod(pod *corev1.Pod) *fwk.Status {
 	if h.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
-	switch a := h.registry.Admit(key, pod.UID, h.canLead(&members)); a {
-	case gang.AdmitPlanned, gang.AdmitLeader:
-		return nil
-	default:
-		return gated(string(a))
+	a := h.registry.Admit(key, pod.UID, h.canLead(&members))
+	if a == gang.AdmitLeader && h.hasLeft(gangKey(key)) {
+		// It has been forgotten already, and would not be again.
+		h.registry.Drop(key)
 	}
+	if a == gang.AdmitPlanned || a == gang.AdmitLeader {
+		return nil
+	}
+	return gated(string(a))
 }
 
 // cannotCome says why a group that a pod is a member of cannot be placed. Others need not wait for it.

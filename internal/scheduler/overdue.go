@@ -38,9 +38,14 @@ func (h *Hub) TerminationTimeout() time.Duration { return h.profiles.termination
 // timestamp is the end of its grace period.
 func (h *Hub) followDeparture(pod *corev1.Pod) {
 	if pod.Spec.NodeName != "" && !pod.DeletionTimestamp.IsZero() && !h.leaving.isOverdue(pod.UID) {
-		h.waits.WaitUntil(podKey(pod), admission.Departure, pod.DeletionTimestamp.Add(h.profiles.terminationTimeout()))
+		at := pod.DeletionTimestamp.Add(h.profiles.terminationTimeout())
+		h.waits.WaitUntil(podKey(pod), admission.Departure, onClock(at, h.clock.Now()))
 	}
 }
+
+// onClock is a moment that the API or the core has named, in terms of the process's own clock, as all others are that are waited for: the
+// order of both kinds would not hold when the time of day is set.
+func onClock(at, now time.Time) time.Time { return now.Add(at.Sub(now)) }
 
 // overdue has workloads look for other room that have counted on a pod to go which is still there. That it stays begins here, and
 // not by the time at which a decision looks: so no workload is missed that waits for it.

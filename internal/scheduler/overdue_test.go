@@ -154,3 +154,16 @@ func TestOverdueIsAskedFor(t *testing.T) {
 		t.Errorf("%v count as going", going)
 	}
 }
+
+// TestOnClock: what the API names as a time of day comes when as much time has passed, whatever the clock is set to meanwhile.
+func TestOnClock(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	at := onClock(now.Round(0).Add(time.Hour), now)
+	if got := at.Sub(now); got != time.Hour {
+		t.Errorf("It comes in %s, want in an hour", got)
+	}
+	if at == at.Round(0) {
+		t.Errorf("%s has no monotonic reading", at)
+	}
+}

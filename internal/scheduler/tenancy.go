@@ -164,18 +164,16 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 		return gang.Verdict{}
 	}
 	bar := func() gang.Verdict { return h.claimOf(pod).Bar }
-	v := bar()
+	key, v := podKey(pod), bar()
 	if v != (gang.Verdict{}) {
-		key := podKey(pod)
 		v = h.ask(key, admission.Access, bar)
 		h.waits.LeaveTurns(key)
-		if h.hasLeft(key) {
-			// It has been forgotten already, and would not be again.
-			h.waits.Forget(key)
-			return v
-		}
 	}
-	h.telling.keptOff.set(pod, v)
+	if h.telling.keptOff.set(pod, v); v != (gang.Verdict{}) && h.hasLeft(key) {
+		// It has been forgotten already, and would not be again.
+		h.waits.Forget(key)
+		h.telling.keptOff.forget(pod.UID)
+	}
 	return v
 }
 
