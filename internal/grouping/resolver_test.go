@@ -406,8 +406,7 @@ func kindOf(ref metav1.OwnerReference, kind string) metav1.OwnerReference {
 func TestChangesOfShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
-	// Its owner is of no kind that is followed.
-	w.object("Job/train", "Trial/t", gangOn, "parallelism: 2")
+	w.object("Job/train", "", gangOn, "parallelism: 2")
 	pod := w.pod("p", "Job/train")
 	key, _ := w.GroupOf(pod)
 	w.object("Job/train", "", gangOn, "parallelism: 5")
@@ -479,7 +478,8 @@ func TestRolesThatChange(t *testing.T) {
 func TestGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
-	w.object("Job/train", "", gangOn, "parallelism: 2")
+	// Its owner is of no kind that is followed.
+	w.object("Job/train", "Trial/t", gangOn, "parallelism: 2")
 	pod := w.pod("p", "Job/train")
 	key, _ := w.GroupOf(pod)
 	pod.Spec.NodeName = "node-0"

@@ -116,7 +116,7 @@ func (r *Recorder) FollowFinished(informer Informer) (cache.InformerSynced, erro
 
 func follow(informer Informer, tell func(obj any, exists bool)) (cache.InformerSynced, error) {
 	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { tell(obj, true) },
+		AddFunc: func(obj any) { tell(obj, true) },
 		UpdateFunc: func(before, obj any) {
 			if isAnother(before, obj) {
 				// That the one with its name went was missed.
