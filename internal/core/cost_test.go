@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -339,5 +340,19 @@ func TestSmallGangOfMembersApart(t *testing.T) {
 	}
 	if h.calls > 100_000 {
 		t.Errorf("the filters are asked %d times", h.calls)
+	}
+}
+
+// TestFewerPodsBeforeGroups: on a node as for a gang, the score decides between sets of victims of one priority; which units are put back
+// first decides only where all of the score is the same.
+func TestFewerPodsBeforeGroups(t *testing.T) {
+	t.Parallel()
+	b := clusterOf("cpu").node("n", 8).group("g", 0, 2, []string{"n", "n"}, startedAt(1))
+	for _, name := range []string{"s0", "s1", "s2", "s3"} {
+		b.pod(name, "n", 0, 1, startedAt(5))
+	}
+	d := mustDecide(t, &b.s, podOf(10, 4), nil)
+	if got := victimNames(&d); !slices.Equal(got, []string{"g"}) {
+		t.Errorf("%v go, want the group of two pods in place of four", got)
 	}
 }

@@ -109,7 +109,11 @@ func (b *Board) Claim(w Work) Claim {
 		return c
 	}
 	if c.Bar = b.check(c.Queue); c.Bar != (gang.Verdict{}) {
-		// It counts under a name that no queue has.
+		if before, ok := b.pods[w.Pod]; ok && w.Placed && b.check(before.queue) == (gang.Verdict{}) {
+			// It names another one than it has counted for.
+			c.Queue = before.queue
+		}
+		// It counts under a name that no queue has otherwise.
 		return c
 	}
 	c.Bar = b.confines(c.Queue, &w)

@@ -132,6 +132,11 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	if got := claim("blue"); got != "red" {
 		t.Errorf("it names another team's queue, and counts for %q", got)
 	}
+	for _, named := range []string{"nosuch", "org"} {
+		if got := claim(named); got != "red" {
+			t.Errorf("it names %s, which no work can be in, and counts for %q", named, got)
+		}
+	}
 	if got := b.Claim(Work{Namespace: "r", Ours: true, Required: true, Placed: true, Pod: runs.UID}).Queue; got != "red" {
 		t.Errorf("it names none any more, where it has to, and counts for %q", got)
 	}
@@ -140,6 +145,10 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	}
 	if got := claim("open"); got != "open" {
 		t.Errorf("it names a queue that it may use, and counts for %q", got)
+	}
+	b.DeleteQueue("red")
+	if got := claim("nosuch"); got != "nosuch" {
+		t.Errorf("its queue is gone, and it counts for %q", got)
 	}
 }
 

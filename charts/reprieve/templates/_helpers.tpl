@@ -49,7 +49,7 @@ Takes root, object, and rules: further rules of a role.
   "scheduler-name" "it renames no profile; see the value profiles"
   "kube-api-qps" $configured "kube-api-burst" $configured "kube-api-content-type" $configured -}}
 {{- range .Values.extraArgs -}}
-{{- $flag := regexReplaceAll "=.*$" . "" | trimPrefix "--" -}}
+{{- $flag := regexReplaceAll "=.*$" . "" | trimPrefix "--" | replace "_" "-" -}}
 {{- if hasKey $refused $flag -}}
 {{- fail (printf "extraArgs: --%s: %s" $flag (get $refused $flag)) -}}
 {{- end -}}

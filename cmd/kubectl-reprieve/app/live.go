@@ -116,6 +116,8 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 			return nil, "", usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
 		}
 		config.Insecure = true
+		// Nor to the proxy by which the kubeconfig reaches the API server: that has no way to this machine.
+		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

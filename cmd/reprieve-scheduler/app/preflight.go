@@ -57,7 +57,7 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 		return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 	}
 	// Before the library looks at them, which prints whole profiles.
-	for _, check := range []func(*config.KubeSchedulerConfiguration) error{checkNames, checkProfiles} {
+	for _, check := range []func(*config.KubeSchedulerConfiguration) error{checkStandby, checkNames, checkProfiles} {
 		if err := check(cfg); err != nil {
 			return nil, fmt.Errorf("configuration %s: %w", opts.ConfigFile, err)
 		}
@@ -68,6 +68,14 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 	}
 	opts.ComponentConfig = cfg
 	return cfg, nil
+}
+
+// checkStandby refuses to have a scheduler that stands by know nothing: it would never be ready.
+func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
+	if cfg.DelayCacheUntilActive {
+		return errors.New("delayCacheUntilActive: one that stands by follows the cluster, so that it can take over at once; leave it out")
+	}
+	return nil
 }
 
 // preflight finds out, before anything is started, whether the API server can be reached and has the CRDs, and fits the

@@ -113,7 +113,7 @@ func (s *Standing) Within(leaf int32, requests []Amounts, underway map[int32]Amo
 	sum, used := make(Amounts, s.Tree.Dims()), s.with(underway)
 	for n, request := range requests {
 		for r, v := range request {
-			if sum[r] += v; v == 0 {
+			if sum[r] += v; v == 0 || s.hasNone(r) {
 				continue
 			}
 			for q := leaf; q >= 0; q = s.Tree.Parent(q) {
@@ -126,10 +126,10 @@ func (s *Standing) Within(leaf int32, requests []Amounts, underway map[int32]Amo
 	return len(requests)
 }
 
-// Entitled reports whether a leaf would have no more than its fair share of anything that is requested.
+// Entitled reports whether a leaf would have no more than its fair share of anything that is requested and that there is.
 func (s *Standing) Entitled(leaf int32, request Amounts) bool {
 	for r, want := range request {
-		if want > 0 && s.Allocated[leaf][r]+want > s.Shares[leaf][r] {
+		if want > 0 && !s.hasNone(r) && s.Allocated[leaf][r]+want > s.Shares[leaf][r] {
 			return false
 		}
 	}
@@ -140,12 +140,15 @@ func (s *Standing) Entitled(leaf int32, request Amounts) bool {
 // important queues or those with a weight want all of it, what it takes is reclaimed from it at once.
 func (s *Standing) HasShare(leaf int32, request Amounts) bool {
 	for r, want := range request {
-		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && s.Capacity[r] > 0 {
+		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && !s.hasNone(r) {
 			return false
 		}
 	}
 	return true
 }
+
+// hasNone reports whether it is known that there is nothing of a resource to share, as of one that only a device class maps.
+func (s *Standing) hasNone(r int) bool { return r < len(s.Capacity) && s.Capacity[r] <= 0 }
 
 // with is what is allocated, with what is under way.
 func (s *Standing) with(underway map[int32]Amounts) []Amounts {

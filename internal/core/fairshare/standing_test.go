@@ -113,3 +113,27 @@ func TestTurnsWithoutAShare(t *testing.T) {
 		})
 	}
 }
+
+// TestEntitledToWhatThereIs: of what there is nothing to share, such as devices that only a class maps, no share is asked for.
+func TestEntitledToWhatThereIs(t *testing.T) {
+	tree, _ := NewTree(2, []Queue{queue("a"), queue("b")})
+	a, _ := tree.Find("a")
+	for name, tc := range map[string]struct {
+		capacity, request Amounts
+		want              bool
+	}{
+		"within its share":             {capacity: Amounts{8, 8}, request: Amounts{4, 4}, want: true},
+		"beyond it":                    {capacity: Amounts{8, 8}, request: Amounts{4, 5}},
+		"with what there is none of":   {capacity: Amounts{8, 0}, request: Amounts{4, 5}, want: true},
+		"beyond it, with that as well": {capacity: Amounts{8, 0}, request: Amounts{5, 5}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &Standing{Tree: tree, Capacity: tc.capacity, Allocated: []Amounts{{0, 0}, {0, 0}}}
+			s.Shares = tree.FairShares(tc.capacity, []Amounts{{100, 100}, {100, 100}})
+			within := s.Within(a, []Amounts{tc.request}, nil) == 1
+			if got := s.Entitled(a, tc.request); got != tc.want || within != tc.want {
+				t.Errorf("entitled: %t, within: %t, want %t", got, within, tc.want)
+			}
+		})
+	}
+}

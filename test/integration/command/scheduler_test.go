@@ -152,6 +152,12 @@ func TestBadInput(t *testing.T) {
 			},
 			want: []string{"configuration ", "file.yaml: ", "parallelism", "; podInitialBackoffSeconds"},
 		},
+		"standby that knows nothing": {
+			args: func(t *testing.T) []string {
+				return []string{"--config", writeFile(t, configHead+soundProfiles+"delayCacheUntilActive: true\n")}
+			},
+			want: []string{"configuration ", "file.yaml: delayCacheUntilActive: ", "leave it out"},
+		},
 		"kubeconfig that is empty": {
 			args: func(t *testing.T) []string { return []string{"--kubeconfig", writeFile(t, "")} },
 			want: []string{"kubeconfig ", "file.yaml: it names no cluster"},
