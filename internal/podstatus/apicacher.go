@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -21,6 +22,15 @@ func (w *Writer) PatchPodStatus(pod *corev1.Pod, conditions []*corev1.PodConditi
 // no call. Of what is said here and in cycles, the last is written.
 func (w *Writer) Say(pod *corev1.Pod, condition corev1.PodCondition) {
 	w.note(pod, []*corev1.PodCondition{&condition}, nil)
+}
+
+// Bound takes note that a pod has its node, whoever bound it: nothing more is written about it.
+func (w *Writer) Bound(uid types.UID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if s := w.slots[uid]; s != nil {
+		s.bound = true
+	}
 }
 
 func (w *Writer) note(pod *corev1.Pod, conditions []*corev1.PodCondition, nominating *fwk.NominatingInfo) {

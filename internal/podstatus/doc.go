@@ -7,8 +7,8 @@
 // before its turn comes causes no call at all. A binding waits for the call that is under way for its pod, so that
 // "PodScheduled: False" never comes after it.
 //
-// A pod that an extender binds does not come by here: a call that takes longer than the pod's next cycle may then come
-// after its binding, as it may with upstream's asynchronous calls.
+// A pod that an extender binds does not come by here before its informer tells of that ([Writer.Bound]): a call that is under way may then
+// come after its binding, as it may with upstream's asynchronous calls.
 //
 // Others than the framework have something to say of a pod's condition as well ([Writer.Say]): kube-scheduler speaks of the pods
 // that were in a cycle, and of a gang that is one member. All of it goes through one place, so that the last word is written and

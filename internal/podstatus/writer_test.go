@@ -383,6 +383,20 @@ func TestCallThatFails(t *testing.T) {
 	}
 }
 
+// TestBoundByAnother: nothing more is written about a pod that has its node, whoever bound it, after a call that failed before.
+func TestBoundByAnother(t *testing.T) {
+	pod := newPod("p")
+	in(t, func(b *bench) {
+		b.answering(func(string) error { return apierrors.NewForbidden(corev1.Resource("pods"), "p", errors.New("x")) })
+		b.says(pod, "no room", nil)
+		b.expect("p: no room")
+		b.answering(func(string) error { return nil })
+		b.writer.Bound(pod.UID)
+		time.Sleep(2 * longestAgain)
+		b.expect()
+	}, pod)
+}
+
 // TestManyPods are written about at the same time, but not all of them.
 func TestManyPods(t *testing.T) {
 	var pods []*corev1.Pod

@@ -25,6 +25,8 @@ type Board struct {
 	// inner are the names of queues with others below them, deleted those of queues that were there once.
 	inner, deleted map[string]bool
 	pods           map[types.UID]charge
+	// misnamed are those of the pods that name a queue which no work can be in, and count for the one that they had.
+	misnamed sets.Set[types.UID]
 	// going are those of the pods that are on a node and terminating.
 	going map[types.UID]bool
 	nodes map[string]*nodeEntry
@@ -100,7 +102,7 @@ type account struct {
 func NewBoard() *Board {
 	return &Board{
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
-		pods: make(map[types.UID]charge), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry), overfull: make(map[string]*nodeEntry),
+		pods: make(map[types.UID]charge), misnamed: sets.New[types.UID](), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry), overfull: make(map[string]*nodeEntry),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts),
 		capacity: make(Amounts), beyond: make(Amounts), tolerances: make(map[tolerance]*tolerant),
 		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
@@ -126,7 +128,7 @@ func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.used.Store(true)
 	b.relisted()
 	b.plenty.partial = b.plenty.partial || first
-	return first, b.isConfining(before, q)
+	return first, b.isConfining(before, q) || b.misnamed.Len() > 0
 }
 
 // CountsFor is the queue that a pod counts for; "" for none.
@@ -156,6 +158,7 @@ func (b *Board) DeleteQueue(name string) (confining bool) {
 	if len(b.queues) == 0 {
 		b.used.Store(false)
 		clear(b.pods)
+		clear(b.misnamed)
 		clear(b.going)
 		clear(b.accounts)
 		clear(b.pending)
@@ -166,7 +169,7 @@ func (b *Board) DeleteQueue(name string) (confining bool) {
 		b.plenty.reset()
 		b.standings = nil
 	}
-	return b.isConfining(before, nil)
+	return b.isConfining(before, nil) || b.misnamed.Len() > 0
 }
 
 // Listed counts the changes of queues, and of the defaults of namespaces: with equal counts, work that stays what it is has the same
@@ -345,6 +348,7 @@ func (b *Board) Forget(uid types.UID) Change {
 	}
 	b.book(c, -1)
 	delete(b.pods, uid)
+	delete(b.misnamed, uid)
 	delete(b.going, uid)
 	b.plenty.count(&c, -1)
 	return Change{Any: true, Eased: b.easedWithout(&c)}

@@ -108,10 +108,12 @@ func (b *Board) Claim(w Work) Claim {
 		}
 		return c
 	}
+	b.misnamed.Delete(w.Pod)
 	if c.Bar = b.check(c.Queue); c.Bar != (gang.Verdict{}) {
 		if before, ok := b.pods[w.Pod]; ok && w.Placed && b.check(before.queue) == (gang.Verdict{}) {
 			// It names another one than it has counted for.
 			c.Queue = before.queue
+			b.misnamed.Insert(w.Pod)
 		}
 		// It counts under a name that no queue has otherwise.
 		return c

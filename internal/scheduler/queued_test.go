@@ -186,6 +186,38 @@ func TestWidenedQueue(t *testing.T) {
 	}
 }
 
+// TestQueueThatIsNamedBeforeItIsThere: what runs and names a queue that no work can be in counts for the one it had, and for the other
+// once that is there.
+func TestQueueThatIsNamedBeforeItIsThere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "8")...)
+	r.hub.QueueSet(limitedQueue("a", "8"))
+	p := on(ofQueue("a", pod("p", "", "1", 0)), "node-0")
+	r.create(p)
+	allocated := func(queue string) int64 {
+		s := r.hub.board.Standing([]string{"cpu"})
+		i, ok := s.Tree.Find(queue)
+		if !ok {
+			return 0
+		}
+		return s.Allocated[i][0]
+	}
+	r.eventually("it is charged", func() bool { return allocated("a") == 1000 })
+	relabelled := ofQueue("b", p.DeepCopy())
+	if _, err := r.client.CoreV1().Pods("ns").Update(t.Context(), relabelled, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("it is known", func() bool {
+		now, err := r.hub.pods.Pods("ns").Get("p")
+		return err == nil && now.Labels[v1alpha1.LabelQueue] == "b"
+	})
+	r.never("it leaves its queue", 50*time.Millisecond, func() bool { return allocated("a") != 1000 })
+	r.hub.QueueSet(limitedQueue("b", "8"))
+	if a, b := allocated("a"), allocated("b"); a != 0 || b != 1000 {
+		t.Errorf("%d are allocated in the queue it had, and %d in the one that it names", a, b)
+	}
+}
+
 // held is where it is not known what a pod belongs to.
 type held struct {
 	underived

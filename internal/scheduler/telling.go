@@ -192,6 +192,8 @@ func (n *news) nothing() bool {
 type Statuses interface {
 	// Say has the API show a condition of a pod, unless it does already or the pod is bound, and returns at once.
 	Say(pod *corev1.Pod, condition corev1.PodCondition)
+	// Bound is told of a pod that has its node, so that no more is said of why it waits.
+	Bound(uid types.UID)
 }
 
 // unsaid is where there is nothing that writes.
@@ -199,6 +201,9 @@ type unsaid struct{}
 
 // Say is part of Statuses.
 func (unsaid) Say(*corev1.Pod, corev1.PodCondition) {}
+
+// Bound is part of Statuses.
+func (unsaid) Bound(types.UID) {}
 
 // tellMembers has the members of gangs say why they are not placed, as far as it is time.
 func (t *teller) tellMembers(now time.Time) {

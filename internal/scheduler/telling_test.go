@@ -132,6 +132,9 @@ func (h *hall) show(pod *corev1.Pod, c corev1.PodCondition) {
 	h.update(pod)
 }
 
+// Bound is part of Statuses.
+func (*hall) Bound(types.UID) {}
+
 // Say is part of Statuses.
 func (h *hall) Say(pod *corev1.Pod, c corev1.PodCondition) {
 	h.said = append(h.said, saying{pod: pod.Name, at: h.clock.Now().Sub(h.started), what: c})

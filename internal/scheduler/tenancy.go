@@ -90,9 +90,9 @@ func (b *books) queueOfGroup(g *gang.Group) string {
 		return ""
 	}
 	if g.Queue != "" {
-		// Its members need not be looked at, but where it may not be in its queue.
+		// Its members need not be looked at, but where it cannot be in its queue.
 		work := queue.Work{Namespace: g.Key.Namespace, Named: g.Queue, Ours: true, Placed: true, Priority: queue.Unknown}
-		if c := b.board.Claim(work); c.Bar.Reason != v1alpha1.ReasonQueueNotAllowed {
+		if c := b.board.Claim(work); c.Bar == (gang.Verdict{}) {
 			return c.Queue
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // said is what a scheduler with a client says of pods outside of their cycles.
@@ -18,6 +19,9 @@ type said struct {
 	mu  sync.Mutex
 	all map[string][]string
 }
+
+// Bound is part of Statuses.
+func (*said) Bound(types.UID) {}
 
 // Say is part of Statuses.
 func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {

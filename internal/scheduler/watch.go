@@ -191,6 +191,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.forgetRejection(pod.UID)
 		h.waits.Forget(podKey(pod))
 		h.telling.keptOff.forget(pod.UID)
+		h.telling.statuses.Bound(pod.UID)
 		h.followDeparture(pod)
 	}
 	key, ok := h.groupOf(pod)

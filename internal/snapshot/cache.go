@@ -334,6 +334,9 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 		case Overdue:
 			// It occupies its room, and is no victim.
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
+			if key, ok := c.sources.Membership.GroupOf(pod); ok {
+				members = append(members, key)
+			}
 			if q := c.sources.Queues.QueueOf(pod); q != "" {
 				c.unleft[state.Name] = append(c.unleft[state.Name], core.Hold{Request: cp.Request, Queue: q})
 			}

@@ -135,6 +135,16 @@ func (th *theatre) changeGroup() {
 	th.kept.GroupChanged(k)
 }
 
+// overdue has a pod be on its way out for too long, or not any more, without a change of its object.
+func (th *theatre) overdue() {
+	if len(th.pods) == 0 {
+		return
+	}
+	p := th.pods[th.pick(slices.Collect(maps.Keys(th.pods)))]
+	th.facts.overdue[p.UID] = !th.facts.overdue[p.UID]
+	th.kept.NodeChanged(p.Spec.NodeName)
+}
+
 // rederive has a pod belong to a group, or to none, without a change of its object.
 func (th *theatre) rederive() {
 	if len(th.pods) == 0 {
@@ -236,6 +246,9 @@ func (th *theatre) check() {
 		slices.Sort(nodes)
 		slices.Sort(anew.whereabouts.nodes[key])
 	}
+	if diff := cmp.Diff(anew.unleft, th.kept.unleft); diff != "" {
+		th.rt.Fatalf("the queues of overdue pods are others than is kept (-fresh +kept):\n%s", diff)
+	}
 	if diff := cmp.Diff(anew.whereabouts, th.kept.whereabouts, cmp.AllowUnexported(whereabouts{})); diff != "" {
 		th.rt.Fatalf("members stand elsewhere than is kept (-fresh +kept):\n%s", diff)
 	}
@@ -254,6 +267,7 @@ func TestCacheIsLevel(t *testing.T) {
 			"add another pod":      func(*rapid.T) { th.addPod() },
 			"end a pod":            func(*rapid.T) { th.endPod() },
 			"disrupt a pod":        func(*rapid.T) { th.disrupt() },
+			"be overdue, or not":   func(*rapid.T) { th.overdue() },
 			"derive a group":       func(*rapid.T) { th.rederive() },
 			"change a group":       func(*rapid.T) { th.changeGroup() },
 			"change a budget":      func(*rapid.T) { th.changeBudget() },

@@ -79,7 +79,14 @@ func (f *facts) OfPod(*corev1.Pod) *core.Toleration { return nil }
 
 func (f *facts) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
 
-func (f *facts) QueueOf(*corev1.Pod) string { return "" }
+// QueueOf is q for the members of gangs.
+func (f *facts) QueueOf(pod *corev1.Pod) string {
+	key, _ := f.GroupOf(pod)
+	if g := f.groups[key]; g != nil && g.MinCount > 0 {
+		return "q"
+	}
+	return ""
+}
 
 func (f *facts) QueueOfGroup(*gang.Group) string { return "" }
 

@@ -110,14 +110,18 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 	config = rest.CopyConfig(config)
 	config.Host, config.Timeout = at.Host, 30*time.Second
 	config.ServerName, config.CAData, config.CAFile = "", nil, scheduler.authority
+	ip := net.ParseIP(at.Hostname())
+	isHere := at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+	if isHere {
+		// The proxy by which the kubeconfig reaches the API server has no way to this machine.
+		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
+	}
 	if scheduler.authority == "" {
 		// The certificate of a scheduler is usually its own. The caller's token goes to no other machine without knowing which.
-		if ip := net.ParseIP(at.Hostname()); at.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		if !isHere {
 			return nil, "", usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
 		}
 		config.Insecure = true
-		// Nor to the proxy by which the kubeconfig reaches the API server: that has no way to this machine.
-		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
