@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -355,9 +356,10 @@ func TestCallThatFails(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			in(t, func(b *bench) {
-				times := c.times
+				var times atomic.Int64
+				times.Store(int64(c.times))
 				b.answering(func(string) error {
-					if times--; times >= 0 {
+					if times.Add(-1) >= 0 {
 						return c.err
 					}
 					return nil
@@ -369,7 +371,7 @@ func TestCallThatFails(t *testing.T) {
 				if gone := apierrors.IsNotFound(c.err); remembered == gone {
 					t.Errorf("Remembered: %v", remembered)
 				}
-				times = 0
+				times.Store(0)
 				time.Sleep(firstAgain)
 				if remembered && c.want <= c.times {
 					b.expect("p: node n no room")
