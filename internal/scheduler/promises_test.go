@@ -101,15 +101,14 @@ func (c *cluster) checkUID(action clienttesting.Action) (bool, runtime.Object, e
 // start runs a scheduler on what is there.
 func (c *cluster) start() {
 	c.t.Helper()
-	c.r = newRigOn(c.t, c.client, c.groups, schedulerYAML, nil)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(c.t.Context()))
 	statuses := podstatus.New(ctx, c.client, c.client, flowcontrol.NewFakeAlwaysRateLimiter(), clock.RealClock{})
 	go statuses.Run()
+	c.r = newRigOn(c.t, c.client, c.groups, schedulerYAML, nil, func(in *Inputs) { in.Statuses = statuses })
 	stop := c.r.stop
 	c.r.stop = func() { stop(); cancel() }
 	c.t.Cleanup(cancel)
 	c.r.evictor.writeTo(statuses)
-	c.r.hub.telling.statuses = statuses
 	c.r.plugin.handle.SetAPICacher(statuses)
 	for _, q := range c.queues {
 		c.r.hub.QueueSet(q)

@@ -64,7 +64,9 @@ type rig struct {
 	hub     *Hub
 	plugin  *Plugin
 	evictor *fakeEvictor
-	groups  *groups
+	// listener has what is said outside of cycles.
+	listener listener
+	groups   *groups
 	// measured are the metrics of the scheduler: registered before it begins, as what they record is made by that.
 	measured k8smetrics.KubeRegistry
 	// meanwhile is called in every cycle, with its pod, once Reprieve's PreFilter has returned.
@@ -249,7 +251,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 	t.Cleanup(r.stop)
 	profiles := decodeProfiles(t, configuration)
 	AddGate(profiles)
-	in := Inputs{Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
+	in := Inputs{Statuses: &r.listener, Groups: r.groups, Registry: gang.NewRegistry(func(types.NamespacedName) {}), Evictor: r.evictor, Metrics: m, Confined: Confine(profiles, extenders)}
 	for _, c := range change {
 		c(&in)
 	}

@@ -20,9 +20,6 @@ type said struct {
 	all map[string][]string
 }
 
-// Bound is part of Statuses.
-func (*said) Bound(types.UID) {}
-
 // Say is part of Statuses.
 func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {
 	s.mu.Lock()
@@ -42,12 +39,37 @@ func (s *said) Say(p *corev1.Pod, c corev1.PodCondition) {
 	}
 }
 
+// listener passes on what a rig's scheduler says outside of cycles, once the test listens.
+type listener struct {
+	mu sync.Mutex
+	to *said
+}
+
+func (l *listener) set(to *said) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.to = to
+}
+
+// Say is part of Statuses.
+func (l *listener) Say(pod *corev1.Pod, condition corev1.PodCondition) {
+	l.mu.Lock()
+	to := l.to
+	l.mu.Unlock()
+	if to != nil {
+		to.Say(pod, condition)
+	}
+}
+
+// Bound is part of Statuses.
+func (*listener) Bound(types.UID) {}
+
 // listen has a rig take note of what is said outside of cycles.
 func (r *rig) listen() *said {
 	// The main loop tells members only in one that leads: here the test says when.
 	r.hub.leads.Store(false)
 	s := &said{r: r}
-	r.hub.telling.statuses = s
+	r.listener.set(s)
 	return s
 }
 
