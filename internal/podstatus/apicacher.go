@@ -24,7 +24,7 @@ func (w *Writer) Say(pod *corev1.Pod, condition corev1.PodCondition) {
 	w.note(pod, []*corev1.PodCondition{&condition}, nil)
 }
 
-// Bound takes note that a pod has its node, whoever bound it: nothing more is written about it.
+// Bound takes note that a pod has its node, whatever has bound it: nothing more is written about it.
 func (w *Writer) Bound(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -385,7 +385,7 @@ func TestCallThatFails(t *testing.T) {
 	}
 }
 
-// TestBoundByAnother: nothing more is written about a pod that has its node, whoever bound it, after a call that failed before.
+// TestBoundByAnother: nothing more is written about a pod that has its node, whatever has bound it, after a call that failed before.
 func TestBoundByAnother(t *testing.T) {
 	pod := newPod("p")
 	in(t, func(b *bench) {

@@ -328,25 +328,24 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 		if len(budgets) > 0 || c.draws.knows(state.Name, pod.UID) {
 			guarded.add(pod, c.budgets.keysOf(budgets), departure != Stays)
 		}
+		key, isMember := c.sources.Membership.GroupOf(pod)
+		if !isMember {
+			key = types.NamespacedName{}
+		} else if departure != Leaves {
+			members = append(members, key)
+		}
 		switch departure {
 		case Leaves:
 			state.Leaving = append(state.Leaving, cp)
 		case Overdue:
 			// It occupies its room, and is no victim.
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
-			if key, ok := c.sources.Membership.GroupOf(pod); ok {
-				members = append(members, key)
-			}
 			if q := c.sources.Queues.QueueOf(pod); q != "" {
 				c.unleft[state.Name] = append(c.unleft[state.Name], core.Hold{Request: cp.Request, Queue: q})
 			}
 		case Stays:
 			cp.Budgets = budgets
-			rp, key := c.running(cp, pod, groups)
-			if key.Name != "" {
-				members = append(members, key)
-			}
-			state.Pods = append(state.Pods, rp)
+			state.Pods = append(state.Pods, c.running(cp, pod, key, groups))
 		}
 	}
 	c.whereabouts.set(state.Name, members)
@@ -369,14 +368,11 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirrors
 }
 
-// running makes a pod part of its unit, and names its group, whether that exists or not. A static pod is a unit of its own, which
-// nothing that happens to a group removes.
-func (c *Cache) running(cp core.Pod, pod *corev1.Pod, groups map[types.NamespacedName]*core.Group) (core.RunningPod, types.NamespacedName) {
+// running makes a pod part of its unit, by the key of its group, which is empty for none. A static pod is a unit of its own, which nothing
+// that happens to a group removes.
+func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
-	key, isMember := c.sources.Membership.GroupOf(pod)
-	if !isMember {
-		key = types.NamespacedName{}
-	} else if !rp.Static {
+	if key.Name != "" && !rp.Static {
 		g, known := groups[key]
 		if !known {
 			if g = c.sources.group(key); g != nil {
@@ -393,7 +389,7 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, groups map[types.Namespace
 			rp.Membership = c.membership(&core.QueueMembership{Queue: q})
 		}
 	}
-	return rp, key
+	return rp
 }
 
 // membership shares equal queue memberships.

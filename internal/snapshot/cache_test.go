@@ -135,16 +135,6 @@ func (th *theatre) changeGroup() {
 	th.kept.GroupChanged(k)
 }
 
-// overdue has a pod be on its way out for too long, or not any more, without a change of its object.
-func (th *theatre) overdue() {
-	if len(th.pods) == 0 {
-		return
-	}
-	p := th.pods[th.pick(slices.Collect(maps.Keys(th.pods)))]
-	th.facts.overdue[p.UID] = !th.facts.overdue[p.UID]
-	th.kept.NodeChanged(p.Spec.NodeName)
-}
-
 // rederive has a pod belong to a group, or to none, without a change of its object.
 func (th *theatre) rederive() {
 	if len(th.pods) == 0 {
@@ -159,13 +149,13 @@ func (th *theatre) rederive() {
 	th.kept.NodeChanged(p.Spec.NodeName)
 }
 
-// disrupt has a pod be on its way out, or stay after all, without a change of its object.
-func (th *theatre) disrupt() {
+// flip has something be said of a pod, or not any more, without a change of its object.
+func (th *theatre) flip(said map[types.UID]bool) {
 	if len(th.pods) == 0 {
 		return
 	}
 	p := th.pods[th.pick(slices.Collect(maps.Keys(th.pods)))]
-	th.facts.disrupted[p.UID] = !th.facts.disrupted[p.UID]
+	said[p.UID] = !said[p.UID]
 	th.kept.NodeChanged(p.Spec.NodeName)
 }
 
@@ -266,8 +256,8 @@ func TestCacheIsLevel(t *testing.T) {
 			"add a pod":            func(*rapid.T) { th.addPod() },
 			"add another pod":      func(*rapid.T) { th.addPod() },
 			"end a pod":            func(*rapid.T) { th.endPod() },
-			"disrupt a pod":        func(*rapid.T) { th.disrupt() },
-			"be overdue, or not":   func(*rapid.T) { th.overdue() },
+			"disrupt a pod":        func(*rapid.T) { th.flip(th.facts.disrupted) },
+			"be overdue, or not":   func(*rapid.T) { th.flip(th.facts.overdue) },
 			"derive a group":       func(*rapid.T) { th.rederive() },
 			"change a group":       func(*rapid.T) { th.changeGroup() },
 			"change a budget":      func(*rapid.T) { th.changeBudget() },

@@ -70,7 +70,7 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 	return cfg, nil
 }
 
-// checkStandby refuses to have a scheduler that stands by know nothing: it would never be ready.
+// checkStandby refuses to have a scheduler that stands by follow nothing: it is ready once it knows the cluster.
 func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
 	if cfg.DelayCacheUntilActive {
 		return errors.New("delayCacheUntilActive: one that stands by follows the cluster, so that it can take over at once; leave it out")
