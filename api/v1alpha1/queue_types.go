@@ -89,7 +89,8 @@ type QueueSpec struct {
 	Parent *string `json:"parent,omitempty"`
 
 	// quota is what the queue can always get back, by resource name. Resources that are not named have a
-	// quota of zero.
+	// quota of zero, but a part of the cpu, memory, ephemeral-storage and pods of nodes goes along with the devices of theirs
+	// that are named, when fair shares are worked out.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=32

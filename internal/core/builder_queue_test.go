@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
@@ -27,6 +28,19 @@ func queue(name string, opts ...queueOption) fairshare.Queue {
 	return q
 }
 
+// bundlesOf is what quotas carry by what the nodes have.
+func bundlesOf(s *Snapshot) fairshare.Bundles {
+	return fairshare.NewBundles(s.Resources, func(name string) fairshare.Amounts {
+		out, of := make(Amounts, len(s.Resources)), slices.Index(s.Resources, name)
+		for i := range s.Nodes {
+			if a := s.Nodes[i].Allocatable; of < len(a) && a[of] > 0 {
+				addTo(out, a)
+			}
+		}
+		return out
+	})
+}
+
 // randomTree makes up to 9 queues in up to 3 levels.
 func randomTree(pick chooser, dims int) *fairshare.Tree {
 	amounts := func(most int) Amounts {
@@ -44,7 +58,10 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 			q.Parent = queues[pick(i)].Name
 		}
 		if pick(2) == 0 {
-			q.Quota = amounts(8)
+			if q.Quota = amounts(8); pick(3) == 0 {
+				// It names one resource, and what goes along is carried.
+				q.Quota = q.Quota[:1]
+			}
 		}
 		if pick(4) == 0 {
 			q.Limit = amounts(24)

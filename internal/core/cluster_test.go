@@ -149,7 +149,7 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	for i := range s.Nodes {
 		addTo(capacity, s.Nodes[i].Allocatable)
 	}
-	s.Queues = &Queues{Tree: tree, Shares: tree.FairShares(capacity, demand)}
+	s.Queues = &Queues{Tree: tree, Shares: tree.FairShares(capacity, bundlesOf(s), demand)}
 	gang := &QueueMembership{Queue: leaf(), MinCount: int32(1 + pick(3))}
 	var members []*Unit
 	for u := range s.Units {

@@ -189,19 +189,15 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 }
 
 // above reports whether a queue at the top of a subtree has more of anything that the preemptor asks for than it may be taken
-// down to, less what has been taken.
-func (c *queuePolicy) above(top int32, taken []int64) bool {
+// down to, less what a ledger has, if any.
+func (c *queuePolicy) above(top int32, l *ledger) bool {
+	return slices.ContainsFunc(c.asks, func(r int) bool { return c.lent(top, r, c.usedOf(top)[r]-l.takenOf(top, r)) })
+}
+
+// lent reports whether so much of a resource is more than a queue at the top of a subtree may be taken down to.
+func (c *queuePolicy) lent(top int32, r int, used int64) bool {
 	st := &c.subtrees[top]
-	for _, r := range c.asks {
-		used := c.usedOf(top)[r]
-		if taken != nil {
-			used -= taken[int(top)*c.t.Dims()+r]
-		}
-		if st.byShare && used > c.shareOf(top, r) || st.byQuota && c.hasQuota(r) && used > c.quotaOf(top, r) {
-			return true
-		}
-	}
-	return false
+	return st.byShare && used > c.shareOf(top, r) || st.byQuota && c.hasQuota(r) && used > c.quotaOf(top, r)
 }
 
 // entitlement is by priority, or by what the unit's queue and the preemptor's are entitled to.
@@ -214,7 +210,9 @@ func (c *queuePolicy) entitlement(u int32) Verdict {
 		return Verdict{Rule: rule}
 	}
 	if c.pastSpare(leaf, func(r int) int64 { return useOf(&c.s.Units[u], r) }) {
-		return Verdict{Rule: RuleQuota, Queue: c.t.Queue(c.belowQuota(u, nil)).Name}
+		if q := c.belowQuota(u, nil); q >= 0 {
+			return Verdict{Rule: RuleQuota, Queue: c.t.Queue(q).Name}
+		}
 	}
 	return Verdict{Eligible: true, Rule: RuleReclaim}
 }
@@ -240,7 +238,7 @@ func (c *queuePolicy) spareOf(leaf int32) []int64 {
 	return spare
 }
 
-// pastSpare reports whether some queue in a leaf's subtree would be left with less than its quota without something that
+// pastSpare reports whether some queue in a leaf's subtree would be left with less than its quota of anything without something that
 // has so much of each resource.
 func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	for r, spare := range c.spareOf(leaf) {
@@ -251,30 +249,51 @@ func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	return false
 }
 
-// belowQuota finds a queue in the victim's subtree that would be left with less than its quota of something that the
-// unit has, once it is gone beside what has been taken; -1 where there is none.
-func (c *queuePolicy) belowQuota(u int32, taken []int64) int32 {
-	leaf := c.leafOf[u]
+// belowQuota finds a queue in the victim's subtree that would be left with less than its quota of what holds the unit to it, or one
+// that has been taken already, once it is gone beside those in a ledger, if any; and the queue at the top where that would be so of all
+// that it has to spare. It is -1 where there is none.
+func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
+	unit, leaf := &c.s.Units[u], c.leafOf[u]
 	top := c.subtreeOf(leaf).top
-	for r := range c.t.Dims() {
-		use := useOf(&c.s.Units[u], r)
-		if use == 0 {
-			continue
-		}
-		for q := leaf; ; q = c.t.Parent(q) {
-			left := c.usedOf(q)[r] - use
-			if taken != nil {
-				left -= taken[int(q)*c.t.Dims()+r]
-			}
-			if quota := c.quotaOf(q, r); quota > 0 && left < quota {
+	for q := leaf; ; q = c.t.Parent(q) {
+		holds := c.holding(q, func(r int) int64 { return useOf(unit, r) })
+		for r := range c.t.Dims() {
+			use := useOf(unit, r)
+			if use > 0 && (holds(r) || l.holds(q, r)) && c.usedOf(q)[r]-l.takenOf(q, r)-use < c.quotaOf(q, r) {
 				return q
 			}
-			if q == top {
-				break
-			}
+		}
+		if q == top {
+			break
 		}
 	}
+	spares := func(r int) bool {
+		left := c.usedOf(top)[r] - l.takenOf(top, r)
+		return c.lent(top, r, left) && left-useOf(unit, r) >= c.quotaOf(top, r)
+	}
+	if !slices.ContainsFunc(c.asks, spares) {
+		return top
+	}
 	return -1
+}
+
+// holding says by which resources a queue's quota holds something that uses so much: the one of which that is most beside the quota, or
+// several where it is the same. A queue that has borrowed GPUs for work with few CPUs is within its quota of these, and gives the GPUs
+// back all the same.
+func (c *queuePolicy) holding(q int32, use func(r int) int64) func(r int) bool {
+	most, quota := 0.0, c.t.Queue(q).Quota
+	for r := range quota {
+		most = max(most, partOf(use(r), quota[r]))
+	}
+	return func(r int) bool { return most > 0 && partOf(use(r), quota[r]) == most }
+}
+
+// partOf is how much is used beside a quota; 0 where there is none.
+func partOf(use, quota int64) float64 {
+	if quota <= 0 {
+		return 0
+	}
+	return float64(use) / float64(quota)
 }
 
 // useOf is what a unit occupies of one resource, on all nodes.

@@ -54,7 +54,7 @@ func (b *build) shared(p *Preemptor) *Snapshot {
 			add(tree.LeafOf(p.Queue), c.Request)
 		}
 	}
-	s.Queues.Shares = tree.FairShares(capacity, demand)
+	s.Queues.Shares = tree.FairShares(capacity, bundlesOf(s), demand)
 	return s
 }
 
@@ -146,6 +146,54 @@ func TestQueuePolicy(t *testing.T) {
 			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 9, 4, inQueue("b")).pod("b2", "n", 9, 4, inQueue("b"), startedAt(5)),
 			queues:  []fairshare.Queue{queue("a", quota(4)), queue("b", quota(4))}, preemptor: with(podOf(0, 4), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
+		},
+		"what was lent comes back, though little of something else was taken with it": {
+			// b is well within its quota of CPUs, and so all of its pods seem to be needed there.
+			cluster: clusterOf("gpu", "cpu").node("n", 8, 64).podOf("b1", "n", 9, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 9, []int64{4, 1}, inQueue("b"), startedAt(5)),
+			queues:  []fairshare.Queue{queue("a", quota(4, 32)), queue("b", quota(4, 32))}, preemptor: with(podOf(0, 4, 1), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
+		},
+		"nor does the work with GPUs go for CPUs that others of its queue have borrowed": {
+			// b has 60 CPUs of its 32, all but one of them by b2, and no more than its quota of GPUs.
+			cluster: clusterOf("gpu", "cpu").node("n", 8, 61).podOf("b1", "n", 0, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 9, []int64{0, 28}, inQueue("b")).podOf("b3", "n", 9, []int64{0, 32}, inQueue("b")),
+			queues:  []fairshare.Queue{queue("a", quota(4, 28)), queue("b", quota(4, 32))}, preemptor: with(podOf(0, 4, 1), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
+		},
+		"what is above the quota of one resource goes down to that, and no further": {
+			// Of the CPUs b has no more to spare than what b2 has.
+			cluster: clusterOf("gpu", "cpu").node("n", 8, 16).podOf("b1", "n", 9, []int64{4, 8}, inQueue("b")).podOf("b2", "n", 9, []int64{0, 4}, inQueue("b")),
+			queues:  []fairshare.Queue{queue("a", quota(0, 8)), queue("b", quota(4, 8))}, preemptor: with(podOf(0, 0, 8), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
+		},
+		"by what it is taken for, whatever holds the unit": {
+			// b has a CPU more than its share of 6. Without b1 it would have 6 GPUs, and 4 of its 5 CPUs.
+			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).node("m", 8, 8).
+				podOf("b1", "n", 0, []int64{6, 3}, inQueue("b")).podOf("b2", "n", 0, []int64{1, 0}, inQueue("b")).podOf("x1", "n", 100, []int64{0, 1}).
+				podOf("b3", "m", 0, []int64{5, 3}, inQueue("b")).podOf("b4", "m", 0, []int64{0, 1}, inQueue("b")).podOf("x2", "m", 100, []int64{0, 4}),
+			queues:      []fairshare.Queue{queue("a", func(q *fairshare.Queue) { q.Priority = 1 }), queue("b", quota(6, 5))},
+			preemptor:   with(podOf(0, 1, 5), ofQueue("a")),
+			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleNotLowerPriority: 2, RuleQuota: 2},
+		},
+		"its own work goes for no less of what holds the preemptor": {
+			// a has 6 GPUs and 2 CPUs, and would come to 5 and 3, with the CPU of b, which is within its share.
+			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).podOf("a1", "n", 0, []int64{6, 2}, inQueue("a")).podOf("b1", "n", 0, []int64{2, 6}, inQueue("b")),
+			queues:  []fairshare.Queue{queue("a", quota(6, 6)), queue("b")}, preemptor: with(podOf(2, 5, 3), ofQueue("a")),
+			wantOutcome: Infeasible,
+		},
+		"a quota of GPUs carries the CPUs that go with them": {
+			// Beside c, which goes first, a has no share of what is not claimed. b has all CPUs, and is within its share of them.
+			cluster: clusterOf("nvidia.com/gpu", "cpu").node("n", 8, 16).podOf("b1", "n", 9, []int64{4, 8}, inQueue("b")).podOf("b2", "n", 9, []int64{4, 8}, inQueue("b"), startedAt(5)),
+			queues: []fairshare.Queue{
+				queue("a", quota(4), func(q *fairshare.Queue) { q.Weight = 0 }), queue("b"),
+			}, preemptor: with(podOf(0, 4, 8), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
+		},
+		"and not more of them than are its part": {
+			cluster: clusterOf("nvidia.com/gpu", "cpu").node("n", 8, 16).podOf("b1", "n", 9, []int64{4, 8}, inQueue("b")).podOf("b2", "n", 9, []int64{4, 8}, inQueue("b"), startedAt(5)),
+			queues: []fairshare.Queue{
+				queue("a", quota(4), func(q *fairshare.Queue) { q.Weight = 0 }), queue("b"),
+			}, preemptor: with(podOf(0, 4, 9), ofQueue("a")),
+			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleOverShare: 2},
 		},
 		"of several queues, the one furthest over its share": {
 			cluster: clusterOf("gpu").node("n", 12).node("m", 0).

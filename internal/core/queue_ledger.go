@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // ledger keeps count of what is taken from each queue and each gang: a queue may be taken from only while it is above
 // its fair share, or its quota, and never below its quota, and a gang inside its window loses no more than its surplus. That
 // bounds sets of units, where a verdict is about each unit alone. Any part of a set within these bounds is within them; what
@@ -10,7 +12,9 @@ type ledger struct {
 	// taken is by queue and resource; most is the most that a single unit had, for the queues at the top of a subtree. Both
 	// are nil as long as nothing has been.
 	taken, most []int64
-	gone        map[string]int
+	// held is by queue and resource as well: whether the quota of that holds something that has been taken; see [queuePolicy.holding].
+	held []bool
+	gone map[string]int
 	// leaves are those that something has been taken from.
 	leaves map[int32]bool
 }
@@ -34,11 +38,25 @@ func (l *ledger) clear() {
 		for q := leaf; q >= 0; q = l.c.t.Parent(q) {
 			clear(l.taken[int(q)*l.c.t.Dims():][:l.c.t.Dims()])
 			clear(l.most[int(q)*l.c.t.Dims():][:l.c.t.Dims()])
+			clear(l.held[int(q)*l.c.t.Dims():][:l.c.t.Dims()])
 		}
 	}
 	clear(l.leaves)
 	clear(l.gone)
 	clear(l.pathUse.freed)
+}
+
+// takenOf is what has been taken of a queue's; nothing by no ledger.
+func (l *ledger) takenOf(q int32, r int) int64 {
+	if l == nil || l.taken == nil {
+		return 0
+	}
+	return l.taken[int(q)*l.c.t.Dims()+r]
+}
+
+// holds reports whether a queue's quota of a resource holds something that has been taken.
+func (l *ledger) holds(q int32, r int) bool {
+	return l != nil && l.held != nil && l.held[int(q)*l.c.t.Dims()+r]
 }
 
 // bound is what keeps a unit from being taken beside others: a queue, or a gang's window.
@@ -57,7 +75,7 @@ func (l *ledger) take(u int32) bool {
 	unit := &c.s.Units[u]
 	reclaimed := c.reclaims(u)
 	if reclaimed {
-		if top := c.subtreeOf(c.leafOf[u]).top; !c.above(top, l.taken) || c.belowQuota(u, l.taken) >= 0 {
+		if top := c.subtreeOf(c.leafOf[u]).top; !c.above(top, l) || c.belowQuota(u, l) >= 0 {
 			return false
 		}
 	}
@@ -87,12 +105,22 @@ func (l *ledger) add(u int32, reclaimed bool) {
 		return
 	}
 	if l.taken == nil {
-		l.taken, l.most = make([]int64, len(c.used)), make([]int64, len(c.used))
+		l.taken, l.most, l.held = make([]int64, len(c.used)), make([]int64, len(c.used)), make([]bool, len(c.used))
 	}
 	leaf := c.leafOf[u]
 	l.leaves[leaf] = true
 	useUnit(c.t, l.taken, leaf, unit)
-	most := l.most[int(c.subtreeOf(leaf).top)*c.t.Dims():][:c.t.Dims()]
+	top := c.subtreeOf(leaf).top
+	for q := leaf; ; q = c.t.Parent(q) {
+		holds, held := c.holding(q, func(r int) int64 { return useOf(unit, r) }), l.held[int(q)*c.t.Dims():][:c.t.Dims()]
+		for r := range held {
+			held[r] = held[r] || holds(r)
+		}
+		if q == top {
+			break
+		}
+	}
+	most := l.most[int(top)*c.t.Dims():][:c.t.Dims()]
 	for r := range most {
 		most[r] = max(most[r], useOf(unit, r))
 	}
@@ -143,31 +171,34 @@ func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 // lends reports whether a queue that is so many steps away has what was taken to spare, by what the preemptor's side comes to
 // then: it was above its fair share, or its quota, until the largest unit was taken, last of all.
 //
-// Where that side is entitled only because work of its own has gone, it has to have more afterwards than before, and the other
-// queue keeps its fair share. That work came in free room, more of it would come in what the largest unit leaves over, and so
-// the two would take in turns.
+// Where that side is entitled only because work of its own has gone, it has to have more afterwards than before: by share, the other
+// queue keeps its fair share; by quota, it has no less of what its quota holds the preemptor by. That work came in free room, more
+// of it would come in what the largest unit leaves over, and so the two would take in turns.
 func (l *ledger) lends(top int32, steps int, s *pathUse, after reach) bool {
 	c := l.c
 	byShare, byQuota, keeps := false, false, steps <= after.share
+	holds := c.holding(c.leaf, func(r int) int64 { return c.request[r] })
+	comesBack := steps <= after.quota && !slices.ContainsFunc(c.asks, func(r int) bool { return holds(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
 	for _, r := range c.asks {
 		at, share := int(top)*c.t.Dims()+r, c.shareOf(top, r)
 		left := c.used[at] - l.taken[at]
 		gains := s.after(0, r) > c.usedOf(c.leaf)[r]
+		gains = gains && left >= c.quotaOf(top, r)
 		byShare = byShare || gains && left+l.most[at] > share
-		byQuota = byQuota || gains && steps <= after.quota && c.hasQuota(r) && left+l.most[at] > c.quotaOf(top, r)
+		byQuota = byQuota || gains && comesBack && c.hasQuota(r) && left+l.most[at] > c.quotaOf(top, r)
 		keeps = keeps && (steps <= c.asIs.share || c.used[at] <= share || left >= share)
 	}
 	return byQuota || byShare && keeps
 }
 
-// overdrawn finds a queue between a leaf and the top of its subtree that is left with less than its quota of something
+// overdrawn finds a queue between a leaf and the top of its subtree that is left with less than its quota of what holds something
 // that was taken; -1 where there is none.
 func (l *ledger) overdrawn(leaf, top int32) int32 {
 	t := l.c.t
 	for q := leaf; ; q = t.Parent(q) {
 		for r := range t.Dims() {
 			at := int(q)*t.Dims() + r
-			if quota := l.c.quotaOf(q, r); l.taken[at] > 0 && quota > 0 && l.c.used[at]-l.taken[at] < quota {
+			if l.held[at] && l.c.used[at]-l.taken[at] < l.c.quotaOf(q, r) {
 				return q
 			}
 		}

@@ -55,7 +55,7 @@ func (w *reclaimOrder) run(until int32) {
 	w.start()
 	open := slices.Clone(w.tops)
 	for top := w.furthest(open); top >= 0 && distanceOf(w.ratio[top]) < until; top = w.furthest(open) {
-		if !w.l.c.above(top, w.l.taken) {
+		if !w.l.c.above(top, w.l) {
 			open = slices.DeleteFunc(open, func(q int32) bool { return q == top })
 			continue
 		}

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -101,8 +102,8 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 	theirs = theirs[:slices.IndexFunc(append(slices.Clone(theirs), -1), func(q int32) bool { return q < 0 || slices.Contains(r.mine, q) })]
 	top := theirs[len(theirs)-1]
 	for _, q := range theirs {
-		for i, taken := range r.gone[q] {
-			if taken > 0 && r.before[q][i]-taken < guaranteed(r.s.Queues, q)[i] {
+		for _, i := range r.holding(q, func(i int) int64 { return useOf(unit, i) }) {
+			if r.before[q][i]-r.gone[q][i] < guaranteed(r.s.Queues, q)[i] {
 				return fmt.Sprintf("%s is left with less than its quota", tree.Queue(q).Name)
 			}
 		}
@@ -129,10 +130,39 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 			lacks[i] = maxAmount
 		}
 	}
-	if r.isEntitled(steps, quota, r.left()) && r.lends(set, top, lacks) {
+	if r.isEntitled(steps, quota, r.left()) && r.lends(set, top, lacks) && r.returns() {
 		return ""
 	}
 	return fmt.Sprintf("%s is not to take from %s", p.Queue, tree.Queue(top).Name)
+}
+
+// returns reports whether the preemptor's queue has no less of what holds the preemptor.
+func (r *refQueues) returns() bool {
+	mine := r.mine[0]
+	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
+}
+
+// holding is what there is most of beside a queue's quota.
+func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
+	var best []int
+	quota := r.s.Queues.Tree.Queue(q).Quota
+	for i := range quota {
+		use, order := useOf(i), 1
+		if use == 0 || quota[i] == 0 {
+			continue
+		}
+		if len(best) > 0 {
+			// Amounts of tests are small: their products are exact.
+			order = cmp.Compare(use*quota[best[0]], useOf(best[0])*quota[i])
+		}
+		switch order {
+		case 1:
+			best = []int{i}
+		case 0:
+			best = append(best, i)
+		}
+	}
+	return best
 }
 
 // left is what all queues have without the set.
@@ -180,6 +210,7 @@ func (r *refQueues) lends(set []int, top int32, keeps Amounts) bool {
 		}
 		for i, w := range r.want {
 			gains := r.after(r.mine[0], i) > r.before[r.mine[0]][i]
+			gains = gains && r.before[top][i]-r.gone[top][i] >= guaranteed(r.s.Queues, top)[i]
 			if w > 0 && gains && r.before[top][i]-r.gone[top][i]+useOf(&r.s.Units[u], i) > keeps[i] {
 				return true
 			}

@@ -22,8 +22,9 @@ type contention struct {
 	nodes int
 	// reclaims counts what has been reclaimed.
 	reclaims int
-	// byQuota counts the decisions by which a queue had back what is in its quota.
-	byQuota int
+	// byQuota counts the decisions by which a queue had back what is in its quota, and byCarried those of them whose work asks for
+	// something that its quota does not name.
+	byQuota, byCarried int
 }
 
 // job is a workload: members of one size that are placed together or not at all.
@@ -70,6 +71,11 @@ func randomContention(pick chooser) *contention {
 	return c
 }
 
+// carried has a quota of GPUs carry CPUs, and one of CPUs alone nothing.
+func (c *contention) carried() fairshare.Bundles {
+	return fairshare.NewBundles([]string{"gpu", "cpu"}[:len(c.size)], func(string) fairshare.Amounts { return c.size })
+}
+
 // share divides what the jobs outside all queues leave.
 func (c *contention) share() []Amounts {
 	if c.demand == nil {
@@ -88,7 +94,7 @@ func (c *contention) share() []Amounts {
 			}
 		}
 	}
-	return c.tree.FairShares(capacity, c.demand)
+	return c.tree.FairShares(capacity, c.carried(), c.demand)
 }
 
 // snapshot is the cluster with the jobs that run.
@@ -207,8 +213,8 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 	c.checkQuotas(t, s, p, set)
 }
 
-// checkQuotas holds a reclaim to what its end rests on: what all leaves have within their quotas never becomes less by it,
-// and more where the reclaimer stays within its own.
+// checkQuotas holds a reclaim to what its end rests on: where what holds each unit that runs is one resource in all of a leaf, what all leaves have
+// of these within their quotas never becomes less by it, and whoever stays within its own has more within it.
 func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []int) {
 	t.Helper()
 	before := usedBy(s, newRoster(s).leaves)
@@ -226,25 +232,56 @@ func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []
 	for range p.MinCount {
 		c.tree.Use(after, leaf, p.Classes[0].Request, 1)
 	}
-	sums, inQuota := [2]int64{}, true
+	within := func(used []int64, q int32, r int) int64 {
+		return min(used[int(q)*c.tree.Dims()+r], guaranteed(s.Queues, q)[r])
+	}
+	sums, inQuota, gains, named, beside := [2]int64{}, true, false, false, false
+	for r, want := range p.Classes[0].Request {
+		if want == 0 {
+			continue
+		}
+		bound := guaranteed(s.Queues, leaf)[r]
+		if c.tree.Queue(leaf).Quota[r] > 0 {
+			named = true
+		} else {
+			bound, beside = s.Queues.Shares[leaf][r], true
+		}
+		inQuota = inQuota && after[int(leaf)*c.tree.Dims()+r] <= bound
+		gains = gains || within(after, leaf, r) > within(before, leaf, r)
+	}
 	for q := range int32(c.tree.Len()) {
-		for r := range c.tree.Dims() {
-			at, quota := int(q)*c.tree.Dims()+r, guaranteed(s.Queues, q)[r]
-			if q == leaf && p.Classes[0].Request[r] > 0 {
-				inQuota = inQuota && after[at] <= quota
-			}
-			if c.tree.Leaf(q) {
-				sums[0] += min(before[at], quota)
-				sums[1] += min(after[at], quota)
-			}
+		if r := c.holding(s, q); c.tree.Leaf(q) && r >= 0 {
+			sums[0] += within(before, q, r)
+			sums[1] += within(after, q, r)
 		}
 	}
-	if sums[1] < sums[0] || inQuota && sums[1] == sums[0] {
-		t.Fatalf("%s of %s: the leaves have %d within their quotas, and had %d", p.Name, p.Queue, sums[1], sums[0])
+	inQuota = inQuota && named
+	if sums[1] < sums[0] || inQuota && !beside && !gains {
+		t.Fatalf("%s of %s: the leaves have %d within their quotas, and had %d; it gains: %t", p.Name, p.Queue, sums[1], sums[0], gains)
 	}
-	if inQuota {
-		c.byQuota++
+	if !inQuota {
+		return
 	}
+	c.byQuota++
+	if beside {
+		c.byCarried++
+	}
+}
+
+// holding is the resource that holds all units of a leaf; -1 where they differ.
+func (c *contention) holding(s *Snapshot, leaf int32) int {
+	all, queues := -1, &refQueues{s: s}
+	for u := range s.Units {
+		if c.tree.LeafOf(s.Units[u].queue()) != leaf {
+			continue
+		}
+		holding := queues.holding(leaf, func(i int) int64 { return useOf(&s.Units[u], i) })
+		if len(holding) != 1 || all >= 0 && holding[0] != all {
+			return -1
+		}
+		all = holding[0]
+	}
+	return all
 }
 
 // play lets waiting jobs try until nothing changes any more, and returns how many rounds that took.
@@ -269,18 +306,18 @@ func (c *contention) play(t testing.TB) int {
 
 // TestNoTakingInTurns plays random clusters on until nothing changes any more: it always ends.
 func TestNoTakingInTurns(t *testing.T) {
-	reclaims, byQuota, longest := 0, 0, 0
+	reclaims, byQuota, byCarried, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
 		c := randomContention(fromRand(seed))
 		longest = max(longest, c.play(t))
-		reclaims, byQuota = reclaims+c.reclaims, byQuota+c.byQuota
+		reclaims, byQuota, byCarried = reclaims+c.reclaims, byQuota+c.byQuota, byCarried+c.byCarried
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d reclaimed, %d times by quota, at most %d rounds", reclaims, byQuota, longest)
-	if reclaims == 0 || byQuota == 0 {
-		t.Errorf("%d reclaimed, %d times by quota, want some", reclaims, byQuota)
+	t.Logf("%d reclaimed, %d times by quota, %d of them beside what it does not name, at most %d rounds", reclaims, byQuota, byCarried, longest)
+	if reclaims == 0 || byQuota == 0 || byCarried == 0 {
+		t.Errorf("%d reclaimed, %d times by quota, %d of them beside what it does not name, want some", reclaims, byQuota, byCarried)
 	}
 }
 

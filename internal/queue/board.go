@@ -54,6 +54,8 @@ type Board struct {
 	allocated, waiting map[string]Amounts
 	// capacity is what the nodes have, and beyond what of that is behind taints that no work tolerates which waits in a queue.
 	capacity, beyond Amounts
+	// nodesWith is what the nodes that list a resource have, of that and of all else.
+	nodesWith map[corev1.ResourceName]Amounts
 	// tainted are the nodes whose taints keep pods off, by these, and tolerances what waits in queues by what it tolerates. Unreached is true
 	// where either has changed since nodes were told apart by them.
 	tainted    map[string]*taintedNodes
@@ -104,7 +106,7 @@ func NewBoard() *Board {
 		queues: make(map[string]*v1alpha1.Queue), inner: make(map[string]bool), deleted: make(map[string]bool),
 		pods: make(map[types.UID]charge), misnamed: sets.New[types.UID](), going: make(map[types.UID]bool), nodes: make(map[string]*nodeEntry), overfull: make(map[string]*nodeEntry),
 		accounts: make(map[string]*account), allocated: make(map[string]Amounts), waiting: make(map[string]Amounts),
-		capacity: make(Amounts), beyond: make(Amounts), tolerances: make(map[tolerance]*tolerant),
+		capacity: make(Amounts), beyond: make(Amounts), nodesWith: make(map[corev1.ResourceName]Amounts), tolerances: make(map[tolerance]*tolerant),
 		pending: make(map[pendingKey]*pendingPods), groups: make(map[types.NamespacedName]*pendingGroup), limits: make(map[string]Amounts), unweighed: true,
 		wholeGroups: make(map[wholeGroupKey]groupUse),
 		namespaces:  make(map[string]tenant), classes: make(map[string]int32), accesses: make(map[string]*access),
@@ -533,7 +535,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 		s.accesses[i] = b.accessTo(s.Tree.Queue(int32(i)).Name)
 	}
 	s.Capacity = capacity.vector(names, 0)
-	s.Shares = s.Tree.FairShares(s.Capacity, demand)
+	s.Shares = s.Tree.FairShares(s.Capacity, b.carried(names), demand)
 	var before *fairshare.Easing
 	if old != nil {
 		before = old.easing

@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // nodeEntry is one node, as far as it counts for what there is to share.
@@ -44,6 +46,8 @@ func (b *Board) setNode(name string, now nodeEntry) {
 	defer b.mu.Unlock()
 	g := b.nodeEntry(name)
 	if g.closed != now.closed || (g.allocatable == nil) != (now.allocatable == nil) || !sameAmounts(g.allocatable, now.allocatable) {
+		b.list(g.allocatable, -1)
+		b.list(now.allocatable, 1)
 		g.allocatable, g.closed = now.allocatable, now.closed
 		b.unweigh()
 		b.recount(g)
@@ -55,6 +59,27 @@ func (b *Board) setNode(name string, now nodeEntry) {
 	}
 	g.node = now.node
 	b.prune(name)
+}
+
+// list adds what a node has to what the nodes have that list the same, or takes it away. Whether the node is open is no matter: what a
+// quota carries is to stay the same while nodes are cordoned.
+func (b *Board) list(allocatable Amounts, sign int64) {
+	for name, v := range allocatable {
+		if v <= 0 {
+			continue
+		}
+		if b.nodesWith[name] == nil {
+			b.nodesWith[name] = make(Amounts)
+		}
+		if b.nodesWith[name].add(allocatable, sign); len(b.nodesWith[name]) == 0 {
+			delete(b.nodesWith, name)
+		}
+	}
+}
+
+// carried is what quotas carry beside what they name.
+func (b *Board) carried(names []string) fairshare.Bundles {
+	return fairshare.NewBundles(names, func(name string) fairshare.Amounts { return b.nodesWith[corev1.ResourceName(name)].vector(names, 0) })
 }
 
 // occupy adds a charge to what runs on its node, or takes it away.

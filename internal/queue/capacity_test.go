@@ -6,8 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
 // TestCapacity is what there is to share among two queues that want all of it, on nodes with 8 GPUs each.
@@ -110,9 +113,63 @@ func TestNothingIsKeptOfNodes(t *testing.T) {
 	b.DeleteNode("m")
 	b.DeleteNode("n")
 	b.DeleteQueue("a")
-	if len(b.overfull) > 0 || len(b.nodes) > 0 || len(b.capacity) > 0 {
+	b.DeleteNode("n")
+	if len(b.overfull) > 0 || len(b.nodes) > 0 || len(b.capacity) > 0 || len(b.nodesWith) > 0 {
 		t.Errorf("left are %d nodes and %v", len(b.nodes), b.capacity)
 	}
+}
+
+// TestCarriedByNodes is the share that a queue has of the CPUs only because its quota of 4 GPUs carries it, with one node with 8 GPUs and 32 CPUs, and one with as many CPUs alone.
+func TestCarriedByNodes(t *testing.T) {
+	with := func(gpus, cpus int64) func(*corev1.Node) {
+		return func(n *corev1.Node) {
+			n.Status.Allocatable = corev1.ResourceList{corev1.ResourceCPU: *resource.NewQuantity(cpus, resource.DecimalSI)}
+			if gpus > 0 {
+				n.Status.Allocatable[gpu] = *resource.NewQuantity(gpus, resource.DecimalSI)
+			}
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*Board)
+		want   int64
+	}{
+		"half of them":               {change: func(*Board) {}, want: 16_000},
+		"beside another node":        {change: func(b *Board) { b.SetNode(node("g2", 0, with(8, 64))) }, want: 24_000},
+		"beside another without":     {change: func(b *Board) { b.SetNode(node("c2", 0, with(0, 64))) }, want: 16_000},
+		"the node has gone":          {change: func(b *Board) { b.DeleteNode("n") }},
+		"its GPUs have":              {change: func(b *Board) { b.SetNode(node("n", 0, with(0, 32))) }},
+		"it is another one now":      {change: func(b *Board) { b.SetNode(node("n", 0, with(4, 20))) }, want: 20_000},
+		"it is closed and empty":     {change: func(b *Board) { b.SetClosedNode(node("n", 0, with(8, 32))) }, want: 16_000},
+		"the queue names CPUs":       {change: func(b *Board) { b.SetQueue(gpuQuota("4", "2")) }, want: 2_000},
+		"the queue names no devices": {change: func(b *Board) { b.SetQueue(gpuQuota("0", "0")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBoard()
+			b.SetNode(node("n", 0, with(8, 32)))
+			b.SetNode(node("c", 0, with(0, 32)))
+			b.SetQueue(gpuQuota("4", "0"))
+			b.SetQueue(queueUnder("b", ""))
+			for i, queue := range []string{"a", "b", "b", "b", "b"} {
+				asks := pod(fmt.Sprint(queue, i), 0, "")
+				asks.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("32")}
+				b.Charge(asks, queue)
+			}
+			b.AllCharged()
+			tc.change(b)
+			s := b.Standing([]string{"cpu", gpu})
+			if got := values(s, s.Shares)["a"]; got != tc.want {
+				t.Errorf("its share is %d milli, want %d (of %v)", got, tc.want, s.Capacity)
+			}
+		})
+	}
+}
+
+// gpuQuota is the queue a with a quota.
+func gpuQuota(gpus, cpus string) *v1alpha1.Queue {
+	return queueUnder("a", "", func(s *v1alpha1.QueueSpec) {
+		s.OverQuotaWeight = ptr.To(int32(0))
+		s.Quota = corev1.ResourceList{gpu: resource.MustParse(gpus), corev1.ResourceCPU: resource.MustParse(cpus)}
+	})
 }
 
 // TestCapacityBehindTaints is what two queues share of 8 GPUs that one of them has all of, and the other wants 4 of, beside a tainted node with 4.

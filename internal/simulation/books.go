@@ -19,10 +19,22 @@ type books struct {
 	// capacity is what the nodes have, less what runs outside the queues. demand is what the work in each leaf asks for,
 	// running and pending, and allocated what runs in each queue and below it.
 	capacity          core.Amounts
+	carried           fairshare.Bundles
 	demand, allocated []core.Amounts
 	// counted counts what shares depend on.
 	counted uint64
 	last    *standing
+}
+
+// nodesWith is what the nodes that list a resource have of all.
+func (in *Input) nodesWith(name string) core.Amounts {
+	out, of := make(core.Amounts, len(in.Resources)), slices.Index(in.Resources, name)
+	for i := range in.Nodes {
+		if a := in.Nodes[i].Allocatable; a[of] > 0 {
+			add(out, a, 1)
+		}
+	}
+	return out
 }
 
 // booking is what the books have of a pod.
@@ -33,6 +45,7 @@ func newBooks(in *Input, tree *fairshare.Tree) *books {
 	for i := range in.Nodes {
 		add(b.capacity, in.Nodes[i].Allocatable, 1)
 	}
+	b.carried = fairshare.NewBundles(in.Resources, in.nodesWith)
 	for q := range int32(tree.Len()) {
 		b.demand = append(b.demand, make(core.Amounts, tree.Dims()))
 		b.allocated = append(b.allocated, make(core.Amounts, tree.Dims()))
@@ -117,7 +130,7 @@ func (s *simulation) standing() *standing {
 	for _, a := range b.allocated {
 		next.Allocated = append(next.Allocated, slices.Clone(a))
 	}
-	next.Shares = b.tree.FairShares(b.capacity, b.demand)
+	next.Shares = b.tree.FairShares(b.capacity, b.carried, b.demand)
 	var before *fairshare.Easing
 	if b.last != nil {
 		before = b.last.easing

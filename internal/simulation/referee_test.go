@@ -468,6 +468,17 @@ func (c *contest) reclaim(v *pod) {
 	}
 }
 
+// holding is the resource of which a victim has most beside a quota; -1 for none.
+func holding(quota core.Amounts, v *pod) int {
+	best, most := -1, 0.0
+	for r := range quota {
+		if part := float64(v.request[r]) / float64(quota[r]); quota[r] > 0 && part > most {
+			best, most = r, part
+		}
+	}
+	return best
+}
+
 // quotas: no queue is left with less than its quota by those who reclaim from outside of it.
 func (c *contest) quotas(victims []*pod) {
 	tree, shares := c.s.books.tree, c.s.standing().Shares
@@ -477,11 +488,12 @@ func (c *contest) quotas(victims []*pod) {
 			continue
 		}
 		for q, past := theirs, tree.Parent(c.side(theirs)); q != past; q = tree.Parent(q) {
-			for r, quota := range tree.Queue(q).Quota {
-				quota = min(quota, shares[q][r])
-				if c.after[q][r] < c.used[q][r] && c.after[q][r] < quota {
-					c.fail(c.s, "%s leaves %s with %d of its quota of %d", c.j.name, tree.Queue(q).Name, c.after[q][r], quota)
-				}
+			r := holding(tree.Queue(q).Quota, v)
+			if r < 0 {
+				continue
+			}
+			if quota := min(tree.Queue(q).Quota[r], shares[q][r]); c.after[q][r] < quota {
+				c.fail(c.s, "%s leaves %s with %d of its quota of %d", c.j.name, tree.Queue(q).Name, c.after[q][r], quota)
 			}
 		}
 	}

@@ -102,7 +102,7 @@ func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 			demand[i] = amounts{1_000_000, 4096, 100}.vector(100)
 		}
 	}
-	c.SetQueues(tree, tree.FairShares(capacity, demand))
+	c.SetQueues(tree, tree.FairShares(capacity, fairshare.Bundles{}, demand))
 	p := s.preemptor()
 	p.Queue, p.Now = leaves[0], started(0, 0).AddDate(1, 0, 0).UnixNano()
 	return decides(tb, c, p, nil)
@@ -155,8 +155,10 @@ func BenchmarkFairShares(b *testing.B) {
 			demand[i] = amounts{int64(i) * 1000, int64(i), int64(i)}.vector(int64(i))
 		}
 	}
+	capacity := amounts{640_000, 5120, 80}.vector(1100)
+	carried := fairshare.NewBundles([]string{"cpu", "memory", "nvidia.com/gpu", "pods"}, func(string) fairshare.Amounts { return capacity })
 	b.ReportAllocs()
 	for b.Loop() {
-		tree.FairShares(amounts{640_000, 5120, 80}.vector(1100), demand)
+		tree.FairShares(capacity, carried, demand)
 	}
 }

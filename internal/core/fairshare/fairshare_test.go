@@ -95,7 +95,7 @@ func TestFairShares(t *testing.T) {
 				demand[i] = Amounts{v}
 			}
 			got := make(map[string]int64)
-			for i, share := range tree.FairShares(Amounts{tt.capacity}, demand) {
+			for i, share := range tree.FairShares(Amounts{tt.capacity}, Bundles{}, demand) {
 				got[tree.Queue(int32(i)).Name] = share[0]
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -152,6 +152,103 @@ func TestTreeFaults(t *testing.T) {
 	}
 }
 
+// TestCarried is what quotas are with what they carry, on 8 nodes with 8 GPUs and 80 CPUs each, and as many without GPUs.
+func TestCarried(t *testing.T) {
+	names := []string{"cpu", "gpu", "pods"}
+	all := Amounts{1280, 64, 1600}
+	carried := NewBundles(names, func(name string) Amounts {
+		if name == "gpu" {
+			return Amounts{640, 64, 800}
+		}
+		return all
+	})
+	for name, tc := range map[string]struct {
+		queues []Queue
+		want   map[string]Amounts
+	}{
+		"a part of the GPUs carries that part of what their nodes have": {
+			queues: []Queue{queue("a", quota(0, 16)), queue("b")}, want: map[string]Amounts{"a": {160, 16, 200}, "b": {0, 0, 0}},
+		},
+		"what is named counts": {
+			queues: []Queue{queue("a", quota(100, 16)), queue("b")}, want: map[string]Amounts{"a": {100, 16, 200}, "b": {0, 0, 0}},
+		},
+		"CPUs carry no GPUs": {
+			queues: []Queue{queue("a", quota(320))}, want: map[string]Amounts{"a": {320, 0, 400}},
+		},
+		"nor do places for pods carry anything": {
+			queues: []Queue{queue("a", quota(0, 0, 1600))}, want: map[string]Amounts{"a": {0, 0, 1600}},
+		},
+		"where there are GPUs, CPUs do not": {
+			queues: []Queue{queue("a", quota(1280, 8))}, want: map[string]Amounts{"a": {1280, 8, 100}},
+		},
+		"more than there is carries all": {
+			queues: []Queue{queue("a", quota(0, 1000))}, want: map[string]Amounts{"a": {640, 1000, 800}},
+		},
+		"no more than the parent's": {
+			queues: []Queue{queue("a", quota(100, 32)), queue("b", under("a"), quota(0, 16))}, want: map[string]Amounts{"a": {100, 32, 400}, "b": {100, 16, 200}},
+		},
+		"of a parent that carries": {
+			queues: []Queue{queue("a", quota(0, 16)), queue("b", under("a"), quota(50, 16)), queue("c", under("a"), quota(500, 8))},
+			want:   map[string]Amounts{"a": {160, 16, 200}, "b": {50, 16, 200}, "c": {160, 8, 100}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, _ := NewTree(len(names), tc.queues)
+			got := make(map[string]Amounts)
+			for i, quota := range tree.quotas(&carried) {
+				got[tree.Queue(int32(i)).Name] = quota
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("quotas (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestSharesOfWhatIsCarried: what a quota carries comes after all quotas that are named, and before all that none claims.
+func TestSharesOfWhatIsCarried(t *testing.T) {
+	capacity := Amounts{100, 10}
+	carried := NewBundles([]string{"cpu", "gpu"}, func(string) Amounts { return capacity })
+	for name, tc := range map[string]struct {
+		queues []Queue
+		want   map[string]int64
+	}{
+		"before what is not claimed": {
+			queues: []Queue{queue("a", quota(0, 4), weight(0)), queue("b", ranked(1))}, want: map[string]int64{"a": 40, "b": 60},
+		},
+		"after what is named": {
+			queues: []Queue{queue("a", quota(0, 4), weight(0)), queue("b", quota(90))}, want: map[string]int64{"a": 10, "b": 90},
+		},
+		"in proportion where there is not enough": {
+			queues: []Queue{queue("a", quota(0, 4)), queue("b", quota(0, 2)), queue("c", quota(70))}, want: map[string]int64{"a": 20, "b": 10, "c": 70},
+		},
+		"and its part of the rest": {
+			queues: []Queue{queue("a", quota(0, 4)), queue("b")}, want: map[string]int64{"a": 70, "b": 30},
+		},
+		"level by level": {
+			queues: []Queue{
+				queue("a", quota(0, 4), weight(0)), queue("a1", under("a"), quota(0, 4), weight(0)), queue("a2", under("a")), queue("b"),
+			},
+			want: map[string]int64{"a": 40, "a1": 40, "a2": 0, "b": 60},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, _ := NewTree(2, tc.queues)
+			demand := make([]Amounts, tree.Len())
+			for i := range demand {
+				demand[i] = capacity
+			}
+			got := make(map[string]int64)
+			for i, share := range tree.FairShares(capacity, carried, demand) {
+				got[tree.Queue(int32(i)).Name] = share[0]
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("shares of the CPUs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // randomTree makes up to 9 queues in up to 3 levels.
 func randomTree(pick func(int) int) *Tree {
 	var queues []Queue
@@ -185,7 +282,7 @@ func TestFairSharesHold(t *testing.T) {
 			}
 		}
 		capacity := int64(pick(60))
-		shares, wanted := tree.FairShares(Amounts{capacity}, demand), tree.wanted(demand)
+		shares, wanted := tree.FairShares(Amounts{capacity}, Bundles{}, demand), tree.wanted(demand)
 		check := func(siblings []int32, room int64) {
 			sum, quotas, hungry := int64(0), int64(0), false
 			for _, q := range siblings {
@@ -229,7 +326,7 @@ func FuzzFairShares(f *testing.F) {
 		for i := range demand {
 			demand[i] = Amounts{d1}
 		}
-		for i, share := range tree.FairShares(Amounts{capacity}, demand) {
+		for i, share := range tree.FairShares(Amounts{capacity}, Bundles{}, demand) {
 			if share[0] < 0 || share[0] > max(capacity, 0) {
 				t.Fatalf("queue %d has a share of %d of %d", i, share[0], capacity)
 			}

@@ -6,18 +6,13 @@ import (
 	"slices"
 )
 
-// FairShares is what every queue is entitled to, by its index in the tree: of the capacity first its quota, then
+// FairShares is what every queue is entitled to, by its index in the tree: of the capacity first its quota, then what that carries, then
 // its part of the surplus, by priority and weight, level by level; never more than its demand and its limit. Where
 // all that siblings ask for is there, each has what it asks for.
 // Demand is what the work in each queue asks for, running and pending, its descendants' left out.
-func (t *Tree) FairShares(capacity Amounts, demand []Amounts) []Amounts {
-	wanted := t.wanted(demand)
-	shares := make([]Amounts, len(t.nodes))
-	flat := make([]int64, len(t.nodes)*t.dims)
-	for i := range shares {
-		shares[i] = flat[i*t.dims:][:t.dims:t.dims]
-	}
-	d := &division{t: t, wanted: wanted, shares: shares}
+func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) []Amounts {
+	shares := t.rows()
+	d := &division{t: t, wanted: t.wanted(demand), quotas: t.quotas(&carried), shares: shares}
 	for r := range t.dims {
 		d.resource = r
 		room := int64(0)
@@ -57,12 +52,13 @@ type division struct {
 	t        *Tree
 	resource int
 	wanted   []int64
-	shares   []Amounts
+	// quotas are with what they carry.
+	quotas, shares []Amounts
 }
 
 func (d *division) cap(q int32) int64 { return d.wanted[int(q)*d.t.dims+d.resource] }
 
-// among hands room out among siblings: quotas first, then the surplus.
+// among hands room out among siblings: quotas first, then what they carry, then the surplus.
 func (d *division) among(siblings []int32, room int64) {
 	if len(siblings) == 0 {
 		return
@@ -78,6 +74,10 @@ func (d *division) among(siblings []int32, room int64) {
 	// Where the quotas are more than there is, they are cut down in proportion.
 	room = d.pour(siblings, room, func(q int32) (part, most int64) {
 		quota := d.t.nodes[q].Quota[r]
+		return quota, min(quota, d.cap(q))
+	})
+	room = d.pour(siblings, room, func(q int32) (part, most int64) {
+		quota := d.quotas[q][r]
 		return quota, min(quota, d.cap(q))
 	})
 	byPriority := slices.Clone(siblings)

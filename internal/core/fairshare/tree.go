@@ -16,7 +16,8 @@ const Unset = int64(-1)
 type Queue struct {
 	// Name identifies the queue; Parent is the queue that it is part of, empty at the top of the tree.
 	Name, Parent string
-	// Quota is what the queue can always get back. Nil is nothing at all.
+	// Quota is what the queue can always get back. Of what it has 0 of, it names nothing, and may have what goes along with the
+	// rest ([Bundles]). Nil is nothing at all.
 	Quota Amounts
 	// Limit is what the queue's running work never exceeds, Unlimited where it may. Nil is no limit.
 	Limit Amounts
@@ -62,6 +63,8 @@ type Tree struct {
 
 type treeNode struct {
 	Queue
+	// asked is the quota as it is named, before it is cut to the parent's; -1 of what is not named.
+	asked    Amounts
 	parent   int32
 	children []int32
 	depth    int
@@ -116,7 +119,7 @@ func (b *treeBuilder) add(name string, parent int32, depth int) []int32 {
 
 func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 	n := treeNode{Queue: *q, parent: parent, depth: depth}
-	n.Quota, n.Limit = make(Amounts, b.t.dims), make(Amounts, b.t.dims)
+	n.Quota, n.Limit, n.asked = make(Amounts, b.t.dims), make(Amounts, b.t.dims), make(Amounts, b.t.dims)
 	for r := range b.t.dims {
 		n.Limit[r] = Unlimited
 		if r < len(q.Limit) {
@@ -124,6 +127,9 @@ func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 		}
 		if r < len(q.Quota) {
 			n.Quota[r] = min(max(q.Quota[r], 0), MaxAmount)
+		}
+		if n.asked[r] = n.Quota[r]; n.Quota[r] == 0 {
+			n.asked[r] = -1
 		}
 		if parent >= 0 && n.Quota[r] > b.t.nodes[parent].Quota[r] {
 			n.Quota[r] = b.t.nodes[parent].Quota[r]
