@@ -54,6 +54,8 @@ type division struct {
 	wanted   []int64
 	// quotas are with what they carry.
 	quotas, shares []Amounts
+	// open is memory for pour.
+	open []thirst
 }
 
 func (d *division) cap(q int32) int64 { return d.wanted[int(q)*d.t.dims+d.resource] }
@@ -76,10 +78,12 @@ func (d *division) among(siblings []int32, room int64) {
 		quota := d.t.nodes[q].Quota[r]
 		return quota, min(quota, d.cap(q))
 	})
-	room = d.pour(siblings, room, func(q int32) (part, most int64) {
-		quota := d.quotas[q][r]
-		return quota, min(quota, d.cap(q))
-	})
+	if d.carries(siblings) {
+		room = d.pour(siblings, room, func(q int32) (part, most int64) {
+			quota := d.quotas[q][r]
+			return quota, min(quota, d.cap(q))
+		})
+	}
 	byPriority := slices.Clone(siblings)
 	slices.SortStableFunc(byPriority, func(a, b int32) int { return cmp.Compare(d.t.nodes[b].Priority, d.t.nodes[a].Priority) })
 	for len(byPriority) > 0 && room > 0 {
@@ -94,6 +98,12 @@ func (d *division) among(siblings []int32, room int64) {
 	}
 }
 
+// carries reports whether the quota of any of some siblings carries something.
+func (d *division) carries(siblings []int32) bool {
+	r := d.resource
+	return slices.ContainsFunc(siblings, func(q int32) bool { return d.quotas[q][r] > d.t.nodes[q].Quota[r] })
+}
+
 // scarce reports whether siblings ask for more than there is.
 func (d *division) scarce(siblings []int32, room int64) bool {
 	asked := int64(0)
@@ -106,13 +116,14 @@ func (d *division) scarce(siblings []int32, room int64) bool {
 // pour raises the shares of siblings together, each in proportion to its part and up to its most, until the room is
 // used up. It returns what is left. What does not divide goes to the first ones by name.
 func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part, most int64)) int64 {
-	var open []thirst
+	open := d.open[:0]
 	for _, q := range siblings {
 		part, most := terms(q)
 		if need := most - d.shares[q][d.resource]; part > 0 && need > 0 {
 			open = append(open, thirst{q: q, part: part, need: need})
 		}
 	}
+	d.open = open
 	// The queue that needs least for its part is full first.
 	slices.SortStableFunc(open, func(a, b thirst) int { return compareRatios(a.need, a.part, b.need, b.part) })
 	parts := int64(0)
