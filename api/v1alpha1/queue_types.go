@@ -89,8 +89,8 @@ type QueueSpec struct {
 	Parent *string `json:"parent,omitempty"`
 
 	// quota is what the queue can always get back, by resource name. Resources that are not named have a
-	// quota of zero, but a part of the cpu, memory, ephemeral-storage and pods of nodes goes along with the devices of theirs
-	// that are named, when fair shares are worked out.
+	// quota of zero. Where cpu, memory, ephemeral-storage or pods are not, the fair share has as large a part of them first as
+	// the quota is of the devices, cpu or memory that it names, on the nodes that list these.
 	// +optional
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=32

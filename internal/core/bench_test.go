@@ -215,7 +215,7 @@ func reclaimCluster(b *testing.B, nodes int) *Cluster {
 			demand[q] = Amounts{1_000_000, 4 << 40, 1000, 1000}
 		}
 	}
-	c.SetQueues(tree, tree.FairShares(capacity, fairshare.Bundles{}, demand))
+	c.SetQueues(tree, tree.FairShares(capacity, nil, demand))
 	return c
 }
 

@@ -17,6 +17,10 @@ type queuePolicy struct {
 	shares  []Amounts
 	request []int64
 	asks    []int
+	// devices are the resources that others go along with, see [fairshare.GoesAlong].
+	devices []bool
+	// use is memory for useOfAll.
+	use []int64
 	// reach is how far from its own queue the preemptor may take, and asIs how far it may with nothing gone.
 	reach, asIs reach
 	subtrees    []subtree
@@ -56,6 +60,10 @@ func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 	c.roster, c.used = v.inQueues()
 	c.leafOf = c.roster.leaves
 	if c.t != nil {
+		c.devices = make([]bool, len(v.s.Resources))
+		for r, name := range v.s.Resources {
+			c.devices[r] = !fairshare.GoesAlong(name)
+		}
 		c.shares = v.s.Queues.Shares
 		c.climb()
 		c.asIs = newPathUse(c).reach()
@@ -253,13 +261,12 @@ func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 // that has been taken already, once it is gone beside those in a ledger, if any; and the queue at the top where that would be so of all
 // that it has to spare. It is -1 where there is none.
 func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
-	unit, leaf := &c.s.Units[u], c.leafOf[u]
+	leaf, use := c.leafOf[u], c.useOfAll(u)
 	top := c.subtreeOf(leaf).top
 	for q := leaf; ; q = c.t.Parent(q) {
-		holds := c.holding(q, func(r int) int64 { return useOf(unit, r) })
-		for r := range c.t.Dims() {
-			use := useOf(unit, r)
-			if use > 0 && (holds(r) || l.holds(q, r)) && c.usedOf(q)[r]-l.takenOf(q, r)-use < c.quotaOf(q, r) {
+		held := c.holding(q, use)
+		for r, v := range use {
+			if v > 0 && (held.by(r) || l.holds(q, r)) && c.usedOf(q)[r]-l.takenOf(q, r)-v < c.quotaOf(q, r) {
 				return q
 			}
 		}
@@ -267,33 +274,61 @@ func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 			break
 		}
 	}
-	spares := func(r int) bool {
-		left := c.usedOf(top)[r] - l.takenOf(top, r)
-		return c.lent(top, r, left) && left-useOf(unit, r) >= c.quotaOf(top, r)
+	for _, r := range c.asks {
+		if left := c.usedOf(top)[r] - l.takenOf(top, r); c.lent(top, r, left) && left-use[r] >= c.quotaOf(top, r) {
+			return -1
+		}
 	}
-	if !slices.ContainsFunc(c.asks, spares) {
-		return top
-	}
-	return -1
+	return top
 }
 
-// holding says by which resources a queue's quota holds something that uses so much: the one of which that is most beside the quota, or
-// several where it is the same. A queue that has borrowed GPUs for work with few CPUs is within its quota of these, and gives the GPUs
-// back all the same.
-func (c *queuePolicy) holding(q int32, use func(r int) int64) func(r int) bool {
-	most, quota := 0.0, c.t.Queue(q).Quota
-	for r := range quota {
-		most = max(most, partOf(use(r), quota[r]))
+// useOfAll is what a unit occupies of every resource, until the next call.
+func (c *queuePolicy) useOfAll(u int32) []int64 {
+	if c.use == nil {
+		c.use = make([]int64, c.t.Dims())
 	}
-	return func(r int) bool { return most > 0 && partOf(use(r), quota[r]) == most }
+	for r := range c.use {
+		c.use[r] = useOf(&c.s.Units[u], r)
+	}
+	return c.use
 }
 
-// partOf is how much is used beside a quota; 0 where there is none.
-func partOf(use, quota int64) float64 {
-	if quota <= 0 {
+// hold is by which resources a queue's quota holds something: those of which that is as large a part of the quota, devices or others.
+type hold struct {
+	c    *queuePolicy
+	q    int32
+	use  []int64
+	part float64
+	// devices is true where devices hold it.
+	devices bool
+}
+
+// holding says by which resources a queue's quota holds something that uses so much: the device of which that is most beside the quota,
+// or several where it is the same, and where the quota names none of its devices, what goes along in the same way. A queue that has borrowed GPUs
+// for work with few CPUs is within its quota of these, and gives the GPUs back all the same; and its GPUs do not go for CPUs that it has
+// borrowed.
+func (c *queuePolicy) holding(q int32, use []int64) hold {
+	h := hold{c: c, q: q, use: use}
+	for r := range use {
+		part := h.partOf(r)
+		if device := c.devices[r]; part > 0 && (device && !h.devices || device == h.devices && part > h.part) {
+			h.part, h.devices = part, device
+		}
+	}
+	return h
+}
+
+// by reports whether a resource holds it.
+func (h *hold) by(r int) bool {
+	return h.part > 0 && h.c.devices[r] == h.devices && h.partOf(r) == h.part
+}
+
+// partOf is how much is used beside the quota; 0 where there is none, or none of it counts.
+func (h *hold) partOf(r int) float64 {
+	if h.use[r] == 0 || h.c.quotaOf(h.q, r) <= 0 {
 		return 0
 	}
-	return float64(use) / float64(quota)
+	return float64(h.use[r]) / float64(h.c.t.Queue(h.q).Quota[r])
 }
 
 // useOf is what a unit occupies of one resource, on all nodes.

@@ -165,6 +165,24 @@ func TestQueuePolicy(t *testing.T) {
 			queues:  []fairshare.Queue{queue("a", quota(0, 8)), queue("b", quota(4, 8))}, preemptor: with(podOf(0, 0, 8), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
+		"nor for GPUs, where its work with GPUs has more CPUs than its quota names": {
+			// b has its 4 GPUs, and 32 CPUs of its 8; c has the rest, for another while.
+			cluster: clusterOf("gpu", "cpu").node("n", 4, 64).node("m", 8, 64).podOf("b1", "n", 0, []int64{2, 16}, inQueue("b")).podOf("b2", "n", 0, []int64{2, 16}, inQueue("b")).
+				podOf("c1", "m", 0, []int64{8, 8}, inQueue("c"), since(1)),
+			queues:    []fairshare.Queue{queue("a", quota(4, 32)), queue("b", quota(4, 8)), queue("c", func(q *fairshare.Queue) { q.ReclaimMinRuntime = 1000 })},
+			preemptor: with(podOf(0, 2, 4), ofQueue("a"), at(2)), wantOutcome: Infeasible,
+			wantProtected: map[Rule]int{RuleQuota: 2, RuleReclaimMinRuntime: 1}, wantRetryAt: 1002,
+		},
+		"nor for what another below the same queue has": {
+			// org has 8 GPUs of its 6 because of a2, and a1 has its own, with more CPUs than its quota names.
+			cluster: clusterOf("gpu", "cpu").node("n", 4, 64).node("m", 8, 64).podOf("b1", "n", 0, []int64{1, 4}, inQueue("a1")).podOf("b2", "n", 0, []int64{1, 4}, inQueue("a1")).
+				podOf("b3", "m", 0, []int64{6, 1}, inQueue("a2")).podOf("x", "n", 100, []int64{2, 0}).podOf("y", "m", 100, []int64{2, 0}),
+			queues: []fairshare.Queue{
+				queue("a", quota(4)), queue("org", quota(6, 64)), queue("a1", under("org"), quota(2, 4)), queue("a2", under("org"), quota(3)),
+			},
+			preemptor: with(podOf(0, 1, 0), ofQueue("a")), wantOutcome: Infeasible,
+			wantProtected: map[Rule]int{RuleNotLowerPriority: 2, RuleQuota: 3},
+		},
 		"by what it is taken for, whatever holds the unit": {
 			// b has a CPU more than its share of 6. Without b1 it would have 6 GPUs, and 4 of its 5 CPUs.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).node("m", 8, 8).

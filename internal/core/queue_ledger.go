@@ -110,11 +110,11 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	leaf := c.leafOf[u]
 	l.leaves[leaf] = true
 	useUnit(c.t, l.taken, leaf, unit)
-	top := c.subtreeOf(leaf).top
+	top, use := c.subtreeOf(leaf).top, c.useOfAll(u)
 	for q := leaf; ; q = c.t.Parent(q) {
-		holds, held := c.holding(q, func(r int) int64 { return useOf(unit, r) }), l.held[int(q)*c.t.Dims():][:c.t.Dims()]
+		h, held := c.holding(q, use), l.held[int(q)*c.t.Dims():][:c.t.Dims()]
 		for r := range held {
-			held[r] = held[r] || holds(r)
+			held[r] = held[r] || h.by(r)
 		}
 		if q == top {
 			break
@@ -122,7 +122,7 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	}
 	most := l.most[int(top)*c.t.Dims():][:c.t.Dims()]
 	for r := range most {
-		most[r] = max(most[r], useOf(unit, r))
+		most[r] = max(most[r], use[r])
 	}
 }
 
@@ -150,11 +150,11 @@ func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 		}
 		leaf := c.leafOf[u]
 		top, steps := c.top(leaf), c.stepsTo(leaf)
-		switch {
-		case steps > max(after.share, after.quota):
+		if steps > max(after.share, after.quota) {
 			return c.bound(RuleOverShare, c.path[after.share]), false
-		case !l.lends(top, steps, s, after):
-			return c.bound(RuleFairShare, top), false
+		}
+		if rule := l.keeps(top, steps, s, after); rule != "" {
+			return c.bound(rule, top), false
 		}
 		if q := l.overdrawn(leaf, top); q >= 0 {
 			return c.bound(RuleQuota, q), false
@@ -168,27 +168,44 @@ func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 	return bound{rule: rule, queue: queue, name: c.t.Queue(queue).Name}
 }
 
-// lends reports whether a queue that is so many steps away has what was taken to spare, by what the preemptor's side comes to
-// then: it was above its fair share, or its quota, until the largest unit was taken, last of all.
+// keeps says by which rule a queue that is so many steps away keeps what was taken, by what the preemptor's side comes to then; "" where it
+// has that to spare: it was above its fair share, or its quota, until the largest unit was taken, last of all, and has its quota of what
+// it was above.
 //
 // Where that side is entitled only because work of its own has gone, it has to have more afterwards than before: by share, the other
 // queue keeps its fair share; by quota, it has no less of what its quota holds the preemptor by. That work came in free room, more
 // of it would come in what the largest unit leaves over, and so the two would take in turns.
-func (l *ledger) lends(top int32, steps int, s *pathUse, after reach) bool {
+func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	c := l.c
-	byShare, byQuota, keeps := false, false, steps <= after.share
-	holds := c.holding(c.leaf, func(r int) int64 { return c.request[r] })
-	comesBack := steps <= after.quota && !slices.ContainsFunc(c.asks, func(r int) bool { return holds(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
+	byShare, byQuota, spent, sharesStay := false, false, false, steps <= after.share
+	comesBack := steps <= after.quota && c.holdsNoLess(s)
 	for _, r := range c.asks {
 		at, share := int(top)*c.t.Dims()+r, c.shareOf(top, r)
 		left := c.used[at] - l.taken[at]
 		gains := s.after(0, r) > c.usedOf(c.leaf)[r]
-		gains = gains && left >= c.quotaOf(top, r)
-		byShare = byShare || gains && left+l.most[at] > share
-		byQuota = byQuota || gains && comesBack && c.hasQuota(r) && left+l.most[at] > c.quotaOf(top, r)
-		keeps = keeps && (steps <= c.asIs.share || c.used[at] <= share || left >= share)
+		overShare := gains && left+l.most[at] > share
+		overQuota := gains && comesBack && c.hasQuota(r) && left+l.most[at] > c.quotaOf(top, r)
+		if left >= c.quotaOf(top, r) {
+			byShare, byQuota = byShare || overShare, byQuota || overQuota
+		} else {
+			spent = spent || overShare || overQuota
+		}
+		sharesStay = sharesStay && (steps <= c.asIs.share || c.used[at] <= share || left >= share)
 	}
-	return byQuota || byShare && keeps
+	switch {
+	case byQuota || byShare && sharesStay:
+		return ""
+	case spent:
+		return RuleQuota
+	default:
+		return RuleFairShare
+	}
+}
+
+// holdsNoLess reports whether the preemptor's queue comes to no less than it has of what its quota holds the preemptor by.
+func (c *queuePolicy) holdsNoLess(s *pathUse) bool {
+	h := c.holding(c.leaf, c.request)
+	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.by(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
 }
 
 // overdrawn finds a queue between a leaf and the top of its subtree that is left with less than its quota of what holds something

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // refForbids says why a set of units may not be taken for a preemptor, min-runtimes and tolerations left aside; "" where it
@@ -142,27 +144,32 @@ func (r *refQueues) returns() bool {
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
-// holding is what there is most of beside a queue's quota.
+// holding is the device of which there is most beside a queue's quota, or else what goes along.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
-	var best []int
-	quota := r.s.Queues.Tree.Queue(q).Quota
-	for i := range quota {
-		use, order := useOf(i), 1
-		if use == 0 || quota[i] == 0 {
-			continue
+	for _, devices := range []bool{true, false} {
+		var best []int
+		quota := r.s.Queues.Tree.Queue(q).Quota
+		for i, name := range r.s.Resources {
+			use, order := useOf(i), 1
+			if use == 0 || fairshare.GoesAlong(name) == devices || guaranteed(r.s.Queues, q)[i] == 0 {
+				continue
+			}
+			if len(best) > 0 {
+				// Amounts of tests are small: their products are exact.
+				order = cmp.Compare(use*quota[best[0]], useOf(best[0])*quota[i])
+			}
+			switch order {
+			case 1:
+				best = []int{i}
+			case 0:
+				best = append(best, i)
+			}
 		}
 		if len(best) > 0 {
-			// Amounts of tests are small: their products are exact.
-			order = cmp.Compare(use*quota[best[0]], useOf(best[0])*quota[i])
-		}
-		switch order {
-		case 1:
-			best = []int{i}
-		case 0:
-			best = append(best, i)
+			return best
 		}
 	}
-	return best
+	return nil
 }
 
 // left is what all queues have without the set.

@@ -468,15 +468,23 @@ func (c *contest) reclaim(v *pod) {
 	}
 }
 
-// holding is the resource of which a victim has most beside a quota; -1 for none.
-func holding(quota core.Amounts, v *pod) int {
-	best, most := -1, 0.0
-	for r := range quota {
-		if part := float64(v.request[r]) / float64(quota[r]); quota[r] > 0 && part > most {
-			best, most = r, part
+// holding is the device of which a victim has most beside a quota, or else what goes along; -1 for none.
+func (c *contest) holding(quota core.Amounts, v *pod) int {
+	for _, devices := range []bool{true, false} {
+		best, most := -1, 0.0
+		for r, name := range c.s.books.resources {
+			if quota[r] == 0 || fairshare.GoesAlong(name) == devices {
+				continue
+			}
+			if part := float64(v.request[r]) / float64(quota[r]); part > most {
+				best, most = r, part
+			}
+		}
+		if best >= 0 {
+			return best
 		}
 	}
-	return best
+	return -1
 }
 
 // quotas: no queue is left with less than its quota by those who reclaim from outside of it.
@@ -488,7 +496,7 @@ func (c *contest) quotas(victims []*pod) {
 			continue
 		}
 		for q, past := theirs, tree.Parent(c.side(theirs)); q != past; q = tree.Parent(q) {
-			r := holding(tree.Queue(q).Quota, v)
+			r := c.holding(tree.Queue(q).Quota, v)
 			if r < 0 {
 				continue
 			}

@@ -102,7 +102,7 @@ func reclaimer(tb testing.TB, s shape, kind queueing) trial {
 			demand[i] = amounts{1_000_000, 4096, 100}.vector(100)
 		}
 	}
-	c.SetQueues(tree, tree.FairShares(capacity, fairshare.Bundles{}, demand))
+	c.SetQueues(tree, tree.FairShares(capacity, nil, demand))
 	p := s.preemptor()
 	p.Queue, p.Now = leaves[0], started(0, 0).AddDate(1, 0, 0).UnixNano()
 	return decides(tb, c, p, nil)

@@ -95,7 +95,7 @@ func TestFairShares(t *testing.T) {
 				demand[i] = Amounts{v}
 			}
 			got := make(map[string]int64)
-			for i, share := range tree.FairShares(Amounts{tt.capacity}, Bundles{}, demand) {
+			for i, share := range tree.FairShares(Amounts{tt.capacity}, nil, demand) {
 				got[tree.Queue(int32(i)).Name] = share[0]
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -178,8 +178,8 @@ func TestCarried(t *testing.T) {
 		"nor do places for pods carry anything": {
 			queues: []Queue{queue("a", quota(0, 0, 1600))}, want: map[string]Amounts{"a": {0, 0, 1600}},
 		},
-		"where there are GPUs, CPUs do not": {
-			queues: []Queue{queue("a", quota(1280, 8))}, want: map[string]Amounts{"a": {1280, 8, 100}},
+		"the largest part of what is named": {
+			queues: []Queue{queue("a", quota(640, 8)), queue("b", quota(64, 32))}, want: map[string]Amounts{"a": {640, 8, 800}, "b": {64, 32, 400}},
 		},
 		"more than there is carries all": {
 			queues: []Queue{queue("a", quota(0, 1000))}, want: map[string]Amounts{"a": {640, 1000, 800}},
@@ -195,7 +195,7 @@ func TestCarried(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			tree, _ := NewTree(len(names), tc.queues)
 			got := make(map[string]Amounts)
-			for i, quota := range tree.quotas(&carried) {
+			for i, quota := range tree.quotas(carried) {
 				got[tree.Queue(int32(i)).Name] = quota
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -282,7 +282,7 @@ func TestFairSharesHold(t *testing.T) {
 			}
 		}
 		capacity := int64(pick(60))
-		shares, wanted := tree.FairShares(Amounts{capacity}, Bundles{}, demand), tree.wanted(demand)
+		shares, wanted := tree.FairShares(Amounts{capacity}, nil, demand), tree.wanted(demand)
 		check := func(siblings []int32, room int64) {
 			sum, quotas, hungry := int64(0), int64(0), false
 			for _, q := range siblings {
@@ -326,7 +326,7 @@ func FuzzFairShares(f *testing.F) {
 		for i := range demand {
 			demand[i] = Amounts{d1}
 		}
-		for i, share := range tree.FairShares(Amounts{capacity}, Bundles{}, demand) {
+		for i, share := range tree.FairShares(Amounts{capacity}, nil, demand) {
 			if share[0] < 0 || share[0] > max(capacity, 0) {
 				t.Fatalf("queue %d has a share of %d of %d", i, share[0], capacity)
 			}

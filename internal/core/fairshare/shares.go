@@ -12,7 +12,7 @@ import (
 // Demand is what the work in each queue asks for, running and pending, its descendants' left out.
 func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) []Amounts {
 	shares := t.rows()
-	d := &division{t: t, wanted: t.wanted(demand), quotas: t.quotas(&carried), shares: shares}
+	d := &division{t: t, wanted: t.wanted(demand), quotas: t.quotas(carried), shares: shares}
 	for r := range t.dims {
 		d.resource = r
 		room := int64(0)

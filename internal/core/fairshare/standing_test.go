@@ -92,7 +92,7 @@ func TestTurnsWithoutAShare(t *testing.T) {
 			i, _ := tree.Find("all")
 			demand[i] = Amounts{1000, 0}
 			s := &Standing{Tree: tree, Capacity: Amounts{1000, 100_000}, Allocated: make([]Amounts, tree.Len())}
-			s.Shares = tree.FairShares(s.Capacity, Bundles{}, demand)
+			s.Shares = tree.FairShares(s.Capacity, nil, demand)
 			for i := range s.Allocated {
 				s.Allocated[i] = Amounts{0, 0}
 			}
@@ -129,7 +129,7 @@ func TestEntitledToWhatThereIs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Standing{Tree: tree, Capacity: tc.capacity, Allocated: []Amounts{{0, 0}, {0, 0}}}
-			s.Shares = tree.FairShares(tc.capacity, Bundles{}, []Amounts{{100, 100}, {100, 100}})
+			s.Shares = tree.FairShares(tc.capacity, nil, []Amounts{{100, 100}, {100, 100}})
 			within := s.Within(a, []Amounts{tc.request}, nil) == 1
 			if got := s.Entitled(a, tc.request); got != tc.want || within != tc.want {
 				t.Errorf("entitled: %t, within: %t, want %t", got, within, tc.want)
