@@ -166,3 +166,25 @@ func TestLimitThatIsLeft(t *testing.T) {
 		})
 	}
 }
+
+// TestGroupThatChangesItsQueue: what a group has been promised, it gives up when it is in another queue, which may not have it.
+func TestGroupThatChangesItsQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(1, "4")...)
+	for name, quota := range map[string]string{"a": "4", "b": "0", "c": "0"} {
+		q := limitedQueue(name, "8")
+		q.Spec.Quota = corev1.ResourceList{corev1.ResourceCPU: resourceMustParse(quota)}
+		r.hub.QueueSet(q)
+	}
+	r.evictor.atOnce = func() error { return nil }
+	r.create(ofQueue("c", on(pod("v", "", "4", 5), "node-0")))
+	r.queuedGang("g", "a", 1)
+	r.create(pod("g-0", "g", "4", 0))
+	promised := func() bool {
+		return len(r.hub.reserved.Of(gangKey(key("g")))) > 0 && !r.hub.waits.Evicting(gangKey(key("g")))
+	}
+	r.eventually("room is made for it", func() bool { r.cycles(); return promised() })
+	r.queuedGang("g", "b", 1)
+	r.hub.GroupChanged(key("g"))
+	r.eventually("it gives it up", func() bool { return !promised() })
+}

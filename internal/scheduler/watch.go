@@ -29,7 +29,8 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 	h.cluster.GroupChanged(key)
 	h.wanted.askAnew()
-	h.eased(h.chargeGroup(key).Eased)
+	change := h.chargeGroup(key)
+	h.eased(change.Eased)
 	h.telling.retouch(key, h.clock.Now())
 	if ok {
 		h.disrupted(key, g.Disrupted)
@@ -49,11 +50,20 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		h.joined(key)
 		h.review(key)
 		h.replanShort(key, g)
+		if change.Moved {
+			h.changedQueue(gangKey(key))
+		}
 		h.wakeGang(key)
 	default:
 		h.waits.LeaveTurns(gangKey(key))
 		h.takeBack(gangKey(key), "it is no gang any more")
-		h.activate(h.lister.Members(key).Pending...)
+		pending := h.lister.Members(key).Pending
+		if change.Moved {
+			for _, pod := range pending {
+				h.changedQueue(podKey(pod))
+			}
+		}
+		h.activate(pending...)
 	}
 }
 
