@@ -17,8 +17,9 @@ type queuePolicy struct {
 	shares  []Amounts
 	request []int64
 	asks    []int
-	// devices are the resources that others go along with, see [fairshare.GoesAlong].
-	devices []bool
+	// kinds are those of all resources. listed says of which some node has any: of others, no quota holds anything.
+	kinds  []fairshare.Kind
+	listed []bool
 	// use is memory for useOfAll.
 	use []int64
 	// reach is how far from its own queue the preemptor may take, and asIs how far it may with nothing gone.
@@ -60,9 +61,9 @@ func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 	c.roster, c.used = v.inQueues()
 	c.leafOf = c.roster.leaves
 	if c.t != nil {
-		c.devices = make([]bool, len(v.s.Resources))
 		for r, name := range v.s.Resources {
-			c.devices[r] = !fairshare.GoesAlong(name)
+			c.kinds = append(c.kinds, fairshare.KindOf(name))
+			c.listed = append(c.listed, v.s.lists(r))
 		}
 		c.shares = v.s.Queues.Shares
 		c.climb()
@@ -70,6 +71,16 @@ func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 		c.reachTo(c.farthest())
 	}
 	return c
+}
+
+// lists reports whether some node has any of a resource.
+func (s *Snapshot) lists(r int) bool {
+	for i := range s.Nodes {
+		if has := s.Nodes[i].Allocatable; r < len(has) && has[r] > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // request is what the members ask for together that have to be placed.
@@ -293,26 +304,24 @@ func (c *queuePolicy) useOfAll(u int32) []int64 {
 	return c.use
 }
 
-// hold is by which resources a queue's quota holds something: those of which that is as large a part of the quota, devices or others.
+// hold is by which resources a queue's quota holds something: those of a kind of which that takes up as large a part of the quota.
 type hold struct {
 	c    *queuePolicy
 	q    int32
 	use  []int64
 	part float64
-	// devices is true where devices hold it.
-	devices bool
+	kind fairshare.Kind
 }
 
-// holding says by which resources a queue's quota holds something that uses so much: the device of which that is most beside the quota,
-// or several where it is the same, and where the quota names none of its devices, what goes along in the same way. A queue that has borrowed GPUs
-// for work with few CPUs is within its quota of these, and gives the GPUs back all the same; and its GPUs do not go for CPUs that it has
-// borrowed.
+// holding says by which resources a queue's quota holds something that uses so much: of the first kind that the quota names any of, the one of which it
+// takes up the largest part, or several where that is the same. A queue that has borrowed GPUs for work with few CPUs is within its quota of
+// these, and gives the GPUs back all the same; and its GPUs do not go for CPUs that it has borrowed.
 func (c *queuePolicy) holding(q int32, use []int64) hold {
 	h := hold{c: c, q: q, use: use}
 	for r := range use {
-		part := h.partOf(r)
-		if device := c.devices[r]; part > 0 && (device && !h.devices || device == h.devices && part > h.part) {
-			h.part, h.devices = part, device
+		part, kind := h.partOf(r), c.kinds[r]
+		if part > 0 && (h.part == 0 || kind < h.kind || kind == h.kind && part > h.part) {
+			h.part, h.kind = part, kind
 		}
 	}
 	return h
@@ -320,15 +329,16 @@ func (c *queuePolicy) holding(q int32, use []int64) hold {
 
 // by reports whether a resource holds it.
 func (h *hold) by(r int) bool {
-	return h.part > 0 && h.c.devices[r] == h.devices && h.partOf(r) == h.part
+	return h.part > 0 && h.c.kinds[r] == h.kind && h.partOf(r) == h.part
 }
 
-// partOf is how much is used beside the quota; 0 where there is none, or none of it counts.
+// partOf is how much is used beside the quota; 0 where that names none, or none is there.
 func (h *hold) partOf(r int) float64 {
-	if h.use[r] == 0 || h.c.quotaOf(h.q, r) <= 0 {
+	quota := h.c.t.Queue(h.q).Quota[r]
+	if h.use[r] == 0 || quota == 0 || !h.c.listed[r] {
 		return 0
 	}
-	return float64(h.use[r]) / float64(h.c.t.Queue(h.q).Quota[r])
+	return float64(h.use[r]) / float64(quota)
 }
 
 // useOf is what a unit occupies of one resource, on all nodes.

@@ -183,6 +183,25 @@ func TestQueuePolicy(t *testing.T) {
 			preemptor: with(podOf(0, 1, 0), ofQueue("a")), wantOutcome: Infeasible,
 			wantProtected: map[Rule]int{RuleNotLowerPriority: 2, RuleQuota: 3},
 		},
+		"of pods there may be fewer, where CPUs are named": {
+			// b has its CPUs, and pods beyond their number. c has the rest, for another while.
+			cluster: clusterOf("cpu", "pods").node("n", 8, 10).node("m", 8, 10).podOf("b1", "n", 0, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 0, []int64{4, 1}, inQueue("b")).
+				podOf("c1", "m", 0, []int64{8, 1}, inQueue("c"), since(1)),
+			queues:    []fairshare.Queue{queue("a", quota(4, 2)), queue("b", quota(8, 1)), queue("c", func(q *fairshare.Queue) { q.ReclaimMinRuntime = 1000 })},
+			preemptor: with(podOf(0, 4, 1), ofQueue("a"), at(2)), wantOutcome: Infeasible,
+			wantProtected: map[Rule]int{RuleQuota: 2, RuleReclaimMinRuntime: 1}, wantRetryAt: 1002,
+		},
+		"GPUs that are not enough for all quotas still hold": {
+			// Of 2 GPUs, a and b have one each, by name, and c has none.
+			cluster: clusterOf("gpu", "cpu").node("n", 2, 64).podOf("a1", "n", 0, []int64{1, 8}, inQueue("a")).podOf("c1", "n", 0, []int64{1, 8}, inQueue("c")),
+			queues:  []fairshare.Queue{queue("a", quota(1, 8)), queue("b", quota(1, 8)), queue("c", quota(1, 8))}, preemptor: with(podOf(0, 1, 8), ofQueue("b")),
+			wantOutcome: Preempts, wantVictims: []string{"c1"}, wantRule: RuleReclaim,
+		},
+		"GPUs that no node lists do not": {
+			cluster: clusterOf("gpu", "cpu", "memory").node("n", 0, 16, 16).podOf("b1", "n", 0, []int64{1, 8, 2}, inQueue("b")).podOf("b2", "n", 9, []int64{0, 0, 14}, inQueue("b")),
+			queues:  []fairshare.Queue{queue("a"), queue("b", quota(4, 8))}, preemptor: with(podOf(0, 0, 1, 2), ofQueue("a")),
+			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
+		},
 		"by what it is taken for, whatever holds the unit": {
 			// b has a CPU more than its share of 6. Without b1 it would have 6 GPUs, and 4 of its 5 CPUs.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).node("m", 8, 8).

@@ -144,14 +144,15 @@ func (r *refQueues) returns() bool {
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
-// holding is the device of which there is most beside a queue's quota, or else what goes along.
+// holding is the device that takes up the largest part of a queue's quota, or else one of the other kinds.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
-	for _, devices := range []bool{true, false} {
+	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		var best []int
 		quota := r.s.Queues.Tree.Queue(q).Quota
 		for i, name := range r.s.Resources {
 			use, order := useOf(i), 1
-			if use == 0 || fairshare.GoesAlong(name) == devices || guaranteed(r.s.Queues, q)[i] == 0 {
+			listed := slices.ContainsFunc(r.s.Nodes, func(n Node) bool { return n.Allocatable[i] > 0 })
+			if use == 0 || quota[i] == 0 || fairshare.KindOf(name) != kind || !listed {
 				continue
 			}
 			if len(best) > 0 {

@@ -128,6 +128,17 @@ func (s *Standing) beside(q int32) []int32 {
 	return out
 }
 
+// goesWith reports whether a queue's quota of a resource does not hold work that has so much, because it has others that come first.
+func (s *Standing) goesWith(q int32, r int, amount fairshare.Amounts) bool {
+	kind := fairshare.KindOf(s.Names[r])
+	for other, name := range s.Names {
+		if fairshare.KindOf(name) < kind && amount[other] > 0 && s.Tree.Queue(q).Quota[other] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // gives is how much of a resource a queue can give back at most, and the largest whole group that keeps it from giving more; nil for none.
 func (s *Standing) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
 	spare := s.Allocated[q][r] - s.guaranteed(q, r)
@@ -137,7 +148,7 @@ func (s *Standing) gives(q int32, r int, wholeGroups WholeGroups) (most int64, t
 	most = s.Allocated[q][r]
 	for i := range wholeGroups {
 		l := &wholeGroups[i]
-		if l.amount[r] <= spare || !slices.Contains(s.Tree.Path(l.leaf), q) {
+		if l.amount[r] <= spare || !slices.Contains(s.Tree.Path(l.leaf), q) || s.goesWith(q, r, l.amount) {
 			continue
 		}
 		most -= l.amount[r]

@@ -4,7 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -99,6 +101,47 @@ func TestQuotaThatIsHeld(t *testing.T) {
 			}
 			if len(b.wholeGroups) > 0 {
 				t.Errorf("%v is left", b.wholeGroups)
+			}
+		})
+	}
+}
+
+// TestQuotaHeldByWhatHoldsIt: of 16 GPUs and 64 CPUs, a queue has a whole gang with 12 and 36, and another one with 4 and 4. The larger one is larger than what the
+// queue has beyond its CPUs, and may go all the same if its GPUs may.
+func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		gpus string
+		want bool
+	}{
+		"for its GPUs":                   {gpus: "4"},
+		"where its quota names no GPUs":  {gpus: "0", want: true},
+		"where its quota has these GPUs": {gpus: "12", want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asks := func(gpus, cpus string) corev1.ResourceList {
+				return corev1.ResourceList{gpu: resource.MustParse(gpus), corev1.ResourceCPU: resource.MustParse(cpus)}
+			}
+			b := NewBoard()
+			b.SetNode(node("n", 0, func(n *corev1.Node) { n.Status.Allocatable = asks("16", "64") }))
+			b.SetQueue(queueUnder("a", "", func(s *v1alpha1.QueueSpec) { s.Quota = asks("8", "32") }))
+			b.SetQueue(queueUnder("b", "", func(s *v1alpha1.QueueSpec) { s.Quota = asks(c.gpus, "32") }))
+			charge := func(name, queue, node string, whole bool, amounts corev1.ResourceList) {
+				p := pod(name, 0, node)
+				p.Spec.Containers[0].Resources.Requests = amounts
+				group := types.NamespacedName{Namespace: "ns", Name: name}
+				b.ChargeMember(p, queue, Membership{Group: group, Whole: whole})
+				b.SetGroupState(group, GroupState{Need: 1})
+			}
+			charge("large", "b", "n", true, asks("12", "36"))
+			charge("small", "b", "n", true, asks("4", "4"))
+			charge("wants", "a", "", false, asks("8", "32"))
+			b.AllCharged()
+			s := b.Standing([]string{"cpu", gpu})
+			i, _ := s.Tree.Find("a")
+			if got := s.unreturnable(i, b.WholeGroups(s)); (got != "") != c.want {
+				t.Errorf("it says %q, want something: %t", got, c.want)
 			}
 		})
 	}

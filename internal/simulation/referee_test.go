@@ -468,12 +468,12 @@ func (c *contest) reclaim(v *pod) {
 	}
 }
 
-// holding is the device of which a victim has most beside a quota, or else what goes along; -1 for none.
+// holding is the device of which a victim has most beside a quota, or else of another kind; -1 for none.
 func (c *contest) holding(quota core.Amounts, v *pod) int {
-	for _, devices := range []bool{true, false} {
+	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		best, most := -1, 0.0
 		for r, name := range c.s.books.resources {
-			if quota[r] == 0 || fairshare.GoesAlong(name) == devices {
+			if quota[r] == 0 || fairshare.KindOf(name) != kind {
 				continue
 			}
 			if part := float64(v.request[r]) / float64(quota[r]); part > most {

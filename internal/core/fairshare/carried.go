@@ -18,7 +18,7 @@ type bundle struct {
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {
-		if GoesAlong(name) && name != "cpu" && name != "memory" || strings.HasPrefix(name, "hugepages-") {
+		if kind := KindOf(name); kind == Bound || kind == Basic && !goesAlong(name) {
 			continue
 		}
 		b := bundle{of: of, along: make(Amounts, len(names))}
@@ -26,7 +26,7 @@ func NewBundles(names []string, with func(name string) Amounts) Bundles {
 			switch {
 			case r == of:
 				b.total = min(max(v, 0), MaxAmount)
-			case r < len(names) && GoesAlong(names[r]):
+			case r < len(names) && goesAlong(names[r]):
 				b.along[r] = min(max(v, 0), MaxAmount)
 			}
 		}
@@ -37,8 +37,32 @@ func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	return out
 }
 
-// GoesAlong reports whether work needs some of a resource whatever devices it asks for.
-func GoesAlong(name string) bool {
+// Kind is what a quota of a resource is for. Of what a quota names and work has, the first kind counts before the others.
+type Kind uint8
+
+const (
+	// Device is what work is made for; all else goes along with it.
+	Device Kind = iota
+	// Basic are CPUs and memory, huge pages too.
+	Basic
+	// Bound is what is named to bound how much there is of something, and says nothing of the work: pods, and ephemeral storage.
+	Bound
+)
+
+// KindOf is the kind of a resource, by its name.
+func KindOf(name string) Kind {
+	switch {
+	case name == "cpu" || name == "memory" || strings.HasPrefix(name, "hugepages-"):
+		return Basic
+	case goesAlong(name):
+		return Bound
+	default:
+		return Device
+	}
+}
+
+// goesAlong reports whether work needs some of a resource whatever devices it asks for.
+func goesAlong(name string) bool {
 	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || name == "pods"
 }
 
@@ -60,9 +84,10 @@ func (t *Tree) quotas(carried Bundles) []Amounts {
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		for r := range out[i] {
-			if out[i][r] = n.asked[r]; n.asked[r] < 0 {
-				out[i][r] = carried.carried(n.Quota, r)
+			if out[i][r] = n.Quota[r]; n.Quota[r] > 0 {
+				continue
 			}
+			out[i][r] = carried.carried(n.Quota, r)
 			if n.parent >= 0 {
 				out[i][r] = min(out[i][r], out[n.parent][r])
 			}

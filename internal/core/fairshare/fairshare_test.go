@@ -189,7 +189,7 @@ func TestCarried(t *testing.T) {
 		},
 		"of a parent that carries": {
 			queues: []Queue{queue("a", quota(0, 16)), queue("b", under("a"), quota(50, 16)), queue("c", under("a"), quota(500, 8))},
-			want:   map[string]Amounts{"a": {160, 16, 200}, "b": {50, 16, 200}, "c": {160, 8, 100}},
+			want:   map[string]Amounts{"a": {160, 16, 200}, "b": {160, 16, 200}, "c": {80, 8, 100}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,8 +63,6 @@ type Tree struct {
 
 type treeNode struct {
 	Queue
-	// asked is the quota as it is named, before it is cut to the parent's; -1 of what is not named.
-	asked    Amounts
 	parent   int32
 	children []int32
 	depth    int
@@ -119,7 +117,7 @@ func (b *treeBuilder) add(name string, parent int32, depth int) []int32 {
 
 func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 	n := treeNode{Queue: *q, parent: parent, depth: depth}
-	n.Quota, n.Limit, n.asked = make(Amounts, b.t.dims), make(Amounts, b.t.dims), make(Amounts, b.t.dims)
+	n.Quota, n.Limit = make(Amounts, b.t.dims), make(Amounts, b.t.dims)
 	for r := range b.t.dims {
 		n.Limit[r] = Unlimited
 		if r < len(q.Limit) {
@@ -127,9 +125,6 @@ func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 		}
 		if r < len(q.Quota) {
 			n.Quota[r] = min(max(q.Quota[r], 0), MaxAmount)
-		}
-		if n.asked[r] = n.Quota[r]; n.Quota[r] == 0 {
-			n.asked[r] = -1
 		}
 		if parent >= 0 && n.Quota[r] > b.t.nodes[parent].Quota[r] {
 			n.Quota[r] = b.t.nodes[parent].Quota[r]
