@@ -17,9 +17,8 @@ type queuePolicy struct {
 	shares  []Amounts
 	request []int64
 	asks    []int
-	// kinds are those of all resources. listed says of which some node has any: of others, no quota holds anything.
-	kinds  []fairshare.Kind
-	listed []bool
+	// kinds are those of all resources. What no node lists is absent.
+	kinds []fairshare.Kind
 	// use is memory for useOfAll.
 	use []int64
 	// reach is how far from its own queue the preemptor may take, and asIs how far it may with nothing gone.
@@ -62,8 +61,11 @@ func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 	c.leafOf = c.roster.leaves
 	if c.t != nil {
 		for r, name := range v.s.Resources {
-			c.kinds = append(c.kinds, fairshare.KindOf(name))
-			c.listed = append(c.listed, v.s.lists(r))
+			kind := fairshare.Absent
+			if v.s.lists(r) {
+				kind = fairshare.KindOf(name)
+			}
+			c.kinds = append(c.kinds, kind)
 		}
 		c.shares = v.s.Queues.Shares
 		c.climb()
@@ -277,7 +279,7 @@ func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	for q := leaf; ; q = c.t.Parent(q) {
 		held := c.holding(q, use)
 		for r, v := range use {
-			if v > 0 && (held.by(r) || l.holds(q, r)) && c.usedOf(q)[r]-l.takenOf(q, r)-v < c.quotaOf(q, r) {
+			if v > 0 && (held.By(r) || l.holds(q, r)) && c.usedOf(q)[r]-l.takenOf(q, r)-v < c.quotaOf(q, r) {
 				return q
 			}
 		}
@@ -304,41 +306,9 @@ func (c *queuePolicy) useOfAll(u int32) []int64 {
 	return c.use
 }
 
-// hold is by which resources a queue's quota holds something: those of a kind of which that takes up as large a part of the quota.
-type hold struct {
-	c    *queuePolicy
-	q    int32
-	use  []int64
-	part float64
-	kind fairshare.Kind
-}
-
-// holding says by which resources a queue's quota holds something that uses so much: of the first kind that the quota names any of, the one of which it
-// takes up the largest part, or several where that is the same. A queue that has borrowed GPUs for work with few CPUs is within its quota of
-// these, and gives the GPUs back all the same; and its GPUs do not go for CPUs that it has borrowed.
-func (c *queuePolicy) holding(q int32, use []int64) hold {
-	h := hold{c: c, q: q, use: use}
-	for r := range use {
-		part, kind := h.partOf(r), c.kinds[r]
-		if part > 0 && (h.part == 0 || kind < h.kind || kind == h.kind && part > h.part) {
-			h.part, h.kind = part, kind
-		}
-	}
-	return h
-}
-
-// by reports whether a resource holds it.
-func (h *hold) by(r int) bool {
-	return h.part > 0 && h.c.kinds[r] == h.kind && h.partOf(r) == h.part
-}
-
-// partOf is how much is used beside the quota; 0 where that names none, or none is there.
-func (h *hold) partOf(r int) float64 {
-	quota := h.c.t.Queue(h.q).Quota[r]
-	if h.use[r] == 0 || quota == 0 || !h.c.listed[r] {
-		return 0
-	}
-	return float64(h.use[r]) / float64(quota)
+// holding says by which resources a queue's quota holds something that uses so much.
+func (c *queuePolicy) holding(q int32, use []int64) fairshare.Hold {
+	return fairshare.Holding(c.kinds, c.t.Queue(q).Quota, use)
 }
 
 // useOf is what a unit occupies of one resource, on all nodes.

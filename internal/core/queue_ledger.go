@@ -114,7 +114,7 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	for q := leaf; ; q = c.t.Parent(q) {
 		h, held := c.holding(q, use), l.held[int(q)*c.t.Dims():][:c.t.Dims()]
 		for r := range held {
-			held[r] = held[r] || h.by(r)
+			held[r] = held[r] || h.By(r)
 		}
 		if q == top {
 			break
@@ -205,7 +205,7 @@ func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 // holdsNoLess reports whether the preemptor's queue comes to no less than it has of what its quota holds the preemptor by.
 func (c *queuePolicy) holdsNoLess(s *pathUse) bool {
 	h := c.holding(c.leaf, c.request)
-	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.by(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
+	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.By(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
 }
 
 // overdrawn finds a queue between a leaf and the top of its subtree that is left with less than its quota of what holds something

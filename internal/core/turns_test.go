@@ -22,9 +22,9 @@ type contention struct {
 	nodes int
 	// reclaims counts what has been reclaimed.
 	reclaims int
-	// byQuota counts the decisions by which a queue had back what is in its quota, and byCarried those of them whose work asks for
+	// byQuota counts the decisions by which a queue had back what is in its quota, and unnamed those of them whose work asks for
 	// something that its quota does not name.
-	byQuota, byCarried int
+	byQuota, unnamed int
 }
 
 // job is a workload: members of one size that are placed together or not at all.
@@ -214,7 +214,7 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 }
 
 // checkQuotas holds a reclaim to what its end rests on: where what holds each unit that runs is one resource in all of a leaf, what all leaves have
-// of these within their quotas never becomes less by it, and whoever stays within its own has more within it.
+// of these within their quotas never becomes less by it, and a reclaimer that stays within its own has more within it.
 func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []int) {
 	t.Helper()
 	before := usedBy(s, newRoster(s).leaves)
@@ -264,7 +264,7 @@ func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []
 	}
 	c.byQuota++
 	if beside {
-		c.byCarried++
+		c.unnamed++
 	}
 }
 
@@ -306,18 +306,18 @@ func (c *contention) play(t testing.TB) int {
 
 // TestNoTakingInTurns plays random clusters on until nothing changes any more: it always ends.
 func TestNoTakingInTurns(t *testing.T) {
-	reclaims, byQuota, byCarried, longest := 0, 0, 0, 0
+	reclaims, byQuota, unnamed, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
 		c := randomContention(fromRand(seed))
 		longest = max(longest, c.play(t))
-		reclaims, byQuota, byCarried = reclaims+c.reclaims, byQuota+c.byQuota, byCarried+c.byCarried
+		reclaims, byQuota, unnamed = reclaims+c.reclaims, byQuota+c.byQuota, unnamed+c.unnamed
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
 	}
-	t.Logf("%d reclaimed, %d times by quota, %d of them beside what it does not name, at most %d rounds", reclaims, byQuota, byCarried, longest)
-	if reclaims == 0 || byQuota == 0 || byCarried == 0 {
-		t.Errorf("%d reclaimed, %d times by quota, %d of them beside what it does not name, want some", reclaims, byQuota, byCarried)
+	t.Logf("%d reclaimed, %d times by quota, %d of them beside what it does not name, at most %d rounds", reclaims, byQuota, unnamed, longest)
+	if reclaims == 0 || byQuota == 0 || unnamed == 0 {
+		t.Errorf("%d reclaimed, %d times by quota, %d of them beside what it does not name, want some", reclaims, byQuota, unnamed)
 	}
 }
 

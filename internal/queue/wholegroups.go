@@ -128,15 +128,15 @@ func (s *Standing) beside(q int32) []int32 {
 	return out
 }
 
-// goesWith reports whether a queue's quota of a resource does not hold work that has so much, because it has others that come first.
-func (s *Standing) goesWith(q int32, r int, amount fairshare.Amounts) bool {
-	kind := fairshare.KindOf(s.Names[r])
-	for other, name := range s.Names {
-		if fairshare.KindOf(name) < kind && amount[other] > 0 && s.Tree.Queue(q).Quota[other] > 0 {
-			return true
+// kinds are those of all resources of the standing. Of what there is nothing to share is absent.
+func (s *Standing) kinds() []fairshare.Kind {
+	out := make([]fairshare.Kind, len(s.Names))
+	for r, name := range s.Names {
+		if out[r] = fairshare.KindOf(name); s.Capacity[r] <= 0 {
+			out[r] = fairshare.Absent
 		}
 	}
-	return false
+	return out
 }
 
 // gives is how much of a resource a queue can give back at most, and the largest whole group that keeps it from giving more; nil for none.
@@ -146,9 +146,13 @@ func (s *Standing) gives(q int32, r int, wholeGroups WholeGroups) (most int64, t
 		return 0, nil
 	}
 	most = s.Allocated[q][r]
+	kinds := s.kinds()
 	for i := range wholeGroups {
 		l := &wholeGroups[i]
-		if l.amount[r] <= spare || !slices.Contains(s.Tree.Path(l.leaf), q) || s.goesWith(q, r, l.amount) {
+		if l.amount[r] <= spare || !slices.Contains(s.Tree.Path(l.leaf), q) {
+			continue
+		}
+		if h := fairshare.Holding(kinds, s.Tree.Queue(q).Quota, l.amount); !h.By(r) {
 			continue
 		}
 		most -= l.amount[r]

@@ -1,7 +1,5 @@
 package fairshare
 
-import "strings"
-
 // Bundles say what a quota carries beside what it names: a GPU is of no use without CPUs, memory and a place for its pod. Nil
 // carries nothing.
 type Bundles []bundle
@@ -18,7 +16,7 @@ type bundle struct {
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {
-		if kind := KindOf(name); kind == Bound || kind == Basic && !goesAlong(name) {
+		if KindOf(name) == Bound || isHugePages(name) {
 			continue
 		}
 		b := bundle{of: of, along: make(Amounts, len(names))}
@@ -37,34 +35,8 @@ func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	return out
 }
 
-// Kind is what a quota of a resource is for. Of what a quota names and work has, the first kind counts before the others.
-type Kind uint8
-
-const (
-	// Device is what work is made for; all else goes along with it.
-	Device Kind = iota
-	// Basic are CPUs and memory, huge pages too.
-	Basic
-	// Bound is what is named to bound how much there is of something, and says nothing of the work: pods, and ephemeral storage.
-	Bound
-)
-
-// KindOf is the kind of a resource, by its name.
-func KindOf(name string) Kind {
-	switch {
-	case name == "cpu" || name == "memory" || strings.HasPrefix(name, "hugepages-"):
-		return Basic
-	case goesAlong(name):
-		return Bound
-	default:
-		return Device
-	}
-}
-
 // goesAlong reports whether work needs some of a resource whatever devices it asks for.
-func goesAlong(name string) bool {
-	return name == "cpu" || name == "memory" || name == "ephemeral-storage" || name == "pods"
-}
+func goesAlong(name string) bool { return KindOf(name) != Device && !isHugePages(name) }
 
 // carried is what a quota carries of a resource: as large a part of what the nodes with something have as it is of that, the largest where
 // it names several.
