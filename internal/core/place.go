@@ -2,43 +2,52 @@ package core
 
 import (
 	"cmp"
+	"iter"
 	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// nodeOrder brings nodes, given by name, into the order in which members of a class are to be tried on them.
-type nodeOrder func(t *simulation, class int, nodes []int32) []int32
+// nodeOrder brings nodes, given by name, into the order in which members of a class are to be tried on them. It goes by the room that there
+// is when it is called.
+type nodeOrder func(t *simulation, class int, nodes []int32) iter.Seq[int32]
 
 // firstFitOrder is by name.
-func firstFitOrder(_ *simulation, _ int, nodes []int32) []int32 { return nodes }
+func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq[int32] { return slices.Values(nodes) }
 
 // fullestFirst leaves large holes large: nodes with room for the fewest members come first.
-func fullestFirst(t *simulation, class int, nodes []int32) []int32 {
+func fullestFirst(t *simulation, class int, nodes []int32) iter.Seq[int32] {
 	return byRoom(t, class, nodes, 1)
 }
 
 // emptiestFirst spreads members.
-func emptiestFirst(t *simulation, class int, nodes []int32) []int32 {
+func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq[int32] {
 	return byRoom(t, class, nodes, -1)
 }
 
 // roomToCount is as far as room is told apart: nodes with room for more are all the same.
 const roomToCount = 1 << 20
 
-// byRoom counts room alone: the oracle is asked only about the nodes whose turn comes.
-func byRoom(t *simulation, class int, nodes []int32, sign int) []int32 {
-	room := make([]int32, len(t.s.Nodes))
-	var order []int32
-	for _, n := range nodes {
+// byRoom counts room alone: the oracle is asked only about the nodes whose turn comes. These are few of many, so that to have the next one at
+// hand is enough. Nodes with the same room come by name.
+func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq[int32] {
+	type candidate struct{ room, place int32 }
+	ahead := &heap.Heap[candidate]{Before: func(a, b *candidate) bool {
+		return a.room < b.room || a.room == b.room && a.place < b.place
+	}}
+	for i, n := range nodes {
 		if !t.c.sound[n] {
 			continue
 		}
 		if r := howMany(t.wanted[class], t.freeOf(n), roomToCount); r > 0 {
-			room[n] = int32(sign * r)
-			order = append(order, n)
+			ahead.Items = append(ahead.Items, candidate{room: int32(sign * r), place: int32(i)})
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(room[a], room[b]) })
-	return order
+	ahead.Init()
+	return func(yield func(int32) bool) {
+		for len(ahead.Items) > 0 && yield(nodes[ahead.Pop().place]) {
+		}
+	}
 }
 
 // fill places members where there is room now and returns their placements in order, so that each passes given those
@@ -74,7 +83,7 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 	}
 	nodes := order(t, w.class, t.nodesFor(w.class, within))
 	if !t.stateful[w.class] {
-		for _, n := range nodes {
+		for n := range nodes {
 			if len(placements) == w.count {
 				break
 			}
@@ -84,7 +93,7 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 		}
 		return placements
 	}
-	ls := t.lanesOf(w.class, nodes)
+	ls := t.lanesOf(w.class, slices.Collect(nodes))
 	for moved := false; len(placements) < w.count; {
 		l := ls.next()
 		switch {

@@ -66,10 +66,12 @@ type Board struct {
 	standings                []*Standing
 	// resources are what Resources said last.
 	resources knownResources
-	// namespaces and classes are those of the cluster, and accesses is the access to each queue, as far as that has been asked.
-	namespaces map[string]tenant
-	classes    map[string]int32
-	accesses   map[string]*access
+	// namespaces and classes are those of the cluster, and accesses is the access to each queue, as far as that has been asked; accessOrder
+	// has it by index in the tree.
+	namespaces  map[string]tenant
+	classes     map[string]int32
+	accesses    map[string]*access
+	accessOrder []*access
 }
 
 // charge is what one pod counts for.
@@ -98,6 +100,21 @@ type account struct {
 	pods, placed int
 	// changed is when any of that changed last, as a value of Board.counted.
 	changed uint64
+	// leaf is the index of its leaf in the trees of Board.listed as that was at found; negative where there is none.
+	leaf  int32
+	found uint64
+}
+
+// leafIn is the index of the account's leaf in a tree of all queues, which are in the same order whatever the tree's resources; negative where
+// there is none.
+func (a *account) leafIn(tree *fairshare.Tree, queue string, listed uint64) int32 {
+	if a.found != listed {
+		a.leaf, a.found = -1, listed
+		if i, ok := tree.Find(queue); ok && tree.Leaf(i) {
+			a.leaf = i
+		}
+	}
+	return a.leaf
 }
 
 // NewBoard returns an empty Board.
@@ -190,7 +207,7 @@ func (b *Board) relisted() {
 	clear(b.waiting)
 	clear(b.inner)
 	clear(b.limits)
-	clear(b.accesses)
+	b.forgetAccesses()
 	b.tree = nil
 	b.unweigh()
 	for _, q := range b.queues {
@@ -508,8 +525,8 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	capacity, outside := b.capacity.clone(), sets.New[string]()
 	capacity.add(b.beyond, -1)
 	for name, a := range b.accounts {
-		i, ok := s.Tree.Find(name)
-		if !ok || !s.Tree.Leaf(i) {
+		i := a.leafIn(s.Tree, name, b.listed)
+		if i < 0 {
 			// What is outside the queues, and stays, is not theirs to share.
 			capacity.add(a.staying, -1)
 			outside.Insert(name)
@@ -530,10 +547,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 		}
 	}
 	b.addBeyond(capacity, outside)
-	s.accesses = make([]*access, queues)
-	for i := range s.accesses {
-		s.accesses[i] = b.accessTo(s.Tree.Queue(int32(i)).Name)
-	}
+	s.accesses = b.accessesIn(s.Tree)
 	s.Capacity = capacity.vector(names, 0)
 	s.Shares = s.Tree.FairShares(s.Capacity, b.carried(names), demand)
 	var before *fairshare.Easing

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -212,6 +213,22 @@ func IsBar(v gang.Verdict) bool {
 	}
 }
 
+// accessesIn is the access to each queue, by index in a tree. No caller may change it.
+func (b *Board) accessesIn(tree *fairshare.Tree) []*access {
+	if b.accessOrder == nil {
+		b.accessOrder = make([]*access, tree.Len())
+		for i := range b.accessOrder {
+			b.accessOrder[i] = b.accessTo(tree.Queue(int32(i)).Name)
+		}
+	}
+	return b.accessOrder
+}
+
+func (b *Board) forgetAccesses() {
+	clear(b.accesses)
+	b.accessOrder = nil
+}
+
 // accessTo is the access to a queue.
 func (b *Board) accessTo(queue string) *access {
 	if a, ok := b.accesses[queue]; ok {
@@ -301,7 +318,7 @@ func (b *Board) DeleteClass(name string) (changed bool) {
 }
 
 func (b *Board) reclassed() bool {
-	clear(b.accesses)
+	b.forgetAccesses()
 	// What the status of queues says of classes is part of a standing.
 	b.counted++
 	for _, q := range b.queues {

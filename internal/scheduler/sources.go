@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/filters"
@@ -31,7 +30,7 @@ func (s sources) Group(key types.NamespacedName) (*gang.Group, bool) { return s.
 // Placed is part of snapshot.Groups.
 func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 	// Before the members are listed: one that is bound meanwhile is among those with a node.
-	assumed := sets.New(s.hub.assumed.list()...)
+	assumed := s.hub.assumed.all()
 	members := s.hub.lister.Members(key)
 	out := members.Assigned
 	for _, pod := range members.Pending {

@@ -121,7 +121,7 @@ func (b *books) workOfGroup(g *gang.Group) queue.Work {
 		return queue.Work{Namespace: g.Key.Namespace, Priority: queue.Unknown}
 	}
 	// Before the members are listed: one that is bound meanwhile is among those with a node.
-	assumed := sets.New(b.assumed.list()...)
+	assumed := b.assumed.all()
 	members := b.lister.Members(g.Key)
 	members.Reserved = assumed
 	return b.workOfMembers(g, &members)

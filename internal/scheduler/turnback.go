@@ -13,21 +13,36 @@ import (
 type assumedPods struct {
 	mu   sync.Mutex
 	uids sets.Set[types.UID]
+	// shared is true where somebody has uids as they are.
+	shared bool
 }
 
 func (a *assumedPods) insert(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.uids == nil {
-		a.uids = sets.New[types.UID]()
-	}
+	a.own()
 	a.uids.Insert(uid)
 }
 
 func (a *assumedPods) remove(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !a.uids.Has(uid) {
+		return
+	}
+	a.own()
 	a.uids.Delete(uid)
+}
+
+// own has uids be what nobody else has.
+func (a *assumedPods) own() {
+	switch {
+	case a.uids == nil:
+		a.uids = sets.New[types.UID]()
+	case a.shared:
+		a.uids = a.uids.Clone()
+	}
+	a.shared = false
 }
 
 func (a *assumedPods) has(uid types.UID) bool {
@@ -36,10 +51,12 @@ func (a *assumedPods) has(uid types.UID) bool {
 	return a.uids.Has(uid)
 }
 
-func (a *assumedPods) list() []types.UID {
+// all are those that there are now. The caller may not change them; they do not change.
+func (a *assumedPods) all() sets.Set[types.UID] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.uids.UnsortedList()
+	a.shared = true
+	return a.uids
 }
 
 // TurnBack sends a victim that waits at Permit or in PreBind back to the queue: it has not started anywhere, so

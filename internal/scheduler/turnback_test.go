@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	fwk "k8s.io/kube-scheduler/framework"
 )
 
@@ -327,4 +328,30 @@ func (r *returning) isAwaited(uid types.UID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.places[uid] != nil && r.places[uid].awaitedBy != (types.NamespacedName{})
+}
+
+// TestAssumedPodsStayAsTheyWere: who has all assumed pods has those of one moment.
+func TestAssumedPodsStayAsTheyWere(t *testing.T) {
+	var a assumedPods
+	if none := a.all(); none.Has("a") {
+		t.Errorf("%v are assumed before any is", none)
+	}
+	a.insert("a")
+	before := a.all()
+	a.insert("b")
+	between := a.all()
+	a.remove("none")
+	a.remove("a")
+	for _, tc := range []struct {
+		name      string
+		got, want sets.Set[types.UID]
+	}{
+		{"before", before, sets.New[types.UID]("a")},
+		{"between", between, sets.New[types.UID]("a", "b")},
+		{"after", a.all(), sets.New[types.UID]("b")},
+	} {
+		if !tc.got.Equal(tc.want) {
+			t.Errorf("%s: %v are assumed, want %v", tc.name, tc.got, tc.want)
+		}
+	}
 }
