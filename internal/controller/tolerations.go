@@ -99,10 +99,10 @@ func (r *Tolerations) tell(class *schedulingv1.PriorityClass, reason, wrong stri
 	}
 }
 
-// classOf is the class that counts for a pod: its PodGroup's where it has one.
+// classOf is the class that counts for a pod: its PodGroup's where that has given the group its priority.
 func (r *Tolerations) classOf(pod *corev1.Pod) string {
 	if key, ok := r.members.GroupOf(pod); ok {
-		if g, ok := r.groups.Group(key); ok && !g.PodPriorities {
+		if g, ok := r.groups.Group(key); ok && g.Priority != nil {
 			return g.PriorityClassName
 		}
 	}

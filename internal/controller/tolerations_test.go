@@ -12,6 +12,7 @@ import (
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -81,8 +82,9 @@ func TestMissingClass(t *testing.T) {
 		}
 		return p
 	}
-	groups.Set(&gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: "g"}, PriorityClassName: "gone"})
-	groups.Set(&gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: "plain"}})
+	groups.Set(&gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: "g"}, PriorityClassName: "gone", Priority: ptr.To[int32](0)})
+	groups.Set(&gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: "plain"}, Priority: ptr.To[int32](0)})
+	groups.Set(&gang.Group{Key: types.NamespacedName{Namespace: "ns", Name: "unresolved"}, PriorityClassName: "gone"})
 	for _, step := range []struct {
 		what      string
 		change    func() error
@@ -94,6 +96,7 @@ func TestMissingClass(t *testing.T) {
 		{what: "none runs", change: func() error { return nil }, wantCount: -1},
 		{what: "one is pending", change: func() error { return pods.Add(pod("p", "", "gone", "")) }, of: pod("p", "", "gone", ""), wantCount: -1},
 		{what: "one of a group without a class", change: func() error { return pods.Add(pod("q", "n", "gone", "plain")) }, of: pod("q", "n", "gone", "plain"), wantCount: -1},
+		{what: "one of a group that the class has given nothing", change: func() error { return pods.Add(pod("r", "n", "", "unresolved")) }, of: pod("r", "n", "", "unresolved"), wantCount: -1},
 		{what: "one runs", change: func() error { return pods.Update(pod("p", "n", "gone", "")) }, of: pod("p", "n", "gone", ""), wantAsked: true, wantTold: 1, wantCount: 1},
 		{what: "another runs", change: func() error { return pods.Add(pod("p2", "n", "gone", "")) }, of: pod("p2", "n", "gone", ""), wantAsked: true, wantCount: 1},
 		{what: "the class is back", change: func() error {

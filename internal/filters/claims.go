@@ -36,18 +36,32 @@ type claimed struct {
 	node    string
 	state   fwk.CycleState
 	plugins []claimPlugin
+	// shared are the claims for volumes that it has with others.
+	shared []string
 }
 
-// claim reserves what a member claims on the node that it has been placed on.
+// claim reserves what a member claims on the node that it has been placed on. What it shares with others is reserved with the first of
+// them: to take its own back would take back theirs.
 func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *claimed {
 	if len(oc.claims) == 0 {
 		return nil
 	}
-	c := o.claimBy(oc.claims, pod, info, func(plugin string) bool {
-		return plugin == names.VolumeBinding && o.sharesVolume(pod) || plugin == names.DynamicResources && o.sharesDevice(pod)
+	c := o.claimBy(oc.claims, claimingOnly(pod, func(name string) bool { return !o.isShared(name) }), info, func(plugin string) bool {
+		return plugin == names.DynamicResources && o.sharesDevice(pod)
 	})
+	c.shared = o.holdShared(oc.claims, pod, info)
 	o.claimsChanged()
 	return c
+}
+
+// claimingOnly is a copy of a pod, as it was before it was placed, with only some of the claims for volumes that it names.
+func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
+	pod = pod.DeepCopy()
+	pod.Spec.NodeName = ""
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && !claims(v.PersistentVolumeClaim.ClaimName)
+	})
+	return pod
 }
 
 // claimPromised reserves what those claim to which the preemptor has to leave room on a node: they have been reserved nothing yet, and a
@@ -63,9 +77,9 @@ func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 		if len(o.promisedClaims) == 0 {
 			o.promisedClaims = claimPlugins(o.profile)
 		}
-		c := o.claimBy(o.promisedClaims, pod, info, func(plugin string) bool {
-			return plugin == names.VolumeBinding && o.hasVolumeOf(pod) ||
-				plugin == names.DynamicResources && (o.sharesDevice(pod) || o.hasDeviceOf(pod))
+		apart := claimingOnly(pod, func(name string) bool { return !o.hasVolume(pod.Namespace, name) })
+		c := o.claimBy(o.promisedClaims, apart, info, func(plugin string) bool {
+			return plugin == names.DynamicResources && (o.sharesDevice(pod) || o.hasDeviceOf(pod))
 		})
 		if len(c.plugins) > 0 {
 			held = append(held, c)
@@ -90,12 +104,10 @@ func (o *Oracle) unclaimPromised() {
 	o.promised = nil
 }
 
-// claimBy reserves by some plugins what a pod claims on a node, but for those by which it shares that with others: what these have been
-// reserved would be taken back with it.
+// claimBy reserves by some plugins what a pod without a node claims on one, but for those by which it shares that with others: what these
+// have been reserved would be taken back with it.
 func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo, shares func(plugin string) bool) *claimed {
-	c := &claimed{pod: pod.DeepCopy(), node: info.Node().Name, state: framework.NewCycleState()}
-	// As it was before it was placed.
-	c.pod.Spec.NodeName = ""
+	c := &claimed{pod: pod, node: info.Node().Name, state: framework.NewCycleState()}
 	c.state.Write(simulationKey, simulation{})
 	for _, pl := range plugins {
 		if shares(pl.Name()) {
@@ -126,6 +138,7 @@ func (o *Oracle) unclaim(c *claimed) {
 	for _, pl := range c.plugins {
 		pl.Unreserve(o.ctx, c.state, c.pod, c.node)
 	}
+	o.releaseShared(c.shared)
 	o.claimsChanged()
 }
 
@@ -134,11 +147,6 @@ func (o *Oracle) claimsChanged() {
 	for i := range o.classes {
 		o.classes[i].claimsStale = len(o.classes[i].claims) > 0
 	}
-}
-
-// sharesVolume reports whether another member has one of the pod's claims for volumes as well.
-func (o *Oracle) sharesVolume(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(volumeClaims(pod), func(name string) bool { return len(o.users[name]) > 1 })
 }
 
 // volumeClaims are the names of the claims for volumes that a pod names.
@@ -162,13 +170,11 @@ func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	})
 }
 
-// hasVolumeOf reports whether a member names a claim for a volume that a pod names.
-func (o *Oracle) hasVolumeOf(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(volumeClaims(pod), func(name string) bool {
-		users := o.users[name]
-		// All members are in one namespace.
-		return len(users) > 0 && o.classes[users[0]].pods[0].GetPod().Namespace == pod.Namespace
-	})
+// hasVolume reports whether a member names a claim for a volume.
+func (o *Oracle) hasVolume(namespace, name string) bool {
+	users := o.users[name]
+	// All members are in one namespace.
+	return len(users) > 0 && o.classes[users[0]].pods[0].GetPod().Namespace == namespace
 }
 
 // hasDeviceOf reports whether a member has one of another pod's claims for devices: they have it together.

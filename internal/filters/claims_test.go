@@ -43,7 +43,18 @@ func TestVolumeForEachMember(t *testing.T) {
 		members int
 		want    core.Outcome
 		nodes   []string
+		// dataset is the claim that all of them have as well; nil for none.
+		dataset *corev1.PersistentVolumeClaim
 	}{
+		"one volume on each node, and a volume that all have": {
+			volumes: []string{"node-0", "node-1"}, members: 2, want: core.Fits, nodes: []string{"node-0", "node-1"}, dataset: boundClaim("dataset", "none", "the-data"),
+		},
+		"one volume on each node, and one that is made for all": {
+			volumes: []string{"node-0", "node-1"}, members: 2, want: core.Infeasible, dataset: unboundClaim("dataset", "made", ""),
+		},
+		"a volume less than there, and a volume that all have": {
+			volumes: []string{"node-1"}, members: 2, want: core.Infeasible, dataset: boundClaim("dataset", "none", "the-data"),
+		},
 		"one volume on each node":  {volumes: []string{"node-0", "node-1"}, members: 2, want: core.Fits, nodes: []string{"node-0", "node-1"}},
 		"two volumes on one node":  {volumes: []string{"node-1", "node-1"}, members: 2, want: core.Fits, nodes: []string{"node-1", "node-1"}},
 		"a volume less than there": {volumes: []string{"node-1"}, members: 2, want: core.Infeasible},
@@ -54,7 +65,14 @@ func TestVolumeForEachMember(t *testing.T) {
 			objects := append(nodes(2, "8"), &storagev1.StorageClass{
 				ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner",
 				VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+			}, &storagev1.StorageClass{
+				ObjectMeta: metav1.ObjectMeta{Name: "made"}, Provisioner: driver, VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
 			})
+			if c.dataset != nil {
+				anywhere := localVolume("the-data", "")
+				anywhere.Spec.NodeAffinity, anywhere.Spec.StorageClassName = nil, "none"
+				objects = append(objects, c.dataset, anywhere)
+			}
 			for i, node := range c.volumes {
 				objects = append(objects, localVolume(fmt.Sprintf("pv-%d", i), node))
 			}
@@ -71,6 +89,9 @@ func TestVolumeForEachMember(t *testing.T) {
 				p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name},
 				}}}
+				if c.dataset != nil {
+					claims(p, c.dataset.Name)
+				}
 			}
 			w := newWorld(t, nil, objects...)
 			// Nothing is left of the first decision.

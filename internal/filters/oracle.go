@@ -42,6 +42,8 @@ type Oracle struct {
 	before *Oracle
 	// users are the classes of the members that have a claim for a volume, one for each member, by its name.
 	users map[string][]int
+	// held are those of several members, of which some stand in the simulated state.
+	held map[string]*heldClaim
 	// promised is what has been reserved for pods that are promised room, by node, with promisedClaims.
 	promised       map[int][]*claimed
 	promisedClaims []claimPlugin

@@ -53,6 +53,53 @@ func (o *Oracle) findShared() {
 	}
 }
 
+// isShared reports whether several members have a claim for a volume.
+func (o *Oracle) isShared(name string) bool { return len(o.users[name]) > 1 }
+
+// heldClaim is a claim that members share, as long as some of them stand in the simulated state.
+type heldClaim struct {
+	members int
+	// reserved is what has been reserved for it.
+	reserved *claimed
+}
+
+// holdShared reserves the claims that a member shares with others, where it is the first to be placed: the volume that one of these claims
+// comes to is settled by that, for all of them. It returns the claims.
+func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo) []string {
+	var shared []string
+	for _, name := range volumeClaims(pod) {
+		if o.isShared(name) && !slices.Contains(shared, name) {
+			shared = append(shared, name)
+		}
+	}
+	for _, name := range shared {
+		held := o.held[name]
+		if held == nil {
+			if o.held == nil {
+				o.held = make(map[string]*heldClaim)
+			}
+			held = &heldClaim{reserved: o.claimBy(plugins, claimingOnly(pod, func(other string) bool { return other == name }), info, func(plugin string) bool {
+				return plugin != names.VolumeBinding
+			})}
+			o.held[name] = held
+		}
+		held.members++
+	}
+	return shared
+}
+
+// releaseShared takes back what of that no member has any more.
+func (o *Oracle) releaseShared(shared []string) {
+	for _, name := range shared {
+		if held := o.held[name]; held.members > 1 {
+			held.members--
+		} else {
+			delete(o.held, name)
+			o.unclaim(held.reserved)
+		}
+	}
+}
+
 // findSharedDevices says of members that share a claim for devices which has none yet that they cannot start together: the devices are
 // given once the first of them is bound, and DynamicResources refuses all others until then. Nothing is said as long as one of them
 // does for the gang.

@@ -28,6 +28,14 @@ func unboundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	}
 }
 
+// boundClaim has its volume.
+func boundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
+	claim := unboundClaim(name, class, volume)
+	claim.Annotations["pv.kubernetes.io/bind-completed"] = "yes"
+	claim.Status.Phase = corev1.ClaimBound
+	return claim
+}
+
 // TestSharedVolume: a volume that is yet to be made is made where the first member goes, and the others have to go there too. No pod goes
 // for a plan that has them elsewhere.
 func TestSharedVolume(t *testing.T) {
@@ -51,9 +59,10 @@ func TestSharedVolume(t *testing.T) {
 	anywhere := localVolume("pv", "")
 	anywhere.Spec.NodeAffinity, anywhere.Spec.AccessModes = nil, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
 	anywhere.Spec.StorageClassName = "there"
-	bound := unboundClaim("data", "made", "pv")
-	bound.Annotations["pv.kubernetes.io/bind-completed"] = "yes"
-	bound.Status.Phase = corev1.ClaimBound
+	bound := boundClaim("data", "made", "pv")
+	onNodes := []runtime.Object{localVolume("pv-0", "node-0"), localVolume("pv-1", "node-1")}
+	local := []*corev1.PersistentVolumeClaim{unboundClaim("data", "local", "")}
+	local[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	exclusive := func(claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim {
 		claim = claim.DeepCopy()
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
@@ -62,6 +71,7 @@ func TestSharedVolume(t *testing.T) {
 	cases := map[string]struct {
 		nodes   []runtime.Object
 		claims  []*corev1.PersistentVolumeClaim
+		volumes []runtime.Object
 		members []*corev1.Pod
 		want    core.Outcome
 		on      []string
@@ -91,6 +101,14 @@ func TestSharedVolume(t *testing.T) {
 			nodes: full(nodes(2, "1"), "1", "1"), claims: []*corev1.PersistentVolumeClaim{unboundClaim("data", "there", "")},
 			members: share("data", members("g", 2, "1", 10)...), want: core.Preempts, on: []string{"node-0", "node-1"},
 		},
+		"a volume that is there, on each node another one": {
+			nodes: full(nodes(2, "1"), "1", "1"), claims: local, volumes: onNodes,
+			members: share("data", members("g", 2, "1", 10)...), want: core.Infeasible,
+		},
+		"a volume that is there, on a node with room for both": {
+			nodes: full(unequal(), "1", "2", "1"), claims: local, volumes: onNodes,
+			members: share("data", members("g", 2, "1", 10)...), want: core.Preempts, on: []string{"node-1", "node-1"},
+		},
 		"a volume for one pod, that is to be made": {
 			nodes: full(unequal(), "1", "2", "1"), claims: exclusive(unboundClaim("data", "made", "")),
 			members: share("data", members("g", 2, "1", 10)...), want: core.Infeasible,
@@ -115,8 +133,8 @@ func TestSharedVolume(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			objects := append(slices.Clone(c.nodes), anywhere.DeepCopy())
-			for class, provisioner := range map[string]string{"made": driver, "there": storagehelpers.NotSupportedProvisioner} {
+			objects := slices.Concat(c.nodes, []runtime.Object{anywhere.DeepCopy()}, c.volumes)
+			for class, provisioner := range map[string]string{"made": driver, "local": storagehelpers.NotSupportedProvisioner, "there": storagehelpers.NotSupportedProvisioner} {
 				objects = append(objects, &storagev1.StorageClass{
 					ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: provisioner,
 					VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),

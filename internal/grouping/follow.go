@@ -68,7 +68,11 @@ func (f *Follower) Start(ctx context.Context) error {
 				f.resolver.DeleteNamespace(u.GetName())
 			}
 		},
-	}, func() {}, func(error) {})
+	}, func() {}, func(err error) {
+		if apierrors.IsForbidden(err) {
+			klog.FromContext(ctx).Error(err, "Nothing is scheduled before the namespaces are read; grant list and watch of namespaces")
+		}
+	})
 	if err != nil {
 		return err
 	}

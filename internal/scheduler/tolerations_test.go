@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,7 +49,20 @@ func TestTolerations(t *testing.T) {
 		// wantFromNow is how long after the decision it is, where the clock has not begun.
 		wantFromNow time.Duration
 		wantSaid    string
+		// unresolved is true where the group has no priority yet, and own is the class of its member; "none" where empty.
+		unresolved bool
+		own        string
 	}{
+		"a group whose class has never been": {
+			class: tolerantClass("none", "100", "0"), group: true, unresolved: true, start: now, scheduled: now, preemptor: 100, want: core.Preempts,
+		},
+		"a group whose class has never been, and its member's protects": {
+			class: tolerantClass("own", "100", "3600"), group: true, unresolved: true, own: "own", start: now, scheduled: now, preemptor: 10,
+			want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1),
+		},
+		"a group whose class has gone since its priority, and so has its member's": {
+			class: tolerantClass("other", "100", "0"), group: true, start: now, scheduled: now, preemptor: 100, want: core.Infeasible, wantSaid: "PriorityClassNotFound",
+		},
 		"a pod within its time":           {class: tolerantClass("c", "100", "3600"), start: now, preemptor: 10, want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1)},
 		"a pod after its time":            {class: tolerantClass("c", "100", "3600"), start: now.Add(-2 * time.Hour), preemptor: 10, want: core.Preempts},
 		"a pod against the minimum":       {class: tolerantClass("c", "100", "3600"), start: now, preemptor: 100, want: core.Preempts},
@@ -77,7 +91,10 @@ func TestTolerations(t *testing.T) {
 				g := r.gangOf("v", 1, 0)
 				g.PriorityClassName, g.StartTime, g.Whole = "c", c.start, true
 				// The pod's own class is another one's business.
-				victim = classed(pod("v", "v", "1", 0), "none", c.scheduled)
+				victim = classed(pod("v", "v", "1", 0), cmp.Or(c.own, "none"), c.scheduled)
+				if c.unresolved {
+					g.Priority = nil
+				}
 			}
 			p := pod("p", "", "1", c.preemptor)
 			r.create(on(victim, "node-0"), p)

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -32,7 +33,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	}
 	out := &core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
-		Start: Nanos(start), Since: Nanos(since), Toleration: s.Tolerations.OfGroup(g, priority, since),
+		Start: Nanos(start), Since: Nanos(since), Toleration: s.standingToleration(g, placed, since),
 	}
 	t := core.QueueMembership{Queue: s.Queues.QueueOfGroup(g)}
 	if !g.Whole {
@@ -58,6 +59,21 @@ func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 		highest = max(highest, corev1helpers.PodPriority(pod))
 	}
 	return highest
+}
+
+// standingToleration is that of a group's class or, as long as the group has no priority by one, the strongest of its placed members'. A
+// class that does not exist may never have been, so it protects nobody whom it has not given a priority.
+func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since time.Time) *core.Toleration {
+	if g.Priority != nil {
+		return s.Tolerations.OfGroup(g, *g.Priority, since)
+	}
+	var strongest *core.Toleration
+	for _, pod := range placed {
+		if t := s.Tolerations.OfPod(pod); t != nil && (strongest == nil || cmp.Or(cmp.Compare(t.Below, strongest.Below), cmp.Compare(t.Until, strongest.Until)) > 0) {
+			strongest = t
+		}
+	}
+	return strongest
 }
 
 // lastScheduled is when the last of the pods was scheduled; zero where none is known to be, or one of them is just being bound: with

@@ -228,6 +228,7 @@ func TestBadValues(t *testing.T) {
 		"an argument that is ours":     {`extraArgs: ["--config=/tmp/a"]`, "extraArgs: --config: the chart sets it"},
 		"no leader election":           {`extraArgs: ["--leader-elect=false"]`, "extraArgs: --leader-elect: the chart sets leader election up"},
 		"a lease of an argument":       {`extraArgs: ["--leader-elect-resource-name=a"]`, "extraArgs: --leader-elect-resource-name: the chart sets"},
+		"profiling that says nothing":  {`extraArgs: ["--profiling=false"]`, "extraArgs: --profiling: it says nothing beside --config"},
 		"a rate that says nothing":     {`extraArgs: ["--kube-api-qps=5"]`, "extraArgs: --kube-api-qps: it says nothing beside --config"},
 		"no argument":                  {`extraArgs: [a]`, "extraArgs"},
 		"queues before their kind":     {"queues: [{name: a}]", "install without queues, then upgrade"},

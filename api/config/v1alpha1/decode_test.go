@@ -46,6 +46,10 @@ func TestDecode(t *testing.T) {
 			yaml:    "groups: {rules: [{apiVersion: a.b/v1, kind: C, resource: cs, roles: [{name: d, replicas: e}]}, {apiVersion: a.b/v2, kind: C, resource: cs, roles: [{name: d, replicas: e}]}]}",
 			wantErr: `groups.rules[1].kind: Invalid value: "C": rules[0] is for C.a.b already`,
 		},
+		"a rule of no version": {
+			yaml:    "groups: {rules: [{apiVersion: a.b/, kind: C, resource: cs, roles: [{name: d, replicas: e}]}]}",
+			wantErr: `groups.rules[0].apiVersion: Invalid value: "a.b/": must be GROUP/VERSION`,
+		},
 		"a rule without roles": {yaml: "groups: {rules: [{apiVersion: a.b/v1, kind: C, resource: cs}]}", wantErr: "groups.rules[0].roles: Required value"},
 		"a rule with a path that is none": {
 			yaml:    "groups: {rules: [{apiVersion: a.b/v1, kind: C, resource: cs, roles: [{name: d, replicas: '.spec..e'}]}]}",
@@ -57,6 +61,7 @@ func TestDecode(t *testing.T) {
 		},
 		"a negative duration":            {yaml: "gang: {settleTime: -1s}", wantErr: `gang.settleTime: Invalid value: "-1s": must be between 0s and 1m0s`},
 		"no time to terminate":           {yaml: "terminationTimeout: 0s", wantErr: `terminationTimeout: Invalid value: "0s": must be between 1s and 24h0m0s`},
+		"a timeout that is too long":     {yaml: "gang: {permitTimeout: 16m}", wantErr: `gang.permitTimeout: Invalid value: "16m0s": must be between 1s and 15m0s`},
 		"a timeout that is too short":    {yaml: "gang: {permitTimeout: 1ms}", wantErr: `gang.permitTimeout: Invalid value: "1ms"`},
 		"a longest that is the shortest": {yaml: "retry: {initialBackoff: 1m}", wantErr: `retry.maxBackoff: Invalid value: "30s": must not be less than initialBackoff, 1m0s`},
 		"a number out of range":          {yaml: "search: {packingMembers: 65}", wantErr: "search.packingMembers: Invalid value: 65: must be between 0 and 64"},

@@ -40,7 +40,7 @@ func ExampleDecode_mistakes() {
 	// Output:
 	// args: unknown field "gang.timeout"
 	// args: gang.permitTimeout: time: missing unit in duration "30"
-	// args: gang.permitTimeout: Invalid value: "48h0m0s": must be between 1s and 24h0m0s
+	// args: gang.permitTimeout: Invalid value: "48h0m0s": must be between 1s and 15m0s
 }
 
 // What a program sets itself is completed, and checked, in the same way.

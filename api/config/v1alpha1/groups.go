@@ -71,7 +71,7 @@ func validateRule(at *field.Path, rule *GroupRule) field.ErrorList {
 			errs = append(errs, field.Required(at.Child(name), ""))
 		}
 	}
-	if _, err := schema.ParseGroupVersion(rule.APIVersion); err != nil {
+	if gv, err := schema.ParseGroupVersion(rule.APIVersion); err != nil || rule.APIVersion != "" && gv.Version == "" {
 		errs = append(errs, field.Invalid(at.Child("apiVersion"), rule.APIVersion, "must be GROUP/VERSION"))
 	}
 	errs = append(errs, validatePath(at.Child("suspend"), rule.Suspend)...)

@@ -129,7 +129,7 @@ type QueueArgs struct {
 type GangArgs struct {
 	// permitTimeout is how long members that have a node wait for the rest of their gang. Members follow each
 	// other within one pass of the queue, so only a failure lets it run out; then the gang is planned anew.
-	// Between 1s and 24h.
+	// Between 1s and 15m, which is as long as the scheduler's framework lets any pod wait.
 	//
 	// Default: 1m
 	//

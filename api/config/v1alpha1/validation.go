@@ -12,6 +12,9 @@ import (
 // longestMinRuntime is as long as a Queue's can be.
 const longestMinRuntime = 99999 * time.Hour
 
+// longestPermit is as long as the scheduler's framework lets a pod wait at Permit, whatever a plugin asks for.
+const longestPermit = 15 * time.Minute
+
 // Validate says what is wrong with arguments whose defaults are filled in, each error with the path of its field.
 func Validate(args *ReprieveArgs) field.ErrorList {
 	var errs field.ErrorList
@@ -31,7 +34,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	}
 	errs = append(errs, duration(field.NewPath("terminationTimeout"), args.TerminationTimeout, time.Second, 24*time.Hour)...)
 	gang := field.NewPath("gang")
-	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, 24*time.Hour)...)
+	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, longestPermit)...)
 	errs = append(errs, duration(gang.Child("settleTime"), args.Gang.SettleTime, 0, time.Minute)...)
 	errs = append(errs, validateGroups(field.NewPath("groups"), &args.Groups)...)
 	retry := field.NewPath("retry")

@@ -11,7 +11,7 @@ app.kubernetes.io/name: reprieve-scheduler
 
 {{- define "reprieve.image" -}}
 {{- with .Values.image -}}
-{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag | default $.Chart.AppVersion }}{{ end }}
 {{- end }}
 {{- end }}
 
@@ -47,7 +47,8 @@ Takes root, object, and rules: further rules of a role.
   "leader-elect" $election "leader-elect-resource-lock" $election "leader-elect-resource-name" $election "leader-elect-resource-namespace" $election
   "kubeconfig" "the scheduler uses its ServiceAccount"
   "scheduler-name" "it renames no profile; see the value profiles"
-  "kube-api-qps" $configured "kube-api-burst" $configured "kube-api-content-type" $configured -}}
+  "kube-api-qps" $configured "kube-api-burst" $configured "kube-api-content-type" $configured
+  "profiling" $configured "contention-profiling" $configured -}}
 {{- range .Values.extraArgs -}}
 {{- $flag := regexReplaceAll "=.*$" . "" | trimPrefix "--" | replace "_" "-" -}}
 {{- if hasKey $refused $flag -}}

@@ -23,6 +23,8 @@ func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 			case !known.Has(name):
 				return fmt.Errorf("profile %s: %s.name: there is no plugin %q, so its args would be read by none; "+
 					"write the name of a plugin, such as %s, or leave the entry out", profile.SchedulerName, at, name, scheduler.Name)
+			case name == scheduler.GateName || name == scheduler.SortName:
+				return fmt.Errorf("profile %s: %s.name: %s takes no arguments; write them in the entry of %s", profile.SchedulerName, at, name, scheduler.Name)
 			case name == scheduler.Name && !uses(profile, name):
 				return fmt.Errorf("profile %s: %s has the arguments of %s, which the profile does not have; write %s there, or leave the entry out",
 					profile.SchedulerName, at, name, enableIt)

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
@@ -34,35 +35,49 @@ func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, erro
 // rateFlags are the flags that say how many calls a second may be made.
 func rateFlags() []string { return []string{"kube-api-qps", "kube-api-burst"} }
 
+// fieldsOfFlags are the fields of a configuration file that stand for flags which the library does not read beside one, by the flag.
+func fieldsOfFlags() map[string]string {
+	return map[string]string{
+		"kube-api-qps": "clientConnection.qps", "kube-api-burst": "clientConnection.burst", "kube-api-content-type": "clientConnection.contentType",
+		"profiling": "enableProfiling", "contention-profiling": "enableContentionProfiling",
+	}
+}
+
 // isChanged reports whether somebody has set a flag of the library's deprecated ones.
 func (o *Options) isChanged(name string) bool {
 	f := o.Flags.FlagSet("deprecated").Lookup(name)
 	return f != nil && f.Changed
 }
 
-// warnOfRate says which flags are not read, because a configuration file is.
-func warnOfRate(logger klog.Logger, opts *Options) {
-	for _, name := range rateFlags() {
+// saysRate reports whether somebody has set a flag of the rate to anything but 0, which is nothing said, as it is in a file.
+func (o *Options) saysRate(name string) bool {
+	return o.isChanged(name) && o.Flags.FlagSet("deprecated").Lookup(name).Value.String() != "0"
+}
+
+// warnOfFlags says which flags are not read, because a configuration file is.
+func warnOfFlags(logger klog.Logger, opts *Options) {
+	fields := fieldsOfFlags()
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if opts.ConfigFile != "" && opts.isChanged(name) {
-			logger.Info("A flag is not read beside --config; write clientConnection: {qps: ..., burst: ...} in that file", "flag", "--"+name)
+			logger.Info("A flag is not read beside --config; write its field in that file", "flag", "--"+name, "field", fields[name])
 		}
 	}
 }
 
 // isRateConfigured reports whether somebody has said how many calls a second may be made. The library has a default for
-// where that is left open, which cannot be told from the same number in a file.
+// where that is left open, which cannot be told from the same number in a file, and for 0.
 func isRateConfigured(opts *Options) (bool, error) {
 	if opts.ConfigFile == "" {
-		return slices.ContainsFunc(rateFlags(), opts.isChanged), nil
+		return slices.ContainsFunc(rateFlags(), opts.saysRate), nil
 	}
 	var file struct {
 		ClientConnection struct {
-			QPS   *float32 `json:"qps"`
-			Burst *int32   `json:"burst"`
+			QPS   float32 `json:"qps"`
+			Burst int32   `json:"burst"`
 		} `json:"clientConnection"`
 	}
 	err := opts.readWritten(&file)
-	return file.ClientConnection.QPS != nil || file.ClientConnection.Burst != nil, err
+	return file.ClientConnection.QPS != 0 || file.ClientConnection.Burst != 0, err
 }
 
 // readWritten reads what stands in the configuration file, before any defaults; nothing where there is none.

@@ -45,6 +45,8 @@ func TestIsRateConfigured(t *testing.T) {
 		"a file with a burst":          {file: emptyConfig + "clientConnection: {burst: 100}\n", want: true},
 		"a file that bounds nothing":   {file: emptyConfig + "clientConnection: {qps: -1}\n", want: true},
 		"a flag that is not looked at": {args: []string{"--kube-api-qps=50"}, file: emptyConfig},
+		"a rate of 0 in a file":        {file: emptyConfig + "clientConnection: {qps: 0, burst: 0}\n"},
+		"a flag that says 0":           {args: []string{"--kube-api-qps=0"}},
 		"a file that is JSON":          {file: `{"clientConnection": {"qps": 5}}`, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -57,22 +59,23 @@ func TestIsRateConfigured(t *testing.T) {
 	}
 }
 
-// TestRateThatIsNotRead is said in the log where a flag sets it.
-func TestRateThatIsNotRead(t *testing.T) {
+// TestFlagThatIsNotRead is said in the log.
+func TestFlagThatIsNotRead(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		args     []string
 		file     string
 		wantSaid []string
 	}{
-		"beside a file":  {args: []string{"--kube-api-qps=50"}, file: emptyConfig, wantSaid: []string{`flag="--kube-api-qps"`}},
+		"beside a file":  {args: []string{"--kube-api-qps=50"}, file: emptyConfig, wantSaid: []string{`flag="--kube-api-qps" field="clientConnection.qps"`}},
+		"profiling":      {args: []string{"--profiling=false"}, file: emptyConfig, wantSaid: []string{`flag="--profiling" field="enableProfiling"`}},
 		"without a file": {args: []string{"--kube-api-qps=50"}},
 		"a file alone":   {file: emptyConfig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
-			warnOfRate(logger, optionsOf(t, "deprecated", c.args, c.file))
+			warnOfFlags(logger, optionsOf(t, "deprecated", c.args, c.file))
 			requireSaid(t, logger, c.wantSaid)
 		})
 	}

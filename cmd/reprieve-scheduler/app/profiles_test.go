@@ -99,6 +99,7 @@ func TestArguments(t *testing.T) {
 		"of a plugin of upstream's":   {config: "{name: NodeAffinity, args: {}}, {name: Reprieve, args: {}}"},
 		"in small letters":            {config: "{name: reprieve, args: {preemptMinRuntime: 1h}}", want: `profile it: profiles[0].pluginConfig[0].name: there is no plugin "reprieve", so its args would be read by none; write the name of a plugin, such as Reprieve`},
 		"of a plugin that is unknown": {config: "{name: Reprieve, args: {}}, {name: Coscheduling, args: {}}", want: `profile it: profiles[0].pluginConfig[1].name: there is no plugin "Coscheduling"`},
+		"of what takes none":          {config: "{name: ReprievePrioritySort, args: {preemptMinRuntime: 1h}}", want: "profile it: profiles[0].pluginConfig[0].name: ReprievePrioritySort takes no arguments; write them in the entry of Reprieve"},
 		"of a profile without it":     {plugins: sorted, config: "{name: Reprieve, args: {}}", want: "profiles[0].pluginConfig[0] has the arguments of Reprieve, which the profile does not have"},
 		"an unknown field":            {config: "{name: Reprieve, args: {preemptMinRuntme: 1h}}", want: `profile it: plugin Reprieve: args: unknown field "preemptMinRuntme"`},
 		"a rule that cannot be":       {config: "{name: Reprieve, args: {groups: {kinds: [Jobb]}}}", want: "profile it: plugin Reprieve: args: "},

@@ -152,7 +152,10 @@ func configure(ctx context.Context, opts *Options, rest *restclient.Config, limi
 	logger := klog.FromContext(ctx)
 	warnOfUpstreamLease(logger, &cc.ComponentConfig)
 	warnOfProfiles(logger, &cc.ComponentConfig)
-	warnOfRate(logger, opts)
+	warnOfFlags(logger, opts)
+	if limiter == nil {
+		logger.Info("Calls are held to the configured rate", "qps", cc.ComponentConfig.ClientConnection.QPS, "burst", cc.ComponentConfig.ClientConnection.Burst)
+	}
 	return cc, workloads, nil
 }
 
