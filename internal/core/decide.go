@@ -169,7 +169,7 @@ func (t *simulation) nominated() ([]placement, bool) {
 			break
 		}
 	}
-	if len(placements) < max(t.p.MinCount, 1) {
+	if len(placements) == 0 || !t.p.areEnough(placements) {
 		t.unplaceAll(placements)
 		return nil, false
 	}
@@ -203,7 +203,8 @@ func (sr *search) insist(t *simulation) ([]want, bool) {
 // insist finds out which members have to be placed: the first ones by rank, or, where these cannot all be,
 // any that can, as long as they are enough.
 func (t *simulation) insist() ([]want, bool) {
-	ws := t.hardestFirst(firstMembers(t.p.Classes, t.p.MinCount))
+	first := firstMembers(t.p.Classes, t.p.MinCount)
+	ws := t.hardestFirst(first)
 	if t.feasible(ws) {
 		return ws, true
 	}
@@ -211,23 +212,20 @@ func (t *simulation) insist() ([]want, bool) {
 	if len(every) == 1 || t.p.MinCount == total(every) {
 		return nil, false
 	}
-	return t.anyMembers(every)
+	return t.anyMembers(every, t.p.byRole(first))
 }
 
-// anyMembers looks for members to insist on: hardest classes first, easiest first, and in a small case every
+// anyMembers looks for members to insist on, so many of each role: hardest classes first, easiest first, and in a small case every
 // mix of classes.
-func (t *simulation) anyMembers(every []want) ([]want, bool) {
+func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bool) {
 	easiest := slices.Clone(every)
 	slices.Reverse(easiest)
 	for _, ws := range [...][]want{every, easiest} {
 		placements := t.most(ws)
 		t.unplaceAll(placements)
-		if len(placements) < t.p.MinCount {
+		counts, missing := t.p.firstOfRoles(placements, needed)
+		if missing > 0 {
 			continue
-		}
-		counts := make([]int, len(t.p.Classes))
-		for _, st := range placements[:t.p.MinCount] {
-			counts[st.class]++
 		}
 		if mix := t.hardestFirst(counts); t.feasible(mix) {
 			return mix, true
@@ -236,7 +234,7 @@ func (t *simulation) anyMembers(every []want) ([]want, bool) {
 	if total(every) > t.limits.PackingMembers || len(t.c.byName) > t.limits.PackingNodes {
 		return nil, false
 	}
-	m := &mixing{simulation: t, counts: make([]int, len(t.p.Classes)), tries: backtrackMixes}
+	m := &mixing{simulation: t, counts: make([]int, len(t.p.Classes)), ofRole: needed, tries: backtrackMixes}
 	return m.next(every, t.p.MinCount)
 }
 
@@ -244,6 +242,8 @@ func (t *simulation) anyMembers(every []want) ([]want, bool) {
 type mixing struct {
 	*simulation
 	counts []int
+	// ofRole is how many members of each role are left to be chosen.
+	ofRole map[string]int
 	tries  int
 }
 
@@ -258,9 +258,11 @@ func (m *mixing) next(every []want, left int) ([]want, bool) {
 		return nil, false
 	}
 	class := every[0].class
-	defer func() { m.counts[class] = 0 }()
-	for n := min(every[0].count, left); n >= 0; n-- {
-		m.counts[class] = n
+	role := m.p.Classes[class].Role
+	most := m.ofRole[role]
+	defer func() { m.counts[class], m.ofRole[role] = 0, most }()
+	for n := min(every[0].count, most); n >= 0; n-- {
+		m.counts[class], m.ofRole[role] = n, most-n
 		if mix, ok := m.next(every[1:], left-n); ok {
 			return mix, true
 		}

@@ -246,6 +246,14 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// ofRoles gives the classes of a preemptor roles.
+func ofRoles(p *Preemptor, roles ...string) *Preemptor {
+	for c := range p.Classes {
+		p.Classes[c].Role = roles[c]
+	}
+	return p
+}
+
 func TestGangs(t *testing.T) {
 	running := gangOf(10, 0, members("w", 3, 0, 8))
 	tests := map[string]decideCase{
@@ -284,6 +292,21 @@ func TestGangs(t *testing.T) {
 			cluster:     clusterOf("gpu").node("a", 8),
 			preemptor:   gangOf(10, 4, members("big", 1, 0, 8), members("small", 4, 1, 2)),
 			wantOutcome: Fits, wantNodes: []string{"a", "a", "a", "a"},
+		},
+		"members of one role will do for others of theirs": {
+			cluster:     clusterOf("gpu").node("a", 6),
+			preemptor:   ofRoles(gangOf(10, 3, members("head", 1, 0, 2), members("big", 2, 1, 8), members("small", 2, 3, 2)), "head", "worker", "worker"),
+			wantOutcome: Fits, wantNodes: []string{"a", "a", "a"},
+		},
+		"members of one role do not stand in for another's": {
+			cluster:     clusterOf("gpu").node("a", 6).node("b", 8).pod("low", "b", 1, 8),
+			preemptor:   ofRoles(gangOf(10, 3, members("head", 1, 0, 8), members("worker", 4, 1, 2)), "head", "worker"),
+			wantOutcome: Preempts, wantVictims: []string{"low"}, wantNodes: []string{"b", "a", "a", "a"},
+		},
+		"a small role of which there is no room for enough": {
+			cluster:     clusterOf("gpu").node("a", 8),
+			preemptor:   ofRoles(gangOf(10, 3, members("head", 1, 0, 9), members("worker", 4, 1, 2)), "head", "worker"),
+			wantOutcome: Infeasible,
 		},
 		"a gang larger than the cluster": {
 			cluster:     clusterOf("gpu").node("a", 8),

@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -35,6 +36,40 @@ func firstMembers(classes []Class, count int) []int {
 		counts[m.class]++
 	}
 	return counts
+}
+
+// byRole adds up counts by class for each role.
+func (p *Preemptor) byRole(counts []int) map[string]int {
+	out := make(map[string]int)
+	for c, n := range counts {
+		out[p.Classes[c].Role] += n
+	}
+	return out
+}
+
+// firstOfRoles counts by class the first of some placed members, as many of each role as are needed, and how many are missing.
+func (p *Preemptor) firstOfRoles(placements []placement, needed map[string]int) (counts []int, missing int) {
+	counts, left := make([]int, len(p.Classes)), maps.Clone(needed)
+	for _, n := range needed {
+		missing += n
+	}
+	for _, st := range placements {
+		if role := p.Classes[st.class].Role; left[role] > 0 {
+			left[role]--
+			counts[st.class]++
+			missing--
+		}
+	}
+	return counts, missing
+}
+
+// areEnough reports whether placed members are as many as have to be, of each role.
+func (p *Preemptor) areEnough(placements []placement) bool {
+	if len(placements) < p.MinCount {
+		return false
+	}
+	_, missing := p.firstOfRoles(placements, p.byRole(firstMembers(p.Classes, p.MinCount)))
+	return missing == 0
 }
 
 // byRank orders members by rank, and by UID and name where ranks are the same.

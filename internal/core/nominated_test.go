@@ -1,9 +1,22 @@
 package core
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 )
+
+// TestNominatedOfRoles: workers that have places do not make up for a head that has none.
+func TestNominatedOfRoles(t *testing.T) {
+	p := ofRoles(gangOf(10, 3, members("head", 1, 0, 8), members("w", 4, 1, 2)), "head", "w")
+	for i := range 4 {
+		p.Nominated = append(p.Nominated, Placement{Member: fmt.Sprintf("w-%02d", i), UID: fmt.Sprintf("uid-w-%02d", i), Node: "a"})
+	}
+	d := mustDecide(t, clusterOf("gpu").node("a", 8).node("b", 8).pod("low", "b", 1, 8).snapshot(), p, nil)
+	if d.Outcome != Preempts || len(d.Victims) != 1 {
+		t.Errorf("%s: %s; want room for the head", d.Outcome, d.Message)
+	}
+}
 
 // TestNominated: the places of an earlier decision are taken again where they hold.
 func TestNominated(t *testing.T) {

@@ -217,6 +217,9 @@ func (p *Preemptor) Key() string { return p.Namespace + "/" + p.Name }
 
 // Class is a set of members with identical scheduling needs.
 type Class struct {
+	// Role tells members apart of which one cannot stand in for another: of each role, as many have to be placed as there are among the first
+	// MinCount by rank.
+	Role string
 	// Request is what one member occupies.
 	Request Amounts
 	// Members are the pending pods of this class.

@@ -119,7 +119,7 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 	if err := cache.Level(infos, nil); err != nil {
 		w.t.Fatal(err)
 	}
-	classes, err := snapshot.ClassesOf(pods, w.claims)
+	classes, err := snapshot.ClassesOf(pods, w.claims, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

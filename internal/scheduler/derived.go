@@ -122,29 +122,70 @@ func (o *occupancy) behind(g *gang.Group, members *gang.Members) gang.Verdict {
 	}
 }
 
-// neededFirst orders the members of a gang that wait: first those that it needs of each role beside the ones that have a place, since
-// minCount counts them in this order, then the others. Within both the order stays: workers that are surplus are never in the place
-// of a head, though they may be older.
-func (r *roster) neededFirst(waiting []*corev1.Pod, placed ...[]*corev1.Pod) {
+// seatsOfRoles are what the members of a gang that wait count for, by their roles.
+type seatsOfRoles struct {
+	// surplus are those of whose role the gang has as many as it needs without them.
+	surplus map[types.UID]bool
+	// needed is how many the others are, and counting how many members with a place are needed for their role.
+	needed, counting int
+	// several is true where the members have more than one role.
+	several bool
+}
+
+// byRole tells the members of a gang that wait apart by whether the gang needs them beside the ones that have a place: those that come
+// first, as many of each role as it has to have.
+func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
-	for _, pod := range slices.Concat(placed...) {
-		role, _ := r.derived.RoleOf(pod)
-		have[role]++
-	}
-	surplus := make(map[types.UID]bool, len(waiting))
-	for _, pod := range waiting {
+	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
+	counts := func(pod *corev1.Pod) bool {
 		role, needed := r.derived.RoleOf(pod)
-		surplus[pod.UID] = have[role] >= needed
 		have[role]++
+		return have[role] <= needed
 	}
+	for _, pod := range slices.Concat(placed...) {
+		if counts(pod) {
+			out.counting++
+		}
+	}
+	for _, pod := range waiting {
+		if counts(pod) {
+			out.needed++
+		} else {
+			out.surplus[pod.UID] = true
+		}
+	}
+	out.several = len(have) > 1
+	return out
+}
+
+// neededFirst orders the members of a gang that wait: first those that it needs of each role, since minCount counts them in this order, then
+// the others. Within both the order stays: workers that are surplus are never in the place of a head, though they may be older.
+func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int {
 		switch {
-		case surplus[a.UID] == surplus[b.UID]:
+		case s.surplus[a.UID] == s.surplus[b.UID]:
 			return 0
-		case surplus[b.UID]:
+		case s.surplus[b.UID]:
 			return -1
 		default:
 			return 1
 		}
 	})
+}
+
+// lacking is how many of the members that wait have to be placed for a gang to be whole: as many as minCount is more than those that are
+// through and, where it has lost its head and has workers past their minimum, the head. It brings those that wait into the order in which they count.
+func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
+	lacking := max(g.MinCount-o.through(members), 0)
+	want, derived := o.derived.MinCount(g.Key)
+	if !derived {
+		return lacking
+	}
+	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
+	roles := o.byRole(waiting, members.Assigned, members.Succeeded, assumed)
+	roles.neededFirst(waiting)
+	if roles.several && want == g.MinCount {
+		lacking = max(lacking, min(roles.needed, g.MinCount-roles.counting))
+	}
+	return lacking
 }

@@ -32,22 +32,27 @@ func TestNeededFirst(t *testing.T) {
 		needed          map[string]int
 		placed, waiting []string
 		want            []string
+		// wantNeeded is how many are needed for their roles.
+		wantNeeded int
 	}{
+		"a head that has gone from workers past their minimum": {
+			needed: ray, placed: []string{"gpu-0", "gpu-1", "gpu-2"}, waiting: []string{"gpu-3", "head-0"}, want: []string{"head-0", "gpu-3"}, wantNeeded: 1,
+		},
 		"a head that is younger than workers past their minimum": {
-			needed: ray, waiting: []string{"gpu-0", "gpu-1", "gpu-2", "head-0"}, want: []string{"gpu-0", "gpu-1", "head-0", "gpu-2"},
+			needed: ray, waiting: []string{"gpu-0", "gpu-1", "gpu-2", "head-0"}, want: []string{"gpu-0", "gpu-1", "head-0", "gpu-2"}, wantNeeded: 3,
 		},
 		"two groups of workers": {
 			needed:  map[string]int{"head": 1, "a": 1, "b": 1},
-			waiting: []string{"a-0", "a-1", "b-0", "b-1", "head-0"}, want: []string{"a-0", "b-0", "head-0", "a-1", "b-1"},
+			waiting: []string{"a-0", "a-1", "b-0", "b-1", "head-0"}, want: []string{"a-0", "b-0", "head-0", "a-1", "b-1"}, wantNeeded: 3,
 		},
 		"beside workers that have a place": {
-			needed: ray, placed: []string{"gpu-0", "gpu-1"}, waiting: []string{"gpu-2", "gpu-3", "head-0"}, want: []string{"head-0", "gpu-2", "gpu-3"},
+			needed: ray, placed: []string{"gpu-0", "gpu-1"}, waiting: []string{"gpu-2", "gpu-3", "head-0"}, want: []string{"head-0", "gpu-2", "gpu-3"}, wantNeeded: 1,
 		},
 		"beside a head that has one": {
-			needed: ray, placed: []string{"head-0"}, waiting: []string{"gpu-0", "gpu-1", "gpu-2"}, want: []string{"gpu-0", "gpu-1", "gpu-2"},
+			needed: ray, placed: []string{"head-0"}, waiting: []string{"gpu-0", "gpu-1", "gpu-2"}, want: []string{"gpu-0", "gpu-1", "gpu-2"}, wantNeeded: 2,
 		},
 		"of one role": {
-			needed: map[string]int{"job": 2}, waiting: []string{"job-0", "job-1", "job-2"}, want: []string{"job-0", "job-1", "job-2"},
+			needed: map[string]int{"job": 2}, waiting: []string{"job-0", "job-1", "job-2"}, want: []string{"job-0", "job-1", "job-2"}, wantNeeded: 2,
 		},
 	}
 	for name, tt := range tests {
@@ -62,7 +67,11 @@ func TestNeededFirst(t *testing.T) {
 			}
 			waiting := pods(tt.waiting)
 			r := &roster{derived: roles{needed: tt.needed}}
-			r.neededFirst(waiting, pods(tt.placed))
+			seats := r.byRole(waiting, pods(tt.placed))
+			seats.neededFirst(waiting)
+			if seats.needed != tt.wantNeeded {
+				t.Errorf("%d are needed, want %d", seats.needed, tt.wantNeeded)
+			}
 			var got []string
 			for _, pod := range waiting {
 				got = append(got, pod.Name)

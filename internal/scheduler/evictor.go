@@ -57,7 +57,11 @@ func (h *Hub) needs(key workload.Key, d *core.Decision) bool {
 // isAsDecidedFor reports whether a gang is still the one that a decision was for, and not another one of its name, and needs as many
 // members to be whole as it did then. Pods are taken for those only, and its minCount may have been lowered since.
 func (o *occupancy) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gang.Members) bool {
-	return g != nil && string(g.UID) == d.Preemptor.UID && g.MinCount-o.through(members) >= d.Preemptor.MinCount
+	if g == nil || string(g.UID) != d.Preemptor.UID {
+		return false
+	}
+	waiting := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
+	return o.lacking(g, members, waiting) >= d.Preemptor.MinCount
 }
 
 // wants remember for a moment which orders are wanted. That is asked twice for each victim, and for a gang of hundreds the answer

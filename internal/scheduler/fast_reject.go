@@ -12,8 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
-
-	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
 // unschedulable remembers what single pods have lately asked for in vain. To the next one that asks for as much it is told
@@ -66,7 +64,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 		return nil
 	}
 	start, pre := p.hub.clock.Now(), p.podPreemptor(pod)
-	classes, err := snapshot.ClassesOf(pre.pods, p.claims)
+	classes, err := p.classesOf(pre.pods)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -72,12 +72,9 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		}
 	}
 	gang.SortByAge(pending)
-	if _, derived := p.hub.derived.MinCount(g.Key); derived {
-		p.hub.neededFirst(pending, members.Assigned, members.Succeeded, through)
-	}
 	pre := preemptor{
 		key: gangKey(g.Key), uid: g.UID, group: g,
-		minCount: max(g.MinCount-p.hub.through(members), 0),
+		minCount: p.hub.lacking(g, members, pending),
 		pods:     pending,
 		keptOut:  keptOut.String(),
 	}
@@ -124,10 +121,18 @@ func (r *roster) owns(pre *preemptor, pod *corev1.Pod) bool {
 	return ok && key == nameOf(pre.key)
 }
 
+// classesOf groups members by what they need, and by their role.
+func (p *Plugin) classesOf(pods []*corev1.Pod) ([]snapshot.Class, error) {
+	return snapshot.ClassesOf(pods, p.claims, func(pod *corev1.Pod) string {
+		role, _ := p.hub.derived.RoleOf(pod)
+		return role
+	})
+}
+
 // decide takes a view of the snapshot and asks the core.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.hub.clock.Now()
-	classes, err := snapshot.ClassesOf(pre.pods, p.claims)
+	classes, err := p.classesOf(pre.pods)
 	if err != nil {
 		return nil, err
 	}

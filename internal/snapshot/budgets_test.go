@@ -66,7 +66,7 @@ func TestDecidedInSpiteOfABudget(t *testing.T) {
 	if err := s.kept.Level(infos, []*policyv1.PodDisruptionBudget{unreadable("other")}); err != nil {
 		t.Fatal(err)
 	}
-	classes, err := ClassesOf([]*corev1.Pod{pod("p", "", "4", 10)}, nil)
+	classes, err := ClassesOf([]*corev1.Pod{pod("p", "", "4", 10)}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -188,7 +188,7 @@ func (th *theatre) mapGPUs() {
 // decide asks the core for a gang of CPUs and GPUs on what a cache shows.
 func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) string {
 	th.must(c.Level(infos, slices.Collect(maps.Values(th.budgets))))
-	classes, err := ClassesOf(pods, nil)
+	classes, err := ClassesOf(pods, nil, nil)
 	th.must(err)
 	v := c.View(nil)
 	in := v.Describe(classes, delegating{countsAll{}, th.facts})

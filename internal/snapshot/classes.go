@@ -21,6 +21,7 @@ type Class struct {
 	Pods []fwk.PodInfo
 	// ranks are their positions among all pods.
 	ranks []int
+	role  string
 }
 
 // ResourceFilter tells which resources of a request do not count on nodes, and which only on those that have them.
@@ -31,8 +32,9 @@ type ResourceFilter interface {
 }
 
 // ClassesOf groups pods into classes, given the claims for volumes that there are. The order of pods is their rank, the first
-// one's being the highest, and classes come in the order of their first pods. It fails for a pod that asks for what cannot be read.
-func ClassesOf(pods []*corev1.Pod, claims Claims) ([]Class, error) {
+// one's being the highest, and classes come in the order of their first pods. The pods of a class have one role; nil is for pods that can
+// all stand in for each other. It fails for a pod that asks for what cannot be read.
+func ClassesOf(pods []*corev1.Pod, claims Claims, role func(*corev1.Pod) string) ([]Class, error) {
 	var classes []Class
 	byKey := make(map[string]int)
 	shared, named := sharedClaims(pods), namedLabels(pods)
@@ -45,11 +47,16 @@ func ClassesOf(pods []*corev1.Pod, claims Claims) ([]Class, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
+		var part string
+		if role != nil {
+			part = role(pod)
+			key += "/" + part
+		}
 		i, ok := byKey[key]
 		if !ok {
 			i = len(classes)
 			byKey[key] = i
-			classes = append(classes, Class{})
+			classes = append(classes, Class{role: part})
 		}
 		classes[i].Pods = append(classes[i].Pods, pi)
 		classes[i].ranks = append(classes[i].ranks, rank)
@@ -64,7 +71,7 @@ func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 	var unknown []string
 	for i := range classes {
 		request, none := v.dimensions.request(classes[i].Pods[0].CalculateResource().Resource, filter)
-		out[i].Request = request
+		out[i].Request, out[i].Role = request, classes[i].role
 		unknown = append(unknown, none...)
 		for at, pi := range classes[i].Pods {
 			pod := pi.GetPod()

@@ -113,7 +113,7 @@ func TestClasses(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			classes, err := ClassesOf([]*corev1.Pod{a, b}, corelisters.NewPersistentVolumeClaimLister(claims))
+			classes, err := ClassesOf([]*corev1.Pod{a, b}, corelisters.NewPersistentVolumeClaimLister(claims), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func TestSharedClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	classes, err := ClassesOf(pods, corelisters.NewPersistentVolumeClaimLister(claims))
+	classes, err := ClassesOf(pods, corelisters.NewPersistentVolumeClaimLister(claims), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func asking(p *corev1.Pod, name corev1.ResourceName, count string) *corev1.Pod {
 // describe is a single pod as the core gets it.
 func describe(t *testing.T, v *View, p *corev1.Pod, filter ResourceFilter) *core.Preemptor {
 	t.Helper()
-	classes, err := ClassesOf([]*corev1.Pod{p}, nil)
+	classes, err := ClassesOf([]*corev1.Pod{p}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

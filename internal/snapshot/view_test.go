@@ -32,7 +32,7 @@ func podInfo(t *testing.T, p *corev1.Pod) fwk.PodInfo {
 func left(t *testing.T, v *View) string {
 	t.Helper()
 	for _, cpus := range []string{"4", "3", "2", "1"} {
-		classes, err := ClassesOf([]*corev1.Pod{pod("probe", "", cpus, 0)}, nil)
+		classes, err := ClassesOf([]*corev1.Pod{pod("probe", "", cpus, 0)}, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

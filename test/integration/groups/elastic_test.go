@@ -7,6 +7,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
@@ -28,6 +29,7 @@ func TestElastic(t *testing.T) {
 		"an elastic Indexed Job":              elasticJob,
 		"a RayCluster that scales by itself":  rayAutoscaling,
 		"a RayCluster that scales and waits":  rayScalesWaiting,
+		"a RayCluster with a large head":      rayLargeHead,
 		"an Indexed Job is scaled as it ends": elasticJobEnds,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -214,4 +216,35 @@ func rayScalesWaiting(s *stage.Stage) {
 	group(s, "ray-", "needs three still", func(pg *v1alpha1.PodGroup) bool {
 		return pg.UID == made.UID && pg.Status.Scheduled == 4 && minCount(pg) == 3
 	})
+}
+
+// rayLargeHead: workers past their minimum stand in for no head. Room is made for it, at first and when the cluster has lost it.
+func rayLargeHead(s *stage.Stage) {
+	s.AddNodes(3, "large")
+	s.AddNodes(1, "a", "b", "c", "d")
+	sized := func(name, class string, labels map[string]string, owner ...metav1.OwnerReference) {
+		s.Helper()
+		pod := stage.NewPod(s.Namespace, name, class, 3)
+		pod.Labels, pod.OwnerReferences = labels, owner
+		s.Create(pod)
+	}
+	sized("prey-0", "idle", nil)
+	s.Runs("prey-0", 1)
+	cluster := ray(s, true, rayGroup("gpu", 4, 2))
+	head := func() { sized("ray-head", "", map[string]string{"ray.io/group": "headgroup"}, ownedBy(cluster)) }
+	head()
+	for i := range 4 {
+		rayPod(s, cluster, fmt.Sprint("ray-gpu-", i), "gpu", "")
+	}
+	group(s, "ray-", "needs head and two workers", needs(3))
+	s.Runs("ray-", 5)
+	s.Gone("prey-0")
+
+	remove(s, s.Pod("ray-head"))
+	s.Gone("ray-head")
+	sized("prey-1", "idle", nil)
+	s.Runs("prey-1", 1)
+	head()
+	s.Runs("ray-", 5)
+	s.Gone("prey-1")
 }
