@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -314,6 +315,22 @@ func TestFairSharesHold(t *testing.T) {
 }
 
 // FuzzFairShares has no amounts overflow.
+// TestSharesOfLargeQuotas: queues that are to have all that there is, in numbers that add up to more than there are, have the same each.
+func TestSharesOfLargeQuotas(t *testing.T) {
+	const all = 1 << 40
+	var queues []Queue
+	for i := range 8 {
+		queues = append(queues, queue(fmt.Sprint("q", i), quota(MaxAmount)))
+	}
+	tree, _ := NewTree(1, queues)
+	demand := slices.Repeat([]Amounts{{all}}, tree.Len())
+	for i, share := range tree.FairShares(Amounts{all}, nil, demand) {
+		if share[0] != all/8 {
+			t.Errorf("queue %d has a share of %d, want %d", i, share[0], all/8)
+		}
+	}
+}
+
 func FuzzFairShares(f *testing.F) {
 	f.Add(int64(1)<<62, int64(1)<<61, int64(-1), int64(5), int64(1)<<62)
 	f.Fuzz(func(t *testing.T, capacity, q1, l1, w1, d1 int64) {

@@ -2,6 +2,7 @@ package fairshare
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -117,8 +118,11 @@ func (d *division) scarce(siblings []int32, room int64) bool {
 // used up. It returns what is left. What does not divide goes to the first ones by name.
 func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part, most int64)) int64 {
 	open := d.open[:0]
+	// So many of them add up to no more than there are numbers: with less, each would be larger a part than it is.
+	largest := math.MaxInt64 / int64(max(len(siblings), 1))
 	for _, q := range siblings {
 		part, most := terms(q)
+		part = min(part, largest)
 		if need := most - d.shares[q][d.resource]; part > 0 && need > 0 {
 			open = append(open, thirst{q: q, part: part, need: need})
 		}
