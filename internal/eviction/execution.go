@@ -318,7 +318,13 @@ func (x *execution) list(ctx context.Context, u *unit) error {
 		// The pods are not what they were when they were chosen.
 		return fmt.Errorf("%w: PodGroup %s has gone", ErrOutdated, u.key)
 	default:
-		return fmt.Errorf("mark PodGroup %s: %w", u.key, err)
+		err = fmt.Errorf("mark PodGroup %s: %w", u.key, err)
+		// A group that may not be listed cannot go whole: it is as if the deletion of each of its pods had been refused.
+		noted := err
+		for _, t := range u.tasks() {
+			noted = x.remover.note(t.victim(), err)
+		}
+		return noted
 	}
 }
 

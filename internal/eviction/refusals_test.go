@@ -257,6 +257,31 @@ func TestAllDoubtsAreAskedAbout(t *testing.T) {
 	}
 }
 
+// TestGroupThatMayNotBeListed is left alone like one whose pods may not be deleted: others go for the preemptor.
+func TestGroupThatMayNotBeListed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, append(whole("g"), pod("urgent-0"))...)
+	b.failing(errForbidden, "list g")
+	for begin := b.clock.Now(); ; b.clock.Step(firstRefusal) {
+		got := b.evict(order(victim("g", "g-0", "g-1")))
+		if !apierrors.IsForbidden(got.Err) || got.Begun.Len() > 0 {
+			t.Fatalf("It ends as %+v", got)
+		}
+		if want := b.clock.Since(begin) >= patience; got.Refused != want {
+			t.Fatalf("After %v, it is refused: %t, want %t", b.clock.Since(begin), got.Refused, want)
+		}
+		if got.Refused {
+			break
+		}
+	}
+	for _, name := range []string{"g-0", "g-1"} {
+		if b.executor.remover.refusals.Until(uidOf(name)).IsZero() {
+			t.Errorf("%s is a victim like others", name)
+		}
+	}
+	b.expectPods("g-0", "g-1", "urgent-0")
+}
+
 // TestWhatIsUnboundIsNotAskedAbout: it will not be deleted.
 func TestWhatIsUnboundIsNotAskedAbout(t *testing.T) {
 	t.Parallel()
