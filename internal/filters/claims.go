@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/storage/ephemeral"
+	storagehelpers "k8s.io/component-helpers/storage/volume"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -158,6 +160,29 @@ func volumeClaims(pod *corev1.Pod) []string {
 		}
 	}
 	return out
+}
+
+// IsClaimant reports whether a pod claims what no filter keeps for it before it has a place: devices, or a volume of a node that is not
+// bound yet.
+func IsClaimant(profile framework.Framework, pod *corev1.Pod) bool {
+	return UsesDevices(profile, pod) || claimsLocalVolume(profile, pod)
+}
+
+// claimsLocalVolume reports whether a pod has a claim that a volume is to be found for where the pod goes.
+func claimsLocalVolume(profile framework.Framework, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		var name string
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			name = v.PersistentVolumeClaim.ClaimName
+		case v.Ephemeral != nil:
+			name = ephemeral.VolumeClaimName(pod, &v)
+		default:
+			return false
+		}
+		class := classOfUnbound(profile, pod.Namespace, name)
+		return class != nil && class.Provisioner == storagehelpers.NotSupportedProvisioner
+	})
 }
 
 // sharesDevice reports whether some claim of a pod is being allocated for another one, or has been reserved for the pod

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
 )
@@ -169,13 +170,22 @@ func (o *Oracle) findExclusive() {
 // isMadeWherePodsGo reports whether the volume of a claim is to be made on a node that is not settled yet. Volumes that are there already,
 // for classes that make none, may be for several nodes.
 func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
-	factory := o.profile.SharedInformerFactory()
+	class := classOfUnbound(o.profile, namespace, name)
+	return class != nil && class.Provisioner != storagehelpers.NotSupportedProvisioner
+}
+
+// classOfUnbound is the class of a claim that gets its volume where the first pod with it goes; nil for any other.
+func classOfUnbound(profile framework.Framework, namespace, name string) *storagev1.StorageClass {
+	factory := profile.SharedInformerFactory()
 	claim, err := factory.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
 	if err != nil || claim.Spec.VolumeName != "" {
-		return false
+		return nil
 	}
 	class, err := factory.Storage().V1().StorageClasses().Lister().Get(storagehelpers.GetPersistentVolumeClaimClass(claim))
-	return err == nil && class.Provisioner != storagehelpers.NotSupportedProvisioner && ptr.Deref(class.VolumeBindingMode, "") == storagev1.VolumeBindingWaitForFirstConsumer
+	if err != nil || ptr.Deref(class.VolumeBindingMode, "") != storagev1.VolumeBindingWaitForFirstConsumer {
+		return nil
+	}
+	return class
 }
 
 // sharesOn reports whether a member of the class may stand on a node as far as others are concerned that have a claim of its.

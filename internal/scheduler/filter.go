@@ -22,7 +22,7 @@ const seekerKey fwk.StateKey = Name + "/seeker"
 type seeker struct {
 	// confined is the node that the plan has for the pod, or "".
 	confined string
-	// apart is true for a pod that is not to go where others are promised room that claim devices.
+	// apart is true for a pod that is not to go where others are promised room that claim devices or local volumes.
 	apart bool
 	workload.Standing
 	request fwk.Resource
@@ -51,7 +51,7 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker
 // onlyOn confines a pod to the planned node.
 func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = node } }
 
-// apart keeps a pod away from those that are promised devices.
+// apart keeps a pod away from those that are promised room and claim devices or local volumes.
 func apart(s *seeker) { s.apart = true }
 
 // seekerOf is a pod as Filter sees it.
@@ -103,8 +103,8 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		return nil
 	}
 	held := heldFrom(reserved, node, s.Standing, pod.UID)
-	if s.apart && slices.ContainsFunc(held, func(r *reservation.Reservation) bool { return filters.UsesDevices(p.handle, r.Pod.GetPod()) }) {
-		return fwk.NewStatus(fwk.Unschedulable, "node(s) with devices that are kept for other pods")
+	if s.apart && slices.ContainsFunc(held, func(r *reservation.Reservation) bool { return filters.IsClaimant(p.handle, r.Pod.GetPod()) }) {
+		return fwk.NewStatus(fwk.Unschedulable, "node(s) with devices or volumes that are kept for other pods")
 	}
 	if len(held) > 0 && !s.fitsBeside(node, held) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with room that is kept for pods of another queue, or of the same or a higher priority")

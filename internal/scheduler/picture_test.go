@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/utils/ptr"
@@ -221,4 +223,64 @@ func TestHiddenForACycle(t *testing.T) {
 	if n := nominated(); n != 2 {
 		t.Errorf("After its cycle %d pods are nominated, want 2", n)
 	}
+}
+
+// TestPromisedVolumes: a local volume that a promised member is about to have is not taken by a pod that finds room beside it.
+func TestPromisedVolumes(t *testing.T) {
+	t.Parallel()
+	volume := func(name, node string) *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.PersistentVolumeSpec{
+				StorageClassName: "local", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}},
+				}}}},
+			},
+			Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeAvailable},
+		}
+	}
+	objects := append(nodes(2, "4"), volume("pv-0", "node-0"), volume("pv-1", "node-1"), &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "local"}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer),
+	})
+	claimed := func(p *corev1.Pod) *corev1.Pod {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name},
+		}}}
+		objects = append(objects, &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name, UID: "claim-" + p.UID},
+			Spec: corev1.PersistentVolumeClaimSpec{
+				StorageClassName: ptr.To("local"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+		})
+		return p
+	}
+	all := members("g", 2, "3", 5)
+	for _, p := range all {
+		claimed(p)
+	}
+	small := claimed(pod("small", "", "1", 0))
+	r := newRig(t, objects...)
+	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
+	r.gangOf("g", 2, 5)
+	r.create(all...)
+	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	r.succeed(0)
+	r.remove(on(pod("low-0", "", "4", 0), "node-0"))
+	r.create(small)
+	r.eventually("the small one has been tried", func() bool {
+		r.cycles()
+		now, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "small", metav1.GetOptions{})
+		return r.hub.assumed.has(small.UID) || err == nil && len(now.Status.Conditions) > 0
+	})
+	if r.hub.assumed.has(small.UID) {
+		t.Fatal("The small one has taken the volume")
+	}
+	if _, err := r.client.CoreV1().PersistentVolumes().Create(t.Context(), volume("pv-2", "node-0"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the small one has the volume that has come", func() bool { r.cycles(); return r.hub.assumed.has(small.UID) })
 }

@@ -100,12 +100,12 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 		return p.confine(state, pod, node)
 	}
 	switch {
-	case !p.devicesArePromised(pod):
+	case !p.claimsArePromised(pod):
 		return nil, p.seek(state, pod)
 	case loose:
 		return nil, p.seek(state, pod, apart)
 	default:
-		return p.goWhereDevicesAre(ctx, state, pod)
+		return p.goByDecision(ctx, state, pod)
 	}
 }
 
@@ -120,16 +120,16 @@ func (p *Plugin) confine(state fwk.CycleState, pod *corev1.Pod, node string) (*f
 	return &fwk.PreFilterResult{NodeNames: sets.New(node)}, nil
 }
 
-// devicesArePromised reports whether a pod claims devices while others that it has to respect are promised room, and claim some as well. Filter
-// keeps their room from it, and no filter keeps devices that are not allocated yet.
-func (p *Plugin) devicesArePromised(pod *corev1.Pod) bool {
-	if !filters.UsesDevices(p.handle, pod) {
+// claimsArePromised reports whether a pod claims devices or local volumes while others that it has to respect are promised room, and claim some
+// as well. Filter keeps their room from it, and no filter keeps what has not been given to them yet.
+func (p *Plugin) claimsArePromised(pod *corev1.Pod) bool {
+	if !filters.IsClaimant(p.handle, pod) {
 		return false
 	}
 	standing, key := p.hub.standingOf(pod), p.hub.keyOf(pod)
 	for _, reserved := range p.hub.reserved.Nodes() {
 		for _, r := range reserved {
-			if r.KeepsFrom(standing) && p.hub.keyOf(r.Pod.GetPod()) != key && filters.UsesDevices(p.handle, r.Pod.GetPod()) {
+			if r.KeepsFrom(standing) && p.hub.keyOf(r.Pod.GetPod()) != key && filters.IsClaimant(p.handle, r.Pod.GetPod()) {
 				return true
 			}
 		}
@@ -137,8 +137,8 @@ func (p *Plugin) devicesArePromised(pod *corev1.Pod) bool {
 	return false
 }
 
-// goWhereDevicesAre has a decision say where a single pod goes: it knows how many devices the others need.
-func (p *Plugin) goWhereDevicesAre(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+// goByDecision has a decision say where a single pod goes: it knows what the others claim.
+func (p *Plugin) goByDecision(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
 	pre := p.podPreemptor(pod)
 	made, err := p.decide(ctx, pre)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 // EventsToRegister names what may make a gang fit that did not: the events by which the in-tree filters
 // retry pods, since any of them may have been in the way of any member. A pod without a gang is turned away here for
-// want of room only, unless it claims devices: see goWhereDevicesAre.
+// want of room only, unless it is a claimant: see goByDecision.
 func (p *Plugin) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	on := func(resource fwk.EventResource, action fwk.ActionType, hint fwk.QueueingHintFn) fwk.ClusterEventWithHint {
 		return fwk.ClusterEventWithHint{Event: fwk.ClusterEvent{Resource: resource, ActionType: action}, QueueingHintFn: hint}
@@ -48,13 +48,13 @@ func (p *Plugin) hintAny(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.Queueing
 
 // hintGang retries gangs, and other pods that a decision may have turned away for what filters say.
 func (p *Plugin) hintGang(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	return p.hint((p.hub.gangOf(pod) != nil || filters.UsesDevices(p.handle, pod)) && p.hub.speaks(pod)), nil
+	return p.hint((p.hub.gangOf(pod) != nil || filters.IsClaimant(p.handle, pod)) && p.hub.speaks(pod)), nil
 }
 
-// hintSensitive retries gangs to whose members more matters than room: other pods, volumes or devices. So it does with other pods that claim
-// devices.
+// hintSensitive retries gangs to whose members more matters than room: other pods, volumes or devices. So it does with other
+// claimants.
 func (p *Plugin) hintSensitive(_ klog.Logger, pod *corev1.Pod, _, _ any) (fwk.QueueingHint, error) {
-	sensitive := filters.UsesDevices(p.handle, pod)
+	sensitive := filters.IsClaimant(p.handle, pod)
 	if p.hub.gangOf(pod) != nil {
 		key, _ := p.hub.groupOf(pod)
 		sensitive = p.hub.registry.PodSensitive(key)
