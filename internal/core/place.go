@@ -45,7 +45,10 @@ func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq[int32] {
 	}
 	ahead.Init()
 	return func(yield func(int32) bool) {
-		for len(ahead.Items) > 0 && yield(nodes[ahead.Pop().place]) {
+		for len(ahead.Items) > 0 {
+			if !yield(nodes[ahead.Pop().place]) {
+				return
+			}
 		}
 	}
 }
