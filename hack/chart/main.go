@@ -31,6 +31,16 @@ func run(root, out string) error {
 	if err != nil {
 		return fmt.Errorf("values.yaml: %w", err)
 	}
+	known, err := os.ReadFile(filepath.Join(root, chart, "values.schema.json"))
+	if err != nil {
+		return fmt.Errorf("read the schema of the values: %w", err)
+	}
+	if known, err = withArgs(known); err != nil {
+		return fmt.Errorf("values.schema.json: %w", err)
+	}
+	if err := write(filepath.Join(out, chart, "values.schema.json"), known); err != nil {
+		return err
+	}
 	// What has gone from deploy/ goes here.
 	if err := os.RemoveAll(filepath.Join(out, chart, filesDir)); err != nil {
 		return fmt.Errorf("remove the old files: %w", err)
