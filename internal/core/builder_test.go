@@ -152,6 +152,8 @@ type randomShape struct {
 	static bool
 	// full makes as many units as there may be, on small nodes, with a preemptor above most of them.
 	full bool
+	// roles has the classes be of two roles.
+	roles bool
 }
 
 // randomCase makes a small cluster and a preemptor.
@@ -203,6 +205,11 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	}
 	p := gangOf(int32(lowest+pick(6)), max(1+pick(total), min(lowest-1, total)), classes...)
 	p.Now = someNow
+	for c := range p.Classes {
+		if sh.roles && pick(2) == 0 {
+			p.Classes[c].Role = "other"
+		}
+	}
 	return b.snapshot(), p
 }
 

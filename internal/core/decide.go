@@ -173,7 +173,29 @@ func (t *simulation) nominated() ([]placement, bool) {
 		t.unplaceAll(placements)
 		return nil, false
 	}
-	return placements, true
+	return t.countedFirst(placements), true
+}
+
+// countedFirst brings members that stand in the simulated state into the order in which MinCount counts them, if they pass in it.
+func (t *simulation) countedFirst(placements []placement) []placement {
+	order := make([]int, len(placements))
+	for i := range order {
+		order[i] = i
+	}
+	order = t.p.neededFirst(order, placements)
+	if !t.anyStateful || slices.IsSorted(order) {
+		return placements
+	}
+	counted := make([]placement, len(order))
+	for i, at := range order {
+		counted[i] = placements[at]
+	}
+	t.unplaceAll(placements)
+	if counted, ok := t.inOrder(counted); ok {
+		return counted
+	}
+	t.placeAll(placements)
+	return placements
 }
 
 // anyRoom is a quick look at whether any node has room for any member at all.
@@ -218,9 +240,14 @@ func (t *simulation) insist() ([]want, bool) {
 // anyMembers looks for members to insist on, so many of each role: hardest classes first, easiest first, and in a small case every
 // mix of classes.
 func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bool) {
-	easiest := slices.Clone(every)
+	// What is surplus of one role is not to be in the way of another.
+	hardest := slices.Clone(every)
+	for i, w := range hardest {
+		hardest[i].count = min(w.count, needed[t.p.Classes[w.class].Role])
+	}
+	easiest := slices.Clone(hardest)
 	slices.Reverse(easiest)
-	for _, ws := range [...][]want{every, easiest} {
+	for _, ws := range [...][]want{hardest, easiest} {
 		placements := t.most(ws)
 		t.unplaceAll(placements)
 		counts, missing := t.p.firstOfRoles(placements, needed)

@@ -2,6 +2,7 @@ package core
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -254,6 +255,21 @@ func ofRoles(p *Preemptor, roles ...string) *Preemptor {
 	return p
 }
 
+// TestNeededComeFirst: the first MinCount places are those of the members that are needed, where one stands in for another of its role too.
+func TestNeededComeFirst(t *testing.T) {
+	p := ofRoles(gangOf(10, 3, members("lost", 1, 0, 100), members("b", 2, 1, 1), members("head", 1, 3, 2), members("small", 1, 4, 4)), "a", "b", "head", "a")
+	p.Classes[1].Members[1].Rank = 5
+	p.Classes[3].Members[0].Rank = 6
+	d := mustDecide(t, clusterOf("gpu").node("a", 16).snapshot(), p, nil)
+	var got []string
+	for _, place := range d.Placements {
+		got = append(got, place.Member)
+	}
+	if want := []string{"b-00", "head-00", "small-00", "b-01"}; !slices.Equal(got, want) {
+		t.Errorf("The members go in the order %v, want %v", got, want)
+	}
+}
+
 func TestGangs(t *testing.T) {
 	running := gangOf(10, 0, members("w", 3, 0, 8))
 	tests := map[string]decideCase{
@@ -306,7 +322,13 @@ func TestGangs(t *testing.T) {
 		"a small role of which there is no room for enough": {
 			cluster:     clusterOf("gpu").node("a", 8),
 			preemptor:   ofRoles(gangOf(10, 3, members("head", 1, 0, 9), members("worker", 4, 1, 2)), "head", "worker"),
-			wantOutcome: Infeasible,
+			wantOutcome: Infeasible, wantMessage: "needs room for 3 members; 2 have it as things are",
+		},
+		"the surplus of one role is not in the way of another": {
+			cluster: clusterOf("gpu").node("a", 16).node("b", 16).node("c", 16),
+			preemptor: ofRoles(gangOf(10, 3, members("lost", 1, 0, 100), members("head", 1, 1, 2), members("b", 50, 2, 1), members("a", 3, 60, 16)),
+				"a", "head", "b", "a"),
+			wantOutcome: Fits,
 		},
 		"a gang larger than the cluster": {
 			cluster:     clusterOf("gpu").node("a", 8),

@@ -167,7 +167,7 @@ func (sr *search) victimsOf(units []int32) []Victim {
 }
 
 // placementsOf hands the placements of each class to its members. Where other pods matter, they stay in the order in which
-// the members pass; where only room does, any order will do, and they are by rank.
+// the members pass; where only room does, any order will do, and they are by rank, as far as they are needed first.
 func placementsOf(v *view, placements []placement) []Placement {
 	if !v.anyStateful {
 		placements = slices.Clone(placements)
@@ -184,6 +184,7 @@ func placementsOf(v *view, placements []placement) []Placement {
 		return out
 	}
 	slices.SortFunc(order, func(a, b int) int { return byRank(members[a], members[b]) })
+	order = v.p.neededFirst(order, placements)
 	sorted := make([]Placement, len(out))
 	for i, at := range order {
 		sorted[i] = out[at]

@@ -15,7 +15,7 @@ import (
 var (
 	podShape   = randomShape{nodes: 5, units: 14, groups: true, budgets: true, leaving: true}
 	gangShape  = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, groups: true, budgets: true, leaving: true}
-	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true}
+	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true, roles: true}
 	// bareShape has neither budgets nor groups, so that counting alone settles a gang.
 	bareShape = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, leaving: true}
 	calmShape = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true, static: true}
@@ -116,6 +116,13 @@ func checkPlacements(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision, room []
 		for _, m := range p.Classes[c].Members {
 			classOf[m.UID] = c
 		}
+	}
+	first := make([]int, len(p.Classes))
+	for _, pl := range d.Placements[:p.MinCount] {
+		first[classOf[pl.UID]]++
+	}
+	if got, want := refRoles(p, first), refRoles(p, refCounts(p)); !maps.Equal(got, want) {
+		t.Fatalf("the first members placed are %v by role, want %v", got, want)
 	}
 	for _, pl := range d.Placements {
 		c, ok := classOf[pl.UID]

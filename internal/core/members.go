@@ -68,8 +68,29 @@ func (p *Preemptor) areEnough(placements []placement) bool {
 	if len(placements) < p.MinCount {
 		return false
 	}
-	_, missing := p.firstOfRoles(placements, p.byRole(firstMembers(p.Classes, p.MinCount)))
+	_, missing := p.firstOfRoles(placements, p.neededOfRoles())
 	return missing == 0
+}
+
+// neededOfRoles is how many members of each role have to be placed.
+func (p *Preemptor) neededOfRoles() map[string]int {
+	return p.byRole(firstMembers(p.Classes, p.MinCount))
+}
+
+// neededFirst brings placed members, given by their index in placements, into the order in which MinCount counts them: those first that are
+// needed of each role. Otherwise the order stays.
+func (p *Preemptor) neededFirst(order []int, placements []placement) []int {
+	left := p.neededOfRoles()
+	var needed, surplus []int
+	for _, i := range order {
+		if role := p.Classes[placements[i].class].Role; left[role] > 0 {
+			left[role]--
+			needed = append(needed, i)
+		} else {
+			surplus = append(surplus, i)
+		}
+	}
+	return append(needed, surplus...)
 }
 
 // byRank orders members by rank, and by UID and name where ranks are the same.

@@ -18,6 +18,27 @@ func TestNominatedOfRoles(t *testing.T) {
 	}
 }
 
+// minded is an oracle to which other pods matter, and which lets all of them in.
+type minded struct{ Arithmetic }
+
+// Stateful is part of Oracle.
+func (minded) Stateful(int) bool { return true }
+
+// TestNominatedNeededFirst: whatever order they are nominated in, the members that are needed of each role come first.
+func TestNominatedNeededFirst(t *testing.T) {
+	p := ofRoles(gangOf(10, 3, members("head", 1, 0, 2), members("w", 4, 1, 2)), "head", "w")
+	for _, name := range []string{"w-00", "w-01", "w-02", "w-03", "head-00"} {
+		p.Nominated = append(p.Nominated, Placement{Member: name, UID: "uid-" + name, Node: "a"})
+	}
+	for name, oracle := range map[string]Oracle{"room": nil, "filters": minded{}} {
+		d := mustDecide(t, clusterOf("gpu").node("a", 16).snapshot(), p, oracle)
+		at := slices.IndexFunc(d.Placements, func(p Placement) bool { return p.Member == "head-00" })
+		if d.Outcome != Fits || len(d.Placements) != 5 || at < 0 || at > 2 {
+			t.Errorf("%s: %s, the head is at %d of %v", name, d.Outcome, at, d.Placements)
+		}
+	}
+}
+
 // TestNominated: the places of an earlier decision are taken again where they hold.
 func TestNominated(t *testing.T) {
 	place := func(member, node string) Placement {

@@ -26,6 +26,7 @@ func TestOptimality(t *testing.T) {
 		"gang, many budgets":    {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, groups: true, budgets: true}, 0.95, 0.03},
 		"gang, tolerations":     {randomShape{nodes: 4, units: 10, members: 4, classes: 1, gang: true, groups: true, budgets: true, tolerations: true}, 0.95, 0.03},
 		"gang, two classes":     {randomShape{nodes: 3, units: 9, members: 3, classes: 2, gang: true, groups: true, budgets: true}, 0.95, 0.03},
+		"gang, two roles":       {randomShape{nodes: 3, units: 9, members: 3, classes: 3, gang: true, groups: true, roles: true}, 0.95, 0.03},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

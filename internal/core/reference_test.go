@@ -2,6 +2,7 @@ package core
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -111,10 +112,21 @@ func refCounts(p *Preemptor) []int {
 	return counts
 }
 
-// refAnyMix reports whether any MinCount members can be placed.
+// refRoles adds up members by role.
+func refRoles(p *Preemptor, counts []int) map[string]int {
+	out := map[string]int{}
+	for c, n := range counts {
+		if n > 0 {
+			out[p.Classes[c].Role] += n
+		}
+	}
+	return out
+}
+
+// refAnyMix reports whether any MinCount members can be placed, as many of each role as are needed.
 func refAnyMix(p *Preemptor, room [][]int64, nodes, counts []int, c, left int) bool {
 	if c == len(p.Classes) {
-		return left == 0 && refPack(p, room, nodes, slices.Clone(counts))
+		return left == 0 && maps.Equal(refRoles(p, counts), refRoles(p, refCounts(p))) && refPack(p, room, nodes, slices.Clone(counts))
 	}
 	for n := 0; n <= min(left, len(p.Classes[c].Members)); n++ {
 		counts[c] = n

@@ -202,10 +202,12 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 	d.NodesOut = sr.nodesOut(t, every)
 	placements := t.most(every)
 	t.unplaceAll(placements)
-	m := need{
-		members: max(sr.p.MinCount, 1), placed: len(placements), when: when, nodes: len(sr.v.c.byName),
+	m := need{members: max(sr.p.MinCount, 1), when: when, nodes: len(sr.v.c.byName)}
+	m.placed = min(len(placements), m.members)
+	if sr.p.MinCount > 0 {
+		_, lacking := sr.p.firstOfRoles(placements, sr.p.neededOfRoles())
+		m.placed = m.members - lacking
 	}
-	m.placed = min(m.placed, m.members)
 	if len(every) == 1 && m.placed < m.members {
 		sr.scarcest(t, every[0].class, &m)
 	}

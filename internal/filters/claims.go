@@ -48,12 +48,19 @@ func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *cla
 	if len(oc.claims) == 0 {
 		return nil
 	}
-	c := o.claimBy(oc.claims, claimingOnly(pod, func(name string) bool { return !o.isShared(name) }), info, func(plugin string) bool {
+	c := o.claimBy(oc.claims, claimingOnly(pod, func(name string) bool { return !o.isShared(name) && !o.isUsed(pod.Namespace, name) }), info, func(plugin string) bool {
 		return plugin == names.DynamicResources && o.sharesDevice(pod)
 	})
 	c.shared = o.holdShared(oc.claims, pod, info)
 	o.claimsChanged()
 	return c
+}
+
+// withClaim is a copy of a pod, as it was before it was placed, that claims one volume and no other.
+func withClaim(pod *corev1.Pod, name string) *corev1.Pod {
+	pod = claimingOnly(pod, func(other string) bool { return other == name })
+	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil })
+	return pod
 }
 
 // claimingOnly is a copy of a pod, as it was before it was placed, with only some of the claims for volumes that it names.
@@ -79,7 +86,7 @@ func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 		if len(o.promisedClaims) == 0 {
 			o.promisedClaims = claimPlugins(o.profile)
 		}
-		apart := claimingOnly(pod, func(name string) bool { return !o.hasVolume(pod.Namespace, name) })
+		apart := claimingOnly(pod, func(name string) bool { return !o.hasVolume(pod.Namespace, name) && !o.isUsed(pod.Namespace, name) })
 		c := o.claimBy(o.promisedClaims, apart, info, func(plugin string) bool {
 			return plugin == names.DynamicResources && (o.sharesDevice(pod) || o.hasDeviceOf(pod))
 		})

@@ -57,6 +57,11 @@ func (o *Oracle) findShared() {
 // isShared reports whether several members have a claim for a volume.
 func (o *Oracle) isShared(name string) bool { return len(o.users[name]) > 1 }
 
+// isUsed reports whether a pod that has a place claims a volume: what that has been reserved would be taken back with what a member is.
+func (o *Oracle) isUsed(namespace, name string) bool {
+	return o.profile.SnapshotSharedLister().StorageInfos().IsPVCUsedByPods(namespace + "/" + name)
+}
+
 // heldClaim is a claim that members share, as long as some of them stand in the simulated state.
 type heldClaim struct {
 	members int
@@ -69,7 +74,7 @@ type heldClaim struct {
 func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo) []string {
 	var shared []string
 	for _, name := range volumeClaims(pod) {
-		if o.isShared(name) && !slices.Contains(shared, name) {
+		if o.isShared(name) && !slices.Contains(shared, name) && !o.isUsed(pod.Namespace, name) {
 			shared = append(shared, name)
 		}
 	}
@@ -79,7 +84,7 @@ func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.Nod
 			if o.held == nil {
 				o.held = make(map[string]*heldClaim)
 			}
-			held = &heldClaim{reserved: o.claimBy(plugins, claimingOnly(pod, func(other string) bool { return other == name }), info, func(plugin string) bool {
+			held = &heldClaim{reserved: o.claimBy(plugins, withClaim(pod, name), info, func(plugin string) bool {
 				return plugin != names.VolumeBinding
 			})}
 			o.held[name] = held

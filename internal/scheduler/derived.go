@@ -1,6 +1,7 @@
 package scheduler
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -128,6 +129,8 @@ type seatsOfRoles struct {
 	surplus map[types.UID]bool
 	// needed is how many the others are, and counting how many members with a place are needed for their role.
 	needed, counting int
+	// only are those of the others of whose role no member before them is there, where some have a place.
+	only map[types.UID]bool
 	// several is true where the members have more than one role.
 	several bool
 }
@@ -136,22 +139,27 @@ type seatsOfRoles struct {
 // first, as many of each role as it has to have.
 func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
-	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
-	counts := func(pod *corev1.Pod) bool {
-		role, needed := r.derived.RoleOf(pod)
+	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting)), only: make(map[types.UID]bool)}
+	counts := func(pod *corev1.Pod) (needed, only bool) {
+		role, least := r.derived.RoleOf(pod)
 		have[role]++
-		return have[role] <= needed
+		return have[role] <= least, have[role] == 1
 	}
-	for _, pod := range slices.Concat(placed...) {
-		if counts(pod) {
+	all := slices.Concat(placed...)
+	for _, pod := range all {
+		if needed, _ := counts(pod); needed {
 			out.counting++
 		}
 	}
 	for _, pod := range waiting {
-		if counts(pod) {
-			out.needed++
-		} else {
+		switch needed, only := counts(pod); {
+		case !needed:
 			out.surplus[pod.UID] = true
+		case only && len(all) > 0:
+			out.only[pod.UID] = true
+			fallthrough
+		default:
+			out.needed++
 		}
 	}
 	out.several = len(have) > 1
@@ -161,20 +169,26 @@ func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfR
 // neededFirst orders the members of a gang that wait: first those that it needs of each role, since minCount counts them in this order, then
 // the others. Within both the order stays: workers that are surplus are never in the place of a head, though they may be older.
 func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
-	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int {
+	turn := func(pod *corev1.Pod) int {
 		switch {
-		case s.surplus[a.UID] == s.surplus[b.UID]:
+		case s.only[pod.UID]:
 			return 0
-		case s.surplus[b.UID]:
-			return -1
+		case s.surplus[pod.UID]:
+			return 2
 		default:
 			return 1
 		}
-	})
+	}
+	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return cmp.Compare(turn(a), turn(b)) })
+}
+
+// unplaced are the members that wait and are not assumed on a node.
+func unplaced(members *gang.Members) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
 }
 
 // lacking is how many of the members that wait have to be placed for a gang to be whole: as many as minCount is more than those that are
-// through and, where it has lost its head and has workers past their minimum, the head. It brings those that wait into the order in which they count.
+// through and, where it has lost its head and has workers past their minimum, its head. It brings those that wait into the order in which they count.
 func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*corev1.Pod) int {
 	lacking := max(g.MinCount-o.through(members), 0)
 	want, derived := o.derived.MinCount(g.Key)
@@ -184,8 +198,13 @@ func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*cor
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
 	roles := o.byRole(waiting, members.Assigned, members.Succeeded, assumed)
 	roles.neededFirst(waiting)
-	if roles.several && want == g.MinCount {
+	switch {
+	case !roles.several:
+	case want == g.MinCount:
 		lacking = max(lacking, min(roles.needed, g.MinCount-roles.counting))
+	case want > g.MinCount:
+		// It has grown since it began to run, and its minCount does not grow with it.
+		lacking = max(lacking, len(roles.only))
 	}
 	return lacking
 }

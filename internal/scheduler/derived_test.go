@@ -83,6 +83,67 @@ func TestNeededFirst(t *testing.T) {
 	}
 }
 
+// sized says how many members the object of the group asks for now.
+type sized struct {
+	roles
+	want int
+}
+
+// MinCount is part of Derived.
+func (s sized) MinCount(types.NamespacedName) (int, bool) { return s.want, true }
+
+// TestLacking: how many members a gang still has to place, by number and by role.
+func TestLacking(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		needed          map[string]int
+		minCount        int
+		placed, waiting []string
+		want            int
+		wantFirst       string
+	}{
+		"none has a place": {
+			needed: map[string]int{"head": 1, "gpu": 2}, minCount: 3, waiting: []string{"gpu-0", "gpu-1", "gpu-2", "head-0"}, want: 3, wantFirst: "gpu-0",
+		},
+		"the head is lost, beside workers past their minimum": {
+			needed: map[string]int{"head": 1, "gpu": 2}, minCount: 3, placed: []string{"gpu-0", "gpu-1", "gpu-2"}, waiting: []string{"gpu-3", "head-0"}, want: 1, wantFirst: "head-0",
+		},
+		"the head is lost from one that has grown": {
+			needed: map[string]int{"head": 1, "gpu": 5}, minCount: 3, placed: []string{"gpu-0", "gpu-1", "gpu-2"}, waiting: []string{"gpu-3", "head-0"}, want: 1, wantFirst: "head-0",
+		},
+		"one that has grown waits for more workers": {
+			needed: map[string]int{"head": 1, "gpu": 5}, minCount: 3, placed: []string{"head-0", "gpu-0", "gpu-1"}, waiting: []string{"gpu-2", "gpu-3"}, want: 0, wantFirst: "gpu-2",
+		},
+		"a worker is lost": {
+			needed: map[string]int{"head": 1, "gpu": 2}, minCount: 3, placed: []string{"head-0", "gpu-0"}, waiting: []string{"gpu-1"}, want: 1, wantFirst: "gpu-1",
+		},
+		"whole": {
+			needed: map[string]int{"head": 1, "gpu": 2}, minCount: 3, placed: []string{"head-0", "gpu-0", "gpu-1"}, waiting: []string{"gpu-2"}, want: 0, wantFirst: "gpu-2",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			total := 0
+			for _, n := range tt.needed {
+				total += n
+			}
+			pods := func(names []string) (out []*corev1.Pod) {
+				for _, name := range names {
+					out = append(out, pod(name, "g", "1", 0))
+				}
+				return out
+			}
+			o := &occupancy{roster: &roster{derived: sized{roles{needed: tt.needed}, total}}}
+			members := &gang.Members{Assigned: pods(tt.placed), Pending: pods(tt.waiting)}
+			waiting := unplaced(members)
+			got := o.lacking(&gang.Group{Key: key("g"), MinCount: tt.minCount}, members, waiting)
+			if got != tt.want || waiting[0].Name != tt.wantFirst {
+				t.Errorf("%d are lacking, the first of them %s; want %d, and %s", got, waiting[0].Name, tt.want, tt.wantFirst)
+			}
+		})
+	}
+}
+
 // late has it become known that pods without a group have one.
 type late struct {
 	underived

@@ -60,8 +60,7 @@ func (o *occupancy) isAsDecidedFor(d *core.Decision, g *gang.Group, members *gan
 	if g == nil || string(g.UID) != d.Preemptor.UID {
 		return false
 	}
-	waiting := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })
-	return o.lacking(g, members, waiting) >= d.Preemptor.MinCount
+	return o.lacking(g, members, unplaced(members)) >= d.Preemptor.MinCount
 }
 
 // wants remember for a moment which orders are wanted. That is asked twice for each victim, and for a gang of hundreds the answer

@@ -266,7 +266,7 @@ func (h *Hub) wakeGroup(key types.NamespacedName) {
 // through, because fewer are needed or some stay after all, the members go on that wait at Permit.
 func (h *Hub) wakeGang(key types.NamespacedName) {
 	members := h.members(key)
-	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(&members) >= g.MinCount {
+	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(&members) >= g.MinCount && !h.registry.Lacks(key) {
 		h.allow(key)
 	}
 	if pod := h.spokesman(key, &members); pod != nil {

@@ -60,6 +60,9 @@ func TestTolerations(t *testing.T) {
 			class: tolerantClass("own", "100", "3600"), group: true, unresolved: true, own: "own", start: now, scheduled: now, preemptor: 10,
 			want: core.Infeasible, wantRetryAt: now.Add(time.Hour + 1),
 		},
+		"a group whose class has never been, with members of several classes": {
+			class: tolerantClass("own", "100", "3600"), group: true, unresolved: true, own: "own", start: now, scheduled: now, preemptor: 100, want: core.Preempts,
+		},
 		"a group whose class has gone since its priority, and so has its member's": {
 			class: tolerantClass("other", "100", "0"), group: true, start: now, scheduled: now, preemptor: 100, want: core.Infeasible, wantSaid: "PriorityClassNotFound",
 		},

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"math"
 	"time"
 
@@ -61,19 +60,26 @@ func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 	return highest
 }
 
-// standingToleration is that of a group's class or, as long as the group has no priority by one, the strongest of its placed members'. A
+// standingToleration is that of a group's class or, as long as the group has no priority by one, what protects all of its placed members. A
 // class that does not exist may never have been, so it protects nobody whom it has not given a priority.
 func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since time.Time) *core.Toleration {
 	if g.Priority != nil {
 		return s.Tolerations.OfGroup(g, *g.Priority, since)
 	}
-	var strongest *core.Toleration
+	var all *core.Toleration
 	for _, pod := range placed {
-		if t := s.Tolerations.OfPod(pod); t != nil && (strongest == nil || cmp.Or(cmp.Compare(t.Below, strongest.Below), cmp.Compare(t.Until, strongest.Until)) > 0) {
-			strongest = t
+		switch t := s.Tolerations.OfPod(pod); {
+		case t == nil:
+		case all == nil:
+			// They may share it.
+			one := *t
+			all = &one
+		default:
+			all.Below, all.Until, all.Lasts = max(all.Below, t.Below), max(all.Until, t.Until), max(all.Lasts, t.Lasts)
+			all.ClassNotFound = all.ClassNotFound || t.ClassNotFound
 		}
 	}
-	return strongest
+	return all
 }
 
 // lastScheduled is when the last of the pods was scheduled; zero where none is known to be, or one of them is just being bound: with
