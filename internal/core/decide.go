@@ -240,11 +240,7 @@ func (t *simulation) insist() ([]want, bool) {
 // anyMembers looks for members to insist on, so many of each role: hardest classes first, easiest first, and in a small case every
 // mix of classes.
 func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bool) {
-	// What is surplus of one role is not to be in the way of another.
-	hardest := slices.Clone(every)
-	for i, w := range hardest {
-		hardest[i].count = min(w.count, needed[t.p.Classes[w.class].Role])
-	}
+	hardest := t.p.upTo(every, needed)
 	easiest := slices.Clone(hardest)
 	slices.Reverse(easiest)
 	for _, ws := range [...][]want{hardest, easiest} {

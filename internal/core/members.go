@@ -47,6 +47,17 @@ func (p *Preemptor) byRole(counts []int) map[string]int {
 	return out
 }
 
+// upTo has no class with more members than are needed of its role, so that what is surplus of one is not in the way of another.
+func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
+	var out []want
+	for _, w := range ws {
+		if most := needed[p.Classes[w.class].Role]; most > 0 {
+			out = append(out, want{class: w.class, count: min(w.count, most)})
+		}
+	}
+	return out
+}
+
 // firstOfRoles counts by class the first of some placed members, as many of each role as are needed, and how many are missing.
 func (p *Preemptor) firstOfRoles(placements []placement, needed map[string]int) (counts []int, missing int) {
 	counts, left := make([]int, len(p.Classes)), maps.Clone(needed)

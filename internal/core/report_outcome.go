@@ -200,7 +200,11 @@ const asThingsAre, afterPreemption = "as things are", "after preemption"
 func (sr *search) missing(d *Decision, t *simulation, when string) {
 	every := t.hardestFirst(allMembers(sr.p.Classes))
 	d.NodesOut = sr.nodesOut(t, every)
-	placements := t.most(every)
+	wanted := every
+	if sr.p.MinCount > 0 {
+		wanted = sr.p.upTo(every, sr.p.neededOfRoles())
+	}
+	placements := t.most(wanted)
 	t.unplaceAll(placements)
 	m := need{members: max(sr.p.MinCount, 1), when: when, nodes: len(sr.v.c.byName)}
 	m.placed = min(len(placements), m.members)

@@ -129,8 +129,6 @@ type seatsOfRoles struct {
 	surplus map[types.UID]bool
 	// needed is how many the others are, and counting how many members with a place are needed for their role.
 	needed, counting int
-	// only are those of the others of whose role no member before them is there, where some have a place.
-	only map[types.UID]bool
 	// several is true where the members have more than one role.
 	several bool
 }
@@ -139,27 +137,22 @@ type seatsOfRoles struct {
 // first, as many of each role as it has to have.
 func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfRoles {
 	have := make(map[string]int)
-	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting)), only: make(map[types.UID]bool)}
-	counts := func(pod *corev1.Pod) (needed, only bool) {
-		role, least := r.derived.RoleOf(pod)
+	out := seatsOfRoles{surplus: make(map[types.UID]bool, len(waiting))}
+	counts := func(pod *corev1.Pod) bool {
+		role, needed := r.derived.RoleOf(pod)
 		have[role]++
-		return have[role] <= least, have[role] == 1
+		return have[role] <= needed
 	}
-	all := slices.Concat(placed...)
-	for _, pod := range all {
-		if needed, _ := counts(pod); needed {
+	for _, pod := range slices.Concat(placed...) {
+		if counts(pod) {
 			out.counting++
 		}
 	}
 	for _, pod := range waiting {
-		switch needed, only := counts(pod); {
-		case !needed:
-			out.surplus[pod.UID] = true
-		case only && len(all) > 0:
-			out.only[pod.UID] = true
-			fallthrough
-		default:
+		if counts(pod) {
 			out.needed++
+		} else {
+			out.surplus[pod.UID] = true
 		}
 	}
 	out.several = len(have) > 1
@@ -170,14 +163,10 @@ func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfR
 // the others. Within both the order stays: workers that are surplus are never in the place of a head, though they may be older.
 func (s *seatsOfRoles) neededFirst(waiting []*corev1.Pod) {
 	turn := func(pod *corev1.Pod) int {
-		switch {
-		case s.only[pod.UID]:
-			return 0
-		case s.surplus[pod.UID]:
-			return 2
-		default:
+		if s.surplus[pod.UID] {
 			return 1
 		}
+		return 0
 	}
 	slices.SortStableFunc(waiting, func(a, b *corev1.Pod) int { return cmp.Compare(turn(a), turn(b)) })
 }
@@ -198,13 +187,9 @@ func (o *occupancy) lacking(g *gang.Group, members *gang.Members, waiting []*cor
 	assumed := slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return !members.Reserved.Has(pod.UID) })
 	roles := o.byRole(waiting, members.Assigned, members.Succeeded, assumed)
 	roles.neededFirst(waiting)
-	switch {
-	case !roles.several:
-	case want == g.MinCount:
+	// One that has grown since it began to run may have roles that it began without: what is past minCount preempts nothing.
+	if roles.several && want == g.MinCount {
 		lacking = max(lacking, min(roles.needed, g.MinCount-roles.counting))
-	case want > g.MinCount:
-		// It has grown since it began to run, and its minCount does not grow with it.
-		lacking = max(lacking, len(roles.only))
 	}
 	return lacking
 }

@@ -108,8 +108,8 @@ func TestLacking(t *testing.T) {
 		"the head is lost, beside workers past their minimum": {
 			needed: map[string]int{"head": 1, "gpu": 2}, minCount: 3, placed: []string{"gpu-0", "gpu-1", "gpu-2"}, waiting: []string{"gpu-3", "head-0"}, want: 1, wantFirst: "head-0",
 		},
-		"the head is lost from one that has grown": {
-			needed: map[string]int{"head": 1, "gpu": 5}, minCount: 3, placed: []string{"gpu-0", "gpu-1", "gpu-2"}, waiting: []string{"gpu-3", "head-0"}, want: 1, wantFirst: "head-0",
+		"one that has grown has a role that it began without": {
+			needed: map[string]int{"head": 1, "gpu": 2, "cpu": 2}, minCount: 3, placed: []string{"head-0", "gpu-0", "gpu-1"}, waiting: []string{"cpu-0"}, want: 0, wantFirst: "cpu-0",
 		},
 		"one that has grown waits for more workers": {
 			needed: map[string]int{"head": 1, "gpu": 5}, minCount: 3, placed: []string{"head-0", "gpu-0", "gpu-1"}, waiting: []string{"gpu-2", "gpu-3"}, want: 0, wantFirst: "gpu-2",

@@ -266,15 +266,20 @@ func (h *Hub) wakeGroup(key types.NamespacedName) {
 // through, because fewer are needed or some stay after all, the members go on that wait at Permit.
 func (h *Hub) wakeGang(key types.NamespacedName) {
 	members := h.members(key)
-	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(&members) >= g.MinCount && !h.registry.Lacks(key) {
-		h.allow(key)
-	}
+	h.letGo(key, &members)
 	if pod := h.spokesman(key, &members); pod != nil {
 		h.activate(pod)
 		return
 	}
 	// Other plugins hold all of them back, and it is for these to hear of the events that end it.
 	h.activate(slices.DeleteFunc(slices.Clone(members.Pending), func(pod *corev1.Pod) bool { return members.Reserved.Has(pod.UID) })...)
+}
+
+// letGo has the members of a gang go on that wait at Permit, if those are through that it needs.
+func (h *Hub) letGo(key types.NamespacedName, members *gang.Members) {
+	if g, ok := h.groups.Group(key); ok && g.IsGang() && members.Reserved.Len() > 0 && h.through(members) >= g.MinCount && !h.registry.Lacks(key) {
+		h.allow(key)
+	}
 }
 
 // wakeNext lets the planned member come forward that goes next.

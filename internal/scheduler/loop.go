@@ -260,7 +260,8 @@ func (o *occupancy) isPartlyThrough(key workload.Key) bool {
 		return false
 	}
 	members := o.members(g.Key)
-	return o.through(&members) > 0 && o.lacking(g, &members, unplaced(&members)) > 0
+	through := o.through(&members)
+	return through > 0 && through < g.MinCount
 }
 
 // hasLeft reports whether nothing is left of a workload, as far as the informer knows.

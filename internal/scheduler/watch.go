@@ -50,6 +50,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		h.joined(key)
 		h.review(key)
 		h.replanShort(key, g)
+		h.needAnew(key, g)
 		if change.Moved {
 			h.changedQueue(gangKey(key))
 		}
@@ -64,6 +65,16 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 			}
 		}
 		h.activate(pending...)
+	}
+}
+
+// needAnew has those that wait at Permit, where they are enough by now, wait for planned members of roles that the gang lacks alone.
+func (h *Hub) needAnew(key types.NamespacedName, g *gang.Group) {
+	if h.registry.Planned(key) == 0 {
+		return
+	}
+	if members := h.members(key); h.through(&members) >= g.MinCount {
+		h.registry.SetNeeded(key, h.lacking(g, &members, unplaced(&members)))
 	}
 }
 
@@ -320,6 +331,9 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	if disturbed {
 		if g, ok := h.groups.Group(key); ok && h.through(&members)+planned < g.MinCount {
 			h.release(key, nil, "member "+pod.Name+" has gone")
+		} else {
+			// It may have been the last that the others waited for.
+			h.letGo(key, &members)
 		}
 	}
 	if disturbed || isGateReason(h.registry.Verdict(key).Reason) || h.registry.Idle(key) && !h.waits.Evicting(gangKey(key)) {
