@@ -64,7 +64,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 		return nil
 	}
 	start, pre := p.hub.clock.Now(), p.podPreemptor(pod)
-	classes, err := p.classesOf(pre.pods)
+	classes, err := p.classesOf(&pre)
 	if err != nil {
 		return fwk.AsStatus(err)
 	}

@@ -14,9 +14,11 @@ func TestMinCountThatChanges(t *testing.T) {
 		members, nodes int
 		// to is the minCount from when two are through, and want are those that have a node then.
 		to, want int
+		// atOnce are those that have one before any other member is tried.
+		atOnce int
 	}{
-		"lowered to those that are through": {members: 3, nodes: 3, to: 2, want: 3},
-		"lowered further":                   {members: 3, nodes: 3, to: 1, want: 3},
+		"lowered to those that are through": {members: 3, nodes: 3, to: 2, want: 3, atOnce: 2},
+		"lowered further":                   {members: 3, nodes: 3, to: 1, want: 3, atOnce: 2},
 		"raised to all there are":           {members: 4, nodes: 4, to: 4, want: 4},
 		"raised past the room":              {members: 4, nodes: 3, to: 4, want: 0},
 		"raised past the members":           {members: 3, nodes: 4, to: 4, want: 0},
@@ -43,6 +45,9 @@ func TestMinCountThatChanges(t *testing.T) {
 					}
 				}
 				return n
+			}
+			if c.atOnce > 0 {
+				r.eventually("those that are enough go at once", func() bool { return placed() == c.atOnce })
 			}
 			r.eventually("it is placed as far as it is to be", func() bool {
 				r.cycles()

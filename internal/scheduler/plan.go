@@ -121,9 +121,12 @@ func (r *roster) owns(pre *preemptor, pod *corev1.Pod) bool {
 	return ok && key == nameOf(pre.key)
 }
 
-// classesOf groups members by what they need, and by their role.
-func (p *Plugin) classesOf(pods []*corev1.Pod) ([]snapshot.Class, error) {
-	return snapshot.ClassesOf(pods, p.claims, func(pod *corev1.Pod) string {
+// classesOf groups members by what they need and, where some of them are surplus, by their role.
+func (p *Plugin) classesOf(pre *preemptor) ([]snapshot.Class, error) {
+	if pre.minCount == 0 || pre.minCount >= len(pre.pods) {
+		return snapshot.ClassesOf(pre.pods, p.claims, nil)
+	}
+	return snapshot.ClassesOf(pre.pods, p.claims, func(pod *corev1.Pod) string {
 		role, _ := p.hub.derived.RoleOf(pod)
 		return role
 	})
@@ -132,7 +135,7 @@ func (p *Plugin) classesOf(pods []*corev1.Pod) ([]snapshot.Class, error) {
 // decide takes a view of the snapshot and asks the core.
 func (p *Plugin) decide(ctx context.Context, pre preemptor) (*cycleDecision, error) {
 	start := p.hub.clock.Now()
-	classes, err := p.classesOf(pre.pods)
+	classes, err := p.classesOf(&pre)
 	if err != nil {
 		return nil, err
 	}
