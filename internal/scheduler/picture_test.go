@@ -111,6 +111,19 @@ func TestRefusedWhereItIsPromised(t *testing.T) {
 	}
 }
 
+// halfGone has room made for a gang of two on two full nodes, of which one is empty by then, and a small pod come that finds room beside the
+// member that is promised it.
+func (r *rig) halfGone(gang []*corev1.Pod, small *corev1.Pod) {
+	r.t.Helper()
+	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
+	r.gangOf("g", 2, 5)
+	r.create(gang...)
+	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	r.succeed(0)
+	r.remove(on(pod("low-0", "", "4", 0), "node-0"))
+	r.create(small)
+}
+
 // TestPromisedDevices: a device that a promised member is about to have is not taken by a pod that finds room beside it.
 func TestPromisedDevices(t *testing.T) {
 	t.Parallel()
@@ -142,13 +155,7 @@ func TestPromisedDevices(t *testing.T) {
 	}
 	objects = append(objects, slice(0), slice(1))
 	r := newRig(t, objects...)
-	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
-	r.gangOf("g", 2, 5)
-	r.create(all...)
-	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
-	r.succeed(0)
-	r.remove(on(pod("low-0", "", "4", 0), "node-0"))
-	r.create(small)
+	r.halfGone(all, small)
 	r.eventually("the small one has been tried", func() bool {
 		r.cycles()
 		now, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "small", metav1.GetOptions{})
@@ -264,13 +271,7 @@ func TestPromisedVolumes(t *testing.T) {
 	}
 	small := claimed(pod("small", "", "1", 0))
 	r := newRig(t, objects...)
-	r.create(on(pod("low-0", "", "4", 0), "node-0"), on(pod("low-1", "", "4", 0), "node-1"))
-	r.gangOf("g", 2, 5)
-	r.create(all...)
-	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
-	r.succeed(0)
-	r.remove(on(pod("low-0", "", "4", 0), "node-0"))
-	r.create(small)
+	r.halfGone(all, small)
 	r.eventually("the small one has been tried", func() bool {
 		r.cycles()
 		now, err := r.client.CoreV1().Pods("ns").Get(t.Context(), "small", metav1.GetOptions{})

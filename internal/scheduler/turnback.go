@@ -13,7 +13,7 @@ import (
 type assumedPods struct {
 	mu   sync.Mutex
 	uids sets.Set[types.UID]
-	// shared is true where somebody has uids as they are.
+	// shared is true where a caller of all has uids as they are.
 	shared bool
 }
 
@@ -34,7 +34,7 @@ func (a *assumedPods) remove(uid types.UID) {
 	a.uids.Delete(uid)
 }
 
-// own has uids be what nobody else has.
+// own has uids be a set that no caller of all has.
 func (a *assumedPods) own() {
 	switch {
 	case a.uids == nil:

@@ -61,7 +61,7 @@ func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 }
 
 // standingToleration is that of a group's class or, as long as the group has no priority by one, what protects all of its placed members. A
-// class that does not exist may never have been, so it protects nobody whom it has not given a priority.
+// class that does not exist may never have been, so it protects no group that has no priority by it.
 func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since time.Time) *core.Toleration {
 	if g.Priority != nil {
 		return s.Tolerations.OfGroup(g, *g.Priority, since)

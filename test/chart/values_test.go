@@ -312,3 +312,32 @@ func TestLint(t *testing.T) {
 		})
 	}
 }
+
+// TestEmptyTag: the image is that of the chart's version.
+func TestEmptyTag(t *testing.T) {
+	t.Parallel()
+	out := rendered(t, `image: {repository: mine, tag: ""}`, "deployment.yaml")
+	if want := `image: "mine:` + load(t).Metadata.AppVersion + `"`; !strings.Contains(out, want) {
+		t.Errorf("the Deployment has no %s", want)
+	}
+}
+
+// TestNotesOfKinds: the notes tell of profiles that take Jobs for single Pods, and of no others.
+func TestNotesOfKinds(t *testing.T) {
+	t.Parallel()
+	const says = "The profile b has no args.groups.kinds"
+	notes := rendered(t, "profiles: [{schedulerName: a, args: {groups: {kinds: [Job]}}}, {schedulerName: b}]", "NOTES.txt")
+	if !strings.Contains(notes, says) || strings.Contains(notes, "The profile a has") {
+		t.Errorf("the notes are %q", notes)
+	}
+}
+
+// rendered is what one template of the chart comes to.
+func rendered(t *testing.T, values, template string) string {
+	t.Helper()
+	files, err := tryRender(t, values, cluster{namespace: namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files["reprieve/templates/"+template]
+}

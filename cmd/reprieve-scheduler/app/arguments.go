@@ -2,8 +2,11 @@ package app
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 
@@ -33,4 +36,22 @@ func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	}
 	_, err := grouping.SettingsOf(cfg.Profiles, scheduler.Name)
 	return err
+}
+
+// fieldsOfFlags are the fields of a configuration file that stand for flags which the library does not read beside one, by the flag.
+func fieldsOfFlags() map[string]string {
+	return map[string]string{
+		"kube-api-qps": "clientConnection.qps", "kube-api-burst": "clientConnection.burst", "kube-api-content-type": "clientConnection.contentType",
+		"profiling": "enableProfiling", "contention-profiling": "enableContentionProfiling",
+	}
+}
+
+// warnOfFlags says which flags are not read, because a configuration file is.
+func warnOfFlags(logger klog.Logger, opts *Options) {
+	fields := fieldsOfFlags()
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		if opts.ConfigFile != "" && opts.isChanged(name) {
+			logger.Info("A flag is not read beside --config; write its field in that file", "flag", "--"+name, "field", fields[name])
+		}
+	}
 }

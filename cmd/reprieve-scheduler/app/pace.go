@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 
@@ -11,7 +10,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/yaml"
@@ -35,14 +33,6 @@ func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, erro
 // rateFlags are the flags that say how many calls a second may be made.
 func rateFlags() []string { return []string{"kube-api-qps", "kube-api-burst"} }
 
-// fieldsOfFlags are the fields of a configuration file that stand for flags which the library does not read beside one, by the flag.
-func fieldsOfFlags() map[string]string {
-	return map[string]string{
-		"kube-api-qps": "clientConnection.qps", "kube-api-burst": "clientConnection.burst", "kube-api-content-type": "clientConnection.contentType",
-		"profiling": "enableProfiling", "contention-profiling": "enableContentionProfiling",
-	}
-}
-
 // isChanged reports whether somebody has set a flag of the library's deprecated ones.
 func (o *Options) isChanged(name string) bool {
 	f := o.Flags.FlagSet("deprecated").Lookup(name)
@@ -52,16 +42,6 @@ func (o *Options) isChanged(name string) bool {
 // saysRate reports whether somebody has set a flag of the rate to anything but 0, which is nothing said, as it is in a file.
 func (o *Options) saysRate(name string) bool {
 	return o.isChanged(name) && o.Flags.FlagSet("deprecated").Lookup(name).Value.String() != "0"
-}
-
-// warnOfFlags says which flags are not read, because a configuration file is.
-func warnOfFlags(logger klog.Logger, opts *Options) {
-	fields := fieldsOfFlags()
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if opts.ConfigFile != "" && opts.isChanged(name) {
-			logger.Info("A flag is not read beside --config; write its field in that file", "flag", "--"+name, "field", fields[name])
-		}
-	}
 }
 
 // isRateConfigured reports whether somebody has said how many calls a second may be made. The library has a default for
