@@ -72,6 +72,20 @@ const (
 	// them: it is gone, has others below it, or cannot be used. The members stay, and count for no queue. Its
 	// reason is the one that pending work is given. The condition is absent otherwise.
 	ConditionQueueOrphaned = "QueueOrphaned"
+	// ConditionDegraded is True while a gang lacks members that it had: at least minCount members had a node at the same time, some
+	// still have one, and fewer than minCount have one or have succeeded. Its message has the numbers, and lastTransitionTime is
+	// the time from which on the gang has lacked members. The condition is absent where that has never been so.
+	ConditionDegraded = "Degraded"
+)
+
+// Reasons of ConditionDegraded.
+const (
+	// ReasonMembersLost: the gang has fewer members on nodes than it needs, and had enough.
+	ReasonMembersLost = "MembersLost"
+	// ReasonWhole: enough members have a node, or have succeeded, again.
+	ReasonWhole = "Whole"
+	// ReasonNoneLeft: no member has a node any more. The gang waits as a whole.
+	ReasonNoneLeft = "NoneLeft"
 )
 
 // Reasons of ConditionPodGroupScheduled.
@@ -295,7 +309,7 @@ type GangSchedulingPolicy struct {
 
 // PodGroupPhase says in one word where a PodGroup stands. Its conditions say why.
 //
-// +kubebuilder:validation:Enum=Pending;Scheduled;Running;Disrupted;Succeeded
+// +kubebuilder:validation:Enum=Pending;Scheduled;Running;Degraded;Disrupted;Succeeded
 type PodGroupPhase string
 
 const (
@@ -305,6 +319,8 @@ const (
 	PodGroupScheduled PodGroupPhase = "Scheduled"
 	// PodGroupRunning: as many as that run, or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
+	// PodGroupDegraded: some members have a node, and fewer than minCount, although there were enough before.
+	PodGroupDegraded PodGroupPhase = "Degraded"
 	// PodGroupDisrupted: the whole group is being preempted.
 	PodGroupDisrupted PodGroupPhase = "Disrupted"
 	// PodGroupSucceeded: as many as that have succeeded, and no member has a node or waits for one.
@@ -317,7 +333,7 @@ type PodGroupStatus struct {
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
 
-	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority, FollowsObject, QueueOrphaned.
+	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority, FollowsObject, QueueOrphaned, Degraded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

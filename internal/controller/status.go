@@ -139,18 +139,19 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	verdict, scheduled := s.verdict(g, &m)
 	before := pg.DeepCopy()
 	run := s.runs.Look(s.knownAs(g), s.clock.Now())
-	s.setStatus(&pg, g, &m, run.Start, verdict, scheduled)
+	s.setStatus(&pg, g, &m, run, verdict, scheduled)
 	if !apiequality.Semantic.DeepEqual(before.Status, pg.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := s.client.Status().Patch(ctx, &pg, patch); err != nil {
 			return retryConflict(fmt.Errorf("write status of PodGroup %s: %w", req, err))
 		}
+		s.tellDegraded(before, &pg)
 	}
 	if scheduled {
 		verdict = gang.Verdict{}
 	}
 	result := s.tell(req.NamespacedName, &m, verdict)
-	for _, soon := range []time.Duration{s.soonShort(run), s.tellEmpty(before, &m)} {
+	for _, soon := range []time.Duration{s.soonShort(run), s.soonDegraded(run), s.tellEmpty(before, &m)} {
 		if soon > 0 && (result.RequeueAfter == 0 || soon < result.RequeueAfter) {
 			result.RequeueAfter = soon
 		}
@@ -227,7 +228,7 @@ func (s *Status) over(g *gang.Group, m *gang.Members) gang.Verdict {
 	}
 }
 
-func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, start time.Time, v gang.Verdict, scheduled bool) {
+func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, run gang.Run, v gang.Verdict, scheduled bool) {
 	running := 0
 	for _, pod := range m.Assigned {
 		if pod.Status.Phase == corev1.PodRunning {
@@ -241,8 +242,8 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 	st.Terminating = int32(len(m.Terminating))
 	st.Finished = int32(len(m.Succeeded) + len(m.Finished))
 	st.StartTime = nil
-	if !start.IsZero() {
-		st.StartTime = &metav1.Time{Time: start}
+	if !run.Start.IsZero() {
+		st.StartTime = &metav1.Time{Time: run.Start}
 	}
 	s.setQueueStatus(pg, g, m)
 	set := func(kind string, on bool, reason, message string) {
@@ -255,6 +256,7 @@ func (s *Status) setStatus(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members
 		})
 	}
 	set(v1alpha1.ConditionPodGroupScheduled, scheduled, v.Reason, v.Message)
+	setDegraded(pg, g, m, run.DegradedSince, s.clock.Now())
 	st.Phase = phaseOf(st, g, m, scheduled)
 	pods := slices.Concat(m.Pending, m.Gated, m.Assigned)
 	odd := mismatch(pods, g.Priority)
@@ -279,6 +281,8 @@ func phaseOf(st *v1alpha1.PodGroupStatus, g *gang.Group, m *gang.Members, schedu
 		return v1alpha1.PodGroupRunning
 	case scheduled:
 		return v1alpha1.PodGroupScheduled
+	case meta.IsStatusConditionTrue(st.Conditions, v1alpha1.ConditionDegraded):
+		return v1alpha1.PodGroupDegraded
 	default:
 		return v1alpha1.PodGroupPending
 	}
@@ -290,6 +294,14 @@ func (s *Status) soonShort(run gang.Run) time.Duration {
 		return 0
 	}
 	return max(gang.ShortTime-s.clock.Now().Sub(run.ShortSince), time.Millisecond)
+}
+
+// soonDegraded is when a group is to be looked at again because it has just lost members; 0 for not at all.
+func (s *Status) soonDegraded(run gang.Run) time.Duration {
+	if left := gang.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
+		return left
+	}
+	return 0
 }
 
 // tell lets every pending member know, once, what keeps it pending, when that has stood for a while.

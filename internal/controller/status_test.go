@@ -224,6 +224,54 @@ func TestPhase(t *testing.T) {
 	}
 }
 
+// TestDegradedCondition follows a gang of two that loses a member, is looked at by another process, and is whole again.
+func TestDegradedCondition(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, gangGroup(2))
+	look := func(step string, phase v1alpha1.PodGroupPhase, status metav1.ConditionStatus, says string) *metav1.Condition {
+		t.Helper()
+		b.reconcile()
+		st := b.group().Status
+		c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionDegraded)
+		if st.Phase != phase || (c == nil) != (status == "") || c != nil && (c.Status != status || !strings.Contains(c.Message, says)) {
+			t.Errorf("%s: phase %s, condition %+v; want phase %s, condition %s: %q", step, st.Phase, c, phase, status, says)
+		}
+		return c
+	}
+	whole := named("r", 2, running)
+	b.pods = slices.Concat(whole[:1], named("p", 1))
+	look("one of two placed", v1alpha1.PodGroupPending, "", "")
+	b.pods = whole
+	look("whole", v1alpha1.PodGroupRunning, "", "")
+	b.pods = slices.Concat(whole[:1], named("p", 1))
+	lost := b.clock.Now()
+	if again := b.reconcile(); again <= 0 || again > gang.ShortTime {
+		t.Errorf("just lost: looked at again after %s, want %s at most", again, gang.ShortTime)
+	}
+	look("just lost", v1alpha1.PodGroupPending, "", "")
+	b.step(gang.ShortTime)
+	c := look("degraded", v1alpha1.PodGroupDegraded, metav1.ConditionTrue, "1 members have a node, 2 are needed; 1 waits for a node")
+	if told := b.told(); !slices.ContainsFunc(told, func(e string) bool { return strings.Contains(e, "Warning Degraded") }) {
+		t.Errorf("told %q, want an event Degraded", told)
+	}
+	if c != nil && !c.LastTransitionTime.Time.Equal(lost.Truncate(time.Second)) {
+		t.Errorf("degraded since %v, want %v", c.LastTransitionTime, lost)
+	}
+	// Another process, which has only the status to go by, keeps the time.
+	next := newBench(t, b.group())
+	next.pods = b.pods
+	next.clock.SetTime(b.clock.Now().Add(time.Minute))
+	b = next
+	if c := look("another process", v1alpha1.PodGroupDegraded, metav1.ConditionTrue, "1 members"); c != nil && !c.LastTransitionTime.Time.Equal(lost.Truncate(time.Second)) {
+		t.Errorf("another process: degraded since %v, want %v", c.LastTransitionTime, lost)
+	}
+	if told := b.told(); slices.ContainsFunc(told, func(e string) bool { return strings.Contains(e, "Degraded") }) {
+		t.Errorf("told again: %q", told)
+	}
+	b.pods = slices.Concat(whole[:1], named("a", 1, assigned))
+	look("whole again", v1alpha1.PodGroupScheduled, metav1.ConditionFalse, "lacks no members")
+}
+
 // TestStartTime follows the clock of a gang of two through what becomes of its members, an hour at a time from 1000 s on.
 func TestStartTime(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -41,6 +42,10 @@ type Group struct {
 	PreemptionPolicy corev1.PreemptionPolicy
 	// StartTime is since when minCount members have been running together; zero if they are not.
 	StartTime time.Time
+	// Scheduled is true where the status says that minCount members have a node.
+	Scheduled bool
+	// DegradedSince is since when the gang has lacked members that it had, by its status; zero if it does not. [Runs] knows more.
+	DegradedSince time.Time
 	// Queue is the leaf queue that the group names in its spec, or "". Labels are those of a group whose API has no
 	// queues: they may name one.
 	Queue  string
@@ -118,6 +123,10 @@ func FromPodGroup(pg *v1alpha1.PodGroup) *Group {
 	}
 	if pg.Status.StartTime != nil {
 		g.StartTime = pg.Status.StartTime.Time
+	}
+	g.Scheduled = meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	if c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && c.Status == metav1.ConditionTrue {
+		g.DegradedSince = c.LastTransitionTime.Time
 	}
 	if d := pg.Status.Disruption; d != nil {
 		g.Disrupted = d.Pods

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -38,6 +39,7 @@ func both(first, second *Group) *Group {
 	if second.StartTime.After(first.StartTime) {
 		out.StartTime = second.StartTime
 	}
+	out.DegradedSince, out.Scheduled = time.Time{}, false
 	if out.Queue == "" && len(out.Labels) == 0 {
 		out.Queue, out.Labels = second.Queue, second.Labels
 	}

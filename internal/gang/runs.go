@@ -23,6 +23,8 @@ type Run struct {
 	Start time.Time
 	// ShortSince is since when fewer run than are needed; zero while there are enough.
 	ShortSince time.Time
+	// DegradedSince is since when the group has lacked members that it had; see [run.followPlaces]. It is zero for a group that lacks none.
+	DegradedSince time.Time
 }
 
 // run is a Run with what it goes by.
@@ -34,6 +36,7 @@ type run struct {
 	began uint64
 	// whole are the members that ran, or had succeeded, when there were enough last; nil where that has not been seen.
 	whole sets.Set[types.UID]
+	places
 }
 
 // Runs has the runs of groups: from when on what protects a group does so. The status of a PodGroup keeps its start for the next
@@ -52,7 +55,8 @@ type Runs struct {
 }
 
 // NewRuns returns Runs of groups with the members that a function lists, which lacks none once ready says so: until then, statuses
-// have the last word. It calls moved with each group whose start is another one than before. None of the three must call it back.
+// have the last word. It calls moved with each group whose start, or time of degradation, is another one than before. None of the
+// three must call it back.
 func NewRuns(members func(types.NamespacedName) Members, ready func() bool, moved func(types.NamespacedName)) *Runs {
 	return &Runs{
 		members: members, ready: ready, moved: moved,
@@ -98,7 +102,7 @@ func (r *Runs) IsWhole(key types.NamespacedName) bool {
 // Look returns the run of a group after a look at its members.
 func (r *Runs) Look(g *Group, now time.Time) Run {
 	out, before := r.look(g, now)
-	if !out.Start.Equal(before) {
+	if !out.Start.Equal(before.Start) || !out.DegradedSince.Equal(before.DegradedSince) {
 		r.moved(g.Key)
 	}
 	return out
@@ -132,33 +136,35 @@ func (r *Runs) Forget(key types.NamespacedName) {
 	r.touched.Delete(key)
 }
 
-// look returns the run of a group, and its start before.
-func (r *Runs) look(g *Group, now time.Time) (out Run, before time.Time) {
+// look returns the run of a group, and its run before.
+func (r *Runs) look(g *Group, now time.Time) (out, before Run) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !r.ready() {
-		return Run{Start: g.StartTime}, g.StartTime
+		out = Run{Start: g.StartTime, DegradedSince: g.DegradedSince}
+		return out, out
 	}
 	r.touched.Delete(g.Key)
 	m := r.members(g.Key)
 	if m.Total() == 0 {
 		delete(r.runs, g.Key)
-		return Run{}, time.Time{}
+		return Run{}, Run{}
 	}
 	known := r.runs[g.Key]
 	isNew := known == nil || known.group != g.UID
 	if isNew {
-		known = &run{Run: Run{Start: g.StartTime}, group: g.UID}
+		known = &run{Run: Run{Start: g.StartTime, DegradedSince: g.DegradedSince}, group: g.UID, places: placesOf(g)}
 		r.runs[g.Key] = known
 	}
-	if before = known.Start; isNew && before.IsZero() {
+	if before = known.Run; isNew && before.Start.IsZero() {
 		known.Start = seenWhole(g, &m)
 	}
 	if !known.Start.IsZero() && g.StartTime.After(known.Start) {
 		// By another process, which leads.
 		known.Start = g.StartTime
 	}
-	if known.follow(g, &m, now); !known.Start.Equal(before) {
+	known.followPlaces(g, &m, now)
+	if known.follow(g, &m, now); !known.Start.Equal(before.Start) {
 		if r.changes++; !isNew {
 			known.began = r.changes
 		}

@@ -73,7 +73,7 @@ func TestRuns(t *testing.T) {
 			moves := 0
 			r := NewRuns(func(types.NamespacedName) Members { return MembersOf(pods) }, func() bool { return true }, func(types.NamespacedName) { moves++ })
 			g := &Group{Key: types.NamespacedName{Name: "g"}, UID: "g", MinCount: 2}
-			var before time.Time
+			var before, degraded time.Time
 			for i, l := range looks {
 				pods = l.pods
 				if g.StartTime = (time.Time{}); l.status != 0 {
@@ -86,14 +86,16 @@ func TestRuns(t *testing.T) {
 				if moves = 0; l.want != 0 {
 					want = at(l.want)
 				}
+				var run Run
 				for range 2 {
 					r.Touch(g.Key)
-					if got := r.Look(g, at(l.at)).Start; !got.Equal(want) {
-						t.Errorf("Look %d: started at %v, want %v", i, got, want)
+					if run = r.Look(g, at(l.at)); !run.Start.Equal(want) {
+						t.Errorf("Look %d: started at %v, want %v", i, run.Start, want)
 					}
 				}
-				wantMoves := 0
-				if !want.Equal(before) && len(pods) > 0 {
+				wantMoves, wasDegraded := 0, degraded
+				degraded = run.DegradedSince
+				if (!want.Equal(before) || !degraded.Equal(wasDegraded)) && len(pods) > 0 {
 					wantMoves = 1
 				}
 				if moves != wantMoves {
@@ -132,8 +134,8 @@ func TestRunsAreLookedAt(t *testing.T) {
 	for _, second := range []float64{60, 61} {
 		mark = r.Settle(source, at(second))
 	}
-	if moves != 1 || r.IsWhole(g.Key) {
-		t.Errorf("It has moved %d times, want once, to be whole no more", moves)
+	if moves != 2 || r.IsWhole(g.Key) {
+		t.Errorf("It has moved %d times, want twice: degraded, then whole no more", moves)
 	}
 	// 2. Whole again.
 	if r.HasBegun(g, 0, at(61)) {

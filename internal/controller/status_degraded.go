@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// setDegraded sets the condition Degraded of a PodGroup that has lacked members since a time; zero for one that lacks none. The time is
+// the condition's lastTransitionTime: the next process reads it there. The condition waits for gang.ShortTime, since the news that a
+// member has succeeded may come a moment after the news that it runs no more.
+func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, now time.Time) {
+	conditions := &pg.Status.Conditions
+	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}
+	switch {
+	case !since.IsZero() && (now.Sub(since) >= gang.ShortTime || meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionDegraded)):
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, v1alpha1.ReasonMembersLost, degradedMessage(g, m)
+	case !meta.IsStatusConditionTrue(*conditions, v1alpha1.ConditionDegraded):
+		return
+	case len(m.Assigned) > 0:
+		condition.Reason, condition.Message = v1alpha1.ReasonWhole, "the gang lacks no members any more"
+	default:
+		condition.Reason, condition.Message = v1alpha1.ReasonNoneLeft, "no member has a node any more"
+	}
+	meta.SetStatusCondition(conditions, condition)
+	if condition.Status == metav1.ConditionTrue {
+		// It may have been whole for a moment since the last write.
+		meta.FindStatusCondition(*conditions, v1alpha1.ConditionDegraded).LastTransitionTime = metav1.NewTime(since.Truncate(time.Second))
+	}
+}
+
+// degradedMessage says how many members a degraded gang has and lacks, and whether there are pods in their place.
+func degradedMessage(g *gang.Group, m *gang.Members) string {
+	message := fmt.Sprintf("%d members have a node, %d are needed", len(m.Assigned), g.MinCount)
+	if n := len(m.Succeeded); n > 0 {
+		message += fmt.Sprintf("; %d have succeeded", n)
+	}
+	switch n := len(m.Pending) + len(m.Gated); n {
+	case 0:
+		return message + "; no pod waits in the place of those that are lost"
+	case 1:
+		return message + "; 1 waits for a node"
+	default:
+		return message + fmt.Sprintf("; %d wait for a node", n)
+	}
+}
+
+// tellDegraded reports by an event that a gang has become degraded.
+func (s *Status) tellDegraded(before, now *v1alpha1.PodGroup) {
+	kind := v1alpha1.ConditionDegraded
+	condition := meta.FindStatusCondition(now.Status.Conditions, kind)
+	if condition == nil || condition.Status != metav1.ConditionTrue || meta.IsStatusConditionTrue(before.Status.Conditions, kind) {
+		return
+	}
+	s.recorder.Eventf(now, nil, corev1.EventTypeWarning, "Degraded", "Counting", "%s", condition.Message)
+}
