@@ -152,6 +152,11 @@ type randomShape struct {
 	static bool
 	// full makes as many units as there may be, on small nodes, with a preemptor above most of them.
 	full bool
+	// gangs has half of the single pods be members of three gangs, some of which have members to spare, or too few; whole leaves no gang
+	// with members to spare. gangRoles has the members be of two roles.
+	gangs, whole, gangRoles bool
+	// flat has all units of one priority.
+	flat bool
 	// roles has the classes be of two roles.
 	roles bool
 }
@@ -182,6 +187,9 @@ func randomCase(pick chooser, sh randomShape) (*Snapshot, *Preemptor) {
 	}
 	for i := range units {
 		randomUnit(b, pick, sh, i, n, size)
+	}
+	if sh.gangs {
+		randomGangs(b, pick, sh)
 	}
 	if sh.leaving {
 		for i := range pick(2) {
@@ -224,6 +232,9 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 		opts = append(opts, withBudget(pick(len(b.s.Budgets))))
 	}
 	priority, request := int32(pick(6)), size(4)
+	if sh.flat {
+		priority = 1
+	}
 	count := 1
 	if sh.groups && pick(3) == 0 {
 		count = 1 + pick(4)
@@ -253,6 +264,35 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 		refuse(&u, pick(len(u.Pods)), someNow-1+int64(pick(4)))
 	}
 	b.s.Units = append(b.s.Units, u)
+}
+
+// randomGangs makes half of the single pods members of gangs whose members go one by one.
+func randomGangs(b *build, pick chooser, sh randomShape) {
+	members := make([][]*Unit, 3)
+	for u := range b.s.Units {
+		if unit := &b.s.Units[u]; !unit.Group && pick(4) > 0 {
+			g := pick(len(members))
+			members[g] = append(members[g], unit)
+		}
+	}
+	for g, units := range members {
+		count, since := len(units), int64(1+pick(someNow))
+		membership := &QueueMembership{MinCount: int32(max(count, 1))}
+		if !sh.whole {
+			membership.MinCount = int32(max(count+pick(3)-1, 1))
+		}
+		needs := []int32{int32(pick(count + 1)), 0}
+		needs[1] = membership.MinCount - needs[0]
+		for i, unit := range units {
+			unit.PodGroup, unit.GroupName, unit.Membership = fmt.Sprintf("uid-gang%d", g), fmt.Sprintf("gang%d", g), membership
+			unit.Priority, unit.Since, unit.Running, unit.Surplus = units[0].Priority, since, sh.whole || pick(4) > 0, false
+			unit.Toleration, unit.Static = units[0].Toleration, false
+			if sh.gangRoles {
+				unit.Role = &Role{Name: []string{"head", "worker"}[i%2], Needs: needs[i%2]}
+			}
+		}
+	}
+	refSurplus(&b.s)
 }
 
 // refuse has the deletion of one pod of a unit be refused.

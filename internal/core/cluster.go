@@ -41,6 +41,8 @@ type Cluster struct {
 	queues *Queues
 	// uneven are the gangs, by UID, whose members past minCount have to be told from the others again.
 	uneven map[string]bool
+	// gangs are the whole gangs of members that are preempted one by one.
+	gangs gangIndex
 	// held is the room that the last Snapshot holds, to be put back.
 	held []room
 	// known are the request vectors in use: most pods share a few.
@@ -69,6 +71,8 @@ type RunningPod struct {
 	Running bool
 	// Static is true for a pod that the kubelet of its node runs by itself; such a pod has no group.
 	Static bool
+	// Role is the pod's role in its gang; nil for a gang without roles, and for others.
+	Role *Role
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
 }
@@ -110,7 +114,7 @@ func NewCluster(resources []string) *Cluster {
 			having: newTraitIndex(),
 		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
-		going: make(map[int32][]Pod), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),
+		going: make(map[int32][]Pod), gangs: make(gangIndex), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),
 	}
 }
 
@@ -214,7 +218,7 @@ func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 		}
 	}
 	s := c.s
-	s.columns, s.Queues = &c.c, c.queuesWith(held)
+	s.columns, s.Queues, s.gangs = &c.c, c.queuesWith(held), c.gangs
 	return &s
 }
 

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,11 +22,11 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 			}
 			rp := RunningPod{
 				Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration, Membership: unit.Membership,
-				Since: unit.Since, Running: unit.Running, Static: unit.Static,
+				Since: unit.Since, Running: unit.Running, Static: unit.Static, Role: unit.Role,
 			}
 			if unit.Group || unit.PodGroup != "" {
 				rp.Group = &Group{
-					Namespace: unit.Namespace, Name: unit.Name, UID: unit.PodGroup,
+					Namespace: unit.Namespace, Name: cmp.Or(unit.GroupName, unit.Name), UID: unit.PodGroup,
 					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start, Toleration: unit.Toleration,
 					Membership: unit.Membership, Since: unit.Since,
 				}
@@ -74,13 +75,15 @@ func TestClusterDecidesLikeASnapshot(t *testing.T) {
 				units[u].Surplus = false
 			}
 		}
+		before, after = named(before), named(after)
+		refSurplus(before)
+		refSurplus(after)
 		c := NewCluster(after.Resources)
 		if pick(2) == 0 {
 			queued(pick, before, was)
 			queued(pick, after, p)
 			c.SetQueues(before.Queues.Tree, before.Queues.Shares)
 		}
-		before, after = named(before), named(after)
 		c.SetBudgets(before.Budgets)
 		for n := range before.Nodes {
 			feed(t, c, before, n)
@@ -152,8 +155,17 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	s.Queues = &Queues{Tree: tree, Shares: tree.FairShares(capacity, bundlesOf(s), demand)}
 	gang := &QueueMembership{Queue: leaf(), MinCount: int32(1 + pick(3))}
 	var members []*Unit
+	others := make(map[string]*QueueMembership)
 	for u := range s.Units {
 		unit := &s.Units[u]
+		if !unit.Group && unit.PodGroup != "" {
+			// It is in a gang already.
+			if others[unit.PodGroup] == nil {
+				others[unit.PodGroup] = &QueueMembership{Queue: leaf(), MinCount: unit.Membership.MinCount}
+			}
+			unit.Membership = others[unit.PodGroup]
+			continue
+		}
 		unit.Since = int64(pick(someNow))
 		if unit.Group || pick(2) == 0 {
 			unit.Membership = &QueueMembership{Queue: leaf()}
@@ -161,6 +173,7 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 		}
 		// Members of equal rank but for their UID.
 		unit.PodGroup, unit.Membership, unit.Running, unit.Since = "uid-gang", gang, true, 2
+		unit.GroupName = "gang"
 		unit.Priority, unit.Start, unit.Pods[0].Start, unit.Toleration, unit.Static = 1, 0, 0, nil, false
 		members = append(members, unit)
 	}

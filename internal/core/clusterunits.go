@@ -43,6 +43,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		}
 		if g != nil {
 			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
+			u.GroupName, u.Role = g.Name, rp.Role
 		}
 		at := c.newUnit(&u)
 		c.onNode[slot] = append(c.onNode[slot], at)
@@ -52,7 +53,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	at, ok := c.whole[g.UID]
 	if !ok {
 		at = c.newUnit(&Unit{
-			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID,
+			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID, GroupName: g.Name,
 			Priority: g.Priority, Start: g.Start, Membership: g.Membership,
 		})
 		c.whole[g.UID] = at
@@ -96,7 +97,7 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		c.uncount(u.Priority)
 		c.c.perPriority[g.Priority]++
 	}
-	u.Namespace, u.Name, u.Priority, u.Start = g.Namespace, g.Name, g.Priority, g.Start
+	u.Namespace, u.Name, u.GroupName, u.Priority, u.Start = g.Namespace, g.Name, g.Name, g.Priority, g.Start
 	if u.Membership != g.Membership || u.Since != g.Since {
 		c.countAll(at, -1)
 		c.leaveLeaf(at)
@@ -137,7 +138,7 @@ func (c *Cluster) countAll(at int32, sign int64) {
 }
 
 // tellSurplus tells, in the gangs that have changed, the members past minCount from the others: those that do not
-// run, then the least important ones.
+// run, then the least important ones, of each role no more than the gang can do without.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
 		members := slices.Clone(c.c.groups[uid])
@@ -152,9 +153,18 @@ func (c *Cluster) tellSurplus() {
 			x.Surplus, y.Surplus = false, false
 			return moreImportant(&x, &y)
 		})
-		for i, m := range members {
+		c.gangs.set(&c.s, uid, members)
+		var left Headcount
+		for _, m := range members {
+			left.Add(c.s.Units[m].Role, 1)
+		}
+		for _, m := range slices.Backward(members) {
 			u := &c.s.Units[m]
-			if surplus := elastic(u) && i >= int(u.Membership.MinCount); surplus != u.Surplus {
+			surplus := elastic(u) && left.Spare(int(u.Membership.MinCount), u.Role) > 0
+			if surplus {
+				left.Add(u.Role, -1)
+			}
+			if surplus != u.Surplus {
 				u.Surplus = surplus
 				c.c.having.note(m, u)
 				c.disturb(u)

@@ -34,6 +34,8 @@ type search struct {
 	nodes []int32
 	// roomy is true where some node has room for some member without any unit gone.
 	roomy bool
+	// thorough has the plain algorithm compete even where the outcome is proven the cheapest but for the gangs that it breaks.
+	thorough bool
 	// refused is the first outcome that went beyond a bound.
 	refused *refusal
 }
@@ -85,12 +87,20 @@ func (sr *search) allowed(victims []int32) bool {
 
 // pick finds the victims that cost least and places the preemptor for good.
 func (sr *search) pick() (found, bool) {
-	f, ok := sr.bestDomain()
-	if ok && sr.p.Gang {
-		g := &gang{search: sr, ws: f.ws}
-		ok = g.place(&f)
+	first, ok := sr.bestDomain()
+	if !ok {
+		return found{}, false
 	}
-	return f, ok
+	f := sr.fewerGangs(first)
+	if !sr.p.Gang {
+		return f, true
+	}
+	g := &gang{search: sr, ws: f.ws}
+	if g.place(&f) {
+		return f, true
+	}
+	// Other pods refuse what was found last.
+	return first, f.score != first.score && g.place(&first)
 }
 
 // removeLeaving lets everything go that is terminating already, at no cost; the result takes that back. The

@@ -32,6 +32,8 @@ type Decision struct {
 	Placements []Placement `json:"placements,omitempty"`
 	// Victims are the units that have to go, most important first.
 	Victims []Victim `json:"victims,omitempty"`
+	// BrokenGangs are the gangs that fall below minCount because members of them are victims.
+	BrokenGangs []GangRef `json:"brokenGangs,omitempty"`
 	// Reprieved counts the units that the policy would have let go and that stay.
 	Reprieved int `json:"reprieved"`
 	// ReprievedUnits name the most important of them on the nodes that the preemptor gets, up to a cap.
@@ -87,6 +89,15 @@ type VictimPod struct {
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
 	Node      string `json:"node,omitempty"`
+}
+
+// GangRef names a gang.
+type GangRef struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+	// MinCount is how many members the gang needs.
+	MinCount int `json:"minCount"`
 }
 
 // RuleCount counts units by the rule that protects them.

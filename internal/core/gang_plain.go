@@ -7,7 +7,7 @@ import "slices"
 // in place gets a second chance with members moving out of the way.
 func (g *gang) plain(level int32) (found, bool) {
 	v := g.v
-	if g.optimal {
+	if g.optimal && (!g.thorough || g.best.score.BrokenGangs == 0) {
 		return found{}, false
 	}
 	if v.anyStateful && v.victims.count > plainUnits {

@@ -18,11 +18,13 @@ var (
 	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true, roles: true}
 	// bareShape has neither budgets nor groups, so that counting alone settles a gang.
 	bareShape = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, leaving: true}
-	calmShape = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true, static: true}
+	// besideShape has gangs among those that run.
+	besideShape = randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true, groups: true, gangs: true, gangRoles: true, leaving: true}
+	calmShape   = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true, static: true}
 )
 
 func drawShape(t *rapid.T) randomShape {
-	return rapid.SampledFrom([]randomShape{podShape, gangShape, bareShape, mixedShape, calmShape}).Draw(t, "shape")
+	return rapid.SampledFrom([]randomShape{podShape, gangShape, bareShape, mixedShape, calmShape, besideShape}).Draw(t, "shape")
 }
 
 func toJSON(t *rapid.T, d *Decision) string {
@@ -71,6 +73,15 @@ func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 			t.Fatalf("victim %s is split: %d of %d pods", s.Units[u].Name, len(d.Victims[i].Pods), len(s.Units[u].Pods))
 		}
 		gone[u] = true
+	}
+	set := slices.Collect(maps.Keys(gone))
+	var broken []string
+	for _, g := range d.BrokenGangs {
+		broken = append(broken, g.UID)
+	}
+	slices.Sort(broken)
+	if want := refBroken(s, set); !slices.Equal(broken, want) || d.Score != nil && d.Score.BrokenGangs != len(want) {
+		t.Fatalf("gangs %v fall below minCount, want %v; score %+v", broken, want, d.Score)
 	}
 	if (len(gone) > 0) != (d.Outcome == Preempts) {
 		t.Fatalf("%s with %d victims", d.Outcome, len(gone))

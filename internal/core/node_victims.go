@@ -11,6 +11,8 @@ type nodeVictims struct {
 	*view
 	// draw is what earlier victims leave of the budgets; nil where no unit has any.
 	draw *budgetDraw
+	// seesGangs is true where sets are whole outcomes, and gangs that they take below minCount count.
+	seesGangs bool
 	// check asks the oracle as well; nil where only room matters.
 	check *nodeCheck
 	// floor is the least that can be hoped for: an outcome that reaches it ends the search.
@@ -24,6 +26,7 @@ type nodeVictims struct {
 	potential    []int32
 	order        []int32
 	result       []int32
+	units        []int32
 	use, perCost []float64
 	// best is the cheapest set so far, once found.
 	best      []int32
@@ -58,7 +61,7 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 // reachesFloor reports whether a score is the best that can be hoped for. Of equal sums, the order of the document
 // yields the latest start, but not the most surplus.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
-	return sc.BrokenBudgets == 0 && sc.HighestPriority == x.floor.ceiling && sc.PrioritySum == x.floor.sum &&
+	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && sc.PrioritySum == x.floor.sum &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 
@@ -298,6 +301,13 @@ func (x *nodeVictims) score(set []int32) Score {
 	sc := noVictims()
 	for _, pos := range set {
 		sc = sc.plus(x.col.priorities[pos], x.pods(pos), x.surplusAt(x.col, pos), x.col.starts[pos])
+	}
+	if x.seesGangs {
+		x.units = x.units[:0]
+		for _, pos := range set {
+			x.units = append(x.units, x.col.units[pos])
+		}
+		sc.BrokenGangs = len(brokenGangs(x.s, x.units))
 	}
 	if x.draw != nil {
 		for _, pos := range set {

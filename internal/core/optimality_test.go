@@ -25,6 +25,14 @@ func TestOptimality(t *testing.T) {
 		"gang, many groups":     {randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true, groups: true}, 0.95, 0.03},
 		"gang, many budgets":    {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, groups: true, budgets: true}, 0.95, 0.03},
 		"gang, tolerations":     {randomShape{nodes: 4, units: 10, members: 4, classes: 1, gang: true, groups: true, budgets: true, tolerations: true}, 0.95, 0.03},
+		"pod, beside gangs":     {randomShape{nodes: 4, units: 12, full: true, gangs: true, whole: true}, 0.99, 0.03},
+		"pod, beside surplus":   {randomShape{nodes: 4, units: 12, full: true, gangs: true, gangRoles: true}, 0.95, 0.03},
+		"gang, beside gangs":    {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, gangs: true, whole: true}, 1, 0},
+		"pod, beside equals":    {randomShape{nodes: 3, units: 12, full: true, gangs: true, whole: true, flat: true}, 0.99, 0.03},
+		"gang, beside equals":   {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, gangs: true, whole: true, flat: true}, 1, 0},
+		"gang, beside surplus":  {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, gangs: true}, 0.95, 0.03},
+		"gang, beside roles":    {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, gangs: true, gangRoles: true}, 0.95, 0.03},
+		"gang, beside all":      {randomShape{nodes: 4, units: 12, full: true, members: 5, classes: 1, gang: true, gangs: true, groups: true, budgets: true}, 0.95, 0.03},
 		"gang, two classes":     {randomShape{nodes: 3, units: 9, members: 3, classes: 2, gang: true, groups: true, budgets: true}, 0.95, 0.03},
 		"gang, two roles":       {randomShape{nodes: 3, units: 9, members: 3, classes: 3, gang: true, groups: true, roles: true}, 0.95, 0.03},
 	}
@@ -140,6 +148,9 @@ func TestNeverWorseThanPlain(t *testing.T) {
 		"gang":                  {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, leaving: true},
 		"gang, budgets":         {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, budgets: true},
 		"gang, tolerations":     {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, groups: true, budgets: true, tolerations: true},
+		"pod, beside gangs":     {nodes: 12, units: 60, full: true, gangs: true, gangRoles: true, groups: true},
+		"gang, beside gangs":    {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, gangs: true, gangRoles: true},
+		"gang, beside equals":   {nodes: 12, units: 60, full: true, members: 12, classes: 1, gang: true, gangs: true, flat: true},
 		"gang, several classes": {nodes: 12, units: 60, full: true, members: 6, classes: 3, gang: true, groups: true, budgets: true},
 	}
 	for name, sh := range shapes {

@@ -13,6 +13,7 @@ func (sr *search) bestDomain() (found, bool) {
 		return sr.wholeCluster()
 	}
 	n := &nodeSearch{search: sr, class: sr.onlyClass(), x: newNodeVictims(sr.v, sr.v.newBudgetDraw()), roomy: sr.roomy}
+	n.x.seesGangs = sr.thorough
 	return n.run()
 }
 
@@ -187,6 +188,9 @@ func (n *nodeSearch) tryAll() {
 // one. Among equals the first by name counts.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	best := &n.best.score
+	if best.BrokenGangs > 0 && n.thorough {
+		return true
+	}
 	if surplus := min(best.Pods, n.v.surplusUpTo(n.v.column(pr.node), int64(pr.ceiling))); surplus != best.Surplus {
 		return surplus > best.Surplus
 	}
@@ -229,6 +233,7 @@ func (n *nodeSearch) try(pr prospect) {
 		x.check = &nodeCheck{class: n.class, node: int(pr.node)}
 	}
 	set, score, ok := n.cheapest(col, pr.node, potential)
+	score.BrokenGangs = len(brokenGangs(v.s, n.unitsAt(col, set)))
 	if !ok || n.any && cmp.Or(better(score, n.best.score), cmp.Compare(v.c.rank[pr.node], v.c.rank[n.best.placements[0].node])) >= 0 {
 		return
 	}
@@ -267,9 +272,14 @@ func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([
 
 // allowedAt is allowed for units by their positions in a column.
 func (n *nodeSearch) allowedAt(col *nodeColumn, set []int32) bool {
+	return n.allowed(n.unitsAt(col, set))
+}
+
+// unitsAt lists the units at some positions of a column, in scratch space that the next call overwrites.
+func (n *nodeSearch) unitsAt(col *nodeColumn, set []int32) []int32 {
 	n.units = n.units[:0]
 	for _, pos := range set {
 		n.units = append(n.units, col.units[pos])
 	}
-	return n.allowed(n.units)
+	return n.units
 }

@@ -79,6 +79,18 @@ func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, r
 	return b
 }
 
+// ray adds a gang with a head, a worker with a GPU, and two workers without of which one is to spare.
+func (b *build) ray(opts ...unitOption) *build {
+	membership := &QueueMembership{Queue: "b", MinCount: 3}
+	member := func(role string, surplus bool) []unitOption {
+		return append([]unitOption{inPodGroup("uid-ray"), func(u *Unit) {
+			u.Membership, u.Running, u.Surplus, u.Role = membership, true, surplus, &Role{Name: role, Needs: 1}
+		}}, opts...)
+	}
+	return b.pod("head", "h", 0, 4, member("head", false)...).pod("gpu-0", "g", 0, 4, member("gpu", false)...).
+		pod("cpu-0", "c", 0, 1, member("cpu", false)...).pod("cpu-1", "c", 0, 1, member("cpu", true)...)
+}
+
 // minute is a minute in nanoseconds.
 const minute = int64(60e9)
 
@@ -338,6 +350,21 @@ func TestQueuePolicy(t *testing.T) {
 				elasticGang("b1", "b", 1, 0, 2, []string{"n", "m"}, since(10*minute)).node("x", 0),
 			queues: []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 2), ofQueue("a"), at(11*minute)),
 			wantOutcome: Preempts, wantVictims: []string{"b1-1"}, wantRule: RuleReclaim,
+		},
+		"inside the window a role with nothing to spare loses nothing, whatever others have to spare": {
+			cluster: clusterOf("gpu").node("h", 4).node("g", 4).node("c", 2).ray(since(10 * minute)),
+			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 4), ofQueue("a"), at(11*minute)),
+			wantOutcome: Infeasible, wantRetryAt: 15*minute + 1, wantProtected: map[Rule]int{RuleReclaimMinRuntime: 2},
+		},
+		"inside the window a role loses what it has to spare": {
+			cluster: clusterOf("gpu").node("h", 4).node("g", 4).node("c", 2).ray(since(10 * minute)),
+			queues:  []fairshare.Queue{queue("a"), queue("b", reclaimAfter(5*minute))}, preemptor: with(podOf(0, 1), ofQueue("a"), at(11*minute)),
+			wantOutcome: Preempts, wantVictims: []string{"cpu-1"}, wantRule: RuleReclaim,
+		},
+		"by priority inside the window as well": {
+			cluster:     clusterOf("gpu").node("h", 4).node("g", 4).node("c", 2).ray(since(10 * minute)),
+			preemptor:   with(podOf(5, 4), at(11*minute), func(p *Preemptor) { p.MinRuntime.Preempt = 5 * minute }),
+			wantOutcome: Infeasible, wantRetryAt: 15*minute + 1, wantProtected: map[Rule]int{RulePreemptMinRuntime: 2},
 		},
 		"the default protects work of no queue as well": {
 			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 0, 8, since(10*minute)),

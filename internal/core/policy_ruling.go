@@ -33,8 +33,8 @@ type ruling struct {
 	// roster has the units of each queue, and leafOf the queue of each unit; nil where queues are of no account.
 	roster *roster
 	leafOf []int32
-	// surplus is how many members each gang has past its minCount, by UID.
-	surplus map[string]int
+	// running counts the members of each gang that run, by UID.
+	running map[string]*Headcount
 }
 
 func newRuling(v *view, protections []protection) *ruling {
@@ -150,22 +150,30 @@ func elastic(u *Unit) bool {
 	return !u.Group && u.PodGroup != "" && u.Membership != nil && u.Membership.MinCount > 0
 }
 
-// surplusOf is how many running members a unit's gang has past its minCount.
-func (r *ruling) surplusOf(u *Unit) int {
-	n, known := r.surplus[u.PodGroup]
-	if !known {
-		n = -int(u.Membership.MinCount)
-		for _, m := range r.c.ofPodGroup(r.s, u.PodGroup) {
-			if r.s.Units[m].Running {
-				n++
-			}
-		}
-		if r.surplus == nil {
-			r.surplus = make(map[string]int)
-		}
-		r.surplus[u.PodGroup] = n
+// runningOf counts the running members of a unit's gang.
+func (r *ruling) runningOf(u *Unit) *Headcount {
+	h := r.running[u.PodGroup]
+	if h != nil {
+		return h
 	}
-	return n
+	h = &Headcount{}
+	for _, m := range r.c.ofPodGroup(r.s, u.PodGroup) {
+		member, runs := &r.s.Units[m], 0
+		if member.Running {
+			runs = 1
+		}
+		h.Add(member.Role, runs)
+	}
+	if r.running == nil {
+		r.running = make(map[string]*Headcount)
+	}
+	r.running[u.PodGroup] = h
+	return h
+}
+
+// surplusOf is how many running members like a unit its gang has past its minCount, and past the needs of the unit's role.
+func (r *ruling) surplusOf(u *Unit) int {
+	return r.runningOf(u).Spare(int(u.Membership.MinCount), u.Role)
 }
 
 // ofPodGroup lists the units that are, or belong to, a PodGroup.

@@ -14,13 +14,14 @@ type ledger struct {
 	taken, most []int64
 	// held is by queue and resource as well: whether the quota of that holds something that has been taken; see [queuePolicy.holding].
 	held []bool
-	gone map[string]int
+	// left is what remains of the running members of gangs that lose some, by UID.
+	left map[string]*Headcount
 	// leaves are those that something has been taken from.
 	leaves map[int32]bool
 }
 
 func newLedger(c *queuePolicy) *ledger {
-	return &ledger{c: c, pathUse: newPathUse(c), gone: make(map[string]int), leaves: make(map[int32]bool)}
+	return &ledger{c: c, pathUse: newPathUse(c), left: make(map[string]*Headcount), leaves: make(map[int32]bool)}
 }
 
 // ledger is an empty one, until the next call.
@@ -42,7 +43,7 @@ func (l *ledger) clear() {
 		}
 	}
 	clear(l.leaves)
-	clear(l.gone)
+	clear(l.left)
 	clear(l.pathUse.freed)
 }
 
@@ -79,7 +80,7 @@ func (l *ledger) take(u int32) bool {
 			return false
 		}
 	}
-	if _, windowed := l.windowed(u); windowed && l.gone[unit.PodGroup] >= c.surplusOf(unit) {
+	if _, windowed := l.windowed(u); windowed && l.spareOf(unit) <= 0 {
 		return false
 	}
 	l.add(u, reclaimed)
@@ -95,11 +96,26 @@ func (l *ledger) windowed(u int32) (Rule, bool) {
 	return v.Rule, young
 }
 
+// spareOf is how many members like a unit may go from its gang beside those that have been taken.
+func (l *ledger) spareOf(u *Unit) int {
+	left := l.left[u.PodGroup]
+	if left == nil {
+		left = l.c.runningOf(u)
+	}
+	return left.Spare(int(u.Membership.MinCount), u.Role)
+}
+
 func (l *ledger) add(u int32, reclaimed bool) {
 	c := l.c
 	unit := &c.s.Units[u]
 	if elastic(unit) {
-		l.gone[unit.PodGroup]++
+		left := l.left[unit.PodGroup]
+		if left == nil {
+			running := c.runningOf(unit).clone()
+			left = &running
+			l.left[unit.PodGroup] = left
+		}
+		left.Add(unit.Role, -1)
 	}
 	if !reclaimed {
 		return
@@ -141,7 +157,7 @@ func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	c, after := l.c, s.reach()
 	for _, u := range units {
 		if rule, windowed := l.windowed(u); windowed {
-			if unit := &c.s.Units[u]; l.gone[unit.PodGroup] > c.surplusOf(unit) {
+			if unit := &c.s.Units[u]; l.spareOf(unit) < 0 {
 				return bound{rule: rule, queue: -1, gang: unit.PodGroup}, false
 			}
 		}

@@ -59,19 +59,58 @@ func (w *reclaimOrder) run(until int32) {
 			open = slices.DeleteFunc(open, func(q int32) bool { return q == top })
 			continue
 		}
-		at := step{distance: distanceOf(w.ratio[top])}
 		leaf := top
 		for len(w.l.c.t.Children(leaf)) > 0 {
 			leaf = w.furthest(w.l.c.t.Children(leaf))
 		}
-		at.unit = w.next(leaf)
+		w.turn(leaf, distanceOf(w.ratio[top]))
+	}
+}
+
+// turn takes the next unit of a leaf. A gang that loses a member it needs is broken, so the turn of the first such member is that of all.
+func (w *reclaimOrder) turn(leaf, distance int32) {
+	for first := int32(-1); first < 0 || len(w.units[leaf]) > 0 && w.l.c.s.sharesGang(first, w.units[leaf][0]); {
+		at := step{unit: w.next(leaf), distance: distance}
 		if at.refused = !w.l.take(at.unit); !at.refused {
 			for q := leaf; q >= 0; q = w.l.c.t.Parent(q) {
 				w.weigh(q)
 			}
 		}
 		w.found = append(w.found, at)
+		if first < 0 {
+			first = at.unit
+		}
 	}
+}
+
+// sharesGang reports whether two units are members that one gang needs.
+func (s *Snapshot) sharesGang(a, b int32) bool {
+	x, y := &s.Units[a], &s.Units[b]
+	return x.PodGroup == y.PodGroup && s.gangs.isNeeded(x) && s.gangs.isNeeded(y)
+}
+
+// gangsTogether moves the members that a gang needs behind the first one of them. Members of one gang have one priority.
+func (s *Snapshot) gangsTogether(units []int32) {
+	if len(s.gangs) == 0 {
+		return
+	}
+	members := make(map[string][]int32)
+	for _, u := range units {
+		if unit := &s.Units[u]; s.gangs.isNeeded(unit) {
+			members[unit.PodGroup] = append(members[unit.PodGroup], u)
+		}
+	}
+	out := units[:0:0]
+	for _, u := range units {
+		unit := &s.Units[u]
+		if !s.gangs.isNeeded(unit) {
+			out = append(out, u)
+			continue
+		}
+		out = append(out, members[unit.PodGroup]...)
+		delete(members, unit.PodGroup)
+	}
+	copy(units, out)
 }
 
 // start weighs all queues with units.
@@ -101,6 +140,7 @@ func (w *reclaimOrder) next(leaf int32) int32 {
 	if !w.sorted[leaf] {
 		w.sorted[leaf] = true
 		sortBy(w.units[leaf], w.l.c.takenFirst)
+		w.l.c.s.gangsTogether(w.units[leaf])
 	}
 	u := w.units[leaf][0]
 	w.units[leaf] = w.units[leaf][1:]

@@ -165,7 +165,85 @@ func refScore(s *Snapshot, set []int) Score {
 	for i, u := range order {
 		units[i] = int32(u)
 	}
-	return scoreOf(s, units)
+	sc := scoreOf(s, units)
+	sc.BrokenGangs = len(refBroken(s, set))
+	return sc
+}
+
+// refGangs lists the members of the gangs whose members go one by one, by UID.
+func refGangs(s *Snapshot) map[string][]int {
+	out := map[string][]int{}
+	for u := range s.Units {
+		if unit := &s.Units[u]; !unit.Group && unit.PodGroup != "" && unit.Membership != nil && unit.Membership.MinCount > 0 {
+			out[unit.PodGroup] = append(out[unit.PodGroup], u)
+		}
+	}
+	return out
+}
+
+// refWhole reports whether some members are minCount, and of each role as many as are needed.
+func refWhole(s *Snapshot, members []int, counts func(u int) bool) bool {
+	all, byRole := 0, map[string]int{}
+	for _, u := range members {
+		if counts(u) {
+			all++
+			if r := s.Units[u].Role; r != nil {
+				byRole[r.Name]++
+			}
+		}
+	}
+	if all < int(s.Units[members[0]].Membership.MinCount) {
+		return false
+	}
+	return !slices.ContainsFunc(members, func(u int) bool {
+		r := s.Units[u].Role
+		return r != nil && byRole[r.Name] < int(r.Needs)
+	})
+}
+
+// refBroken lists the gangs that fall below minCount, by what runs where that is enough, and by what has a node otherwise.
+func refBroken(s *Snapshot, set []int) (uids []string) {
+	for uid, members := range refGangs(s) {
+		basis := func(u int) bool { return s.Units[u].Running }
+		if !refWhole(s, members, basis) {
+			basis = func(int) bool { return true }
+		}
+		if refWhole(s, members, basis) && !refWhole(s, members, func(u int) bool { return basis(u) && !slices.Contains(set, u) }) {
+			uids = append(uids, uid)
+		}
+	}
+	slices.Sort(uids)
+	return uids
+}
+
+// refSurplus marks the members that gangs can do without, one at a time: of those that the gang has too many of, those that do not run
+// first, then the least important ones.
+func refSurplus(s *Snapshot) {
+	for _, members := range refGangs(s) {
+		slices.SortFunc(members, func(a, b int) int {
+			x, y := &s.Units[a], &s.Units[b]
+			if x.Running != y.Running {
+				if x.Running {
+					return -1
+				}
+				return 1
+			}
+			return moreImportant(x, y)
+		})
+		needed := slices.Clone(members)
+		for i := len(members) - 1; i >= 0; i-- {
+			unit, ofRole := &s.Units[members[i]], 0
+			for _, u := range needed {
+				if r := s.Units[u].Role; r != nil && unit.Role != nil && r.Name == unit.Role.Name {
+					ofRole++
+				}
+			}
+			if len(needed) > int(unit.Membership.MinCount) && (unit.Role == nil || ofRole > int(unit.Role.Needs)) {
+				needed = slices.DeleteFunc(needed, func(u int) bool { return u == members[i] })
+				unit.Surplus = true
+			}
+		}
+	}
 }
 
 // exhaustive goes through every set of victims and returns the best score.

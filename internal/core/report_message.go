@@ -96,7 +96,30 @@ func sentence(d *Decision) string {
 		if d.Score != nil && d.Score.BrokenBudgets > 0 {
 			msg += fmt.Sprintf("; %s a disruption budget", verb(d.Score.BrokenBudgets, "eviction breaks", "evictions break"))
 		}
+		if len(d.BrokenGangs) > 0 {
+			msg += "; " + brokenPhrase(d.BrokenGangs)
+		}
 		return msg
+	}
+}
+
+// namedGangs is how many gangs a message names.
+const namedGangs = 3
+
+// brokenPhrase names gangs for people: "gang ns/a falls below minCount".
+func brokenPhrase(gangs []GangRef) string {
+	names := make([]string, min(len(gangs), namedGangs))
+	for i := range names {
+		names[i] = gangs[i].Namespace + "/" + gangs[i].Name
+	}
+	switch more := len(gangs) - len(names); {
+	case len(gangs) == 1:
+		return "gang " + names[0] + " falls below minCount"
+	case more > 0:
+		return fmt.Sprintf("gangs %s and %d more fall below minCount", strings.Join(names, ", "), more)
+	default:
+		last := len(names) - 1
+		return fmt.Sprintf("gangs %s and %s fall below minCount", strings.Join(names[:last], ", "), names[last])
 	}
 }
 

@@ -30,6 +30,7 @@ func (sr *search) preempting(f found) Decision {
 		Preemptor:      *sr.p,
 		Placements:     placementsOf(sr.v, f.placements),
 		Victims:        sr.victimsOf(f.victims),
+		BrokenGangs:    sr.gangRefs(f.victims),
 		Reprieved:      sr.policy.potential() - len(f.victims),
 		ReprievedUnits: sr.reprievedUnits(f),
 		ElsewhereUnits: sr.elsewhereUnits(f),

@@ -17,14 +17,20 @@ func reclaimCase(t *rapid.T, shape randomShape) (*Snapshot, *Preemptor, []fairsh
 	s, p := randomCase(pick, shape)
 	queues := []fairshare.Queue{queue("mine"), queue("others"), queue("a", under("others")), queue("b", under("others")), queue("within")}
 	names := []string{"a", "b", "within", ""}
-	used := make(map[string]Amounts)
+	used, gangs := make(map[string]Amounts), make(map[string]*QueueMembership)
 	for _, name := range names {
 		used[name] = make(Amounts, len(s.Resources))
 	}
 	for u := range s.Units {
 		unit, name := &s.Units[u], names[pick(len(names))]
 		unit.Since = 1
-		if name != "" {
+		if !unit.Group && unit.PodGroup != "" {
+			if gangs[unit.PodGroup] == nil {
+				gangs[unit.PodGroup] = &QueueMembership{Queue: name, MinCount: unit.Membership.MinCount}
+			}
+			unit.Membership = gangs[unit.PodGroup]
+			name = unit.Membership.Queue
+		} else if name != "" {
 			unit.Membership = &QueueMembership{Queue: name}
 		}
 		for i := range unit.Pods {

@@ -17,6 +17,9 @@ type Score struct {
 	PrioritySum int64 `json:"prioritySum"`
 	// Pods counts the pods that go.
 	Pods int `json:"pods"`
+	// BrokenGangs counts the gangs that fall below minCount: of as many pods, the fewer gangs the better. The criterion is ours. A gang
+	// that goes whole as one unit, or was below minCount before, does not count.
+	BrokenGangs int `json:"brokenGangs,omitempty"`
 	// Surplus counts those of them that are past the minCount of their gangs: of as many pods, the more the better. That is our
 	// choice; the document has no such criterion.
 	Surplus int `json:"surplus,omitempty"`
@@ -47,13 +50,21 @@ func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	return sc
 }
 
-// better compares two scores; it is negative where a is the cheaper one.
-func better(a, b Score) int {
+// costMore compares two scores by the document's criteria alone, without the start.
+func costMore(a, b Score) int {
 	return cmp.Or(
 		cmp.Compare(a.BrokenBudgets, b.BrokenBudgets),
 		cmp.Compare(a.HighestPriority, b.HighestPriority),
 		cmp.Compare(a.PrioritySum, b.PrioritySum),
 		cmp.Compare(a.Pods, b.Pods),
+	)
+}
+
+// better compares two scores; it is negative where a is the cheaper one.
+func better(a, b Score) int {
+	return cmp.Or(
+		costMore(a, b),
+		cmp.Compare(a.BrokenGangs, b.BrokenGangs),
 		cmp.Compare(b.Surplus, a.Surplus),
 		cmp.Compare(b.EarliestStart, a.EarliestStart),
 	)
@@ -66,6 +77,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 		unit := &s.Units[u]
 		sc = sc.plus(s.priority(u), len(unit.Pods), unit.surplusPods(), startOrLast(unit.Start))
 	}
+	sc.BrokenGangs = len(brokenGangs(s, victims))
 	if len(s.Budgets) > 0 && slices.ContainsFunc(victims, func(u int32) bool { return draws(&s.Units[u]) }) {
 		draw := newBudgetDraw(s)
 		for _, u := range victims {

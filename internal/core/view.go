@@ -43,6 +43,11 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	if c == nil {
 		c = newColumns(s)
 	}
+	if s.gangs == nil {
+		indexed := *s
+		indexed.gangs = newGangIndex(s)
+		s = &indexed
+	}
 	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now}
 	if p.Limits != nil {
 		v.limits = *p.Limits

@@ -1,0 +1,69 @@
+package core
+
+import "slices"
+
+// Role is the part that a member has in its gang: a head, or a worker of some group. Members of one role do not replace those of another.
+type Role struct {
+	// Name identifies the role within the gang.
+	Name string
+	// Needs is how many members of the role the gang needs.
+	Needs int32
+}
+
+// Headcount counts members of one gang, in total and by role. The zero value counts none.
+//
+// It is the one place that says which members are surplus: protections, the order of victims and the checks before an eviction
+// go by it.
+type Headcount struct {
+	members int
+	roles   []roleCount
+}
+
+// roleCount counts the members of one role.
+type roleCount struct {
+	role    Role
+	members int
+}
+
+// Add counts further members of a role, nil for a gang without roles. A negative number takes members away, and 0 makes the
+// role known.
+func (h *Headcount) Add(role *Role, members int) {
+	h.members += members
+	if role == nil {
+		return
+	}
+	i := h.find(role)
+	if i < 0 {
+		i = len(h.roles)
+		h.roles = append(h.roles, roleCount{role: *role})
+	}
+	h.roles[i].members += members
+}
+
+func (h *Headcount) find(role *Role) int {
+	return slices.IndexFunc(h.roles, func(c roleCount) bool { return c.role.Name == role.Name })
+}
+
+// Spare returns how many members of a role the gang can lose without falling below minCount. It is the smaller one of the members past
+// minCount and the members of the role past the role's needs. A negative number says how many are missing.
+func (h *Headcount) Spare(minCount int, role *Role) int {
+	spare := h.members - minCount
+	if role == nil {
+		return spare
+	}
+	have := 0
+	if i := h.find(role); i >= 0 {
+		have = h.roles[i].members
+	}
+	return min(spare, have-int(role.Needs))
+}
+
+// IsWhole reports whether there are minCount members and, of each role that is known, as many as the gang needs.
+func (h *Headcount) IsWhole(minCount int) bool {
+	return h.members >= minCount && !slices.ContainsFunc(h.roles, func(c roleCount) bool { return c.members < int(c.role.Needs) })
+}
+
+// clone returns a copy that can be changed on its own.
+func (h *Headcount) clone() Headcount {
+	return Headcount{members: h.members, roles: slices.Clone(h.roles)}
+}
