@@ -152,8 +152,9 @@ type randomShape struct {
 	static bool
 	// full makes as many units as there may be, on small nodes, with a preemptor above most of them.
 	full bool
-	// gangs has half of the single pods be members of three gangs, some of which have members to spare, or too few; whole leaves no gang
-	// with members to spare. gangRoles has the members be of two roles.
+	// gangs has half of the single pods be members of three gangs, some of which have members to
+	// spare, or too few; whole leaves no gang with members to spare. gangRoles has the members be
+	// of two roles.
 	gangs, whole, gangRoles bool
 	// flat has all units of one priority.
 	flat bool

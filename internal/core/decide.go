@@ -34,7 +34,8 @@ type search struct {
 	nodes []int32
 	// roomy is true where some node has room for some member without any unit gone.
 	roomy bool
-	// thorough has the plain algorithm compete even where the outcome is proven the cheapest but for the gangs that it breaks.
+	// thorough has the plain algorithm compete even where the outcome is proven the cheapest but
+	// for the gangs that it breaks.
 	thorough bool
 	// refused is the first outcome that went beyond a bound.
 	refused *refusal

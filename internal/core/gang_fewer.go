@@ -6,20 +6,24 @@ import (
 	"strings"
 )
 
-// Bounds of the search for outcomes that take fewer gangs below minCount. One try is a search of its own, so the larger the cluster, the
-// fewer there are; where other pods matter, each of them costs much more.
+// Bounds of the search for outcomes that take fewer gangs below minCount. One try is a search of
+// its own, so the larger the cluster, the fewer there are; where other pods matter, each of them
+// costs much more.
 const (
 	gangTries, leastGangTries, statefulGangTries = 128, 8, 16
 	// gangEffort is how many units and nodes all tries may look at together.
 	gangEffort = 200_000
 )
 
-// fewerGangs looks for an outcome that costs as much by the document's criteria and takes fewer gangs below minCount.
+// fewerGangs looks for an outcome that costs as much by the document's criteria and takes fewer
+// gangs below minCount.
 //
-// The gangs that a set breaks do not add up over its units, so no bound of the searches knows them. But a search that leaves the needed
-// members of all gangs alone, except some, finds the cheapest set that breaks no other gangs. So the searches stay as they are, and this
-// one goes through the sets of gangs that may be broken: all of them, the small ones first, where they are few; otherwise from the
-// gangs of the outcome at hand downwards. Where that is not exact, the plain algorithm competes.
+// The gangs that a set breaks do not add up over its units, so no bound of the searches knows them.
+// But a search that leaves the needed members of all gangs alone, except some, finds the cheapest
+// set that breaks no other gangs. So the searches stay as they are, and this one goes through the
+// sets of gangs that may be broken: all of them, the small ones first, where they are few;
+// otherwise from the gangs of the outcome at hand downwards. Where that is not exact, the plain
+// algorithm competes.
 func (sr *search) fewerGangs(f found) found {
 	if f.score.BrokenGangs == 0 {
 		return f
@@ -43,15 +47,24 @@ func (sr *search) fewerGangs(f found) found {
 // gangSearch goes through sets of gangs that may be broken.
 type gangSearch struct {
 	*search
-	// first is the cheapest outcome by all criteria but the gangs that it breaks, and best the cheapest one so far.
+	// first is the cheapest outcome by all criteria but the gangs that it breaks, and best the
+	// cheapest one so far.
 	first, best found
-	// gangs are those with potential victims that they need, the ones with the most such victims first.
+	// gangs are those with potential victims that they need, the ones with the most such victims
+	// first.
 	gangs []*gangAtRisk
+	// at is the place of each unit's gang in gangs, free for a unit that breaks none, and safe for
+	// one that stays.
+	at []int32
 	// units counts the potential victims up to the ceiling, and tries is how many searches are left.
 	units, tries int
-	// spare is true where a gang has members to spare: then others may go than those that are marked as surplus.
+	// spare is true where a gang has members to spare: then others may go than those that are
+	// marked as surplus.
 	spare bool
 }
+
+// free and safe stand for no gang; see gangSearch.at.
+const free, safe = -1, -2
 
 // gangAtRisk is a gang with the members that it needs and that may be taken.
 type gangAtRisk struct {
@@ -62,12 +75,15 @@ type gangAtRisk struct {
 // list finds the gangs that an outcome as cheap as the best one may break.
 func (s *gangSearch) list() {
 	byUID := make(map[string]*gangAtRisk)
+	s.at = make([]int32, len(s.s.Units))
 	for u := range s.s.Units {
 		unit := &s.s.Units[u]
+		s.at[u] = safe
 		if s.s.priority(int32(u)) > s.best.score.HighestPriority || !s.v.mayTake(int32(u)) {
 			continue
 		}
 		s.units++
+		s.at[u] = free
 		if !s.s.gangs.isNeeded(unit) {
 			continue
 		}
@@ -84,18 +100,59 @@ func (s *gangSearch) list() {
 	slices.SortFunc(s.gangs, func(a, b *gangAtRisk) int {
 		return cmp.Or(cmp.Compare(len(b.units), len(a.units)), strings.Compare(a.uid, b.uid))
 	})
+	for i, g := range s.gangs {
+		for _, u := range g.units {
+			s.at[u] = int32(i)
+		}
+	}
 }
 
-// breaking searches for the cheapest outcome that breaks no other gangs than some. It keeps the best one so far, and reports whether the
-// document's criteria allow for it, and false where no tries are left.
-func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
-	if s.tries--; s.tries < 0 {
-		return found{}, false
+// mayHaveRoom is a quick look at whether there could be room with no other gangs broken than some,
+// whatever it costs. It is arithmetic on the columns, and spares most searches.
+func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
+	class := s.onlyClass()
+	if slices.ContainsFunc(s.p.Classes[class+1:], func(c Class) bool { return len(c.Members) > 0 }) {
+		return true
 	}
+	goes := make([]bool, len(s.gangs))
+	for i, g := range s.gangs {
+		goes[i] = may[g.uid]
+	}
+	v, left, room := s.v, max(s.p.MinCount, 1), make([]int64, s.v.dims)
+	for _, n := range v.c.byName {
+		if !v.c.sound[n] {
+			continue
+		}
+		copy(room, v.freeLater(n))
+		col := v.column(n)
+		for i, u := range col.units {
+			if at := s.at[u]; at == safe || at != free && !goes[at] {
+				continue
+			}
+			before, after := col.sum(i, v.dims), col.sum(i+1, v.dims)
+			for r := range room {
+				room[r] += after[r] - before[r]
+			}
+		}
+		if left -= howMany(v.wanted[class], room, left); left <= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// breaking searches for the cheapest outcome that breaks no other gangs than some. It keeps the
+// best one so far, and reports whether the document's criteria allow for it, and false where no
+// tries are left.
+func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	may := make(map[string]bool, len(some))
 	for _, g := range some {
 		may[g.uid] = true
 	}
+	if s.tries == 0 || !s.mayHaveRoom(may) {
+		return found{}, false
+	}
+	s.tries--
 	var left []int32
 	for _, g := range s.gangs {
 		if !may[g.uid] {
@@ -114,8 +171,9 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	return f, true
 }
 
-// few tries all small sets of gangs, as long as there are tries for all sets of a size, and reports whether the best outcome is exact as
-// far as the searches are. One that breaks as many gangs as the first outcome is no better: that was the best of all.
+// few tries all small sets of gangs, as long as there are tries for all sets of a size, and reports
+// whether the best outcome is exact as far as the searches are. One that breaks as many gangs as
+// the first outcome is no better: that was the best of all.
 func (s *gangSearch) few() bool {
 	for size := 1; size < s.first.score.BrokenGangs && size <= s.best.score.BrokenGangs; size++ {
 		if _, ok := choose(len(s.gangs), size, s.tries); !ok {
@@ -138,7 +196,8 @@ func (s *gangSearch) plainly() {
 	}
 }
 
-// ofSize tries all sets of a size that begin with some gangs and go on with those from a position on.
+// ofSize tries all sets of a size that begin with some gangs and go on with those from a position
+// on.
 func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	if len(chosen) == size {
 		s.breaking(chosen)
@@ -160,8 +219,8 @@ func choose(n, size, limit int) (sets int, ok bool) {
 	return sets, true
 }
 
-// shrink looks for a small set of gangs of which the first outcome's breaking is enough: by halves, a prefix of all gangs, then one
-// of those that are broken, without each that is not needed.
+// shrink looks for a small set of gangs of which the first outcome's breaking is enough: by halves,
+// a prefix of all gangs, then one of those that are broken, without each that is not needed.
 func (s *gangSearch) shrink() {
 	few := s.broken(s.first)
 	if prefix, ok := s.prefix(s.gangs, len(few)); ok {
@@ -190,8 +249,8 @@ func (s *gangSearch) broken(f found) []*gangAtRisk {
 	return out
 }
 
-// prefix finds the shortest prefix of some gangs, shorter than a limit, that is enough to break, and returns those of it that are
-// broken.
+// prefix finds the shortest prefix of some gangs, shorter than a limit, that is enough to break,
+// and returns those of it that are broken.
 func (s *gangSearch) prefix(gangs []*gangAtRisk, limit int) ([]*gangAtRisk, bool) {
 	limit = min(limit, len(gangs)+1)
 	enough := func(count int) (found, bool) { return s.breaking(gangs[:count]) }

@@ -20,7 +20,8 @@ func brokenNames(d *Decision) []string {
 	return names
 }
 
-// fourGangs are four gangs of four, one member of each on every node, where those that began last have their members on the same node.
+// fourGangs are four gangs of four, one member of each on every node, where those that began last
+// have their members on the same node.
 func fourGangs(leaf string) *build {
 	b := clusterOf("gpu")
 	for n := range 4 {

@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// gangIndex has the whole gangs whose members are preempted one by one, by UID. A gang that is below minCount already is not in it: it
-// cannot fall below minCount.
+// gangIndex has the whole gangs whose members are preempted one by one, by UID. A gang that is
+// below minCount already is not in it: it cannot fall below minCount.
 type gangIndex map[string]*wholeGang
 
 // wholeGang is a gang with at least minCount members, of each role as many as it needs.
 type wholeGang struct {
 	minCount int
-	// counted are the members that keep the gang whole: those that run if these are enough, all that have a node otherwise.
+	// counted are the members that keep the gang whole: those that run if these are enough, all
+	// that have a node otherwise.
 	counted Headcount
 	// onlyRunning is true where members that do not run are not counted.
 	onlyRunning bool
@@ -103,7 +104,8 @@ func (b *breaking) add(s *Snapshot, u int32) {
 	}
 }
 
-// brokenGangs finds the gangs that fall below minCount once some units are gone, by a member of each.
+// brokenGangs finds the gangs that fall below minCount once some units are gone, by a member of
+// each.
 func brokenGangs(s *Snapshot, victims []int32) map[string]int32 {
 	gangs := s.gangs
 	if gangs == nil {

@@ -275,7 +275,8 @@ func (n *nodeSearch) allowedAt(col *nodeColumn, set []int32) bool {
 	return n.allowed(n.unitsAt(col, set))
 }
 
-// unitsAt lists the units at some positions of a column, in scratch space that the next call overwrites.
+// unitsAt lists the units at some positions of a column, in scratch space that the next call
+// overwrites.
 func (n *nodeSearch) unitsAt(col *nodeColumn, set []int32) []int32 {
 	n.units = n.units[:0]
 	for _, pos := range set {

@@ -79,7 +79,8 @@ func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, r
 	return b
 }
 
-// ray adds a gang with a head, a worker with a GPU, and two workers without of which one is to spare.
+// ray adds a gang with a head, a worker with a GPU, and two workers without of which one is to
+// spare.
 func (b *build) ray(opts ...unitOption) *build {
 	membership := &QueueMembership{Queue: "b", MinCount: 3}
 	member := func(role string, surplus bool) []unitOption {

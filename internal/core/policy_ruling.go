@@ -171,7 +171,8 @@ func (r *ruling) runningOf(u *Unit) *Headcount {
 	return h
 }
 
-// surplusOf is how many running members like a unit its gang has past its minCount, and past the needs of the unit's role.
+// surplusOf is how many running members like a unit its gang has past its minCount, and past the
+// needs of the unit's role.
 func (r *ruling) surplusOf(u *Unit) int {
 	return r.runningOf(u).Spare(int(u.Membership.MinCount), u.Role)
 }

@@ -67,7 +67,8 @@ func (w *reclaimOrder) run(until int32) {
 	}
 }
 
-// turn takes the next unit of a leaf. A gang that loses a member it needs is broken, so the turn of the first such member is that of all.
+// turn takes the next unit of a leaf. A gang that loses a member it needs is broken, so the turn of
+// the first such member is that of all.
 func (w *reclaimOrder) turn(leaf, distance int32) {
 	for first := int32(-1); first < 0 || len(w.units[leaf]) > 0 && w.l.c.s.sharesGang(first, w.units[leaf][0]); {
 		at := step{unit: w.next(leaf), distance: distance}
@@ -89,7 +90,8 @@ func (s *Snapshot) sharesGang(a, b int32) bool {
 	return x.PodGroup == y.PodGroup && s.gangs.isNeeded(x) && s.gangs.isNeeded(y)
 }
 
-// gangsTogether moves the members that a gang needs behind the first one of them. Members of one gang have one priority.
+// gangsTogether moves the members that a gang needs behind the first one of them. Members of one
+// gang have one priority.
 func (s *Snapshot) gangsTogether(units []int32) {
 	if len(s.gangs) == 0 {
 		return

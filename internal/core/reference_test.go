@@ -201,7 +201,8 @@ func refWhole(s *Snapshot, members []int, counts func(u int) bool) bool {
 	})
 }
 
-// refBroken lists the gangs that fall below minCount, by what runs where that is enough, and by what has a node otherwise.
+// refBroken lists the gangs that fall below minCount, by what runs where that is enough, and by
+// what has a node otherwise.
 func refBroken(s *Snapshot, set []int) (uids []string) {
 	for uid, members := range refGangs(s) {
 		basis := func(u int) bool { return s.Units[u].Running }
@@ -216,8 +217,8 @@ func refBroken(s *Snapshot, set []int) (uids []string) {
 	return uids
 }
 
-// refSurplus marks the members that gangs can do without, one at a time: of those that the gang has too many of, those that do not run
-// first, then the least important ones.
+// refSurplus marks the members that gangs can do without, one at a time: of those that the gang has
+// too many of, those that do not run first, then the least important ones.
 func refSurplus(s *Snapshot) {
 	for _, members := range refGangs(s) {
 		slices.SortFunc(members, func(a, b int) int {

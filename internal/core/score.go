@@ -17,8 +17,9 @@ type Score struct {
 	PrioritySum int64 `json:"prioritySum"`
 	// Pods counts the pods that go.
 	Pods int `json:"pods"`
-	// BrokenGangs counts the gangs that fall below minCount: of as many pods, the fewer gangs the better. The criterion is ours. A gang
-	// that goes whole as one unit, or was below minCount before, does not count.
+	// BrokenGangs counts the gangs that fall below minCount: of as many pods, the fewer gangs the
+	// better. The criterion is ours. A gang that goes whole as one unit, or was below minCount
+	// before, does not count.
 	BrokenGangs int `json:"brokenGangs,omitempty"`
 	// Surplus counts those of them that are past the minCount of their gangs: of as many pods, the more the better. That is our
 	// choice; the document has no such criterion.

@@ -25,7 +25,8 @@ type Snapshot struct {
 	// ranks and orders stand for the units' priorities in a restricted view; nil everywhere else.
 	ranks  []int32
 	orders []int64
-	// gangs are the whole gangs of members that are preempted one by one; nil where they have not been looked for.
+	// gangs are the whole gangs of members that are preempted one by one; nil where they have not
+	// been looked for.
 	gangs gangIndex
 	// columns are kept by the Cluster that the snapshot belongs to; nil for a snapshot made by hand.
 	columns *columns
@@ -86,7 +87,8 @@ type Unit struct {
 	Running bool
 	// Static marks a pod that the kubelet of its node runs by itself. It is never taken.
 	Static bool
-	// Surplus marks a member past the minCount of its gang, and past the needs of its role: it goes before others of the same priority.
+	// Surplus marks a member past the minCount of its gang, and past the needs of its role: it goes
+	// before others of the same priority.
 	Surplus bool
 	// RefusedUntil is the latest of its pods'; 0 where no deletion was refused.
 	RefusedUntil int64

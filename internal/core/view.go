@@ -111,7 +111,11 @@ func (v *view) thin() {
 // without is a column without some units.
 func (v *view) without(col *nodeColumn, protected map[int32]bool) *nodeColumn {
 	dims := v.dims
-	thin := &nodeColumn{sums: make([]int64, dims, len(col.sums)), alone: col.alone}
+	n := len(col.units)
+	thin := &nodeColumn{
+		units: make([]int32, 0, n), priorities: make([]int32, 0, n), starts: make([]int64, 0, n),
+		sums: make([]int64, dims, len(col.sums)), alone: col.alone,
+	}
 	for i, u := range col.units {
 		if protected[u] {
 			continue

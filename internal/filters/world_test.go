@@ -141,7 +141,9 @@ type plain struct{}
 func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.NamespacedName{}, false }
 func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
 func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
-func (plain) StartOf(g *gang.Group) time.Time                  { return g.StartTime }
+func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role       { return nil }
+
+func (plain) StartOf(g *gang.Group) time.Time { return g.StartTime }
 func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 	if pod.DeletionTimestamp != nil {
 		return snapshot.Leaves

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -157,6 +158,20 @@ func (r *roster) byRole(waiting []*corev1.Pod, placed ...[]*corev1.Pod) seatsOfR
 	}
 	out.several = len(have) > 1
 	return out
+}
+
+// roleOf is the role of a member of a gang, by which its surplus is counted; nil where minCount is
+// not the sum of what the roles need, as in a gang that has grown since it began to run, and for
+// pods of other groups.
+func (r *roster) roleOf(g *gang.Group, pod *corev1.Pod) *core.Role {
+	if want, derived := r.derived.MinCount(g.Key); !derived || want != g.MinCount {
+		return nil
+	}
+	role, needed := r.derived.RoleOf(pod)
+	if needed == 0 {
+		return nil
+	}
+	return &core.Role{Name: role, Needs: int32(needed)}
 }
 
 // neededFirst orders the members of a gang that wait: first those that it needs of each role, since minCount counts them in this order, then

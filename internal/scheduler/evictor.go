@@ -142,38 +142,54 @@ func (p *Plugin) surplusIn(made *cycleDecision, groups []types.NamespacedName) [
 	for i := range made.decision.Victims {
 		goes[made.decision.Victims[i].UID] = true
 	}
-	// past is how many members that run a group keeps past its minCount, by UID.
-	past := make(map[string]int)
+	// left are the members that run on, by the UID of their group.
+	left, minCount := make(map[string]*core.Headcount), make(map[string]int)
 	units := made.view.Cluster.Units
 	for i := range units {
 		u := &units[i]
 		if u.Group || u.PodGroup == "" || u.Membership == nil || u.Membership.MinCount == 0 {
 			continue
 		}
-		if _, known := past[u.PodGroup]; !known {
-			past[u.PodGroup] = -int(u.Membership.MinCount)
+		if left[u.PodGroup] == nil {
+			left[u.PodGroup], minCount[u.PodGroup] = &core.Headcount{}, int(u.Membership.MinCount)
 		}
+		runs := 0
 		if u.Running && !goes[u.UID] {
-			past[u.PodGroup]++
+			runs = 1
 		}
+		left[u.PodGroup].Add(u.Role, runs)
 	}
 	return slices.DeleteFunc(guarded, func(group types.NamespacedName) bool {
 		g, ok := p.hub.groups.Group(group)
 		if !ok {
 			return true
 		}
-		spare, known := past[string(g.UID)]
-		return !known || spare < 0
+		uid := string(g.UID)
+		return left[uid] == nil || !left[uid].IsWhole(minCount[uid])
 	})
 }
 
-// KeepsMinCount reports whether as many members of a group run on as it needs, without those that are on their way out.
+// KeepsMinCount reports whether as many members of a group run on as it needs, of each role,
+// without those that are on their way out.
 func (p *Plugin) KeepsMinCount(group types.NamespacedName) bool {
 	g, ok := p.hub.groups.Group(group)
 	if !ok {
 		return true
 	}
-	return p.hub.running(group) >= g.MinCount
+	var left core.Headcount
+	members := p.hub.members(group)
+	for _, pod := range members.Terminating {
+		// The gang needs some of its role, though none may be left.
+		left.Add(p.hub.roleOf(g, pod), 0)
+	}
+	for _, pod := range members.Assigned {
+		runs := 0
+		if pod.Status.Phase == corev1.PodRunning {
+			runs = 1
+		}
+		left.Add(p.hub.roleOf(g, pod), runs)
+	}
+	return left.IsWhole(g.MinCount)
 }
 
 // HasMoved reports whether a victim has been turned back and has another place since: one is a victim no more once it has.

@@ -44,6 +44,9 @@ func (s sources) Placed(key types.NamespacedName) []*corev1.Pod {
 // StartOf is part of snapshot.Groups.
 func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Look(g, s.hub.clock.Now()).Start }
 
+// RoleOf is part of snapshot.Groups.
+func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.hub.roleOf(g, pod) }
+
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }
 

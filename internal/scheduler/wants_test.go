@@ -193,6 +193,45 @@ func TestSurplusAtTheOrder(t *testing.T) {
 	}
 }
 
+// TestSurplusByRole: a guarded gang gives workers of the role that has some to spare, as long as it
+// has, and none of other roles.
+func TestSurplusByRole(t *testing.T) {
+	t.Parallel()
+	needs := map[string]int{"head": 1, "gpu": 1, "cpu": 1}
+	r := newRigOn(t, clientWith(nodes(1, "5")...), &groups{all: map[types.NamespacedName]*gang.Group{}}, schedulerYAML, nil,
+		func(in *Inputs) { in.Derived = named{sized{roles{needed: needs}, 3}} })
+	q := limitedQueue("a", "8")
+	q.Spec.PreemptMinRuntime = &metav1.Duration{Duration: time.Hour}
+	r.hub.QueueSet(q)
+	r.queuedGang("g", "a", 3)
+	all := make(map[string]*corev1.Pod)
+	// The youngest are those that go first, but for their roles.
+	for _, name := range []string{"cpu-0", "cpu-1", "gpu-0", "gpu-1", "head-0"} {
+		member := pod(name, "g", "1", 0)
+		member.Status.Phase, member.Status.StartTime = corev1.PodRunning, &metav1.Time{Time: time.Unix(int64(1000+len(all)), 0)}
+		r.create(on(member, "node-0"))
+		all[name] = member
+	}
+	r.create(ofQueue("a", pod("p", "", "1", 10)))
+	r.eventually("it takes a member", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
+	order := r.evictor.orders[0]
+	if len(order.Victims) != 1 || order.Victims[all["gpu-1"].UID] == nil || !slices.Contains(order.Surplus, key("g")) {
+		t.Fatalf("The order is %+v, want gpu-1 as surplus", order)
+	}
+	if !r.plugin.KeepsMinCount(key("g")) {
+		t.Error("It does not keep its minCount")
+	}
+	// Three run on, which are enough in number.
+	r.remove(all["gpu-0"])
+	r.eventually("it lacks a worker with a GPU", func() bool { return !r.plugin.KeepsMinCount(key("g")) })
+}
+
+// named has pods belong to the group that they name.
+type named struct{ sized }
+
+// GroupOf is part of gang.Derived.
+func (named) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) { return gang.GroupOf(pod) }
+
 // TestSurplusThatGoesMeanwhile: a guarded gang that loses a member between the picture that a decision goes by and the order gives its surplus
 // only all the same.
 func TestSurplusThatGoesMeanwhile(t *testing.T) {

@@ -27,6 +27,8 @@ type Cache struct {
 	dimensions dimensions
 	// memberships has every queue membership that units have, so that equal ones are shared.
 	memberships map[core.QueueMembership]*core.QueueMembership
+	// roles has every role that units have, likewise.
+	roles map[core.Role]*core.Role
 	// listed is the snapshot's list as it was last; nodes are its entries by name.
 	listed []listedNode
 	nodes  map[string]listedNode
@@ -60,6 +62,7 @@ type listedNode struct {
 func NewCache(s Sources) *Cache {
 	return &Cache{
 		sources: s, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), memberships: make(map[core.QueueMembership]*core.QueueMembership),
+		roles: make(map[core.Role]*core.Role),
 		draws: newDraws(), overdue: make(map[string][]*corev1.Pod), unleft: make(map[string][]core.Hold), occupants: newOccupants(),
 		whereabouts: newWhereabouts(), stood: make(map[types.NamespacedName]standing),
 	}
@@ -201,6 +204,7 @@ func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.budgets = newBudgetIndex()
 	c.listed, c.nodes = nil, make(map[string]listedNode, len(infos))
 	clear(c.memberships)
+	clear(c.roles)
 	clear(c.stood)
 	clear(c.overdue)
 	clear(c.unleft)
@@ -381,6 +385,9 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 			groups[key] = g
 		}
 		rp.Group = g
+		if g != nil && g.Membership != nil && g.Membership.MinCount > 0 {
+			rp.Role = c.role(key, pod)
+		}
 	}
 	if rp.Group == nil {
 		rp.Toleration = c.sources.Tolerations.OfPod(pod)
@@ -390,6 +397,24 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 		}
 	}
 	return rp
+}
+
+// role is the role of a member of a gang whose members are preempted one by one. Equal ones are
+// shared.
+func (c *Cache) role(key types.NamespacedName, pod *corev1.Pod) *core.Role {
+	g, ok := c.sources.Groups.Group(key)
+	if !ok {
+		return nil
+	}
+	role := c.sources.Groups.RoleOf(g, pod)
+	if role == nil {
+		return nil
+	}
+	if known, ok := c.roles[*role]; ok {
+		return known
+	}
+	c.roles[*role] = role
+	return role
 }
 
 // membership shares equal queue memberships.

@@ -59,6 +59,13 @@ func (f *facts) Group(key types.NamespacedName) (*gang.Group, bool) {
 
 func (f *facts) StartOf(g *gang.Group) time.Time { return g.StartTime }
 
+func (f *facts) RoleOf(_ *gang.Group, pod *corev1.Pod) *core.Role {
+	if role, ok := pod.Labels["role"]; ok {
+		return &core.Role{Name: role, Needs: 1}
+	}
+	return nil
+}
+
 func (f *facts) Placed(types.NamespacedName) []*corev1.Pod { return f.placed }
 
 func (f *facts) DepartureOf(pod *corev1.Pod) Departure {

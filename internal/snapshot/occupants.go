@@ -147,6 +147,9 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	maphash.WriteComparable(&h, rp.Running)
 	maphash.WriteComparable(&h, rp.Static)
 	maphash.WriteComparable(&h, rp.RefusedUntil)
+	if rp.Role != nil {
+		maphash.WriteComparable(&h, *rp.Role)
+	}
 	maphash.WriteComparable(&h, stand(rp.Priority, rp.Toleration, rp.Membership, rp.Since))
 	if g := rp.Group; g != nil {
 		maphash.WriteComparable(&h, g.UID)

@@ -24,6 +24,7 @@ func TestFingerprintHasAll(t *testing.T) {
 	base := func() *core.RunningPod {
 		return &core.RunningPod{
 			Pod: core.Pod{Request: core.Amounts{1}}, Toleration: &core.Toleration{}, Membership: &core.QueueMembership{},
+			Role:  &core.Role{},
 			Group: &core.Group{Toleration: &core.Toleration{}, Membership: &core.QueueMembership{}},
 		}
 	}

@@ -36,6 +36,9 @@ type Groups interface {
 	Placed(key types.NamespacedName) []*corev1.Pod
 	// StartOf is since when a group is whole, which its status may not say yet; zero where it is not.
 	StartOf(g *gang.Group) time.Time
+	// RoleOf is the role of a member of a gang, of which the gang needs some; nil for a gang
+	// without roles.
+	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
 }
 
 // Disruptions tells which pods are on their way out, whether their objects say so or not, and which cannot be told to go.

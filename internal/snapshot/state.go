@@ -69,6 +69,11 @@ type StateUnit struct {
 	Group bool `json:"group"`
 	// PodGroup is the UID of the PodGroup that the unit is, or belongs to.
 	PodGroup string `json:"podGroup,omitempty"`
+	// GroupName is the name of that PodGroup.
+	GroupName string `json:"groupName,omitempty"`
+	// Role is the pod's role in its gang, and RoleNeeds how many members of the role the gang needs.
+	Role      string `json:"role,omitempty"`
+	RoleNeeds int32  `json:"roleNeeds,omitempty"`
 	// Priority is the PodGroup's where there is one, the pod's own otherwise.
 	Priority int32 `json:"priority"`
 	// Start is when it started; 0 if it has not.
@@ -79,7 +84,7 @@ type StateUnit struct {
 	Queue string `json:"queue,omitempty"`
 	// MinCount is how many members make the gang whole that the pod belongs to.
 	MinCount int32 `json:"minCount,omitempty"`
-	// Surplus marks a member past the minCount of its gang.
+	// Surplus marks a member past the minCount of its gang, and past the needs of its role.
 	Surplus bool `json:"surplus,omitempty"`
 	// Running is true for a pod whose containers run.
 	Running bool `json:"running,omitempty"`
@@ -255,8 +260,11 @@ func (d *describer) units() []StateUnit {
 			continue
 		}
 		unit := StateUnit{
-			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, Priority: u.Priority,
+			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, GroupName: u.GroupName, Priority: u.Priority,
 			Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
+		}
+		if u.Role != nil {
+			unit.Role, unit.RoleNeeds = u.Role.Name, u.Role.Needs
 		}
 		if m := u.Membership; m != nil {
 			unit.Queue, unit.MinCount = m.Queue, m.MinCount

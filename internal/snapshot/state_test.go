@@ -84,9 +84,11 @@ func stateOf(t *testing.T) State {
 	s.facts.disrupted["uid-leaving"], s.facts.overdue["uid-overdue"] = true, true
 	mirror := on(pod("mirror", "", "100m", 0), "node-b")
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
+	worker := on(pod("elastic-0", "elastic", "100m", 0), "node-b")
+	worker.Labels["role"] = "worker"
 	s.addPods(
 		guarded, on(pod("whole-0", "whole", "1", 0), "node-a"), on(pod("whole-1", "whole", "1", 0), "node-b"),
-		on(pod("elastic-0", "elastic", "100m", 0), "node-b"), on(pod("elastic-1", "elastic", "100m", 0), "node-b"),
+		worker, on(pod("elastic-1", "elastic", "100m", 0), "node-b"),
 		on(pod("leaving", "", "1", 0), "node-b"), on(pod("overdue", "", "1", 0), "node-b"), mirror,
 		on(pod("spared", "", "100m", 0), "node-b"), on(pod("undated", "", "100m", 0), "node-b"),
 	)
