@@ -6,14 +6,11 @@ import (
 	"strings"
 )
 
-// Bounds of the search for outcomes that take fewer gangs below minCount. One try is a search of
-// its own, so the larger the cluster, the fewer there are; where other pods matter, each of them
-// costs much more.
-const (
-	gangTries, leastGangTries, statefulGangTries = 128, 8, 16
-	// gangEffort is how many units and nodes all tries may look at together.
-	gangEffort = 200_000
-)
+// gangTries bounds the searches for an outcome that takes fewer gangs below minCount. The larger the
+// cluster, the fewer there are: gangEffort is how many units and nodes all of them may look at
+// together, beyond leastGangTries. Where other pods matter, each look costs statefulEffort times as
+// much.
+const gangTries, leastGangTries, gangEffort, statefulEffort = 128, 4, 200_000, 10
 
 // fewerGangs looks for an outcome that costs as much by the document's criteria and takes fewer
 // gangs below minCount.
@@ -28,12 +25,13 @@ func (sr *search) fewerGangs(f found) found {
 	if f.score.BrokenGangs == 0 {
 		return f
 	}
-	s := &gangSearch{search: sr, first: f, best: f, tries: gangTries}
+	s := &gangSearch{search: sr, first: f, best: f}
 	s.list()
+	looks := s.units + len(sr.v.c.byName)
 	if sr.v.anyStateful {
-		s.tries = statefulGangTries
+		looks *= statefulEffort
 	}
-	s.tries = max(min(s.tries, gangEffort/(s.units+len(sr.v.c.byName))), leastGangTries)
+	s.tries = max(min(gangTries, gangEffort/looks), leastGangTries)
 	if _, ok := s.breaking(nil); ok {
 		return s.best
 	}
@@ -186,7 +184,8 @@ func (s *gangSearch) few() bool {
 
 // plainly has the plain algorithm compete.
 func (s *gangSearch) plainly() {
-	if s.best.score.BrokenGangs == 0 {
+	if s.best.score.BrokenGangs == 0 || s.p.Gang && (s.v.anyStateful || len(s.first.ws) > 1) {
+		// In the latter case it has competed already.
 		return
 	}
 	sub := *s.search
