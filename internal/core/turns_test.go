@@ -22,6 +22,8 @@ type contention struct {
 	nodes int
 	// reclaims counts what has been reclaimed.
 	reclaims int
+	// zones are those of the nodes; nil where jobs can be on any node.
+	zones *zones
 	// byQuota counts the decisions by which a queue had back what is in its quota, and unnamed those of them whose work asks for
 	// something that its quota does not name.
 	byQuota, unnamed int
@@ -135,7 +137,7 @@ func (c *contention) snapshot() *Snapshot {
 func (c *contention) turn(t testing.TB, j *job) bool {
 	t.Helper()
 	s, p := c.snapshot(), c.preemptor(j)
-	d := mustDecide(t, s, p, nil)
+	d := mustDecide(t, s, p, c.zones.judges(c, s, j))
 	if d.Outcome == Infeasible {
 		return false
 	}

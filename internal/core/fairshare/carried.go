@@ -52,7 +52,7 @@ func (b Bundles) carried(quota Amounts, r int) int64 {
 
 // quotas are those of all queues with what they carry, none above its parent's.
 func (t *Tree) quotas(carried Bundles) []Amounts {
-	out := t.rows()
+	out := t.Rows()
 	for i := range t.nodes {
 		n := &t.nodes[i]
 		for r := range out[i] {
@@ -68,8 +68,8 @@ func (t *Tree) quotas(carried Bundles) []Amounts {
 	return out
 }
 
-// rows are amounts of 0 for every queue.
-func (t *Tree) rows() []Amounts {
+// Rows returns amounts of 0 for every queue.
+func (t *Tree) Rows() []Amounts {
 	out, flat := make([]Amounts, len(t.nodes)), make(Amounts, len(t.nodes)*t.dims)
 	for i := range out {
 		out[i] = flat[i*t.dims:][:t.dims:t.dims]

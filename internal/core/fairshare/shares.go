@@ -12,7 +12,7 @@ import (
 // all that siblings ask for is there, each has what it asks for.
 // Demand is what the work in each queue asks for, running and pending, its descendants' left out.
 func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) []Amounts {
-	shares := t.rows()
+	shares := t.Rows()
 	d := &division{t: t, wanted: t.wanted(demand), quotas: t.quotas(carried), shares: shares}
 	for r := range t.dims {
 		d.resource = r
@@ -20,10 +20,7 @@ func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) [
 		if r < len(capacity) {
 			room = min(max(capacity[r], 0), MaxAmount)
 		}
-		d.among(t.top, room)
-		for i := range t.nodes {
-			d.among(t.nodes[i].children, shares[i][r])
-		}
+		d.all(room)
 	}
 	return shares
 }
@@ -31,18 +28,30 @@ func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) [
 // wanted is the demand of every queue with all its descendants, each cut down to its limit.
 func (t *Tree) wanted(demand []Amounts) []int64 {
 	wanted := make([]int64, len(t.nodes)*t.dims)
-	for i := len(t.nodes) - 1; i >= 0; i-- {
-		n := &t.nodes[i]
-		for r := range t.dims {
-			at := i*t.dims + r
+	own := make([]int64, len(t.nodes))
+	for r := range t.dims {
+		for i := range own {
+			own[i] = 0
 			if i < len(demand) && r < len(demand[i]) {
-				wanted[at] = Add(wanted[at], Used(demand[i][r]))
+				own[i] = demand[i][r]
 			}
-			wanted[at] = min(wanted[at], n.Limit[r], MaxAmount)
-			if n.parent >= 0 {
-				up := int(n.parent)*t.dims + r
-				wanted[up] = Add(wanted[up], wanted[at])
-			}
+		}
+		t.wantedOf(r, own, wanted)
+	}
+	return wanted
+}
+
+// wantedOf is the same of one resource, of which each queue itself asks for so much. It is written to memory of the same form.
+func (t *Tree) wantedOf(r int, demand, wanted []int64) []int64 {
+	for i := range t.nodes {
+		wanted[i*t.dims+r] = 0
+	}
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		n, at := &t.nodes[i], i*t.dims+r
+		wanted[at] = min(Add(wanted[at], Used(demand[i])), n.Limit[r], MaxAmount)
+		if n.parent >= 0 {
+			up := int(n.parent)*t.dims + r
+			wanted[up] = Add(wanted[up], wanted[at])
 		}
 	}
 	return wanted
@@ -55,11 +64,33 @@ type division struct {
 	wanted   []int64
 	// quotas are with what they carry.
 	quotas, shares []Amounts
+	// elsewhere is what a queue uses of its quota outside of what is handed out; nil for nothing.
+	elsewhere func(q int32) int64
 	// open is memory for pour.
 	open []thirst
 }
 
 func (d *division) cap(q int32) int64 { return d.wanted[int(q)*d.t.dims+d.resource] }
+
+// all hands room out to all queues, level by level.
+func (d *division) all(room int64) {
+	d.among(d.t.top, room)
+	for i := range d.t.nodes {
+		d.among(d.t.nodes[i].children, d.shares[i][d.resource])
+	}
+}
+
+// quota is what a queue's quota names, and carriedQuota is that with what it carries, less what it uses elsewhere.
+func (d *division) quota(q int32) int64 { return d.left(q, d.t.nodes[q].Quota[d.resource]) }
+
+func (d *division) carriedQuota(q int32) int64 { return d.left(q, d.quotas[q][d.resource]) }
+
+func (d *division) left(q int32, quota int64) int64 {
+	if d.elsewhere == nil || quota <= 0 {
+		return quota
+	}
+	return max(quota-d.elsewhere(q), 0)
+}
 
 // among hands room out among siblings: quotas first, then what they carry, then the surplus.
 func (d *division) among(siblings []int32, room int64) {
@@ -76,12 +107,12 @@ func (d *division) among(siblings []int32, room int64) {
 	}
 	// Where the quotas are more than there is, they are cut down in proportion.
 	room = d.pour(siblings, room, func(q int32) (part, most int64) {
-		quota := d.t.nodes[q].Quota[r]
+		quota := d.quota(q)
 		return quota, min(quota, d.cap(q))
 	})
 	if d.carries(siblings) {
 		room = d.pour(siblings, room, func(q int32) (part, most int64) {
-			quota := d.quotas[q][r]
+			quota := d.carriedQuota(q)
 			return quota, min(quota, d.cap(q))
 		})
 	}

@@ -1,0 +1,88 @@
+package fairshare
+
+import "math"
+
+// network is a small flow network. Its nodes are numbered from 0; the first is the source and the second is the sink.
+type network struct {
+	edges []edge
+	// of lists the edges that begin at a node, by index.
+	of [][]int
+	// depth and next are memory for maximize.
+	depth, next []int
+}
+
+// edge is one direction of an edge. The other direction is the edge with the index that differs in the last bit.
+type edge struct {
+	to   int
+	room int64
+}
+
+const (
+	source = iota
+	sink
+	firstInner
+)
+
+func newNetwork(inner int) *network {
+	n := firstInner + inner
+	return &network{of: make([][]int, n), depth: make([]int, n), next: make([]int, n)}
+}
+
+// join adds an edge with a capacity.
+func (n *network) join(from, to int, capacity int64) {
+	n.of[from] = append(n.of[from], len(n.edges))
+	n.of[to] = append(n.of[to], len(n.edges)+1)
+	n.edges = append(n.edges, edge{to: to, room: capacity}, edge{to: from})
+}
+
+// maximize pushes as much as possible from the source to the sink, by Dinic's algorithm.
+func (n *network) maximize() {
+	for n.level() {
+		clear(n.next)
+		for n.push(source, math.MaxInt64) > 0 {
+		}
+	}
+}
+
+// level measures how far each node is from the source by edges with room, and reports whether the sink can be reached.
+func (n *network) level() bool {
+	for i := range n.depth {
+		n.depth[i] = -1
+	}
+	n.depth[source] = 0
+	queue := []int{source}
+	for len(queue) > 0 {
+		at := queue[0]
+		queue = queue[1:]
+		for _, i := range n.of[at] {
+			if e := &n.edges[i]; e.room > 0 && n.depth[e.to] < 0 {
+				n.depth[e.to] = n.depth[at] + 1
+				queue = append(queue, e.to)
+			}
+		}
+	}
+	return n.depth[sink] >= 0
+}
+
+// push sends at most so much on from a node, and returns how much has arrived.
+func (n *network) push(at int, most int64) int64 {
+	if at == sink {
+		return most
+	}
+	for ; n.next[at] < len(n.of[at]); n.next[at]++ {
+		i := n.of[at][n.next[at]]
+		e := &n.edges[i]
+		if e.room <= 0 || n.depth[e.to] != n.depth[at]+1 {
+			continue
+		}
+		if sent := n.push(e.to, min(most, e.room)); sent > 0 {
+			n.edges[i].room -= sent
+			n.edges[i^1].room += sent
+			return sent
+		}
+	}
+	return 0
+}
+
+// short reports whether a node can still be reached from the source once the flow is maximal: the smallest cut is behind it.
+func (n *network) short(node int) bool { return n.depth[node] >= 0 }

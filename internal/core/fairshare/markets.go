@@ -1,0 +1,264 @@
+package fairshare
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// Pool is the nodes that the same classes of work can reach.
+type Pool struct {
+	// Capacity is what the nodes have less what runs there outside all queues.
+	Capacity Amounts
+	// Used is what runs there, by leaf. Leaves without use may be left out.
+	Used map[int32]Amounts
+}
+
+// Class is work that can reach the same pools.
+type Class struct {
+	// Reach has a bit for each pool, by its index.
+	Reach uint64
+	// Running and Waiting are what such work asks for, by leaf.
+	Running, Waiting map[int32]Amounts
+}
+
+// MostPools bounds the pools that are told apart.
+const MostPools = 64
+
+// Field is what there is to share and who can reach it.
+type Field struct {
+	Pools   []Pool
+	Classes []Class
+	// Allocated is what runs of each queue and of those below it, on any node.
+	Allocated []Amounts
+}
+
+// Market is a part of the pools that is shared by itself, of one resource: no queue has more of it because of work that goes to
+// other nodes, or that waits for them.
+type Market struct {
+	// Pools has a bit for each pool, by its index.
+	Pools uint64
+	// Shares is what each queue is entitled to in the market, by its index in the tree.
+	Shares []int64
+	// classes are those whose work is shared out here.
+	classes []int
+}
+
+// Counts reports whether the market shares out what a class asks for.
+func (m *Market) Counts(class int) bool { return slices.Contains(m.classes, class) }
+
+// Markets divides a field, resource by resource. Where no queue has to wait for nodes that its work cannot reach, all pools are one
+// market, and its shares are those of [Tree.FairShares].
+//
+// Pools are divided in three steps. First, work that can have all that it asks for whatever the others do gets a market of its own, with
+// the pools that no other work can reach. Then pools that no class of work connects are separate markets. Last, where
+// the fair shares of a market cannot be reached by the work that they are for, the pools that are short become a market.
+// The shares depend on what work asks for and where it can go, and not on where it runs, as long as that is in its market.
+func (t *Tree) Markets(f *Field, carried Bundles) [][]Market {
+	out := make([][]Market, t.dims)
+	quotas := t.quotas(carried)
+	for r := range out {
+		s := &sharing{
+			t: t, f: f, resource: r, carried: quotas, shares: t.Rows(), wanted: make([]int64, len(t.nodes)*t.dims),
+		}
+		for i := range f.Classes {
+			s.asks = append(s.asks, s.asksOf(i))
+		}
+		out[r] = s.markets()
+	}
+	return out
+}
+
+// sharing divides one resource.
+type sharing struct {
+	t        *Tree
+	f        *Field
+	resource int
+	// carried are quotas with what they carry.
+	carried []Amounts
+	// asks are what each class asks for, by leaf.
+	asks []map[int32]int64
+	// shares and wanted are memory for share.
+	shares []Amounts
+	wanted []int64
+}
+
+// in is an amount of the resource.
+func (s *sharing) in(a Amounts) int64 {
+	if s.resource >= len(a) {
+		return 0
+	}
+	return Used(a[s.resource])
+}
+
+// capacity is what there is in some pools.
+func (s *sharing) capacity(pools uint64) (sum int64) {
+	for ; pools != 0; pools &= pools - 1 {
+		sum = Add(sum, max(s.in(s.f.Pools[bits.TrailingZeros64(pools)].Capacity), 0))
+	}
+	return min(sum, MaxAmount)
+}
+
+// asksOf is what a class asks for, by leaf.
+func (s *sharing) asksOf(class int) map[int32]int64 {
+	c, out := &s.f.Classes[class], make(map[int32]int64, len(s.f.Classes[class].Waiting))
+	for _, part := range [...]map[int32]Amounts{c.Running, c.Waiting} {
+		for leaf, a := range part {
+			if v := s.in(a); v > 0 {
+				out[leaf] = min(Add(out[leaf], v), MaxAmount)
+			}
+		}
+	}
+	return out
+}
+
+// markets are the markets of all pools.
+func (s *sharing) markets() []Market {
+	all := Market{Pools: math.MaxUint64 >> (MostPools - len(s.f.Pools))}
+	for i := range s.f.Classes {
+		// Work that can be nowhere counts where it runs.
+		if s.f.Classes[i].Reach != 0 && len(s.asks[i]) > 0 {
+			all.classes = append(all.classes, i)
+		}
+	}
+	var out []Market
+	scarce, plenty := s.cut(all, s.byDemand(&all))
+	for _, m := range s.components(scarce) {
+		out = append(out, s.refine(m)...)
+	}
+	if plenty.Pools != 0 {
+		s.share(&plenty)
+		out = append(out, plenty)
+	}
+	return out
+}
+
+// cut divides a market into the pools that are short and the rest.
+func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
+	scarce.Pools, rest.Pools = short, m.Pools&^short
+	for _, i := range m.classes {
+		if reach := s.f.Classes[i].Reach & m.Pools; reach&^short == 0 {
+			scarce.classes = append(scarce.classes, i)
+		} else {
+			rest.classes = append(rest.classes, i)
+		}
+	}
+	return scarce, rest
+}
+
+// byDemand finds the pools of a market that have not all that is asked for by work which can go nowhere else.
+func (s *sharing) byDemand(m *Market) uint64 {
+	n := newNetwork(len(m.classes) + MostPools)
+	for at, i := range m.classes {
+		sum := int64(0)
+		for _, v := range s.asks[i] {
+			sum = min(Add(sum, v), MaxAmount)
+		}
+		n.join(source, firstInner+at, sum)
+	}
+	return s.short(n, m)
+}
+
+// byShares finds the pools of a market that have not all that the queues' shares of it entitle their work to.
+func (s *sharing) byShares(m *Market) uint64 {
+	leaves := int(s.t.Len())
+	n := newNetwork(len(m.classes) + MostPools + leaves)
+	for leaf := range int32(leaves) {
+		if s.t.Leaf(leaf) && m.Shares[leaf] > 0 {
+			n.join(source, firstInner+len(m.classes)+MostPools+int(leaf), m.Shares[leaf])
+		}
+	}
+	for at, i := range m.classes {
+		for leaf, v := range s.asks[i] {
+			n.join(firstInner+len(m.classes)+MostPools+int(leaf), firstInner+at, v)
+		}
+	}
+	return s.short(n, m)
+}
+
+// short joins the classes of a market to their pools and these to the sink, and finds the pools that are short.
+func (s *sharing) short(n *network, m *Market) (short uint64) {
+	pools := firstInner + len(m.classes)
+	for at, i := range m.classes {
+		for reach := s.f.Classes[i].Reach & m.Pools; reach != 0; reach &= reach - 1 {
+			n.join(firstInner+at, pools+bits.TrailingZeros64(reach), math.MaxInt64/2)
+		}
+	}
+	for left := m.Pools; left != 0; left &= left - 1 {
+		pool := bits.TrailingZeros64(left)
+		n.join(pools+pool, sink, s.capacity(1<<pool))
+	}
+	n.maximize()
+	for left := m.Pools; left != 0; left &= left - 1 {
+		if pool := bits.TrailingZeros64(left); n.short(pools + pool) {
+			short |= 1 << pool
+		}
+	}
+	return short
+}
+
+// components divides a market into the pools that classes of work connect.
+func (s *sharing) components(m Market) (out []Market) {
+	for left := m.Pools; left != 0; {
+		pools := left & -left
+		for grown := uint64(0); grown != pools; {
+			grown = pools
+			for _, i := range m.classes {
+				if reach := s.f.Classes[i].Reach & m.Pools; reach&pools != 0 {
+					pools |= reach
+				}
+			}
+		}
+		one, _ := s.cut(Market{Pools: m.Pools, classes: m.classes}, pools)
+		out = append(out, one)
+		left &^= pools
+	}
+	return out
+}
+
+// refine divides a market as long as its shares are out of reach.
+func (s *sharing) refine(m Market) []Market {
+	s.share(&m)
+	if bits.OnesCount64(m.Pools) < 2 || len(m.classes) < 2 {
+		return []Market{m}
+	}
+	short := s.byShares(&m)
+	if short == 0 || short == m.Pools {
+		return []Market{m}
+	}
+	scarce, rest := s.cut(m, short)
+	return append(s.refine(scarce), s.refine(rest)...)
+}
+
+// share divides what a market has among the queues. Demand is what waits for it, and what runs there, even of work that belongs to another
+// market. What a queue uses elsewhere is off its quota.
+func (s *sharing) share(m *Market) {
+	queues := s.t.Len()
+	demand, used := make([]int64, queues), make([]int64, queues)
+	for pools := m.Pools; pools != 0; pools &= pools - 1 {
+		for leaf, a := range s.f.Pools[bits.TrailingZeros64(pools)].Used {
+			used[leaf] = Add(used[leaf], s.in(a))
+		}
+	}
+	copy(demand, used)
+	for _, i := range m.classes {
+		for leaf, a := range s.f.Classes[i].Waiting {
+			demand[leaf] = min(Add(demand[leaf], s.in(a)), MaxAmount)
+		}
+	}
+	for q := queues - 1; q >= 0; q-- {
+		if p := s.t.nodes[q].parent; p >= 0 {
+			used[p] = Add(used[p], used[q])
+		}
+		s.shares[q][s.resource] = 0
+	}
+	d := &division{
+		t: s.t, resource: s.resource, wanted: s.t.wantedOf(s.resource, demand, s.wanted), quotas: s.carried, shares: s.shares,
+		elsewhere: func(q int32) int64 { return max(s.in(s.f.Allocated[q])-used[q], 0) },
+	}
+	d.all(s.capacity(m.Pools))
+	m.Shares = make([]int64, queues)
+	for q := range m.Shares {
+		m.Shares[q] = s.shares[q][s.resource]
+	}
+}

@@ -1,0 +1,124 @@
+package fairshare
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+)
+
+// Divided is a field with its markets. It does not change, so any goroutine may use it.
+type Divided struct {
+	*Field
+	// Markets are by resource; see [Tree.Markets].
+	Markets [][]Market
+
+	t      *Tree
+	mu     sync.Mutex
+	places map[string]*Place
+}
+
+// Divide divides a field into markets.
+func (t *Tree) Divide(f *Field, carried Bundles) *Divided {
+	return &Divided{Field: f, Markets: t.Markets(f, carried), t: t, places: make(map[string]*Place)}
+}
+
+// Shares adds up the shares of all markets, by queue.
+func (d *Divided) Shares() []Amounts {
+	out := d.t.Rows()
+	for q := range out {
+		for r, markets := range d.Markets {
+			for i := range markets {
+				out[q][r] = Add(out[q][r], markets[i].Shares[q])
+			}
+		}
+	}
+	return out
+}
+
+// Place is the pools that some work competes for, resource by resource.
+type Place struct {
+	// Shares are what each queue is entitled to there, by its index in the tree, and Entitled are these with what it has elsewhere.
+	Shares, Entitled []Amounts
+	// pools has the pools of each resource.
+	pools []uint64
+}
+
+// Has reports whether a pool is part of the place for a resource.
+func (p *Place) Has(pool, resource int) bool { return p.pools[resource]&(1<<pool) != 0 }
+
+// PlaceOf is where work of some classes competes; nil where that is for all pools.
+func (d *Divided) PlaceOf(classes ...int) *Place {
+	pools, all := make([]uint64, len(d.Markets)), d.all()
+	for _, class := range classes {
+		for r := range pools {
+			pools[r] |= d.poolsFor(r, class)
+		}
+	}
+	if !slices.ContainsFunc(pools, func(some uint64) bool { return some != all }) {
+		return nil
+	}
+	key := fmt.Sprint(pools)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.places[key] == nil {
+		d.places[key] = d.place(pools)
+	}
+	return d.places[key]
+}
+
+// all has a bit for each pool.
+func (d *Divided) all() uint64 { return math.MaxUint64 >> (MostPools - len(d.Pools)) }
+
+// poolsFor are the pools of the market in which work of a class counts. Of a resource that no such work asks for, these are all.
+func (d *Divided) poolsFor(r, class int) uint64 {
+	for i := range d.Markets[r] {
+		if d.Markets[r][i].Counts(class) {
+			return d.Markets[r][i].Pools
+		}
+	}
+	return d.all()
+}
+
+// place makes a Place of some pools, which are those of whole markets.
+func (d *Divided) place(pools []uint64) *Place {
+	p := &Place{Shares: d.t.Rows(), Entitled: d.t.Rows(), pools: pools}
+	for r := range pools {
+		used := d.UsedIn(pools[r], r)
+		for q := range p.Shares {
+			for i := range d.Markets[r] {
+				if market := &d.Markets[r][i]; market.Pools&pools[r] != 0 {
+					p.Shares[q][r] = Add(p.Shares[q][r], market.Shares[q])
+				}
+			}
+			p.Entitled[q][r] = Add(p.Shares[q][r], max(d.Allocated[q][r]-used[q], 0))
+		}
+	}
+	return p
+}
+
+// UsedIn is what each queue and those below it use of a resource in some pools.
+func (d *Divided) UsedIn(pools uint64, resource int) []int64 {
+	out := make([]int64, d.t.Len())
+	for i := range d.Pools {
+		if pools&(1<<i) == 0 {
+			continue
+		}
+		for leaf, used := range d.Pools[i].Used {
+			for q := leaf; q >= 0; q = d.t.Parent(q) {
+				out[q] += used[resource]
+			}
+		}
+	}
+	return out
+}
+
+// CapacityOf is what there is to share of a resource in some pools.
+func (d *Divided) CapacityOf(pools uint64, resource int) (sum int64) {
+	for i := range d.Pools {
+		if pools&(1<<i) != 0 {
+			sum += max(d.Pools[i].Capacity[resource], 0)
+		}
+	}
+	return sum
+}

@@ -1,0 +1,57 @@
+package core
+
+import "slices"
+
+// ShareIn judges the queues by their shares of some nodes: has reports whether a node is one of them, for a resource. What a queue uses
+// on other nodes is no part of these shares, and neither speaks for the queue nor against it. Held is by node the room that is
+// counted as used by queues, as in [Cluster.Snapshot].
+func (s *Snapshot) ShareIn(shares []Amounts, has func(node string, resource int) bool, held map[string][]Hold) {
+	t, dims := s.Queues.Tree, s.Queues.Tree.Dims()
+	elsewhere := make([]int64, t.Len()*dims)
+	beyond := func(node string, request Amounts) Amounts {
+		var out Amounts
+		for r, v := range request {
+			if v != 0 && !has(node, r) {
+				if out == nil {
+					out = make(Amounts, dims)
+				}
+				out[r] = v
+			}
+		}
+		return out
+	}
+	leaves := s.leaves()
+	for u, leaf := range leaves {
+		if leaf < 0 {
+			continue
+		}
+		for i := range s.Units[u].Pods {
+			pod := &s.Units[u].Pods[i]
+			t.Use(elsewhere, leaf, beyond(s.Nodes[pod.Node].Name, pod.Request), 1)
+		}
+	}
+	for node, holds := range held {
+		for i := range holds {
+			if len(holds[i].Request) == dims {
+				t.Use(elsewhere, t.LeafOf(holds[i].Queue), beyond(node, holds[i].Request), 1)
+			}
+		}
+	}
+	queues := *s.Queues
+	queues.Shares = make([]Amounts, len(shares))
+	for q := range shares {
+		queues.Shares[q] = slices.Clone(shares[q])
+		for r := range queues.Shares[q] {
+			queues.Shares[q][r] += elsewhere[q*dims+r]
+		}
+	}
+	s.Queues = &queues
+}
+
+// leaves has the leaf of each unit; negative where it is in none.
+func (s *Snapshot) leaves() []int32 {
+	if s.columns != nil && s.columns.roster != nil {
+		return s.columns.roster.leaves
+	}
+	return newRoster(s).leaves
+}
