@@ -311,11 +311,11 @@ func (s *scene) plainNext() workload.Key {
 	case len(seen) > 0:
 		all = slices.DeleteFunc(all, comesLast)
 	}
-	var queues []string
+	var waiting []Waiter
 	for _, w := range all {
-		queues = append(queues, w.Queue)
+		waiting = append(waiting, w.Waiter)
 	}
-	leaf, _ := s.shares().Next(queues, nil)
+	leaf, _ := s.shares().Next(waiting, nil)
 	next := all[slices.IndexFunc(all, func(w *waiter) bool { return w.Queue == leaf })]
 	for _, w := range slices.SortedFunc(maps.Values(s.turns.held), order) {
 		// All ask for the same.

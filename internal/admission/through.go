@@ -143,7 +143,7 @@ func (c *round) goes(w *waiter) {
 func (t *turns) next(c *round, shares Shares, now time.Time) *waiter {
 	at := c.level()
 	names := t.withShare(c.waiting[at], at, shares)
-	leaf, _ := shares.Next(names, c.underway)
+	leaf, _ := shares.Next(t.firsts(names, at), c.underway)
 	leaf, w := t.insteadOf(c, shares, leaf, at)
 	l := t.lines[leaf]
 	if l.isLedByReady() {
@@ -194,7 +194,7 @@ func (t *turns) insteadOf(c *round, shares Shares, leaf string, at level) (strin
 		if len(hopeful) > 0 {
 			others = hopeful
 		}
-		if other, ok := shares.Next(t.withShare(others, at, shares), c.underway); ok {
+		if other, ok := shares.Next(t.firsts(t.withShare(others, at, shares), at), c.underway); ok {
 			return other, nil
 		}
 	}
@@ -210,12 +210,21 @@ func (t *turns) withShare(queues []string, at level, shares Shares) []string {
 	}
 	out := make([]string, 0, len(queues))
 	for _, name := range queues {
-		if shares.HasShare(name, t.lines[name][at].Items[0].Request) {
+		if shares.HasShare(t.lines[name][at].Items[0].Waiter) {
 			out = append(out, name)
 		}
 	}
 	if len(out) == 0 {
 		return queues
+	}
+	return out
+}
+
+// firsts lists the first workload of a level in each of some queues.
+func (t *turns) firsts(queues []string, at level) []Waiter {
+	out := make([]Waiter, len(queues))
+	for i, name := range queues {
+		out[i] = t.lines[name][at].Items[0].Waiter
 	}
 	return out
 }
@@ -260,7 +269,7 @@ func (l *List) Eased(shares Shares) []workload.Key {
 		if _, ok := since[w.Queue]; !ok {
 			since[w.Queue] = shares.Eased(w.Queue)
 		}
-		if w.seen < since[w.Queue] && shares.Entitled(w.Queue, w.Request) {
+		if w.seen < since[w.Queue] && shares.Entitled(w.Waiter) {
 			ready[w.Queue] = append(ready[w.Queue], w)
 		}
 	}

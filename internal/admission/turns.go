@@ -51,25 +51,27 @@ type Waiter struct {
 	Priority int32
 	Since    time.Time
 	Request  Request
+	// Kind says what the workload's pods need of a node, in the words of the books.
+	Kind string
 }
 
 // Shares are how the queues stand at one moment.
 type Shares interface {
 	// HasLeaf reports whether work can be in a queue.
 	HasLeaf(queue string) bool
-	// Next picks the leaf whose turn it is, of those that wait; underway is what has been let through, by leaf, and has
-	// no node yet.
-	Next(waiting []string, underway map[string]Request) (string, bool)
+	// Next picks the leaf whose turn it is, given the first workload that waits in each; underway is what has been let
+	// through, by leaf, and has no node yet.
+	Next(waiting []Waiter, underway map[string]Request) (string, bool)
 	// At says which standing of the books this is; a later one is higher.
 	At() uint64
 	// Listed says which tree of queues this is; a later one is higher.
 	Listed() uint64
 	// Eased is when it last became easier for a leaf to reclaim, as At says it.
 	Eased(queue string) uint64
-	// Entitled reports whether a leaf would stay within its fair share with a request.
-	Entitled(queue string, request Request) bool
-	// HasShare reports whether a leaf is entitled to something of all that is requested.
-	HasShare(queue string, request Request) bool
+	// Entitled reports whether the leaf of a workload would stay within its fair share with it.
+	Entitled(Waiter) bool
+	// HasShare reports whether the leaf of a workload is entitled to something of all that is requested.
+	HasShare(Waiter) bool
 	// Plenty reports whether there is room for all that waits in a leaf, and in the cluster, whichever workload goes first: for all but
 	// what is not Servable, as no node or limit could ever give it a place.
 	Plenty(queue string) bool

@@ -24,20 +24,26 @@ type books struct {
 	hopeless workload.Key
 }
 
-func (b books) Next(waiting []string, underway map[string]Request) (string, bool) {
+func (b books) Next(waiting []Waiter, underway map[string]Request) (string, bool) {
+	askers := make([]queue.Asker, len(waiting))
+	for i, w := range waiting {
+		askers[i] = askerOf(w)
+	}
 	sums := make(map[string]queue.Amounts)
 	for name, r := range underway {
 		sums[name] = amountsOf(r)
 	}
-	return b.Standing.Next(waiting, sums)
+	return b.Standing.Next(askers, sums)
 }
 
 func (b books) Plenty(leaf string) bool { return b.plenty[leaf] }
 
 func (b books) Servable(key workload.Key) bool { return key != b.hopeless }
 
-func (b books) Entitled(leaf string, r Request) bool { return b.Standing.Entitled(leaf, amountsOf(r)) }
-func (b books) HasShare(leaf string, r Request) bool { return b.Standing.HasShare(leaf, amountsOf(r)) }
+func (b books) Entitled(w Waiter) bool { return b.Standing.Entitled(askerOf(w)) }
+func (b books) HasShare(w Waiter) bool { return b.Standing.HasShare(askerOf(w)) }
+
+func askerOf(w Waiter) queue.Asker { return queue.Asker{Queue: w.Queue, Request: amountsOf(w.Request)} }
 
 func amountsOf(r Request) queue.Amounts {
 	out := make(queue.Amounts)

@@ -61,6 +61,9 @@ type Board struct {
 	tainted    map[string]*taintedNodes
 	tolerances map[tolerance]*tolerant
 	unreached  bool
+	// layout is who can reach which nodes, as long as laid is true; nil where there is too much to tell apart.
+	layout *layout
+	laid   bool
 	// listed counts the changes of queues, rehomed those of the defaults of namespaces, and counted those of anything that shares depend on.
 	listed, rehomed, counted uint64
 	standings                []*Standing
@@ -79,7 +82,7 @@ type charge struct {
 	queue, node string
 	Membership
 	request Amounts
-	// terms are what the pod needs of a node beside room, and kind says that and what it requests; nil and "" for one that has a node.
+	// terms are what the pod needs of a node beside room, and kind says that and what it requests.
 	terms *terms
 	kind  string
 	// namespace is the pod's, and repels where it keeps others off by anti-affinity.
@@ -300,10 +303,8 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || !c.placed && (c.going || len(pod.Spec.SchedulingGates) > 0) {
 		return b.Forget(pod.UID)
 	}
-	if !c.placed {
-		c.terms = termsOf(pod)
-		c.kind = kindOf(c.request) + c.terms.key
-	}
+	c.terms = termsOf(pod)
+	c.kind = kindOf(c.request) + c.terms.key
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	change := Change{Any: true}
@@ -414,6 +415,7 @@ func (b *Board) book(c charge, sign int) {
 		b.pend(c, int64(sign))
 	case !c.going:
 		a.demand.add(c.request, int64(sign))
+		b.layRunning(&c, int64(sign))
 	}
 	if c.placed {
 		a.placed += sign
@@ -458,6 +460,8 @@ type Standing struct {
 
 	// accesses is the access to each queue, by index.
 	accesses []*access
+	// markets are the parts of the nodes that are shared each by itself; nil where all are shared together.
+	markets *markets
 
 	// leaves are the books of each leaf as vectors; nil for one without work. They are shared with later standings.
 	leaves []*leafBooks
@@ -549,7 +553,11 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	b.addBeyond(capacity, outside)
 	s.accesses = b.accessesIn(s.Tree)
 	s.Capacity = capacity.vector(names, 0)
-	s.Shares = s.Tree.FairShares(s.Capacity, b.carried(names), demand)
+	if s.markets = b.marketsOf(s); s.markets != nil {
+		s.Shares = s.markets.Divided.Shares()
+	} else {
+		s.Shares = s.Tree.FairShares(s.Capacity, b.carried(names), demand)
+	}
 	var before *fairshare.Easing
 	if old != nil {
 		before = old.easing

@@ -23,6 +23,8 @@ type nodeEntry struct {
 	shares        map[string]Amounts
 	// kind are the nodes that are like it, as of the last time that pending pods were weighed.
 	kind *nodeKind
+	// pool is the node's in the layout; nil for none.
+	pool *nodePool
 	// counted is what it adds to the capacity, and beyond what of that is behind taints.
 	counted, beyond Amounts
 }
@@ -88,6 +90,9 @@ func (b *Board) occupy(c charge, sign int64) {
 	g.used.add(c.request, sign)
 	if !c.going {
 		g.staying.add(c.request, sign)
+		if g.pool != nil {
+			g.pool.stay(c.queue, c.request, sign)
+		}
 		own := g.shares[c.queue]
 		if own == nil {
 			own = make(Amounts)
@@ -135,6 +140,10 @@ func (b *Board) prune(name string) {
 // recount has a node add to the capacity what it has now.
 func (b *Board) recount(g *nodeEntry) {
 	b.counted++
+	if g.pool != nil {
+		g.pool.count(g, -1)
+		defer func() { g.pool.count(g, 1) }()
+	}
 	b.capacity.add(g.counted, -1)
 	b.beyond.add(g.beyond, -1)
 	g.counted, g.beyond = g.allocatable, nil
@@ -175,16 +184,22 @@ func (b *Board) fill(name string, g *nodeEntry) {
 // addBeyond gives back to a capacity what work outside the queues has of nodes beyond what these add to it.
 func (b *Board) addBeyond(capacity Amounts, outside sets.Set[string]) {
 	for _, g := range b.overfull {
-		has := make(Amounts)
-		for queue, amounts := range g.shares {
-			if outside.Has(queue) {
-				has.add(amounts, 1)
-			}
-		}
-		for r, v := range has {
-			if beyond := v - g.counted[r]; beyond > 0 {
-				capacity.add(Amounts{r: beyond}, 1)
-			}
+		capacity.add(g.overfill(outside.Has), 1)
+	}
+}
+
+// overfill is what work of some queues has of a node beyond what the node adds to the capacity.
+func (g *nodeEntry) overfill(of func(queue string) bool) Amounts {
+	has, out := make(Amounts), make(Amounts)
+	for queue, amounts := range g.shares {
+		if of(queue) {
+			has.add(amounts, 1)
 		}
 	}
+	for r, v := range has {
+		if beyond := v - g.counted[r]; beyond > 0 {
+			out[r] = beyond
+		}
+	}
+	return out
 }

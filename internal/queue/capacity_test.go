@@ -193,7 +193,7 @@ func TestCapacityBehindTaints(t *testing.T) {
 			}, want: apart, wantCapacity: 8,
 		},
 		"that runs there": {
-			change: func(b *Board) { b.Charge(tolerating(pod("b2", 1, "t")), "b") }, want: map[string]int64{"a": 5, "b": 4}, wantCapacity: 9,
+			change: func(b *Board) { b.Charge(tolerating(pod("b2", 1, "t")), "b") }, want: map[string]int64{"a": 4, "b": 5}, wantCapacity: 9,
 		},
 		"what tolerates it is in no queue": {
 			change: func(b *Board) { b.Charge(tolerating(pod("none", 1, "")), "") }, want: apart, wantCapacity: 8,
@@ -209,7 +209,7 @@ func TestCapacityBehindTaints(t *testing.T) {
 				b.Charge(tolerating(pod("c1", 1, "")), "c")
 				b.Standing(gpus)
 				b.SetQueue(queueUnder("c", ""))
-			}, want: map[string]int64{"a": 7, "b": 4, "c": 1}, wantCapacity: 12,
+			}, want: map[string]int64{"a": 4, "b": 4, "c": 1}, wantCapacity: 12,
 		},
 		"what tolerates it can be served nowhere": {
 			change: func(b *Board) { b.Charge(tolerating(pod("b2", 9, "")), "b") }, want: apart, wantCapacity: 8,

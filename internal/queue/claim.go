@@ -17,16 +17,25 @@ func (s *Standing) Eased(leaf string) uint64 {
 
 // Entitled reports whether a leaf would have no more than its fair share of anything that is requested. Beyond it,
 // nothing is reclaimed.
-func (s *Standing) Entitled(leaf string, request Amounts) bool {
-	i, ok := s.Tree.Find(leaf)
+func (s *Standing) Entitled(a Asker) bool {
+	i, ok := s.Tree.Find(a.Queue)
 	if !ok {
 		return false
 	}
-	return s.Standing.Entitled(i, request.vector(s.Names, 0))
+	return s.in(a.Kind).Entitled(i, a.Request.vector(s.Names, 0))
 }
 
 // HasShare reports whether a leaf is entitled to something of all that is requested; see [fairshare.Standing.HasShare].
-func (s *Standing) HasShare(leaf string, request Amounts) bool {
-	i, ok := s.Tree.Find(leaf)
-	return ok && s.Standing.HasShare(i, request.vector(s.Names, 0))
+func (s *Standing) HasShare(a Asker) bool {
+	i, ok := s.Tree.Find(a.Queue)
+	if !ok {
+		return false
+	}
+	shares := s.Shares
+	if p := s.PlaceOf(a.Kind); p != nil {
+		shares = p.Shares
+	}
+	out := s.Standing
+	out.Shares = shares
+	return out.HasShare(i, a.Request.vector(s.Names, 0))
 }

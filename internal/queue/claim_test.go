@@ -16,7 +16,8 @@ func TestEased(t *testing.T) {
 		"another's demand goes away":             {change: func(b *Board) { b.Forget("c-waits") }, want: []string{"a", "b"}},
 		"demand comes":                           {change: func(b *Board) { b.Charge(pod("c-more", 9, ""), "c") }},
 		"a quota is raised":                      {change: func(b *Board) { b.SetQueue(queueUnder("a", "top", quota(8))) }, want: []string{"a", "b", "c"}},
-		"the cluster grows":                      {change: func(b *Board) { b.SetNode(node("m", 8)) }, want: []string{"a", "b", "c"}},
+		"the cluster grows":                      {change: func(b *Board) { b.SetNode(node("m", 14)) }, want: []string{"a", "b", "c"}},
+		"by what none of the work fits on":       {change: func(b *Board) { b.SetNode(node("m", 8)) }},
 		"a queue takes what is free":             {change: func(b *Board) { b.Charge(pod("b-more", 5, "n"), "b") }, want: []string{"a", "b", "c"}},
 		"a queue stays within its share":         {change: func(b *Board) { b.Charge(pod("a-more", 1, "n"), "a") }},
 		"what is outside the queues leaves room": {change: func(b *Board) { b.Forget("outside") }, want: []string{"a", "b", "c"}},
@@ -64,7 +65,7 @@ func TestEntitled(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := s.Entitled(tt.queue, Amounts{gpu: tt.gpus}); got != tt.want {
+			if got := s.Entitled(Asker{Queue: tt.queue, Request: Amounts{gpu: tt.gpus}}); got != tt.want {
 				t.Errorf("%v, want %v (shares %v)", got, tt.want, values(s, s.Shares))
 			}
 		})

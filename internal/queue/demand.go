@@ -37,8 +37,8 @@ type terms struct {
 	tolerations []corev1.Toleration
 	// plain is true where nothing else matters.
 	plain bool
-	// key is the same for the same terms, and tolerates for the same tolerations.
-	key, tolerates string
+	// key is the same for the same terms, tolerates for the same tolerations, and reach for the same nodes.
+	key, tolerates, reach string
 }
 
 func termsOf(pod *corev1.Pod) *terms {
@@ -48,10 +48,11 @@ func termsOf(pod *corev1.Pod) *terms {
 		required = a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	}
 	plain, tolerates := isPlain(pod), tolerationsKey(spec.Tolerations)
+	reach := fmt.Sprint(spec.NodeSelector, " ", required.String(), " ", tolerates)
 	return &terms{
 		affinity: nodeaffinity.GetRequiredNodeAffinity(pod), anywhere: len(spec.NodeSelector) == 0 && required == nil,
 		tolerations: spec.Tolerations, plain: plain, tolerates: tolerates,
-		key: fmt.Sprint(spec.NodeSelector, " ", required.String(), " ", tolerates, " ", plain),
+		key: fmt.Sprint(reach, " ", plain), reach: reach,
 	}
 }
 
@@ -161,6 +162,7 @@ func (b *Board) pend(c charge, sign int64) {
 // unweigh records that nodes or limits have changed.
 func (b *Board) unweigh() {
 	b.unweighed = true
+	b.relay()
 	b.plenty.end()
 }
 
@@ -232,6 +234,7 @@ func (b *Board) demand(d *pendingPods, pods int64) {
 	a.waiting.add(d.request, more)
 	b.addUp(b.waiting, d.queue, d.request, more)
 	d.counted = pods
+	b.layWaiting(d, more)
 	b.tolerate(d, more)
 	b.plenty.demand(d, more)
 }

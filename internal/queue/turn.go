@@ -2,17 +2,25 @@ package queue
 
 import "github.com/reprieve-dev/reprieve/internal/core/fairshare"
 
-// Next picks the leaf whose work is to be tried next, of those that waiting names; see [fairshare.Standing.Next].
+// Asker is a queue with work that waits, and the request of the workload that goes next in it.
+type Asker struct {
+	Queue   string
+	Request Amounts
+	// Kind is [KindOf] its pods; "" where that is not known.
+	Kind string
+}
+
+// Next picks the leaf whose work is to be tried next, of those that wait; see [fairshare.Standing.Next].
 // Underway is what has been let through, by leaf, and has no node yet. It reports false where none of the leaves is in
 // the tree.
-func (s *Standing) Next(waiting []string, underway map[string]Amounts) (string, bool) {
-	leaves := make([]int32, 0, len(waiting))
-	for _, name := range waiting {
-		if leaf := s.Tree.LeafOf(name); leaf >= 0 {
-			leaves = append(leaves, leaf)
+func (s *Standing) Next(waiting []Asker, underway map[string]Amounts) (string, bool) {
+	askers := make([]fairshare.Asker, 0, len(waiting))
+	for i := range waiting {
+		if leaf := s.Tree.LeafOf(waiting[i].Queue); leaf >= 0 {
+			askers = append(askers, fairshare.Asker{Leaf: leaf, Request: waiting[i].Request.vector(s.Names, 0), Shares: s.entitled(waiting[i].Kind)})
 		}
 	}
-	next, ok := s.Standing.Next(leaves, s.byLeaf(underway))
+	next, ok := s.Standing.Next(askers, s.byLeaf(underway))
 	if !ok {
 		return "", false
 	}
@@ -23,8 +31,8 @@ func (s *Standing) Next(waiting []string, underway map[string]Amounts) (string, 
 func (s *Standing) HasLeaf(name string) bool { return s.Tree.LeafOf(name) >= 0 }
 
 // Within is for how many of some pods of a leaf, the first ones, its fair share and those of the queues above it have
-// room. Underway is what counts as allocated beside what is, by leaf.
-func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]Amounts) int {
+// room, given the kinds of the pods. Underway is what counts as allocated beside what is, by leaf.
+func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]Amounts, kinds ...string) int {
 	at, ok := s.Tree.Find(leaf)
 	if !ok {
 		return len(requests)
@@ -33,7 +41,22 @@ func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]A
 	for i, request := range requests {
 		vectors[i] = request.vector(s.Names, 0)
 	}
-	return s.Standing.Within(at, vectors, s.byLeaf(underway))
+	return s.in(kinds...).Within(at, vectors, s.byLeaf(underway))
+}
+
+// entitled are the shares that count for pods of some kinds: of what they can reach, with what each queue has elsewhere.
+func (s *Standing) entitled(kinds ...string) []fairshare.Amounts {
+	if p := s.PlaceOf(kinds...); p != nil {
+		return p.Entitled
+	}
+	return s.Shares
+}
+
+// in is the standing with the shares that count for pods of some kinds.
+func (s *Standing) in(kinds ...string) *fairshare.Standing {
+	out := s.Standing
+	out.Shares = s.entitled(kinds...)
+	return &out
 }
 
 // byLeaf has amounts by queue in the tree; what is of no such queue is left out.

@@ -38,7 +38,11 @@ func TestNext(t *testing.T) {
 			for queue, v := range tt.underway {
 				underway[queue] = Amounts{gpu: v}
 			}
-			got, ok := b.Standing(gpus).Next(tt.waiting, underway)
+			var askers []Asker
+			for _, queue := range tt.waiting {
+				askers = append(askers, Asker{Queue: queue, Request: Amounts{gpu: 1}})
+			}
+			got, ok := b.Standing(gpus).Next(askers, underway)
 			if got != tt.want || ok != (tt.want != "") {
 				t.Errorf("next is %q, %v, want %q", got, ok, tt.want)
 			}

@@ -28,15 +28,18 @@ type wholeGroupKey struct {
 
 // groupUse is what so many pods have.
 type groupUse struct {
-	pods    int64
-	amounts Amounts
+	pods int64
+	// amounts are by node.
+	amounts map[string]Amounts
 }
 
 // wholeGroup is what a group has that goes as a whole.
 type wholeGroup struct {
 	wholeGroupKey
-	leaf   int32
+	leaf int32
+	// amount is what the group has, and in what of that is in each pool of the layout.
 	amount fairshare.Amounts
+	in     map[int]fairshare.Amounts
 }
 
 // chargeWhole keeps up to date what groups have on nodes that go whole.
@@ -48,9 +51,9 @@ func (b *Board) chargeWhole(c charge, sign int64) {
 	l := b.wholeGroups[key]
 	l.pods += sign
 	if l.amounts == nil {
-		l.amounts = make(Amounts)
+		l.amounts = make(map[string]Amounts)
 	}
-	l.amounts.add(c.request, sign)
+	addOf(l.amounts, c.node, c.request, sign)
 	if b.wholeGroups[key] = l; l.pods == 0 {
 		delete(b.wholeGroups, key)
 	}
@@ -66,7 +69,7 @@ func (b *Board) WholeGroups(s *Standing) WholeGroups {
 	var out WholeGroups
 	for key, l := range b.wholeGroups {
 		if leaf := s.Tree.LeafOf(key.queue); leaf >= 0 {
-			out = append(out, wholeGroup{wholeGroupKey: key, leaf: leaf, amount: l.amounts.vector(s.Names, 0)})
+			out = append(out, s.wholeGroup(key, leaf, l))
 		}
 	}
 	slices.SortFunc(out, func(x, y wholeGroup) int {
@@ -75,40 +78,113 @@ func (b *Board) WholeGroups(s *Standing) WholeGroups {
 	return out
 }
 
+func (s *Standing) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) wholeGroup {
+	out, all := wholeGroup{wholeGroupKey: key, leaf: leaf, in: make(map[int]fairshare.Amounts)}, make(Amounts)
+	for node, amounts := range use.amounts {
+		all.add(amounts, 1)
+		if s.markets == nil {
+			continue
+		}
+		if pool, ok := s.markets.layout.poolOf[node]; ok {
+			if out.in[pool] == nil {
+				out.in[pool] = make(fairshare.Amounts, len(s.Names))
+			}
+			for r, v := range amounts.vector(s.Names, 0) {
+				out.in[pool][r] += v
+			}
+		}
+	}
+	out.amount = all.vector(s.Names, 0)
+	return out
+}
+
+// region is nodes of which a resource is shared by itself.
+type region struct {
+	*Standing
+	// capacity is what there is of the resource. Has is what a queue has of it there, and entitled its share with what it has elsewhere.
+	capacity      int64
+	has, entitled func(q int32) int64
+	// of is what a group has there.
+	of func(*wholeGroup) int64
+}
+
+// regions are the regions of a resource.
+func (s *Standing) regions(r int) []region {
+	if s.markets == nil {
+		return []region{{
+			Standing: s, capacity: s.Capacity[r], has: func(q int32) int64 { return s.Allocated[q][r] },
+			entitled: func(q int32) int64 { return s.Shares[q][r] }, of: func(l *wholeGroup) int64 { return l.amount[r] },
+		}}
+	}
+	out := make([]region, len(s.markets.Markets[r]))
+	for i := range out {
+		market := &s.markets.Markets[r][i]
+		used := s.markets.UsedIn(market.Pools, r)
+		out[i] = region{
+			Standing: s, capacity: s.markets.CapacityOf(market.Pools, r), has: func(q int32) int64 { return used[q] },
+			entitled: func(q int32) int64 { return market.Shares[q] + s.Allocated[q][r] - used[q] },
+			of: func(l *wholeGroup) (sum int64) {
+				for pool, amounts := range l.in {
+					if market.Pools&(1<<pool) != 0 {
+						sum += amounts[r]
+					}
+				}
+				return sum
+			},
+		}
+	}
+	return out
+}
+
 // guaranteed is what a queue can always get back: its quota, cut down where quotas claim more than there is.
-func (s *Standing) guaranteed(q int32, r int) int64 {
-	return min(s.Tree.Queue(q).Quota[r], s.Shares[q][r])
+func (g *region) guaranteed(q int32, r int) int64 {
+	return min(g.Tree.Queue(q).Quota[r], g.entitled(q))
 }
 
 // unreturnable says what keeps a queue from getting its quota back: whole groups that are larger than what their queues have
 // beyond theirs; "" for nothing. It leaves out what only a search can find, such as that room is in pieces.
 func (s *Standing) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
-		lacks := s.guaranteed(q, r) - s.Allocated[q][r]
-		if lacks <= 0 {
-			continue
-		}
-		back := s.Capacity[r]
-		for _, top := range s.Tree.Top() {
-			back -= s.Allocated[top][r]
-		}
-		back = max(back, 0)
-		var held *wholeGroup
-		var spare int64
-		for _, other := range s.beside(q) {
-			gives, tooLarge := s.gives(other, r, wholeGroups)
-			back += gives
-			if tooLarge != nil && (held == nil || tooLarge.amount[r] > held.amount[r]) {
-				held, spare = tooLarge, s.Allocated[other][r]-s.guaranteed(other, r)
+		why := ""
+		for _, region := range s.regions(r) {
+			lacks := region.guaranteed(q, r) - s.Allocated[q][r]
+			if lacks <= 0 {
+				continue
+			}
+			if why = region.unreturnable(q, r, lacks, wholeGroups); why == "" {
+				// It can have its quota there.
+				break
 			}
 		}
-		if held != nil && back < lacks {
-			amount := func(v int64) string { return fairshare.Format(s.Names[r], v) + " " + s.Names[r] }
-			return fmt.Sprintf("%s of the quota cannot be given back: PodGroup %s of Queue %q goes as a whole and has %s, more than the %s by which its quota is exceeded",
-				amount(lacks-back), held.group, held.queue, amount(held.amount[r]), amount(spare))
+		if why != "" {
+			return why
 		}
 	}
 	return ""
+}
+
+// unreturnable says the same of one region, in which a queue lacks so much of its quota.
+func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGroups) string {
+	back := g.capacity
+	for _, top := range g.Tree.Top() {
+		back -= g.has(top)
+	}
+	back = max(back, 0)
+	var held *wholeGroup
+	var spare int64
+	for _, other := range g.beside(q) {
+		gives, tooLarge := g.gives(other, r, wholeGroups)
+		back += gives
+		if tooLarge != nil && (held == nil || g.of(tooLarge) > g.of(held)) {
+			held, spare = tooLarge, g.Allocated[other][r]-g.guaranteed(other, r)
+		}
+	}
+	if held == nil || back >= lacks {
+		return ""
+	}
+	amount := func(v int64) string { return fairshare.Format(g.Names[r], v) + " " + g.Names[r] }
+	return fmt.Sprintf("%s of the quota cannot be given back: PodGroup %s of Queue %q goes as a whole and has %s, more than the %s by which its quota is exceeded",
+		amount(lacks-back), held.group, held.queue, amount(g.of(held)), amount(spare))
 }
 
 // beside are the queues from which a queue and those above it reclaim: what branches off its way to the top.
@@ -140,23 +216,23 @@ func (s *Standing) kinds() []fairshare.Kind {
 }
 
 // gives is how much of a resource a queue can give back at most, and the largest whole group that keeps it from giving more; nil for none.
-func (s *Standing) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
-	spare := s.Allocated[q][r] - s.guaranteed(q, r)
+func (g *region) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
+	spare := g.Allocated[q][r] - g.guaranteed(q, r)
 	if spare <= 0 {
 		return 0, nil
 	}
-	most = s.Allocated[q][r]
-	kinds := s.kinds()
+	most = g.has(q)
+	kinds := g.kinds()
 	for i := range wholeGroups {
 		l := &wholeGroups[i]
-		if l.amount[r] <= spare || !slices.Contains(s.Tree.Path(l.leaf), q) {
+		if g.of(l) == 0 || l.amount[r] <= spare || !slices.Contains(g.Tree.Path(l.leaf), q) {
 			continue
 		}
-		if h := fairshare.Holding(kinds, s.Tree.Queue(q).Quota, l.amount); !h.By(r) {
+		if h := fairshare.Holding(kinds, g.Tree.Queue(q).Quota, l.amount); !h.By(r) {
 			continue
 		}
-		most -= l.amount[r]
-		if tooLarge == nil || l.amount[r] > tooLarge.amount[r] {
+		most -= g.of(l)
+		if tooLarge == nil || g.of(l) > g.of(tooLarge) {
 			tooLarge = l
 		}
 	}

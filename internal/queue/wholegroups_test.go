@@ -146,3 +146,35 @@ func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 		})
 	}
 }
+
+// TestQuotaHeldBesideFreeNodes: nodes that the queue's work cannot reach give it nothing of its quota back.
+func TestQuotaHeldBesideFreeNodes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		zone string
+		want bool
+	}{
+		"of a zone that its work cannot reach": {zone: "l", want: true},
+		"of its own zone":                      {zone: "s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := NewBoard()
+			b.SetNode(zoned("n", "s", 8))
+			b.SetNode(zoned("free", c.zone, 8))
+			b.SetQueue(queueUnder("a", "", quota(4)))
+			b.SetQueue(queueUnder("b", "", quota(4)))
+			group := types.NamespacedName{Namespace: "ns", Name: "g"}
+			for i := range 4 {
+				b.ChargeMember(inZone("s", pod(string(rune('p'+i)), 2, "n")), "b", Membership{Group: group, Whole: true})
+			}
+			b.Charge(inZone("s", pod("wants", 4, "")), "a")
+			b.AllCharged()
+			s := b.Standing(gpus)
+			i, _ := s.Tree.Find("a")
+			if got := s.unreturnable(i, b.WholeGroups(s)); (got != "") != c.want {
+				t.Errorf("it says %q, want something: %t", got, c.want)
+			}
+		})
+	}
+}

@@ -120,7 +120,11 @@ type shares struct {
 var _ admission.Shares = (*shares)(nil)
 
 // Next picks the leaf whose turn it is; see [queue.Standing.Next].
-func (s *shares) Next(waiting []string, underway map[string]admission.Request) (string, bool) {
+func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.Request) (string, bool) {
+	askers := make([]queue.Asker, len(waiting))
+	for i := range waiting {
+		askers[i] = askerOf(waiting[i])
+	}
 	reserved := s.reserved()
 	sums := make(map[string]queue.Amounts, len(underway)+len(reserved))
 	for name, amounts := range reserved {
@@ -133,17 +137,17 @@ func (s *shares) Next(waiting []string, underway map[string]admission.Request) (
 		}
 		sums[name].Add(amountsOf(request))
 	}
-	return s.Standing.Next(waiting, sums)
+	return s.Standing.Next(askers, sums)
 }
 
 // Entitled reports whether a leaf would stay within its fair share; see [queue.Standing.Entitled].
-func (s *shares) Entitled(leaf string, request admission.Request) bool {
-	return s.Standing.Entitled(leaf, amountsOf(request))
+func (s *shares) Entitled(w admission.Waiter) bool {
+	return s.Standing.Entitled(askerOf(w))
 }
 
 // HasShare reports whether a leaf is entitled to some of all that is requested; see [queue.Standing.HasShare].
-func (s *shares) HasShare(leaf string, request admission.Request) bool {
-	return s.Standing.HasShare(leaf, amountsOf(request))
+func (s *shares) HasShare(w admission.Waiter) bool {
+	return s.Standing.HasShare(askerOf(w))
 }
 
 // Plenty reports whether there is room for all that waits in a leaf; see [queue.Board.Plenty].
@@ -151,6 +155,10 @@ func (s *shares) Plenty(leaf string) bool { return s.books.hasPlenty(leaf) }
 
 // Servable reports whether the nodes and limits could serve a workload; see [queue.Board.Servable].
 func (s *shares) Servable(key workload.Key) bool { return s.books.isServable(key) }
+
+func askerOf(w admission.Waiter) queue.Asker {
+	return queue.Asker{Queue: w.Queue, Request: amountsOf(w.Request), Kind: w.Kind}
+}
 
 func amountsOf(request admission.Request) queue.Amounts {
 	out := make(queue.Amounts, len(request))
@@ -286,6 +294,7 @@ func (o *occupancy) waiter(key workload.Key, pod *corev1.Pod, name string) admis
 	}
 	return admission.Waiter{
 		Key: key, Queue: name, Priority: o.priorityOf(pod), Since: pod.CreationTimestamp.Time, Request: requestOf(request),
+		Kind: queue.KindOf(pod),
 	}
 }
 

@@ -413,8 +413,17 @@ func (h *Hub) leaveToOthers(pre *preemptor, plan []gang.Seat) []gang.Seat {
 	for i, seat := range plan {
 		requests[i] = asked[seat.Member]
 	}
-	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promisedToOthers(pre)))
+	n := standing.Within(pre.queue, requests, h.board.Unplaced(h.promisedToOthers(pre)), kindsOf(pre.pods)...)
 	return plan[:max(n, least)]
+}
+
+// kindsOf lists the kinds of some pods, each once.
+func kindsOf(pods []*corev1.Pod) []string {
+	kinds := sets.New[string]()
+	for _, pod := range pods {
+		kinds.Insert(queue.KindOf(pod))
+	}
+	return sets.List(kinds)
 }
 
 // keptByQueue says what its queue has against a single pod: that it cannot be in it, or the limit.

@@ -47,6 +47,7 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 		counting = slices.DeleteFunc(slices.Clone(counting), func(one snapshot.Promised) bool { return !isKept(&one, pre) })
 	}
 	v.View = p.hub.cluster.View(promisesTo(pre, counting))
+	v.ShareFor(kindsOf(pre.pods)...)
 	return v, nil
 }
 

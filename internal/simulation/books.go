@@ -163,12 +163,11 @@ func (s *simulation) shares() *shares {
 func (s *shares) HasLeaf(queue string) bool { return s.Tree.LeafOf(queue) >= 0 }
 
 // Next is part of admission.Shares.
-func (s *shares) Next(waiting []string, underway map[string]admission.Request) (string, bool) {
-	var leaves []int32
-	for _, name := range waiting {
-		leaves = append(leaves, s.Tree.LeafOf(name))
+func (s *shares) Next(waiting []admission.Waiter, underway map[string]admission.Request) (string, bool) {
+	askers := make([]fairshare.Asker, len(waiting))
+	for i := range waiting {
+		askers[i] = fairshare.Asker{Leaf: s.Tree.LeafOf(waiting[i].Queue), Request: s.amounts(waiting[i].Request)}
 	}
-	slices.Sort(leaves)
 	all := make(map[int32]core.Amounts)
 	for leaf, amounts := range s.promised {
 		all[leaf] = slices.Clone(amounts)
@@ -180,7 +179,7 @@ func (s *shares) Next(waiting []string, underway map[string]admission.Request) (
 		}
 		add(all[leaf], s.amounts(request), 1)
 	}
-	next, ok := s.Standing.Next(leaves, all)
+	next, ok := s.Standing.Next(askers, all)
 	if !ok {
 		return "", false
 	}
@@ -199,13 +198,13 @@ func (s *shares) Eased(queue string) uint64 {
 }
 
 // Entitled is part of admission.Shares.
-func (s *shares) Entitled(queue string, request admission.Request) bool {
-	return s.Standing.Entitled(s.Tree.LeafOf(queue), s.amounts(request))
+func (s *shares) Entitled(w admission.Waiter) bool {
+	return s.Standing.Entitled(s.Tree.LeafOf(w.Queue), s.amounts(w.Request))
 }
 
 // HasShare is part of admission.Shares.
-func (s *shares) HasShare(queue string, request admission.Request) bool {
-	return s.Standing.HasShare(s.Tree.LeafOf(queue), s.amounts(request))
+func (s *shares) HasShare(w admission.Waiter) bool {
+	return s.Standing.HasShare(s.Tree.LeafOf(w.Queue), s.amounts(w.Request))
 }
 
 // Plenty is part of admission.Shares. Whether work waits for its turn where there is room for all makes no difference to which of it

@@ -14,16 +14,19 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
 // Cache keeps a [core.Cluster] level with the framework's snapshot. Only scheduling cycles use it, which come one at a
 // time; GroupChanged, NodeChanged and Invalidate are for any goroutine.
 type Cache struct {
-	sources    Sources
-	budgets    *budgetIndex
-	draws      *draws
-	cluster    *core.Cluster
+	sources Sources
+	budgets *budgetIndex
+	draws   *draws
+	cluster *core.Cluster
+	// standing is how the queues stood at the last Level; nil where there were none.
+	standing   *queue.Standing
 	dimensions dimensions
 	// memberships has every queue membership that units have, so that equal ones are shared.
 	memberships map[core.QueueMembership]*core.QueueMembership
@@ -145,8 +148,8 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 		}
 	}
 	c.cluster.SetBudgets(c.budgets.allowances(c.draws))
-	if s := c.sources.Queues.Standing(c.cluster.Resources()); s != nil {
-		c.cluster.SetQueues(s.Tree, s.Shares)
+	if c.standing = c.sources.Queues.Standing(c.cluster.Resources()); c.standing != nil {
+		c.cluster.SetQueues(c.standing.Tree, c.standing.Shares)
 	} else {
 		c.cluster.SetQueues(nil, nil)
 	}

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
 // View is the cluster as one decision sees it. It shares what the Cache keeps, so it is good until the next Level or
@@ -26,6 +27,10 @@ type View struct {
 	promised   map[string][]fwk.PodInfo
 	overdue    map[string][]*corev1.Pod
 	occupants  *occupants
+	// held is the room that counts for queues, by node.
+	held map[string][]core.Hold
+	// standing is how the queues stand; nil where there are none.
+	standing *queue.Standing
 }
 
 // Promise is room on a node for a pod that is not there yet.
@@ -41,7 +46,7 @@ type Promise struct {
 // View takes a view for one preemptor, of the cluster as it was at the last Level. Promises on nodes that are not there,
 // and to pods that are on their node by now, are left out.
 func (c *Cache) View(promises []Promise) *View {
-	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants}
+	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing}
 	holds := make([]core.Hold, 0, len(promises))
 	for _, p := range promises {
 		info := c.nodes[p.Node].info
@@ -54,12 +59,24 @@ func (c *Cache) View(promises []Promise) *View {
 			v.promised[p.Node] = append(v.promised[p.Node], p.Pod)
 		}
 		holds = append(holds, hold)
+		v.held[p.Node] = append(v.held[p.Node], hold)
 	}
 	for _, node := range slices.Sorted(maps.Keys(c.unleft)) {
 		holds = append(holds, c.unleft[node]...)
+		v.held[node] = append(v.held[node], c.unleft[node]...)
 	}
 	v.Cluster = c.cluster.Snapshot(holds...)
 	return v
+}
+
+// ShareFor judges queues by what they are entitled to on the nodes for which pods of some kinds compete; see [queue.Standing.PlaceOf].
+func (v *View) ShareFor(kinds ...string) {
+	if v.standing == nil || v.Cluster.Queues == nil {
+		return
+	}
+	if p := v.standing.PlaceOf(kinds...); p != nil {
+		v.Cluster.ShareIn(p.Shares, p.Has, v.held)
+	}
 }
 
 // RunsOn reports whether a pod has a place on a node, as far as the framework knows.

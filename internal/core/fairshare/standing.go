@@ -3,7 +3,6 @@ package fairshare
 import (
 	"cmp"
 	"math"
-	"slices"
 )
 
 // Standing is what queues have beside what they are entitled to, by index in the tree. Both count what is below a queue.
@@ -33,76 +32,151 @@ func DominantShare(has, taken, share []int64, among []int) float64 {
 	return ratio
 }
 
-// Next picks the leaf whose turn it is among some: from the top of the tree down, the queue that is furthest below its
-// fair share by its dominant resource. Of several that have something beside a share of nothing it is the one that has
-// least, for its weight where it has one; and the first by name of several that have the same. Underway is what is
-// allocated beside what is, by leaf. It reports false where there are no leaves.
-func (s *Standing) Next(leaves []int32, underway map[int32]Amounts) (int32, bool) {
-	if len(leaves) == 0 {
+// Asker is a leaf with work that waits, and the request of the workload that goes next in it.
+type Asker struct {
+	Leaf    int32
+	Request Amounts
+	// Shares are those that count for the workload; nil for the standing's.
+	Shares []Amounts
+}
+
+// Next picks the leaf whose turn it is among askers. From the top of the tree down, a queue goes first whose request stays within its
+// quota, and then the queue furthest below its fair share. Queues compare by the resources of their requests: what a queue has
+// borrowed of one device delays no work that needs none of it. Of several that have something beside a share of nothing, the one
+// with the least goes first, divided by its weight where it has one; equal queues go by name. Underway is what is allocated
+// beside Allocated, by leaf. Next reports false where there are no askers.
+func (s *Standing) Next(askers []Asker, underway map[int32]Amounts) (int32, bool) {
+	if len(askers) == 0 {
 		return 0, false
 	}
-	below := make([]bool, s.Tree.Len())
-	for _, leaf := range leaves {
-		for q := leaf; q >= 0; q = s.Tree.Parent(q) {
-			below[q] = true
+	p := &picking{s: s, used: s.with(underway), first: make([]*Asker, s.Tree.Len())}
+	for i := range askers {
+		leaf := askers[i].Leaf
+		if p.first[leaf] != nil {
+			continue
+		}
+		p.first[leaf] = &askers[i]
+		for q := s.Tree.Parent(leaf); q >= 0 && p.first[q] == nil; q = s.Tree.Parent(q) {
+			p.first[q] = &askers[i]
 		}
 	}
-	used, all := s.with(underway), make([]int, s.Tree.Dims())
-	for r := range all {
-		all[r] = r
-	}
-	for siblings := s.Tree.Top(); ; {
-		best, lowest := int32(-1), position{}
-		for _, q := range siblings {
-			if !below[q] {
-				continue
-			}
-			if at := s.position(q, used[q], all); best < 0 || at.compare(lowest) < 0 {
-				best, lowest = q, at
-			}
+	return p.among(s.Tree.Top()).Leaf, true
+}
+
+// picking is one call of Next. First has an asker for each queue that has any at or below it.
+type picking struct {
+	s     *Standing
+	used  []Amounts
+	first []*Asker
+}
+
+// among picks the asker that goes first at or below some siblings; nil where there is none.
+func (p *picking) among(siblings []int32) *Asker {
+	var best *Asker
+	lowest := position{}
+	for _, q := range siblings {
+		asker := p.first[q]
+		if asker == nil {
+			continue
 		}
-		if s.Tree.Leaf(best) {
-			return best, true
+		if !p.s.Tree.Leaf(q) {
+			asker = p.among(p.s.Tree.Children(q))
 		}
-		siblings = s.Tree.Children(best)
+		if at := p.position(q, asker); best == nil || at.compare(lowest) < 0 {
+			best, lowest = asker, at
+		}
 	}
+	return best
 }
 
 // position is where a queue stands among its siblings: the one with the least goes first.
 type position struct {
+	// beyondQuota is false where the request stays within the quota, so that it could be reclaimed from siblings.
+	beyondQuota bool
 	// ofShare is its dominant share, infinite where it is entitled to nothing of what it has. Then ofAll counts: the most
 	// that it has of all that there is of a resource, by its weight.
 	ofShare, ofAll float64
 }
 
 func (p position) compare(other position) int {
+	if p.beyondQuota != other.beyondQuota {
+		if p.beyondQuota {
+			return 1
+		}
+		return -1
+	}
 	if n := cmp.Compare(p.ofShare, other.ofShare); n != 0 || !math.IsInf(p.ofShare, 1) {
 		return n
 	}
 	return cmp.Compare(p.ofAll, other.ofAll)
 }
 
-// position is where a queue stands that uses so much, by all resources.
-func (s *Standing) position(q int32, used Amounts, all []int) position {
-	entitled := slices.ContainsFunc(s.Shares[q], func(share int64) bool { return share > 0 })
-	// Without a weight it counts as it is: to come after all others would be to have no turn at all.
-	p := position{ofShare: math.Inf(1), ofAll: s.ofCapacity(used) / float64(max(s.Tree.nodes[q].Weight, 1))}
-	if entitled {
-		p.ofShare = DominantShare(used, nil, s.Shares[q], all)
+func (p *picking) sharesOf(asker *Asker) []Amounts {
+	if asker.Shares != nil {
+		return asker.Shares
 	}
-	return p
+	return p.s.Shares
 }
 
-// ofCapacity is the most that some amounts are of what there is of a resource. One of which there is nothing counts by
+// position is where a queue stands with the workload of an asker at or below it.
+func (p *picking) position(q int32, asker *Asker) position {
+	s, used := p.s, p.used[q]
+	var asks []int
+	shares, entitled := p.sharesOf(asker), false
+	for r, want := range asker.Request {
+		if want > 0 {
+			asks = append(asks, r)
+			entitled = entitled || shares[q][r] > 0
+		}
+	}
+	// Without a weight it counts as it is: to come after all others would be to have no turn at all.
+	at := position{
+		beyondQuota: !p.withinQuota(q, asker), ofShare: math.Inf(1),
+		ofAll: s.ofCapacity(used, asks) / float64(max(s.Tree.nodes[q].Weight, 1)),
+	}
+	if entitled || len(asks) == 0 {
+		at.ofShare = DominantShare(used, nil, shares[q], asks)
+	}
+	return at
+}
+
+// withinQuota reports whether the workload of an asker leaves its leaf and all queues up to one within their quotas of the resources of
+// which the leaf has any, and within their fair shares of the rest: what could be reclaimed for it from siblings' work that is beyond
+// their quotas.
+func (p *picking) withinQuota(top int32, asker *Asker) bool {
+	s, shares, named := p.s, p.sharesOf(asker), false
+	quota := s.Tree.nodes[asker.Leaf].Quota
+	for r, want := range asker.Request {
+		if want <= 0 || s.hasNone(r) {
+			continue
+		}
+		named = named || quota[r] > 0
+		for q := asker.Leaf; ; q = s.Tree.Parent(q) {
+			most := shares[q][r]
+			if quota[r] > 0 {
+				most = min(most, s.Tree.nodes[q].Quota[r])
+			}
+			if Add(p.used[q][r], want) > most {
+				return false
+			}
+			if q == top {
+				break
+			}
+		}
+	}
+	return named
+}
+
+// ofCapacity is the most that some amounts are of what there is of a resource, among some resources. One of which there is nothing counts by
 // itself.
-func (s *Standing) ofCapacity(used Amounts) float64 {
+func (s *Standing) ofCapacity(used Amounts, among []int) float64 {
 	most := 0.0
-	for r, v := range used {
+	for _, r := range among {
 		total := int64(1)
 		if r < len(s.Capacity) {
 			total = max(s.Capacity[r], 1)
 		}
-		most = max(most, float64(v)/float64(total))
+		most = max(most, float64(used[r])/float64(total))
 	}
 	return most
 }

@@ -84,10 +84,10 @@ func TestTurnsWithoutAShare(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree, _ := NewTree(2, tc.queues)
-			demand, leaves := make([]Amounts, tree.Len()), []int32(nil)
+			demand, askers := make([]Amounts, tree.Len()), []Asker(nil)
 			for name, ask := range tc.asks {
 				i, _ := tree.Find(name)
-				leaves, demand[i] = append(leaves, i), Amounts{200 * ask[0], 200 * ask[1]}
+				askers, demand[i] = append(askers, Asker{Leaf: i, Request: ask}), Amounts{200 * ask[0], 200 * ask[1]}
 			}
 			i, _ := tree.Find("all")
 			demand[i] = Amounts{1000, 0}
@@ -98,7 +98,7 @@ func TestTurnsWithoutAShare(t *testing.T) {
 			}
 			got := make(map[string]int)
 			for range 200 {
-				next, _ := s.Next(leaves, nil)
+				next, _ := s.Next(askers, nil)
 				name := tree.Queue(next).Name
 				got[name]++
 				for r, v := range tc.asks[name] {

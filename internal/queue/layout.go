@@ -1,0 +1,364 @@
+package queue
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// layout tells nodes apart by which work of queues can reach them. Shares are worked out by it; see [fairshare.Tree.Markets]. Without
+// a layout, all nodes count as one pool.
+type layout struct {
+	// kinds has the class of each kind of pods, and noClass for one that runs and is not told apart. It only grows. Signatures
+	// has the class of each set of terms and sizes.
+	kinds      *sync.Map
+	known      int
+	signatures map[string]int
+	classes    []*podClass
+	// sizes are what different nodes have; pods are told apart by which of these they fit on.
+	sizes []Amounts
+	pools []*nodePool
+	// poolOf has the pool of each node by its name, and reaches the pools of each class. Neither changes.
+	poolOf  map[string]int
+	reaches []uint64
+}
+
+// podClass is pods that can be on the same nodes.
+type podClass struct {
+	terms *terms
+	fits  []bool
+	// running and waiting are what such pods ask for, by queue.
+	running, waiting map[string]Amounts
+}
+
+// nodePool is nodes that the same classes can reach.
+type nodePool struct {
+	// capacity is what the nodes add to that of the cluster, and staying is what stays there, by queue.
+	capacity Amounts
+	staying  map[string]Amounts
+}
+
+// mostClasses bounds the classes of pods, and mostLaidKinds the kinds, that are told apart. With more, all nodes count as one pool.
+const mostClasses, mostLaidKinds = 64, 4096
+
+// mostLaid bounds how many classes are held against nodes one by one.
+const mostLaid = 1 << 19
+
+// KindOf is the kind of a pod: the same for pods that need the same of a node.
+func KindOf(pod *corev1.Pod) string { return kindOf(RequestOf(pod)) + termsOf(pod).key }
+
+// relay records that the layout is outdated.
+func (b *Board) relay() { b.layout, b.laid = nil, false }
+
+// lay makes the layout where it is outdated.
+func (b *Board) lay() {
+	if b.laid {
+		return
+	}
+	b.laid = true
+	b.layout = b.newLayout()
+	for _, g := range b.nodes {
+		g.pool = nil
+	}
+	l := b.layout
+	if l == nil {
+		return
+	}
+	for name, g := range b.nodes {
+		if i, ok := l.poolOf[name]; ok {
+			g.pool = l.pools[i]
+			g.pool.count(g, 1)
+			for queue, amounts := range g.shares {
+				g.pool.stay(queue, amounts, 1)
+			}
+		}
+	}
+	for uid := range b.pods {
+		if c := b.pods[uid]; c.placed && !c.going {
+			l.runs(&c, 1)
+		}
+	}
+	for _, d := range b.pending {
+		l.waits(d, d.counted)
+	}
+}
+
+// layRunning and layWaiting keep the layout level with what runs and waits. Work of a class that is not known yet makes it outdated.
+func (b *Board) layRunning(c *charge, sign int64) {
+	if b.knowsClass(c.queue, c.kind, c.request, c.terms, false) {
+		b.layout.runs(c, sign)
+	}
+}
+
+func (b *Board) layWaiting(d *pendingPods, more int64) {
+	if more != 0 && b.knowsClass(d.queue, d.kind, d.request, d.terms, true) {
+		b.layout.waits(d, more)
+	}
+}
+
+// knowsClass reports whether there is a layout that has the class of some pods.
+func (b *Board) knowsClass(queue, kind string, request Amounts, t *terms, waits bool) bool {
+	if b.layout == nil || queue == "" {
+		return false
+	}
+	before := len(b.layout.classes)
+	if b.classify(b.layout, kind, request, t, waits) && len(b.layout.classes) == before {
+		return true
+	}
+	b.relay()
+	return false
+}
+
+// newLayout tells nodes apart; nil where there is too much to tell apart.
+func (b *Board) newLayout() *layout {
+	l := &layout{kinds: new(sync.Map), signatures: make(map[string]int), poolOf: make(map[string]int)}
+	sizes := make(map[string]Amounts)
+	for _, g := range b.nodes {
+		if g.node != nil {
+			sizes[kindOf(g.allocatable)] = g.allocatable
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(sizes)) {
+		l.sizes = append(l.sizes, sizes[key])
+	}
+	running := make(map[string]charge)
+	for _, c := range b.pods {
+		if c.placed && c.queue != "" {
+			running[c.kind] = c
+		}
+	}
+	for _, d := range b.pending {
+		if d.queue != "" && d.counted > 0 && !b.classify(l, d.kind, d.request, d.terms, true) {
+			return nil
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(running)) {
+		if c := running[kind]; !b.classify(l, kind, c.request, c.terms, false) {
+			return nil
+		}
+	}
+	if len(l.classes)*len(b.nodes) > mostLaid || !b.divide(l) {
+		return nil
+	}
+	return l
+}
+
+// classify finds the class of a kind of pods, which wait or run, and reports false where there are too many that wait.
+func (b *Board) classify(l *layout, kind string, request Amounts, t *terms, waits bool) bool {
+	if class, known := l.kinds.Load(kind); known {
+		return !waits || class != noClass
+	}
+	if l.known == mostLaidKinds {
+		return false
+	}
+	fits, signature := make([]bool, len(l.sizes)), strings.Builder{}
+	signature.WriteString(t.reach)
+	for i, size := range l.sizes {
+		fits[i] = b.holds(size, request) > 0
+		fmt.Fprintf(&signature, " %t", fits[i])
+	}
+	class, known := l.signatures[signature.String()]
+	if !known {
+		class = len(l.classes)
+		if class == mostClasses && waits {
+			return false
+		}
+		if class == mostClasses {
+			l.kinds.Store(kind, noClass)
+			l.known++
+			return true
+		}
+		l.signatures[signature.String()] = class
+		l.classes = append(l.classes, &podClass{terms: t, fits: fits, running: make(map[string]Amounts), waiting: make(map[string]Amounts)})
+	}
+	l.kinds.Store(kind, class)
+	l.known++
+	return true
+}
+
+// divide puts each node into the pool of those that the same classes can reach. It reports false where there are too many pools.
+func (b *Board) divide(l *layout) bool {
+	sizes := make(map[string]int, len(l.sizes))
+	for i, size := range l.sizes {
+		sizes[kindOf(size)] = i
+	}
+	by := make(map[uint64][]string)
+	for name, g := range b.nodes {
+		if g.node != nil {
+			reached := l.reachedBy(g, sizes[kindOf(g.allocatable)])
+			by[reached] = append(by[reached], name)
+		}
+	}
+	if len(by) > fairshare.MostPools {
+		return false
+	}
+	l.reaches = make([]uint64, len(l.classes))
+	for i, reached := range slices.Sorted(maps.Keys(by)) {
+		l.pools = append(l.pools, &nodePool{capacity: make(Amounts), staying: make(map[string]Amounts)})
+		for _, name := range by[reached] {
+			l.poolOf[name] = i
+		}
+		for class := range l.classes {
+			if reached&(1<<class) != 0 {
+				l.reaches[class] |= 1 << i
+			}
+		}
+	}
+	return true
+}
+
+// reachedBy has a bit for each class that can be on a node. Of one that takes no more pods only what runs there counts, and the taints
+// that it has for that are no matter.
+func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
+	kind := nodeKind{taints: g.node.Spec.Taints}
+	for i, class := range l.classes {
+		if class.fits[size] && (g.closed || kind.tolerated(class.terms)) && (class.terms.anywhere || class.terms.matches(g.node)) {
+			out |= 1 << i
+		}
+	}
+	return out
+}
+
+// noClass is in place of the class of pods that run and are not told apart: they count where they run.
+const noClass = -1
+
+// classOf is the class of a kind of pods.
+func (l *layout) classOf(kind string) int {
+	if class, ok := l.kinds.Load(kind); ok {
+		return class.(int)
+	}
+	return noClass
+}
+
+// runs adds a pod that runs, sign times, to its class, and waits so many that wait.
+func (l *layout) runs(c *charge, sign int64) {
+	if class := l.classOf(c.kind); class >= 0 {
+		addOf(l.classes[class].running, c.queue, c.request, sign)
+	}
+}
+
+func (l *layout) waits(d *pendingPods, pods int64) {
+	if class := l.classOf(d.kind); class >= 0 && pods != 0 {
+		addOf(l.classes[class].waiting, d.queue, d.request, pods)
+	}
+}
+
+// count adds what a node adds to the capacity, sign times.
+func (p *nodePool) count(g *nodeEntry, sign int64) {
+	p.capacity.add(g.counted, sign)
+	p.capacity.add(g.beyond, -sign)
+}
+
+// stay adds what stays there, sign times.
+func (p *nodePool) stay(queue string, amounts Amounts, sign int64) {
+	addOf(p.staying, queue, amounts, sign)
+}
+
+// addOf adds amounts to those of a queue, and drops what comes to nothing.
+func addOf(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
+	own := sums[queue]
+	if own == nil {
+		own = make(Amounts)
+		sums[queue] = own
+	}
+	if own.add(amounts, sign); len(own) == 0 {
+		delete(sums, queue)
+	}
+}
+
+// markets are a standing's markets, with what tells who is in which.
+type markets struct {
+	*fairshare.Divided
+	layout *layout
+}
+
+// marketsOf divides what there is to share; nil where all is one market.
+func (b *Board) marketsOf(s *Standing) *markets {
+	b.lay()
+	l := b.layout
+	if l == nil || len(l.pools) < 2 {
+		return nil
+	}
+	byLeaf := func(sums map[string]Amounts) map[int32]fairshare.Amounts {
+		out := make(map[int32]fairshare.Amounts, len(sums))
+		for name, a := range sums {
+			if leaf := s.Tree.LeafOf(name); leaf >= 0 {
+				out[leaf] = a.vector(s.Names, 0)
+			}
+		}
+		return out
+	}
+	f := &fairshare.Field{Allocated: make([]fairshare.Amounts, s.Tree.Len())}
+	for i, class := range l.classes {
+		f.Classes = append(f.Classes, fairshare.Class{Reach: l.reaches[i], Running: byLeaf(class.running), Waiting: byLeaf(class.waiting)})
+	}
+	given := make(map[*nodePool]Amounts)
+	for _, g := range b.overfull {
+		if g.pool == nil {
+			continue
+		}
+		if given[g.pool] == nil {
+			given[g.pool] = make(Amounts)
+		}
+		given[g.pool].add(g.overfill(func(name string) bool { return s.Tree.LeafOf(name) < 0 }), 1)
+	}
+	for _, p := range l.pools {
+		capacity := p.capacity.clone()
+		for name, a := range p.staying {
+			if s.Tree.LeafOf(name) < 0 {
+				capacity.add(a, -1)
+			}
+		}
+		capacity.add(given[p], 1)
+		f.Pools = append(f.Pools, fairshare.Pool{Capacity: capacity.vector(s.Names, 0), Used: byLeaf(p.staying)})
+	}
+	for q := range f.Allocated {
+		f.Allocated[q] = make(fairshare.Amounts, len(s.Names))
+	}
+	for name, a := range b.accounts {
+		staying := a.staying.vector(s.Names, 0)
+		for q := s.Tree.LeafOf(name); q >= 0; q = s.Tree.Parent(q) {
+			for r, v := range staying {
+				f.Allocated[q][r] += v
+			}
+		}
+	}
+	return &markets{Divided: s.Tree.Divide(f, b.carried(s.Names)), layout: l}
+}
+
+// Place is the part of the nodes that some work competes for, resource by resource.
+type Place struct {
+	*fairshare.Place
+	poolOf map[string]int
+}
+
+// Has reports whether a node is part of the place for a resource.
+func (p *Place) Has(node string, resource int) bool {
+	pool, ok := p.poolOf[node]
+	return ok && p.Place.Has(pool, resource)
+}
+
+// PlaceOf is where pods of some kinds compete; nil where that is all nodes, or nothing is known of a kind.
+func (s *Standing) PlaceOf(kinds ...string) *Place {
+	m := s.markets
+	if m == nil || len(kinds) == 0 {
+		return nil
+	}
+	classes := make([]int, len(kinds))
+	for i, kind := range kinds {
+		if classes[i] = m.layout.classOf(kind); classes[i] < 0 {
+			return nil
+		}
+	}
+	p := m.Divided.PlaceOf(classes...)
+	if p == nil {
+		return nil
+	}
+	return &Place{Place: p, poolOf: m.layout.poolOf}
+}

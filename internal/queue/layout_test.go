@@ -1,0 +1,260 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"pgregory.net/rapid"
+)
+
+// inZone keeps a pod to the nodes of a zone.
+func inZone(zone string, pod *corev1.Pod) *corev1.Pod {
+	pod.Spec.NodeSelector = map[string]string{"zone": zone}
+	return pod
+}
+
+// zoned is a node in a zone.
+func zoned(name, zone string, gpus int64, change ...func(*corev1.Node)) *corev1.Node {
+	n := node(name, gpus, change...)
+	n.Labels = map[string]string{"zone": zone}
+	return n
+}
+
+// shareOf is what a queue is entitled to where pods like one compete, with what it has elsewhere.
+func shareOf(s *Standing, queue string, pod *corev1.Pod) int64 {
+	i, _ := s.Tree.Find(queue)
+	return s.entitled(KindOf(pod))[i][0]
+}
+
+// TestSharesOfWhatCanBeReached has three equal queues with four pods each that want six GPUs of the zone s, of which two queues
+// run four and two. Beside these are eight GPUs that the pods cannot use.
+func TestSharesOfWhatCanBeReached(t *testing.T) {
+	small := func(name, node string) *corev1.Pod { return inZone("s", pod(name, 1, node)) }
+	for name, tc := range map[string]struct {
+		// beside makes the other nodes, and what asks for them.
+		beside func(b *Board)
+		want   int64
+	}{
+		"no other nodes": {beside: func(*Board) {}, want: 2},
+		"idle nodes":     {beside: func(b *Board) { b.SetNode(zoned("l", "l", 8)) }, want: 2},
+		"a taint that a large pod tolerates": {beside: func(b *Board) {
+			b.SetNode(zoned("l", "l", 8, tainted))
+			b.Charge(tolerating(pod("large", 8, "")), "d")
+		}, want: 2},
+		"a taint that a large pod of one of them tolerates": {beside: func(b *Board) {
+			b.SetNode(zoned("l", "l", 8, tainted))
+			b.Charge(tolerating(pod("large", 8, "")), "a")
+		}, want: 2},
+		"a taint that a pod of one of them tolerates, which could be in their zone": {beside: func(b *Board) {
+			b.SetNode(zoned("l", "l", 8, tainted))
+			b.Charge(tolerating(pod("large", 5, "")), "a")
+		}, want: 2},
+		"work that runs there": {beside: func(b *Board) {
+			b.SetNode(zoned("l", "l", 8))
+			b.Charge(inZone("l", pod("large", 8, "l")), "a")
+		}, want: 2},
+		"a backlog of one of them for the other zone": {beside: func(b *Board) {
+			b.SetNode(zoned("l", "l", 8))
+			for i := range 40 {
+				b.Charge(inZone("l", pod(fmt.Sprint("l", i), 1, "")), "a")
+			}
+		}, want: 2},
+		"nodes that are too small": {beside: func(b *Board) {
+			for i := range 8 {
+				b.SetNode(zoned(fmt.Sprint("l", i), "s", 0))
+			}
+		}, want: 2},
+		"a pod that fits on no node": {beside: func(b *Board) {
+			b.SetNode(zoned("l", "l", 8))
+			b.Charge(pod("large", 9, ""), "a")
+		}, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBoard()
+			for _, queue := range []string{"a", "b", "c", "d"} {
+				b.SetQueue(queueUnder(queue, ""))
+			}
+			for i := range 6 {
+				b.SetNode(zoned(fmt.Sprint("s", i), "s", 1))
+			}
+			tc.beside(b)
+			for i := range 4 {
+				b.Charge(small(fmt.Sprint("a", i), fmt.Sprint("s", i)), "a")
+				b.Charge(small(fmt.Sprint("c", i), ""), "c")
+			}
+			for i, node := range []string{"s4", "s5", "", ""} {
+				b.Charge(small(fmt.Sprint("b", i), node), "b")
+			}
+			b.AllCharged()
+			s := b.Standing(gpus)
+			one := small("one", "")
+			for _, queue := range []string{"a", "b", "c"} {
+				has := int64(0)
+				if p := s.PlaceOf(KindOf(one)); p != nil {
+					i, _ := s.Tree.Find(queue)
+					has = p.Entitled[i][0] - p.Shares[i][0]
+				}
+				if got := shareOf(s, queue, one) - has; got != tc.want {
+					t.Errorf("%s is entitled to %d, want %d", queue, got, tc.want)
+				}
+			}
+			next, _ := s.Next([]Asker{{Queue: "b", Request: Amounts{gpu: 1}, Kind: KindOf(one)}, {Queue: "c", Request: Amounts{gpu: 1}, Kind: KindOf(one)}}, nil)
+			if next != "c" {
+				t.Errorf("the turn is %s's, want c's", next)
+			}
+			if s.Entitled(Asker{Queue: "b", Request: Amounts{gpu: 1}, Kind: KindOf(one)}) || !s.Entitled(Asker{Queue: "c", Request: Amounts{gpu: 1}, Kind: KindOf(one)}) {
+				t.Error("b is entitled to more, or c to nothing")
+			}
+		})
+	}
+}
+
+// TestQuotaInSeveralPlaces: a quota counts wherever it is not used yet, and once in all.
+func TestQuotaInSeveralPlaces(t *testing.T) {
+	for name, tc := range map[string]struct {
+		// elsewhere is how many GPUs of the other zone the queue with the quota runs on.
+		elsewhere int
+		want      int64
+	}{
+		"none of it is used":     {want: 5},
+		"part of it is used":     {elsewhere: 3, want: 4},
+		"all of it is used":      {elsewhere: 4, want: 3},
+		"more than that is used": {elsewhere: 6, want: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := NewBoard()
+			b.SetQueue(queueUnder("a", "", quota(4)))
+			b.SetQueue(queueUnder("b", ""))
+			b.SetNode(zoned("s", "s", 6))
+			b.SetNode(zoned("l", "l", 8))
+			for i := range 6 {
+				b.Charge(inZone("s", pod(fmt.Sprint("a", i), 1, "")), "a")
+				b.Charge(inZone("s", pod(fmt.Sprint("b", i), 1, "s")), "b")
+			}
+			for i := range tc.elsewhere {
+				b.Charge(inZone("l", pod(fmt.Sprint("l", i), 1, "l")), "a")
+			}
+			b.AllCharged()
+			s := b.Standing(gpus)
+			if got := shareOf(s, "a", inZone("s", pod("one", 1, ""))) - int64(tc.elsewhere); got != tc.want {
+				t.Errorf("it is entitled to %d of the zone, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestLayoutIsKeptLevel changes nodes, pods and queues at random. What is kept up to date change by change equals what a look at all of it finds,
+// and no queue gains where it cannot go by asking for more.
+func TestLayoutIsKeptLevel(t *testing.T) {
+	divided := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		b := NewBoard()
+		queues, zones := []string{"a", "b", "c"}, []string{"x", "y", "z"}
+		for _, queue := range queues {
+			b.SetQueue(queueUnder(queue, "", quota(int64(rapid.IntRange(0, 4).Draw(rt, "quota")))))
+		}
+		b.AllCharged()
+		node := func() string { return "n" + fmt.Sprint(rapid.IntRange(0, 5).Draw(rt, "node")) }
+		for range rapid.IntRange(1, 60).Draw(rt, "steps") {
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0:
+				b.SetNode(zoned(node(), rapid.SampledFrom(zones).Draw(rt, "zone"), int64(rapid.IntRange(1, 8).Draw(rt, "size"))))
+			case 1:
+				b.SetClosedNode(zoned(node(), rapid.SampledFrom(zones).Draw(rt, "zone"), int64(rapid.IntRange(1, 8).Draw(rt, "size"))))
+			case 2:
+				b.SetNode(zoned(node(), "x", 4, tainted))
+			case 3:
+				b.DeleteNode(node())
+			case 4:
+				b.Forget(podUID(rt))
+			case 5:
+				b.Standing(gpus)
+			default:
+				p := pod(string(podUID(rt)), int64(rapid.IntRange(1, 5).Draw(rt, "gpus")), "")
+				if rapid.Bool().Draw(rt, "runs") {
+					p.Spec.NodeName = node()
+				}
+				if rapid.Bool().Draw(rt, "selects") {
+					inZone(rapid.SampledFrom(zones).Draw(rt, "selected"), p)
+				}
+				if rapid.IntRange(0, 3).Draw(rt, "tolerates") == 0 {
+					tolerating(p)
+				}
+				if p.Spec.NodeName != "" && rapid.IntRange(0, 5).Draw(rt, "goes") == 0 {
+					p.DeletionTimestamp = &metav1.Time{}
+				}
+				b.Charge(p, rapid.SampledFrom([]string{"a", "b", "c", "", "typo"}).Draw(rt, "queue"))
+			}
+		}
+		s := b.Standing(gpus)
+		kept := b.layout
+		b.relay()
+		b.counted++
+		again := b.Standing(gpus)
+		if (kept == nil) != (b.layout == nil) {
+			rt.Fatalf("there is a layout: %t, and at a second look: %t", kept != nil, b.layout != nil)
+		}
+		if diff := cmp.Diff(values(again, again.Shares), values(s, s.Shares)); diff != "" {
+			rt.Fatalf("shares (-at a second look +kept):\n%s", diff)
+		}
+		if s.markets == nil {
+			return
+		}
+		if len(s.markets.Markets[0]) > 1 {
+			divided++
+		}
+		for i := range s.markets.Markets[0] {
+			m := &s.markets.Markets[0][i]
+			sum := int64(0)
+			for _, top := range s.Tree.Top() {
+				sum += m.Shares[top]
+			}
+			if most := s.markets.CapacityOf(m.Pools, 0); sum > most {
+				rt.Fatalf("shares of %d add up to %d", most, sum)
+			}
+		}
+	})
+	if divided < 3 {
+		t.Errorf("nodes were shared apart in %d cases only", divided)
+	}
+}
+
+func podUID(rt *rapid.T) types.UID {
+	return types.UID(fmt.Sprint("p", rapid.IntRange(0, 15).Draw(rt, "pod")))
+}
+
+// BenchmarkStanding works out the shares of 100 queues with work of ten classes on nodes of ten pools, and of one.
+func BenchmarkStanding(b *testing.B) {
+	for _, zones := range []int{1, 10} {
+		b.Run(fmt.Sprint(zones), func(b *testing.B) {
+			board := NewBoard()
+			for z := range zones {
+				board.SetNode(zoned(fmt.Sprint("n", z), fmt.Sprint(z), int64(1000/zones)))
+			}
+			for q := range 100 {
+				board.SetQueue(queueUnder(fmt.Sprint("q", q), "", quota(int64(q%5))))
+				for z := range zones {
+					for i := range 2 {
+						p := inZone(fmt.Sprint(z), pod(fmt.Sprint(q, "-", z, "-", i), int64(3+q%7), ""))
+						if i == 0 {
+							p.Spec.NodeName = fmt.Sprint("n", z)
+						} else if q%10 == 0 {
+							p.Spec.NodeSelector = nil
+						}
+						board.Charge(p, fmt.Sprint("q", q))
+					}
+				}
+			}
+			board.AllCharged()
+			names := []string{"cpu", "memory", gpu, "pods"}
+			for b.Loop() {
+				board.counted++
+				board.Standing(names)
+			}
+		})
+	}
+}
