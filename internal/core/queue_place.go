@@ -2,9 +2,10 @@ package core
 
 import "slices"
 
-// ShareIn judges the queues by their shares of some nodes: has reports whether a node is one of them, for a resource. What a queue uses
-// on other nodes is no part of these shares, and neither speaks for the queue nor against it. Held is by node the room that is
-// counted as used by queues, as in [Cluster.Snapshot].
+// ShareIn judges the queues by their shares of some nodes: has reports whether a node is one of
+// them, for a resource. What a queue uses on other nodes is no part of these shares, and neither
+// speaks for the queue nor against it. Held is by node the room that is counted as used by queues,
+// as in [Cluster.Snapshot].
 func (s *Snapshot) ShareIn(shares []Amounts, has func(node string, resource int) bool, held map[string][]Hold) {
 	t, dims := s.Queues.Tree, s.Queues.Tree.Dims()
 	elsewhere := make([]int64, t.Len()*dims)

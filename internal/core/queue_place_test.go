@@ -31,7 +31,8 @@ func (z inZone) Admits(_, node int) string {
 	return ""
 }
 
-// judges has a snapshot judged by the shares of where a job can be, and returns the Oracle of its members.
+// judges has a snapshot judged by the shares of where a job can be, and returns the Oracle of its
+// members.
 func (z *zones) judges(c *contention, s *Snapshot, j *job) Oracle {
 	if z == nil {
 		return nil
@@ -128,7 +129,8 @@ func TestNoTakingInTurnsBetweenZones(t *testing.T) {
 	}
 }
 
-// TestUseElsewhere has two queues with the same use, of which one has some on nodes that the preemptor cannot reach.
+// TestUseElsewhere has two queues with the same use, of which one has some on nodes that the
+// preemptor cannot reach.
 func TestUseElsewhere(t *testing.T) {
 	c := clusterOf("gpu").node("n", 4).node("far", 4)
 	for i, name := range []string{"b0", "b1"} {

@@ -12,11 +12,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// layout tells nodes apart by which work of queues can reach them. Shares are worked out by it; see [fairshare.Tree.Markets]. Without
-// a layout, all nodes count as one pool.
+// layout tells nodes apart by which work of queues can reach them. Shares are worked out by it; see
+// [fairshare.Tree.Markets]. Without a layout, all nodes count as one pool.
 type layout struct {
-	// kinds has the class of each kind of pods, and noClass for one that runs and is not told apart. It only grows. Signatures
-	// has the class of each set of terms and sizes.
+	// kinds has the class of each kind of pods, and noClass for one that runs and is not told
+	// apart. It only grows. Signatures has the class of each set of terms and sizes.
 	kinds      *sync.Map
 	known      int
 	signatures map[string]int
@@ -24,7 +24,8 @@ type layout struct {
 	// sizes are what different nodes have; pods are told apart by which of these they fit on.
 	sizes []Amounts
 	pools []*nodePool
-	// poolOf has the pool of each node by its name, and reaches the pools of each class. Neither changes.
+	// poolOf has the pool of each node by its name, and reaches the pools of each class. Neither
+	// changes.
 	poolOf  map[string]int
 	reaches []uint64
 }
@@ -39,12 +40,14 @@ type podClass struct {
 
 // nodePool is nodes that the same classes can reach.
 type nodePool struct {
-	// capacity is what the nodes add to that of the cluster, and staying is what stays there, by queue.
+	// capacity is what the nodes add to that of the cluster, and staying is what stays there, by
+	// queue.
 	capacity Amounts
 	staying  map[string]Amounts
 }
 
-// mostClasses bounds the classes of pods, and mostLaidKinds the kinds, that are told apart. With more, all nodes count as one pool.
+// mostClasses bounds the classes of pods, and mostLaidKinds the kinds, that are told apart. With
+// more, all nodes count as one pool.
 const mostClasses, mostLaidKinds = 64, 4096
 
 // mostLaid bounds how many classes are held against nodes one by one.
@@ -89,7 +92,8 @@ func (b *Board) lay() {
 	}
 }
 
-// layRunning and layWaiting keep the layout level with what runs and waits. Work of a class that is not known yet makes it outdated.
+// layRunning and layWaiting keep the layout level with what runs and waits. Work of a class that is
+// not known yet makes it outdated.
 func (b *Board) layRunning(c *charge, sign int64) {
 	if b.knowsClass(c.queue, c.kind, c.request, c.terms, false) {
 		b.layout.runs(c, sign)
@@ -149,7 +153,8 @@ func (b *Board) newLayout() *layout {
 	return l
 }
 
-// classify finds the class of a kind of pods, which wait or run, and reports false where there are too many that wait.
+// classify finds the class of a kind of pods, which wait or run, and reports false where there are
+// too many that wait.
 func (b *Board) classify(l *layout, kind string, request Amounts, t *terms, waits bool) bool {
 	if class, known := l.kinds.Load(kind); known {
 		return !waits || class != noClass
@@ -182,7 +187,8 @@ func (b *Board) classify(l *layout, kind string, request Amounts, t *terms, wait
 	return true
 }
 
-// divide puts each node into the pool of those that the same classes can reach. It reports false where there are too many pools.
+// divide puts each node into the pool of those that the same classes can reach. It reports false
+// where there are too many pools.
 func (b *Board) divide(l *layout) bool {
 	sizes := make(map[string]int, len(l.sizes))
 	for i, size := range l.sizes {
@@ -213,8 +219,8 @@ func (b *Board) divide(l *layout) bool {
 	return true
 }
 
-// reachedBy has a bit for each class that can be on a node. Of one that takes no more pods only what runs there counts, and the taints
-// that it has for that are no matter.
+// reachedBy has a bit for each class that can be on a node. Of one that takes no more pods only
+// what runs there counts, and the taints that it has for that are no matter.
 func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
 	kind := nodeKind{taints: g.node.Spec.Taints}
 	for i, class := range l.classes {
@@ -225,7 +231,8 @@ func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
 	return out
 }
 
-// noClass is in place of the class of pods that run and are not told apart: they count where they run.
+// noClass is in place of the class of pods that run and are not told apart: they count where they
+// run.
 const noClass = -1
 
 // classOf is the class of a kind of pods.
@@ -344,7 +351,8 @@ func (p *Place) Has(node string, resource int) bool {
 	return ok && p.Place.Has(pool, resource)
 }
 
-// PlaceOf is where pods of some kinds compete; nil where that is all nodes, or nothing is known of a kind.
+// PlaceOf is where pods of some kinds compete; nil where that is all nodes, or nothing is known of
+// a kind.
 func (s *Standing) PlaceOf(kinds ...string) *Place {
 	m := s.markets
 	if m == nil || len(kinds) == 0 {

@@ -30,8 +30,9 @@ func shareOf(s *Standing, queue string, pod *corev1.Pod) int64 {
 	return s.entitled(KindOf(pod))[i][0]
 }
 
-// TestSharesOfWhatCanBeReached has three equal queues with four pods each that want six GPUs of the zone s, of which two queues
-// run four and two. Beside these are eight GPUs that the pods cannot use.
+// TestSharesOfWhatCanBeReached has three equal queues with four pods each that want six GPUs of the
+// zone s, of which two queues run four and two. Beside these are eight GPUs that the pods cannot
+// use.
 func TestSharesOfWhatCanBeReached(t *testing.T) {
 	small := func(name, node string) *corev1.Pod { return inZone("s", pod(name, 1, node)) }
 	for name, tc := range map[string]struct {
@@ -147,8 +148,9 @@ func TestQuotaInSeveralPlaces(t *testing.T) {
 	}
 }
 
-// TestLayoutIsKeptLevel changes nodes, pods and queues at random. What is kept up to date change by change equals what a look at all of it finds,
-// and no queue gains where it cannot go by asking for more.
+// TestLayoutIsKeptLevel changes nodes, pods and queues at random. What is kept up to date change by
+// change equals what a look at all of it finds, and no queue gains where it cannot go by asking for
+// more.
 func TestLayoutIsKeptLevel(t *testing.T) {
 	divided := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -227,7 +229,8 @@ func podUID(rt *rapid.T) types.UID {
 	return types.UID(fmt.Sprint("p", rapid.IntRange(0, 15).Draw(rt, "pod")))
 }
 
-// BenchmarkStanding works out the shares of 100 queues with work of ten classes on nodes of ten pools, and of one.
+// BenchmarkStanding works out the shares of 100 queues with work of ten classes on nodes of ten
+// pools, and of one.
 func BenchmarkStanding(b *testing.B) {
 	for _, zones := range []int{1, 10} {
 		b.Run(fmt.Sprint(zones), func(b *testing.B) {

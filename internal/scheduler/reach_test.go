@@ -11,8 +11,9 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestReclaimWhereOtherNodesAreFree has the queue a run four pods and b two on a node of six CPUs, and c wait. A node with eight CPUs is tainted, and one
-// large pod waits that tolerates that: of queue d, or of a itself.
+// TestReclaimWhereOtherNodesAreFree has the queue a run four pods and b two on a node of six CPUs,
+// and c wait. A node with eight CPUs is tainted, and one large pod waits that tolerates that: of
+// queue d, or of a itself.
 func TestReclaimWhereOtherNodesAreFree(t *testing.T) {
 	t.Parallel()
 	for _, of := range []string{"a", "d"} {

@@ -2,7 +2,8 @@ package fairshare
 
 import "math"
 
-// network is a small flow network. Its nodes are numbered from 0; the first is the source and the second is the sink.
+// network is a small flow network. Its nodes are numbered from 0; the first is the source and the
+// second is the sink.
 type network struct {
 	edges []edge
 	// of lists the edges that begin at a node, by index.
@@ -11,7 +12,8 @@ type network struct {
 	depth, next []int
 }
 
-// edge is one direction of an edge. The other direction is the edge with the index that differs in the last bit.
+// edge is one direction of an edge. The other direction is the edge with the index that differs in
+// the last bit.
 type edge struct {
 	to   int
 	room int64
@@ -44,7 +46,8 @@ func (n *network) maximize() {
 	}
 }
 
-// level measures how far each node is from the source by edges with room, and reports whether the sink can be reached.
+// level measures how far each node is from the source by edges with room, and reports whether the
+// sink can be reached.
 func (n *network) level() bool {
 	for i := range n.depth {
 		n.depth[i] = -1
@@ -84,5 +87,6 @@ func (n *network) push(at int, most int64) int64 {
 	return 0
 }
 
-// short reports whether a node can still be reached from the source once the flow is maximal: the smallest cut is behind it.
+// short reports whether a node can still be reached from the source once the flow is maximal: the
+// smallest cut is behind it.
 func (n *network) short(node int) bool { return n.depth[node] >= 0 }

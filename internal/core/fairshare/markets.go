@@ -33,8 +33,8 @@ type Field struct {
 	Allocated []Amounts
 }
 
-// Market is a part of the pools that is shared by itself, of one resource: no queue has more of it because of work that goes to
-// other nodes, or that waits for them.
+// Market is a part of the pools that is shared by itself, of one resource: no queue has more of it
+// because of work that goes to other nodes, or that waits for them.
 type Market struct {
 	// Pools has a bit for each pool, by its index.
 	Pools uint64
@@ -47,13 +47,15 @@ type Market struct {
 // Counts reports whether the market shares out what a class asks for.
 func (m *Market) Counts(class int) bool { return slices.Contains(m.classes, class) }
 
-// Markets divides a field, resource by resource. Where no queue has to wait for nodes that its work cannot reach, all pools are one
-// market, and its shares are those of [Tree.FairShares].
+// Markets divides a field, resource by resource. Where no queue has to wait for nodes that its work
+// cannot reach, all pools are one market, and its shares are those of [Tree.FairShares].
 //
-// Pools are divided in three steps. First, work that can have all that it asks for whatever the others do gets a market of its own, with
-// the pools that no other work can reach. Then pools that no class of work connects are separate markets. Last, where
-// the fair shares of a market cannot be reached by the work that they are for, the pools that are short become a market.
-// The shares depend on what work asks for and where it can go, and not on where it runs, as long as that is in its market.
+// Pools are divided in three steps. First, work that can have all that it asks for whatever the
+// others do gets a market of its own, with the pools that no other work can reach. Then pools that
+// no class of work connects are separate markets. Last, where the fair shares of a market cannot be
+// reached by the work that they are for, the pools that are short become a market. The shares
+// depend on what work asks for and where it can go, and not on where it runs, as long as that is in
+// its market.
 func (t *Tree) Markets(f *Field, carried Bundles) [][]Market {
 	out := make([][]Market, t.dims)
 	quotas := t.quotas(carried)
@@ -146,7 +148,8 @@ func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	return scarce, rest
 }
 
-// byDemand finds the pools of a market that have not all that is asked for by work which can go nowhere else.
+// byDemand finds the pools of a market that have not all that is asked for by work which can go
+// nowhere else.
 func (s *sharing) byDemand(m *Market) uint64 {
 	n := newNetwork(len(m.classes) + MostPools)
 	for at, i := range m.classes {
@@ -159,7 +162,8 @@ func (s *sharing) byDemand(m *Market) uint64 {
 	return s.short(n, m)
 }
 
-// byShares finds the pools of a market that have not all that the queues' shares of it entitle their work to.
+// byShares finds the pools of a market that have not all that the queues' shares of it entitle
+// their work to.
 func (s *sharing) byShares(m *Market) uint64 {
 	leaves := int(s.t.Len())
 	n := newNetwork(len(m.classes) + MostPools + leaves)
@@ -176,7 +180,8 @@ func (s *sharing) byShares(m *Market) uint64 {
 	return s.short(n, m)
 }
 
-// short joins the classes of a market to their pools and these to the sink, and finds the pools that are short.
+// short joins the classes of a market to their pools and these to the sink, and finds the pools
+// that are short.
 func (s *sharing) short(n *network, m *Market) (short uint64) {
 	pools := firstInner + len(m.classes)
 	for at, i := range m.classes {
@@ -230,8 +235,8 @@ func (s *sharing) refine(m Market) []Market {
 	return append(s.refine(scarce), s.refine(rest)...)
 }
 
-// share divides what a market has among the queues. Demand is what waits for it, and what runs there, even of work that belongs to another
-// market. What a queue uses elsewhere is off its quota.
+// share divides what a market has among the queues. Demand is what waits for it, and what runs
+// there, even of work that belongs to another market. What a queue uses elsewhere is off its quota.
 func (s *sharing) share(m *Market) {
 	queues := s.t.Len()
 	demand, used := make([]int64, queues), make([]int64, queues)

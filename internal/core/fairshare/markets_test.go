@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wants is what a queue runs and waits for with work of one reach: on the pools of which it has the bit.
+// wants is what a queue runs and waits for with work of one reach: on the pools of which it has the
+// bit.
 type wants struct {
 	queue          string
 	reach          uint64
@@ -117,8 +118,9 @@ func TestMarkets(t *testing.T) {
 	}
 }
 
-// TestMarketsHold: shares can be had by the work that they are for, all of it at once, and no pool is left over that a queue below its share
-// of everything could use. To ask for nodes that other work of a queue cannot use changes nothing in the market of that work.
+// TestMarketsHold: shares can be had by the work that they are for, all of it at once, and no pool
+// is left over that a queue below its share of everything could use. To ask for nodes that other
+// work of a queue cannot use changes nothing in the market of that work.
 func TestMarketsHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c"}

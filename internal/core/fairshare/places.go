@@ -38,7 +38,8 @@ func (d *Divided) Shares() []Amounts {
 
 // Place is the pools that some work competes for, resource by resource.
 type Place struct {
-	// Shares are what each queue is entitled to there, by its index in the tree, and Entitled are these with what it has elsewhere.
+	// Shares are what each queue is entitled to there, by its index in the tree, and Entitled are
+	// these with what it has elsewhere.
 	Shares, Entitled []Amounts
 	// pools has the pools of each resource.
 	pools []uint64
@@ -70,7 +71,8 @@ func (d *Divided) PlaceOf(classes ...int) *Place {
 // all has a bit for each pool.
 func (d *Divided) all() uint64 { return math.MaxUint64 >> (MostPools - len(d.Pools)) }
 
-// poolsFor are the pools of the market in which work of a class counts. Of a resource that no such work asks for, these are all.
+// poolsFor are the pools of the market in which work of a class counts. Of a resource that no such
+// work asks for, these are all.
 func (d *Divided) poolsFor(r, class int) uint64 {
 	for i := range d.Markets[r] {
 		if d.Markets[r][i].Counts(class) {

@@ -2,7 +2,8 @@ package fairshare
 
 import "testing"
 
-// TestTurnsGoByTheRequest has the resources gpu, nic and cpu, of which there are 8, 8 and 80, and asks whose turn it is.
+// TestTurnsGoByTheRequest has the resources gpu, nic and cpu, of which there are 8, 8 and 80, and
+// asks whose turn it is.
 func TestTurnsGoByTheRequest(t *testing.T) {
 	gpus, nics := Amounts{1, 0, 1}, Amounts{0, 1, 1}
 	for name, tc := range map[string]struct {

@@ -19,7 +19,8 @@ func cores(cpus string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("64Gi")}
 }
 
-// replicas creates a ReplicaSet of pods with one CPU in a queue. More is added to the spec of its pods.
+// replicas creates a ReplicaSet of pods with one CPU in a queue. More is added to the spec of its
+// pods.
 func (c *cluster) replicas(name, queue string, count int, cpus string, more ...string) {
 	c.Helper()
 	c.ApplyText(fmt.Sprintf(`apiVersion: apps/v1
@@ -50,7 +51,8 @@ func (c *cluster) running(ctx context.Context, name string) (n int) {
 	return n
 }
 
-// shared waits until each of some ReplicaSets has so many pods on nodes, and watches that this stays so.
+// shared waits until each of some ReplicaSets has so many pods on nodes, and watches that this
+// stays so.
 func (c *cluster) shared(want int, names ...string) {
 	c.Helper()
 	differs := func(ctx context.Context) string {
@@ -65,8 +67,8 @@ func (c *cluster) shared(want int, names ...string) {
 	c.NeverFor(3*time.Second, 100*time.Millisecond, "it stays so", differs)
 }
 
-// TestNodesThatMostWorkCannotUse has three equal queues with four pods each that want six CPUs, beside a node with eight CPUs that these pods
-// cannot use. The first queue comes alone.
+// TestNodesThatMostWorkCannotUse has three equal queues with four pods each that want six CPUs,
+// beside a node with eight CPUs that these pods cannot use. The first queue comes alone.
 func TestNodesThatMostWorkCannotUse(t *testing.T) {
 	t.Parallel()
 	kept := []corev1.Taint{{Key: "kept", Value: "large", Effect: corev1.TaintEffectNoSchedule}}
@@ -133,8 +135,9 @@ func (c *cluster) sharesSix(terms string, large func(c *cluster)) {
 // nic is a second kind of device.
 const nic corev1.ResourceName = "example.com/nic"
 
-// TestTurnForAnotherDevice has the queue a use more than its share of network cards, with its quota of GPUs free, and c use more GPUs than its
-// quota. As a GPU becomes free, it is a's: c's pod would be evicted for a at once.
+// TestTurnForAnotherDevice has the queue a use more than its share of network cards, with its quota
+// of GPUs free, and c use more GPUs than its quota. As a GPU becomes free, it is a's: c's pod would
+// be evicted for a at once.
 func TestTurnForAnotherDevice(t *testing.T) {
 	t.Parallel()
 	node, cards := cores("64"), cores("64")
