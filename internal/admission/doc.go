@@ -15,6 +15,9 @@
 //     that waits, none waits for its turn ([List.Pass]); what has no place yet is called back when there is not ([List.Recall]).
 //   - failures in a row, and how long to back off after them.
 //
+// Beside it, [Unbound] records the preemptions that did not end in a binding, and how long their preemptors
+// back off from the next one.
+//
 // [List.Forget] is the one place where all of it ends, on every way out.
 //
 // A decision is made on a picture of the cluster, and what it would wait for may have ended since. [List.Mark] before

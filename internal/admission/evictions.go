@@ -63,21 +63,27 @@ func (l *List) evicting(e *entry) bool {
 	return e.making != nil || backsOff
 }
 
-// Backing is how long evictions that fail are backed off from: not at all the first time, then for Initial, and twice as
-// long each time, at most Max.
+// Backing says how long to back off after failures in a row: for Initial, then twice as long each time, at most for Max.
 type Backing struct{ Initial, Max time.Duration }
 
-// Failed records that an eviction for a workload has failed, and says how long to wait before another try.
+// Failed records that an eviction for a workload has failed, and says how long to wait before another try: not at all the
+// first time.
 func (l *List) Failed(key workload.Key, b Backing) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entryOf(key)
 	e.failures++
-	if e.failures == 1 {
+	return b.after(e.failures - 1)
+}
+
+// after returns the delay after a number of failures: none after 0, Initial after the first, and then twice
+// as long each time.
+func (b Backing) after(failures int) time.Duration {
+	if failures == 0 {
 		return 0
 	}
-	// Doubling stops short of overflow; the longest delay is a day at most.
-	return min(b.Initial<<min(e.failures-2, 20), b.Max)
+	// Doubling stops short of overflow: Initial is at most an hour.
+	return min(b.Initial<<min(failures-1, 20), b.Max)
 }
 
 // Succeeded records that an eviction for a workload has not failed.

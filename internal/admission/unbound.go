@@ -1,0 +1,238 @@
+package admission
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// Unbound records, by workload, the preemptions that did not end in a binding: the room was made,
+// and a step after the decision (Reserve, Permit, PreBind, Bind) failed. Such a workload backs off
+// from preempting, exponentially, because the next preemption would probably end the same way. It
+// may still be placed where it fits without victims.
+//
+// A record ends when the workload is bound, or is gone. The record of a pod that is gone passes to
+// the next pod of the same controller, which would otherwise preempt again under a new UID. The
+// record of a gang lasts as long as its PodGroup, whatever becomes of its members.
+//
+// The zero value is ready to use. Unbound has no clock: callers pass the time.
+type Unbound struct {
+	mu      sync.Mutex
+	records map[workload.Key]*unbound
+	// heirless are the records of pods that are gone, by their controller.
+	heirless map[string][]*unbound
+}
+
+// unbound is the record of one workload.
+type unbound struct {
+	// made counts the preemptions for the workload since its last failure.
+	made int
+	// preemptions counts those that ended without a binding, and failures how often at least one
+	// did.
+	preemptions, failures int
+	// lifts counts how often a change to the workload has ended a pause early.
+	lifts   int
+	backing Backing
+	// failed is the time of the last failure, and until the end of the pause that it began.
+	failed, until time.Time
+	last          Failure
+	// of identifies the state of the workload that failed; see [Unbound.Changed].
+	of string
+}
+
+// Failure is a step after the decision that failed.
+type Failure struct {
+	// Stage names the step and its plugin, as in "PreBind plugin VolumeBinding".
+	Stage string
+	// Message is the error.
+	Message string
+}
+
+// PreemptionPause is a time in which a workload may not preempt.
+type PreemptionPause struct {
+	Until time.Time
+	// Preemptions counts the preemptions in a row that did not end in a binding.
+	Preemptions int
+	// Last is the failure that began the pause.
+	Last Failure
+}
+
+// Preempts records that a preemption begins for a workload.
+func (u *Unbound) Preempts(key workload.Key) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := u.records[key]
+	if r == nil {
+		r = &unbound{}
+		if u.records == nil {
+			u.records = make(map[workload.Key]*unbound)
+		}
+		u.records[key] = r
+	}
+	r.made++
+}
+
+// Cancels records that a preemption ended before any victim was evicted.
+func (u *Unbound) Cancels(key workload.Key) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if r := u.records[key]; r != nil && r.made > 0 {
+		r.made--
+		u.tidy(key, r)
+	}
+}
+
+// Fails records that a step after the decision failed, and returns how many preemptions that leaves
+// without a binding. The pause begins again with each failure; it doubles only with failures after
+// a preemption. A workload that nobody was preempted for has no record, and does not get one.
+func (u *Unbound) Fails(key workload.Key, f Failure, of string, b Backing, now time.Time) (unbound int) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := u.records[key]
+	if r == nil {
+		return 0
+	}
+	if unbound = r.made; unbound > 0 {
+		r.made, r.preemptions, r.failures = 0, r.preemptions+unbound, r.failures+1
+	}
+	r.backing, r.failed, r.last, r.of = b, now, f, of
+	r.until = now.Add(b.after(r.failures))
+	return unbound
+}
+
+// Pause returns the pause of a workload; false where it may preempt.
+func (u *Unbound) Pause(key workload.Key, now time.Time) (PreemptionPause, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := u.records[key]
+	if r == nil || !r.until.After(now) {
+		return PreemptionPause{}, false
+	}
+	return PreemptionPause{Until: r.until, Preemptions: r.preemptions, Last: r.last}, true
+}
+
+// Changed records that the owner of a workload has changed it, so that the cause of the failure may
+// be gone, and reports whether that shortens the pause. The first change ends the pause at once.
+// Later ones end it after a delay that doubles with each of them, until the workload is bound:
+// something may change it all the time. of identifies the state of the workload; a state that has
+// failed already is no change. It is "" where the caller knows that there is one.
+func (u *Unbound) Changed(key workload.Key, of string, now time.Time) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := u.records[key]
+	if r == nil || r.failures == 0 || of != "" && of == r.of || !r.until.After(now) {
+		return false
+	}
+	if of != "" {
+		r.of = of
+	}
+	end := r.failed.Add(r.backing.after(r.lifts))
+	r.lifts++
+	if !end.Before(r.until) {
+		return false
+	}
+	r.until = end
+	return true
+}
+
+// Has reports whether a workload has a record.
+func (u *Unbound) Has(key workload.Key) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.records[key] != nil
+}
+
+// Ends drops the record of a workload: it is bound, or the PodGroup of a gang is gone.
+func (u *Unbound) Ends(key workload.Key) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.records, key)
+}
+
+// Leaves records that the pods of a workload are gone without having been bound. The record of a
+// gang stays, for members that are created later. The record of a pod passes to the next pod of its
+// controller; "" for none.
+func (u *Unbound) Leaves(key workload.Key, controller string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	r := u.records[key]
+	if r == nil {
+		return
+	}
+	r.made = 0
+	u.tidy(key, r)
+	if key.Gang {
+		return
+	}
+	delete(u.records, key)
+	u.expire(now)
+	if r.failures == 0 || controller == "" {
+		return
+	}
+	if u.heirless == nil {
+		u.heirless = make(map[string][]*unbound)
+	}
+	u.heirless[controller] = append(u.heirless[controller], r)
+}
+
+// Inherits passes the record of a pod that is gone to a pod of the same controller, unless that has
+// failed itself. Of several records, it is the one with the latest end.
+func (u *Unbound) Inherits(key workload.Key, controller string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.heirless) == 0 || controller == "" {
+		return
+	}
+	u.expire(now)
+	left, own := u.heirless[controller], u.records[key]
+	if len(left) == 0 || own != nil && own.failures > 0 {
+		return
+	}
+	latest := 0
+	for i, r := range left {
+		if r.until.After(left[latest].until) {
+			latest = i
+		}
+	}
+	r := left[latest]
+	if own != nil {
+		r.made = own.made
+	}
+	if u.records == nil {
+		u.records = make(map[workload.Key]*unbound)
+	}
+	u.records[key] = r
+	u.heirless[controller] = slices.Delete(left, latest, latest+1)
+	u.expire(now)
+}
+
+// expire drops the records of pods that are gone, once their longest pause has passed. The caller
+// holds the lock.
+func (u *Unbound) expire(now time.Time) {
+	for controller, left := range u.heirless {
+		left = slices.DeleteFunc(left, func(r *unbound) bool { return !r.failed.Add(2 * r.backing.Max).After(now) })
+		if u.heirless[controller] = left; len(left) == 0 {
+			delete(u.heirless, controller)
+		}
+	}
+}
+
+// tidy drops a record that says nothing. The caller holds the lock.
+func (u *Unbound) tidy(key workload.Key, r *unbound) {
+	if r.made == 0 && r.failures == 0 {
+		delete(u.records, key)
+	}
+}
+
+// Len counts the records, for tests that look for leaks.
+func (u *Unbound) Len() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n := len(u.records)
+	for _, left := range u.heirless {
+		n += len(left)
+	}
+	return n
+}
