@@ -64,6 +64,7 @@ func TestDecode(t *testing.T) {
 		"a timeout that is too long":     {yaml: "gang: {permitTimeout: 16m}", wantErr: `gang.permitTimeout: Invalid value: "16m0s": must be between 1s and 15m0s`},
 		"a timeout that is too short":    {yaml: "gang: {permitTimeout: 1ms}", wantErr: `gang.permitTimeout: Invalid value: "1ms"`},
 		"a longest that is the shortest": {yaml: "retry: {initialBackoff: 1m}", wantErr: `retry.maxBackoff: Invalid value: "30s": must not be less than initialBackoff, 1m0s`},
+		"a longest binding backoff":      {yaml: "retry: {initialBindingBackoff: 50m}", wantErr: `retry.maxBindingBackoff: Invalid value: "30m0s": must not be less than initialBindingBackoff, 50m0s`},
 		"a number out of range":          {yaml: "search: {packingMembers: 65}", wantErr: "search.packingMembers: Invalid value: 65: must be between 0 and 64"},
 		"queues": {
 			yaml: "{queueLabelKey: team.example/queue, preemptMinRuntime: 5m, reclaimMinRuntime: 15m, reclaimResolveMethod: Queue}",

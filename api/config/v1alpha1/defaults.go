@@ -24,6 +24,8 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.Groups.OptIn, OptInAnnotated)
 	fill(&args.Retry.InitialBackoff, metav1.Duration{Duration: time.Second})
 	fill(&args.Retry.MaxBackoff, metav1.Duration{Duration: 30 * time.Second})
+	fill(&args.Retry.InitialBindingBackoff, metav1.Duration{Duration: time.Minute})
+	fill(&args.Retry.MaxBindingBackoff, metav1.Duration{Duration: 30 * time.Minute})
 	fill(&args.Search.PackingMembers, 16)
 	fill(&args.Search.PackingNodes, 64)
 	fill(&args.Search.PackingSteps, 4000)

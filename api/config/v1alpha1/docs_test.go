@@ -148,6 +148,10 @@ func argument(path, value string) *runtime.Unknown {
 	switch path {
 	case "retry.initialBackoff":
 		text = "retry: {maxBackoff: 24h, initialBackoff: " + value + "}"
+	case "retry.initialBindingBackoff":
+		text = "retry: {maxBindingBackoff: 24h, initialBindingBackoff: " + value + "}"
+	case "retry.maxBindingBackoff":
+		text = "retry: {initialBindingBackoff: 1ms, maxBindingBackoff: " + value + "}"
 	case "retry.maxBackoff":
 		text = "retry: {initialBackoff: 1ms, maxBackoff: " + value + "}"
 	}

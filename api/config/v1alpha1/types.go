@@ -97,7 +97,8 @@ type ReprieveArgs struct {
 	// groups says for which kinds of objects PodGroups are made without a user writing them.
 	Groups GroupArgs `json:"groups,omitempty"`
 
-	// retry says when a preemption whose calls have failed is tried again.
+	// retry says when a preemption whose calls have failed is tried again, and when a workload preempts again that
+	// could not be bound after a preemption.
 	Retry RetryArgs `json:"retry,omitempty"`
 
 	// search bounds the parts of the victim search whose cost grows faster than the cluster.
@@ -145,7 +146,7 @@ type GangArgs struct {
 	SettleTime *metav1.Duration `json:"settleTime,omitempty"`
 }
 
-// RetryArgs are the delays between preemptions whose calls fail.
+// RetryArgs are the delays between preemptions that fail.
 type RetryArgs struct {
 	// initialBackoff is the delay after the second failure in a row; the first is followed by another try at
 	// once. It doubles with each further failure. Between 1ms and 1h.
@@ -161,6 +162,23 @@ type RetryArgs struct {
 	//
 	// Example: 1m
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
+
+	// initialBindingBackoff is how long a workload preempts nothing after its first preemption that did not end in a
+	// binding: the room was made, and Reserve, Permit, PreBind or Bind failed. Until then the workload may still be
+	// placed where it fits without victims. The delay doubles with each further such preemption, until the workload is
+	// bound. A change to the pod, or to the PodGroup, ends it early. Between 1ms and 1h.
+	//
+	// Default: 1m
+	//
+	// Example: 30s
+	InitialBindingBackoff *metav1.Duration `json:"initialBindingBackoff,omitempty"`
+
+	// maxBindingBackoff is the longest such delay. Between 1ms and 24h, and not less than initialBindingBackoff.
+	//
+	// Default: 30m
+	//
+	// Example: 2h
+	MaxBindingBackoff *metav1.Duration `json:"maxBindingBackoff,omitempty"`
 }
 
 // SearchArgs bound the victim search. Larger values find room in more of the cases in which members of several

@@ -40,6 +40,12 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	retry := field.NewPath("retry")
 	errs = append(errs, duration(retry.Child("initialBackoff"), args.Retry.InitialBackoff, time.Millisecond, time.Hour)...)
 	errs = append(errs, duration(retry.Child("maxBackoff"), args.Retry.MaxBackoff, time.Millisecond, 24*time.Hour)...)
+	errs = append(errs, duration(retry.Child("initialBindingBackoff"), args.Retry.InitialBindingBackoff, time.Millisecond, time.Hour)...)
+	errs = append(errs, duration(retry.Child("maxBindingBackoff"), args.Retry.MaxBindingBackoff, time.Millisecond, 24*time.Hour)...)
+	if args.Retry.MaxBindingBackoff.Duration < args.Retry.InitialBindingBackoff.Duration {
+		errs = append(errs, field.Invalid(retry.Child("maxBindingBackoff"), args.Retry.MaxBindingBackoff.Duration.String(),
+			"must not be less than initialBindingBackoff, "+args.Retry.InitialBindingBackoff.Duration.String()))
+	}
 	if args.Retry.MaxBackoff.Duration < args.Retry.InitialBackoff.Duration {
 		errs = append(errs, field.Invalid(retry.Child("maxBackoff"), args.Retry.MaxBackoff.Duration.String(),
 			"must not be less than initialBackoff, "+args.Retry.InitialBackoff.Duration.String()))
