@@ -91,6 +91,7 @@ type Metrics struct {
 	victims            *k8smetrics.HistogramVec
 	decision           *k8smetrics.HistogramVec
 	unconfirmed        *k8smetrics.CounterVec
+	unbound            *k8smetrics.CounterVec
 	malformed          *k8smetrics.Gauge
 	orphaned           *k8smetrics.Gauge
 	waiting            *k8smetrics.Gauge
@@ -128,6 +129,9 @@ func New() *Metrics {
 		unconfirmed: counter("gang_plans_unconfirmed_total",
 			"Plans of gangs of which a member was refused where it was to go: for the first time, or repeatedly for the same plan, which is a fault.",
 			"refusal"),
+		unbound: counter("preemptions_without_binding_total",
+			"Preemptions whose preemptor was not bound: the room was made, and Reserve, Permit, PreBind or Bind failed.",
+			"preemptor", "profile"),
 		malformed: gauge("malformed_preemption_tolerations",
 			"PriorityClasses whose preemption toleration cannot be read: malformed ones, which have none, and missing ones that pods on nodes name."),
 		orphaned: gauge("queue_orphaned_pods",
@@ -188,7 +192,7 @@ func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.malformed, m.orphaned, m.waiting, m.reservations, m.oldestReservation, m.calls, m.recorded, m.lost, m.held, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.unbound, m.malformed, m.orphaned, m.waiting, m.reservations, m.oldestReservation, m.calls, m.recorded, m.lost, m.held, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}
@@ -212,6 +216,11 @@ func (m *Metrics) Attempted(who PreemptorType, came Attempt, profile string) {
 
 // Unconfirmed records that a plan of a gang could not be carried out.
 func (m *Metrics) Unconfirmed(r Refusal) { m.unconfirmed.WithLabelValues(string(r)).Inc() }
+
+// Unbound records preemptions whose preemptor was not bound.
+func (m *Metrics) Unbound(who PreemptorType, preemptions int, profile string) {
+	m.unbound.WithLabelValues(string(who), profile).Add(float64(preemptions))
+}
 
 // Decided records how long a search for room took.
 func (m *Metrics) Decided(who PreemptorType, profile string, took time.Duration) {

@@ -21,6 +21,7 @@ func record(m *Metrics) {
 	m.Attempted(Gang, Preempts, "main")
 	m.Decided(Gang, "main", 3*time.Second)
 	m.Took(7, "main")
+	m.Unbound(Gang, 2, "main")
 	m.Orphaned(4)
 	m.Waiting(5)
 	m.Recorded(Dropped)
@@ -66,6 +67,7 @@ func TestMetrics(t *testing.T) {
 		"reprieve_preemption_attempts_total preempts":     1,
 		"reprieve_preemption_decision_seconds":            3,
 		"reprieve_preemption_victims":                     7,
+		"reprieve_preemptions_without_binding_total":      2,
 		"reprieve_queue_orphaned_pods":                    4,
 		"reprieve_queue_waiting":                          5,
 		"reprieve_decision_records_total":                 2,
@@ -171,6 +173,8 @@ func TestBeginAtZero(t *testing.T) {
 		"reprieve_preemption_attempts_total":   2 * 2 * 4,
 		"reprieve_preemption_decision_seconds": 2 * 2,
 		"reprieve_preemption_victims":          2,
+		// Pods and gangs.
+		"reprieve_preemptions_without_binding_total": 2 * 2,
 		// Two profiles, and two resources.
 		"reprieve_preempted_resource_seconds_total": 2 * 2,
 	} {

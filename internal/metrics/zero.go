@@ -31,6 +31,7 @@ func (m *Metrics) Serves(profile string) {
 			m.attempts.WithLabelValues(string(who), string(came), profile)
 		}
 		m.decision.WithLabelValues(string(who), profile)
+		m.unbound.WithLabelValues(string(who), profile)
 	}
 	m.victims.WithLabelValues(profile)
 	m.mu.Lock()
