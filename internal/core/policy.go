@@ -35,7 +35,7 @@ const (
 	RuleDeletionRefused Rule = "DeletionRefused"
 	// RuleOwnGang protects the members of the preemptor's own PodGroup.
 	RuleOwnGang Rule = "OwnGang"
-	// RuleNeverPreempts protects every unit from a preemptor whose preemptionPolicy is Never.
+	// RuleNeverPreempts protects every unit from a preemptor whose preemptionPolicy is Never, or that backs off from preempting.
 	RuleNeverPreempts Rule = "NeverPreempts"
 	// RuleUnknownQueue protects every unit from a preemptor that names a queue in which there can be no work: what it
 	// is entitled to is not known.

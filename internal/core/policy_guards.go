@@ -23,7 +23,7 @@ func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
 	// A preemptor of no name, group or queue. What protects from any priority protects from the lowest.
 	anyone := *p
 	anyone.Namespace, anyone.Name, anyone.UID, anyone.PodGroup, anyone.Queue = "", "", "", "", ""
-	anyone.Gang, anyone.Never, anyone.Priority = false, false, math.MinInt32
+	anyone.Gang, anyone.Never, anyone.BacksOff, anyone.Priority = false, false, false, math.MinInt32
 	anyone.MinCount, anyone.Classes, anyone.Nominated = 0, nil, nil
 	v := newView(s, &anyone, Arithmetic{})
 	r := newRuling(v, protections)

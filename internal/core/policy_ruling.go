@@ -75,7 +75,7 @@ func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 // forbidden reports whether the preemptor may take nothing at all, and why.
 func (r *ruling) forbidden() (Rule, bool) {
 	switch {
-	case r.p.Never:
+	case r.p.Never, r.p.BacksOff:
 		return RuleNeverPreempts, true
 	case r.p.Queue != "" && r.s.Queues != nil && r.s.Queues.Tree != nil && r.s.Queues.Tree.LeafOf(r.p.Queue) < 0:
 		return RuleUnknownQueue, true

@@ -139,6 +139,8 @@ func TestJudgeForbidden(t *testing.T) {
 	}{
 		"preemptionPolicy Never":       {preemptor: &Preemptor{Priority: 10, Never: true}, want: Verdict{Rule: RuleNeverPreempts}},
 		"Never counts in a queue":      {preemptor: &Preemptor{Priority: 10, Never: true, Queue: "a"}, want: Verdict{Rule: RuleNeverPreempts}},
+		"backing off":                  {preemptor: &Preemptor{Priority: 10, BacksOff: true}, want: Verdict{Rule: RuleNeverPreempts}},
+		"backing off, in a queue":      {preemptor: &Preemptor{Priority: 10, BacksOff: true, Queue: "a"}, want: Verdict{Rule: RuleNeverPreempts}},
 		"a queue that does not exist":  {preemptor: &Preemptor{Priority: 10, Queue: "gone"}, want: Verdict{Rule: RuleUnknownQueue}},
 		"its own queue, by priority":   {preemptor: &Preemptor{Priority: 10, Queue: "b"}, want: Verdict{Eligible: true, Rule: RuleLowerPriority}},
 		"another queue, by fair share": {preemptor: &Preemptor{Priority: 10, Queue: "a"}, want: Verdict{Eligible: true, Rule: RuleReclaim}},

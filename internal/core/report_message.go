@@ -48,6 +48,8 @@ func (m *need) sentence(d *Decision) string {
 	switch {
 	case d.Preemptor.Never:
 		msg += "; preemptionPolicy Never forbids taking any"
+	case d.Preemptor.BacksOff:
+		msg += "; it backs off from preempting"
 	case d.Preemptor.Gang && d.Preemptor.MinCount == 0 && m.nodes > 0:
 		msg += "; nothing is preempted for members past minCount"
 	}

@@ -167,6 +167,8 @@ type Preemptor struct {
 	Priority int32 `json:"priority"`
 	// Never is true where the priority class forbids preempting (preemptionPolicy Never).
 	Never bool `json:"never,omitempty"`
+	// BacksOff is true where the preemptor may preempt nothing yet, because it could not be bound after earlier preemptions.
+	BacksOff bool `json:"backsOff,omitempty"`
 	// IgnoresTolerations is true where the victims' tolerations do not count.
 	IgnoresTolerations bool `json:"ignoresTolerations,omitempty"`
 	// Now is the time of the decision, in nanoseconds since 1970, against which protections are held.
