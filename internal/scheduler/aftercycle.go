@@ -20,6 +20,7 @@ func (ps *Plugins) AfterFailures(handle FailureHandler) FailureHandler {
 	return func(ctx context.Context, profile framework.Framework, pod *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
 		settle := func() {}
 		if hub := ps.Hub(); hub != nil {
+			status = hub.failedAfterDecision(profile, pod.Pod, status)
 			settle = hub.cycleOver(pod.Pod, status)
 		}
 		handle(ctx, profile, pod, status, nominating, start)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // books says which queue work counts for, what the queues have and may have, and what is promised beside that. It keeps them level
@@ -16,4 +17,6 @@ type books struct {
 	charging, groupStates sync.Mutex
 	// reserved is the room that is promised to pods which have been planned or nominated.
 	reserved *reservation.Book
+	// backsOff reports whether a workload may preempt nothing yet, because it could not be bound after earlier preemptions.
+	backsOff func(workload.Key) bool
 }

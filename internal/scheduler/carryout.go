@@ -37,9 +37,14 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.hub.registry.Unplanned(nameOf(pre.key))
 	}
 	nodes := snapshot.Placements(d)
-	news := !p.hub.reserved.Keeps(maps.All(nodes))
-	p.reserve(ctx, pre, seats(d))
-	nominations := p.nominations(pre, nodes, pod)
+	promised, plan := nodes, seats(d)
+	if pre.pause != nil {
+		// A workload that could not be bound has no reservations while it waits for room.
+		promised, plan = nil, nil
+	}
+	news := !p.hub.reserved.Keeps(maps.All(promised))
+	p.reserve(ctx, pre, plan)
+	nominations := p.nominations(pre, promised, pod)
 	if d.Outcome == core.Preempts && pre.key.Gang {
 		sayWith(nominations, said, pod.UID)
 	}
@@ -70,7 +75,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.overtake(ctx, on, pre.standing(), nil, made.view.Disrupted(on)...)
 	}
 	// An empty node, again, takes a nomination back.
-	return p.show(pre.key, pod, nodes[pod.UID]), made.status(fwk.Success)
+	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
 }
 
 // tellGang has the members of a gang say what was decided, unless they find room soon, and returns that.
@@ -106,6 +111,9 @@ const retryDelay = 200 * time.Millisecond
 func (p *Plugin) tryLater(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.hub.waits
 	missed := false
+	if pre.pause != nil {
+		waits.WaitUntil(pre.key, admission.ProtectionEnds, pre.pause.Until)
+	}
 	if made.view.HasPromised() {
 		missed = !waits.Wait(pre.key, admission.Reserved, made.view.mark)
 	}
@@ -256,6 +264,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		p.hub.cluster.NodeChanged(victim.Spec.NodeName)
 	}
 	p.await(made, nodes)
+	p.hub.preempts(&pre)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
 	ended := p.follow(made)
 	if !*p.args.Asynchronous {
@@ -269,6 +278,7 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 func (p *Plugin) evictNow(ctx context.Context, pre *preemptor, order eviction.Order, taken takenVictims, ended func(eviction.Outcome)) error {
 	outcome := <-p.hub.evictor.Evict(ctx, order, p)
 	ended(outcome)
+	p.hub.carriedOut(pre.key, &outcome)
 	if outcome.Err != nil {
 		p.evictionFailed(pre, order.Victims, taken, outcome.Begun)
 	} else {
@@ -288,6 +298,7 @@ func (p *Plugin) evictSoon(ctx context.Context, pre preemptor, order eviction.Or
 	outcomes := p.hub.evictor.Evict(context.WithoutCancel(ctx), order, p)
 	p.hub.executions.follow(outcomes, func(outcome eviction.Outcome) {
 		ended(outcome)
+		p.hub.carriedOut(pre.key, &outcome)
 		p.evicted(ctx, &pre, &order, taken, outcome, running)
 	})
 }

@@ -58,6 +58,11 @@ type Hub struct {
 	seated marks
 	// loose are the single pods that were refused where they are promised room, until they have looked elsewhere.
 	loose marks
+	// gaveUp are the pods that a step after the decision failed for, until the framework says why. canceled are those that the hub
+	// has turned back itself in PreBind.
+	gaveUp, canceled marks
+	// unbound has the preemptions that did not end in a binding.
+	unbound admission.Unbound
 	// hidden are nominations that a pod held to a node does not see.
 	hidden hidden
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
@@ -126,6 +131,10 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 		h.refused = eviction.NewRefusals(h.clock)
 	}
 	h.reserved = reservation.New(&bookkeeper{h})
+	h.backsOff = func(key workload.Key) bool {
+		_, paused := h.unbound.Pause(key, h.clock.Now())
+		return paused
+	}
 	h.telling = &teller{books: h.books, waits: h.waits, statuses: in.Statuses, metrics: h.metrics, clock: h.clock}
 	if h.telling.statuses == nil {
 		h.telling.statuses = unsaid{}

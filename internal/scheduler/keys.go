@@ -32,7 +32,11 @@ func (r *roster) keyOf(pod *corev1.Pod) workload.Key {
 
 // standingOf is how a pod stands.
 func (b *books) standingOf(pod *corev1.Pod) workload.Standing {
-	return workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
+	standing := workload.Standing{Priority: b.priorityOf(pod), Queue: b.queueOf(pod)}
+	if b.backsOff(b.keyOf(pod)) {
+		standing.Priority = lowest
+	}
+	return standing
 }
 
 // podOf finds the pod of a workload that is one, as the informer has it.

@@ -51,6 +51,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	} else {
 		p.hub.heardOf(pod)
 	}
+	p.hub.gaveUp.set(pod.UID, p.hub.keyOf(pod))
 	// Before it is known to be back.
 	p.hub.returning.add(pod.UID, node)
 	p.hub.forgetPlace(pod.UID)

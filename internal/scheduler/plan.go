@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/gang"
@@ -40,6 +41,8 @@ type preemptor struct {
 	// atLimit is true where the limit of the queue has no room for them as things are: then all victims have to go first,
 	// wherever they are.
 	atLimit bool
+	// pause is why and until when the preemptor may preempt nothing; nil where it may.
+	pause *admission.PreemptionPause
 }
 
 // podPreemptor describes a single pod.
@@ -54,6 +57,7 @@ func (p *Plugin) podPreemptor(pod *corev1.Pod) preemptor {
 		never:    p.neverPreempts(g, pod),
 		minCount: 1,
 		pods:     []*corev1.Pod{pod},
+		pause:    p.hub.pauseOf(podKey(pod), pod),
 	}
 }
 
@@ -77,6 +81,7 @@ func (p *Plugin) gangPreemptor(g *gang.Group, members *gang.Members) preemptor {
 		minCount: p.hub.lacking(g, members, pending),
 		pods:     pending,
 		keptOut:  keptOut.String(),
+		pause:    p.hub.pauseOf(gangKey(g.Key)),
 	}
 	if len(pending) > 0 {
 		pre.queue = p.hub.queueOf(pending[0])
@@ -109,6 +114,9 @@ func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 
 // standing is how the preemptor stands.
 func (pre *preemptor) standing() workload.Standing {
+	if pre.pause != nil {
+		return workload.Standing{Priority: lowest, Queue: pre.queue}
+	}
 	return workload.Standing{Priority: pre.priority, Queue: pre.queue}
 }
 
@@ -166,6 +174,9 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	if d.Outcome != core.Fits {
 		d.Message = joined(d.Message, p.hub.overdueSentence(v, classes))
 	}
+	if d.Outcome == core.Infeasible {
+		d.Message = joined(d.Message, pre.pauseSentence())
+	}
 	p.logOfPreemptor(ctx, pre.key).V(4).Info("Decided", "outcome", d.Outcome, "reason", d.Message, "took", d.Elapsed)
 	if pre.key.Gang {
 		p.hub.registry.SetPodSensitive(nameOf(pre.key), o.PodSensitive())
@@ -179,7 +190,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.Preemptor {
 	input := &core.Preemptor{
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
-		Queue: pre.queue, Priority: pre.priority, Never: pre.never, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
+		Queue: pre.queue, Priority: pre.priority, Never: pre.never, BacksOff: pre.pause != nil, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
 		IgnoresTolerations: !*p.args.PreemptionToleration,
 		MinRuntime: core.MinRuntime{
 			Preempt: int64(p.args.PreemptMinRuntime.Duration), Reclaim: int64(p.args.ReclaimMinRuntime.Duration),

@@ -374,7 +374,7 @@ func (p *Plugin) atLimit(ctx context.Context, pre preemptor, v gang.Verdict) (*c
 		p.record(made)
 		p.hub.waits.Resolve(pre.key, admission.Reserved, admission.Protection, admission.ProtectionEnds)
 		p.tryLater(made)
-		if made.decision.RetryAt != 0 {
+		if made.decision.RetryAt != 0 || pre.pause != nil {
 			v.Message = joined(v.Message, made.decision.Message)
 		}
 		return nil, v, nil

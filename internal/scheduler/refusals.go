@@ -85,7 +85,7 @@ func (rs *refusals) add(p *Plugin, pre *preemptor, v *view, d *core.Decision) {
 
 // equalsOf is what a pod has in common with its equals; false for what is decided on by itself.
 func (p *Plugin) equalsOf(pre *preemptor, v *view) (equals, bool) {
-	if pre.key.Gang || pre.group != nil || len(v.own) > 0 || !p.hub.isCharged(pre) {
+	if pre.key.Gang || pre.group != nil || pre.pause != nil || len(v.own) > 0 || !p.hub.isCharged(pre) {
 		return equals{}, false
 	}
 	needs, ok := snapshot.NeedsOf(pre.pods[0])

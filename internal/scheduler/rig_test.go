@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -46,7 +47,7 @@ profiles:
 - schedulerName: reprieve-scheduler
   plugins:
     multiPoint:
-      enabled: [{name: Reprieve}, {name: SlowPreBind}, {name: Refusing}]
+      enabled: [{name: Reprieve}, {name: SlowPreBind}, {name: Refusing}, {name: Failing}]
       disabled: [{name: DefaultPreemption}]
     preFilter:
       enabled: [{name: Reprieve}, {name: Refusing}]
@@ -264,6 +265,7 @@ func newRigOn(t *testing.T, client *fake.Clientset, known *groups, configuration
 			refusedBy: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return refusing{meanwhile: func(pod *corev1.Pod) { r.meanwhile(pod) }}, nil
 			},
+			failsAt: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) { return failing{}, nil },
 			slowPreBindName: func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
 				return slowPreBind{unreserved: func(pod *corev1.Pod) { r.unreserved(pod) }}, nil
 			},
@@ -323,9 +325,16 @@ func (r *rig) bind(action clienttesting.Action) (bool, runtime.Object, error) {
 	if !ok {
 		return true, nil, fmt.Errorf("%T is no pod", obj)
 	}
+	if pod.Annotations[failsAt] == atBind {
+		return true, nil, apierrors.NewForbidden(gvr.GroupResource(), pod.Name, errFailing)
+	}
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = binding.Target.Name
-	return true, binding, pods.Update(gvr, pod, binding.Namespace)
+	err = pods.Update(gvr, pod, binding.Namespace)
+	if pod.Annotations[failsAt] == afterBind {
+		err = apierrors.NewTimeoutError("the binding took too long", 1)
+	}
+	return true, binding, err
 }
 
 func decodeProfiles(t *testing.T, configuration string) []config.KubeSchedulerProfile {

@@ -6,6 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // assumedPods are the pods that have a place in the scheduler's memory and are not bound as far as is known.
@@ -69,7 +71,7 @@ func (p *Plugin) TurnBack(victim *corev1.Pod) bool {
 	if p.hub.turnBackWaiting(victim.UID, why) {
 		return true
 	}
-	if b := p.handle.GetPodInPreBind(victim.UID); b != nil && b.CancelPod(why) {
+	if p.hub.cancelBinding(victim.UID, why) {
 		return true
 	}
 	// What is not assumed any more has been turned back already, or was bound a moment ago.
@@ -115,8 +117,21 @@ func (h *Hub) turnBackBinding(key types.NamespacedName, why string) {
 		return
 	}
 	for _, uid := range h.registry.Reserved(key) {
-		if b := h.handle.GetPodInPreBind(uid); b != nil {
-			b.CancelPod(why)
-		}
+		h.cancelBinding(uid, why)
 	}
+}
+
+// cancelBinding turns back a pod in PreBind. It reports false for one that is not there, or is being bound already.
+func (h *Hub) cancelBinding(uid types.UID, why string) bool {
+	b := h.handle.GetPodInPreBind(uid)
+	if b == nil {
+		return false
+	}
+	// Before the framework says so.
+	h.canceled.set(uid, workload.Key{})
+	if !b.CancelPod(why) {
+		h.canceled.take(uid)
+		return false
+	}
+	return true
 }

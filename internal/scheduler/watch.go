@@ -29,6 +29,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 	h.cluster.GroupChanged(key)
 	h.wanted.askAnew()
+	h.groupChangedByOwner(key, g)
 	change := h.chargeGroup(key)
 	h.eased(change.Eased)
 	h.telling.retouch(key, h.clock.Now())
@@ -126,6 +127,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 		return
 	}
 	moved := h.followMembership(before, after)
+	h.changedByOwner(before, after)
 	if after.DeletionTimestamp != nil && before.DeletionTimestamp == nil && after.Spec.NodeName == "" {
 		h.board.Forget(after.UID)
 		h.witness.Heard(after, true)
@@ -211,6 +213,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.reserved.Use(pod.UID, pod.Spec.NodeName)
 		h.forgetRejection(pod.UID)
 		h.waits.Forget(podKey(pod))
+		h.forgetUnbound(pod)
 		h.telling.keptOff.forget(pod.UID)
 		h.telling.statuses.Bound(pod.UID)
 		h.followDeparture(pod)
@@ -275,6 +278,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.forgetRejection(pod.UID)
 	h.returning.left(pod.UID)
 	h.waits.Forget(podKey(pod))
+	h.unbound.Leaves(podKey(pod), controllerOf(pod), h.clock.Now())
 	h.telling.keptOff.forget(pod.UID)
 	h.shown.take(pod.UID)
 	h.asked.take(pod.UID)
@@ -282,6 +286,8 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.seated.take(pod.UID)
 	h.loose.take(pod.UID)
 	h.away.take(pod.UID)
+	h.gaveUp.take(pod.UID)
+	h.canceled.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
@@ -375,6 +381,7 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	h.runs.Forget(key)
 	h.outcomes.drop(key)
 	h.waits.Forget(gangKey(key))
+	h.unbound.Leaves(gangKey(key), "", h.clock.Now())
 	h.telling.drop(key)
 	h.reserved.Release(gangKey(key))
 }

@@ -36,9 +36,10 @@ func (unwitnessed) Looks() {}
 // Seen is part of Witness.
 func (unwitnessed) Seen(*inputs.Seen) uint64 { return 0 }
 
-// witnessed has what a decision went by written down, where that is asked for. What finds room at once is no part of the record.
+// witnessed has what a decision went by written down, where that is asked for. What finds room at once is no part of the record, and no
+// inputs show that a preemptor backs off.
 func (p *Plugin) witnessed(made *cycleDecision) *cycleDecision {
-	if p.hub.witness == (unwitnessed{}) || made.decision.Outcome == core.Fits && !made.pre.atLimit {
+	if p.hub.witness == (unwitnessed{}) || made.pre.pause != nil || made.decision.Outcome == core.Fits && !made.pre.atLimit {
 		return made
 	}
 	nodes, err := p.handle.SnapshotSharedLister().NodeInfos().List()

@@ -83,6 +83,7 @@ reprieve_preemption_decision_seconds_bucket{instance="a", le="+Inf"} 0+10x120
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="1"} 0+10x120
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="60"} 0+10x120
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="+Inf"} 0+10x120
+reprieve_preemptions_without_binding_total{instance="a", preemptor="pod"} 0+0x120
 reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x120
 reprieve_held_pods{instance="a", reason="NotGroupable"} 0+0x120
 reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 0+0x120
@@ -126,8 +127,12 @@ func scenes() map[string]scene {
 		"a standby leads":      {series: but("leader_election_master_status{instance=\"a\", name=\"kube-scheduler\"} 0+0x120\nleader_election_master_status{instance=\"b\", name=\"kube-scheduler\"} 1+0x120\nreprieve_reservations{instance=\"b\"} 0+0x120")},
 		"2% fail":              {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.2x120`), []string{"ReprievePreemptionsFail"}},
 		"half a percent fails": {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.05x120`)},
-		"completions fail":     {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+1x120`), []string{"ReprieveCompletionsFail"}},
-		"a completion failed":  {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+0x110 1+0x9`)},
+		"preemptions end without a binding": {
+			but(`reprieve_preemptions_without_binding_total{instance="a", preemptor="pod"} 0+0x58 1+0x29 2+0x29 3+0x9`), []string{"ReprievePreemptionsWithoutBinding"},
+		},
+		"a preemption ended without a binding": {series: but(`reprieve_preemptions_without_binding_total{instance="a", preemptor="pod"} 0+0x90 1+0x29`)},
+		"completions fail":                     {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+1x120`), []string{"ReprieveCompletionsFail"}},
+		"a completion failed":                  {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+0x110 1+0x9`)},
 		"a plan is refused again": {
 			but(`reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x110 1+0x9`), []string{"ReprievePlansRefused"},
 		},

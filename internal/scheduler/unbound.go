@@ -1,0 +1,301 @@
+package scheduler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/metrics"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// lowest is the priority of a workload that backs off from preempting, where reservations are
+// compared: it keeps no room from others, and respects all of their reservations.
+const lowest = math.MinInt32
+
+// pauseOf returns the pause of a workload that may preempt nothing yet; nil for others. A pod of a
+// controller takes over the pause of a pod that is gone.
+func (h *Hub) pauseOf(key workload.Key, pods ...*corev1.Pod) *admission.PreemptionPause {
+	now := h.clock.Now()
+	if !key.Gang && len(pods) == 1 {
+		h.unbound.Inherits(key, controllerOf(pods[0]), now)
+		if h.unbound.Has(key) && !h.awaitsPlace(pods[0]) {
+			// It has left, and been forgotten, meanwhile.
+			h.unbound.Leaves(key, controllerOf(pods[0]), now)
+		}
+	}
+	p, paused := h.unbound.Pause(key, now)
+	if !paused {
+		return nil
+	}
+	return &p
+}
+
+// controllerOf identifies the controller of a pod, and the revision of the controller's template
+// where the pod names one; "" for a pod without a controller.
+func controllerOf(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return ""
+	}
+	return string(owner.UID) + "/" + pod.Labels["controller-revision-hash"]
+}
+
+// pauseSentence says why the workload does not preempt; "" where it may.
+func (pre *preemptor) pauseSentence() string {
+	if pre.pause == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s; the last one failed at %s: %s", pauseSentence(pre.pause, pre.key), pre.pause.Last.Stage, pre.pause.Last.Message)
+}
+
+// pauseSentence says how long a workload does not preempt.
+func pauseSentence(p *admission.PreemptionPause, key workload.Key) string {
+	what, n := "pod", "1 preemption"
+	if key.Gang {
+		what = "gang"
+	}
+	if p.Preemptions > 1 {
+		n = fmt.Sprintf("%d preemptions", p.Preemptions)
+	}
+	return fmt.Sprintf("%s for this %s did not end in a binding, so it preempts nothing before %s", n, what, p.Until.UTC().Format(time.RFC3339))
+}
+
+// preempts records that a preemption begins.
+func (h *Hub) preempts(pre *preemptor) {
+	h.unbound.Preempts(pre.key)
+	if !h.remains(pre) {
+		// It has left, and been forgotten, meanwhile.
+		h.unbound.Leaves(pre.key, "", h.clock.Now())
+	}
+}
+
+// carriedOut records that a preemption is over. One that ended before any victim was evicted does not
+// count.
+func (h *Hub) carriedOut(key workload.Key, outcome *eviction.Outcome) {
+	if outcome.Err != nil && outcome.Begun.Len() == 0 {
+		h.unbound.Cancels(key)
+	}
+}
+
+// failedAfterDecision records that a step after the decision for a pod has failed, where the
+// framework says so with this status, and returns the status with what follows from that: the
+// workload backs off from preempting if others have been preempted for it, and its reservations are
+// released. A pod that the hub has turned back itself has not failed.
+func (h *Hub) failedAfterDecision(profile framework.Framework, pod *corev1.Pod, status *fwk.Status) *fwk.Status {
+	key, failed := h.gaveUp.take(pod.UID)
+	_, canceled := h.canceled.take(pod.UID)
+	args := h.profiles.of(pod.Spec.SchedulerName)
+	if !failed || canceled || args == nil || !h.awaitsPlace(pod) {
+		return status
+	}
+	f, failed := failureOf(profile, status)
+	if !failed {
+		return status
+	}
+	backing := admission.Backing{Initial: args.Retry.InitialBindingBackoff.Duration, Max: args.Retry.MaxBindingBackoff.Duration}
+	if n := h.unbound.Fails(key, f, h.stateOf(key), backing, h.clock.Now()); n > 0 {
+		h.metrics.Unbound(typeOf(key), n, pod.Spec.SchedulerName)
+		happened(logOf(context.Background(), key), "A preemption did not end in a binding", f.Message, "stage", f.Stage)
+	}
+	if !h.awaitsPlace(pod) {
+		// It was bound although an error was returned, or has left, and been forgotten, meanwhile.
+		h.forgetUnbound(pod)
+	}
+	p, paused := h.unbound.Pause(key, h.clock.Now())
+	if !paused {
+		return status
+	}
+	const why = "it could not be bound after a preemption"
+	h.takeBack(key, why)
+	said := pauseSentence(&p, key) + "; the step that failed is " + p.Last.Stage
+	if key.Gang {
+		h.registry.SetVerdict(nameOf(key), gang.Verdict{
+			Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("member %s could not be bound: %s; %s", pod.Name, p.Last.Message, said),
+		})
+	}
+	return withSentence(status, said)
+}
+
+// forgetUnbound ends the record of a pod that is bound or gone, and the record of its gang once
+// enough members are bound.
+func (h *Hub) forgetUnbound(pod *corev1.Pod) {
+	if now, ok := h.podOf(podKey(pod)); ok && now.Spec.NodeName != "" {
+		h.unbound.Ends(podKey(pod))
+	} else {
+		h.unbound.Leaves(podKey(pod), controllerOf(pod), h.clock.Now())
+	}
+	key, ok := h.groupOf(pod)
+	if !ok || !h.unbound.Has(gangKey(key)) {
+		return
+	}
+	if g, ok := h.groups.Group(key); ok {
+		if members := h.lister.Members(key); members.Placed() >= g.MinCount {
+			h.unbound.Ends(gangKey(key))
+		}
+	}
+}
+
+// changedByOwner ends the pause of a workload early whose pod has been changed, so that it may be
+// bound now. What the scheduler writes is in the status.
+func (h *Hub) changedByOwner(before, after *corev1.Pod) {
+	if after.Spec.NodeName != "" || before.Spec.NodeName != "" {
+		return
+	}
+	key := h.keyOf(after)
+	if !h.unbound.Has(key) {
+		return
+	}
+	if apiequality.Semantic.DeepEqual(before.Labels, after.Labels) && apiequality.Semantic.DeepEqual(before.Annotations, after.Annotations) &&
+		apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return
+	}
+	h.endPauseEarly(key, "")
+}
+
+// groupChangedByOwner is changedByOwner for a PodGroup; nil for one that is gone.
+func (h *Hub) groupChangedByOwner(key types.NamespacedName, g *gang.Group) {
+	if g == nil {
+		h.unbound.Ends(gangKey(key))
+		return
+	}
+	if h.unbound.Has(gangKey(key)) {
+		h.endPauseEarly(gangKey(key), stateOfGroup(g))
+	}
+}
+
+func (h *Hub) endPauseEarly(key workload.Key, of string) {
+	now := h.clock.Now()
+	if !h.unbound.Changed(key, of, now) {
+		return
+	}
+	if p, paused := h.unbound.Pause(key, now); paused {
+		h.waits.WaitUntil(key, admission.ProtectionEnds, p.Until)
+		return
+	}
+	h.wake(key)
+}
+
+// stateOf identifies the state of a gang's PodGroup; "" for a pod, whose changes are seen one by
+// one.
+func (r *roster) stateOf(key workload.Key) string {
+	if !key.Gang {
+		return ""
+	}
+	g, ok := r.groups.Group(nameOf(key))
+	if !ok {
+		return ""
+	}
+	return stateOfGroup(g)
+}
+
+// stateOfGroup identifies the fields of a PodGroup that its owner writes. The status changes with
+// each write of the scheduler's own.
+func stateOfGroup(g *gang.Group) string {
+	return fmt.Sprint(g.UID, g.MinCount, g.Whole, g.PriorityClassName, g.PreemptionPolicy, g.Queue, g.Labels)
+}
+
+func typeOf(key workload.Key) metrics.PreemptorType {
+	if key.Gang {
+		return metrics.Gang
+	}
+	return metrics.Pod
+}
+
+// ranPlugin is how the framework begins the error of a plugin.
+var ranPlugin = regexp.MustCompile(`^running (\w+)(?: plugin)? "([^"]*)": `)
+
+// permitTimeout is how the framework begins the message about a pod that has waited at Permit for
+// too long.
+const permitTimeout = "rejected due to timeout"
+
+// failureOf reads which step after a decision has failed from the status that the framework ends a
+// cycle with. It reports false where this plugin has turned the pod back itself, because its gang
+// is released or the pod is preempted.
+func failureOf(profile framework.Framework, status *fwk.Status) (admission.Failure, bool) {
+	plugin, message := status.Plugin(), status.Message()
+	var fit *framework.FitError
+	steps := []string{"PreBind", "Bind"}
+	if errors.As(status.AsError(), &fit) {
+		steps = []string{"Reserve", "Permit"}
+		for name := range fit.Diagnosis.UnschedulablePlugins {
+			plugin = name
+		}
+		fit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(_ string, s *fwk.Status) { message = s.Message() })
+	}
+	timeout := strings.HasPrefix(message, permitTimeout)
+	if plugin == Name && !timeout {
+		return admission.Failure{}, false
+	}
+	if found := ranPlugin.FindStringSubmatch(message); found != nil {
+		return admission.Failure{Stage: fmt.Sprintf("%s plugin %s", found[1], found[2]), Message: shortened(message[len(found[0]):])}, true
+	}
+	stage := "Bind"
+	switch {
+	case timeout:
+		stage = "Permit"
+	case plugin != "" && profile != nil:
+		stage = strings.Join(stagesOf(profile.ListPlugins(), plugin, steps), " or ")
+	}
+	if plugin != "" {
+		stage += " plugin " + plugin
+	}
+	return admission.Failure{Stage: stage, Message: shortened(message)}, true
+}
+
+// stagesOf are those of some steps that a plugin has a part in.
+func stagesOf(plugins *config.Plugins, name string, steps []string) []string {
+	var out []string
+	for _, point := range [...]struct {
+		stage string
+		set   *config.PluginSet
+	}{{"Reserve", &plugins.Reserve}, {"Permit", &plugins.Permit}, {"PreBind", &plugins.PreBind}, {"Bind", &plugins.Bind}} {
+		if slices.Contains(steps, point.stage) && slices.ContainsFunc(point.set.Enabled, func(p config.Plugin) bool { return p.Name == name }) {
+			out = append(out, point.stage)
+		}
+	}
+	return out
+}
+
+// shortened is an error as it is repeated in later messages.
+func shortened(message string) string {
+	const most = 300
+	runes := []rune(message)
+	if len(runes) <= most {
+		return message
+	}
+	return string(runes[:most]) + "…"
+}
+
+// withSentence is a status with another sentence in its message. What the framework reads from an
+// error stays.
+func withSentence(status *fwk.Status, sentence string) *fwk.Status {
+	err := status.AsError()
+	var fit *framework.FitError
+	if errors.As(err, &fit) {
+		said := *fit
+		said.Diagnosis.PostFilterMsg = joined(said.Diagnosis.PostFilterMsg, sentence)
+		return fwk.NewStatus(status.Code()).WithError(&said).WithPlugin(status.Plugin())
+	}
+	if status.IsRejected() {
+		return fwk.NewStatus(status.Code(), status.Message(), sentence).WithPlugin(status.Plugin())
+	}
+	return fwk.AsStatus(fmt.Errorf("%w; %s", err, sentence)).WithPlugin(status.Plugin())
+}
