@@ -6,7 +6,8 @@
 // and nothing of Kubernetes, so that whatever reads the record can import it.
 //
 // Between them there may be [Inputs]: what decisions went by, as objects of the API that the package leaves as they are.
-// internal/inputs writes and internal/replay reads them.
+// internal/inputs writes and internal/replay reads them. A [WaitEnd] says how the wait of a
+// workload ended that a decision was about.
 //
 // A [Log] takes records from scheduling cycles, which must not wait: it keeps the latest ones in memory and hands each to
 // one goroutine, [Log.Run], which writes. Where that falls behind, records are left out of the file and counted. A decision

@@ -26,6 +26,8 @@ type Options struct {
 	Out io.Writer
 	// Kept is how many records are kept in memory, and Queued how many may wait to be written; 0 for the defaults.
 	Kept, Queued int
+	// Followed is how many workloads are followed until their wait ends; 0 for the default.
+	Followed int
 	// Observer is told what becomes of records on their way to Out; nil for nothing that is.
 	Observer Observer
 }
@@ -68,6 +70,10 @@ type Log struct {
 	latest []*entry
 	oldest int
 	kept   int
+	// waits are the workloads whose wait has not ended, and ends the latest ends, in memory like
+	// the records.
+	waits waits
+	ends  []WaitEnd
 	// over is true when Run has ended, and nothing is written any more.
 	over bool
 }
@@ -94,7 +100,7 @@ type entry struct {
 
 // New makes a Log. Where Out is set, its owner has Run write.
 func New(o Options) *Log {
-	l := &Log{process: o.Process, out: o.Out, observer: o.Observer, kept: cmp.Or(o.Kept, Kept)}
+	l := &Log{process: o.Process, out: o.Out, observer: o.Observer, kept: cmp.Or(o.Kept, Kept), waits: waits{most: cmp.Or(o.Followed, Followed)}}
 	if l.observer == nil {
 		l.observer = unobserved{}
 	}
@@ -146,6 +152,7 @@ func (l *Log) keep(r Record) *entry {
 		l.latest[l.oldest] = e
 		l.oldest = (l.oldest + 1) % l.kept
 	}
+	l.waits.begin(&e.record)
 	return e
 }
 
@@ -166,6 +173,12 @@ func (e *entry) whole(r Record) Record {
 // queue hands a record over to be written, unless too many wait.
 func (l *Log) queue(e *entry) {
 	e.queued = true
+	l.hand(&recorded{e, l.observer})
+}
+
+// hand hands a line of the record over to be written, and counts it as dropped where too many wait.
+// It is called under the lock.
+func (l *Log) hand(line Line) {
 	if l.lines == nil {
 		return
 	}
@@ -174,7 +187,7 @@ func (l *Log) queue(e *entry) {
 		return
 	}
 	select {
-	case l.lines <- &recorded{e, l.observer}:
+	case l.lines <- line:
 	default:
 		l.observer.Dropped()
 	}

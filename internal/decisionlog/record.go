@@ -126,7 +126,7 @@ type Result struct {
 var ErrSchema = errors.New("not a record that this version reads")
 
 // Parse reads one line of a record. The error wraps ErrSchema where the line is of another version, or of something else, and
-// is ErrInputs for one of [Inputs].
+// is ErrInputs for one of [Inputs] and ErrWaitEnd for a [WaitEnd].
 func Parse(line []byte) (Record, error) {
 	var head struct {
 		Schema string `json:"schema"`
@@ -136,6 +136,9 @@ func Parse(line []byte) (Record, error) {
 	}
 	if head.Schema == InputsSchema {
 		return Record{}, ErrInputs
+	}
+	if head.Schema == WaitEndSchema {
+		return Record{}, ErrWaitEnd
 	}
 	if head.Schema != Schema {
 		return Record{}, fmt.Errorf("%w: its schema is %q, and %q is known", ErrSchema, head.Schema, Schema)

@@ -73,6 +73,10 @@ func (l *Log) add(line []byte) error {
 		l.inputs = append(l.inputs, inputs)
 		return nil
 	}
+	if errors.Is(err, decisionlog.ErrWaitEnd) {
+		// What became of the workload changes no decision.
+		return nil
+	}
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
 // DecisionLog keeps a record of decisions. Scheduling cycles call it, so it must not wait for anything.
@@ -20,6 +21,10 @@ type DecisionLog interface {
 	// Follow takes note of a decision that is being carried out; ended is called once, from any goroutine.
 	// What is lost with its victims is asked for when it is needed, by any other goroutine.
 	Follow(r decisionlog.Record, lost func() []decisionlog.Lost) (ended func(decisionlog.Result))
+	// Awaits reports whether the last decision about a workload left it waiting, and EndWait
+	// records how that ended. Any goroutine may call them.
+	Awaits(key workload.Key) bool
+	EndWait(key workload.Key, how decisionlog.End, at time.Time)
 }
 
 var _ DecisionLog = (*decisionlog.Log)(nil)
@@ -34,6 +39,12 @@ func (unrecorded) Record(decisionlog.Record) {}
 func (unrecorded) Follow(decisionlog.Record, func() []decisionlog.Lost) func(decisionlog.Result) {
 	return func(decisionlog.Result) {}
 }
+
+// Awaits is part of DecisionLog.
+func (unrecorded) Awaits(workload.Key) bool { return false }
+
+// EndWait is part of DecisionLog.
+func (unrecorded) EndWait(workload.Key, decisionlog.End, time.Time) {}
 
 // recordOf describes a decision for the record.
 func (p *Plugin) recordOf(made *cycleDecision) decisionlog.Record {
@@ -81,12 +92,41 @@ func (p *Plugin) record(made *cycleDecision) {
 	r := p.recordOf(made)
 	r.Result.State = decisionlog.Waiting
 	p.hub.decisions.Record(r)
+	p.endIfLeft(made)
+}
+
+// endIfLeft ends the wait of a preemptor that was deleted in its own cycle: the event that ends it
+// came before the record.
+func (p *Plugin) endIfLeft(made *cycleDecision) {
+	if !p.hub.remains(&made.pre) && p.hub.hasLeft(made.pre.key) {
+		p.hub.endWait(made.pre.key, decisionlog.Gone)
+	}
+}
+
+// endWait records how the wait of a workload ended, if a decision was about it.
+func (h *Hub) endWait(key workload.Key, how decisionlog.End) {
+	if h.decisions.Awaits(key) {
+		h.decisions.EndWait(key, how, h.clock.Now())
+	}
+}
+
+// memberBound ends the wait of a gang once as many of its members as it needs are on nodes.
+func (h *Hub) memberBound(key types.NamespacedName) {
+	work := gangKey(key)
+	if !h.decisions.Awaits(work) {
+		return
+	}
+	g, ok := h.groups.Group(key)
+	if members := h.lister.Members(key); ok && g.IsGang() && members.Placed() >= g.MinCount {
+		h.decisions.EndWait(work, decisionlog.Bound, h.clock.Now())
+	}
 }
 
 // follow takes note of a decision that is being carried out. What it returns is told the outcome.
 func (p *Plugin) follow(made *cycleDecision) (ended func(eviction.Outcome)) {
 	r, taken := p.recordOf(made), made.victims
 	tell := p.hub.decisions.Follow(r, func() []decisionlog.Lost { return lostWith(r.Decision.Victims, taken, r.Time) })
+	p.endIfLeft(made)
 	return func(outcome eviction.Outcome) {
 		result := decisionlog.Result{State: decisionlog.CarriedOut, Time: p.hub.clock.Now(), Begun: outcome.Begun.Len()}
 		if outcome.Err != nil {

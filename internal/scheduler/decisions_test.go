@@ -165,3 +165,86 @@ func TestWhatFindsNoRoomIsRecorded(t *testing.T) {
 		})
 	}
 }
+
+// TestEndOfWaitIsRecorded: how the wait ended of work that a decision was about, for a pod and for
+// a gang; of work that found room at once nothing is recorded.
+func TestEndOfWaitIsRecorded(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		arrange func(r *rig)
+		want    []string
+	}{
+		"there was room": {arrange: func(r *rig) {
+			r.create(pod("p", "", "1", 10))
+			r.cycle()
+			r.waitBound("p")
+		}},
+		"a pod waits": {arrange: func(r *rig) {
+			r.create(on(pod("v", "", "2", 20), "node-0"), pod("p", "", "1", 10))
+			r.cycle()
+		}},
+		"a pod was bound": {
+			arrange: func(r *rig) {
+				v := on(pod("v", "", "2", 20), "node-0")
+				r.create(v, pod("p", "", "1", 10))
+				r.cycle()
+				r.remove(v)
+				r.cycles()
+				r.waitBound("p")
+			},
+			want: []string{"p 1 Bound"},
+		},
+		"a pod was deleted": {
+			arrange: func(r *rig) {
+				p := pod("p", "", "1", 10)
+				r.create(on(pod("v", "", "2", 20), "node-0"), p)
+				r.cycle()
+				r.remove(p)
+			},
+			want: []string{"p 1 Gone"},
+		},
+		"a gang was bound": {
+			arrange: func(r *rig) {
+				r.gangOf("g", 2, 10)
+				v := on(pod("v", "", "2", 20), "node-0")
+				r.create(v)
+				r.create(members("g", 2, "1", 10)...)
+				r.cycle()
+				r.remove(v)
+				r.cycles()
+				r.waitBound("g-0", "g-1")
+			},
+			want: []string{"g 1 Bound"},
+		},
+		"a gang was deleted": {
+			arrange: func(r *rig) {
+				r.gangOf("g", 2, 10)
+				r.create(on(pod("v", "", "2", 20), "node-0"))
+				gang := members("g", 2, "1", 10)
+				r.create(gang...)
+				r.cycle()
+				for _, member := range gang {
+					r.remove(member)
+				}
+			},
+			want: []string{"g 1 Gone"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, plainYAML, nil, nodes(1, "2")...)
+			_, log := r.recorded()
+			c.arrange(r)
+			ends := func() (out []string) {
+				for _, e := range log.Ends() {
+					out = append(out, fmt.Sprintf("%s %d %s", e.Name, e.Sequence, e.End))
+				}
+				return out
+			}
+			r.eventually("the end is recorded", func() bool { return len(ends()) >= len(c.want) })
+			if got := ends(); !slices.Equal(got, c.want) {
+				t.Errorf("The ends are %q, want %q", got, c.want)
+			}
+		})
+	}
+}

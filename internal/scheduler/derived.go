@@ -10,6 +10,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -98,6 +99,7 @@ func (h *Hub) regrouped(pod *corev1.Pod, before types.NamespacedName, was bool) 
 	// What it was promised, it was promised as a part of something else.
 	h.reserved.ReleasePod(pod.UID)
 	h.waits.Forget(podKey(pod))
+	h.endWait(podKey(pod), decisionlog.Gone)
 	if was {
 		h.memberLeft(before, pod)
 	}

@@ -12,6 +12,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 	"github.com/reprieve-dev/reprieve/internal/grouping"
 	"github.com/reprieve-dev/reprieve/internal/workload"
@@ -44,6 +45,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	}
 	switch {
 	case !ok:
+		h.endWait(gangKey(key), decisionlog.Gone)
 		h.waits.LeaveTurns(gangKey(key))
 		h.release(key, nil, "its PodGroup is gone")
 		h.takeBack(gangKey(key), "its PodGroup is gone")
@@ -57,6 +59,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 		}
 		h.wakeGang(key)
 	default:
+		h.endWait(gangKey(key), decisionlog.Gone)
 		h.waits.LeaveTurns(gangKey(key))
 		h.takeBack(gangKey(key), "it is no gang any more")
 		pending := h.lister.Members(key).Pending
@@ -216,6 +219,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.forgetUnbound(pod)
 		h.telling.keptOff.forget(pod.UID)
 		h.telling.statuses.Bound(pod.UID)
+		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
 	}
 	key, ok := h.groupOf(pod)
@@ -230,6 +234,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 			h.wakeNext(key)
 		}
 		h.endTurns(key)
+		h.memberBound(key)
 		h.moved.Store(true)
 		h.telling.retouch(key, h.clock.Now())
 	case cameForward && pod.DeletionTimestamp == nil && h.registry.Verdict(key).Reason == v1alpha1.ReasonUnschedulable:
@@ -279,6 +284,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.returning.left(pod.UID)
 	h.waits.Forget(podKey(pod))
 	h.unbound.Leaves(podKey(pod), controllerOf(pod), h.clock.Now())
+	h.endWait(podKey(pod), decisionlog.Gone)
 	h.telling.keptOff.forget(pod.UID)
 	h.shown.take(pod.UID)
 	h.asked.take(pod.UID)
@@ -382,6 +388,7 @@ func (h *Hub) dropGang(key types.NamespacedName) {
 	h.outcomes.drop(key)
 	h.waits.Forget(gangKey(key))
 	h.unbound.Leaves(gangKey(key), "", h.clock.Now())
+	h.endWait(gangKey(key), decisionlog.Gone)
 	h.telling.drop(key)
 	h.reserved.Release(gangKey(key))
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"bytes"
+	"errors"
 	"net/http"
 
 	"k8s.io/klog/v2"
@@ -19,16 +20,22 @@ const (
 // jsonLines is the type of documents with one JSON value in each line.
 const jsonLines = "application/x-ndjson"
 
-// latestDecisions answers with the latest records, the oldest first, each as it stands in the file of --decision-log.
+// latestDecisions answers with the latest records, the oldest first, each as it stands in the file
+// of --decision-log, and then with the ends of waits among them.
 func latestDecisions(log *decisionlog.Log) http.Handler {
 	return readOnly(func(w http.ResponseWriter, r *http.Request) {
-		latest := log.Latest()
+		latest, ends := log.Latest(), log.Ends()
 		var lines bytes.Buffer
+		var err error
 		for i := range latest {
-			if err := decisionlog.Encode(&lines, &latest[i]); err != nil {
-				http.Error(w, "write the decisions as JSON: "+err.Error(), http.StatusInternalServerError)
-				return
-			}
+			err = errors.Join(err, decisionlog.Encode(&lines, &latest[i]))
+		}
+		for i := range ends {
+			err = errors.Join(err, decisionlog.EncodeWaitEnd(&lines, &ends[i]))
+		}
+		if err != nil {
+			http.Error(w, "write the decisions as JSON: "+err.Error(), http.StatusInternalServerError)
+			return
 		}
 		answer(w, r, jsonLines, lines.Bytes())
 	})
