@@ -16,6 +16,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
 	"github.com/reprieve-dev/reprieve/internal/simulation"
+	"github.com/reprieve-dev/reprieve/internal/simulation/plot"
 )
 
 func main() {
@@ -63,12 +64,12 @@ func write(ctx context.Context, trace, doc string, args []string) error {
 	if err := json.Unmarshal([]byte(text), &a); err != nil {
 		return fmt.Errorf("read the answer: %w", err)
 	}
-	plot := strings.TrimSuffix(doc, filepath.Ext(doc)) + ".svg"
-	if err := os.WriteFile(plot, []byte(draw(a.Results)), 0o644); err != nil {
+	picture := strings.TrimSuffix(doc, filepath.Ext(doc)) + ".svg"
+	if err := os.WriteFile(picture, []byte(plot.Draw(a.Results)), 0o644); err != nil {
 		return err
 	}
 	block := fmt.Sprintf("\n```console\n$ kubectl reprieve simulate --trace openb %s\n%s```\n\n![How long work waited, by policy and priority](%s)\n\n",
-		strings.Join(args, " "), table, filepath.Base(plot))
+		strings.Join(args, " "), table, filepath.Base(picture))
 	return os.WriteFile(doc, []byte(before+begin+block+end+after), 0o644)
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scenario"
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 	"github.com/reprieve-dev/reprieve/internal/simulation"
+	"github.com/reprieve-dev/reprieve/internal/simulation/plot"
 )
 
 // simulateAnswer is the answer of simulate.
@@ -45,7 +46,9 @@ type simulateAnswer struct {
 
 // simulateFlags are the flags of simulate.
 type simulateFlags struct {
-	trace, queues     string
+	trace, queues string
+	// plot is the file to draw the waits into; "" for none.
+	plot              string
 	policies, configs []string
 	// logs are the files of a decision log.
 	logs  []string
@@ -83,6 +86,7 @@ With --log the simulation begins with the first cluster of a scheduler's decisio
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside that of nodes.")
+	flags.StringVar(&f.plot, "plot", "", "A file to draw into, as SVG, which part of the work waited how long, by priority and policy.")
 	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play, of priority, queues, kube-scheduler and none; again for more. All of them by default, where there is no --config.")
 	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play; again for more.")
 	flags.StringArrayVar(&f.logs, "log", nil, "A file of the scheduler's --decision-log, with what decisions went by; again for more of the same log.")
@@ -106,7 +110,7 @@ func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
 	if err != nil {
 		return err
 	}
-	shown := newProgress(a.streams.ErrOut, a.clock)
+	shown := newLongProgress(a.streams.ErrOut, a.clock)
 	defer shown.end()
 	in, answer, err := a.toSimulate(ctx, f, shown)
 	if err != nil {
@@ -122,7 +126,21 @@ func (a *asking) simulate(ctx context.Context, f *simulateFlags) error {
 		}
 		answer.Results = append(answer.Results, result)
 	}
+	if err := f.drawPlot(answer.Results); err != nil {
+		return err
+	}
 	return a.write(answer, func(to io.Writer, _ bool) error { return showSimulation(to, answer) })
+}
+
+// drawPlot writes the plot, if one is asked for.
+func (f *simulateFlags) drawPlot(results []*simulation.Result) error {
+	if f.plot == "" {
+		return nil
+	}
+	if err := os.WriteFile(f.plot, []byte(plot.Draw(results)), ownerOnly); err != nil {
+		return usage(fmt.Errorf("--plot: %w", err))
+	}
+	return nil
 }
 
 // toSimulate reads what is to be simulated.

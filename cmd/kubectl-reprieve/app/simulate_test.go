@@ -2,6 +2,8 @@ package app_test
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -83,6 +85,24 @@ func TestSimulate(t *testing.T) {
 			}
 		})
 	}
+	t.Run("a plot", func(t *testing.T) {
+		t.Parallel()
+		to := filepath.Join(t.TempDir(), "waits.svg")
+		code, out, errOut := run(t, files, "", "simulate", "--trace", "testdata/trace", "--policy", "none", "--policy", "queues", "--plot", to)
+		drawn, err := os.ReadFile(to)
+		if code != 0 || err != nil || errOut != "" || !strings.Contains(out, "QUEUES") {
+			t.Fatalf("exit code %d, %v; it said %q", code, err, errOut)
+		}
+		for _, words := range []string{"<svg ", ">none</text>", ">queues</text>", "part that waited at most so long"} {
+			if !strings.Contains(string(drawn), words) {
+				t.Errorf("the plot has no %q", words)
+			}
+		}
+		code, _, errOut = run(t, files, "", "simulate", "--trace", "testdata/trace", "--policy", "none", "--plot", "no/such/waits.svg")
+		if code != 2 || !strings.Contains(errOut, "--plot: ") {
+			t.Errorf("exit code %d, it said %q", code, errOut)
+		}
+	})
 	t.Run("a min-runtime counts", func(t *testing.T) {
 		t.Parallel()
 		_, out, _ := run(t, files, "", "simulate", "--trace", "testdata/trace", "--nodes", "2", "--load", "3", "--config", "quiet.yaml", "--config", "prompt.yaml", "-o", "json")

@@ -1,4 +1,8 @@
-package main
+// Package plot draws how long work waited in simulations, as SVG.
+//
+// The plot has a panel for each priority that enough work has, and in it a line for each policy:
+// which part of the work waited how long at most. Colours and dashes both tell the lines apart.
+package plot
 
 import (
 	"fmt"
@@ -7,9 +11,6 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/simulation"
 )
-
-// The plot has a panel for each priority that enough work has, and in it a line for each policy: which part of the work waited
-// how long at most. Colours and dashes both tell the lines apart.
 
 const (
 	width, panelHeight, left, right, top, gap = 760, 190, 60, 20, 56, 50
@@ -31,13 +32,12 @@ text{font:13px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600}.frame{f
 </style>
 `
 
-// draw is the plot as SVG.
-func draw(results []*simulation.Result) string {
-	var panels []int
-	for i, g := range results[0].Priorities {
-		if g.Work >= fewest {
-			panels = append(panels, i)
-		}
+// Draw returns the plot of at least one result as SVG. Where no priority has enough work for a
+// distribution, it has a panel for each.
+func Draw(results []*simulation.Result) string {
+	panels := withWork(results[0], fewest)
+	if len(panels) == 0 {
+		panels = withWork(results[0], 1)
 	}
 	var b strings.Builder
 	height := top + len(panels)*(panelHeight+gap)
@@ -54,6 +54,17 @@ func draw(results []*simulation.Result) string {
 	}
 	b.WriteString("</svg>\n")
 	return b.String()
+}
+
+// withWork lists the priorities that have so much work, by their place in the result.
+func withWork(r *simulation.Result, least int) []int {
+	var out []int
+	for i := range r.Priorities {
+		if r.Priorities[i].Work >= least {
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // panel draws one priority.

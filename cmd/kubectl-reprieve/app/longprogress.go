@@ -1,0 +1,41 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// lineEvery is how often a command that takes minutes writes a line about its progress where there
+// is no terminal.
+const lineEvery = 10 * time.Second
+
+// newLongProgress is newProgress for a command that takes minutes: where the writer is no terminal,
+// such as the log of a CI job, it writes a line now and then.
+func newLongProgress(to io.Writer, clk clock.Clock) *progress {
+	if isTerminal(to) {
+		return newProgress(to, clk)
+	}
+	p := &progress{to: to, done: make(chan struct{})}
+	timer := clk.NewTimer(lineEvery)
+	p.over.Go(func() {
+		defer timer.Stop()
+		for {
+			select {
+			case <-p.done:
+				return
+			case <-timer.C():
+				p.mu.Lock()
+				said := p.said
+				p.mu.Unlock()
+				if said != "" {
+					fmt.Fprintln(to, said)
+				}
+				timer.Reset(lineEvery)
+			}
+		}
+	})
+	return p
+}
