@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
 // name is what a workload is known by from one decision to the next.
@@ -20,8 +20,12 @@ type builder struct {
 	report    Report
 	workloads map[name]int
 	queues    map[string]int
-	// waiting are the workloads that had found no room when they were last decided about.
-	waiting map[int]bool
+	// ends are how waits ended, by the decision that began them, and tells the processes that
+	// record this.
+	ends  map[decided]decisionlog.WaitEnd
+	tells map[string]bool
+	// now are the workloads that wait, where the cluster tells.
+	now []Waiter
 	// stops are all stops, in the order of decisions.
 	stops []stopped
 }
@@ -35,13 +39,24 @@ type stopped struct {
 
 func newBuilder(in Input) *builder {
 	b := &builder{
-		entries: inOrder(in.Entries), workloads: make(map[name]int), queues: make(map[string]int), waiting: make(map[int]bool),
+		now: in.Waiting, entries: inOrder(in.Entries), workloads: make(map[name]int), queues: make(map[string]int),
+		ends: make(map[decided]decisionlog.WaitEnd, len(in.Ends)), tells: make(map[string]bool),
 		report: Report{
 			Schema: Schema, Sources: slices.Clone(in.Sources), Note: in.Note, Queues: []QueueRow{}, Workloads: []WorkloadRow{}, Decisions: []DecisionRow{},
 		},
 	}
+	for _, end := range in.Ends {
+		b.ends[decided{end.Process, end.Sequence}] = end
+		b.tells[end.Process] = true
+	}
 	b.plant(in)
 	return b
+}
+
+// decided names a decision by its process and its number there.
+type decided struct {
+	process  string
+	sequence uint64
 }
 
 // plant makes the tree of queues, parents first and by name. Queues that decisions or samples name and the cluster does not have stand at
@@ -63,6 +78,9 @@ func (b *builder) plant(in Input) {
 		for j := range b.entries[i].Stops {
 			note(b.entries[i].Stops[j].Queue)
 		}
+	}
+	for i := range in.Waiting {
+		note(in.Waiting[i].Queue)
 	}
 	for i := range in.Usage {
 		for queue := range in.Usage[i].Queues {
@@ -124,6 +142,9 @@ func (b *builder) add(i int) {
 		RetryAt: e.RetryAt / int64(time.Millisecond), Asks: e.Asks, Protected: e.Protected, ProtectedUnits: e.ProtectedUnits,
 		Reprieved: e.Reprieved, ReprievedUnits: e.ReprievedUnits, NodesOut: e.NodesOut,
 	}
+	if end, ok := b.ends[decided{e.Process, e.Sequence}]; ok {
+		row.WaitEnd, row.WaitEndAt = end.End, millis(end.Time)
+	}
 	for _, p := range e.Placements {
 		row.Placements = append(row.Placements, PlacementRow{Pod: p.Member, Node: p.Node})
 	}
@@ -132,7 +153,6 @@ func (b *builder) add(i int) {
 	}
 	b.report.Decisions = append(b.report.Decisions, row)
 	b.report.Totals.Decisions++
-	b.waiting[at] = e.Outcome == core.Infeasible || e.Outcome == core.Waits
 	if e.Happened() {
 		b.report.Totals.Preemptions++
 	}
@@ -155,44 +175,4 @@ func (b *builder) victim(i, j, preemptor int) VictimRow {
 		b.report.Totals.add(s)
 	}
 	return v
-}
-
-// spans tells of each workload when it waited and when it ran, as far as decisions do: it waits from a decision that finds no
-// room on, and has room from one that makes it on, until it is stopped itself.
-func (b *builder) spans() {
-	at := make([]Span, len(b.report.Workloads))
-	end := func(w int, t int64) {
-		if at[w].Kind != "" {
-			at[w].To = t
-			b.report.Workloads[w].Spans = append(b.report.Workloads[w].Spans, at[w])
-		}
-		at[w] = Span{}
-	}
-	for i := range b.entries {
-		e, row := &b.entries[i], &b.report.Decisions[i]
-		switch w := row.Preemptor; {
-		case e.Happened() || e.Outcome == core.Fits:
-			end(w, row.At)
-			at[w] = Span{Kind: SpanRuns, From: row.At}
-		case at[w].Kind != SpanWaits:
-			end(w, row.At)
-			at[w] = Span{Kind: SpanWaits, From: row.At}
-		}
-		if !e.Happened() {
-			continue
-		}
-		for _, v := range row.Victims {
-			// What is taken member by member goes on with the others.
-			if at[v.Workload].Kind != SpanRuns && v.Since > 0 {
-				end(v.Workload, v.Since)
-				at[v.Workload] = Span{Kind: SpanRuns, From: v.Since}
-			}
-			end(v.Workload, row.At)
-		}
-	}
-	for w, s := range at {
-		if s.Kind != "" {
-			b.report.Workloads[w].Spans = append(b.report.Workloads[w].Spans, s)
-		}
-	}
 }

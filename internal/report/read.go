@@ -36,9 +36,17 @@ func (e *EmptyError) Error() string {
 // Unwrap is the error of the first line.
 func (e *EmptyError) Unwrap() error { return e.First }
 
-// Read reads the lines of a decision log as entries, as ReadRecords does, and hands over those with what decisions went by.
-func Read(name string, from io.Reader, inputs func(*decisionlog.Inputs)) ([]Entry, Source, error) {
-	records, source, err := readLines(name, from, inputs)
+// Beside is told of the lines of a decision log that are no decisions; a nil function of none.
+type Beside struct {
+	// Inputs is told of those with what decisions went by, and WaitEnd of those with the end of a
+	// wait.
+	Inputs  func(*decisionlog.Inputs)
+	WaitEnd func(*decisionlog.WaitEnd)
+}
+
+// Read reads the lines of a decision log as entries, as ReadRecords does.
+func Read(name string, from io.Reader, beside Beside) ([]Entry, Source, error) {
+	records, source, err := ReadRecords(name, from, beside)
 	entries := make([]Entry, 0, len(records))
 	for i := range records {
 		entries = append(entries, FromRecord(&records[i]))
@@ -48,11 +56,7 @@ func Read(name string, from io.Reader, inputs func(*decisionlog.Inputs)) ([]Entr
 
 // ReadRecords reads the lines of a decision log. Lines that are none are passed over and counted; where all are, the error is an
 // EmptyError.
-func ReadRecords(name string, from io.Reader) ([]decisionlog.Record, Source, error) {
-	return readLines(name, from, nil)
-}
-
-func readLines(name string, from io.Reader, inputs func(*decisionlog.Inputs)) ([]decisionlog.Record, Source, error) {
+func ReadRecords(name string, from io.Reader, beside Beside) ([]decisionlog.Record, Source, error) {
 	source := Source{Name: name}
 	var records []decisionlog.Record
 	var first error
@@ -66,8 +70,10 @@ func readLines(name string, from io.Reader, inputs func(*decisionlog.Inputs)) ([
 			records = append(records, record)
 			source.Decisions++
 		case errors.Is(bad, decisionlog.ErrInputs):
-			source.see(line, inputs)
+			source.see(line, beside.Inputs)
 			first = cmp.Or(first, bad)
+		case errors.Is(bad, decisionlog.ErrWaitEnd):
+			source.seeEnd(line, beside.WaitEnd)
 		default:
 			source.Broken++
 			first = cmp.Or(first, bad)
@@ -83,6 +89,18 @@ func readLines(name string, from io.Reader, inputs func(*decisionlog.Inputs)) ([
 		return nil, source, &EmptyError{First: first}
 	}
 	return records, source, nil
+}
+
+// seeEnd hands a line with the end of a wait over, where that is asked for.
+func (s *Source) seeEnd(line []byte, seen func(*decisionlog.WaitEnd)) {
+	if seen == nil {
+		return
+	}
+	if end, err := decisionlog.ParseWaitEnd(line); err == nil {
+		seen(&end)
+	} else {
+		s.Broken++
+	}
 }
 
 // see hands a line with what decisions went by over, where that is asked for.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"reflect"
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -13,6 +14,8 @@ const Schema = "reprieve.dev/report/v1"
 // Input is what a report is made of.
 type Input struct {
 	Entries []Entry
+	// Ends say how the waits of workloads ended, in any order, each once or more.
+	Ends    []decisionlog.WaitEnd
 	Sources []Source
 	// Queues are the queues of the cluster, where they are known. Others that decisions name stand beside them.
 	Queues []Queue
@@ -21,6 +24,21 @@ type Input struct {
 	NoUsage string
 	// Note says what the entries cannot tell; empty where they are whole records.
 	Note string
+	// Waiting are the workloads that wait, in the order of their turns, where the cluster tells;
+	// nil where the entries are to.
+	Waiting []Waiter
+	// Map says which workload has which GPUs; nil where that is not known.
+	Map *Map
+}
+
+// Waiter is a workload that waits now.
+type Waiter struct {
+	Party
+	Since time.Time
+	// Reserved is true where room is reserved for it. Reason says in one word why it waits, and
+	// Cause in a sentence.
+	Reserved      bool
+	Reason, Cause string
 }
 
 // Queue is one queue of the cluster.
@@ -45,17 +63,26 @@ type Report struct {
 	NoUsage   string        `json:"noUsage,omitempty"`
 	Workloads []WorkloadRow `json:"workloads"`
 	Decisions []DecisionRow `json:"decisions"`
-	Lost      Lost          `json:"lost"`
-	Turns     []Turns       `json:"turns"`
-	Again     []Again       `json:"again"`
-	Unused    []Unused      `json:"unused"`
+	// Waiting are the workloads that wait at the end, the longest first.
+	Waiting []WaitingRow `json:"waiting"`
+	// Map is who has the GPUs; nil where that is not known.
+	Map  *Map `json:"map,omitempty"`
+	Lost Lost `json:"lost"`
+	// Matrices say who took from whom, by queue, by namespace and by priority.
+	Matrices []Matrix `json:"matrices"`
+	Turns    []Turns  `json:"turns"`
+	Again    []Again  `json:"again"`
+	Unused   []Unused `json:"unused"`
 }
 
 // Totals are the numbers of the whole report.
 type Totals struct {
 	Decisions   int `json:"decisions"`
 	Preemptions int `json:"preemptions"`
-	Waiting     int `json:"waiting"`
+	// Waiting counts the workloads that wait at the end, and Reserved those among them for which
+	// room is reserved.
+	Waiting  int `json:"waiting"`
+	Reserved int `json:"reserved"`
 	Loss
 }
 
@@ -87,6 +114,8 @@ type WorkloadRow struct {
 const (
 	// SpanWaits: it waits for room.
 	SpanWaits = "waits"
+	// SpanReserved: room is reserved for it, and it waits until that is free.
+	SpanReserved = "reserved"
 	// SpanRuns: it has room.
 	SpanRuns = "runs"
 )
@@ -101,20 +130,24 @@ type Span struct {
 
 // DecisionRow is one decision.
 type DecisionRow struct {
-	ID             string               `json:"id"`
-	At             int64                `json:"at"`
-	Ended          int64                `json:"ended,omitempty"`
-	Preemptor      int                  `json:"w"`
-	Priority       *int32               `json:"priority"`
-	Outcome        core.Outcome         `json:"outcome"`
-	State          decisionlog.State    `json:"state"`
-	Message        string               `json:"message"`
-	WaitsFor       string               `json:"waitsFor,omitempty"`
-	Error          string               `json:"error,omitempty"`
-	Begun          int                  `json:"begun,omitempty"`
-	Repeated       bool                 `json:"repeated,omitempty"`
-	MinCount       int                  `json:"minCount,omitempty"`
-	RetryAt        int64                `json:"retryAt,omitempty"`
+	ID        string            `json:"id"`
+	At        int64             `json:"at"`
+	Ended     int64             `json:"ended,omitempty"`
+	Preemptor int               `json:"w"`
+	Priority  *int32            `json:"priority"`
+	Outcome   core.Outcome      `json:"outcome"`
+	State     decisionlog.State `json:"state"`
+	Message   string            `json:"message"`
+	WaitsFor  string            `json:"waitsFor,omitempty"`
+	Error     string            `json:"error,omitempty"`
+	Begun     int               `json:"begun,omitempty"`
+	Repeated  bool              `json:"repeated,omitempty"`
+	MinCount  int               `json:"minCount,omitempty"`
+	RetryAt   int64             `json:"retryAt,omitempty"`
+	// WaitEnd is how the wait of the preemptor ended after this decision, and WaitEndAt when; empty
+	// where the record does not tell.
+	WaitEnd        decisionlog.End      `json:"waitEnd,omitempty"`
+	WaitEndAt      int64                `json:"waitEndAt,omitempty"`
 	Asks           []decisionlog.Ask    `json:"asks,omitempty"`
 	Victims        []VictimRow          `json:"victims,omitempty"`
 	Placements     []PlacementRow       `json:"placements,omitempty"`
@@ -154,23 +187,20 @@ func Build(in Input) *Report {
 	for i := range b.entries {
 		b.add(i)
 	}
-	b.spans()
+	b.course()
 	r := &b.report
-	r.Lost = b.lost()
+	r.Lost, r.Matrices = b.lost(), b.matrices()
 	r.Turns, r.Again, r.Unused = b.turns(), b.again(), b.unused()
 	b.sumQueues()
 	r.Usage, r.NoUsage = b.usage(in.Usage), in.NoUsage
-	for i := range r.Workloads {
-		if b.waiting[i] {
-			r.Totals.Waiting++
-		}
-	}
 	if len(b.entries) > 0 {
 		r.From, r.To = millis(b.entries[0].Time), millis(b.entries[len(b.entries)-1].Time)
 		for i := range b.entries {
-			r.To = max(r.To, millis(b.entries[i].Ended))
+			r.To = max(r.To, millis(b.entries[i].Ended), r.Decisions[i].WaitEndAt)
 		}
 	}
+	r.Map = in.Map
+	withoutNil(reflect.ValueOf(r))
 	return r
 }
 

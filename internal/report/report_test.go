@@ -79,7 +79,7 @@ func TestFindings(t *testing.T) {
 		},
 		"what is given up, or fails, stops nothing": {
 			entries:    []report.Entry{ended(at(1, "a", stops("b", 1)), decisionlog.GivenUp, 0), ended(at(2, "a", stops("b", 1)), decisionlog.Failed, 1)},
-			wantUnused: []string{"failed at 2: 1 pods, next -1"},
+			wantUnused: []string{"failed at 2: 1 pods, next -1"}, wantWaiting: 1,
 		},
 		"room that is made for the same pod again": {
 			entries:    []report.Entry{placing(at(1, "a", stops("b", 1)), "a-0", "a-1"), placing(at(2, "a", stops("c", 1)), "a-1"), placing(at(3, "a", stops("d", 1)), "a-2")},
@@ -199,7 +199,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			entries, source, err := report.Read("log", strings.NewReader(c.text), nil)
+			entries, source, err := report.Read("log", strings.NewReader(c.text), report.Beside{})
 			var empty *report.EmptyError
 			if c.wantMessage != "" {
 				if !errors.As(err, &empty) || !strings.Contains(err.Error(), c.wantMessage) {

@@ -18,12 +18,19 @@ export function get<T extends HTMLElement>(id: string): T {
   return e as T;
 }
 
-// table makes a table with a header cell first in each row. Columns whose head begins with # have numbers.
-export function table(caption: string, heads: string[], rows: Child[][]): HTMLElement {
+// table makes a table with a header cell first in each row. Columns whose head begins with # have
+// numbers. Where there is no room for columns (a table of sentences needs most of it), style.css
+// has each row be a card with the heads beside the cells; the roles say that it is a table all the
+// same.
+export function table(caption: string, heads: string[], rows: Child[][], sentences = false): HTMLElement {
+  const compact = heads.slice(1).every((h) => h.startsWith("#"));
   const number = heads.map((h) => h.startsWith("#"));
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    el("table", {},
+  const names = heads.map((h) => h.replace("#", ""));
+  const cell = (c: Child, i: number) => i === 0 ? el("th", { scope: "row", role: "rowheader" }, c) :
+    el("td", { class: number[i] && "n", role: "cell" }, el("span", { class: "head-of", "aria-hidden": "true" }, names[i]), el("span", { class: "cell" }, c));
+  return el("div", { class: `scroll ${sentences ? "sentences" : compact ? "compact" : "wide"}`, tabindex: "0", role: "region", "aria-label": caption },
+    el("table", { role: "table" },
       el("caption", { class: "hidden" }, caption),
-      el("thead", {}, el("tr", {}, ...heads.map((h, i) => el("th", { scope: "col", class: number[i] && "n" }, h.replace("#", ""))))),
-      el("tbody", {}, ...rows.map((cells) => el("tr", {}, ...cells.map((c, i) => (i === 0 ? el("th", { scope: "row" }, c) : el("td", { class: number[i] && "n" }, c))))))));
+      el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, ...names.map((h, i) => el("th", { scope: "col", role: "columnheader", class: number[i] && "n" }, h)))),
+      el("tbody", { role: "rowgroup" }, ...rows.map((cells) => el("tr", { role: "row" }, ...cells.map(cell))))));
 }

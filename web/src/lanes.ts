@@ -1,5 +1,6 @@
 // Which rows the timeline has: a row for each queue, and below it a lane for each of its workloads.
 import { happened, type Model } from "./data";
+import { narrows, type Passed } from "./filter";
 
 export type Row = { kind: "queue"; q: number; name: string; depth: number; lanes: number; y: number; h: number } | { kind: "lane"; w: number; depth: number; y: number; h: number };
 
@@ -10,6 +11,9 @@ export const queueHeight = 44;
 export interface Change { at: number; took: number; lost: number }
 
 export type Show = "moved" | "all" | "again";
+// Sort is the order of the lanes in a queue: by what they lost, by the first decision about them,
+// or by name.
+export type Sort = "lost" | "first" | "name";
 
 export function shown(m: Model, w: number, show: Show): boolean {
   const of = m.r.workloads[w];
@@ -18,16 +22,26 @@ export function shown(m: Model, w: number, show: Show): boolean {
   return (of.stopped ?? 0) > 0 || (of.took ?? 0) > 0;
 }
 
+type Order = (a: number, b: number) => number;
+const orders: Record<Sort, (m: Model) => Order> = {
+  lost: (m) => (a, b) => m.lost[b].gpu - m.lost[a].gpu || m.lost[b].pods - m.lost[a].pods,
+  first: (m) => (a, b) => (m.marks[a][0]?.at ?? Infinity) - (m.marks[b][0]?.at ?? Infinity),
+  name: (m) => (a, b) => {
+    const [x, y] = [m.r.workloads[a], m.r.workloads[b]];
+    return x.ns.localeCompare(y.ns, "en") || x.name.localeCompare(y.name, "en");
+  },
+};
+
 // layout lays the rows out. where has the row of each workload, that of its queue where that is folded.
-export function layout(m: Model, show: Show, search: string, folded: Set<number>): { rows: Row[]; where: (Row | undefined)[]; height: number; lanes: number } {
+export function layout(m: Model, show: Show, passed: Passed, sort: Sort, folded: Set<number>): { rows: Row[]; where: (Row | undefined)[]; height: number; lanes: number } {
   const of = new Map<number, number[]>();
   m.r.workloads.forEach((w, i) => {
-    if (!shown(m, i, show) || !m.matches(i, search)) return;
+    if (!shown(m, i, show) || !passed.lane(i)) return;
     const list = of.get(w.queue) ?? [];
     list.push(i);
     of.set(w.queue, list);
   });
-  const first = (w: number) => m.marks[w][0]?.at ?? Infinity;
+  const order = orders[sort](m);
   const rows: Row[] = [];
   const where: (Row | undefined)[] = [];
   let y = 0;
@@ -41,7 +55,7 @@ export function layout(m: Model, show: Show, search: string, folded: Set<number>
   };
   const add = (q: number, name: string, depth: number): void => {
     const n = total(q);
-    if (n === 0 && (search !== "" || q < 0)) return;
+    if (n === 0 && (passed.f.search !== "" || narrows(passed.f) || q < 0)) return;
     const row: Row = { kind: "queue", q, name, depth, lanes: n, y, h: queueHeight };
     rows.push(row);
     y += queueHeight;
@@ -51,7 +65,7 @@ export function layout(m: Model, show: Show, search: string, folded: Set<number>
       lanes += n - (of.get(q)?.length ?? 0);
       return;
     }
-    for (const w of (of.get(q) ?? []).sort((a, b) => first(a) - first(b) || a - b)) {
+    for (const w of (of.get(q) ?? []).sort((a, b) => order(a, b) || a - b)) {
       const lane: Row = { kind: "lane", w, depth: depth + 1, y, h: laneHeight };
       rows.push(lane);
       where[w] = lane;
@@ -67,7 +81,7 @@ export function layout(m: Model, show: Show, search: string, folded: Set<number>
 }
 
 // changes are what each queue took and lost, in pods, with all below it; those in no queue stand under -1.
-export function changes(m: Model): Map<number, Change[]> {
+export function changes(m: Model, passed: Passed): Map<number, Change[]> {
   const out = new Map<number, Change[]>();
   const note = (w: number, at: number, took: number, lost: number): void => {
     let q = m.r.workloads[w].queue;
@@ -80,8 +94,8 @@ export function changes(m: Model): Map<number, Change[]> {
       if (q < 0) return;
     }
   };
-  for (const d of m.r.decisions) {
-    if (!happened(d)) continue;
+  for (const [i, d] of m.r.decisions.entries()) {
+    if (!happened(d) || !passed.decisions[i]) continue;
     for (const v of d.victims ?? []) {
       note(d.w, d.at, v.pods.length, 0);
       note(v.w, d.at, 0, v.pods.length);

@@ -1,10 +1,12 @@
 // Puts the page together: the report in it or from its server, what the location asks for, and what people do.
 import { Model, type Report } from "./data";
 import { get, el } from "./dom";
-import { shown, type Show } from "./lanes";
+import { narrows, outcomes, Passed, rulesIn, type Filter } from "./filter";
+import { shown, type Show, type Sort } from "./lanes";
 import { decision, hide, workload, type Links } from "./panel";
+import { gpus, matrix, tree } from "./pictures";
 import { hash, read, type Route } from "./route";
-import { Decisions, findings, lost, tiles } from "./tables";
+import { Decisions, findings, lost, tiles, waiting } from "./tables";
 import { Timeline } from "./timeline";
 import { usage } from "./usage";
 import { count, moment } from "./words";
@@ -12,7 +14,7 @@ import { count, moment } from "./words";
 const live = document.querySelector<HTMLMetaElement>("meta[name=reprieve-mode]")?.content === "live";
 const interval = 5000;
 
-let model = new Model(JSON.parse(get("data").textContent ?? "") as Report);
+let model = new Model(JSON.parse(get("data").textContent || "null") as Partial<Report> | null);
 let route: Route = read();
 let opener: Element | null = null;
 let stale = "";
@@ -61,6 +63,8 @@ function head(): void {
   const names2: [Show, string][] = [["moved", "what took or was stopped"], ["again", "what was stopped more than once"], ["all", "all workloads"]];
   select.replaceChildren(...names2.map(([value, text]) => el("option", { value }, `${text} (${r.workloads.filter((_, w) => shown(model, w, value)).length})`)));
   select.value = showing();
+  get<HTMLSelectElement>("sort").value = sorting();
+  filters();
 }
 
 // render draws all; its parts go by the route.
@@ -68,10 +72,47 @@ function render(): void {
   head();
   tiles(model);
   usage(model);
+  waiting(model, links);
+  gpus(model);
+  tree(model);
+  matrix(model);
   lost(model, links);
   findings(model, links);
-  timeline.set(model, showing(), search(), range());
-  decisions.set(model, search());
+  const passed = new Passed(model, filter());
+  timeline.set(model, showing(), passed, sorting(), range());
+  decisions.set(model, passed);
+}
+
+function filter(): Filter {
+  return { search: search(), outcome: route.outcome ?? "", rule: route.rule ?? "", queue: route.queue ?? "" };
+}
+
+function sorting(): Sort {
+  return route.sort === "first" || route.sort === "name" ? route.sort : "lost";
+}
+
+// filters fills the selects of the filters with what the report has.
+function filters(): void {
+  const select = (id: string, values: [string, string][], value: string) => {
+    const e = get<HTMLSelectElement>(id);
+    e.replaceChildren(...values.map(([v, text]) => el("option", { value: v }, text)));
+    // A link may name what this report does not have.
+    if (value !== "" && !values.some(([v]) => v === value)) e.append(el("option", { value }, value));
+    e.value = value;
+  };
+  select("by-outcome", outcomes, route.outcome ?? "");
+  select("by-rule", [["", "Any rule"], ...rulesIn(model).map((r): [string, string] => [r, r])], route.rule ?? "");
+  select("by-queue", [["", "Any queue"], ...model.r.queues.map((q): [string, string] => [q.name, "\u00a0".repeat(2 * q.depth) + q.name])], route.queue ?? "");
+  get("no-filter").hidden = !narrows(filter());
+}
+
+// narrow changes what of the timeline and of the decisions is shown.
+function narrow(by: Partial<Route>): void {
+  replace({ ...route, ...by });
+  const passed = new Passed(model, filter());
+  get("no-filter").hidden = !narrows(filter());
+  timeline.filter(showing(), passed, sorting());
+  decisions.set(model, passed);
 }
 
 function search(): string {
@@ -104,7 +145,8 @@ function panel(): void {
 function follow(): void {
   const before = route;
   route = read();
-  if (before.q !== route.q || before.show !== route.show || before.from !== route.from || before.to !== route.to) {
+  const drawn: (keyof Route)[] = ["q", "show", "sort", "outcome", "rule", "queue", "from", "to"];
+  if (drawn.some((name) => before[name] !== route[name])) {
     get<HTMLInputElement>("search").value = route.q ?? "";
     render();
   }
@@ -129,16 +171,16 @@ function listen(): void {
   let timer = 0;
   input.addEventListener("input", () => {
     clearTimeout(timer);
-    timer = window.setTimeout(() => {
-      replace({ ...route, q: input.value || undefined });
-      timeline.filter(showing(), search());
-      decisions.set(model, search());
-    }, 120);
+    timer = window.setTimeout(() => narrow({ q: input.value || undefined }), 120);
   });
-  get("show").addEventListener("change", (e) => {
-    replace({ ...route, show: (e.target as HTMLSelectElement).value });
-    timeline.filter(showing(), search());
-  });
+  const selects: [string, keyof Route][] = [["show", "show"], ["sort", "sort"], ["by-outcome", "outcome"], ["by-rule", "rule"], ["by-queue", "queue"]];
+  for (const [id, name] of selects) {
+    get(id).addEventListener("change", (e) => narrow({ [name]: (e.target as HTMLSelectElement).value || undefined }));
+  }
+  get("no-filter").onclick = () => {
+    narrow({ outcome: undefined, rule: undefined, queue: undefined });
+    get("by-outcome").focus();
+  };
   theme();
 }
 
@@ -171,7 +213,7 @@ async function poll(): Promise<void> {
     stale = "";
     if (text !== last) {
       last = text;
-      model = new Model(JSON.parse(text) as Report);
+      model = new Model(JSON.parse(text) as Partial<Report> | null);
       render();
     }
   } catch (e) {

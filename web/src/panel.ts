@@ -45,6 +45,7 @@ export function decision(m: Model, i: number, links: Links): void {
     el("p", { class: "says" }, d.message || headline(m, d)),
     el("p", {}, outcome(d), d.waitsFor ? ` It ${d.waitsFor}.` : "", d.retryAt ? ` Protections end at ${moment(d.retryAt)}.` : ""),
     d.repeated ? el("p", {}, "No search was made: an equal pod had just been told the same.") : null,
+    waitEnd(d),
     d.error ? el("p", { class: "error" }, d.error) : null,
     victims(m, d, links),
     list("Where it goes", (d.placements ?? []).map(podAt)),
@@ -55,6 +56,13 @@ export function decision(m: Model, i: number, links: Links): void {
     list("Nodes out of the question", (d.nodesOut ?? []).map((n) => `${count(n.nodes, "node")}: ${n.reason}`)),
     steps(m, i, links),
   ], links);
+}
+
+// waitEnd says how the wait of the preemptor ended after a decision.
+function waitEnd(d: Decision): HTMLElement | null {
+  if (!d.waitEnd || d.waitEndAt === undefined) return null;
+  const how = d.waitEnd === "Bound" ? "It was bound to its room" : "It was deleted";
+  return el("p", { id: "wait-end" }, `${how} ${duration(d.waitEndAt - d.at)} later.`);
 }
 
 function asks(d: Decision): string {

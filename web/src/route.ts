@@ -1,5 +1,5 @@
 // What is shown stands in the location's hash, so that a link shows the same.
-export interface Route { decision?: string; workload?: string; q?: string; show?: string; from?: number; to?: number }
+export interface Route { decision?: string; workload?: string; q?: string; show?: string; sort?: string; outcome?: string; rule?: string; queue?: string; from?: number; to?: number }
 
 export function read(): Route {
   const p = new URLSearchParams(location.hash.slice(1));
@@ -8,7 +8,8 @@ export function read(): Route {
     return p.has(name) && Number.isFinite(v) ? v : undefined;
   };
   const text = (name: string) => p.get(name) ?? undefined;
-  return { decision: text("decision"), workload: text("workload"), q: text("q"), show: text("show"), from: number("from"), to: number("to") };
+  return { decision: text("decision"), workload: text("workload"), q: text("q"), show: text("show"),
+    sort: text("sort"), outcome: text("outcome"), rule: text("rule"), queue: text("queue"), from: number("from"), to: number("to") };
 }
 
 export function hash(r: Route): string {

@@ -1,13 +1,18 @@
 // The timeline: what is drawn, and how it is moved in.
 import { happened, type Mark, type Model } from "./data";
 import { el, get } from "./dom";
-import { changes, layout, type Change, type Row, type Show } from "./lanes";
+import type { Passed } from "./filter";
+import { changes, layout, type Change, type Row, type Show, type Sort } from "./lanes";
 import { clock, count, day, exact, headline } from "./words";
 
 export interface Hooks { open(decision: number): void; openWorkload(w: number): void; moved(from: number, to: number): void }
 
 const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000].map((s) => s * 1000);
 
+// mostArrows is how many arrows are drawn at most without being asked for.
+const mostArrows = 60;
+
+interface Arrow { x: number; from: number; to: number; chosen: boolean; of: number[] }
 interface Hit { x: number; y: number; d: number; w: number }
 
 export class Timeline {
@@ -44,24 +49,28 @@ export class Timeline {
   }
 
   // set shows a model; range is what of its time, all of it where that is undefined.
-  set(m: Model, show: Show, search: string, range?: [number, number]): void {
+  set(m: Model, show: Show, passed: Passed, sort: Sort, range?: [number, number]): void {
     this.m = m;
-    this.bars = changes(m);
     const pad = Math.max((m.r.to - m.r.from) * 0.03, 500);
     const wasAll = this.from === this.all[0] && this.to === this.all[1];
     this.all = [m.r.from - pad, m.r.to + pad];
     if (range) [this.from, this.to] = range;
     else if (wasAll || this.from === 0) [this.from, this.to] = this.all;
-    this.filter(show, search);
+    this.filter(show, passed, sort);
   }
 
   private show: Show = "moved";
-  private search = "";
+  private sort: Sort = "lost";
+  private passed!: Passed;
+  // pointed is the workload whose lane the pointer is on, or -1.
+  private pointed = -1;
 
-  filter(show: Show, search: string): void {
+  filter(show: Show, passed: Passed, sort: Sort): void {
     this.show = show;
-    this.search = search;
-    const { rows, where, height, lanes } = layout(this.m, show, search, this.folded);
+    this.sort = sort;
+    this.passed = passed;
+    this.bars = changes(this.m, passed);
+    const { rows, where, height, lanes } = layout(this.m, show, passed, sort, this.folded);
     this.rows = rows;
     this.where = where;
     this.cursor = { row: -1, mark: -1 };
@@ -69,6 +78,11 @@ export class Timeline {
     this.scroller.style.height = `${Math.min(Math.max(height, 40), Math.round(innerHeight * 0.62))}px`;
     get("shown").textContent = `${count(lanes, "workload")} of ${this.m.r.workloads.length.toLocaleString("en")} shown.`;
     this.draw();
+  }
+
+  // marks are those of a workload whose decisions pass the filter.
+  private marks(w: number): Mark[] {
+    return this.m.marks[w].filter((mark) => this.passed.decisions[mark.d]);
   }
 
   // select marks a decision, and brings it into view where it is not.
@@ -116,7 +130,7 @@ export class Timeline {
 
   private middle(): number {
     const row = this.rows[this.cursor.row];
-    const mark = row?.kind === "lane" ? this.m.marks[row.w][this.cursor.mark] : undefined;
+    const mark = row?.kind === "lane" ? this.marks(row.w)[this.cursor.mark] : undefined;
     return mark && mark.at >= this.from && mark.at <= this.to ? mark.at : (this.from + this.to) / 2;
   }
 
@@ -248,6 +262,12 @@ export class Timeline {
         g.setLineDash([]);
         continue;
       }
+      if (s.kind === "reserved") {
+        g.strokeStyle = colour("took");
+        g.lineWidth = 1.5;
+        g.strokeRect(a, y - 3.5, Math.max(b - a, 1), 7);
+        continue;
+      }
       g.fillStyle = colour("run");
       if (open) {
         const fade = g.createLinearGradient(a, 0, b, 0);
@@ -274,14 +294,15 @@ export class Timeline {
     return [find(this.from), find(this.to + 1)];
   }
 
-  private paintArrows(g: CanvasRenderingContext2D, top: number, height: number, colour: (n: string) => string): void {
+  // arrows are those in view, from the lane that took to the lane that lost: each once.
+  private arrows(top: number, height: number): Arrow[] {
     const [begin, end] = this.range();
     const drawn = new Set<string>();
-    const paths: [number, number, number, boolean][] = [];
+    const out: Arrow[] = [];
     for (let i = begin; i < end; i++) {
       const d = this.m.r.decisions[i];
       const a = this.where[d.w];
-      if (!a || !happened(d)) continue;
+      if (!a || !happened(d) || !this.passed.decisions[i]) continue;
       for (const v of d.victims ?? []) {
         const b = this.where[v.w];
         if (!b || a === b) continue;
@@ -292,22 +313,35 @@ export class Timeline {
         const key = `${x >> 1} ${a.y} ${b.y}`;
         if (drawn.has(key) && i !== this.selected) continue;
         drawn.add(key);
-        paths.push([x, ya, yb, i === this.selected]);
+        out.push({ x, from: ya, to: yb, chosen: i === this.selected, of: [d.w, v.w] });
       }
     }
-    for (const [x, ya, yb, chosen] of paths) {
-      g.globalAlpha = chosen ? 1 : Math.min(Math.max(40 / paths.length, 0.12), 0.6);
-      g.strokeStyle = g.fillStyle = colour(chosen ? "text" : "stop");
-      g.lineWidth = chosen ? 2 : 1.25;
-      arrow(g, x, ya, yb);
+    return out;
+  }
+
+  // paintArrows draws the arrows in view. Where they are so many that they would cover the lanes,
+  // it draws those of the open decision and of the lane that is pointed at.
+  private paintArrows(g: CanvasRenderingContext2D, top: number, height: number, colour: (n: string) => string): void {
+    const all = this.arrows(top, height);
+    const row = this.rows[this.cursor.row];
+    const about = [this.pointed, row?.kind === "lane" && document.activeElement === this.scroller ? row.w : -1];
+    const some = all.length <= mostArrows ? all : all.filter((a) => a.chosen || a.of.some((w) => about.includes(w)));
+    for (const a of some) {
+      g.globalAlpha = a.chosen ? 1 : Math.min(Math.max(40 / some.length, 0.25), 0.6);
+      g.strokeStyle = g.fillStyle = colour(a.chosen ? "text" : "stop");
+      g.lineWidth = a.chosen ? 2 : 1.25;
+      arrow(g, a.x, a.from, a.to);
     }
     g.globalAlpha = 1;
+    const left = all.length - some.length;
+    get("arrows").textContent = left ? `${left.toLocaleString("en")} arrows in view are not drawn: point at a lane to see its own, or zoom in.` : "";
+    this.canvas.dataset.arrows = String(some.length);
   }
 
   private paintMarks(g: CanvasRenderingContext2D, row: Row & { kind: "lane" }, top: number, colour: (n: string) => string): void {
     const y = row.y - top + row.h / 2;
     const drawn = new Set<string>();
-    for (const mark of this.m.marks[row.w]) {
+    for (const mark of this.marks(row.w)) {
       if (mark.at < this.from || mark.at > this.to) continue;
       const x = this.x(mark.at);
       this.hits.push({ x, y, d: mark.d, w: row.w });
@@ -323,7 +357,7 @@ export class Timeline {
     if (!row || document.activeElement !== this.scroller) return;
     g.strokeStyle = colour("focus");
     g.lineWidth = 2;
-    const mark = row.kind === "lane" ? this.m.marks[row.w][this.cursor.mark] : undefined;
+    const mark = row.kind === "lane" ? this.marks(row.w)[this.cursor.mark] : undefined;
     if (mark) ring(g, this.x(mark.at), row.y - top + row.h / 2, colour("focus"));
     else g.strokeRect(this.left(), row.y - top + 1, this.scroller.clientWidth - this.left() - 2, row.h - 2);
   }
@@ -340,7 +374,7 @@ export class Timeline {
       } else {
         const w = this.m.r.workloads[row.w];
         e = el("button", { type: "button", class: "lane", tabindex: "-1", title: this.m.name(row.w), onclick: () => this.hooks.openWorkload(row.w) },
-          el("span", {}, `${w.ns}/${w.name}`), w.stopped ? el("small", { class: "stops" }, `${w.stopped}\u00d7`) : null);
+          el("span", {}, this.left() < 200 ? w.name : `${w.ns}/${w.name}`), w.stopped ? el("small", { class: "stops" }, `${w.stopped}\u00d7`) : null);
       }
       e.style.top = `${row.y}px`;
       e.style.height = `${row.h}px`;
@@ -353,7 +387,7 @@ export class Timeline {
   private fold(q: number): void {
     if (!this.folded.delete(q)) this.folded.add(q);
     const at = this.cursor;
-    this.filter(this.show, this.search);
+    this.filter(this.show, this.passed, this.sort);
     this.cursor = at;
   }
 
@@ -373,12 +407,16 @@ export class Timeline {
         drag.moved = true;
         this.window(drag.from + by, drag.to + by);
       }
+      this.point(e);
       const hit = near(e);
       this.tip.hidden = !hit;
       this.canvas.style.cursor = hit ? "pointer" : "";
       if (hit) this.hover(hit, e);
     });
-    this.canvas.addEventListener("pointerleave", () => (this.tip.hidden = true));
+    this.canvas.addEventListener("pointerleave", () => {
+      this.tip.hidden = true;
+      this.point();
+    });
     this.canvas.addEventListener("click", (e) => {
       const hit = near(e);
       if (hit && !drag?.moved) this.hooks.open(hit.d);
@@ -390,6 +428,17 @@ export class Timeline {
       const share = (e.clientX - this.canvas.getBoundingClientRect().left - left) / (this.scroller.clientWidth - left);
       this.zoom(e.deltaY > 0 ? 1.25 : 0.8, this.from + share * (this.to - this.from));
     }, { passive: false });
+  }
+
+  // point notes which lane the pointer is on, if any.
+  private point(e?: MouseEvent): void {
+    const y = e ? e.clientY - this.canvas.getBoundingClientRect().top + this.scroller.scrollTop : -1;
+    const row = this.rows.find((r) => r.y <= y && y < r.y + r.h);
+    const now = row?.kind === "lane" ? row.w : -1;
+    if (now !== this.pointed) {
+      this.pointed = now;
+      this.draw();
+    }
   }
 
   private hover(hit: Hit, e: MouseEvent): void {
@@ -420,7 +469,7 @@ export class Timeline {
     const of = this.rows[row];
     if (!of) return;
     if (of.kind === "lane") {
-      const marks = this.m.marks[of.w];
+      const marks = this.marks(of.w);
       this.cursor.mark = marks.reduce((best, mark, i) => (best < 0 || Math.abs(mark.at - before) < Math.abs(marks[best].at - before) ? i : best), -1);
     }
     if (of.y < this.scroller.scrollTop) this.scroller.scrollTop = of.y;
@@ -431,7 +480,7 @@ export class Timeline {
   private toMark(by: number): void {
     const row = this.rows[this.cursor.row];
     if (row?.kind !== "lane") return row ? undefined : this.toRow(1);
-    const marks = this.m.marks[row.w];
+    const marks = this.marks(row.w);
     this.cursor.mark = Math.min(Math.max(this.cursor.mark + by, 0), marks.length - 1);
     const at = marks[this.cursor.mark]?.at;
     if (at !== undefined && (at < this.from || at > this.to)) this.window(at - (this.to - this.from) / 2, at + (this.to - this.from) / 2);
@@ -442,7 +491,7 @@ export class Timeline {
     const row = this.rows[this.cursor.row];
     if (row?.kind === "queue") this.fold(row.q);
     else if (row) {
-      const mark: Mark | undefined = this.m.marks[row.w][this.cursor.mark];
+      const mark: Mark | undefined = this.marks(row.w)[this.cursor.mark];
       if (mark) this.hooks.open(mark.d);
       else this.hooks.openWorkload(row.w);
     }
@@ -457,7 +506,7 @@ export class Timeline {
       said.textContent = `Queue ${row.name}, ${count(row.lanes, "workload")}, ${this.folded.has(row.q) ? "folded" : "unfolded"}. Enter folds or unfolds it.`;
       return;
     }
-    const marks = this.m.marks[row.w];
+    const marks = this.marks(row.w);
     const mark = marks[this.cursor.mark];
     const what = mark ? `${exact(mark.at)}: ${mark.kind === "stop" ? `stopped by ${this.m.name(this.m.r.decisions[mark.d].w)}` : headline(this.m, this.m.r.decisions[mark.d])}. ${this.cursor.mark + 1} of ${marks.length}.` : "";
     said.textContent = `${this.m.name(row.w)}${this.m.queue(row.w) && `, queue ${this.m.queue(row.w)}`}. ${what}`;
@@ -523,8 +572,18 @@ function sign(g: CanvasRenderingContext2D, kind: Mark["kind"], x: number, y: num
       g.fillStyle = colour("stop");
       g.fillRect(x - 2, y - 8, 4, 16);
       break;
+    case "reserved":
+      g.strokeStyle = colour("took");
+      g.fillStyle = colour("surface");
+      g.moveTo(x, y - 6);
+      g.lineTo(x + 6, y);
+      g.lineTo(x, y + 6);
+      g.lineTo(x - 6, y);
+      g.closePath();
+      g.fill();
+      g.stroke();
+      break;
     case "none":
-    case "wait":
       g.strokeStyle = colour("wait");
       g.fillStyle = colour("surface");
       g.arc(x, y, 4, 0, 7);

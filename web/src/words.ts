@@ -25,6 +25,11 @@ export function count(n: number, noun: string): string {
   return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 }
 
+// inWords writes a reason such as QueueLimit as people do.
+export function inWords(reason: string): string {
+  return reason.replace(/[A-Z]/g, (letter, at: number) => (at > 0 ? " " : "") + letter.toLowerCase());
+}
+
 const pad = (n: number, width = 2) => String(n).padStart(width, "0");
 
 export function day(ms: number): string {
@@ -98,7 +103,7 @@ export function outcome(d: Decision): string {
     case "CarriedOut": return d.ended ? `All victims were on their way out ${duration(d.ended - d.at)} later.` : "All victims were on their way out.";
     case "GivenUp": return "It was given up: it did not apply any more." + begun(d);
     case "Failed": return "It failed, and the preemptor tries again." + begun(d);
-    case "Waiting": return d.outcome === "Waits" ? "Nothing more had to go." : "Nothing was stopped for it.";
+    case "Waiting": return d.outcome === "Waits" ? "Room is reserved for it, and nothing more had to go." : "Nothing was stopped for it.";
   }
 }
 

@@ -16,7 +16,7 @@ const queues = ["research", "research-vision", "research-language", "serving", "
 const priorities = [10, 100, 1000, 5000];
 
 // lines are so many decisions, spread over some hours.
-export function lines(decisions, workloads = Math.max(Math.round(decisions / 4), 12), seed = 1) {
+export function lines(decisions, workloads = Math.max(Math.round(decisions / 4), 12), seed = 1, waits = false) {
   const next = random(seed);
   const pick = (list) => list[Math.floor(next() * list.length)];
   const works = Array.from({ length: workloads }, (_, i) => {
@@ -60,6 +60,12 @@ export function lines(decisions, workloads = Math.max(Math.round(decisions / 4),
       }
     }
     out.push(JSON.stringify(record));
+    // How the wait ended of those that have one more decision about them is left out: they went on
+    // waiting.
+    if (waits) {
+      const end = next() < 0.7 ? "Bound" : next() < 0.5 ? "Gone" : "";
+      if (end) out.push(JSON.stringify({ schema: "reprieve.dev/wait-end/v1", time: new Date(at + 60_000).toISOString(), process: record.process, sequence: i, namespace: p.namespace, name: p.name, uid: p.uid, gang: p.group, end }));
+    }
   }
   return out.join("\n") + "\n";
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/manifest"
 	"github.com/reprieve-dev/reprieve/internal/report"
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
@@ -35,7 +36,7 @@ const keptSamples = 1440
 const decisionsPath = "/debug/reprieve/decisions"
 
 // noteCluster says what a page without whole decisions lacks.
-const noteCluster = "This goes by statuses and events, which tell of preemptions only: not of what waits, and not of what was lost. " +
+const noteCluster = "The decisions are those of which statuses and events tell: preemptions only, without what was lost. " +
 	"Give kubectl reprieve ui the files of a decision log, or --scheduler, for whole decisions."
 
 // schedulerEndpoint is where a scheduler's secure port is.
@@ -50,8 +51,10 @@ func (e *schedulerEndpoint) addFlags(flags *pflag.FlagSet) {
 }
 
 // liveSource is where ui reads from: files, a scheduler, or the objects of the cluster.
-func (a *asking) liveSource(files []string, scheduler schedulerEndpoint) (inputSource, error) {
+func (a *asking) liveSource(files []string, scheduler schedulerEndpoint, plan []string) (inputSource, error) {
 	switch {
+	case len(plan) > 0 && (len(files) > 0 || scheduler.url != ""):
+		return nil, usage(errors.New("--plan is for the map of a cluster: leave the files and --scheduler out"))
 	case slices.Contains(files, "-"):
 		return nil, usage(errors.New("ui reads files again and again, and standard input only once; use report"))
 	case len(files) > 0:
@@ -59,9 +62,13 @@ func (a *asking) liveSource(files []string, scheduler schedulerEndpoint) (inputS
 	case scheduler.url != "":
 		return a.schedulerSource(scheduler)
 	default:
+		documents, err := a.planFiles(plan)
+		if err != nil {
+			return nil, err
+		}
 		var seen []report.Sample
 		return func(ctx context.Context) (report.Input, error) {
-			in, now, err := a.clusterSource(ctx)
+			in, now, err := a.clusterSource(ctx, documents)
 			if err != nil {
 				return in, err
 			}
@@ -82,8 +89,10 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 		return nil, err
 	}
 	var kept []report.Entry
+	var ends []decisionlog.WaitEnd
 	return func(ctx context.Context) (report.Input, error) {
-		records, source, err := askScheduler(ctx, client, where)
+		beside := report.Beside{WaitEnd: func(end *decisionlog.WaitEnd) { ends = rememberEnd(ends, end) }}
+		records, source, err := askScheduler(ctx, client, where, beside)
 		if err != nil {
 			return report.Input{}, err
 		}
@@ -93,7 +102,7 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 		}
 		kept = remember(kept, entries)
 		source.Decisions = len(kept)
-		return report.Input{Entries: slices.Clone(kept), Sources: []report.Source{source}, NoUsage: noUsageOfScheduler}, nil
+		return report.Input{Entries: slices.Clone(kept), Ends: slices.Clone(ends), Sources: []report.Source{source}, NoUsage: noUsageOfScheduler}, nil
 	}, nil
 }
 
@@ -131,7 +140,7 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 }
 
 // askScheduler asks for the latest decisions.
-func askScheduler(ctx context.Context, client *http.Client, where string) ([]decisionlog.Record, report.Source, error) {
+func askScheduler(ctx context.Context, client *http.Client, where string, beside report.Beside) ([]decisionlog.Record, report.Source, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, where, http.NoBody)
 	if err != nil {
 		return nil, report.Source{}, err
@@ -149,7 +158,7 @@ func askScheduler(ctx context.Context, client *http.Client, where string) ([]dec
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, 200))
 		return nil, report.Source{}, &codedError{exitUnreachable, fmt.Errorf("%s answers %s: %s", where, answer.Status, strings.TrimSpace(string(said)))}
 	}
-	records, source, err := report.ReadRecords(where, answer.Body)
+	records, source, err := report.ReadRecords(where, answer.Body, beside)
 	if isEmpty(err) {
 		err = nil
 	}
@@ -172,8 +181,19 @@ func remember(known, more []report.Entry) []report.Entry {
 	return known[max(len(known)-keptDecisions, 0):]
 }
 
-// clusterSource reads the preemptions that statuses and events tell of, as history does, and how the queues stand.
-func (a *asking) clusterSource(ctx context.Context) (report.Input, report.Sample, error) {
+// rememberEnd adds the end of a wait to those known, unless it is among them, and forgets the
+// oldest.
+func rememberEnd(known []decisionlog.WaitEnd, end *decisionlog.WaitEnd) []decisionlog.WaitEnd {
+	if slices.ContainsFunc(known, func(k decisionlog.WaitEnd) bool { return k.Process == end.Process && k.Sequence == end.Sequence }) {
+		return known
+	}
+	known = append(known, *end)
+	return known[max(len(known)-keptDecisions, 0):]
+}
+
+// clusterSource reads the preemptions that statuses and events tell of, as history does, how the
+// queues stand, what waits, and who has the GPUs, with what the planned manifests would change.
+func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document) (report.Input, report.Sample, error) {
 	shown := newProgress(io.Discard, a.clock)
 	defer shown.end()
 	asked, err := a.gather(ctx, shown)
@@ -196,7 +216,12 @@ func (a *asking) clusterSource(ctx context.Context) (report.Input, report.Sample
 	if err != nil {
 		return report.Input{}, report.Sample{}, err
 	}
-	return report.Input{Entries: entriesOf(found, parties), Queues: queues, Note: noteCluster}, now, nil
+	in := report.Input{Entries: entriesOf(found, parties), Queues: queues, Note: noteCluster}
+	if in.Waiting, err = waitersOf(asked, parties); err != nil {
+		return in, now, err
+	}
+	in.Map, err = a.mapOf(ctx, asked, parties, planned)
+	return in, now, err
 }
 
 // partiesOf are the workloads that are there, by the names that preemptions have for them, with their queues as the scheduler has them.

@@ -60,7 +60,7 @@ func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog
 		if err != nil {
 			return nil, err
 		}
-		if all, _, err = askScheduler(ctx, client, where); err != nil {
+		if all, _, err = askScheduler(ctx, client, where, report.Beside{}); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +77,7 @@ func (a *asking) readRecords(name string) ([]decisionlog.Record, error) {
 		return nil, usage(err)
 	}
 	defer end()
-	records, _, err := report.ReadRecords(filepath.Base(name), from)
+	records, _, err := report.ReadRecords(filepath.Base(name), from, report.Beside{})
 	return records, ofLog(name, err)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
@@ -23,40 +24,40 @@ const ownerOnly = 0o600
 
 func (a *asking) reportCommand() *cobra.Command {
 	to := ""
+	var plan []string
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
 		Short: "Write a page of what a decision log tells",
 		Long: `Write one HTML page of what the scheduler's decision log tells: who stopped what, when and by which rule, what that lost, and
 where it went round in circles. The page needs no network. Files are those of the scheduler's --decision-log, the rotated ones
-among them, - for standard input; broken lines are passed over and counted. With --snapshot, queues stand in their tree. What queues
-used over time is in a log that was written with --decision-log-inputs.`,
+among them, - for standard input; broken lines are passed over and counted. With --snapshot, queues stand in their tree, and a map shows
+who has which GPUs: with --plan also as the work of a manifest would leave it. What queues used over time is in a log that was written
+with --decision-log-inputs.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return usage(fmt.Errorf("%s of what? Name the files of the scheduler's --decision-log", cmd.CommandPath()))
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, to) },
+		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, plan, to) },
 	}
 	// In place of the format of answers.
+	cmd.Flags().StringArrayVar(&plan, "plan", nil, "Manifests to plan on the cluster of --snapshot, for the map to show before and after; again for more.")
 	cmd.Flags().StringVarP(&to, "output", "o", reportFile, "The file to write; - for standard output.")
 	return cmd
 }
 
 // report writes the page of some files.
-func (a *asking) report(ctx context.Context, files []string, to string) error {
+func (a *asking) report(ctx context.Context, files, plan []string, to string) error {
+	if len(plan) > 0 && a.snapshot == "" {
+		return usage(errors.New("--plan is for the map of a cluster: give the cluster with --snapshot"))
+	}
 	in, err := a.readLogs(files)
 	if err != nil {
 		return err
 	}
 	if a.snapshot != "" {
-		shown := newProgress(a.streams.ErrOut, a.clock)
-		objects, err := a.read(ctx, shown)
-		shown.end()
-		if err != nil {
-			return err
-		}
-		if in.Queues, err = queuesOf(objects); err != nil {
+		if err := a.addCluster(ctx, &in, plan); err != nil {
 			return err
 		}
 	}
@@ -76,6 +77,29 @@ func (a *asking) report(ctx context.Context, files []string, to string) error {
 		said += fmt.Sprintf("; %s passed over", plural(broken, "broken line"))
 	}
 	_, err = fmt.Fprintln(a.streams.Out, said)
+	return err
+}
+
+// addCluster adds the queues of the snapshot, and the map of its GPUs.
+func (a *asking) addCluster(ctx context.Context, in *report.Input, plan []string) error {
+	documents, err := a.planFiles(plan)
+	if err != nil {
+		return err
+	}
+	shown := newProgress(a.streams.ErrOut, a.clock)
+	asked, err := a.gather(ctx, shown)
+	shown.end()
+	if err != nil {
+		return err
+	}
+	if in.Queues, err = queuesOf(asked.objects); err != nil {
+		return err
+	}
+	parties, err := partiesOf(ctx, asked)
+	if err != nil {
+		return err
+	}
+	in.Map, err = a.mapOf(ctx, asked, parties, documents)
 	return err
 }
 
@@ -99,7 +123,8 @@ func (a *asking) readLogs(files []string) (report.Input, error) {
 		if err != nil {
 			return in, usage(err)
 		}
-		entries, source, err := report.Read(filepath.Base(name), from, history.add)
+		beside := report.Beside{Inputs: history.add, WaitEnd: func(end *decisionlog.WaitEnd) { in.Ends = append(in.Ends, *end) }}
+		entries, source, err := report.Read(filepath.Base(name), from, beside)
 		end()
 		if err = ofLog(name, err); err != nil && !isEmpty(err) {
 			return in, err

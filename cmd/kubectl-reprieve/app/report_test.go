@@ -31,7 +31,8 @@ func decided(t *testing.T) string {
 
 func TestReport(t *testing.T) {
 	t.Parallel()
-	files := map[string]string{"log.jsonl": decided(t), "empty.jsonl": "", "other.jsonl": "kind: Pod\n", "cut.jsonl": decided(t) + `{"schema":`, "cluster.json": cluster}
+	files := map[string]string{"log.jsonl": decided(t), "empty.jsonl": "", "other.jsonl": "kind: Pod\n", "cut.jsonl": decided(t) + `{"schema":`, "cluster.json": cluster,
+		"urgent.yaml": strings.Replace(job, "restartPolicy", "priorityClassName: high\n      restartPolicy", 1)}
 	for name, c := range map[string]struct {
 		args    []string
 		input   string
@@ -39,11 +40,18 @@ func TestReport(t *testing.T) {
 		wantOut []string
 		wantErr string
 	}{
-		"to standard output":            {args: []string{"report", "log.jsonl", "-o", "-"}, wantOut: []string{"<!doctype html>", `"decisions":2`, `"gpuHours":10`}},
-		"from standard input":           {args: []string{"report", "-", "-o", "-"}, input: decided(t), wantOut: []string{`"decisions":2`}},
-		"with a line that was cut":      {args: []string{"report", "cut.jsonl", "-o", "-"}, wantOut: []string{`"broken":1`}},
-		"the same file twice":           {args: []string{"report", "log.jsonl", "log.jsonl", "-o", "-"}, wantOut: []string{`"preemptions":1`}},
-		"with a snapshot":               {args: []string{"report", "log.jsonl", "--snapshot", "cluster.json", "-o", "-"}, wantOut: []string{`"decisions":2`}},
+		"to standard output":       {args: []string{"report", "log.jsonl", "-o", "-"}, wantOut: []string{"<!doctype html>", `"decisions":2`, `"gpuHours":10`}},
+		"from standard input":      {args: []string{"report", "-", "-o", "-"}, input: decided(t), wantOut: []string{`"decisions":2`}},
+		"with a line that was cut": {args: []string{"report", "cut.jsonl", "-o", "-"}, wantOut: []string{`"broken":1`}},
+		"the same file twice":      {args: []string{"report", "log.jsonl", "log.jsonl", "-o", "-"}, wantOut: []string{`"preemptions":1`}},
+		"with a snapshot":          {args: []string{"report", "log.jsonl", "--snapshot", "cluster.json", "-o", "-"}, wantOut: []string{`"decisions":2`}},
+		"with a map and a plan": {
+			args:    []string{"report", "log.jsonl", "--snapshot", "cluster.json", "--plan", "urgent.yaml", "-o", "-"},
+			wantOut: []string{`"resource":"nvidia.com/gpu"`, `"change":"comes"`, `"change":"goes"`, `"plans":[{"name":"job/`},
+		},
+		"a plan on no cluster":          {args: []string{"report", "log.jsonl", "--plan", "urgent.yaml"}, want: 2, wantErr: "give the cluster with --snapshot"},
+		"a plan that is not":            {args: []string{"report", "log.jsonl", "--snapshot", "cluster.json", "--plan", "no.yaml"}, want: 2, wantErr: "--plan: open no.yaml"},
+		"live, with a plan for a log":   {args: []string{"ui", "log.jsonl", "--plan", "urgent.yaml"}, want: 2, wantErr: "--plan is for the map of a cluster"},
 		"of nothing":                    {args: []string{"report"}, want: 2, wantErr: "report of what?"},
 		"of a file that there is not":   {args: []string{"report", "no.jsonl"}, want: 2, wantErr: "no.jsonl"},
 		"of an empty file":              {args: []string{"report", "empty.jsonl"}, want: 2, wantErr: "empty.jsonl is empty; a file of the scheduler's --decision-log is needed"},

@@ -31,12 +31,13 @@ const (
 
 func (a *asking) uiCommand() *cobra.Command {
 	port, from := 0, schedulerEndpoint{}
+	var plan []string
 	cmd := &cobra.Command{
 		Use:   "ui [FILE...]",
 		Short: "Serve the page of \"report\", live, on 127.0.0.1",
 		Long: `Serve the page of "report" on 127.0.0.1 until it is interrupted, and keep it up to date. It shows the files of a decision log; or,
 with --scheduler, the latest decisions that the scheduler has in memory; or, with neither, the preemptions of which the cluster's statuses
-and events tell. Everything is read with your kubeconfig; nothing is installed and nothing is written. Who opens the page needs the
+and events tell, the work that waits, and a map of the GPUs: with --plan also as the work of a manifest would leave it. Everything is read with your kubeconfig; nothing is installed and nothing is written. Who opens the page needs the
 whole URL, which has a secret in it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if port < 0 || port > 65535 {
@@ -45,7 +46,7 @@ whole URL, which has a secret in it.`,
 			if len(args) > 0 && from.url != "" {
 				return usage(errors.New("files and --scheduler: name one of the two"))
 			}
-			source, err := a.liveSource(args, from)
+			source, err := a.liveSource(args, from, plan)
 			if err != nil {
 				return err
 			}
@@ -54,6 +55,7 @@ whole URL, which has a secret in it.`,
 	}
 	flags := cmd.Flags()
 	flags.IntVar(&port, "port", 0, "The port on 127.0.0.1; 0 for any that is free.")
+	flags.StringArrayVar(&plan, "plan", nil, "Manifests to plan on the cluster, for the map to show before and after; again for more.")
 	from.addFlags(flags)
 	return cmd
 }

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+// waitersOf are the workloads with pods that wait for a node, by priority and then by age, with
+// what the statuses say keeps them.
+func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waiter, error) {
+	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
+	if err != nil {
+		return nil, err
+	}
+	pods, err := inventory.Decode[*corev1.Pod](asked.objects, inventory.Pods)
+	if err != nil {
+		return nil, err
+	}
+	said := make(map[types.NamespacedName]*metav1.Condition, len(groups))
+	for _, pg := range groups {
+		said[types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}] = meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled)
+	}
+	at := make(map[string]*waiter)
+	var names []string
+	for _, pod := range pods {
+		if !waitsForNode(pod) || !schedules(asked, pod) {
+			continue
+		}
+		name, of := unitName(pod.Namespace, pod.Name, false), (*metav1.Condition)(nil)
+		if key, ok := asked.groups.GroupOf(pod); ok {
+			name, of = unitName(key.Namespace, key.Name, true), said[key]
+		}
+		if at[name] == nil {
+			at[name] = &waiter{report.Waiter{Party: party(name, parties), Since: pod.CreationTimestamp.Time}}
+			names = append(names, name)
+		}
+		at[name].take(pod, of)
+	}
+	out := make([]report.Waiter, 0, len(names))
+	for _, name := range names {
+		out = append(out, at[name].Waiter)
+	}
+	priority := func(w *report.Waiter) int32 {
+		if w.Priority == nil {
+			return 0
+		}
+		return *w.Priority
+	}
+	slices.SortStableFunc(out, func(x, y report.Waiter) int {
+		return cmp.Or(cmp.Compare(priority(&y), priority(&x)), x.Since.Compare(y.Since))
+	})
+	return out, nil
+}
+
+// take adds a pod to the workload that it waits with. The condition is that of its PodGroup; nil
+// where there is none.
+func (w *waiter) take(pod *corev1.Pod, of *metav1.Condition) {
+	if created := pod.CreationTimestamp.Time; created.Before(w.Since) {
+		w.Since = created
+	}
+	w.Reserved = w.Reserved || pod.Status.NominatedNodeName != ""
+	if of != nil && of.Status == metav1.ConditionFalse {
+		w.Reason, w.Cause = of.Reason, of.Message
+		return
+	}
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			w.Reason, w.Cause = cmp.Or(w.Reason, c.Reason), cmp.Or(w.Cause, c.Message)
+		}
+	}
+}
+
+// waiter is a workload that waits, as more of its pods are seen.
+type waiter struct{ report.Waiter }
+
+// waitsForNode reports whether a pod has no node and may get one.
+func waitsForNode(pod *corev1.Pod) bool {
+	return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// schedules reports whether a profile of the scheduler is responsible for a pod.
+func schedules(asked *question, pod *corev1.Pod) bool {
+	return slices.ContainsFunc(asked.cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return p.SchedulerName == pod.Spec.SchedulerName })
+}

@@ -1,0 +1,168 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+)
+
+// course follows each workload through the decisions: when it waited, when it had room, and which
+// workloads wait at the end.
+func (b *builder) course() {
+	n := len(b.report.Workloads)
+	c := &course{builder: b, at: make([]Span, n), last: make([]int, n), since: make([]int64, n)}
+	for i := range c.last {
+		c.last[i] = -1
+	}
+	for _, s := range b.inTurn() {
+		if s.ends {
+			c.ended(s.decision)
+			continue
+		}
+		c.decided(s.decision)
+	}
+	for w, s := range c.at {
+		if s.Kind != "" {
+			b.report.Workloads[w].Spans = append(b.report.Workloads[w].Spans, s)
+		}
+		if s.waits() && b.now == nil {
+			b.waits(w, c.last[w], s.Kind == SpanReserved, c.since[w])
+		}
+	}
+	slices.SortStableFunc(b.report.Waiting, func(x, y WaitingRow) int { return cmp.Compare(x.Since, y.Since) })
+	for i := range b.now {
+		b.waitsNow(&b.now[i])
+	}
+}
+
+// waitsNow adds a workload that waits as the cluster tells.
+func (b *builder) waitsNow(w *Waiter) {
+	b.report.Totals.Waiting++
+	if w.Reserved {
+		b.report.Totals.Reserved++
+	}
+	b.report.Waiting = append(b.report.Waiting, WaitingRow{
+		Workload: b.workload(&w.Party), Since: millis(w.Since), Reserved: w.Reserved, Reason: w.Reason, Cause: w.Cause, Decision: -1,
+	})
+}
+
+// step is a decision, or the end of the wait that follows it.
+type step struct {
+	at       int64
+	decision int
+	ends     bool
+}
+
+// inTurn lists the decisions and the ends of waits in the order of time.
+func (b *builder) inTurn() []step {
+	out := make([]step, 0, len(b.entries)+len(b.ends))
+	for i := range b.report.Decisions {
+		row := &b.report.Decisions[i]
+		out = append(out, step{at: row.At, decision: i})
+		if row.WaitEnd != "" {
+			out = append(out, step{at: max(row.WaitEndAt, row.At), decision: i, ends: true})
+		}
+	}
+	slices.SortStableFunc(out, func(x, y step) int { return cmp.Compare(x.at, y.at) })
+	return out
+}
+
+// course is how far the workloads are: the span that each is in, the last decision about it, and
+// since when it waits.
+type course struct {
+	*builder
+	at    []Span
+	last  []int
+	since []int64
+}
+
+// waits reports whether a workload waits in a span, with room reserved for it or without.
+func (s *Span) waits() bool { return s.Kind == SpanWaits || s.Kind == SpanReserved }
+
+// begin has a workload be in a span from a time on, and none where the kind is empty. One that goes
+// on waiting has one span.
+func (c *course) begin(w int, kind string, at int64) {
+	if c.at[w].Kind == kind && kind != SpanRuns {
+		return
+	}
+	if c.at[w].Kind != "" {
+		c.at[w].To = at
+		c.report.Workloads[w].Spans = append(c.report.Workloads[w].Spans, c.at[w])
+	}
+	was := c.at[w].waits()
+	c.at[w] = Span{Kind: kind, From: at}
+	if !was {
+		c.since[w] = at
+	}
+}
+
+// ended ends the wait of a workload, unless it was decided about again since.
+func (c *course) ended(i int) {
+	row := &c.report.Decisions[i]
+	w := row.Preemptor
+	if c.last[w] != i {
+		return
+	}
+	if row.WaitEnd == decisionlog.Bound {
+		c.begin(w, SpanRuns, row.WaitEndAt)
+		return
+	}
+	c.begin(w, "", row.WaitEndAt)
+}
+
+// decided follows a decision for its preemptor and its victims.
+func (c *course) decided(i int) {
+	e, row := &c.entries[i], &c.report.Decisions[i]
+	c.last[row.Preemptor] = i
+	switch happened := e.Happened(); {
+	case happened && !c.tells[e.Process]:
+		// Whether it has used the room yet is not recorded.
+		c.begin(row.Preemptor, SpanRuns, row.At)
+	case happened, e.Outcome == core.Waits, e.Outcome == core.Fits:
+		c.begin(row.Preemptor, SpanReserved, row.At)
+	default:
+		c.begin(row.Preemptor, SpanWaits, row.At)
+	}
+	if !e.Happened() {
+		return
+	}
+	for _, v := range row.Victims {
+		// What is taken member by member goes on with the others.
+		if c.at[v.Workload].Kind != SpanRuns && v.Since > 0 {
+			c.begin(v.Workload, SpanRuns, v.Since)
+		}
+		c.begin(v.Workload, "", row.At)
+	}
+}
+
+// WaitingRow is a workload that waits at the end.
+type WaitingRow struct {
+	Workload int   `json:"w"`
+	Since    int64 `json:"since"`
+	// Reserved is true where room is reserved for it, which it waits for.
+	Reserved bool `json:"reserved,omitempty"`
+	// Cause says what it waits for, and Reason in one word; Decision is the last one about it, or
+	// -1.
+	Cause    string `json:"cause"`
+	Reason   string `json:"reason"`
+	Decision int    `json:"decision"`
+}
+
+// waits adds a workload that waits at the end, by the last decision about it.
+func (b *builder) waits(w, decision int, reserved bool, since int64) {
+	b.report.Totals.Waiting++
+	row := WaitingRow{Workload: w, Since: since, Reserved: reserved, Decision: decision}
+	if row.Reserved {
+		b.report.Totals.Reserved++
+	}
+	if decision >= 0 {
+		d := &b.report.Decisions[decision]
+		row.Cause, row.Reason = d.Message, string(d.Outcome)
+		if d.WaitsFor != "" {
+			row.Cause = d.Message + "; " + d.WaitsFor
+		}
+	}
+	b.report.Waiting = append(b.report.Waiting, row)
+}

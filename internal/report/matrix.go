@@ -1,0 +1,71 @@
+package report
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+)
+
+// Matrix says who took from whom, by one property of workloads.
+type Matrix struct {
+	// By is the property: queue, namespace or priority.
+	By string `json:"by"`
+	// Names are its values in the order of rows and columns; "" stands for workloads in no queue,
+	// or of a priority that is not recorded.
+	Names []string `json:"names"`
+	// Cells are those in which anything was taken.
+	Cells []Cell `json:"cells"`
+}
+
+// Cell is the work that workloads of one name took from workloads of another, by their places in
+// the names.
+type Cell struct {
+	Taker int `json:"taker"`
+	Loser int `json:"loser"`
+	Loss
+}
+
+// matrices sums the stops by who took and who lost.
+func (b *builder) matrices() []Matrix {
+	byName := func(x, y string) int { return cmp.Compare(x, y) }
+	byNumber := func(x, y string) int {
+		a, _ := strconv.Atoi(x)
+		b, _ := strconv.Atoi(y)
+		return cmp.Or(cmp.Compare(b, a), cmp.Compare(x, y))
+	}
+	priority := func(p *Party) string {
+		if p.Priority == nil {
+			return ""
+		}
+		return strconv.Itoa(int(*p.Priority))
+	}
+	return []Matrix{
+		b.matrix("queue", byName, func(p *Party) string { return p.Queue }),
+		b.matrix("namespace", byName, func(p *Party) string { return p.Namespace }),
+		b.matrix("priority", byNumber, priority),
+	}
+}
+
+func (b *builder) matrix(by string, order func(x, y string) int, of func(*Party) string) Matrix {
+	out := Matrix{By: by}
+	type pair struct{ taker, loser string }
+	sums := make(map[pair]*Loss)
+	for _, s := range b.stops {
+		p := pair{of(&b.entries[s.decision].Preemptor), of(&s.stop.Party)}
+		if sums[p] == nil {
+			sums[p] = &Loss{}
+			out.Names = append(out.Names, p.taker, p.loser)
+		}
+		sums[p].add(s.stop)
+	}
+	slices.SortFunc(out.Names, order)
+	out.Names = slices.Compact(out.Names)
+	for i, taker := range out.Names {
+		for j, loser := range out.Names {
+			if sum := sums[pair{taker, loser}]; sum != nil {
+				out.Cells = append(out.Cells, Cell{Taker: i, Loser: j, Loss: *sum})
+			}
+		}
+	}
+	return out
+}
