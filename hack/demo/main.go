@@ -87,6 +87,9 @@ func run(ctx context.Context, examples, binDir, reportTo string, keep bool) (err
 		}
 		return err
 	}
+	if err := awaitRecord(ctx, decisions); err != nil {
+		return err
+	}
 	if err := writeReport(ctx, binDir, decisions, reportTo); err != nil {
 		return err
 	}

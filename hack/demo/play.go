@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -35,7 +36,13 @@ func play(ctx context.Context, p *playground.Playground, example fs.FS, out *nar
 		return err
 	}
 	out.title("A service of %d pods of one GPU, and a training gang of %d pods of six", servingCount, lowCount)
-	if err := applyFiles(ctx, p, example, "01-*.yaml", "02-*.yaml"); err != nil {
+	if err := applyFiles(ctx, p, example, "01-*.yaml"); err != nil {
+		return err
+	}
+	if err := awaitClasses(ctx, p.RESTConfig(), low, high); err != nil {
+		return err
+	}
+	if err := applyFiles(ctx, p, example, "02-*.yaml"); err != nil {
 		return err
 	}
 	if err := s.wait(ctx, "the service does not run", s.running(appLabel, serving, servingCount)); err != nil {
@@ -60,6 +67,9 @@ func play(ctx context.Context, p *playground.Playground, example fs.FS, out *nar
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.classless {
+		return errors.New("a PodGroup was told that its PriorityClass is missing, which the demo had applied before")
+	}
 	if err := s.untouched(before[serving]); err != nil {
 		return fmt.Errorf("the service was disturbed: %w", err)
 	}

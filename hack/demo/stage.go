@@ -27,6 +27,8 @@ type stage struct {
 	pods   map[types.UID]*corev1.Pod
 	gone   map[types.UID]bool
 	groups map[string]*v1alpha1.PodGroup
+	// classless is true once a PodGroup was told that its PriorityClass is missing.
+	classless bool
 	// changed is closed, and replaced, at every change.
 	changed chan struct{}
 }
@@ -123,6 +125,7 @@ func (s *stage) tellGroup(before, now *v1alpha1.PodGroup) {
 				continue
 			}
 		}
+		s.classless = s.classless || c.Reason == v1alpha1.ReasonPriorityClassNotFound
 		s.out.say("PodGroup %s: %s is %s (%s): %s", now.Name, c.Type, c.Status, c.Reason, c.Message)
 	}
 }

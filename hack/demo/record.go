@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/internal/decisionlog"
+	"github.com/reprieve-dev/reprieve/internal/report"
+)
+
+const (
+	// recordTimeout bounds how long the decision log may take to say that all work has its room:
+	// the scheduler writes it beside its cycles.
+	recordTimeout = 30 * time.Second
+	// recordPause is the pause between two looks at the decision log.
+	recordPause = 100 * time.Millisecond
+)
+
+// awaitRecord waits until the page of the decision log will say what the demo has seen: that no
+// work waits.
+func awaitRecord(ctx context.Context, decisions string) error {
+	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
+	defer cancel()
+	for {
+		waiting, err := waitingIn(decisions)
+		if err != nil {
+			return err
+		}
+		if len(waiting) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the decision log says that %q still waits although all work runs: %w", waiting, context.Cause(ctx))
+		case <-time.After(recordPause):
+		}
+	}
+}
+
+// waitingIn names the workloads that wait at the end of a decision log.
+func waitingIn(decisions string) ([]string, error) {
+	file, err := os.Open(decisions)
+	if err != nil {
+		return nil, fmt.Errorf("read the decision log: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	var in report.Input
+	in.Entries, _, err = report.Read(decisions, file, report.Beside{WaitEnd: func(end *decisionlog.WaitEnd) { in.Ends = append(in.Ends, *end) }})
+	if err != nil {
+		return nil, fmt.Errorf("read the decision log: %w", err)
+	}
+	made := report.Build(in)
+	var out []string
+	for _, w := range made.Waiting {
+		out = append(out, made.Workloads[w.Workload].Namespace+"/"+made.Workloads[w.Workload].Name)
+	}
+	return out, nil
+}
