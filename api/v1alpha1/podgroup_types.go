@@ -406,6 +406,13 @@ type LastDisruption struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	Count int32 `json:"count"`
+	// pods are the names of the members that were preempted one by one, the first 64 by name. The list is empty if the
+	// whole group was preempted.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=253
+	Pods []string `json:"pods,omitempty"`
 }
 
 // PodGroupDisruption is a preemption of a whole group: who takes it, why, and which of its pods go.

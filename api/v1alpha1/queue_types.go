@@ -53,11 +53,11 @@ const (
 // +kubebuilder:resource:scope=Cluster,categories=reprieve,shortName=q
 // +kubebuilder:validation:XValidation:rule="!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name",message="a queue cannot be its own parent",fieldPath=".spec.parent"
 // +kubebuilder:printcolumn:name="Parent",type=string,JSONPath=`.spec.parent`
-// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.allocated`
-// +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.fairShare`
-// +kubebuilder:printcolumn:name="Quota",type=string,JSONPath=`.spec.quota`
+// +kubebuilder:printcolumn:name="Used",type=string,JSONPath=`.status.summary.used`
+// +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.summary.share`
+// +kubebuilder:printcolumn:name="Quota",type=string,JSONPath=`.status.summary.quota`
 // +kubebuilder:printcolumn:name="Waiting",type=integer,JSONPath=`.status.waiting`
-// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.summary.ready`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Limit",type=string,priority=1,JSONPath=`.spec.limit`
 // +kubebuilder:printcolumn:name="Requested",type=string,priority=1,JSONPath=`.status.requested`
@@ -172,6 +172,12 @@ type QueueStatus struct {
 	// fairShare is what the queue is entitled to at present.
 	// +optional
 	FairShare corev1.ResourceList `json:"fairShare,omitempty"`
+	// quota is the quota that counts: that of spec, or the parent's in resources in which the parent's is less.
+	// +optional
+	Quota corev1.ResourceList `json:"quota,omitempty"`
+	// summary has the figures and conditions in words, as kubectl get shows them. Programs read the other fields.
+	// +optional
+	Summary *QueueSummary `json:"summary,omitempty"`
 	// waiting is the number of the queue's Pods that have no node, those of the queues below it included.
 	// +optional
 	// +kubebuilder:default=0
@@ -188,6 +194,27 @@ type QueueStatus struct {
 	// +optional
 	// +listType=set
 	PriorityClasses []string `json:"priorityClasses,omitempty"`
+}
+
+// QueueSummary is a Queue's status in words.
+type QueueSummary struct {
+	// used is what the queue's scheduled Pods request.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Used string `json:"used,omitempty"`
+	// share is what the queue is entitled to at present.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Share string `json:"share,omitempty"`
+	// quota is the quota that counts. In brackets it has that of spec where that is more.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Quota string `json:"quota,omitempty"`
+	// ready is the status of the condition Ready. In brackets it has the reason if the queue is not ready or its quota is
+	// not served.
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Ready string `json:"ready,omitempty"`
 }
 
 // QueueList is a list of Queues.

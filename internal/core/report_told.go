@@ -16,11 +16,34 @@ func (d *Decision) WhyTaken(v *Victim) string {
 		kind = "PodGroup"
 	}
 	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d", kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
-	if v.Rule == RuleReclaim {
+	switch {
+	case v.Rule == RuleReclaim:
 		// Priority has no say in it.
-		said += fmt.Sprintf("; queue %s takes back what queue %s has beyond its fair share or its quota", d.Preemptor.Queue, v.Queue)
+		said += fmt.Sprintf("; queue %s%s%s%s", d.Preemptor.Queue, takesBack, v.Queue, beyondShare)
+	case v.Queue != "":
+		said += toldQueue + v.Queue
 	}
 	return said
+}
+
+// The words of WhyTaken around the victim's queue.
+const (
+	takesBack   = " takes back what queue "
+	beyondShare = " has beyond its fair share or its quota"
+	toldQueue   = "; the victim is in queue "
+)
+
+// QueueTold returns the victim's leaf queue in a message of WhyTaken or ToldMember. It returns "" if the message names none.
+func QueueTold(message string) string {
+	_, rest, found := strings.Cut(message, takesBack)
+	if !found {
+		_, rest, _ = strings.Cut(message, toldQueue)
+	}
+	// Names of queues have neither spaces nor punctuation that ends them here.
+	if end := strings.IndexAny(rest, " ;,"); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest
 }
 
 // goesWith is between what is said to a group that goes as a whole, and its name.

@@ -28,6 +28,11 @@ func TestWordsOfADecision(t *testing.T) {
 				"queue product takes back what queue interns has beyond its fair share or its quota",
 			wantTaking: "it fits: [research/notebook]",
 		},
+		"by priority, a victim of a queue": {
+			preemptor: Preemptor{Namespace: "prod", Name: "p", Priority: 30, Queue: "product"}, victims: []Victim{{Namespace: "research", Name: "notebook", Priority: 20, Rule: RuleLowerPriority, Queue: "interns"}},
+			wantTaken:  "preempted by Pod prod/p (priority 30): LowerPriority, the victim's priority is 20; the victim is in queue interns",
+			wantTaking: "it fits: [research/notebook]",
+		},
 		"many go": {
 			preemptor:  Preemptor{Namespace: "prod", Name: "p"},
 			victims:    []Victim{{Name: "f"}, {Name: "e"}, {Name: "d"}, {Name: "c"}, {Name: "b"}, {Name: "a"}, {Name: "g"}},
@@ -47,6 +52,11 @@ func TestWordsOfADecision(t *testing.T) {
 			}
 			if got := GroupTold(c.wantTaken); got != group {
 				t.Errorf("%q is read as of PodGroup %q", c.wantTaken, got)
+			}
+			for _, told := range []string{c.wantTaken, member, member + ", before it was bound"} {
+				if got := QueueTold(told); got != c.victims[0].Queue {
+					t.Errorf("%q is read as of queue %q, want %q", told, got, c.victims[0].Queue)
+				}
 			}
 			if got := d.Taking(); got != c.wantTaking {
 				t.Errorf("The preemptor is told %q, want %q", got, c.wantTaking)

@@ -424,14 +424,25 @@ func (x *execution) lost(pod *corev1.Pod) {
 
 // noteMembers records on PodGroups that members of theirs went one by one. A group that goes whole has that from its intent.
 func (x *execution) noteMembers(going []task) {
-	noted := sets.New[types.NamespacedName]()
+	type loss struct {
+		rule core.Rule
+		pods []string
+	}
+	losses := make(map[types.NamespacedName]*loss)
+	var order []types.NamespacedName
 	for _, t := range going {
 		key, member := x.members.GroupOf(t.pod)
-		if t.unit.victim.Group || !member || noted.Has(key) {
+		if t.unit.victim.Group || !member {
 			continue
 		}
-		noted.Insert(key)
-		if err := x.intents.note(x.ctx, key, x.preemptor, string(t.unit.victim.Rule)); err != nil {
+		if losses[key] == nil {
+			losses[key] = &loss{rule: t.unit.victim.Rule}
+			order = append(order, key)
+		}
+		losses[key].pods = append(losses[key].pods, t.pod.Name)
+	}
+	for _, key := range order {
+		if err := x.intents.note(x.ctx, key, x.preemptor, string(losses[key].rule), losses[key].pods); err != nil {
 			klog.FromContext(x.ctx).Error(err, "Left a PodGroup without the record of a preemption", "podGroup", klog.KRef(key.Namespace, key.Name))
 		}
 	}

@@ -303,7 +303,7 @@ func TestLastDisruptionOfMembers(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.executor.Wait()
-	if got := f.group("g").Status.LastDisruption; got == nil || got.Count != 1 || got.Preemptor.Name != "urgent" {
+	if got := f.group("g").Status.LastDisruption; got == nil || got.Count != 1 || got.Preemptor.Name != "urgent" || len(got.Pods) != 2 {
 		t.Errorf("kept is %+v, want 1 by urgent", got)
 	}
 	if f.group("g").Status.Phase == v1alpha1.PodGroupDisrupted {

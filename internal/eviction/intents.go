@@ -112,11 +112,17 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 	return err
 }
 
-// note records on a group that members of it were preempted one by one.
-func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alpha1.DisruptionPreemptor, rule string) error {
+// mostMembersNamed is how many members status.lastDisruption names at most.
+const mostMembersNamed = 64
+
+// note records on a group that some of its members were preempted one by one.
+func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alpha1.DisruptionPreemptor, rule string, members []string) error {
 	now := metav1.NewTime(in.clock.Now())
+	slices.Sort(members)
+	members = members[:min(len(members), mostMembersNamed)]
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
 		remember(pg, by, rule, now)
+		pg.Status.LastDisruption.Pods = members
 		return nil
 	})
 	if apierrors.IsNotFound(err) {

@@ -62,10 +62,11 @@ func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 	i, known := s.Tree.Find(q.Name)
 	if known {
 		st.Allocated, st.Requested, st.FairShare = s.list(q, i, s.Allocated[i]), s.list(q, i, s.Requested[i]), s.list(q, i, s.Shares[i])
+		st.Quota = s.list(q, i, s.Tree.Queue(i).Quota)
 		st.Waiting = s.Waiting[i]
 		s.accesses[i].setStatus(st)
 	} else {
-		st.Allocated, st.Requested, st.FairShare, st.Waiting = nil, nil, nil, 0
+		st.Allocated, st.Requested, st.FairShare, st.Quota, st.Waiting = nil, nil, nil, nil, 0
 		(&access{}).setStatus(st)
 	}
 	ready, quota := s.conditions(q.Name)
@@ -78,6 +79,7 @@ func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 			quota.Status, quota.Reason, quota.Message = metav1.ConditionFalse, v1alpha1.ReasonQuotaHeld, why
 		}
 	}
+	st.Summary = summaryOf(q, ready, quota)
 	conditions := []metav1.Condition{ready, quota}
 	if orphaned, ok := s.Orphaned[q.Name]; ok {
 		why := "the queue has others below it"

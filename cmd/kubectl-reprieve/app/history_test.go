@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -124,16 +125,50 @@ func TestHistoryOfAQueueByDefault(t *testing.T) {
 	}
 }
 
+// TestHistoryOfMembers: members that were preempted one by one are one line each, and their group is none.
+func TestHistoryOfMembers(t *testing.T) {
+	t.Parallel()
+	const label, node = `,"labels":{"reprieve.dev/pod-group":"g"}`, `,"nodeName":"n","schedulerName":"reprieve-scheduler"`
+	named := strings.Replace(victimGroup("g", ""), `"rule":"Reclaim"`, `"rule":"Reclaim","pods":["g-0","g-1"]`, 1)
+	for name, c := range map[string]struct {
+		victims []string
+		// want are the first words of the answer's lines.
+		want []string
+	}{
+		"the status names them, and they have gone":        {victims: []string{named}, want: []string{"pod default/g-0", "pod default/g-1"}},
+		"the status names them, and one is there":          {victims: []string{named, victimPod("g-1", label, node, "Running")}, want: []string{"pod default/g-0", "pod default/g-1"}},
+		"the status names none, and a pod of no group":     {victims: []string{victimGroup("g", ""), victimPod("other", "", node, "Running")}, want: []string{"pod default/other", "podgroup default/g"}},
+		"the status names none, and nothing else does":     {victims: []string{victimGroup("g", "")}, want: []string{"podgroup default/g"}},
+		"two groups that each lost a member to one victor": {victims: []string{strings.Replace(named, `,"g-1"`, "", 1), strings.NewReplacer(`"g"`, `"h"`, "uid-g", "uid-h", "g-0", "h-0", `,"g-1"`, "").Replace(named)}, want: []string{"pod default/g-0", "pod default/h-0"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errOut := run(t, map[string]string{"cluster.json": taken(c.victims...)}, "", "history", "--snapshot", "cluster.json")
+			var got []string
+			for _, line := range strings.Split(strings.TrimSpace(out), "\n")[1:] {
+				got = append(got, strings.Join(strings.Fields(line)[1:3], " "))
+			}
+			if code != 0 || errOut != "" || !slices.Equal(got, c.want) {
+				t.Errorf("exit code %d, it says %q, %q; want the victims %q", code, out, errOut, c.want)
+			}
+			_, out, _ = run(t, map[string]string{"cluster.json": taken(c.victims...)}, "", "why", "podgroup/g", "--snapshot", "cluster.json")
+			if wanted := strings.Count(strings.Join(c.want, " "), "/g"); strings.Count(out, "Taken:") != wanted {
+				t.Errorf("why says %q, want %d lines of what was taken", out, wanted)
+			}
+		})
+	}
+}
+
 // TestHistoryOfWhatHasGone: the queue of a victim that is not there any more is that of the group that it went with; otherwise it is not
 // known, and that is said.
 func TestHistoryOfWhatHasGone(t *testing.T) {
 	t.Parallel()
-	event := func(name, with string) string {
+	event := func(name, note string) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":"default","name":%q},"eventTime":"2026-03-01T11:00:00.000000Z","reason":"Preempted","type":"Normal",
-"regarding":{"kind":"Pod","namespace":"default","name":%q},"related":{"kind":"Pod","namespace":"default","name":"urgent"},"note":%q}`, name, name, told(with))
+"regarding":{"kind":"Pod","namespace":"default","name":%q},"related":{"kind":"Pod","namespace":"default","name":"urgent"},"note":%q}`, name, name, note)
 	}
 	server := apiServer(t, "", "", map[string]string{
-		"/apis/events.k8s.io/v1/namespaces/default/events": list("events.k8s.io/v1", "EventList", event("alone", ""), event("member", "train")),
+		"/apis/events.k8s.io/v1/namespaces/default/events": list("events.k8s.io/v1", "EventList", event("alone", told("")), event("member", told("train")), event("reclaimed", told("")+"; queue a takes back what queue c has beyond its fair share or its quota"), event("low", told("")+"; the victim is in queue d")),
 		"/apis/reprieve.dev/v1alpha1/queues":               list("v1", "List", `{"metadata":{"name":"a"},"spec":{"quota":{"nvidia.com/gpu":"4"}}}`),
 		"/apis/reprieve.dev/v1alpha1/podgroups":            list("v1", "List", `{"metadata":{"namespace":"default","name":"train"},"spec":{"queueName":"a"}}`),
 	})
@@ -143,12 +178,14 @@ func TestHistoryOfWhatHasGone(t *testing.T) {
 		// want are words of the answer, and wantNot words that it lacks; "" for none.
 		want, wantNot string
 	}{
-		"its queue":             {args: []string{"--queue", "a"}, want: "pod default/member ", wantNot: "default/alone"},
-		"its queue, and others": {args: []string{"--queue", "a"}, want: leftOut},
-		"another queue":         {args: []string{"--queue", "b"}, want: "Nothing tells of any preemption.\n" + leftOut},
-		"in JSON":               {args: []string{"--queue", "b", "-o", "json"}, want: `"queueUnknown": 1`},
-		"of another preemptor":  {args: []string{"--queue", "b", "--preemptor", "other"}, want: "Nothing", wantNot: "Left out"},
-		"any queue":             {want: "pod default/alone ", wantNot: "Left out"},
+		"its queue":                         {args: []string{"--queue", "a"}, want: "pod default/member ", wantNot: "default/alone"},
+		"its queue, and others":             {args: []string{"--queue", "a"}, want: leftOut},
+		"another queue":                     {args: []string{"--queue", "b"}, want: "Nothing tells of any preemption.\n" + leftOut},
+		"the queue of a victim of reclaim":  {args: []string{"--queue", "c"}, want: "pod default/reclaimed ", wantNot: "default/low"},
+		"the queue of a victim of priority": {args: []string{"--queue", "d"}, want: "pod default/low ", wantNot: "default/reclaimed"},
+		"in JSON":                           {args: []string{"--queue", "b", "-o", "json"}, want: `"queueUnknown": 1`},
+		"of another preemptor":              {args: []string{"--queue", "b", "--preemptor", "other"}, want: "Nothing", wantNot: "Left out"},
+		"any queue":                         {want: "pod default/alone ", wantNot: "Left out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

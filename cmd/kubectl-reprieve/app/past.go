@@ -35,23 +35,27 @@ type happening struct {
 	// latest moment.
 	Source string `json:"source"`
 
-	// group is the PodGroup that a pod went with, as Victim would name it; "" for none.
-	group string
+	// group is the PodGroup that a pod went with, as Victim would name it; "" for none. memberOf is the PodGroup of a pod
+	// that was preempted without the others of its group; "" for none, and where that is not known.
+	group, memberOf string
 	// recorded is true where the record tells of it: queue is the victim's leaf queue then, "" for none, and pods went with it.
 	recorded bool
 	queue    string
 	pods     []core.VictimPod
 }
 
-// queueAmong is the victim's leaf queue, "" for none, by the record or else by the work that is there. It reports false where neither
-// knows the victim, nor the group that it went with.
+// queueAmong returns the victim's leaf queue, "" for none: by the record, else by the message to the victim, else by the
+// work that is there. It reports false if none of them tells.
 func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
 	if h.recorded {
 		return h.queue, true
 	}
+	if told := core.QueueTold(h.Message); told != "" {
+		return told, true
+	}
 	victim, ok := known[h.Victim]
 	if !ok {
-		victim, ok = known[h.group]
+		victim, ok = known[cmp.Or(h.group, h.memberOf)]
 	}
 	return victim.Queue, ok
 }
@@ -102,6 +106,7 @@ func onceEach(all []happening) []happening {
 		}
 		one := &out[at]
 		one.Rule, one.Message = cmp.Or(one.Rule, h.Rule), cmp.Or(one.Message, h.Message)
+		one.memberOf = cmp.Or(one.memberOf, h.memberOf)
 		if h.recorded && !one.recorded {
 			one.recorded, one.queue = true, h.queue
 		}
@@ -129,7 +134,15 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 	for _, pg := range groups {
 		victim := "podgroup " + pg.Namespace + "/" + pg.Name
 		if d := pg.Status.LastDisruption; d != nil {
-			out = append(out, happening{Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Source: "status"})
+			h := happening{Time: d.Time.UTC(), Preemptor: preemptorName(d.Preemptor), Victim: victim, Namespace: pg.Namespace, Rule: d.Rule, Source: "status"}
+			for _, name := range d.Pods {
+				member := h
+				member.Victim, member.memberOf = unitName(pg.Namespace, name, false), victim
+				out = append(out, member)
+			}
+			if len(d.Pods) == 0 {
+				out = append(out, h)
+			}
 		}
 		if d := pg.Status.Disruption; d != nil {
 			out = append(out, happening{

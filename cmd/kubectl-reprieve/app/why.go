@@ -208,7 +208,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		switch {
 		case about.is(h.Preemptor):
 			answer.Took = append(answer.Took, h)
-		case about.isVictim(h.Victim, h.pods):
+		case about.isVictim(h.Victim, h.pods), about.is(h.memberOf):
 			answer.TakenBy = append(answer.TakenBy, h)
 		}
 	}
