@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -22,12 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
 // mostMislabeled bounds what is remembered of pods that have been told; past it, remembering starts over.
 const mostMislabeled = 10000
 
-// Labels tells of pods with labels of reprieve.dev that nothing reads, such as reprieve.dev/podgroup: once for the pods of one
+// Labels tells of pods with labels or annotations of reprieve.dev that nothing reads, such as reprieve.dev/podgroup: once for the pods of one
 // owner. They are scheduled as if they had no such label.
 type Labels struct {
 	pods       corelisters.PodLister
@@ -60,40 +61,63 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 		return reconcile.Result{}, nil
 	}
 	queue := r.queueLabel(pod)
-	unread := slices.DeleteFunc(ourLabels(pod), func(key string) bool { return key == v1alpha1.LabelPodGroup || key == queue })
+	unread, annotations := UnreadKeys(pod.Labels, false, queue), UnreadKeys(pod.Annotations, true, queue)
 	about := pod.UID
 	if owner := metav1.GetControllerOf(pod); owner != nil {
 		about = owner.UID
 	}
-	if len(unread) == 0 || r.told.Has(about) {
+	if len(unread)+len(annotations) == 0 || r.told.Has(about) {
 		return reconcile.Result{}, nil
 	}
 	if len(r.told) >= mostMislabeled {
 		r.told = sets.New[types.UID]()
 	}
 	r.told.Insert(about)
+	if len(annotations) > 0 {
+		r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "UnknownAnnotation", "Reading", "nothing reads the annotation %s; the annotations are %s",
+			strings.Join(annotations, ", "), strings.Join(KnownKeys(true, queue), ", "))
+	}
+	if len(unread) == 0 {
+		return reconcile.Result{}, nil
+	}
 	r.recorder.Eventf(pod, nil, corev1.EventTypeWarning, "UnknownLabel", "Reading",
 		"nothing reads the label %s; a pod joins a PodGroup by %s, and one without a PodGroup names its queue by %s",
 		strings.Join(unread, ", "), v1alpha1.LabelPodGroup, queue)
 	return reconcile.Result{}, nil
 }
 
-// ourLabels are the keys of a pod's labels under reprieve.dev.
-func ourLabels(pod *corev1.Pod) []string {
+// KnownKeys returns the labels, or the annotations, of reprieve.dev that are read, on whichever kind of object. QueueLabel is the label
+// by which pods name their queue.
+func KnownKeys(annotations bool, queueLabel string) []string {
+	if !annotations {
+		return []string{v1alpha1.LabelPodGroup, queueLabel}
+	}
+	return []string{
+		v1alpha1.AnnotationClassOf, v1alpha1.AnnotationDisruptionMode, v1alpha1.AnnotationGang, v1alpha1.AnnotationGangPer,
+		v1alpha1.AnnotationPriorityClass, v1alpha1.AnnotationQueue, v1alpha1.AnnotationQueueOf,
+	}
+}
+
+// ownKeys are annotations that Reprieve writes itself.
+var ownKeys = sets.New(annotationMadeFrom, gang.AnnotationUnsupported, native.AnnotationWorkloadRef)
+
+// UnreadKeys returns the labels, or the annotations, under reprieve.dev that nothing reads, sorted.
+func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []string {
 	var out []string
-	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if strings.HasPrefix(key, v1alpha1.GroupName+"/") {
+	for key := range of {
+		if strings.HasPrefix(key, v1alpha1.GroupName+"/") && !slices.Contains(KnownKeys(annotations, queueLabel), key) && !(annotations && ownKeys.Has(key)) {
 			out = append(out, key)
 		}
 	}
+	slices.Sort(out)
 	return out
 }
 
 func newLabelController(in Inputs) (controller.Controller, error) {
 	pods := in.Informers.Core().V1().Pods()
 	labeled := func(_ context.Context, obj client.Object) []reconcile.Request {
-		// Few pods have others than these two, which most queues are named by.
-		if pod, ok := obj.(*corev1.Pod); ok && len(ourLabels(pod)) > 0 {
+		// Few pods have others than those that are read. Of those that a profile has renamed, Reconcile decides.
+		if pod, ok := obj.(*corev1.Pod); ok && len(UnreadKeys(pod.Labels, false, v1alpha1.LabelPodGroup))+len(UnreadKeys(pod.Annotations, true, "")) > 0 {
 			return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(pod)}}
 		}
 		return nil

@@ -45,10 +45,15 @@ func TestLabels(t *testing.T) {
 		// want are words of each event.
 		want []string
 	}{
-		"a group":               {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/pod-group": "g"})}},
-		"a queue":               {pods: []*corev1.Pod{labeled(map[string]string{"team": "q", "app": "a"})}},
-		"no group":              {pods: []*corev1.Pod{labeled(wrong)}, want: []string{"label reprieve.dev/podgroup; a pod joins a PodGroup by reprieve.dev/pod-group"}},
-		"no queue":              {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/queue-name": "q"})}, want: []string{"names its queue by team"}},
+		"a group":  {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/pod-group": "g"})}},
+		"a queue":  {pods: []*corev1.Pod{labeled(map[string]string{"team": "q", "app": "a"})}},
+		"no group": {pods: []*corev1.Pod{labeled(wrong)}, want: []string{"label reprieve.dev/podgroup; a pod joins a PodGroup by reprieve.dev/pod-group"}},
+		"no queue": {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/queue-name": "q"})}, want: []string{"names its queue by team"}},
+		"no annotation": {
+			pods: []*corev1.Pod{labeled(nil, func(p *corev1.Pod) { p.Annotations = map[string]string{"reprieve.dev/gnag": "true"} })},
+			want: []string{"UnknownAnnotation nothing reads the annotation reprieve.dev/gnag; the annotations are reprieve.dev/class-of"},
+		},
+		"an annotation":         {pods: []*corev1.Pod{labeled(nil, func(p *corev1.Pod) { p.Annotations = map[string]string{"reprieve.dev/gang": "true"} })}},
 		"a queue elsewhere":     {pods: []*corev1.Pod{labeled(map[string]string{"reprieve.dev/queue": "q"})}, want: []string{"reprieve.dev/queue;"}},
 		"placed meanwhile":      {pods: []*corev1.Pod{labeled(wrong, placed)}, want: []string{"reprieve.dev/podgroup"}},
 		"placed long ago":       {pods: []*corev1.Pod{labeled(wrong, placed, older)}},
@@ -78,7 +83,7 @@ func TestLabels(t *testing.T) {
 				t.Fatalf("told %q, want %d events", told, len(c.want))
 			}
 			for i, want := range c.want {
-				if !strings.Contains(told[i], want) || !strings.Contains(told[i], "Warning UnknownLabel") {
+				if !strings.Contains(told[i], want) || !strings.Contains(told[i], "Warning Unknown") {
 					t.Errorf("told %q, want %q", told[i], want)
 				}
 			}

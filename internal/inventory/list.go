@@ -50,6 +50,8 @@ type Listing struct {
 	// Roots are the kinds to list of those that say which pods belong together. Of those that the caller may not list, or that are not
 	// served, the Inventory says so.
 	Roots []Root
+	// Namespace restricts [ListNamespace]; [List] ignores it.
+	Namespace string
 	// Progress is told, from several goroutines, how many objects of a resource have come so far; nil for nothing that is.
 	Progress func(resource string, objects int)
 }
@@ -64,6 +66,7 @@ const (
 // List reads from a cluster all that deciding needs, page by page, with the caller's own rights. It only lists. It returns a
 // [*ForbiddenError] or a [*NotServedError] where that is what is in the way.
 func List(ctx context.Context, with Listing) (*Inventory, error) {
+	with.Namespace = ""
 	out := New(with.Now)
 	kinds := Kinds()
 	kind, err := native.Discover(with.Discovery)
@@ -161,7 +164,11 @@ func fullName(resource schema.GroupVersionResource) string {
 func listAll(ctx context.Context, with *Listing, resource schema.GroupVersionResource, made func(map[string]any) (Object, error)) ([]Object, error) {
 	var out []Object
 	for next, again := "", false; ; {
-		list, err := with.Client.Resource(resource).List(ctx, metav1.ListOptions{Limit: page, Continue: next})
+		var from dynamic.ResourceInterface = with.Client.Resource(resource)
+		if with.Namespace != "" {
+			from = with.Client.Resource(resource).Namespace(with.Namespace)
+		}
+		list, err := from.List(ctx, metav1.ListOptions{Limit: page, Continue: next})
 		if apierrors.IsResourceExpired(err) && next != "" && !again {
 			out, next, again = nil, "", true
 			continue

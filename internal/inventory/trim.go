@@ -69,16 +69,27 @@ func onlyItems(object map[string]any, list, having string, fields ...string) {
 	}
 }
 
-// onlyDeadline is a Job with its names and until when it runs: nothing else of it counts.
+// onlyDeadline is a Job with its names and owners, until when it runs, and whether it is about to create pods: nothing else of it counts.
 func onlyDeadline(job map[string]any) map[string]any {
 	out := map[string]any{"apiVersion": job["apiVersion"], "kind": job["kind"]}
 	for _, path := range [][]string{
-		{"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"spec", "activeDeadlineSeconds"}, {"status", "startTime"},
+		{"metadata", "namespace"}, {"metadata", "name"}, {"metadata", "uid"}, {"metadata", "ownerReferences"},
+		{"spec", "activeDeadlineSeconds"}, {"spec", "suspend"}, {"status", "startTime"}, {"status", "active"}, {"status", "failed"},
 	} {
 		if value, found, _ := unstructured.NestedFieldNoCopy(job, path...); found {
 			// The maps on the way are made here, so nothing can be in the way.
 			_ = unstructured.SetNestedField(out, value, path...)
 		}
+	}
+	var ends []any
+	conditions, _, _ := unstructured.NestedSlice(job, "status", "conditions")
+	for _, c := range conditions {
+		if condition, ok := c.(map[string]any); ok && condition["status"] == "True" {
+			ends = append(ends, map[string]any{"type": condition["type"], "status": "True"})
+		}
+	}
+	if len(ends) > 0 {
+		_ = unstructured.SetNestedSlice(out, ends, "status", "conditions")
 	}
 	return out
 }

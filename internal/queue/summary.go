@@ -13,7 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// summaryOf returns the status of a Queue in words. The figures of the status and both conditions are up to date.
+// summaryOf returns the status of a Queue in words. The figures of the status and both conditions
+// are up to date.
 func summaryOf(q *v1alpha1.Queue, ready, quota metav1.Condition) *v1alpha1.QueueSummary {
 	out := &v1alpha1.QueueSummary{Ready: string(ready.Status)}
 	switch {
@@ -68,7 +69,8 @@ func shortName(name corev1.ResourceName) string {
 	return string(name)[strings.LastIndexByte(string(name), '/')+1:]
 }
 
-// Human writes an amount of a resource with one decimal at most: bytes with the largest suffix that leaves at least 1.
+// Human writes an amount of a resource with one decimal at most: bytes with the largest suffix that
+// leaves at least 1.
 func Human(name corev1.ResourceName, amount float64) string {
 	suffix := ""
 	if name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {

@@ -10,7 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestSummary: kubectl get shows the quota that counts, amounts that people read, and whether the quota is cut.
+// TestSummary: kubectl get shows the quota that counts, amounts that people read, and whether the
+// quota is cut.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	list := func(gpus, memory string) corev1.ResourceList {

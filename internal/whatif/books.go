@@ -22,9 +22,11 @@ type Queue struct {
 	*v1alpha1.Queue
 	// Cut is the quota that counts in place of the spec's, in those resources in which the parent's that counts is less.
 	Cut corev1.ResourceList
+	// Gone is true for a Queue that does not exist any more and that pods on nodes name. It has only what these use.
+	Gone bool
 }
 
-// Queues are the Queues by name.
+// Queues returns the Queues by name, and after them those that have been deleted and that pods on nodes name.
 func (c *Cluster) Queues() ([]Queue, error) {
 	queues, err := inventory.Decode[*v1alpha1.Queue](c.objects, inventory.Queues)
 	if err != nil {
@@ -35,14 +37,53 @@ func (c *Cluster) Queues() ([]Queue, error) {
 	standing := board.Standing(board.Resources())
 	if standing == nil {
 		// There are none.
-		return nil, nil
+		return c.goneQueues(nil), nil
 	}
 	wholeGroups := board.WholeGroups(standing)
 	for i, q := range queues {
 		standing.SetStatus(q, wholeGroups)
 		out[i] = Queue{Queue: q, Cut: cut(standing, q.Name)}
 	}
-	return out, nil
+	return append(out, c.goneQueues(queues)...), nil
+}
+
+// goneQueues returns the queues that pods on nodes name and that do not exist, by name.
+func (c *Cluster) goneQueues(there []*v1alpha1.Queue) []Queue {
+	used := make(map[string]corev1.ResourceList)
+	for _, pod := range c.pods {
+		name := c.namedQueue(pod)
+		if pod.Spec.NodeName == "" || name == "" || slices.ContainsFunc(there, func(q *v1alpha1.Queue) bool { return q.Name == name }) {
+			continue
+		}
+		if used[name] == nil {
+			used[name] = make(corev1.ResourceList)
+		}
+		for resource, quantity := range requestsOf(pod) {
+			sum := used[name][resource]
+			sum.Add(quantity)
+			used[name][resource] = sum
+		}
+	}
+	var out []Queue
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		q := &v1alpha1.Queue{Status: v1alpha1.QueueStatus{Allocated: used[name]}}
+		q.Name = name
+		out = append(out, Queue{Queue: q, Gone: true})
+	}
+	return out
+}
+
+// namedQueue returns the queue that a pod, or the gang that it belongs to, names, whether or not it exists.
+func (c *Cluster) namedQueue(pod *corev1.Pod) string {
+	if key, ok := c.derived.GroupOf(pod); ok {
+		if g, ok := c.groups.Group(key); ok && g.Queue != "" {
+			return g.Queue
+		}
+	}
+	if c.plugins[pod.Spec.SchedulerName] == nil {
+		return ""
+	}
+	return c.hub.QueueNamedBy(pod)
 }
 
 // cut is what counts of a queue's quota in the resources in which it is above the parent's.

@@ -61,8 +61,10 @@ type Cluster struct {
 	groups  gang.Source
 	derived *derived.Groups
 	// pods are those that have not finished, by name. They belong to the informer.
-	pods  []*corev1.Pod
-	close func()
+	pods []*corev1.Pod
+	// members counts those of each group that can be tried or have a node; nil until a line is asked about.
+	members map[types.NamespacedName]int
+	close   func()
 }
 
 // New makes a Cluster of objects, with the profiles and extenders of a scheduler's configuration.

@@ -3,15 +3,18 @@ package whatif
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// Line is where a pending workload stands among all that are, in the order of the scheduler's queue. Where there are Queues, work of
-// the one furthest below its share goes first, and this order counts within each.
+// Line is where a pending workload stands among all that the scheduler can try, in the order of the scheduler's queue: work behind
+// scheduling gates and gangs with too few members are not counted. Where there are Queues, work of the one furthest below its
+// share goes first, and this order counts within each.
 type Line struct {
 	// Place begins at 1; Of is how many workloads there are.
 	Place int `json:"place"`
@@ -39,15 +42,43 @@ func (c *Cluster) LineOf(pod *corev1.Pod) (Line, error) {
 	if !ok {
 		return Line{}, fmt.Errorf("no profile is named %q", pod.Spec.SchedulerName)
 	}
+	all, err := c.waiting(profile.QueueSortFunc())
+	if err != nil {
+		return Line{}, err
+	}
+	return lineIn(all, c.workloadName(pod)), nil
+}
+
+// Waiting returns the workloads that the scheduler can try, each by its first pod, in the order of the scheduler's queue.
+func (c *Cluster) Waiting() ([]*corev1.Pod, error) {
+	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {
+		all, err := c.waiting(c.sched.Profiles[name].QueueSortFunc())
+		if err != nil {
+			return nil, err
+		}
+		out := make([]*corev1.Pod, len(all))
+		for i, w := range all {
+			out[i] = w.info.Pod
+		}
+		return out, nil
+	}
+	return nil, nil
+}
+
+// waiting returns the pending workloads that can be tried, in order.
+func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 	var all []waiting
 	at := make(map[string]int)
 	for _, p := range c.pods {
+		if len(p.Spec.SchedulingGates) > 0 || !c.isComplete(p) {
+			continue
+		}
 		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || c.sched.Profiles[p.Spec.SchedulerName] == nil || hasFinished(p) {
 			continue
 		}
 		info, err := framework.NewPodInfo(p)
 		if err != nil {
-			return Line{}, fmt.Errorf("pod %s: %w", keyOf(p), err)
+			return nil, fmt.Errorf("pod %s: %w", keyOf(p), err)
 		}
 		w := waiting{name: c.workloadName(p), queue: c.queueOf(p)}
 		w.info = &framework.QueuedPodInfo{PodInfo: info, QueueingParams: framework.QueueingParams{Timestamp: p.CreationTimestamp.Time}}
@@ -58,7 +89,6 @@ func (c *Cluster) LineOf(pod *corev1.Pod) (Line, error) {
 			all[i] = w
 		}
 	}
-	less := profile.QueueSortFunc()
 	slices.SortStableFunc(all, func(a, b waiting) int {
 		switch {
 		case less(a.info, b.info):
@@ -69,7 +99,28 @@ func (c *Cluster) LineOf(pod *corev1.Pod) (Line, error) {
 			return cmp.Compare(a.name, b.name)
 		}
 	})
-	return lineIn(all, c.workloadName(pod)), nil
+	return all, nil
+}
+
+// isComplete reports whether a pod's group exists and, if it is a gang, has as many members as it needs.
+func (c *Cluster) isComplete(pod *corev1.Pod) bool {
+	key, ok := c.derived.GroupOf(pod)
+	if !ok {
+		return true
+	}
+	g, ok := c.groups.Group(key)
+	if !ok || !g.IsGang() {
+		return ok
+	}
+	if c.members == nil {
+		c.members = make(map[types.NamespacedName]int)
+		for _, p := range c.pods {
+			if of, ok := c.derived.GroupOf(p); ok && !hasFinished(p) && p.DeletionTimestamp == nil && len(p.Spec.SchedulingGates) == 0 {
+				c.members[of]++
+			}
+		}
+	}
+	return c.members[key] >= g.MinCount
 }
 
 // lineIn finds a workload among all that wait, in order.

@@ -159,6 +159,12 @@ func (c *Cluster) Decide(ctx context.Context, key types.NamespacedName) (Step, e
 		return step, nil
 	}
 	c.describe(&step, &preview)
+	if step.Outcome == core.Infeasible {
+		step.Protected = c.complete(step.Protected, preview.Pods)
+		if err := c.byHelp(step.Protected, preview.Pods); err != nil {
+			return Step{}, err
+		}
+	}
 	if step.Outcome == core.Fits && !preview.Decision.Preemptor.Gang {
 		return c.ranked(ctx, key, step)
 	}

@@ -28,6 +28,8 @@ type Remedy struct {
 	Kind string `json:"kind"`
 	// Change says what to change.
 	Change string `json:"change"`
+	// ByAdministrators is true for a change of what belongs to no namespace: nodes and Queues.
+	ByAdministrators bool `json:"byAdministrators,omitempty"`
 	// Outcome, Message and Cost are those of the decision that would follow.
 	Outcome core.Outcome `json:"outcome"`
 	Message string       `json:"message"`
@@ -82,7 +84,8 @@ func (s *search) try(ctx context.Context, kind, change string, objects *inventor
 	if step.Outcome == core.Infeasible || step.Outcome == Held {
 		return nil, nil //nolint:nilnil // That it does not help is no error.
 	}
-	return &Remedy{Kind: kind, Change: change, Outcome: step.Outcome, Message: step.Message, Cost: step.Cost}, nil
+	byAdministrators := slices.Contains([]string{"Uncordon", "Nodes", "Limit", "Quota"}, kind)
+	return &Remedy{Kind: kind, Change: change, ByAdministrators: byAdministrators, Outcome: step.Outcome, Message: step.Message, Cost: step.Cost}, nil
 }
 
 // smallest finds the least of 1 to most that helps, where more never helps less; nil where most does not.

@@ -39,7 +39,7 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 	if err != nil {
 		return nil, err
 	}
-	now := objects.Taken
+	now := objects.Taken.UTC()
 	switch step.Outcome {
 	case core.Fits:
 		return &Bounds{AtTheLatest: &now, Then: "there is room as things are: " + step.Message}, nil

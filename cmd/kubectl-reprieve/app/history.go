@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -84,7 +85,7 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	if err != nil {
 		return nil, err
 	}
-	objects, parties, err := a.readParties(ctx, shown, wanted.queue != "", by)
+	objects, parties, err := a.readParties(ctx, shown, wanted.namespace, wanted.queue != "", by)
 	if err != nil {
 		return nil, err
 	}
@@ -115,10 +116,20 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 
 // readParties reads the objects and, where queues matter, the workloads among them: in which queue they are, the scheduler's
 // configuration says as well. It says too of which objects it takes some to find the pods of a preemptor.
-func (a *asking) readParties(ctx context.Context, shown *progress, queues bool, by *subject) (*inventory.Inventory, map[string]report.Party, error) {
+// A caller who may not list that much gets the objects of the namespace, unless that is "".
+func (a *asking) readParties(ctx context.Context, shown *progress, namespace string, queues bool, by *subject) (*inventory.Inventory, map[string]report.Party, error) {
 	if !queues && (by == nil || by.rule == nil) {
 		objects, err := a.read(ctx, shown)
-		return objects, nil, err
+		var forbidden *inventory.ForbiddenError
+		if !errors.As(err, &forbidden) || namespace == "" {
+			return objects, nil, err
+		}
+		asked, err := a.gatherWhatMayBe(ctx, shown, namespace)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.noteOnce(shown, "you may not list %s: the answer is by what namespace %s tells", strings.Join(asked.unseen, ", "), namespace)
+		return asked.objects, nil, nil
 	}
 	asked, err := a.gather(ctx, shown)
 	if err != nil {

@@ -28,6 +28,11 @@ type planAnswer struct {
 	Ignored []string        `json:"ignored,omitempty"`
 	// Unknown is what makes pods that are not known here, each with the reason.
 	Unknown []string `json:"unknown,omitempty"`
+	// Notes are likely mistakes in what was given, and objects of it that the cluster has already.
+	Notes []string `json:"notes,omitempty"`
+
+	// owners names the objects that made the pods of lists.
+	owners owners
 }
 
 func (a *asking) planCommand() *cobra.Command {
@@ -35,13 +40,13 @@ func (a *asking) planCommand() *cobra.Command {
 	var vary manifest.Variation
 	var replicas int32
 	cmd := &cobra.Command{
-		Use:   "plan -f FILE",
+		Use:   "plan -f FILE|DIRECTORY",
 		Short: "Say where work would land, who would go for it, and what that costs",
 		Long: `Say where work would land if it were submitted now, who would go for it and what that costs, or why it
 would not land. Pods, Jobs, JobSets, LeaderWorkerSets, PyTorchJobs, MPIJobs, RayClusters, RayJobs, Deployments, ReplicaSets,
 StatefulSets and ReplicationControllers are planned with the PodGroups that they come with, or that the scheduler makes for those
 that ask for a gang; of what makes pods besides it is said why they are not known. PriorityClasses, Queues and the like count
-as if they were there already. Several files, and several objects in one, are planned in their order, each on the cluster as the one before would leave it. Work that is pending
+as if they were there already. Of a directory, all files that end in .yaml, .yml or .json count, by name. Several files, and several objects in one, are planned in their order, each on the cluster as the one before would leave it. Work that is pending
 in the cluster is not placed first: it keeps what it has been promised, and nothing more.`,
 		Example: "  kubectl reprieve plan -f job.yaml\n  helm template . | kubectl reprieve plan -f - --set-priority high --replicas 4",
 		Args:    exactly(),
@@ -59,7 +64,7 @@ in the cluster is not placed first: it keeps what it has been promised, and noth
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&files, "filename", "f", nil, "Manifests to plan, in this order; - for standard input.")
+	flags.StringArrayVarP(&files, "filename", "f", nil, "Manifests to plan, in this order, or directories of them; - for standard input.")
 	flags.StringVar(&vary.Priority, "set-priority", "", "Plan as if the work had this priority: a number, or a PriorityClass.")
 	flags.StringVar(&vary.Queue, "queue", "", "Plan as if the work were in this Queue.")
 	flags.Int32Var(&replicas, "replicas", 0, "Plan as if controllers made this many pods.")
@@ -68,12 +73,18 @@ in the cluster is not placed first: it keeps what it has been promised, and noth
 
 func (a *asking) plan(ctx context.Context, files []string, vary manifest.Variation) error {
 	var documents []manifest.Document
-	for _, name := range files {
-		read, err := a.documents(name)
+	for _, given := range files {
+		names, err := manifestsIn(given)
 		if err != nil {
 			return err
 		}
-		documents = append(documents, read...)
+		for _, name := range names {
+			read, err := a.documents(name)
+			if err != nil {
+				return err
+			}
+			documents = append(documents, read...)
+		}
 	}
 	shown := newProgress(a.streams.ErrOut, a.clock)
 	answer, err := a.planned(ctx, shown, documents, vary)
@@ -126,6 +137,12 @@ func (a *asking) planned(ctx context.Context, shown *progress, documents []manif
 		typed:   typed{APIVersion: answerVersion, Kind: "Plan", Taken: asked.objects.Taken.UTC()},
 		Results: results, Ignored: submitted.Ignored, Unknown: submitted.Unknown,
 	}
+	if answer.owners, err = ownersOf(asked.objects); err != nil {
+		return nil, err
+	}
+	if answer.Notes, err = notesOn(asked, submitted, documents); err != nil {
+		return nil, err
+	}
 	for i := range results {
 		answer.Cost.Add(results[i].Cost)
 	}
@@ -168,10 +185,16 @@ func (a *asking) showPlan(to io.Writer, answer *planAnswer, wide bool) error {
 		return err
 	}
 	for i := range answer.Results {
-		a.showSteps(to, &answer.Results[i], wide)
+		a.showSteps(to, &answer.Results[i], answer.owners, wide)
 	}
 	if len(answer.Results) == 0 {
 		fmt.Fprintln(to, "Nothing that was given makes pods.")
+	}
+	for i, note := range answer.Notes {
+		if i == 0 {
+			fmt.Fprintln(to)
+		}
+		fmt.Fprintln(to, "Note:", note)
 	}
 	if len(answer.Ignored) > 0 {
 		fmt.Fprintln(to, "\nNot planned, no decision depends on it:", strings.Join(answer.Ignored, ", "))
@@ -261,7 +284,7 @@ func nodes(r *whatif.Result, all bool) string {
 }
 
 // showSteps says what the table leaves out: each decision in words, and its victims.
-func (a *asking) showSteps(to io.Writer, r *whatif.Result, wide bool) {
+func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool) {
 	said := ""
 	for i := range r.Steps {
 		step := &r.Steps[i]
@@ -270,15 +293,29 @@ func (a *asking) showSteps(to io.Writer, r *whatif.Result, wide bool) {
 		}
 		said = step.Message
 		fmt.Fprintf(to, "\n%s: %s\n", a.paint(bold, title(r)), step.Message)
-		for _, v := range step.Victims {
-			fmt.Fprintf(to, "  - %s: priority %d, rule %s, %s, %s GPU-hours\n",
-				unitName(v.Namespace, v.Name, v.Group), v.Priority, v.Rule, plural(len(v.Pods), "pod"), hours(v.Cost.GPUHours))
+		all := make([]mention, len(step.Victims))
+		for j, v := range step.Victims {
+			all[j] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s, %s GPU-hours", v.Priority, v.Rule, plural(len(v.Pods), "pod"), hours(v.Cost.GPUHours))}
+		}
+		if !wide {
+			all = of.grouped(all)
+		}
+		for _, m := range all {
+			fmt.Fprintf(to, "  - %s: %s\n", m.unit, m.said)
 		}
 		if step.Outcome != core.Infeasible && step.Outcome != whatif.Held && !wide {
 			continue
 		}
-		for _, p := range step.Protected {
-			fmt.Fprintf(to, "  - %s stays: %s\n", unitName(p.Namespace, p.Name, p.Group), protection(&p))
+		stays := make([]mention, len(step.Protected))
+		for j, p := range step.Protected {
+			stays[j] = mention{unitName(p.Namespace, p.Name, p.Group), protection(&p)}
+		}
+		shown, more := of.few(stays, wide)
+		for _, m := range shown {
+			fmt.Fprintf(to, "  - %s stays: %s\n", m.unit, m.said)
+		}
+		if more > 0 {
+			fmt.Fprintf(to, "  - %d more stay, see -o wide\n", more)
 		}
 		if step.RetryAt != nil {
 			fmt.Fprintf(to, "  Not before %s: until then it is protections that are in the way.\n", step.RetryAt.Format(time.RFC3339))

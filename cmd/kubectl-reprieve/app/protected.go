@@ -41,14 +41,16 @@ type protectedRow struct {
 }
 
 func (a *asking) protectedCommand() *cobra.Command {
-	all := false
+	all, from := false, false
 	cmd := &cobra.Command{
 		Use:   "protected [" + workArgument + "]",
 		Short: "Show who is protected from preemption, by what, and until when",
 		Long: `Show which work that runs is protected from preemption, by what, from whom and until when: the longest of its
 min-runtimes, the toleration of its PriorityClass, or that it is a static pod. Work that is not listed is protected by
 nothing but its priority and its queue's share. Where the scheduler has several profiles, pods of each preempt by its
-arguments: what is not the same in all of them says of which it is. With a name, show that of one piece of work.`,
+arguments: what is not the same in all of them says of which it is. With a name, show that of one piece of work.
+
+With a name and --from, show who could stop that work now: of what waits, each workload whose next decision would take it.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage(fmt.Errorf("%s takes one argument at most, and got %q", cmd.CommandPath(), args))
@@ -74,6 +76,17 @@ arguments: what is not the same in all of them says of which it is. With a name,
 				}
 			}
 			shown := newProgress(a.streams.ErrOut, a.clock)
+			if from {
+				if about == nil {
+					return usage(errors.New("--from asks about one piece of work: name it"))
+				}
+				threats, err := a.threats(cmd.Context(), shown, about)
+				shown.end()
+				if err != nil {
+					return err
+				}
+				return a.write(threats, func(to io.Writer, _ bool) error { return showThreats(to, threats) })
+			}
 			answer, err := a.protected(cmd.Context(), shown, namespace, about)
 			shown.end()
 			if err != nil {
@@ -83,6 +96,7 @@ arguments: what is not the same in all of them says of which it is. With a name,
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "In all namespaces; not with a name.")
+	cmd.Flags().BoolVar(&from, "from", false, "Of one piece of work, show which work that waits would stop it by the next decision.")
 	return cmd
 }
 
@@ -101,7 +115,7 @@ func (a *asking) protected(ctx context.Context, shown *progress, namespace strin
 		case err != nil:
 			return nil, err
 		case !exists:
-			return nil, notFound(fmt.Errorf("%s does not exist", about.name()))
+			return nil, about.missing(asked.objects, "")
 		case len(about.placed()) == 0:
 			return nil, notFound(fmt.Errorf("%s has no pod that runs", about.name()))
 		}

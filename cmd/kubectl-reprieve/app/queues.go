@@ -1,16 +1,20 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -22,6 +26,8 @@ type queuesAnswer struct {
 	typed
 	// Queues are in the order of the tree, those at the top first.
 	Queues []queueRow `json:"queues"`
+	// Changes are how shares change by the objects of --with; absent without it.
+	Changes []shareChange `json:"changes,omitempty"`
 }
 
 // queueRow is one queue of the tree.
@@ -36,6 +42,83 @@ type queueRow struct {
 	Ready string `json:"notReady,omitempty"`
 	// Unserved is why the queue does not get its quota, or not all of it; empty where it does.
 	Unserved string `json:"quotaNotServed,omitempty"`
+	// Gone is true for a queue that has been deleted and that pods on nodes name: they go on, and count for no queue.
+	Gone bool `json:"gone,omitempty"`
+	// Below says that work waits although the queue uses less than its quota; nil where it does not.
+	Below *belowQuota `json:"belowQuota,omitempty"`
+}
+
+// belowQuota is work that waits in a queue that uses less than its quota.
+type belowQuota struct {
+	// Resources are those of which the queue uses less than its quota, and that pods wait for.
+	Resources []string `json:"resources"`
+	// Pods wait, the oldest since Since.
+	Pods  int       `json:"pods"`
+	Since time.Time `json:"since"`
+	// Leaf is true for the queue that the pods are in.
+	Leaf bool `json:"leaf"`
+}
+
+// verb writes how many pods do something.
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return "1 pod " + one
+	}
+	return fmt.Sprintf("%d pods %s", n, many)
+}
+
+// setBelow fills in, for every queue, the work that waits in it or below it although it uses less than its quota.
+func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
+	at := make(map[string]int, len(answer.Queues))
+	for i := range answer.Queues {
+		at[answer.Queues[i].Name] = i
+	}
+	for _, w := range cluster.Workloads() {
+		for _, pod := range w.Pods {
+			if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || isGated(pod) {
+				continue
+			}
+			seen := make(map[string]bool)
+			for name, leaf := w.Queue, true; name != "" && !seen[name]; leaf = false {
+				i, known := at[name]
+				if !known {
+					break
+				}
+				seen[name] = true
+				answer.Queues[i].waits(pod, leaf)
+				name = answer.Queues[i].Parent
+			}
+		}
+	}
+}
+
+// waits counts a pod that waits, if the queue uses less than its quota of something that the pod requests.
+func (q *queueRow) waits(pod *corev1.Pod, leaf bool) {
+	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	var short []string
+	for i := range q.Amounts {
+		amount := &q.Amounts[i]
+		if asked := requests[corev1.ResourceName(amount.Resource)]; !asked.IsZero() && amount.used < amount.quota {
+			short = append(short, amount.Resource)
+		}
+	}
+	if len(short) == 0 {
+		return
+	}
+	if q.Below == nil {
+		q.Below = &belowQuota{Since: pod.CreationTimestamp.UTC()}
+	}
+	b := q.Below
+	b.Pods++
+	b.Leaf = b.Leaf || leaf
+	if at := pod.CreationTimestamp.UTC(); at.Before(b.Since) {
+		b.Since = at
+	}
+	for _, name := range short {
+		if !slices.Contains(b.Resources, name) {
+			b.Resources = append(b.Resources, name)
+		}
+	}
 }
 
 // resourceAmount is how a queue stands in one resource.
@@ -54,17 +137,22 @@ type resourceAmount struct {
 }
 
 func (a *asking) queuesCommand() *cobra.Command {
-	return &cobra.Command{
+	var with []string
+	cmd := &cobra.Command{
 		Use:   "queues",
 		Short: "Show the tree of queues: quota, share, used, borrowed, waiting",
 		Long: `Show the tree of queues with what each has of every resource that its quota or limit names: what is used, what the
 queue is entitled to at present (its fair share), its quota, and what it has borrowed beyond that. A quota above the parent's is cut down to that: what counts is
 shown, and what the spec has beside it. In the bars, # is used within
-the quota, + is borrowed, and - is what the queue is entitled to and does not use.`,
-		Args: exactly(),
+the quota, + is borrowed, and - is what the queue is entitled to and does not use.
+
+With --with, the table is the one with the objects of a manifest, and a second one says how each share changes: who gains and
+who loses by other quotas, as things are.`,
+		Example: "  kubectl reprieve queues\n  kubectl reprieve queues --with other-quotas.yaml",
+		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			shown := newProgress(a.streams.ErrOut, a.clock)
-			answer, err := a.queues(cmd.Context(), shown)
+			answer, err := a.queues(cmd.Context(), shown, with)
 			shown.end()
 			if err != nil {
 				return err
@@ -72,13 +160,95 @@ the quota, + is borrowed, and - is what the queue is entitled to and does not us
 			return a.write(answer, func(to io.Writer, wide bool) error { return a.showQueues(to, answer, wide) })
 		},
 	}
+	cmd.Flags().StringArrayVar(&with, "with", nil, withUsage)
+	return cmd
 }
 
-func (a *asking) queues(ctx context.Context, shown *progress) (*queuesAnswer, error) {
+func (a *asking) queues(ctx context.Context, shown *progress, with []string) (*queuesAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {
 		return nil, err
 	}
+	if len(with) == 0 {
+		return queuesNow(ctx, asked)
+	}
+	before, err := queuesNow(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.suppose(ctx, asked, with); err != nil {
+		return nil, err
+	}
+	answer, err := queuesNow(ctx, asked)
+	if err != nil {
+		return nil, err
+	}
+	answer.Changes = changesOf(before, answer)
+	return answer, nil
+}
+
+// shareChange is what one queue gains or loses of one resource.
+type shareChange struct {
+	Queue    string `json:"queue"`
+	Resource string `json:"resource"`
+	Before   string `json:"before"`
+	After    string `json:"after"`
+	// Gains is true where the share grows, and Reclaimable is what the queue uses past its share afterwards: others of the tree may
+	// take it back.
+	Gains       bool   `json:"gains"`
+	Reclaimable string `json:"reclaimable"`
+}
+
+// changesOf compares the shares of two answers, in the order of the second. It has no queue that both lack a share of.
+func changesOf(before, after *queuesAnswer) []shareChange {
+	was := make(map[[2]string]resourceAmount)
+	for _, q := range before.Queues {
+		for _, amount := range q.Amounts {
+			was[[2]string{q.Name, amount.Resource}] = amount
+		}
+	}
+	out := []shareChange{}
+	for _, q := range after.Queues {
+		for _, amount := range q.Amounts {
+			old := was[[2]string{q.Name, amount.Resource}]
+			if old.share == amount.share {
+				continue
+			}
+			past := resource.MustParse(amount.Used)
+			past.Sub(resource.MustParse(amount.Share))
+			if past.Sign() < 0 {
+				past.Set(0)
+			}
+			out = append(out, shareChange{
+				Queue: q.Name, Resource: amount.Resource, Before: cmp.Or(old.Share, "0"), After: amount.Share, Gains: amount.share > old.share, Reclaimable: past.String(),
+			})
+		}
+	}
+	return out
+}
+
+// showChanges lists how shares change.
+func (a *asking) showChanges(to io.Writer, changes []shareChange) error {
+	if changes == nil {
+		return nil
+	}
+	if len(changes) == 0 {
+		_, err := io.WriteString(to, "\nNo share changes.\n")
+		return err
+	}
+	fmt.Fprintln(to)
+	rows := [][]string{{"QUEUE", "RESOURCE", "SHARE NOW", "THEN", "", "USED PAST IT"}}
+	for _, c := range changes {
+		word := a.paint(bad, "loses")
+		if c.Gains {
+			word = a.paint(good, "gains")
+		}
+		rows = append(rows, []string{c.Queue, c.Resource, c.Before, c.After, word, c.Reclaimable})
+	}
+	return table(to, rows)
+}
+
+func queuesNow(ctx context.Context, asked *question) (*queuesAnswer, error) {
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
 	if err != nil {
 		return nil, err
@@ -116,11 +286,12 @@ func (a *asking) queues(ctx context.Context, shown *progress) (*queuesAnswer, er
 	descend(below[""], 0)
 	// Those that are their own ancestors are below nothing.
 	descend(queues, 0)
+	answer.setBelow(cluster)
 	return answer, nil
 }
 
 func rowOf(q whatif.Queue, depth int) queueRow {
-	row := queueRow{Name: q.Name, Parent: ptr.Deref(q.Spec.Parent, ""), Depth: depth, Waiting: q.Status.Waiting, Amounts: []resourceAmount{}}
+	row := queueRow{Name: q.Name, Parent: ptr.Deref(q.Spec.Parent, ""), Depth: depth, Waiting: q.Status.Waiting, Amounts: []resourceAmount{}, Gone: q.Gone}
 	if c := meta.FindStatusCondition(q.Status.Conditions, v1alpha1.ConditionQueueReady); c != nil && c.Status != metav1.ConditionTrue {
 		row.Ready = c.Message
 	}
@@ -197,7 +368,7 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 		shown := 0
 		for i := range q.Amounts {
 			amount := &q.Amounts[i]
-			if !wide && !bounded[amount.Resource] {
+			if !wide && !q.Gone && !bounded[amount.Resource] {
 				continue
 			}
 			quota := amount.Quota
@@ -217,7 +388,23 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 	if err := table(to, rows); err != nil {
 		return err
 	}
-	return tellUnserved(to, answer.Queues)
+	if err := tellUnserved(to, answer.Queues); err != nil {
+		return err
+	}
+	for _, q := range answer.Queues {
+		if b := q.Below; b != nil && b.Leaf {
+			fmt.Fprintf(to, "%s: below its quota of %s while %s; the oldest has waited since %s.\n", q.Name, strings.Join(b.Resources, " and "), verb(b.Pods, "waits", "wait"), b.Since.Format(time.RFC3339))
+		}
+	}
+	for _, q := range answer.Queues {
+		if !q.Gone {
+			continue
+		}
+		if _, err := fmt.Fprintf(to, "%s: the queue does not exist. The pods that name it go on and count for no queue; create it again, or let them end.\n", q.Name); err != nil {
+			return fmt.Errorf("write the answer: %w", err)
+		}
+	}
+	return a.showChanges(to, answer.Changes)
 }
 
 // tellUnserved says of which queues the quota is not served, and why.

@@ -95,3 +95,26 @@ func requireAmount(t *testing.T, answer string, want map[string]string) {
 	}
 	t.Errorf("The answer has no GPUs of team:\n%s", answer)
 }
+
+// TestQueuesHasTheUsageOfDeletedOnes: what pods use that name a deleted queue stays in the table, whether or not other queues exist.
+func TestQueuesHasTheUsageOfDeletedOnes(t *testing.T) {
+	t.Parallel()
+	for name, snapshot := range map[string]string{
+		"others exist": strings.Replace(inQueues("8", "4"), `"reprieve.dev/queue":"team"`, `"reprieve.dev/queue":"old-team"`, 1),
+		"none exists":  strings.Replace(cluster, `"name":"old",`, `"name":"old","labels":{"reprieve.dev/queue":"old-team"},`, 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := map[string]string{"cluster.json": snapshot}
+			code, out, errOut := run(t, files, "", "queues", "--snapshot", "cluster.json")
+			said := strings.Join(strings.Fields(out), " ")
+			if code != 0 || errOut != "" || !strings.Contains(said, "old-team 0 pods nvidia.com/gpu 4") || !strings.Contains(out, "old-team: the queue does not exist.") {
+				t.Errorf("exit code %d; it says %q, %q", code, out, errOut)
+			}
+			_, out, _ = run(t, files, "", "queues", "-o", "json", "--snapshot", "cluster.json")
+			if !strings.Contains(out, `"gone": true`) {
+				t.Errorf("the JSON is %s", out)
+			}
+		})
+	}
+}

@@ -102,7 +102,7 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	})
 	cmd.PersistentPreRunE = func(*cobra.Command, []string) error { return a.checkFormat() }
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats(), cobra.ShellCompDirectiveNoFileComp))
-	cmd.AddCommand(a.planCommand(), a.whyCommand(), a.whenCommand(), a.queuesCommand(), a.protectedCommand(), a.historyCommand(), a.replayCommand(), a.simulateCommand(),
+	cmd.AddCommand(a.planCommand(), a.whyCommand(), a.whenCommand(), a.statusCommand(), a.waitingCommand(), a.degradedCommand(), a.costCommand(), a.lintCommand(), a.queuesCommand(), a.protectedCommand(), a.historyCommand(), a.replayCommand(), a.simulateCommand(),
 		a.snapshotCommand(), a.reportCommand(), a.uiCommand())
 	for _, sub := range cmd.Commands() {
 		sub.Version = cmd.Version

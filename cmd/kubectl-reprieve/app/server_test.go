@@ -74,6 +74,7 @@ func TestServers(t *testing.T) {
 		"without rights":                     {forbidden: "/pods", args: []string{"when", "a"}, want: 4, wantErr: "you may not list pods in all namespaces"},
 		"without the right to Jobs":          {forbidden: "/jobs", args: []string{"protected"}, wantOut: "Nothing that runs is protected.", wantErr: "you may not list jobs.batch"},
 		"without the right to events":        {forbidden: "/events", args: []string{"history"}, want: 4, wantErr: "you may not list events.events.k8s.io in namespace default"},
+		"without the right to nodes":         {forbidden: "/nodes", args: []string{"why", "a"}, want: 3, wantErr: "pod default/a does not exist"},
 		"nothing of that name":               {args: []string{"why", "job/a"}, want: 3, wantErr: "job default/a does not exist"},
 		"nothing of that name, to follow":    {args: []string{"why", "podgroup/a", "--watch"}, want: 3, wantErr: "podgroup default/a does not exist"},
 		"nothing of that name, and no right": {forbidden: "/events", args: []string{"why", "a"}, want: 4, wantErr: "you may not list events.events.k8s.io"},

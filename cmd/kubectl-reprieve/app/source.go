@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +26,11 @@ type question struct {
 	cfg     *config.KubeSchedulerConfiguration
 	// groups knows which pods belong together.
 	groups *derived.Groups
+	// unseen are the resources that the caller may not list. Where there are any, the objects are those of one namespace that
+	// she may list, and nothing is decided on them.
+	unseen []string
+	// namespace is the one of the objects where there are unseen ones; "" for all.
+	namespace string
 }
 
 // whyUnwritten says why no PodGroup can be made for what a pod belongs to; "" where one is there, or is not needed.
@@ -49,9 +53,6 @@ func (a *asking) gather(ctx context.Context, shown *progress) (*question, error)
 	completed, groups, err := derived.Complete(ctx, objects, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("find out which pods belong together: %w", err)
-	}
-	if err := a.noteUnwritten(shown, groups); err != nil {
-		return nil, err
 	}
 	return &question{objects: completed, cfg: cfg, groups: groups}, nil
 }
@@ -98,24 +99,6 @@ func (a *asking) noteUnread(shown *progress, objects *inventory.Inventory) {
 	}
 }
 
-// noteUnwritten says for what in the namespace that is asked about the scheduler can make no PodGroup.
-func (a *asking) noteUnwritten(shown *progress, groups *derived.Groups) error {
-	namespace, err := a.namespace()
-	if err != nil {
-		return err
-	}
-	lacking := slices.DeleteFunc(slices.Clone(groups.Unwritten()), func(u derived.Unwritten) bool { return u.Key.Namespace != namespace })
-	if len(lacking) == 0 {
-		return nil
-	}
-	others := ""
-	if len(lacking) > 1 {
-		others = fmt.Sprintf("; so it is with %d more", len(lacking)-1)
-	}
-	a.noteOnce(shown, "no PodGroup can be made for %s, and its pods wait: %s%s", lacking[0].Object, lacking[0].Why, others)
-	return nil
-}
-
 // noteOnce keeps a line about answers, the first time that there is reason to.
 func (a *asking) noteOnce(shown *progress, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
@@ -149,28 +132,60 @@ func (a *asking) read(ctx context.Context, shown *progress) (*inventory.Inventor
 
 // list reads the objects of the live cluster, and those of further kinds.
 func (a *asking) list(ctx context.Context, shown *progress, roots []inventory.Root) (*inventory.Inventory, error) {
+	with, host, err := a.listing(roots)
+	if err != nil {
+		return nil, err
+	}
+	shown.say("asking %s", host)
+	with.Progress = func(resource string, objects int) { shown.say("listing %s: %d", resource, objects) }
+	objects, err := inventory.List(ctx, *with)
+	return objects, a.reached(host, err)
+}
+
+// listing returns a Listing for the cluster that the flags name, and the address of its API server.
+func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, error) {
 	rest, err := a.kube.ToRESTConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, &codedError{exitUnreachable, errors.New("no kubeconfig names a cluster; set --kubeconfig or KUBECONFIG, or go by a file with --snapshot")}
+		return nil, "", &codedError{exitUnreachable, errors.New("no kubeconfig names a cluster; set --kubeconfig or KUBECONFIG, or go by a file with --snapshot")}
 	}
 	if err != nil {
-		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+		return nil, "", usage(fmt.Errorf("kubeconfig: %w", err))
 	}
 	// A few hundred calls at most, which the server's own limits hold back where they have to be.
 	rest.QPS = -1
 	client, err := dynamic.NewForConfig(rest)
 	if err != nil {
-		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+		return nil, "", usage(fmt.Errorf("kubeconfig: %w", err))
 	}
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)
 	if err != nil {
-		return nil, usage(fmt.Errorf("kubeconfig: %w", err))
+		return nil, "", usage(fmt.Errorf("kubeconfig: %w", err))
 	}
-	shown.say("asking %s", rest.Host)
-	return inventory.List(ctx, inventory.Listing{
-		Client: client, Discovery: discoverer, Now: a.clock.Now(), Roots: roots,
-		Progress: func(resource string, objects int) { shown.say("listing %s: %d", resource, objects) },
-	})
+	return &inventory.Listing{Client: client, Discovery: discoverer, Now: a.clock.Now(), Roots: roots}, rest.Host, nil
+}
+
+// reached adds to the error of a call that the API server did not answer which server that is and where its address is from.
+func (a *asking) reached(host string, err error) error {
+	if err == nil || codeOf(err) != exitUnreachable {
+		return err
+	}
+	var notServed *inventory.NotServedError
+	if errors.As(err, &notServed) {
+		return err
+	}
+	loader := a.kube.ToRawKubeConfigLoader()
+	from := strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", ")
+	if file := loader.ConfigAccess().GetExplicitFile(); file != "" {
+		from = file
+	}
+	current := "none"
+	if raw, rawErr := loader.RawConfig(); rawErr == nil && raw.CurrentContext != "" {
+		current = raw.CurrentContext
+	}
+	if chosen := a.kube.Context; chosen != nil && *chosen != "" {
+		current = *chosen
+	}
+	return fmt.Errorf("the API server %s does not answer (kubeconfig %s, context %s): %w", host, from, current, err)
 }
 
 // load reads the configuration of --config, else that of the snapshot, else the default one.

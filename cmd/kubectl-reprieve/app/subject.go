@@ -131,7 +131,11 @@ func parseSubject(arg, namespace string) (*subject, error) {
 	}
 	kind, known := kindNamed(word)
 	if !known || name == "" || strings.Contains(name, "/") {
-		return nil, usage(fmt.Errorf("%q: ask about POD or KIND/NAME, with the kind %s", arg, kindsInWords()))
+		instead := ""
+		if !known {
+			instead = meantKind(word)
+		}
+		return nil, usage(fmt.Errorf("%q: ask about POD or KIND/NAME, with the kind %s%s", arg, kindsInWords(), instead))
 	}
 	return &subject{kind: kind.Kind, rule: kind.rule, key: types.NamespacedName{Namespace: namespace, Name: name}}, nil
 }

@@ -25,6 +25,8 @@ type whenAnswer struct {
 	Gated    int            `json:"gated,omitempty"`
 	Decision *whatif.Step   `json:"decision,omitempty"`
 	Bounds   *whatif.Bounds `json:"bounds,omitempty"`
+	// BackOff says that it has no pods now, because its Job waits before it creates some again; nil where that is not so.
+	BackOff *backOff `json:"backOff,omitempty"`
 }
 
 // placedSince is since when so many pods have nodes; zero where they do not say.
@@ -98,10 +100,14 @@ func (a *asking) when(ctx context.Context, shown *progress, about *subject, with
 	case err != nil:
 		return nil, err
 	case !exists:
-		return nil, notFound(fmt.Errorf("%s does not exist", about.name()))
+		return nil, about.missing(asked.objects, "")
 	case len(about.pending()) == 0 && len(about.placed()) > 0:
 		return answerWhen(asked, about, &whenAnswer{Placed: sinceOf(about.placed())}), nil
 	case len(about.pending()) == 0:
+		answer, found, err := about.backsOff(asked.objects)
+		if err != nil || found {
+			return answerWhen(asked, about, answer), err
+		}
 		return nil, notFound(fmt.Errorf("%s has no pod that is pending", about.name()))
 	}
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
@@ -145,6 +151,11 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 			since = " since " + p.Since.Format(time.RFC3339)
 		}
 		fmt.Fprintf(to, "%s: has its place already, %s on nodes%s\n", a.paint(bold, answer.Subject), plural(p.Pods, "pod"), since)
+		return
+	}
+	if b := answer.BackOff; b != nil {
+		fmt.Fprintf(to, "%s: has no pods now: %s backs off after %s.\n", a.paint(bold, answer.Subject), b.Job, plural(int(b.Failures), "failure"))
+		fmt.Fprintf(to, "New pods: at the latest %s; from then on, ask again.\n", b.Until.Format(time.RFC3339))
 		return
 	}
 	b := answer.Bounds

@@ -39,6 +39,12 @@ type whyAnswer struct {
 	Gated   int `json:"gated,omitempty"`
 	Running int `json:"running"`
 	Leaving int `json:"leaving"`
+	// Blocked are conditions that keep the work whatever room there is, the cause first.
+	Blocked []told `json:"blocked,omitempty"`
+	// Told is what conditions and events say of the work, and NotSeen the resources that the caller may not list. Only where there
+	// are any: nothing is decided then.
+	Told    []told   `json:"told,omitempty"`
+	NotSeen []string `json:"notSeen,omitempty"`
 	// Decision is what the next decision would say of the pending pods, and Line where they stand.
 	Decision *whatif.Step `json:"decision,omitempty"`
 	Line     *whatif.Line `json:"line,omitempty"`
@@ -59,6 +65,8 @@ type whyAnswer struct {
 	exists, enough bool
 	// about is the work, as it has been found.
 	about *subject
+	// owners names the objects that made the pods of lists.
+	owners owners
 }
 
 // whyOptions are the flags of why.
@@ -161,7 +169,7 @@ func (a *asking) why(ctx context.Context, name string, options *whyOptions) (*wh
 	if err != nil {
 		return nil, err
 	}
-	asked, err := a.gather(ctx, shown)
+	asked, err := a.gatherWhatMayBe(ctx, shown, namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +184,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	if err != nil {
 		return nil, err
 	}
-	if err := about.asOne(); err != nil {
+	if err := about.asOne(); err != nil && len(asked.unseen) == 0 {
 		return nil, err
 	}
 	if other := options.other; other != nil {
@@ -190,14 +198,24 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		Subject: about.name(), exists: exists, enough: about.hasEnough(), about: about,
 		Pending: len(about.pending()), Gated: about.gated(), Running: len(about.placed()), Leaving: len(about.leaving()),
 	}
-	if answer.State = stateOf(answer, len(about.pods)); answer.State == statePending {
+	if answer.owners, err = ownersOf(asked.objects); err != nil {
+		return nil, err
+	}
+	answer.State, answer.NotSeen, answer.Blocked = stateOf(answer, len(about.pods)), asked.unseen, about.blocked()
+	switch {
+	case len(asked.unseen) > 0:
+		if answer.Told, err = a.toldOf(ctx, about); err != nil {
+			answer.Untold = oneLine(err)
+		}
+		answer.Blocked = nil
+	case answer.State == statePending:
 		if err := a.decideWhy(ctx, shown, asked, about, answer, options); err != nil {
 			return nil, err
 		}
 	}
 	shown.say("looking for preemptions")
-	all, err := a.preemptions(ctx, asked.objects, "", records)
-	if err != nil && answer.Decision == nil && len(records) == 0 {
+	all, err := a.preemptions(ctx, asked.objects, asked.namespace, records)
+	if err != nil && answer.Decision == nil && len(answer.Told) == 0 && len(records) == 0 {
 		return nil, err
 	}
 	if err != nil {
@@ -216,7 +234,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		answer.State = stateGone
 	}
 	if !exists && len(answer.TakenBy) == 0 && len(answer.Took) == 0 {
-		return nil, notFound(fmt.Errorf("%s does not exist, and nothing tells of its preemption", about.name()))
+		return nil, about.missing(asked.objects, ", and nothing tells of its preemption")
 	}
 	choose(answer, about, options, records)
 	return answer, nil
@@ -322,6 +340,17 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	answer.Tried = true
 	answer.Remedies, err = whatif.Search(ctx, asked.objects, asked.cfg, pods, about.group, func(decided int) {
 		shown.say("trying changes: %d decisions so far", decided)
+	})
+	// Those that the owner of the work may make come first.
+	slices.SortStableFunc(answer.Remedies, func(x, y whatif.Remedy) int {
+		switch {
+		case x.ByAdministrators == y.ByAdministrators:
+			return 0
+		case y.ByAdministrators:
+			return -1
+		default:
+			return 1
+		}
 	})
 	return err
 }

@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
 // The words with which the lines of why begin. docs/troubleshooting.md has each of them.
 const (
+	saysBlocked   = "Blocked"
+	saysTold      = "Told"
+	saysNotSeen   = "Not seen"
 	saysNext      = "Next"
 	saysMissing   = "Missing"
 	saysProtected = "Protected"
@@ -44,6 +48,12 @@ func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 		fmt.Fprintf(to, " (%d pending%s, %d with a node, %d leaving)", answer.Pending, gated, answer.Running, answer.Leaving)
 	}
 	fmt.Fprintln(to)
+	for _, b := range answer.Blocked {
+		fmt.Fprintf(to, "%s: %s\n", saysBlocked, b.text())
+	}
+	for _, t := range answer.Told {
+		fmt.Fprintf(to, "%s: %s\n", saysTold, t.text())
+	}
 	if answer.Decision != nil {
 		showDecision(to, answer, wide)
 	}
@@ -62,6 +72,9 @@ func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 	}
 	if answer.Unrecorded != "" {
 		fmt.Fprintf(to, "%s: %s.\n", saysStayed, answer.Unrecorded)
+	}
+	if len(answer.NotSeen) > 0 {
+		fmt.Fprintf(to, "%s: %s, which you may not list, so nothing was decided; ask for the ClusterRole reprieve-planner.\n", saysNotSeen, strings.Join(answer.NotSeen, ", "))
 	}
 	if answer.Untold != "" {
 		fmt.Fprintf(to, "%s: not known, %s.\n", saysTook, answer.Untold)
@@ -106,6 +119,20 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	}
 }
 
+// showVictims lists the victims of a decision. It puts those of one owner that cost the same into one line, unless wide.
+func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
+	all := make([]mention, len(step.Victims))
+	for i, v := range step.Victims {
+		all[i] = mention{unitName(v.Namespace, v.Name, v.Group), fmt.Sprintf("priority %d, rule %s, %s GPU-hours", v.Priority, v.Rule, hours(v.Cost.GPUHours))}
+	}
+	if !wide {
+		all = of.grouped(all)
+	}
+	for _, m := range all {
+		fmt.Fprintf(to, "  - %s: %s\n", m.unit, m.said)
+	}
+}
+
 func showDecision(to io.Writer, answer *whyAnswer, wide bool) {
 	step := answer.Decision
 	switch step.Outcome {
@@ -115,18 +142,20 @@ func showDecision(to io.Writer, answer *whyAnswer, wide bool) {
 		fmt.Fprintf(to, "%s: it waits for pods that are leaving; %s.\n", saysNext, step.Message)
 	case core.Preempts:
 		fmt.Fprintf(to, "%s: it preempts; %s.\n", saysNext, step.Message)
-		for _, v := range step.Victims {
-			fmt.Fprintf(to, "  - %s: priority %d, rule %s, %s GPU-hours\n", unitName(v.Namespace, v.Name, v.Group), v.Priority, v.Rule, hours(v.Cost.GPUHours))
-		}
+		showVictims(to, step, answer.owners, wide)
 	default:
 		fmt.Fprintf(to, "%s: %s.\n", saysMissing, step.Message)
 	}
+	protected := make([]mention, len(step.Protected))
 	for i, p := range step.Protected {
-		if i == fewShown && !wide {
-			fmt.Fprintf(to, "%s: %d more, see -o wide.\n", saysProtected, len(step.Protected)-i)
-			break
-		}
-		fmt.Fprintf(to, "%s: %s by %s.\n", saysProtected, unitName(p.Namespace, p.Name, p.Group), protection(&p))
+		protected[i] = mention{unitName(p.Namespace, p.Name, p.Group), protection(&p)}
+	}
+	shown, more := answer.owners.few(protected, wide)
+	for _, m := range shown {
+		fmt.Fprintf(to, "%s: %s by %s.\n", saysProtected, m.unit, m.said)
+	}
+	if more > 0 {
+		fmt.Fprintf(to, "%s: %d more, see -o wide.\n", saysProtected, more)
 	}
 	if step.RetryAt != nil {
 		fmt.Fprintf(to, "%s: %s, when protections have ended.\n", saysNotBefore, step.RetryAt.Format(time.RFC3339))
@@ -145,6 +174,9 @@ func showDecision(to io.Writer, answer *whyAnswer, wide bool) {
 		fmt.Fprintf(to, "%s: %s (%s", saysWouldHelp, r.Change, r.Message)
 		if r.Cost.Pods > 0 {
 			fmt.Fprintf(to, "; costs %s, %s GPU-hours", plural(r.Cost.Pods, "pod"), hours(r.Cost.GPUHours))
+		}
+		if r.ByAdministrators {
+			fmt.Fprint(to, "; takes an administrator")
 		}
 		fmt.Fprintln(to, ").")
 	}

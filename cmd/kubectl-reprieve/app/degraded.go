@@ -1,0 +1,135 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
+)
+
+// degradedAnswer is the answer of degraded.
+type degradedAnswer struct {
+	typed
+	Gangs []degradedRow `json:"gangs"`
+}
+
+// degradedRow is a gang that holds nodes with fewer members than it needs.
+type degradedRow struct {
+	Gang  string `json:"gang"`
+	Queue string `json:"queue,omitempty"`
+	// Placed members have a node; Needed is minCount.
+	Placed int `json:"placed"`
+	Needed int `json:"needed"`
+	// GPUs is what the placed members hold.
+	GPUs float64 `json:"gpus"`
+	// Since is when the gang began to lack members, by its condition Degraded; without that, when the
+	// newest of the placed members got its node.
+	Since time.Time `json:"since,omitzero"`
+	// Why is what the condition Degraded says; empty for a gang that never had enough members.
+	Why string `json:"why,omitempty"`
+}
+
+func (a *asking) degradedCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "degraded",
+		Short: "Show the gangs that hold nodes with fewer members than they need",
+		Long: `Show the gangs, in all namespaces, of which some members have a node and fewer than minCount: how many, the GPUs that they hold,
+and since when the gang lacks members, by the condition Degraded, or else since when the newest of them has its node.`,
+		Example: "  kubectl reprieve degraded",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shown := newProgress(a.streams.ErrOut, a.clock)
+			answer, err := a.degraded(cmd.Context(), shown)
+			shown.end()
+			if err != nil {
+				return err
+			}
+			return a.write(answer, func(to io.Writer, _ bool) error { return showDegraded(to, answer) })
+		},
+	}
+}
+
+func (a *asking) degraded(ctx context.Context, shown *progress) (*degradedAnswer, error) {
+	asked, err := a.gather(ctx, shown)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	answer := &degradedAnswer{typed: typed{APIVersion: answerVersion, Kind: "Degraded", Taken: asked.objects.Taken.UTC()}, Gangs: []degradedRow{}}
+	groups, err := podGroups(asked.objects)
+	if err != nil {
+		return nil, err
+	}
+	conditions := make(map[string]*metav1.Condition)
+	for _, pg := range groups {
+		if c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionDegraded); c != nil && c.Status == metav1.ConditionTrue {
+			conditions[unitName(pg.Namespace, pg.Name, true)] = c
+		}
+	}
+	for _, w := range cluster.Workloads() {
+		if row, short := rowOfDegraded(&w); short {
+			if c := conditions[row.Gang]; c != nil {
+				row.Since, row.Why = c.LastTransitionTime.UTC(), c.Message
+			}
+			answer.Gangs = append(answer.Gangs, row)
+		}
+	}
+	return answer, nil
+}
+
+// rowOfDegraded describes a gang that holds nodes below its minCount; false for other work.
+func rowOfDegraded(w *whatif.Workload) (degradedRow, bool) {
+	row := degradedRow{Gang: unitName(w.Namespace, w.Name, true), Queue: w.Queue, Needed: w.MinCount}
+	for _, pod := range w.Pods {
+		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil {
+			continue
+		}
+		row.Placed++
+		if at := preemptiontoleration.ScheduledAt(pod).UTC(); at.After(row.Since) {
+			row.Since = at
+		}
+		row.GPUs += gpusOf(pod)
+	}
+	return row, w.Gang && row.Placed > 0 && row.Placed < w.MinCount
+}
+
+// gpusOf returns how many GPUs a pod requests.
+func gpusOf(pod *corev1.Pod) (sum float64) {
+	for name, quantity := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
+		if workload.IsGPU(string(name)) {
+			sum += quantity.AsApproximateFloat64()
+		}
+	}
+	return sum
+}
+
+func showDegraded(to io.Writer, answer *degradedAnswer) error {
+	if len(answer.Gangs) == 0 {
+		_, err := io.WriteString(to, "Every gang that holds nodes has as many members on them as it needs.\n")
+		return err
+	}
+	rows := [][]string{{"GANG", "QUEUE", "PLACED", "GPUS", "SINCE", "WHY"}}
+	for _, g := range answer.Gangs {
+		since := "-"
+		if !g.Since.IsZero() {
+			since = g.Since.Format(time.RFC3339)
+		}
+		rows = append(rows, []string{g.Gang, orDash(g.Queue), fmt.Sprintf("%d/%d", g.Placed, g.Needed), fmt.Sprint(g.GPUs), since, orDash(g.Why)})
+	}
+	return table(to, rows)
+}

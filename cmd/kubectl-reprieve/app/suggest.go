@@ -1,0 +1,66 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// meantKind proposes a kind for a word that names none; "" if none is near.
+func meantKind(word string) string {
+	var words []string
+	for _, kind := range workKinds() {
+		words = append(words, kind.singular(), kind.resource)
+		if kind.short != "" {
+			words = append(words, kind.short)
+		}
+	}
+	if near := whatif.Nearest(strings.ToLower(word), words); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
+}
+
+// missing is the error of a subject that does not exist. It proposes the name, the namespace or the
+// kind that was most likely meant.
+func (s *subject) missing(objects *inventory.Inventory, more string) error {
+	return notFound(fmt.Errorf("%s does not exist%s%s", s.name(), more, s.meant(objects)))
+}
+
+// meant proposes what the name of a subject was to be; "" if nothing is near.
+func (s *subject) meant(objects *inventory.Inventory) string {
+	var here, anywhere []string
+	for _, kind := range workKinds() {
+		for _, o := range objects.Objects(kind.stored()) {
+			switch same := kind.Kind == s.kind; {
+			case o.Name == s.key.Name && o.Namespace == s.key.Namespace:
+				return fmt.Sprintf("; did you mean %s/%s?", kind.singular(), o.Name)
+			case o.Name == s.key.Name && same:
+				anywhere = append(anywhere, o.Namespace)
+			case o.Namespace == s.key.Namespace && same:
+				here = append(here, o.Name)
+			}
+		}
+	}
+	if len(anywhere) > 0 {
+		slices.Sort(anywhere)
+		return fmt.Sprintf("; there is one in namespace %s", strings.Join(anywhere[:min(len(anywhere), 3)], ", "))
+	}
+	if near := whatif.Nearest(s.key.Name, here); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	var namespaces []string
+	for _, o := range objects.Objects("namespaces") {
+		namespaces = append(namespaces, o.Name)
+	}
+	if len(namespaces) > 0 && !slices.Contains(namespaces, s.key.Namespace) {
+		if near := whatif.Nearest(s.key.Namespace, namespaces); near != "" {
+			return fmt.Sprintf("; there is no namespace %s; did you mean %s?", s.key.Namespace, near)
+		}
+		return fmt.Sprintf("; there is no namespace %s", s.key.Namespace)
+	}
+	return ""
+}

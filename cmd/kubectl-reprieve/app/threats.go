@@ -1,0 +1,106 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// mostAsked bounds how many waiting workloads are decided on.
+const mostAsked = 50
+
+// threatsAnswer is the answer of protected --from.
+type threatsAnswer struct {
+	typed
+	Subject string `json:"subject"`
+	// Threats are the workloads that would stop the subject by their next decision, in the order in
+	// which they are tried.
+	Threats []threat `json:"threats"`
+	// Asked is how many waiting workloads were decided on, and Unasked how many were not.
+	Asked   int `json:"asked"`
+	Unasked int `json:"unasked,omitempty"`
+}
+
+// threat is a workload whose next decision takes the subject.
+type threat struct {
+	Work     string `json:"work"`
+	Priority int32  `json:"priority"`
+	Queue    string `json:"queue,omitempty"`
+	// Victim is the unit that it takes, and Rule what allows that.
+	Victim string `json:"victim"`
+	Rule   string `json:"rule"`
+}
+
+// threats decides for what waits, one after the other and each as things are, and lists those that
+// would take the subject.
+func (a *asking) threats(ctx context.Context, shown *progress, about *subject) (*threatsAnswer, error) {
+	asked, err := a.gather(ctx, shown)
+	if err != nil {
+		return nil, err
+	}
+	switch exists, err := about.find(asked); {
+	case err != nil:
+		return nil, err
+	case !exists:
+		return nil, about.missing(asked.objects, "")
+	case len(about.placed()) == 0:
+		return nil, notFound(fmt.Errorf("%s has no pod that runs", about.name()))
+	}
+	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	waiting, err := cluster.Waiting()
+	if err != nil {
+		return nil, err
+	}
+	answer := &threatsAnswer{typed: typed{APIVersion: answerVersion, Kind: "Threats", Taken: asked.objects.Taken.UTC()}, Subject: about.name(), Threats: []threat{}}
+	of := make(map[string]whatif.Workload)
+	for _, w := range cluster.Workloads() {
+		for _, pod := range w.Pods {
+			of[string(pod.UID)] = w
+		}
+	}
+	for _, pod := range waiting {
+		if answer.Asked == mostAsked {
+			answer.Unasked++
+			continue
+		}
+		shown.say("deciding %d of %d", answer.Asked+1, min(len(waiting), mostAsked))
+		answer.Asked++
+		step, err := cluster.Decide(ctx, podKey(pod))
+		if err != nil {
+			return nil, err
+		}
+		for i := range step.Victims {
+			v := &step.Victims[i]
+			if name := unitName(v.Namespace, v.Name, v.Group); about.isVictim(name, v.Pods) {
+				w := of[string(pod.UID)]
+				answer.Threats = append(answer.Threats, threat{Work: unitName(w.Namespace, w.Name, w.Gang), Priority: w.Priority, Queue: w.Queue, Victim: name, Rule: string(v.Rule)})
+			}
+		}
+	}
+	return answer, nil
+}
+
+func showThreats(to io.Writer, answer *threatsAnswer) error {
+	if len(answer.Threats) == 0 {
+		fmt.Fprintf(to, "%s: nothing that waits would stop it by its next decision (%s asked).\n", answer.Subject, plural(answer.Asked, "workload"))
+	} else {
+		rows := [][]string{{"PREEMPTOR", "PRIORITY", "QUEUE", "TAKES", "RULE"}}
+		for _, t := range answer.Threats {
+			rows = append(rows, []string{t.Work, strconv.Itoa(int(t.Priority)), orDash(t.Queue), t.Victim, t.Rule})
+		}
+		if err := table(to, rows); err != nil {
+			return err
+		}
+	}
+	if answer.Unasked > 0 {
+		fmt.Fprintf(to, "%d more wait, which were not decided on.\n", answer.Unasked)
+	}
+	return nil
+}

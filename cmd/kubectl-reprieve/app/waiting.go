@@ -1,0 +1,220 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/whatif"
+)
+
+// waitingAnswer is the answer of waiting.
+type waitingAnswer struct {
+	typed
+	// Waiting are in the order in which the scheduler tries them, and NotTried those that it cannot
+	// try yet.
+	Waiting  []waitingRow `json:"waiting"`
+	NotTried []waitingRow `json:"notTried"`
+}
+
+// waitingRow is one workload that waits.
+type waitingRow struct {
+	// Place begins at 1; 0 for work that is not tried.
+	Place    int    `json:"place,omitempty"`
+	Work     string `json:"work"`
+	Queue    string `json:"queue,omitempty"`
+	Priority int32  `json:"priority"`
+	// Pods is how many of it have no node.
+	Pods int `json:"pods"`
+	// Since is when the first of them was created.
+	Since time.Time `json:"since"`
+	// Why is what its status says, with Reason.
+	Reason string `json:"reason,omitempty"`
+	Why    string `json:"why,omitempty"`
+}
+
+func (a *asking) waitingCommand() *cobra.Command {
+	queue := ""
+	cmd := &cobra.Command{
+		Use:   "waiting",
+		Short: "Show what waits, in the order in which it is tried, and why",
+		Long: `Show the workloads that wait for nodes, in all namespaces and in the order in which the scheduler tries them, with what their
+statuses say. Where there are Queues, work of the one furthest below its share goes first, and the order counts within each. Pods of
+one owner that are told the same are one line; -o wide lists them. Work that cannot be tried yet follows: pods behind scheduling
+gates, and gangs with too few members.`,
+		Example: "  kubectl reprieve waiting\n  kubectl reprieve waiting --queue team-a",
+		Args:    exactly(),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			shown := newProgress(a.streams.ErrOut, a.clock)
+			answer, err := a.waiting(cmd.Context(), shown, queue)
+			shown.end()
+			if err != nil {
+				return err
+			}
+			return a.write(answer.answer, func(to io.Writer, wide bool) error { return answer.show(to, wide) })
+		},
+	}
+	cmd.Flags().StringVar(&queue, "queue", "", "Only work of this leaf Queue.")
+	return cmd
+}
+
+// waitingShown is an answer of waiting with what its table needs besides.
+type waitingShown struct {
+	answer *waitingAnswer
+	owners owners
+}
+
+func (a *asking) waiting(ctx context.Context, shown *progress, queue string) (*waitingShown, error) {
+	asked, err := a.gather(ctx, shown)
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	first, err := cluster.Waiting()
+	if err != nil {
+		return nil, err
+	}
+	place := make(map[string]int, len(first))
+	for i, pod := range first {
+		place[string(pod.UID)] = i + 1
+	}
+	groups, err := podGroups(asked.objects)
+	if err != nil {
+		return nil, err
+	}
+	scheduled := make(map[string]*v1alpha1.PodGroup, len(groups))
+	for _, pg := range groups {
+		scheduled[unitName(pg.Namespace, pg.Name, true)] = pg
+	}
+	answer := &waitingAnswer{typed: typed{APIVersion: answerVersion, Kind: "Waiting", Taken: asked.objects.Taken.UTC()}, Waiting: []waitingRow{}, NotTried: []waitingRow{}}
+	profiles := profilesOf(asked.cfg)
+	for _, w := range cluster.Workloads() {
+		row, ok := rowOfWaiting(&w, place, profiles)
+		if !ok || queue != "" && row.Queue != queue {
+			continue
+		}
+		if pg := scheduled[row.Work]; pg != nil {
+			if c := meta.FindStatusCondition(pg.Status.Conditions, v1alpha1.ConditionPodGroupScheduled); c != nil && c.Status == metav1.ConditionFalse {
+				row.Reason, row.Why = c.Reason, c.Message
+			}
+		}
+		if row.Place > 0 {
+			answer.Waiting = append(answer.Waiting, row)
+		} else {
+			answer.NotTried = append(answer.NotTried, row)
+		}
+	}
+	slices.SortStableFunc(answer.Waiting, func(x, y waitingRow) int { return x.Place - y.Place })
+	of, err := ownersOf(asked.objects)
+	return &waitingShown{answer, of}, err
+}
+
+// rowOfWaiting describes a workload; false where none of its pods waits for one of the schedulers.
+func rowOfWaiting(w *whatif.Workload, place map[string]int, profiles []string) (waitingRow, bool) {
+	row := waitingRow{Work: unitName(w.Namespace, w.Name, w.Gang), Queue: w.Queue, Priority: w.Priority}
+	for _, pod := range w.Pods {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || !slices.Contains(profiles, pod.Spec.SchedulerName) {
+			continue
+		}
+		row.Pods++
+		if at := pod.CreationTimestamp.UTC(); row.Since.IsZero() || at.Before(row.Since) {
+			row.Since = at
+		}
+		if n := place[string(pod.UID)]; n > 0 {
+			row.Place = n
+		}
+		if isGated(pod) {
+			row.Reason, row.Why = "SchedulingGated", fmt.Sprintf("scheduling gate %q has not been lifted", pod.Spec.SchedulingGates[0].Name)
+			continue
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && row.Why == "" {
+				row.Reason, row.Why = c.Reason, c.Message
+			}
+		}
+	}
+	return row, row.Pods > 0
+}
+
+// mostLines is how many lines of a long table are shown unless all are wanted.
+const mostLines = 20
+
+func (s *waitingShown) show(to io.Writer, wide bool) error {
+	answer := s.answer
+	if len(answer.Waiting)+len(answer.NotTried) == 0 {
+		_, err := io.WriteString(to, "Nothing waits.\n")
+		return err
+	}
+	rows := [][]string{{"PLACE", "WORK", "QUEUE", "PRIORITY", "PODS", "SINCE", "WHY"}}
+	lines := s.lines(slices.Concat(answer.Waiting, answer.NotTried), wide)
+	more := 0
+	if !wide && len(lines) > mostLines {
+		more, lines = len(lines)-mostLines, lines[:mostLines]
+	}
+	if err := table(to, append(rows, lines...)); err != nil {
+		return err
+	}
+	if more > 0 {
+		fmt.Fprintf(to, "%d more, see -o wide.\n", more)
+	}
+	_, err := fmt.Fprintf(to, "%s can be tried, and %d cannot yet.\n", plural(len(answer.Waiting), "workload"), len(answer.NotTried))
+	return err
+}
+
+// lines are the lines of a table: those of pods of one owner that are told the same are one, unless
+// wide.
+func (s *waitingShown) lines(all []waitingRow, wide bool) [][]string {
+	type same struct {
+		owner, queue, why string
+		priority          int32
+	}
+	at := make(map[same]int)
+	merged, rows := make([]waitingRow, 0, len(all)), [][]string(nil)
+	for _, row := range all {
+		key := same{s.owners[row.Work], row.Queue, row.Why, row.Priority}
+		i, known := at[key]
+		if wide || key.owner == "" || !known {
+			if key.owner != "" {
+				at[key] = len(merged)
+			}
+			merged = append(merged, row)
+			continue
+		}
+		merged[i].Pods += row.Pods
+		merged[i].Work = key.owner
+		if row.Since.Before(merged[i].Since) {
+			merged[i].Since = row.Since
+		}
+	}
+	for _, row := range merged {
+		place, why := "-", row.Why
+		if row.Place > 0 {
+			place = strconv.Itoa(row.Place)
+		}
+		if short, _, cut := strings.Cut(why, " ("); cut && !wide {
+			why = short
+		}
+		// A snapshot that is redacted has no messages.
+		if why = strings.TrimPrefix(row.Reason+": "+why, ": "); row.Why == "" {
+			why = row.Reason
+		}
+		rows = append(rows, []string{
+			place, row.Work, orDash(row.Queue), strconv.Itoa(int(row.Priority)), strconv.Itoa(row.Pods), row.Since.Format(time.RFC3339), orDash(why),
+		})
+	}
+	return rows
+}

@@ -1,0 +1,66 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/reprieve-dev/reprieve/internal/native"
+)
+
+// ListNamespace reads, for a caller who may not list all that [List] reads, the pods, PodGroups,
+// Jobs and roots of one namespace. That is enough to tell what statuses say of its work, and
+// nothing is decided on it. It returns as well the resources that the caller may not list in the
+// namespace, sorted. Without the pods there is nothing to tell: it returns a [*ForbiddenError].
+func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, error) {
+	out := New(with.Now)
+	kind, err := native.Discover(with.Discovery)
+	switch {
+	case errors.Is(err, native.ErrNotServed):
+	case err != nil:
+		return nil, nil, fmt.Errorf("look for PodGroups of %s: %w", native.Group, err)
+	default:
+		out.native = kind.Version
+	}
+	var unseen []string
+	for _, kind := range Kinds() {
+		resource := kind.GroupVersionResource
+		name := NameOf(resource)
+		switch name {
+		case Pods, Jobs, PodGroups:
+		case NativePodGroups:
+			if resource.Version = out.native; out.native == "" {
+				continue
+			}
+		default:
+			continue
+		}
+		objects, err := listAll(ctx, &with, resource, func(object map[string]any) (Object, error) { return trimmed(name, object) })
+		switch {
+		case apierrors.IsForbidden(err) && name == Pods:
+			return nil, nil, &ForbiddenError{Resources: []string{Pods}}
+		case apierrors.IsForbidden(err):
+			unseen = append(unseen, fullName(resource))
+		case err != nil && !apierrors.IsNotFound(err):
+			return nil, nil, err
+		case len(objects) > 0:
+			out.objects[name] = objects
+		}
+	}
+	out.roots = append(make([]Root, 0, len(with.Roots)), with.Roots...)
+	for i := range out.roots {
+		objects, err := listRoot(ctx, &with, &out.roots[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(objects) > 0 {
+			out.objects[RootName(out.roots[i].GroupVersionResource())] = objects
+		}
+	}
+	unseen = append(unseen, out.Unread()...)
+	slices.Sort(unseen)
+	return out, slices.Compact(unseen), nil
+}

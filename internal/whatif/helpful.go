@@ -1,0 +1,155 @@
+package whatif
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// complete returns all units that the rule NotLowerPriority protects from a pod, if a decision
+// names only the first of them: it does not name more than a few. Lists with other rules are
+// returned as they are.
+func (c *Cluster) complete(units []core.ProtectedUnit, pods []*corev1.Pod) []core.ProtectedUnit {
+	const mostNamed = 20
+	other := slices.ContainsFunc(units, func(u core.ProtectedUnit) bool { return u.Rule != core.RuleNotLowerPriority })
+	if len(units) < mostNamed || len(pods) == 0 || other {
+		return units
+	}
+	out, seen := slices.Clone(units), make(map[string]bool, len(units))
+	for i := range units {
+		seen[units[i].UID] = true
+	}
+	priority := c.hub.PriorityOf(pods[0])
+	for _, pod := range c.pods {
+		of := c.hub.PriorityOf(pod)
+		if pod.Spec.NodeName == "" || hasFinished(pod) || of < priority {
+			continue
+		}
+		unit := core.UnitRef{Namespace: pod.Namespace, Name: pod.Name, UID: string(pod.UID), Priority: of}
+		if key, ok := c.derived.GroupOf(pod); ok {
+			if g, ok := c.groups.Group(key); ok && g.Whole {
+				unit.Name, unit.UID, unit.Group = key.Name, string(g.UID), true
+			}
+		}
+		if !seen[unit.UID] {
+			seen[unit.UID] = true
+			out = append(out, core.ProtectedUnit{UnitRef: unit, Rule: core.RuleNotLowerPriority})
+		}
+	}
+	return out
+}
+
+// byHelp sorts protected units by how much room their nodes would have for pods like these without
+// them: units that would do alone come first, then those that hold the most room, then those whose
+// protection ends first. Units that hold none of the room come last, in the order of the decision,
+// which is by importance.
+func (c *Cluster) byHelp(units []core.ProtectedUnit, pods []*corev1.Pod) error {
+	if len(units) < 2 || len(pods) == 0 {
+		return nil
+	}
+	nodes, err := inventory.Decode[*corev1.Node](c.objects, inventory.Nodes)
+	if err != nil {
+		return err
+	}
+	rooms := make(map[string]*room, len(nodes))
+	for _, node := range nodes {
+		if suits(node, pods[0]) && !node.Spec.Unschedulable {
+			rooms[node.Name] = &room{free: node.Status.Allocatable.DeepCopy()}
+		}
+	}
+	for _, pod := range c.pods {
+		if r := rooms[pod.Spec.NodeName]; r != nil {
+			r.take(pod, -1)
+		}
+	}
+	needed, request := int64(len(pods)), requestsOf(pods[0])
+	gains := make(map[string]int64, len(units))
+	for i := range units {
+		gains[units[i].UID] = min(c.gain(&units[i], rooms, request), needed)
+	}
+	slices.SortStableFunc(units, func(a, b core.ProtectedUnit) int {
+		if gains[a.UID] == 0 && gains[b.UID] == 0 {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(gains[b.UID], gains[a.UID]), compareEnds(a.Until, b.Until))
+	})
+	return nil
+}
+
+// compareEnds compares ends of protections; 0 is none, and comes last.
+func compareEnds(a, b int64) int {
+	if (a == 0) != (b == 0) {
+		if a == 0 {
+			return 1
+		}
+		return -1
+	}
+	return cmp.Compare(a, b)
+}
+
+// gain returns how many more pods with a request the nodes of a unit would have room for without it.
+func (c *Cluster) gain(u *core.ProtectedUnit, rooms map[string]*room, request corev1.ResourceList) int64 {
+	key := types.NamespacedName{Namespace: u.Namespace, Name: u.Name}
+	var members []*corev1.Pod
+	if pod, ok := c.Pod(key); ok && !u.Group {
+		members = []*corev1.Pod{pod}
+	} else if u.Group {
+		members = c.Members(key)
+	}
+	without := make(map[string]*room)
+	for _, pod := range members {
+		name := pod.Spec.NodeName
+		if rooms[name] == nil {
+			continue
+		}
+		if without[name] == nil {
+			without[name] = &room{free: rooms[name].free.DeepCopy()}
+		}
+		without[name].take(pod, 1)
+	}
+	var out int64
+	for name, r := range without {
+		out += r.holds(request) - rooms[name].holds(request)
+	}
+	return out
+}
+
+// room is what a node has free.
+type room struct{ free corev1.ResourceList }
+
+// take adds what a pod requests to the room, or with sign -1 takes it from there.
+func (r *room) take(pod *corev1.Pod, sign int) {
+	for name, quantity := range requestsOf(pod) {
+		left, ok := r.free[name]
+		if !ok {
+			continue
+		}
+		if sign > 0 {
+			left.Add(quantity)
+		} else {
+			left.Sub(quantity)
+		}
+		r.free[name] = left
+	}
+}
+
+// holds returns how many pods with a request the room has space for.
+func (r *room) holds(request corev1.ResourceList) int64 {
+	most := int64(-1)
+	for name, asked := range request {
+		if asked.Sign() <= 0 {
+			continue
+		}
+		free := r.free[name]
+		n := max(int64(free.AsApproximateFloat64()/asked.AsApproximateFloat64()+1e-9), 0)
+		if most < 0 || n < most {
+			most = n
+		}
+	}
+	return max(most, 0)
+}

@@ -1,0 +1,249 @@
+package whatif
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/controller"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// Mistake is a likely mistake in an object: something that nothing reads, or a name that nothing has.
+type Mistake struct {
+	// Object is the object's kind and name, as in "pod default/train-0".
+	Object    string `json:"object"`
+	Namespace string `json:"namespace,omitempty"`
+	// Kind is UnknownLabel, UnknownAnnotation, UnknownQueue, UnknownPriorityClass, UnknownPodGroup or
+	// UnknownResource.
+	Kind    string `json:"kind"`
+	Message string `json:"message"`
+}
+
+// Linter finds likely mistakes in objects, by the names that a cluster has.
+type Linter struct {
+	queues, classes, resources []string
+	groups                     map[string][]string
+	queueLabel                 string
+}
+
+// NewLinter returns a Linter that goes by the objects of an inventory. QueueLabel is the label by
+// which pods name their queue.
+func NewLinter(objects *inventory.Inventory, queueLabel string) (*Linter, error) {
+	l := &Linter{queueLabel: queueLabel, groups: make(map[string][]string)}
+	for _, o := range objects.Objects(inventory.Queues) {
+		l.queues = append(l.queues, o.Name)
+	}
+	for _, o := range objects.Objects(inventory.PriorityClasses) {
+		l.classes = append(l.classes, o.Name)
+	}
+	for _, resource := range []string{inventory.PodGroups, inventory.NativePodGroups} {
+		for _, o := range objects.Objects(resource) {
+			l.groups[o.Namespace] = append(l.groups[o.Namespace], o.Name)
+		}
+	}
+	nodes, err := inventory.Decode[*corev1.Node](objects, inventory.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	had := make(map[string]bool)
+	for _, node := range nodes {
+		for name := range node.Status.Allocatable {
+			had[string(name)] = true
+		}
+	}
+	classes, err := inventory.Decode[*resourcev1.DeviceClass](objects, "deviceclasses")
+	if err != nil {
+		return nil, err
+	}
+	for _, class := range classes {
+		// Devices stand for resources that nodes do not list: by a name of the class's own, or by the one
+		// that each class has.
+		had[resourcev1.ResourceDeviceClassPrefix+class.Name] = true
+		if class.Spec.ExtendedResourceName != nil {
+			had[*class.Spec.ExtendedResourceName] = true
+		}
+	}
+	l.resources = slices.Sorted(maps.Keys(had))
+	return l, nil
+}
+
+// mistakes collects what is wrong with one object.
+type mistakes struct {
+	object, namespace string
+	found             []Mistake
+}
+
+func (m *mistakes) add(kind, format string, args ...any) {
+	m.found = append(m.found, Mistake{Object: m.object, Namespace: m.namespace, Kind: kind, Message: fmt.Sprintf(format, args...)})
+}
+
+// instead proposes a name, if one is near.
+func instead(word string, candidates []string) string {
+	if near := Nearest(word, candidates); near != "" {
+		return fmt.Sprintf("; did you mean %s?", near)
+	}
+	return ""
+}
+
+// Object returns the likely mistakes in the labels and annotations of an object that is not a pod.
+func (l *Linter) Object(name string, of metav1.Object) []Mistake {
+	return l.meta(name, of, v1alpha1.LabelQueue)
+}
+
+// meta returns the likely mistakes in labels and annotations. QueueLabel is the label that names
+// the object's queue.
+func (l *Linter) meta(name string, of metav1.Object, queueLabel string) []Mistake {
+	m := &mistakes{object: name, namespace: of.GetNamespace()}
+	for kind, keys := range map[string]map[string]string{"label": of.GetLabels(), "annotation": of.GetAnnotations()} {
+		for _, key := range controller.UnreadKeys(keys, kind == "annotation", queueLabel) {
+			m.add("Unknown"+strings.ToUpper(kind[:1])+kind[1:], "nothing reads the %s %s%s", kind, key, instead(key, controller.KnownKeys(kind == "annotation", queueLabel)))
+		}
+	}
+	l.queue(m, cmp.Or(of.GetLabels()[queueLabel], of.GetAnnotations()[v1alpha1.AnnotationQueue]))
+	l.class(m, of.GetAnnotations()[v1alpha1.AnnotationPriorityClass])
+	sortMistakes(m.found)
+	return m.found
+}
+
+func (l *Linter) queue(m *mistakes, name string) {
+	if name != "" && !slices.Contains(l.queues, name) {
+		m.add("UnknownQueue", "Queue %q does not exist%s", name, instead(name, l.queues))
+	}
+}
+
+func (l *Linter) class(m *mistakes, name string) {
+	if name != "" && !slices.Contains(l.classes, name) && !strings.HasPrefix(name, "system-") {
+		m.add("UnknownPriorityClass", "PriorityClass %q does not exist%s", name, instead(name, l.classes))
+	}
+}
+
+// Pod returns the likely mistakes in a pod, or in the template of pods.
+func (l *Linter) Pod(name string, pod *corev1.Pod) []Mistake {
+	m := &mistakes{object: name, namespace: pod.Namespace, found: l.meta(name, pod, l.queueLabel)}
+	if group := pod.Labels[v1alpha1.LabelPodGroup]; group != "" && !slices.Contains(l.groups[pod.Namespace], group) {
+		m.add("UnknownPodGroup", "PodGroup %q does not exist in namespace %s%s", group, pod.Namespace, instead(group, l.groups[pod.Namespace]))
+	}
+	l.class(m, pod.Spec.PriorityClassName)
+	for _, resource := range sortedNames(requestsOf(pod)) {
+		if requested := requestsOf(pod)[resource]; len(l.resources) > 0 && !requested.IsZero() && !slices.Contains(l.resources, string(resource)) {
+			m.add("UnknownResource", "no node has %s%s", resource, instead(string(resource), l.resources))
+		}
+	}
+	return m.found
+}
+
+// PodGroup returns the likely mistakes in a PodGroup.
+func (l *Linter) PodGroup(name string, pg *v1alpha1.PodGroup) []Mistake {
+	m := &mistakes{object: name, namespace: pg.Namespace, found: l.Object(name, pg)}
+	if pg.Spec.QueueName != nil {
+		l.queue(m, *pg.Spec.QueueName)
+	}
+	if pg.Spec.PriorityClassName != nil {
+		l.class(m, *pg.Spec.PriorityClassName)
+	}
+	return m.found
+}
+
+// Lint returns the likely mistakes in all objects of an inventory that Reprieve schedules or reads.
+// Of the pods of one owner that share a mistake, it names the first and counts the others.
+func Lint(objects *inventory.Inventory, queueLabel string, profiles []string) ([]Mistake, error) {
+	l, err := NewLinter(objects, queueLabel)
+	if err != nil {
+		return nil, err
+	}
+	out, err := l.lintPods(objects, profiles)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	if err != nil {
+		return nil, err
+	}
+	for _, pg := range groups {
+		out = append(out, l.PodGroup("podgroup "+pg.Namespace+"/"+pg.Name, pg)...)
+	}
+	roots, _ := objects.Roots()
+	for i := range roots {
+		for _, o := range objects.Objects(inventory.RootName(roots[i].GroupVersionResource())) {
+			u := &unstructured.Unstructured{}
+			if err := u.UnmarshalJSON(o.Raw); err != nil {
+				return nil, fmt.Errorf("read %s/%s: %w", o.Namespace, o.Name, err)
+			}
+			out = append(out, l.Object(strings.ToLower(roots[i].Kind)+" "+o.Namespace+"/"+o.Name, u)...)
+		}
+	}
+	namespaces, err := inventory.Decode[*corev1.Namespace](objects, "namespaces")
+	if err != nil {
+		return nil, err
+	}
+	for _, ns := range namespaces {
+		out = append(out, l.Object("namespace "+ns.Name, ns)...)
+	}
+	more, err := l.lintClasses(objects)
+	out = append(out, more...)
+	sortMistakes(out)
+	return out, err
+}
+
+// lintPods looks at the pods of some profiles that have not finished.
+func (l *Linter) lintPods(objects *inventory.Inventory, profiles []string) ([]Mistake, error) {
+	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
+	if err != nil {
+		return nil, err
+	}
+	type same struct{ owner, message string }
+	at, more := make(map[same]int), make(map[int]int)
+	var out []Mistake
+	for _, pod := range pods {
+		if hasFinished(pod) || !slices.Contains(profiles, pod.Spec.SchedulerName) {
+			continue
+		}
+		for _, m := range l.Pod("pod "+pod.Namespace+"/"+pod.Name, pod) {
+			owner := metav1.GetControllerOfNoCopy(pod)
+			if owner == nil {
+				out = append(out, m)
+				continue
+			}
+			key := same{string(owner.UID), m.Message}
+			if i, known := at[key]; known {
+				more[i]++
+				continue
+			}
+			at[key] = len(out)
+			out = append(out, m)
+		}
+	}
+	for i, n := range more {
+		out[i].Object += fmt.Sprintf(" and %d more of its owner", n)
+	}
+	return out, nil
+}
+
+// lintClasses looks at the labels and annotations of PriorityClasses.
+func (l *Linter) lintClasses(objects *inventory.Inventory) ([]Mistake, error) {
+	classes, err := inventory.Decode[*schedulingv1.PriorityClass](objects, inventory.PriorityClasses)
+	if err != nil {
+		return nil, err
+	}
+	var out []Mistake
+	for _, class := range classes {
+		out = append(out, l.Object("priorityclass "+class.Name, class)...)
+	}
+	return out, nil
+}
+
+func sortMistakes(all []Mistake) {
+	slices.SortStableFunc(all, func(a, b Mistake) int {
+		return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Message, b.Message))
+	})
+}

@@ -1,0 +1,48 @@
+package whatif
+
+import "strings"
+
+// Nearest returns the candidate that a word is most likely a misspelling of, or "" if none is near:
+// one that differs by at most a third of its letters, and by three at most.
+func Nearest(word string, candidates []string) string {
+	best, least := "", 4
+	for _, candidate := range candidates {
+		if candidate == word {
+			continue
+		}
+		d := distance(strings.ToLower(word), strings.ToLower(candidate))
+		if d > max(len(candidate)/3, 1) {
+			continue
+		}
+		if d < least {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is the number of letters to insert, leave out, change, or swap with their neighbor, to
+// make one word of another.
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
+}
