@@ -18,6 +18,7 @@ func reclaimAfter(d int64) queueOption { return func(q *fairshare.Queue) { q.Rec
 func inQueue(leaf string) unitOption {
 	return func(u *Unit) { u.Membership = &QueueMembership{Queue: leaf} }
 }
+func ofProfile(m MinRuntime) unitOption    { return func(u *Unit) { u.MinRuntime = &m } }
 func since(t int64) unitOption             { return func(u *Unit) { u.Since = t } }
 func ofQueue(leaf string) func(*Preemptor) { return func(p *Preemptor) { p.Queue = leaf } }
 func queue(name string, opts ...queueOption) fairshare.Queue {
@@ -70,4 +71,16 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 	}
 	tree, _ := fairshare.NewTree(dims, queues)
 	return tree
+}
+
+// randomMinRuntime is that of a profile, or of none, up to some length.
+func randomMinRuntime(pick chooser, most int) *MinRuntime {
+	if pick(2) == 0 {
+		return nil
+	}
+	m := &MinRuntime{Preempt: int64(pick(most)), Reclaim: int64(pick(most))}
+	if pick(2) == 0 {
+		m.Resolve = ResolveQueue
+	}
+	return m
 }

@@ -73,6 +73,9 @@ type RunningPod struct {
 	Static bool
 	// Role is the pod's role in its gang; nil for a gang without roles, and for others.
 	Role *Role
+	// MinRuntime is that of the pod's profile, nil for none. It counts only where there is no
+	// group.
+	MinRuntime *MinRuntime
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
 }
@@ -91,6 +94,8 @@ type Group struct {
 	Membership *QueueMembership
 	// Since is when the group was first whole since it last was not, in nanoseconds since 1970; 0 if it is not.
 	Since int64
+	// MinRuntime is that of the profile that schedules the members, nil for none.
+	MinRuntime *MinRuntime
 }
 
 // Hold is room on a node that is not free for one preemptor, because pods that it has to respect have been
@@ -111,7 +116,7 @@ func NewCluster(resources []string) *Cluster {
 		c: columns{
 			lent: &sync.Pool{},
 			dims: len(resources), perPriority: make(map[int32]int), groups: make(map[string][]int32),
-			having: newTraitIndex(),
+			having: newTraitIndex(), minRuntimes: make(minRuntimeIndex),
 		},
 		slots: make(map[string]int32), whole: make(map[string]int32), undated: make(map[int32]bool),
 		going: make(map[int32][]Pod), gangs: make(gangIndex), dirty: make(map[int32]bool), uneven: make(map[string]bool), known: make(map[string]Amounts),

@@ -22,13 +22,13 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 			}
 			rp := RunningPod{
 				Pod: unit.Pods[i], Priority: unit.Priority, Toleration: unit.Toleration, Membership: unit.Membership,
-				Since: unit.Since, Running: unit.Running, Static: unit.Static, Role: unit.Role,
+				Since: unit.Since, Running: unit.Running, Static: unit.Static, Role: unit.Role, MinRuntime: unit.MinRuntime,
 			}
 			if unit.Group || unit.PodGroup != "" {
 				rp.Group = &Group{
 					Namespace: unit.Namespace, Name: cmp.Or(unit.GroupName, unit.Name), UID: unit.PodGroup,
 					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start, Toleration: unit.Toleration,
-					Membership: unit.Membership, Since: unit.Since,
+					Membership: unit.Membership, Since: unit.Since, MinRuntime: unit.MinRuntime,
 				}
 			}
 			st.Pods = append(st.Pods, rp)
@@ -166,13 +166,13 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 			unit.Membership = others[unit.PodGroup]
 			continue
 		}
-		unit.Since = int64(pick(someNow))
+		unit.Since, unit.MinRuntime = int64(pick(someNow)), randomMinRuntime(pick, 4)
 		if unit.Group || pick(2) == 0 {
 			unit.Membership = &QueueMembership{Queue: leaf()}
 			continue
 		}
 		// Members of equal rank but for their UID.
-		unit.PodGroup, unit.Membership, unit.Running, unit.Since = "uid-gang", gang, true, 2
+		unit.PodGroup, unit.Membership, unit.Running, unit.Since, unit.MinRuntime = "uid-gang", gang, true, 2, nil
 		unit.GroupName = "gang"
 		unit.Priority, unit.Start, unit.Pods[0].Start, unit.Toleration, unit.Static = 1, 0, 0, nil, false
 		members = append(members, unit)
@@ -248,7 +248,7 @@ func TestClusterForgetsWhatHasGone(t *testing.T) {
 	}
 	c.RemoveNode("n0")
 	c.RemoveNode("n1")
-	if s := c.Snapshot(); len(s.columns.byName) != 0 || len(c.c.perPriority) != 0 || len(c.c.having[traitTolerant]) != 0 || c.guarded != 0 || c.spanning != 0 || len(c.whole) != 0 {
+	if s := c.Snapshot(); len(s.columns.byName) != 0 || len(c.c.perPriority) != 0 || len(c.c.having[traitTolerant]) != 0 || len(c.c.minRuntimes) != 0 || c.guarded != 0 || c.spanning != 0 || len(c.whole) != 0 {
 		t.Errorf("something is left: %+v", c)
 	}
 	if d := mustDecide(t, c.Snapshot(), podOf(10, 1), nil); d.Outcome != Infeasible {

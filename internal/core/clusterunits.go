@@ -39,9 +39,10 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Membership: rp.Membership, Since: rp.Since,
-			Running: rp.Running, Static: rp.Static, RefusedUntil: rp.RefusedUntil, Pods: c.alone(pod),
+			Running: rp.Running, Static: rp.Static, RefusedUntil: rp.RefusedUntil, MinRuntime: rp.MinRuntime, Pods: c.alone(pod),
 		}
 		if g != nil {
+			u.MinRuntime = g.MinRuntime
 			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
 			u.GroupName, u.Role = g.Name, rp.Role
 		}
@@ -54,7 +55,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if !ok {
 		at = c.newUnit(&Unit{
 			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID, GroupName: g.Name,
-			Priority: g.Priority, Start: g.Start, Membership: g.Membership,
+			Priority: g.Priority, Start: g.Start, Membership: g.Membership, MinRuntime: g.MinRuntime,
 		})
 		c.whole[g.UID] = at
 	}
@@ -104,6 +105,11 @@ func (c *Cluster) regroup(at int32, g *Group) {
 		u.Membership, u.Since = g.Membership, g.Since
 		c.findLeaf(at)
 		c.countAll(at, 1)
+	}
+	if u.MinRuntime != g.MinRuntime {
+		c.c.minRuntimes.drop(u.MinRuntime)
+		c.c.minRuntimes.add(g.MinRuntime)
+		u.MinRuntime = g.MinRuntime
 	}
 	u.Toleration = g.Toleration
 	c.c.having.note(at, u)
@@ -229,6 +235,7 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 		c.uneven[u.PodGroup] = true
 	}
 	c.c.having.note(at, u)
+	c.c.minRuntimes.add(u.MinRuntime)
 	c.c.perPriority[u.Priority]++
 	if u.PodGroup != "" {
 		c.c.groups[u.PodGroup] = append(c.c.groups[u.PodGroup], at)
@@ -278,6 +285,7 @@ func (c *Cluster) dropUnit(at int32) {
 		c.uneven[u.PodGroup] = true
 	}
 	c.c.having.drop(at)
+	c.c.minRuntimes.drop(u.MinRuntime)
 	c.leaveLeaf(at)
 	if u.Group {
 		delete(c.whole, u.UID)

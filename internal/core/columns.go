@@ -38,6 +38,8 @@ type columns struct {
 	budgeted, spanning bool
 	// having are the units with a trait.
 	having traitIndex
+	// minRuntimes counts the units by their profile's min-runtimes.
+	minRuntimes minRuntimeIndex
 	// roster has the units' leaf queues; nil where it has not been kept.
 	roster *roster
 	// groups lists the units of each PodGroup by its UID; nil where there is no such index.
@@ -175,7 +177,7 @@ func newColumns(s *Snapshot) *columns {
 	c := &columns{
 		lent: &sync.Pool{},
 		dims: dims, free: make([]int64, n*dims), later: make([]int64, n*dims),
-		perPriority: make(map[int32]int), having: newTraitIndex(),
+		perPriority: make(map[int32]int), having: newTraitIndex(), minRuntimes: make(minRuntimeIndex),
 		sites: make([]site, len(s.Units)),
 	}
 	c.grow(n)
@@ -203,6 +205,7 @@ func (c *columns) fill(s *Snapshot) {
 		c.perPriority[unit.Priority]++
 		c.spanning = c.spanning || len(unit.Pods) > 1
 		c.having.note(int32(u), unit)
+		c.minRuntimes.add(unit.MinRuntime)
 		for i := range unit.Pods {
 			p := &unit.Pods[i]
 			c.budgeted = c.budgeted || len(p.Budgets) > 0

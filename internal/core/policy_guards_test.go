@@ -52,6 +52,11 @@ func TestGuards(t *testing.T) {
 			units:     [][]unitOption{{inQueue("v"), since(1)}},
 			preemptor: Preemptor{Now: 2 * minute, MinRuntime: MinRuntime{Resolve: ResolveQueue}},
 		},
+		"by the profile of the unit, and by what is asked with for work of none": {
+			units:     [][]unitOption{{since(1), ofProfile(MinRuntime{Preempt: 3 * minute})}, {since(1)}},
+			preemptor: Preemptor{Now: minute, MinRuntime: MinRuntime{Preempt: 2 * minute}},
+			want:      []Guard{{Rule: RulePreemptMinRuntime, Until: 3*minute + 1}, {Unit: 1, Rule: RulePreemptMinRuntime, Until: 2*minute + 1}},
+		},
 		"the surplus of a gang goes first": {
 			units:     [][]unitOption{{member(1), since(1)}, {member(1), since(1), surplus}},
 			preemptor: Preemptor{Now: minute, MinRuntime: MinRuntime{Preempt: minute}},

@@ -76,7 +76,7 @@ func (minRuntimes) ignores(r *ruling, leaf int32) bool {
 	if !r.inWindows() {
 		return true
 	}
-	_, runtime := r.minRuntimeOf(leaf)
+	runtime := r.longestMinRuntimeOf(leaf)
 	list := &r.roster.lists[leaf+1]
 	if runtime > 0 && list.unbegun > 0 {
 		return false
@@ -101,7 +101,7 @@ func (r *ruling) young(u int32) (Verdict, bool) {
 	if !r.inWindows() {
 		return Verdict{}, false
 	}
-	queue, runtime := r.minRuntimeOf(r.leafOf[u])
+	queue, runtime := r.minRuntimeOf(r.leafOf[u], r.defaultsOf(&r.s.Units[u]))
 	since := r.s.Units[u].Since
 	if since == 0 {
 		since = r.begin
@@ -118,21 +118,4 @@ func (r *ruling) young(u int32) (Verdict, bool) {
 		v.Queue = r.t.Queue(queue).Name
 	}
 	return v, true
-}
-
-// minRuntimeOf is how long units of a leaf run before this preemptor may take them, at most where it is not known, and the
-// queue that says so; -1 where it is the default.
-func (r *ruling) minRuntimeOf(leaf int32) (queue int32, runtime int64) {
-	m := &r.p.MinRuntime
-	if r.anyone {
-		return r.t.LongestMinRuntime(leaf, m.Preempt, m.Reclaim, m.Resolve == ResolveQueue)
-	}
-	if r.leaf < 0 || leaf < 0 || leaf == r.leaf {
-		return r.t.MinRuntime(leaf, m.Preempt, fairshare.PreemptSetting)
-	}
-	from := leaf
-	if m.Resolve != ResolveQueue {
-		from = r.top(leaf)
-	}
-	return r.t.MinRuntime(from, m.Reclaim, fairshare.ReclaimSetting)
 }

@@ -372,6 +372,33 @@ func TestQueuePolicy(t *testing.T) {
 			queues:  nil, preemptor: with(podOf(5, 4), at(11*minute), func(p *Preemptor) { p.MinRuntime.Preempt = 2 * minute }),
 			wantOutcome: Infeasible, wantRetryAt: 12*minute + 1, wantProtected: map[Rule]int{RulePreemptMinRuntime: 1},
 		},
+		"by the victim's profile, not the preemptor's": {
+			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 0, 8, since(10*minute), ofProfile(MinRuntime{Preempt: 3 * minute})),
+			queues:  nil, preemptor: with(podOf(5, 4), at(11*minute), func(p *Preemptor) { p.MinRuntime.Preempt = 20 * minute }),
+			wantOutcome: Infeasible, wantRetryAt: 13*minute + 1, wantProtected: map[Rule]int{RulePreemptMinRuntime: 1},
+		},
+		"a patient preemptor takes the work of a profile without a default": {
+			cluster: clusterOf("gpu").node("n", 8).pod("x", "n", 0, 8, since(10*minute), ofProfile(MinRuntime{})),
+			queues:  nil, preemptor: with(podOf(5, 4), at(11*minute), func(p *Preemptor) { p.MinRuntime.Preempt = 20 * minute }),
+			wantOutcome: Preempts, wantVictims: []string{"x"}, wantRule: RuleLowerPriority,
+		},
+		"of two profiles' victims, the one whose default has passed goes": {
+			cluster: clusterOf("gpu").node("n", 8).
+				pod("kept", "n", 0, 4, since(10*minute), ofProfile(MinRuntime{Preempt: 3 * minute})).
+				pod("x", "n", 1, 4, since(10*minute), ofProfile(MinRuntime{Preempt: minute / 2})),
+			queues: nil, preemptor: with(podOf(5, 4), at(11*minute)),
+			wantOutcome: Preempts, wantVictims: []string{"x"}, wantRule: RuleLowerPriority,
+		},
+		"reclaim by the default of the victim's profile": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 8, inQueue("b"), since(10*minute), ofProfile(MinRuntime{Preempt: 9 * minute, Reclaim: 2 * minute})),
+			queues:  []fairshare.Queue{queue("a"), queue("b")}, preemptor: with(podOf(0, 4), ofQueue("a"), at(11*minute)),
+			wantOutcome: Infeasible, wantRetryAt: 12*minute + 1, wantProtected: map[Rule]int{RuleReclaimMinRuntime: 1},
+		},
+		"from where on the way up, by the victim's profile": {
+			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 8, inQueue("b"), since(10*minute), ofProfile(MinRuntime{Resolve: ResolveQueue})),
+			queues:  []fairshare.Queue{queue("a"), queue("top"), queue("b", under("top"), reclaimAfter(2*minute))}, preemptor: with(podOf(0, 4), ofQueue("a"), at(11*minute)),
+			wantOutcome: Infeasible, wantRetryAt: 12*minute + 1, wantProtected: map[Rule]int{RuleReclaimMinRuntime: 1},
+		},
 		"nothing comes of the end of a window where a limit has no room for the preemptor": {
 			cluster: clusterOf("gpu").node("n", 8).pod("beside", "n", 0, 4, since(10*minute)).pod("a1", "n", 5, 2, inQueue("a")),
 			queues:  []fairshare.Queue{queue("a", limit(2))},

@@ -21,6 +21,10 @@ type ruling struct {
 	anyone bool
 	// begin is when clocks that have not begun are taken to begin.
 	begin int64
+	// defaults are the min-runtimes that protect units where no queue has a setting, and preempts
+	// is true where one of them bears on preemption by priority.
+	defaults minRuntimeIndex
+	preempts bool
 
 	// t is the tree of queues; nil without queues.
 	t *fairshare.Tree
@@ -45,7 +49,10 @@ func newRuling(v *view, protections []protection) *ruling {
 
 // standingOf is a ruling that knows only where a preemptor stands.
 func standingOf(s *Snapshot, p *Preemptor) *ruling {
-	r := &ruling{s: s, p: p, leaf: leafOfPreemptor(s, p), home: -1}
+	r := &ruling{s: s, p: p, leaf: leafOfPreemptor(s, p), home: -1, defaults: defaultsIn(s, p)}
+	for m := range r.defaults {
+		r.preempts = r.preempts || m.Preempt > 0
+	}
 	if q := s.Queues; q != nil && q.Tree != nil && q.Tree.Len() > 0 {
 		r.t, r.home = q.Tree, q.Tree.LeafOf(p.Queue)
 	}
@@ -61,7 +68,7 @@ func (r *ruling) bounded() bool { return r.home >= 0 || r.inWindows() }
 
 // inWindows reports whether some unit may be inside a min-runtime.
 func (r *ruling) inWindows() bool {
-	return r.anyone || r.leaf >= 0 || r.p.MinRuntime.Preempt > 0 || r.t.Protects()
+	return r.anyone || r.leaf >= 0 || r.preempts || r.t.Protects()
 }
 
 // leafOfPreemptor is the queue that a preemptor stands for; -1 for one that goes by priority.

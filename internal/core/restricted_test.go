@@ -69,7 +69,7 @@ func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
 	pick := fromRapid(t)
 	first, most := pick(2), 1+pick(10)
 	for u := range s.Units {
-		s.Units[u].Since = int64(first+pick(most)) * 100
+		s.Units[u].Since, s.Units[u].MinRuntime = int64(first+pick(most))*100, randomMinRuntime(pick, 600)
 	}
 	for i := range queues {
 		if pick(2) == 0 {
@@ -83,6 +83,31 @@ func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
 		}
 	}
 	s.Queues = queuesFor(s, queues)
+}
+
+// TestIgnoredLeavesAreUnprotected: a leaf that min-runtimes ignore has no unit that they protect,
+// whichever profiles the units are of.
+func TestIgnoredLeavesAreUnprotected(t *testing.T) {
+	ignored, protected := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		s, p, queues := reclaimCase(t, podShape)
+		guardCase(t, s, queues)
+		r := newPolicy(newView(s, p, Arithmetic{}), protections()).rules()
+		for u := range r.everyUnit {
+			_, kept := minRuntimes{}.protects(r, u)
+			if (minRuntimes{}).ignores(r, r.leafOf[u]) {
+				ignored++
+				if kept {
+					t.Fatalf("%s is protected, in a leaf that is ignored", s.Units[u].Name)
+				}
+			} else if kept {
+				protected++
+			}
+		}
+	})
+	if ignored == 0 || protected == 0 {
+		t.Errorf("%d units of ignored leaves and %d protected ones", ignored, protected)
+	}
 }
 
 // TestLeafByLeaf compares what is judged a leaf at a time, as far as that can be, with what is judged one by one, as it

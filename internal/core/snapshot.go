@@ -101,6 +101,10 @@ type Unit struct {
 	// Since is when the clock of min-runtimes began for the unit, in nanoseconds since 1970: when its group was
 	// first whole, or the pod was scheduled. 0 where it has not begun.
 	Since int64
+	// MinRuntime protects the unit where its queues say nothing of their own: the defaults of the
+	// profile that schedules it. It is nil for work of no profile, which the preemptor's defaults
+	// protect. Equal ones may be shared.
+	MinRuntime *MinRuntime
 	// Pods are all pods of the unit that are running, at least one.
 	Pods []Pod
 }
@@ -175,7 +179,8 @@ type Preemptor struct {
 	Now int64 `json:"now,omitempty"`
 	// Queue is the name of the leaf queue, empty for none.
 	Queue string `json:"queue,omitempty"`
-	// MinRuntime protects victims whose queues say nothing of their own.
+	// MinRuntime protects victims of no profile whose queues say nothing of their own; see
+	// Unit.MinRuntime.
 	MinRuntime MinRuntime `json:"-"`
 	// PodGroup is the UID of the PodGroup that the preemptor is or belongs to. Its members are never victims.
 	PodGroup string `json:"podGroup,omitempty"`

@@ -114,7 +114,7 @@ func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracl
 		w.t.Fatal(err)
 	}
 	cache := snapshot.NewCache(snapshot.Sources{
-		Membership: plain{}, Groups: plain{}, Disruptions: plain{}, Tolerations: plain{}, Queues: plain{}, Delegation: w.resources,
+		Membership: plain{}, Groups: plain{}, Disruptions: plain{}, Tolerations: plain{}, Queues: plain{}, Profiles: plain{}, Delegation: w.resources,
 	})
 	if err := cache.Level(infos, nil); err != nil {
 		w.t.Fatal(err)
@@ -150,12 +150,14 @@ func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {
 	}
 	return snapshot.Stays
 }
-func (plain) RefusedUntil(*corev1.Pod) time.Time                     { return time.Time{} }
-func (plain) OfPod(*corev1.Pod) *core.Toleration                     { return nil }
-func (plain) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
-func (plain) QueueOf(*corev1.Pod) string                             { return "" }
-func (plain) QueueOfGroup(*gang.Group) string                        { return "" }
-func (plain) Standing([]string) *queue.Standing                      { return nil }
+func (plain) RefusedUntil(*corev1.Pod) time.Time                      { return time.Time{} }
+func (plain) OfPod(*corev1.Pod) *core.Toleration                      { return nil }
+func (plain) OfGroup(*gang.Group, int32, time.Time) *core.Toleration  { return nil }
+func (plain) QueueOf(*corev1.Pod) string                              { return "" }
+func (plain) QueueOfGroup(*gang.Group) string                         { return "" }
+func (plain) MinRuntimeOf(*corev1.Pod) *core.MinRuntime               { return nil }
+func (plain) MinRuntimeOfGroup(types.NamespacedName) *core.MinRuntime { return nil }
+func (plain) Standing([]string) *queue.Standing                       { return nil }
 
 func node(name, cpu string) *corev1.Node {
 	return st.MakeNode().Name(name).Label(corev1.LabelHostname, name).

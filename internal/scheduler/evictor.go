@@ -128,7 +128,11 @@ func (p *Plugin) isGuarded(group types.NamespacedName) bool {
 	}
 	now := p.hub.clock.Now()
 	start := p.hub.runs.Look(g, now).Start
-	return !start.IsZero() && now.Before(start.Add(p.hub.board.Protection(p.hub.queueOfGroup(g), minRuntimesOf(p.args))))
+	if start.IsZero() {
+		return false
+	}
+	members := p.hub.lister.Members(group)
+	return now.Before(start.Add(p.hub.protection(g, &members, minRuntimeIn(p.args))))
 }
 
 // surplusIn are those of some groups that are guarded and of which a decision takes surplus only: by what it went by. Members that have gone

@@ -192,10 +192,7 @@ func (p *Plugin) input(pre *preemptor, v *view, classes []snapshot.Class) *core.
 		Namespace: pre.key.Namespace, Name: pre.key.Name, UID: string(pre.uid), Gang: pre.key.Gang,
 		Queue: pre.queue, Priority: pre.priority, Never: pre.never, BacksOff: pre.pause != nil, MinCount: pre.minCount, Now: p.hub.clock.Now().UnixNano(),
 		IgnoresTolerations: !*p.args.PreemptionToleration,
-		MinRuntime: core.MinRuntime{
-			Preempt: int64(p.args.PreemptMinRuntime.Duration), Reclaim: int64(p.args.ReclaimMinRuntime.Duration),
-			Resolve: core.ResolveMethod(*p.args.ReclaimResolveMethod),
-		},
+		MinRuntime:         *minRuntimeIn(p.args),
 		Limits: &core.Limits{
 			PackingMembers: int(*p.args.Search.PackingMembers), PackingNodes: int(*p.args.Search.PackingNodes),
 			PackingSteps: int(*p.args.Search.PackingSteps),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -13,6 +14,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // profiles knows every profile that has the plugin, by scheduler name. The zero value is ready
@@ -32,6 +35,8 @@ type profiles struct {
 type profileFacts struct {
 	args     *configv1alpha1.ReprieveArgs
 	recorder events.EventRecorder
+	// minRuntime protects the work of the profile where no queue has a setting.
+	minRuntime *core.MinRuntime
 	// plugins lists what the profile runs, once all of it has been made.
 	plugins func() *config.Plugins
 	// preEnqueue has those of them that hold pods back.
@@ -46,7 +51,7 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 	if ps.byName == nil {
 		ps.byName = make(map[string]profileFacts)
 	}
-	ps.byName[name] = profileFacts{args: args, recorder: recorder}
+	ps.byName[name] = profileFacts{args: args, recorder: recorder, minRuntime: minRuntimeIn(args)}
 	if ptr.Deref(args.Queues.Required, false) {
 		ps.requireQueues.Store(true)
 	}
@@ -95,6 +100,57 @@ func (ps *profiles) settleTime() (same time.Duration, ok bool) {
 		}
 	}
 	return same, ok
+}
+
+// minRuntimeIn returns the min-runtimes of a profile's arguments.
+func minRuntimeIn(args *configv1alpha1.ReprieveArgs) *core.MinRuntime {
+	return &core.MinRuntime{
+		Preempt: int64(ptr.Deref(args.PreemptMinRuntime, metav1.Duration{}).Duration),
+		Reclaim: int64(ptr.Deref(args.ReclaimMinRuntime, metav1.Duration{}).Duration),
+		Resolve: core.ResolveMethod(ptr.Deref(args.ReclaimResolveMethod, configv1alpha1.ResolveLCA)),
+	}
+}
+
+// minRuntimeOf returns what protects the work of a profile where no queue has a setting; nil for a
+// profile that lacks the plugin.
+func (ps *profiles) minRuntimeOf(name string) *core.MinRuntime {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	return ps.byName[name].minRuntime
+}
+
+// minRuntime returns that of the only profile, so that nobody has to look for the profile of a
+// group's members.
+func (ps *profiles) minRuntime() (only *core.MinRuntime, ok bool) {
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	for _, facts := range ps.byName {
+		switch {
+		case only == nil:
+			only = facts.minRuntime
+		case facts.minRuntime == nil || *facts.minRuntime != *only:
+			return nil, false
+		}
+	}
+	return only, only != nil
+}
+
+// minRuntimeOfMembers returns that of the members of a group, which name one scheduler; nil where
+// it is no profile with the plugin. Where they name several, because some ran before, the name that
+// comes first counts.
+func (r *roster) minRuntimeOfMembers(members *gang.Members) *core.MinRuntime {
+	name, found := "", (*core.MinRuntime)(nil)
+	for _, pods := range [][]*corev1.Pod{members.Assigned, members.Pending} {
+		for _, pod := range pods {
+			if found != nil && pod.Spec.SchedulerName >= name {
+				continue
+			}
+			if m := r.profiles.minRuntimeOf(pod.Spec.SchedulerName); m != nil {
+				name, found = pod.Spec.SchedulerName, m
+			}
+		}
+	}
+	return found
 }
 
 // recorder is what records events under the name of a profile; nil for one that lacks the plugin.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -152,5 +153,52 @@ func TestTolerationsOff(t *testing.T) {
 	r.create(on(classed(pod("v", "", "1", 0), "c", time.Now()), "node-0"), p)
 	if d := r.decideFor(p); d.Outcome != core.Preempts {
 		t.Errorf("%s: %s, want %s", d.Outcome, d.Message, core.Preempts)
+	}
+}
+
+// TestMinRuntimeOfTheVictimsProfile: the defaults of the victim's profile protect it, whichever
+// profile the preemptor has, and the status of a group has the same.
+func TestMinRuntimeOfTheVictimsProfile(t *testing.T) {
+	t.Parallel()
+	const patient = `- schedulerName: patient
+  plugins:
+    multiPoint: {enabled: [{name: Reprieve}], disabled: [{name: DefaultPreemption}]}
+    preFilter: {enabled: [{name: Reprieve}]}
+  pluginConfig: [{name: Reprieve, args: {preemptMinRuntime: 1h}}]
+`
+	for name, c := range map[string]struct {
+		preemptor, victim, group string
+		want                     core.Outcome
+	}{
+		"a pod of a hasty profile, for a patient one":     {preemptor: "patient", victim: "reprieve-scheduler", want: core.Preempts},
+		"a pod of a patient profile, from a hasty one":    {preemptor: "reprieve-scheduler", victim: "patient", want: core.Infeasible},
+		"a gang of a hasty profile, for a patient one":    {preemptor: "patient", victim: "reprieve-scheduler", group: "whole", want: core.Preempts},
+		"a gang of a patient profile, from a hasty one":   {preemptor: "reprieve-scheduler", victim: "patient", group: "whole", want: core.Infeasible},
+		"a member of a patient profile, from a hasty one": {preemptor: "reprieve-scheduler", victim: "patient", group: "elastic", want: core.Infeasible},
+		"a pod of another scheduler, from a hasty one":    {preemptor: "reprieve-scheduler", victim: "another", want: core.Preempts},
+		"a pod of another scheduler, for a patient one":   {preemptor: "patient", victim: "another", want: core.Infeasible},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigWith(t, schedulerYAML+patient, nil, nodes(1, "1")...)
+			r.gangOf("whole", 1, 0).Whole = true
+			r.gangOf("elastic", 1, 0)
+			p, v := pod("p", "", "1", 10), on(pod("v", c.group, "1", 0), "node-0")
+			p.Spec.SchedulerName, v.Spec.SchedulerName = c.preemptor, c.victim
+			v.Status.Phase = corev1.PodRunning
+			r.create(v, p)
+			r.cycle()
+			if preempts := len(r.evictor.orders) > 0; preempts != (c.want == core.Preempts) {
+				t.Errorf("it preempts: %t, want %s", preempts, c.want)
+			}
+			if c.group == "" {
+				return
+			}
+			g, _ := r.hub.groups.Group(key(c.group))
+			members := r.hub.lister.Members(key(c.group))
+			if protected := r.hub.MinRuntime(g, &members) > 0; protected != (c.want == core.Infeasible) {
+				t.Errorf("the status has a protection: %t, and the decision is %s", protected, c.want)
+			}
+		})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
-	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/admission"
 	"github.com/reprieve-dev/reprieve/internal/core"
@@ -25,31 +24,28 @@ import (
 // [Hub.QueueDeleted].
 func (b *books) Board() *queue.Board { return b.board }
 
-// MinRuntime is how long a group is guarded by min-runtimes, at most, once it runs. Where no queue says anything, the
-// arguments of the profile that schedules the members count; preemptors of another profile go by their own.
+// MinRuntime returns the longest that min-runtimes protect a group once it runs. Where no queue has
+// a setting, the arguments of the profile that schedules the members count, whichever profile the
+// preemptor has.
 func (b *books) MinRuntime(g *gang.Group, members *gang.Members) time.Duration {
-	var otherwise queue.MinRuntimes
 	for _, pod := range slices.Concat(members.Assigned, members.Pending) {
-		args := b.profiles.of(pod.Spec.SchedulerName)
-		if args == nil {
-			continue
-		}
-		if !*args.WorkloadAware {
-			// The members are guarded one by one.
+		if args := b.profiles.of(pod.Spec.SchedulerName); args != nil && !*args.WorkloadAware {
+			// The members are protected one by one.
 			return 0
 		}
-		otherwise = minRuntimesOf(args)
-		break
 	}
-	return b.board.Protection(b.queueOfGroup(g), otherwise)
+	return b.protection(g, members, &core.MinRuntime{})
 }
 
-// minRuntimesOf are those of a profile, which count where no queue says anything.
-func minRuntimesOf(args *configv1alpha1.ReprieveArgs) queue.MinRuntimes {
-	return queue.MinRuntimes{
-		Preempt: args.PreemptMinRuntime.Duration, Reclaim: args.ReclaimMinRuntime.Duration,
-		FromLeaf: *args.ReclaimResolveMethod == configv1alpha1.ResolveQueue,
+// protection returns the longest that min-runtimes protect a group once it runs; otherwise counts
+// for members of no profile.
+func (b *books) protection(g *gang.Group, members *gang.Members, otherwise *core.MinRuntime) time.Duration {
+	if of := b.minRuntimeOfMembers(members); of != nil {
+		otherwise = of
 	}
+	return b.board.Protection(b.queueOfGroup(g), queue.MinRuntimes{
+		Preempt: time.Duration(otherwise.Preempt), Reclaim: time.Duration(otherwise.Reclaim), FromLeaf: otherwise.Resolve == core.ResolveQueue,
+	})
 }
 
 // Orphaned says why members that run are not in the queue that their group names; the zero Verdict where they are.

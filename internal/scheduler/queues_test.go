@@ -126,12 +126,12 @@ func TestMinRuntimeOfGroup(t *testing.T) {
 		profile, queue string
 		want           time.Duration
 	}{
-		"no queue":                    {profile: "patient", want: time.Minute},
-		"a queue that says nothing":   {profile: "patient", queue: "b", want: time.Hour},
-		"a queue below one that says": {profile: "patient", queue: "a", want: 2 * time.Hour},
-		"by the leaf alone":           {profile: "leafwise", queue: "a", want: time.Second},
-		"members one by one":          {profile: "podwise", queue: "a"},
-		"a profile without arguments": {profile: "other", queue: "a", want: 2 * time.Hour},
+		"no queue":                     {profile: "patient", want: time.Minute},
+		"a queue that says nothing":    {profile: "patient", queue: "b", want: time.Hour},
+		"a queue below one that says":  {profile: "patient", queue: "a", want: 2 * time.Hour},
+		"by the leaf alone":            {profile: "leafwise", queue: "a", want: time.Second},
+		"members one by one":           {profile: "podwise", queue: "a"},
+		"a profile without the plugin": {profile: "other", queue: "a", want: 2 * time.Hour},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ type sources struct{ hub *Hub }
 
 func (h *Hub) sources() snapshot.Sources {
 	s := sources{h}
-	return snapshot.Sources{Membership: s, Groups: s, Disruptions: s, Tolerations: s, Queues: s, Delegation: s}
+	return snapshot.Sources{Membership: s, Groups: s, Disruptions: s, Tolerations: s, Queues: s, Profiles: s, Delegation: s}
 }
 
 // GroupOf is part of snapshot.Membership.
@@ -66,6 +66,20 @@ func (s sources) QueueOf(pod *corev1.Pod) string { return s.hub.queueOf(pod) }
 
 // QueueOfGroup is part of snapshot.Queues.
 func (s sources) QueueOfGroup(g *gang.Group) string { return s.hub.queueOfGroup(g) }
+
+// MinRuntimeOf is part of snapshot.Profiles.
+func (s sources) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
+	return s.hub.profiles.minRuntimeOf(pod.Spec.SchedulerName)
+}
+
+// MinRuntimeOfGroup is part of snapshot.Profiles.
+func (s sources) MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime {
+	if same, ok := s.hub.profiles.minRuntime(); ok {
+		return same
+	}
+	members := s.hub.lister.Members(key)
+	return s.hub.minRuntimeOfMembers(&members)
+}
 
 // Delegates is part of snapshot.Delegation.
 func (s sources) Delegates(name corev1.ResourceName) bool {

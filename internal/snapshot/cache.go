@@ -178,6 +178,7 @@ func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*
 type standing struct {
 	priority     int32
 	start, since int64
+	minRuntime   *core.MinRuntime
 }
 
 // moved are the groups that stand otherwise than when they were read last, but for those that have been read on all their nodes.
@@ -191,7 +192,7 @@ func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped set
 			delete(c.stood, key)
 			continue
 		}
-		now := standing{priority: g.Priority, start: g.Start, since: g.Since}
+		now := standing{priority: g.Priority, start: g.Start, since: g.Since, minRuntime: g.MinRuntime}
 		if before, known := c.stood[key]; known && before != now {
 			out.Insert(key)
 		}
@@ -393,7 +394,7 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 		}
 	}
 	if rp.Group == nil {
-		rp.Toleration = c.sources.Tolerations.OfPod(pod)
+		rp.Toleration, rp.MinRuntime = c.sources.Tolerations.OfPod(pod), c.sources.Profiles.MinRuntimeOf(pod)
 		rp.Since = Nanos(preemptiontoleration.ScheduledAt(pod))
 		if q := c.sources.Queues.QueueOf(pod); q != "" {
 			rp.Membership = c.membership(&core.QueueMembership{Queue: q})

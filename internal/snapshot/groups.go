@@ -33,6 +33,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	out := &core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
 		Start: Nanos(start), Since: Nanos(since), Toleration: s.standingToleration(g, placed, since),
+		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
 	}
 	t := core.QueueMembership{Queue: s.Queues.QueueOfGroup(g)}
 	if !g.Whole {

@@ -29,6 +29,8 @@ type facts struct {
 	derived map[types.UID]types.NamespacedName
 	// delegated are the resources that some DeviceClass maps.
 	delegated map[corev1.ResourceName]bool
+	// minRuntime is that of the profile of all groups.
+	minRuntime *core.MinRuntime
 	// reads counts the pods that the cache has read, and asked those whose group it has asked for.
 	reads, asked int
 }
@@ -41,7 +43,7 @@ func newFacts() *facts {
 }
 
 func (f *facts) sources() Sources {
-	return Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Delegation: f}
+	return Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Profiles: f, Delegation: f}
 }
 
 func (f *facts) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
@@ -98,6 +100,19 @@ func (f *facts) QueueOf(pod *corev1.Pod) string {
 func (f *facts) QueueOfGroup(*gang.Group) string { return "" }
 
 func (f *facts) Standing([]string) *queue.Standing { return nil }
+
+// MinRuntimeOf is an hour for the pods of the profile patient, and MinRuntimeOfGroup for the groups
+// of a test.
+func (f *facts) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
+	if pod.Spec.SchedulerName == "patient" {
+		return patient
+	}
+	return nil
+}
+
+func (f *facts) MinRuntimeOfGroup(types.NamespacedName) *core.MinRuntime { return f.minRuntime }
+
+var patient = &core.MinRuntime{Preempt: int64(time.Hour), Resolve: core.ResolveLCA}
 
 func (f *facts) Delegates(name corev1.ResourceName) bool { return f.delegated[name] }
 

@@ -128,14 +128,19 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 		toleration core.Toleration
 		membership core.QueueMembership
 		since      int64
+		minRuntime core.MinRuntime
+		ofProfile  bool
 	}
-	stand := func(priority int32, t *core.Toleration, m *core.QueueMembership, since int64) standing {
+	stand := func(priority int32, t *core.Toleration, m *core.QueueMembership, since int64, profile *core.MinRuntime) standing {
 		out := standing{priority: priority, since: since}
 		if t != nil {
 			out.toleration = *t
 		}
 		if m != nil {
 			out.membership = *m
+		}
+		if profile != nil {
+			out.minRuntime, out.ofProfile = *profile, true
 		}
 		return out
 	}
@@ -150,11 +155,11 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	if rp.Role != nil {
 		maphash.WriteComparable(&h, *rp.Role)
 	}
-	maphash.WriteComparable(&h, stand(rp.Priority, rp.Toleration, rp.Membership, rp.Since))
+	maphash.WriteComparable(&h, stand(rp.Priority, rp.Toleration, rp.Membership, rp.Since, rp.MinRuntime))
 	if g := rp.Group; g != nil {
 		maphash.WriteComparable(&h, g.UID)
 		maphash.WriteComparable(&h, g.Whole)
-		maphash.WriteComparable(&h, stand(g.Priority, g.Toleration, g.Membership, g.Since))
+		maphash.WriteComparable(&h, stand(g.Priority, g.Toleration, g.Membership, g.Since, g.MinRuntime))
 	}
 	return h.Sum64()
 }

@@ -23,9 +23,9 @@ func TestFingerprintHasAll(t *testing.T) {
 	o := newOccupants()
 	base := func() *core.RunningPod {
 		return &core.RunningPod{
-			Pod: core.Pod{Request: core.Amounts{1}}, Toleration: &core.Toleration{}, Membership: &core.QueueMembership{},
+			Pod: core.Pod{Request: core.Amounts{1}}, Toleration: &core.Toleration{}, Membership: &core.QueueMembership{}, MinRuntime: &core.MinRuntime{},
 			Role:  &core.Role{},
-			Group: &core.Group{Toleration: &core.Toleration{}, Membership: &core.QueueMembership{}},
+			Group: &core.Group{Toleration: &core.Toleration{}, Membership: &core.QueueMembership{}, MinRuntime: &core.MinRuntime{}},
 		}
 	}
 	want := o.fingerprint(base())

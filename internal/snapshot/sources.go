@@ -19,6 +19,7 @@ type Sources struct {
 	Disruptions Disruptions
 	Tolerations Tolerations
 	Queues      Queues
+	Profiles    Profiles
 	Delegation  Delegation
 }
 
@@ -74,6 +75,15 @@ type Queues interface {
 	QueueOfGroup(g *gang.Group) string
 	// Standing is the tree of queues with their fair shares, in these resources; nil where there are no queues.
 	Standing(resources []string) *queue.Standing
+}
+
+// Profiles tells which min-runtimes protect work whose queues say nothing of their own: those of
+// the profile that schedules it, which may be shared; nil for work of no profile.
+type Profiles interface {
+	// MinRuntimeOf returns that of a pod. It counts where the pod has no group.
+	MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime
+	// MinRuntimeOfGroup returns that of the members of a group.
+	MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime
 }
 
 // Delegation tells which resources are left to DynamicResources on nodes that have none of them.

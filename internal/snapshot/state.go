@@ -94,6 +94,8 @@ type StateUnit struct {
 	RefusedUntil int64 `json:"refusedUntil,omitempty"`
 	// Toleration is what keeps it from preemption by low priorities.
 	Toleration *StateToleration `json:"toleration,omitempty"`
+	// MinRuntime is that of the profile that schedules it; left out for work of no profile.
+	MinRuntime *StateMinRuntime `json:"minRuntime,omitempty"`
 	// Pods are the pods that go with it.
 	Pods []StatePod `json:"pods"`
 }
@@ -108,6 +110,15 @@ type StateToleration struct {
 	Lasts int64 `json:"lasts,omitempty"`
 	// ClassNotFound is true where the PriorityClass does not exist, so that what is tolerated is not known.
 	ClassNotFound bool `json:"classNotFound,omitempty"`
+}
+
+// StateMinRuntime is how long work runs before it may be taken, where no queue has a setting of its
+// own.
+type StateMinRuntime struct {
+	Preempt int64 `json:"preempt"`
+	Reclaim int64 `json:"reclaim"`
+	// Resolve says from where on the way up the setting for reclaim is looked for.
+	Resolve core.ResolveMethod `json:"resolve"`
 }
 
 // StatePod is one pod on a node.
@@ -274,6 +285,9 @@ func (d *describer) units() []StateUnit {
 			if t.Until == core.Forever {
 				unit.Toleration.Until = 0
 			}
+		}
+		if m := u.MinRuntime; m != nil {
+			unit.MinRuntime = &StateMinRuntime{Preempt: m.Preempt, Reclaim: m.Reclaim, Resolve: m.Resolve}
 		}
 		for j := range u.Pods {
 			unit.Pods[j] = d.pod(&u.Pods[j])

@@ -68,7 +68,7 @@ func stateOf(t *testing.T) State {
 	metrics.Register()
 	s := newStage(t)
 	f := queued{s.facts}
-	kept := NewCache(Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Delegation: f})
+	kept := NewCache(Sources{Membership: f, Groups: f, Disruptions: f, Tolerations: f, Queues: f, Profiles: f, Delegation: f})
 	began := metav1.NewTime(time.Unix(1_700_000_000, 0))
 	cordoned := node("node-b", "8")
 	cordoned.Spec.Unschedulable = true
@@ -82,6 +82,8 @@ func stateOf(t *testing.T) State {
 	guarded.Labels["app"] = "db"
 	guarded.Status.StartTime = &began
 	s.facts.disrupted["uid-leaving"], s.facts.overdue["uid-overdue"] = true, true
+	s.facts.minRuntime = patient
+	guarded.Spec.SchedulerName = "patient"
 	mirror := on(pod("mirror", "", "100m", 0), "node-b")
 	mirror.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "hash"}
 	worker := on(pod("elastic-0", "elastic", "100m", 0), "node-b")

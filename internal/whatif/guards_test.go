@@ -36,7 +36,8 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 	const (
 		static   = "mirror StaticPod, no end, of all"
 		tolerate = "patient PreemptionToleration, 1h55m0s, of "
-		runtime  = "patient PreemptMinRuntime, 5m0s, of "
+		runtime  = "patient PreemptMinRuntime, 5m0s, of all"
+		foreign  = "foreign PreemptMinRuntime, 5m0s, of reprieve-batch"
 		plain    = "  - schedulerName: plain\n    plugins:\n      queueSort:\n        enabled: [{name: ReprievePrioritySort}]\n        disabled: [{name: PrioritySort}]\n"
 	)
 	for name, c := range map[string]struct {
@@ -47,23 +48,26 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 	}{
 		"the documented file": {
 			change: func(text string) string { return text },
-			want:   []string{runtime + "reprieve-batch", tolerate + "reprieve-scheduler", static},
+			want:   []string{foreign, runtime, tolerate + "reprieve-scheduler", static},
 		},
 		"two profiles that agree on tolerations": {
 			change: func(text string) string {
 				return strings.Replace(text, "preemptionToleration: false", "preemptionToleration: true", 1)
 			},
-			want: []string{runtime + "reprieve-batch", tolerate + "all", static},
+			want: []string{foreign, runtime, tolerate + "all", static},
 		},
 		"two profiles that agree on nothing": {
 			change: func(text string) string {
 				return strings.Replace(text, "        args:\n          groups:", "        args:\n          preemptMinRuntime: 6m\n          groups:", 1)
 			},
-			want: []string{"patient PreemptMinRuntime, 1m0s, of reprieve-scheduler", runtime + "reprieve-batch", tolerate + "reprieve-scheduler", static},
+			want: []string{"foreign PreemptMinRuntime, 1m0s, of reprieve-scheduler", foreign, runtime, tolerate + "reprieve-scheduler", static},
 		},
 		"a profile without the plugin": {
 			change: func(text string) string { return text + plain },
-			want:   []string{runtime + "reprieve-batch", tolerate + "reprieve-scheduler", "mirror StaticPod, no end, of reprieve-batch and reprieve-scheduler"},
+			want: []string{
+				foreign, "patient PreemptMinRuntime, 5m0s, of reprieve-batch and reprieve-scheduler", tolerate + "reprieve-scheduler",
+				"mirror StaticPod, no end, of reprieve-batch and reprieve-scheduler",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +82,11 @@ func TestGuardsOfAllProfiles(t *testing.T) {
 			}
 			s := newScene(noon)
 			s.node("node-a", 8)
-			s.running("patient", "", "node-a", 1, 100, 5*time.Minute).Spec.PriorityClassName = "tolerant"
+			// Both run for five minutes; the first is work of the profile whose default is ten, the
+			// second of no profile.
+			patient := s.running("patient", "", "node-a", 1, 100, 5*time.Minute)
+			patient.Spec.PriorityClassName, patient.Spec.SchedulerName = "tolerant", "reprieve-batch"
+			s.running("foreign", "", "node-a", 1, 100, 5*time.Minute).Spec.SchedulerName = "another"
 			s.running("mirror", "", "node-a", 1, 100, time.Hour).Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"}
 			cluster, err := whatif.New(t.Context(), s.inventory(t), cfg)
 			if err != nil {

@@ -53,16 +53,19 @@ type ReprieveArgs struct {
 	// Example: kai.scheduler/queue
 	QueueLabelKey *string `json:"queueLabelKey,omitempty"`
 
-	// preemptMinRuntime is how long work runs before it may be preempted by priority, where no Queue on the way up
-	// from its own says otherwise. It protects work of no Queue as well. Between 0s and 99999h.
+	// preemptMinRuntime is how long work of this profile runs before it may be preempted by
+	// priority, where no Queue on the way up from its own says otherwise. It protects work of no
+	// Queue as well, and it holds against preemptors of every profile. It also protects work of no
+	// profile, from the preemptors of this one. Between 0s and 99999h.
 	//
 	// Default: 0s
 	//
 	// Example: 5m
 	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
 
-	// reclaimMinRuntime is how long work runs before another Queue may reclaim its room, where no Queue on the way
-	// up says otherwise. Between 0s and 99999h.
+	// reclaimMinRuntime is how long work of this profile runs before another Queue may reclaim its
+	// room, where no Queue on the way up says otherwise. As preemptMinRuntime, it holds against
+	// preemptors of every profile. Between 0s and 99999h.
 	//
 	// Default: 0s
 	//
@@ -71,7 +74,7 @@ type ReprieveArgs struct {
 
 	// reclaimResolveMethod says from where on the way up reclaimMinRuntime is looked for: LCA starts one step below
 	// the lowest common ancestor of the two leaf Queues, on the victim's side, so that a setting bears on siblings
-	// only; Queue starts at the victim's leaf.
+	// only; Queue starts at the victim's leaf. The method of the victim's profile counts.
 	//
 	// Default: LCA
 	//

@@ -47,8 +47,8 @@ func (a *asking) protectedCommand() *cobra.Command {
 		Short: "Show who is protected from preemption, by what, and until when",
 		Long: `Show which work that runs is protected from preemption, by what, from whom and until when: the longest of its
 min-runtimes, the toleration of its PriorityClass, or that it is a static pod. Work that is not listed is protected by
-nothing but its priority and its queue's share. Where the scheduler has several profiles, pods of each preempt by its
-arguments: what is not the same in all of them says of which it is. With a name, show that of one piece of work.
+nothing but its priority and its queue's share. Min-runtimes are those of the work's own profile. Where several profiles
+differ on tolerations, a line names the profiles whose preemptors it holds against. With a name, show that of one piece of work.
 
 With a name and --from, show who could stop that work now: of what waits, each workload whose next decision would take it.`,
 		Args: func(cmd *cobra.Command, args []string) error {

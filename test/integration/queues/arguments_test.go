@@ -26,7 +26,8 @@ func withArguments(t *testing.T) *cluster {
 		profile("patient", "{preemptMinRuntime: 1h, reclaimMinRuntime: 1h}"), profile("leafwise", "{reclaimResolveMethod: Queue}"))
 }
 
-// TestPreemptMinRuntimeOfProfile has work of no queue preempted by the arguments of the preemptor's profile.
+// TestPreemptMinRuntimeOfProfile: the arguments of the victim's profile protect work of no queue,
+// whichever profile preempts.
 func TestPreemptMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
@@ -47,7 +48,7 @@ spec:
 		const guaranteed = 30 * time.Second
 		c.protected("whole", guaranteed)
 		began := c.group(c.Context(), "whole").Status.StartTime.Time
-		c.pod("second", 8, "low", nil, by("brief"))
+		c.pod("second", 8, "low", nil, by("hasty"))
 		c.WaitsSaying("second", "waits until", "default/whole (PreemptMinRuntime)")
 		c.Runs("second", 1)
 		if ran := scheduledAt(c.Pod("second")).Sub(began); ran < guaranteed-time.Second || ran > guaranteed+soon {
@@ -55,28 +56,36 @@ spec:
 		}
 		c.Runs("whole", 0)
 	})
-	c.scene("not those of the victim's", func(c *cluster) {
-		c.pod("first", 8, "low", nil, by("brief"))
+	c.scene("not those of the preemptor's", func(c *cluster) {
+		c.pod("first", 8, "low", nil, by("hasty"))
 		c.Runs("first", 1)
-		c.pod("kept-out", 8, "high", nil, by("patient"))
-		c.WaitsSaying("kept-out", "waits until", "default/first (PreemptMinRuntime)")
-		c.delete("kept-out")
-		c.pod("second", 8, "high", nil, by("hasty"))
+		c.pod("second", 8, "high", nil, by("patient"))
 		c.Runs("second", 1)
 		c.Gone("first")
 	})
+	c.scene("against every profile", func(c *cluster) {
+		c.pod("first", 8, "low", nil, by("patient"))
+		c.Runs("first", 1)
+		for _, profile := range []string{"hasty", "brief", "patient"} {
+			c.pod("of-"+profile, 8, "high", nil, by(profile))
+			c.WaitsSaying("of-"+profile, "waits until", "default/first (PreemptMinRuntime)")
+		}
+		c.Runs("first", 1)
+	})
 }
 
-// TestReclaimMinRuntimeOfProfile has queues reclaim by the arguments of the reclaimer's profile.
+// TestReclaimMinRuntimeOfProfile: queues reclaim by the arguments of the victim's profile,
+// whichever profile reclaims.
 func TestReclaimMinRuntimeOfProfile(t *testing.T) {
 	t.Parallel()
 	c := withArguments(t)
 	cases := map[string]struct {
 		profile string
-		// waits is what the reclaimer says; it does not wait where that is empty.
+		// waits is the reclaimer's condition; it does not wait where that is empty.
 		waits string
 	}{
-		// The queue's setting bears on siblings of its queue, and the reclaimer's is none.
+		// The queue's setting bears on siblings of its queue, and the reclaimer's is none. The
+		// reclaimer's profile has no default.
 		"the profile's own":                {"patient", "default/borrowed (ReclaimMinRuntime) is"},
 		"the victim's queue's, by profile": {"leafwise", "default/borrowed (ReclaimMinRuntime of queue guarded)"},
 		"none":                             {"hasty", ""},
@@ -87,9 +96,9 @@ func TestReclaimMinRuntimeOfProfile(t *testing.T) {
 			c.queue("guarded", "parent: top", "reclaimMinRuntime: 2h")
 			c.queue("lender")
 			c.known("top", "guarded", "lender")
-			c.pod("borrowed", 8, "", map[string]string{v1alpha1.LabelQueue: "guarded"}, by("hasty"))
+			c.pod("borrowed", 8, "", map[string]string{v1alpha1.LabelQueue: "guarded"}, by(tt.profile))
 			c.Runs("borrowed", 1)
-			c.pod("claim", 4, "", map[string]string{v1alpha1.LabelQueue: "lender"}, by(tt.profile))
+			c.pod("claim", 4, "", map[string]string{v1alpha1.LabelQueue: "lender"}, by("hasty"))
 			if tt.waits != "" {
 				c.WaitsSaying("claim", "waits until", tt.waits)
 				return

@@ -1,0 +1,79 @@
+package core
+
+import (
+	"maps"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// minRuntimeIndex counts the units by the min-runtimes of their profiles. There are as many keys as
+// profiles that differ.
+type minRuntimeIndex map[MinRuntime]int
+
+// add counts one more unit; units of no profile are not counted.
+func (x minRuntimeIndex) add(m *MinRuntime) {
+	if m != nil {
+		x[*m]++
+	}
+}
+
+// drop counts one unit less.
+func (x minRuntimeIndex) drop(m *MinRuntime) {
+	if m == nil {
+		return
+	}
+	if x[*m]--; x[*m] == 0 {
+		delete(x, *m)
+	}
+}
+
+// defaultsIn returns all min-runtimes that protect some unit for one preemptor where no queue has a
+// setting: those of the profiles of the units, and the preemptor's own.
+func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
+	out := make(minRuntimeIndex)
+	if s.columns != nil && s.columns.minRuntimes != nil {
+		maps.Copy(out, s.columns.minRuntimes)
+	} else {
+		for i := range s.Units {
+			out.add(s.Units[i].MinRuntime)
+		}
+	}
+	out.add(&p.MinRuntime)
+	return out
+}
+
+// defaultsOf returns the min-runtimes that protect a unit where no queue has a setting: those of
+// its own profile, or the preemptor's for work of no profile.
+func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
+	if u.MinRuntime != nil {
+		return u.MinRuntime
+	}
+	return &r.p.MinRuntime
+}
+
+// minRuntimeOf returns how long a unit of a leaf with these defaults runs before this preemptor may
+// take it, and the queue that has the setting; -1 where it is the default. Where nothing is known
+// of the preemptor it is the longest for any.
+func (r *ruling) minRuntimeOf(leaf int32, m *MinRuntime) (queue int32, runtime int64) {
+	if r.anyone {
+		return r.t.LongestMinRuntime(leaf, m.Preempt, m.Reclaim, m.Resolve == ResolveQueue)
+	}
+	if r.leaf < 0 || leaf < 0 || leaf == r.leaf {
+		return r.t.MinRuntime(leaf, m.Preempt, fairshare.PreemptSetting)
+	}
+	from := leaf
+	if m.Resolve != ResolveQueue {
+		from = r.top(leaf)
+	}
+	return r.t.MinRuntime(from, m.Reclaim, fairshare.ReclaimSetting)
+}
+
+// longestMinRuntimeOf returns the longest that any unit of a leaf runs before this preemptor may
+// take it.
+func (r *ruling) longestMinRuntimeOf(leaf int32) (longest int64) {
+	for m := range r.defaults {
+		_, runtime := r.minRuntimeOf(leaf, &m)
+		longest = max(longest, runtime)
+	}
+	return longest
+}
