@@ -65,7 +65,7 @@ type ControllerReference struct {
 // +kubebuilder:validation:XValidation:rule="has(self.schedulingPolicy)",message="a template needs one",reason=FieldValueRequired,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(self.schedulingPolicy) == has(oldSelf.schedulingPolicy) && (!has(self.schedulingPolicy) || self.schedulingPolicy == oldSelf.schedulingPolicy)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(self.disruptionMode) == has(oldSelf.disruptionMode) && (!has(self.disruptionMode) || self.disruptionMode == oldSelf.disruptionMode)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".disruptionMode"
-// +kubebuilder:validation:XValidation:rule="has(self.priorityClassName) == has(oldSelf.priorityClassName) && (!has(self.priorityClassName) || self.priorityClassName == oldSelf.priorityClassName)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
+// +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
 // +kubebuilder:validation:XValidation:rule="has(self.queueName) == has(oldSelf.queueName) && (!has(self.queueName) || self.queueName == oldSelf.queueName)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
 type PodGroupTemplate struct {
 	// name of the template, a DNS label, unique in its Workload.

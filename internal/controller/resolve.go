@@ -57,7 +57,12 @@ func (r *Resolver) Reconcile(ctx context.Context, req reconcile.Request) (reconc
 	var again error
 	if changedPolicy(&before.Spec.PodGroupPolicy, &pg.Spec.PodGroupPolicy) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		switch err := r.client.Patch(ctx, &pg, patch); {
+		filled := pg.DeepCopy()
+		err := r.client.Patch(ctx, &pg, patch)
+		if apierrors.IsInvalid(err) && withoutName(&before.Spec.PodGroupPolicy, &filled.Spec.PodGroupPolicy) {
+			err = r.client.Patch(ctx, filled, patch)
+		}
+		switch {
 		case err == nil:
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return retryConflict(fmt.Errorf("fill in PodGroup %s: %w", req, err))

@@ -24,6 +24,8 @@ type priorities struct {
 type resolution struct {
 	priority int32
 	policy   corev1.PreemptionPolicy
+	// byDefault is the name of the global default class where that is what was found; "" elsewhere.
+	byDefault string
 }
 
 // of resolves a class: the named one, else the global default, else priority 0. It returns nil while the named
@@ -53,6 +55,7 @@ func (p priorities) byDefault() (*resolution, error) {
 	for _, class := range all {
 		if class.GlobalDefault && (!found || class.Value < out.priority) {
 			out, found = resolutionOf(class), true
+			out.byDefault = class.Name
 		}
 	}
 	return out, nil
@@ -76,8 +79,10 @@ func wellKnown(name string) *resolution {
 	return nil
 }
 
-// fill fills in what a class gives, where it is not filled in yet. It reports false while the class does not
-// exist.
+// fill fills in what a class gives, where it is not filled in yet. With a priority that the global
+// default class gives, it fills in the name of that class, as the admission of Pods does: what the
+// class tolerates counts whichever class is the default later. It reports false while the class
+// does not exist.
 func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	if policy.Priority != nil && policy.PreemptionPolicy != nil {
 		return true, nil
@@ -96,9 +101,23 @@ func (p priorities) fill(policy *v1alpha1.PodGroupPolicy) (bool, error) {
 	}
 	if policy.Priority == nil {
 		policy.Priority = &found.priority
+		if found.byDefault != "" {
+			policy.PriorityClassName = &found.byDefault
+		}
 	}
 	if policy.PreemptionPolicy == nil {
 		policy.PreemptionPolicy = &found.policy
 	}
 	return true, nil
+}
+
+// withoutName takes back the name of a class that fill has filled in, and reports whether it did.
+// The CustomResourceDefinitions of v0.1 take the priority of the global default class without its
+// name only.
+func withoutName(before, after *v1alpha1.PodGroupPolicy) bool {
+	if before.PriorityClassName != nil || after.PriorityClassName == nil {
+		return false
+	}
+	after.PriorityClassName = nil
+	return true
 }

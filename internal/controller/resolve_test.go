@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -76,10 +79,13 @@ func resolutionCases() map[string]resolutionCase {
 		"the named class":                   {classes: []*schedulingv1.PriorityClass{class("a", 7, false), class("d", 3, true)}, class: "a", want: ptr.To[int32](7)},
 		"the policy of the named class":     {classes: []*schedulingv1.PriorityClass{never(class("a", 7, false))}, class: "a", want: ptr.To[int32](7), wantNever: true},
 		"a named class that does not exist": {classes: []*schedulingv1.PriorityClass{class("d", 3, true)}, class: "a"},
-		"the global default":                {classes: []*schedulingv1.PriorityClass{class("a", 7, false), class("d", 3, true)}, want: ptr.To[int32](3)},
-		"the policy of the global default":  {classes: []*schedulingv1.PriorityClass{never(class("d", 3, true))}, want: ptr.To[int32](3), wantNever: true},
-		"the lowest of several defaults":    {classes: []*schedulingv1.PriorityClass{class("c", 2, true), class("d", 3, true)}, want: ptr.To[int32](2)},
-		"a negative default":                {classes: []*schedulingv1.PriorityClass{class("c", -2, true)}, want: ptr.To[int32](-2)},
+		"the global default":                {classes: []*schedulingv1.PriorityClass{class("a", 7, false), class("d", 3, true)}, want: ptr.To[int32](3), wantClass: "d"},
+		"the policy of the global default":  {classes: []*schedulingv1.PriorityClass{never(class("d", 3, true))}, want: ptr.To[int32](3), wantClass: "d", wantNever: true},
+		"the lowest of several defaults":    {classes: []*schedulingv1.PriorityClass{class("c", 2, true), class("d", 3, true)}, want: ptr.To[int32](2), wantClass: "c"},
+		"a negative default":                {classes: []*schedulingv1.PriorityClass{class("c", -2, true)}, want: ptr.To[int32](-2), wantClass: "c"},
+		"a priority from before, of no name": {
+			classes: []*schedulingv1.PriorityClass{never(class("d", 3, true))}, given: ptr.To[int32](3), want: ptr.To[int32](3), wantNever: true,
+		},
 		"nothing":                           {want: ptr.To[int32](0)},
 		"system-node-critical, not created": {class: "system-node-critical", want: ptr.To[int32](2000001000)},
 		"system-cluster-critical, likewise": {class: "system-cluster-critical", want: ptr.To[int32](2000000000)},
@@ -104,6 +110,8 @@ type resolutionCase struct {
 	// want is nil where nothing is to be filled in.
 	want      *int32
 	wantNever bool
+	// wantClass is the class that is filled in; "" where it is the one that was named.
+	wantClass string
 }
 
 func (c resolutionCase) policy() v1alpha1.PodGroupPolicy {
@@ -131,6 +139,62 @@ func (c resolutionCase) check(t *testing.T, got *v1alpha1.PodGroupPolicy) {
 	}
 	if !ptr.Equal(got.PreemptionPolicy, want) {
 		t.Errorf("Policy is %q, want %q", ptr.Deref(got.PreemptionPolicy, ""), ptr.Deref(want, ""))
+	}
+	if name := ptr.Deref(got.PriorityClassName, ""); name != cmp.Or(c.wantClass, c.class) {
+		t.Errorf("Class is %q, want %q", name, cmp.Or(c.wantClass, c.class))
+	}
+}
+
+// TestNameOfTheDefaultIsRefused: CustomResourceDefinitions of the release before take no name of a
+// class later than at creation. The priority is filled in all the same.
+func TestNameOfTheDefaultIsRefused(t *testing.T) {
+	t.Parallel()
+	lister := classes(t, never(class("d", 3, true)))
+	check := resolutionCase{want: ptr.To[int32](3), wantNever: true}.check
+	pg := gangGroup(2)
+	pg.Spec.PodGroupPolicy = resolutionCase{}.policy()
+	w := &v1alpha1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "w"}}
+	w.Spec.PodGroupTemplates = []v1alpha1.PodGroupTemplate{
+		{Name: "named", PodGroupPolicy: resolutionCase{class: "d"}.policy()}, {Name: "t", PodGroupPolicy: resolutionCase{}.policy()},
+	}
+	patches := 0
+	cl := interceptor.NewClient(newWithWatch(t, pg, w), interceptor.Funcs{
+		Patch: func(ctx context.Context, cl client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			patches++
+			named := false
+			switch obj := obj.(type) {
+			case *v1alpha1.PodGroup:
+				named = obj.Spec.PriorityClassName != nil
+			case *v1alpha1.Workload:
+				named = obj.Spec.PodGroupTemplates[1].PriorityClassName != nil
+			}
+			if named {
+				return apierrors.NewInvalid(v1alpha1.SchemeGroupVersion.WithKind("x").GroupKind(), obj.GetName(), nil)
+			}
+			return cl.Patch(ctx, obj, patch, opts...)
+		},
+	})
+	registry, recorder := gang.NewRegistry(func(types.NamespacedName) {}), events.NewFakeRecorder(10)
+	for range 2 {
+		if _, err := NewResolver(cl, lister, registry, recorder).Reconcile(t.Context(), requestFor(pg)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := NewWorkloadResolver(cl, lister, recorder).Reconcile(t.Context(), requestFor(w)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var group v1alpha1.PodGroup
+	var workload v1alpha1.Workload
+	if err := errors.Join(cl.Get(t.Context(), client.ObjectKeyFromObject(pg), &group), cl.Get(t.Context(), client.ObjectKeyFromObject(w), &workload)); err != nil {
+		t.Fatal(err)
+	}
+	check(t, &group.Spec.PodGroupPolicy)
+	check(t, &workload.Spec.PodGroupTemplates[1].PodGroupPolicy)
+	if named := workload.Spec.PodGroupTemplates[0]; ptr.Deref(named.PriorityClassName, "") != "d" || ptr.Deref(named.Priority, 0) != 3 {
+		t.Errorf("The template with a class has become %+v", named)
+	}
+	if lacks := registry.Unresolved(client.ObjectKeyFromObject(pg)); lacks != (gang.Verdict{}) || len(recorder.Events) > 0 || patches != 4 {
+		t.Errorf("Lacks %+v, %d events, %d patches, want none, none, and two for each", lacks, len(recorder.Events), patches)
 	}
 }
 

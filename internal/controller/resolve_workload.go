@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	schedulinglisters "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/ptr"
@@ -59,7 +60,19 @@ func (r *WorkloadResolver) Reconcile(ctx context.Context, req reconcile.Request)
 		return reconcile.Result{}, nil
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if err := r.client.Patch(ctx, &w, patch); err != nil {
+	filled := w.DeepCopy()
+	err := r.client.Patch(ctx, &w, patch)
+	if apierrors.IsInvalid(err) {
+		named := false
+		for i := range filled.Spec.PodGroupTemplates {
+			policy := &filled.Spec.PodGroupTemplates[i].PodGroupPolicy
+			named = withoutName(&before.Spec.PodGroupTemplates[i].PodGroupPolicy, policy) || named
+		}
+		if named {
+			err = r.client.Patch(ctx, filled, patch)
+		}
+	}
+	if err != nil {
 		return retryConflict(fmt.Errorf("fill in the templates of Workload %s: %w", req, err))
 	}
 	return reconcile.Result{}, nil

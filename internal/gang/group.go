@@ -36,7 +36,8 @@ type Group struct {
 	Priority *int32
 	// PodPriorities is true where the API has no priority for the group: each pod's own counts.
 	PodPriorities bool
-	// PriorityClassName is the class that the user named, or "".
+	// PriorityClassName is the class that the user named, or the global default that gave the
+	// priority; "" for none.
 	PriorityClassName string
 	// PreemptionPolicy is the resolved policy; "" where the API keeps none, or it is not resolved.
 	PreemptionPolicy corev1.PreemptionPolicy

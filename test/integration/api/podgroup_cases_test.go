@@ -233,6 +233,15 @@ func podGroupCases() map[string]validationCase {
 			update: `{schedulingPolicy: {basic: {}}, priorityClassName: high}`,
 			want:   `spec.priorityClassName: Forbidden: field is immutable after creation`,
 		},
+		"priorityClassName filled in with the priority": {
+			create: `{schedulingPolicy: {basic: {}}}`,
+			update: `{schedulingPolicy: {basic: {}}, priorityClassName: default, priority: 33}`,
+		},
+		"priorityClassName set once the priority is filled in": {
+			create: `{schedulingPolicy: {basic: {}}, priority: 33}`,
+			update: `{schedulingPolicy: {basic: {}}, priorityClassName: default, priority: 33}`,
+			want:   `spec.priorityClassName: Forbidden: field is immutable after creation`,
+		},
 		"queueName changed": {
 			create: `{schedulingPolicy: {basic: {}}, queueName: a}`,
 			update: `{schedulingPolicy: {basic: {}}, queueName: b}`,

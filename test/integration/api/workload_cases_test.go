@@ -168,6 +168,15 @@ func workloadCases() map[string]validationCase {
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low}]}`,
 			want:   `spec.podGroupTemplates[0].priorityClassName: Forbidden: field is immutable after creation`,
 		},
+		"priorityClassName filled in with the priority": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low, priority: 33}]}`,
+		},
+		"priorityClassName set once the priority is filled in": {
+			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priority: 33}]}`,
+			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, priorityClassName: low, priority: 33}]}`,
+			want:   `spec.podGroupTemplates[0].priorityClassName: Forbidden: field is immutable after creation`,
+		},
 		"queueName removed": {
 			create: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}, queueName: q}]}`,
 			update: `{podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}`,

@@ -2,14 +2,18 @@ package priority
 
 import (
 	"context"
+	"fmt"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 	"github.com/reprieve-dev/reprieve/test/integration/stage"
 )
 
@@ -178,4 +182,54 @@ func testGlobalDefault(e *env) {
 	e.waitTemplate("t", 33, corev1.PreemptNever)
 	e.waitResolved("made", 33, corev1.PreemptNever)
 	e.waitResolved("before", 0, corev1.PreemptLowerPriority)
+	e.waitClass("made", "default")
+	e.waitClass("before", "")
+	testDefaultMoves(e)
+}
+
+// testDefaultMoves: a group keeps the toleration of the class that was the default when it got its
+// priority.
+func testDefaultMoves(e *env) {
+	var old schedulingv1.PriorityClass
+	if err := e.Objects.Get(e.Context(), client.ObjectKey{Name: "default"}, &old); err != nil {
+		e.Fatal(err)
+	}
+	patch := client.MergeFrom(old.DeepCopy())
+	old.Annotations = map[string]string{
+		preemptiontoleration.AnnotationMinimumPreemptablePriority: "1000", preemptiontoleration.AnnotationTolerationSeconds: "-1",
+	}
+	if err := e.Objects.Patch(e.Context(), &old, patch); err != nil {
+		e.Fatal(err)
+	}
+	e.Create(e.pod("tolerant", "made", "", "global-default"))
+	e.waitBound("tolerant")
+	patch = client.MergeFrom(old.DeepCopy())
+	old.GlobalDefault = false
+	if err := e.Objects.Patch(e.Context(), &old, patch); err != nil {
+		e.Fatal(err)
+	}
+	e.Eventually("another class is the default", func(ctx context.Context) string {
+		// The admission of classes follows them by a watch.
+		if err := e.Objects.Create(ctx, stage.NewClass("default-now", 33, byDefault)); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	e.Create(e.pod("urgent", "", "high", "global-default"))
+	e.stayUnbound("urgent")
+}
+
+// waitClass waits until a group has a class, "" for none.
+func (e *env) waitClass(name, want string) {
+	e.Helper()
+	e.Eventually("PodGroup "+name+" has its class", func(ctx context.Context) string {
+		var pg v1alpha1.PodGroup
+		if err := e.Objects.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, &pg); err != nil {
+			return err.Error()
+		}
+		if got := ptr.Deref(pg.Spec.PriorityClassName, ""); got != want {
+			return fmt.Sprintf("it is %q, want %q", got, want)
+		}
+		return ""
+	})
 }
