@@ -31,9 +31,14 @@ import (
 // reasonMalformedToleration is the reason of the events on PriorityClasses whose toleration cannot be read.
 const reasonMalformedToleration = "MalformedPreemptionToleration"
 
-// Tolerations tells of PriorityClasses whose preemption toleration is malformed, once for each change, and of those that
-// do not exist although work runs that names them. The former have no toleration until they are mended; of the latter,
-// nothing is taken by a preemptor below system-critical.
+// reasonIneffectiveToleration is the reason of the events on PriorityClasses whose toleration
+// protects from no higher priority.
+const reasonIneffectiveToleration = "IneffectivePreemptionToleration"
+
+// Tolerations tells of PriorityClasses whose preemption toleration is malformed or without effect,
+// once for each change, and of those that do not exist although work runs that names them. The
+// former have no toleration until they are mended; of the latter, nothing is taken by a preemptor
+// below system-critical.
 type Tolerations struct {
 	classes  schedulinglisters.PriorityClassLister
 	pods     corelisters.PodLister
@@ -43,6 +48,9 @@ type Tolerations struct {
 	count    func(malformed int)
 	// told has what was wrong last, by class.
 	told map[string]string
+	// ineffective has the same for classes whose toleration can be read, and protects from no
+	// higher priority. They are not counted.
+	ineffective map[string]string
 }
 
 var _ reconcile.Reconciler = (*Tolerations)(nil)
@@ -50,7 +58,7 @@ var _ reconcile.Reconciler = (*Tolerations)(nil)
 // NewTolerations returns a Tolerations that reports with recorder, and with count how many classes are malformed or missing
 // whenever that changes. It must be run with one worker: it keeps what it has told.
 func NewTolerations(classes schedulinglisters.PriorityClassLister, pods corelisters.PodLister, groups gang.Source, members gang.Membership, recorder events.EventRecorder, count func(int)) *Tolerations {
-	return &Tolerations{classes: classes, pods: pods, groups: groups, members: members, recorder: recorder, count: count, told: make(map[string]string)}
+	return &Tolerations{classes: classes, pods: pods, groups: groups, members: members, recorder: recorder, count: count, told: make(map[string]string), ineffective: make(map[string]string)}
 }
 
 // Reconcile looks at one PriorityClass.
@@ -69,17 +77,19 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 				req.Name, preemptiontoleration.SystemCriticalPriority)
 		}
 		missing := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: req.Name}}
-		r.tell(missing, v1alpha1.ReasonPriorityClassNotFound, wrong)
+		delete(r.ineffective, req.Name)
+		r.tell(r.told, missing, v1alpha1.ReasonPriorityClassNotFound, wrong)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get PriorityClass %s: %w", req.Name, err)
 	default:
-		_, err := preemptiontoleration.FromPriorityClass(class)
+		policy, err := preemptiontoleration.FromPriorityClass(class)
 		var malformed *preemptiontoleration.MalformedError
 		wrong := ""
 		if errors.As(err, &malformed) {
 			wrong = malformed.Error() + "; the class has no preemption toleration"
 		}
-		r.tell(class, reasonMalformedToleration, wrong)
+		r.tell(r.told, class, reasonMalformedToleration, wrong)
+		r.tell(r.ineffective, class, reasonIneffectiveToleration, ineffective(class, policy))
 	}
 	if before != len(r.told) {
 		r.count(len(r.told))
@@ -87,14 +97,29 @@ func (r *Tolerations) Reconcile(_ context.Context, req reconcile.Request) (recon
 	return reconcile.Result{}, nil
 }
 
-// tell says what is wrong with a class, unless it has said so; "" for nothing.
-func (r *Tolerations) tell(class *schedulingv1.PriorityClass, reason, wrong string) {
+// ineffective says of a toleration that no work of a higher priority is kept out by it; "" where
+// some is.
+func ineffective(class *schedulingv1.PriorityClass, policy *preemptiontoleration.Policy) string {
+	if policy == nil || policy.TolerationSeconds == 0 || int64(policy.MinimumPreemptablePriority) > int64(class.Value)+1 {
+		return ""
+	}
+	how := fmt.Sprintf("%s: %q", preemptiontoleration.AnnotationMinimumPreemptablePriority, class.Annotations[preemptiontoleration.AnnotationMinimumPreemptablePriority])
+	if _, set := class.Annotations[preemptiontoleration.AnnotationMinimumPreemptablePriority]; !set {
+		how = "no " + preemptiontoleration.AnnotationMinimumPreemptablePriority
+	}
+	return fmt.Sprintf("PriorityClass %s has %s: %q and %s, so every priority above its value %d preempts it at once; set a minimum above %d",
+		class.Name, preemptiontoleration.AnnotationTolerationSeconds, class.Annotations[preemptiontoleration.AnnotationTolerationSeconds],
+		how, class.Value, int64(class.Value)+1)
+}
+
+// tell reports what is wrong with a class, unless told has it from the last time; "" for nothing.
+func (r *Tolerations) tell(told map[string]string, class *schedulingv1.PriorityClass, reason, wrong string) {
 	switch wrong {
 	case "":
-		delete(r.told, class.Name)
-	case r.told[class.Name]:
+		delete(told, class.Name)
+	case told[class.Name]:
 	default:
-		r.told[class.Name] = wrong
+		told[class.Name] = wrong
 		r.recorder.Eventf(class, nil, corev1.EventTypeWarning, reason, "Reading", "%s", wrong)
 	}
 }

@@ -32,7 +32,9 @@ func TestTolerations(t *testing.T) {
 		t.Helper()
 		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
 		if seconds != "" {
-			class.Annotations = map[string]string{preemptiontoleration.AnnotationTolerationSeconds: seconds}
+			class.Annotations = map[string]string{
+				preemptiontoleration.AnnotationTolerationSeconds: seconds, preemptiontoleration.AnnotationMinimumPreemptablePriority: "5",
+			}
 		}
 		if err := store.Update(class); err != nil {
 			t.Fatal(err)
@@ -65,6 +67,48 @@ func TestTolerations(t *testing.T) {
 		}
 		if count != step.wantCount {
 			t.Errorf("after %q: %d malformed, want %d", step.seconds, count, step.wantCount)
+		}
+	}
+}
+
+// TestIneffectiveTolerations: a toleration that keeps no higher priority out is told once for each
+// change, and is not counted as malformed.
+func TestIneffectiveTolerations(t *testing.T) {
+	t.Parallel()
+	const seconds, minimum = preemptiontoleration.AnnotationTolerationSeconds, preemptiontoleration.AnnotationMinimumPreemptablePriority
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	recorder := events.NewFakeRecorder(10)
+	pods := corelisters.NewPodLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{}))
+	r := NewTolerations(schedulinglisters.NewPriorityClassLister(store), pods, &gang.Store{}, gang.Named{}, recorder, func(n int) { t.Errorf("%d are malformed", n) })
+	const without = `PriorityClass c has ` + seconds + `: "600" and no ` + minimum + `, so every priority above its value 10 preempts it at once; set a minimum above 11`
+	for _, step := range []struct {
+		what        string
+		annotations map[string]string
+		want        string
+	}{
+		{"no toleration", nil, ""},
+		{"a minimum without seconds", map[string]string{minimum: "5"}, ""},
+		{"seconds of 0", map[string]string{seconds: "0"}, ""},
+		{"seconds without a minimum", map[string]string{seconds: "600"}, without},
+		{"the same again", map[string]string{seconds: "600"}, ""},
+		{"a minimum of the value + 1", map[string]string{seconds: "600", minimum: "11"}, `"600" and ` + minimum + `: "11", so every priority above`},
+		{"a minimum above it", map[string]string{seconds: "600", minimum: "12"}, ""},
+		{"without one again", map[string]string{seconds: "600"}, without},
+		{"for good", map[string]string{seconds: "-1"}, `"-1" and no ` + minimum},
+	} {
+		class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "c", Annotations: step.annotations}, Value: 10}
+		if err := store.Update(class); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "c"}}); err != nil {
+			t.Fatal(err)
+		}
+		told := ""
+		if len(recorder.Events) > 0 {
+			told = <-recorder.Events
+		}
+		if (told != "") != (step.want != "") || !strings.Contains(told, step.want) || told != "" && !strings.HasPrefix(told, "Warning IneffectivePreemptionToleration ") {
+			t.Errorf("%s: told %q, want %q", step.what, told, step.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,6 +65,7 @@ func testAdmission(t *testing.T, c *cluster) {
 	t.Run("priorities", func(t *testing.T) { testPriorityPolicies(t, c) })
 	t.Run("tolerations", func(t *testing.T) { testTolerationPolicy(t, c) })
 	t.Run("tolerations that are there", func(t *testing.T) { testTolerationUpdates(t, c) })
+	t.Run("tolerations without effect", func(t *testing.T) { testTolerationWarning(t, c) })
 	t.Run("no warning", func(t *testing.T) { testTypeChecks(t, c) })
 }
 
@@ -342,10 +344,58 @@ func testTolerationUpdates(t *testing.T, c *cluster) {
 }
 
 // testTypeChecks has the controller manager compare the expressions with the schemas.
+// warnings keeps the warnings of the API server.
+type warnings struct{ texts []string }
+
+// HandleWarningHeader is part of rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { w.texts = append(w.texts, text) }
+
+// testTolerationWarning creates classes whose toleration keeps no higher priority out: the API
+// server warns, and lets them be.
+func testTolerationWarning(t *testing.T, c *cluster) {
+	for name, tc := range map[string]struct {
+		minimum, seconds string
+		warns            bool
+	}{
+		"seconds without a minimum":         {seconds: "600", warns: true},
+		"seconds for good":                  {seconds: "-1", warns: true},
+		"a minimum of the value + 1":        {minimum: "11", seconds: "600", warns: true},
+		"a minimum above it":                {minimum: "12", seconds: "600"},
+		"a minimum alone":                   {minimum: "12"},
+		"no seconds":                        {seconds: "0"},
+		"neither":                           {},
+		"a negative minimum":                {minimum: "-5", seconds: "600", warns: true},
+		"the largest minimum that there is": {minimum: "2147483647", seconds: "600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			// The API server follows policies by watches.
+			eventually(t, "the warning", func(ctx context.Context) string {
+				said := &warnings{}
+				config := c.playground.RESTConfig()
+				config.WarningHandler = said
+				cl, err := client.New(config, client.Options{Scheme: c.Scheme()})
+				if err != nil {
+					return err.Error()
+				}
+				class := classOf(tc.minimum, tc.seconds)
+				class.Value = 10
+				if err := cl.Create(ctx, class, client.DryRunAll); err != nil {
+					return err.Error()
+				}
+				warned := slices.ContainsFunc(said.texts, func(text string) bool { return strings.Contains(text, "keeps no higher priority out") })
+				if warned != tc.warns {
+					return fmt.Sprintf("warnings %q, want one: %t", said.texts, tc.warns)
+				}
+				return ""
+			})
+		})
+	}
+}
+
 func testTypeChecks(t *testing.T, c *cluster) {
 	policies := c.manifests.ofKind("ValidatingAdmissionPolicy")
-	if len(policies) != 8 {
-		t.Errorf("there are %d policies, the tests know of 8", len(policies))
+	if len(policies) != 9 {
+		t.Errorf("there are %d policies, the tests know of 9", len(policies))
 	}
 	requireTypesChecked(t, c, policies)
 }
