@@ -114,7 +114,12 @@ func ourPoints(p *config.Plugins) []extensionPoint {
 func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		profile := &cfg.Profiles[i]
-		if uses(profile, scheduler.Name) && inOrder(profile.Plugins, &profile.Plugins.PreFilter)[0] != scheduler.Name {
+		if !uses(profile, scheduler.Name) {
+			logger.Info("The profile has no Reprieve: its pods are placed one by one, and they preempt without regard to gangs, queues, min-runtimes and tolerations; "+
+				"to go by pods on purpose, use the plugin with workloadAware: false", "profile", profile.SchedulerName, "plugin", scheduler.Name)
+			continue
+		}
+		if inOrder(profile.Plugins, &profile.Plugins.PreFilter)[0] != scheduler.Name {
 			logger.Info("Other PreFilter plugins come first, and may turn the member away that is to plan for its gang; "+
 				"put the plugin first in preFilter.enabled", "profile", profile.SchedulerName, "plugin", scheduler.Name)
 		}

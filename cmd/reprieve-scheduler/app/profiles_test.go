@@ -40,7 +40,7 @@ func TestProfiles(t *testing.T) {
 	}{
 		"as is right":                       {plugins: allOfIt},
 		"without Reprieve anywhere":         {first: "multiPoint: {disabled: [{name: VolumeZone}]}", plugins: "multiPoint: {disabled: [{name: VolumeZone}]}", want: "no profile has the plugin Reprieve"},
-		"beside a profile of upstream's":    {plugins: sorted},
+		"beside a profile of upstream's":    {plugins: sorted, wantSaid: []string{"The profile has no Reprieve: its pods are placed one by one"}},
 		"with no preemption":                {plugins: sorted + ", multiPoint: {disabled: [{name: DefaultPreemption}]}", want: nothing},
 		"with none in postFilter":           {plugins: sorted + ", postFilter: {disabled: [{name: '*'}]}", want: nothing},
 		"beside upstream's preemption":      {plugins: upstream + ", " + sorted + ", " + inFront, want: beside},
