@@ -28,7 +28,7 @@ func policy(g grouping.Group, members *gang.Members, queueNamedBy func(*corev1.P
 	out = v1alpha1.PodGroupPolicy{
 		SchedulingPolicy: &v1alpha1.SchedulingPolicy{Gang: &v1alpha1.GangSchedulingPolicy{MinCount: int32(g.Needs(members.Available()))}},
 	}
-	if mode := g.Choice.DisruptionMode; mode != "" {
+	if mode := cmp.Or(g.Choice.DisruptionMode, g.Choice.DefaultMode); mode != "" {
 		out.DisruptionMode = ptr.To(v1alpha1.DisruptionMode(mode))
 	}
 	lowest := lowestOf(live)

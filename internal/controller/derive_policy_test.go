@@ -56,6 +56,33 @@ func TestDerivedSources(t *testing.T) {
 	}
 }
 
+// TestDerivedMode: the annotation counts, then the default of the kind.
+func TestDerivedMode(t *testing.T) {
+	t.Parallel()
+	const whole, single = string(v1alpha1.DisruptionModePodGroup), string(v1alpha1.DisruptionModePod)
+	for name, c := range map[string]struct {
+		choice grouping.Choice
+		want   string
+	}{
+		"nothing is said":                     {},
+		"the annotation":                      {choice: grouping.Choice{DisruptionMode: whole}, want: whole},
+		"a kind that is made again whole":     {choice: grouping.Choice{DefaultMode: whole}, want: whole},
+		"such a kind, and the annotation Pod": {choice: grouping.Choice{DefaultMode: whole, DisruptionMode: single}, want: single},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pg, err := NewDerivedPodGroup(groupKey, grouping.Group{Owner: theJob, MinCount: 1, Choice: c.choice}, &gang.Members{Pending: []*corev1.Pod{classed("a", "low", 5)}},
+				func(*corev1.Pod) string { return "" }, classesOf(t, map[string]int32{"low": 5}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := string(ptr.Deref(pg.Spec.DisruptionMode, "")); got != c.want {
+				t.Errorf("the mode is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // TestDeriveDropped: a group that runs says what is not asked for any more that it was made with, and not what its pods are by now.
 func TestDeriveDropped(t *testing.T) {
 	t.Parallel()

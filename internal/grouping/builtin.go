@@ -91,12 +91,14 @@ func BuiltIn() map[string]*Rule {
 }
 
 func leaderWorkerSet() *Rule {
-	const worker = "spec.leaderWorkerTemplate.workerTemplate"
+	const worker, restartPolicy = "spec.leaderWorkerTemplate.workerTemplate", "spec.leaderWorkerTemplate.restartPolicy"
 	return &Rule{
 		Kind:     schema.GroupVersionKind{Group: "leaderworkerset.x-k8s.io", Version: "v1", Kind: "LeaderWorkerSet"},
 		Resource: "leaderworkersets", NameLabel: "leaderworkerset.sigs.k8s.io/name",
 		UnitLabel: "leaderworkerset.sigs.k8s.io/group-index", Units: "spec.replicas",
 		RoleLabel: "leaderworkerset.sigs.k8s.io/worker-index",
+		// The former is the default of the API.
+		WholeWhen: []Condition{{restartPolicy, "RecreateGroupOnPodRestart"}, {restartPolicy, "RecreateGroupAfterStart"}},
 		Roles: []Role{
 			// With LeaderReady the workers are made once the leader is ready, and with exclusive placement once it has a node, so it
 			// cannot wait for them.

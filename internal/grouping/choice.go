@@ -17,7 +17,10 @@ type Choice struct {
 	// Per is one of the values of v1alpha1.AnnotationGangPer.
 	Per            string
 	DisruptionMode string
-	PriorityClass  string
+	// DefaultMode is the disruption mode where neither the object nor its namespace says one; ""
+	// for that of the API.
+	DefaultMode   string
+	PriorityClass string
 	// ClassOfNamespace is true where the class is that of the namespace, and not the object's own.
 	ClassOfNamespace bool
 	Queue            string
@@ -39,6 +42,7 @@ func choiceOf(annotations, labels map[string]string) Choice {
 func (c Choice) or(other Choice) Choice {
 	return Choice{
 		Gang: cmp.Or(c.Gang, other.Gang), Per: cmp.Or(c.Per, other.Per), DisruptionMode: cmp.Or(c.DisruptionMode, other.DisruptionMode),
+		DefaultMode:   c.DefaultMode,
 		PriorityClass: cmp.Or(c.PriorityClass, other.PriorityClass), ClassOfNamespace: c.PriorityClass == "" && other.PriorityClass != "", Queue: c.Queue, DefaultQueue: other.Queue,
 	}
 }

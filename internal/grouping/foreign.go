@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
@@ -271,6 +272,9 @@ func (o *object) disagrees(pod *corev1.Pod) string {
 
 // withForeign is a choice with what an object of another API says in fields.
 func (r *Reading) withForeign(c Choice) Choice {
+	if r.Whole {
+		c.DefaultMode = string(v1alpha1.DisruptionModePodGroup)
+	}
 	c.Queue, c.PriorityClass = cmp.Or(c.Queue, r.Queue), cmp.Or(c.PriorityClass, r.PriorityClass)
 	return c
 }

@@ -63,6 +63,9 @@ func (r *Rule) copyRead(to, from map[string]any) {
 	for _, c := range r.InOrder {
 		read("", c.Path)
 	}
+	for _, c := range r.WholeWhen {
+		read("", c.Path)
+	}
 	for _, c := range r.EndsWhen {
 		read("", c.Path)
 	}

@@ -84,6 +84,9 @@ type Rule struct {
 	Refused []Refusal
 	// Queue and PriorityClass are where an object names them.
 	Queue, PriorityClass Path
+	// WholeWhen are conditions under which the controller deletes all pods of a gang when one goes.
+	// The gang is then preempted whole, unless an annotation has another disruption mode.
+	WholeWhen []Condition
 	// UnitLabel tells replicas apart that are gangs of their own; "" for none. Units is how many there are, 1 if absent.
 	UnitLabel string
 	Units     Path
@@ -186,6 +189,8 @@ type Reading struct {
 	Roles    []Size
 	// Queue and PriorityClass are what it asks for in its fields; "" for nothing.
 	Queue, PriorityClass string
+	// Whole is true where the controller deletes all pods of a gang when one goes.
+	Whole bool
 	// InOrder is true where one role's pods come once those of another are ready.
 	InOrder bool
 	// Flaw says what could not be read; "" for nothing.
@@ -211,6 +216,7 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 	if v, ok := r.PriorityClass.value(u.Object); ok {
 		out.PriorityClass, _ = v.(string)
 	}
+	out.Whole = slices.ContainsFunc(r.WholeWhen, func(c Condition) bool { return c.holds(u.Object) })
 	for _, c := range r.InOrder {
 		out.InOrder = out.InOrder || c.holds(u.Object)
 	}

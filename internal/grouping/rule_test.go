@@ -81,6 +81,18 @@ func TestRead(t *testing.T) {
 			"apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}\nspec: {leaderWorkerTemplate: {size: 4}}",
 			Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1, Alone: true}, {Name: AnyName, Count: 3}}},
 		},
+		"a LeaderWorkerSet that makes whole replicas again": {
+			lws + "{leaderWorkerTemplate: {size: 4, restartPolicy: RecreateGroupOnPodRestart}}",
+			Reading{Units: 1, Whole: true, Roles: []Size{{Name: "0", Count: 1}, {Name: AnyName, Count: 3}}},
+		},
+		"a LeaderWorkerSet that does so once all have started": {
+			lws + "{leaderWorkerTemplate: {size: 4, restartPolicy: RecreateGroupAfterStart}}",
+			Reading{Units: 1, Whole: true, Roles: []Size{{Name: "0", Count: 1}, {Name: AnyName, Count: 3}}},
+		},
+		"a LeaderWorkerSet that makes single pods again": {
+			lws + "{leaderWorkerTemplate: {size: 4, restartPolicy: None}}",
+			Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1}, {Name: AnyName, Count: 3}}},
+		},
 		"a LeaderWorkerSet of one template": {
 			lws + "{leaderWorkerTemplate: {size: 4, workerTemplate: {spec: {schedulerName: s}}}}",
 			Reading{Units: 1, Roles: []Size{{Name: "0", Count: 1, Scheduler: "s"}, {Name: AnyName, Count: 3, Scheduler: "s"}}},

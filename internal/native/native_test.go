@@ -49,12 +49,14 @@ func TestFromObject(t *testing.T) {
 		version, spec string
 		want          v1alpha1.PodGroupPolicy
 	}{
-		"basic":          {"v1alpha2", `{schedulingPolicy: {basic: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: basic}},
-		"gang":           {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4)}},
-		"mode Pod":       {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: Pod}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
-		"mode PodGroup":  {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: PodGroup}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
-		"mode single":    {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {single: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
-		"mode all":       {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {all: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
+		"basic":         {"v1alpha2", `{schedulingPolicy: {basic: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: basic}},
+		"gang":          {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4)}},
+		"mode Pod":      {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: Pod}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
+		"mode PodGroup": {"v1alpha2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: PodGroup}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
+		"mode single":   {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {single: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
+		"mode all":      {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {all: {}}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
+		"basic, disrupted together": {"v1beta1", `{schedulingPolicy: {basic: {}}, disruptionMode: {all: {}}}`,
+			v1alpha1.PodGroupPolicy{SchedulingPolicy: basic, DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},
 		"an empty union": {"v1beta1", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {}}`, v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePod)}},
 		"a mode that is not known keeps them together": {"v2", `{schedulingPolicy: {gang: {minCount: 4}}, disruptionMode: {some: {}}}`,
 			v1alpha1.PodGroupPolicy{SchedulingPolicy: gangOf(4), DisruptionMode: ptr.To(v1alpha1.DisruptionModePodGroup)}},

@@ -414,3 +414,22 @@ func TestMemberBoundMeanwhile(t *testing.T) {
 		t.Errorf("At most %d members are through, want 2", got)
 	}
 }
+
+// TestBasicGroupIsDisruptedWhole: PodGroups of scheduling.k8s.io may have the basic policy and the
+// disruption mode all. As in kube-scheduler, their members are placed one by one, and evicted
+// together.
+func TestBasicGroupIsDisruptedWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nodes(3, "1")...)
+	r.gangOf("g", 0, 0).Whole = true
+	all := members("g", 3, "1", 0)
+	r.create(all[0])
+	r.waitBound("g-0")
+	r.create(all[1:]...)
+	r.waitBound("g-1", "g-2")
+	r.create(pod("p", "", "1", 10))
+	r.eventually("it preempts", func() bool { r.cycles(); return len(r.evictor.orders) == 1 })
+	if taken := r.evictor.orders[0].Decision.Victims; len(taken) != 1 || !taken[0].Group || len(taken[0].Pods) != 3 {
+		t.Errorf("It takes %+v, want the group with its three pods", taken)
+	}
+}

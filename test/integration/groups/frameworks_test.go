@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -283,7 +284,10 @@ func leaderWorkerSet(s *stage.Stage) {
 	lwsPod(s, "serve-1", "1", "0")
 	lwsPod(s, "serve-1-1", "1", "1")
 	s.Runs("serve-1", 2)
-	group(s, "serve-", "of the second replica runs", func(pg *v1alpha1.PodGroup) bool { return pg.Status.Scheduled == 2 && minCount(pg) == 2 })
+	group(s, "serve-", "of the second replica runs", func(pg *v1alpha1.PodGroup) bool {
+		// The API server has filled in restartPolicy: RecreateGroupOnPodRestart.
+		return pg.Status.Scheduled == 2 && minCount(pg) == 2 && ptr.Deref(pg.Spec.DisruptionMode, "") == v1alpha1.DisruptionModePodGroup
+	})
 	if pod := s.Pod("serve-0"); pod.Spec.NodeName != "" {
 		s.Error("the leader of the first replica has started without its worker")
 	}
