@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -76,5 +77,39 @@ func TestLooksAtOneNode(t *testing.T) {
 	r.eventually("its victim is known to have gone", func() bool { return !r.hub.waits.WaitsForVictims(r.hub.keyOf(preemptor)) })
 	if got := looksAt(); !got.Equal(sets.New("node-0")) {
 		t.Errorf("Once it has gone, it looks at %q", sets.List(got))
+	}
+}
+
+// TestAlternativeWhileVictimsLeave: a pod, or a gang, whose victims terminate takes other room that
+// it finds meanwhile, and evicts nobody else for it (KEP-5710, "Delayed preemption", first case).
+func TestAlternativeWhileVictimsLeave(t *testing.T) {
+	t.Parallel()
+	for name, isGang := range map[string]bool{"a pod": false, "a gang": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nodes(2, "1")...)
+			victim, other := on(pod("v", "", "1", 0), "node-0"), on(pod("w", "", "1", 9), "node-1")
+			r.create(victim, other)
+			preemptor := pod("p", "", "1", 5)
+			if isGang {
+				r.gangOf("g", 1, 5)
+				preemptor = members("g", 1, "1", 5)[0]
+			}
+			r.create(preemptor)
+			r.cycle()
+			if got := r.taken(0); len(got) != 1 || got[0] != "v" {
+				t.Fatalf("It takes %v, want v", got)
+			}
+			r.succeed(0)
+			r.terminate("v", time.Now())
+			r.remove(other)
+			r.eventually("it is placed on node-1", func() bool { r.cycles(); return r.nodeOf(preemptor.Name) == "node-1" })
+			if n := len(r.evictor.orders); n != 1 {
+				t.Errorf("%d evictions, want 1", n)
+			}
+			if got, kept := r.reservedOn(preemptor.UID); kept {
+				t.Errorf("Room is kept for it on %s yet", got)
+			}
+		})
 	}
 }

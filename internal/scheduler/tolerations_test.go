@@ -250,3 +250,37 @@ func TestTolerationOfAGroupWithoutAClass(t *testing.T) {
 		})
 	}
 }
+
+// TestNominatedPodsTolerateNothing: a toleration protects pods that are scheduled. Room that is
+// reserved for a pod of the class goes to whoever stands above the pod.
+func TestNominatedPodsTolerateNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, append([]runtime.Object{tolerantClass("tolerant", "100", "-1")}, nodes(1, "1")...)...)
+	victim, nominated, urgent := on(pod("v", "", "1", 0), "node-0"), pod("nominated", "", "1", 5), pod("urgent", "", "1", 10)
+	nominated.Spec.PriorityClassName = "tolerant"
+	r.create(victim, nominated)
+	r.cycle()
+	r.succeed(0)
+	if node, kept := r.reservedOn(nominated.UID); !kept || node != "node-0" {
+		t.Fatalf("Room is kept on %q: %t", node, kept)
+	}
+	r.create(urgent)
+	r.cycles()
+	r.remove(victim)
+	r.waitBound("urgent")
+	if node := r.nodeOf("nominated"); node != "" {
+		t.Errorf("The nominated pod is on %s", node)
+	}
+}
+
+// TestScheduledPodsTolerate is the other side of it: once the same pod is scheduled, the same
+// preemptor leaves it alone.
+func TestScheduledPodsTolerate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, append([]runtime.Object{tolerantClass("tolerant", "100", "-1")}, nodes(1, "1")...)...)
+	urgent := pod("urgent", "", "1", 10)
+	r.create(on(classed(pod("scheduled", "", "1", 5), "tolerant", time.Now()), "node-0"), urgent)
+	if d := r.decideFor(urgent); d.Outcome != core.Infeasible {
+		t.Errorf("%s: %s, want %s", d.Outcome, d.Message, core.Infeasible)
+	}
+}
