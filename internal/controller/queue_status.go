@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -46,6 +47,7 @@ type QueueStatus struct {
 	clock    clock.WithTicker
 	orphaned func(int)
 	figures  func(map[string]v1alpha1.QueueStatus)
+	missing  func(map[string]corev1.ResourceList)
 	last     *queue.Standing
 	// reached is the Queue whose figures were written last; those after it come first the next time.
 	reached string
@@ -64,11 +66,14 @@ type QueueStatus struct {
 // NewQueueStatus returns a QueueStatus.
 func NewQueueStatus(in *Inputs) *QueueStatus {
 	s := &QueueStatus{
-		client: in.QueueClient, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, figures: in.QueueFigures,
+		client: in.QueueClient, board: in.Board, clock: in.Clock, orphaned: in.OrphanedPods, figures: in.QueueFigures, missing: in.QuotaMissing,
 		groups: in.Groups(), changed: in.Changed,
 	}
 	if s.figures == nil {
 		s.figures = func(map[string]v1alpha1.QueueStatus) {}
+	}
+	if s.missing == nil {
+		s.missing = func(map[string]corev1.ResourceList) {}
 	}
 	return s
 }
@@ -114,6 +119,7 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	if !s.board.Used() {
 		s.orphaned(0)
 		s.figures(nil)
+		s.missing(nil)
 		return nil
 	}
 	standing := s.board.Standing(s.board.Resources())
@@ -130,6 +136,7 @@ func (s *QueueStatus) update(ctx context.Context) error {
 	}
 	due, levels := s.due(all.Items, standing)
 	s.figures(levels)
+	s.missing(standing.MissingQuotas())
 	failed := make([]error, len(due))
 	var g errgroup.Group
 	g.SetLimit(queueWrites)

@@ -85,6 +85,12 @@ type Inputs struct {
 	OrphanedPods func(int)
 	// QueueFigures is told how all Queues stand, by name, when that has changed; nil for none.
 	QueueFigures func(map[string]v1alpha1.QueueStatus)
+	// QuotaMissing is told what all Queues lack of their quotas, by name, at the same times; nil
+	// for none.
+	QuotaMissing func(map[string]corev1.ResourceList)
+	// OldestGang is told since when the oldest gang has waited for nodes, zero for none, when that
+	// has changed; nil for none.
+	OldestGang func(since time.Time)
 }
 
 // Run runs all controllers until ctx is done, or one of them fails.
@@ -162,6 +168,7 @@ func optionsFor(r reconcile.Reconciler, first time.Duration) controller.Options 
 
 func newStatusController(in Inputs) (controller.Controller, error) {
 	status := NewStatus(in.Groups(), in.Members, in.Source, in.Profiles, in.Registry, in.Runs, in.Queues, in.Recorder, in.Clock)
+	status.OldestTo(in.OldestGang)
 	status.RecordAs(in.RecorderOf)
 	sources := slices.Concat(in.groupSources(), in.memberSources(gathered(in.groupOfPod)), []source.Source{in.Changed})
 	if in.Derived != nil {

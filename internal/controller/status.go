@@ -72,6 +72,8 @@ type Status struct {
 	groupFor func(key types.NamespacedName) (grouping.Group, bool)
 	clock    clock.PassiveClock
 	told     map[types.NamespacedName]*told
+	// oldest is told since when the oldest gang waits for nodes; nil where nobody asks.
+	oldest func(since time.Time)
 }
 
 var _ reconcile.Reconciler = (*Status)(nil)
@@ -87,6 +89,10 @@ type told struct {
 	// emptySince is since when the group has had no pods, and emptyTold whether that has been said.
 	emptySince time.Time
 	emptyTold  bool
+	// pendingSince is since when the group waits for nodes with all members that it needs; zero
+	// where it does not. It is known of groups that were looked at before.
+	pendingSince time.Time
+	looked       bool
 	// ours is a PodGroup of scheduling.k8s.io whose last members were for a profile that runs here.
 	ours types.UID
 }
@@ -124,6 +130,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if apierrors.IsNotFound(err) {
 		if len(m.Pending)+len(m.Refused) == 0 {
 			delete(s.told, req.NamespacedName)
+			s.countPending()
 			return reconcile.Result{}, nil
 		}
 		// One that is to be made may say more.
@@ -140,6 +147,7 @@ func (s *Status) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	before := pg.DeepCopy()
 	run := s.runs.Look(s.knownAs(g), s.clock.Now())
 	s.setStatus(&pg, g, &m, run, verdict, scheduled)
+	s.notePending(req.NamespacedName, &pg, g, &m, scheduled)
 	if !apiequality.Semantic.DeepEqual(before.Status, pg.Status) {
 		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := s.client.Status().Patch(ctx, &pg, patch); err != nil {

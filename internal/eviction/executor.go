@@ -75,6 +75,7 @@ func New(
 	for _, option := range options {
 		option(e)
 	}
+	e.intents.again = e.metrics.PreemptedAgain
 	return e
 }
 

@@ -429,3 +429,48 @@ func TestNothingIsKeptWithoutAFinisher(t *testing.T) {
 		t.Errorf("%d groups are remembered", n)
 	}
 }
+
+// TestPreemptedAgain: a group counts that is preempted for another preemptor within an hour of its
+// last preemption.
+func TestPreemptedAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before *v1alpha1.LastDisruption
+		want   float64
+	}{
+		"for the first time":      {},
+		"half an hour after":      {before: &v1alpha1.LastDisruption{Preemptor: v1alpha1.DisruptionPreemptor{UID: "other"}, Count: 1, Time: metav1.Unix(1000-1800, 0)}, want: 1},
+		"two hours after":         {before: &v1alpha1.LastDisruption{Preemptor: v1alpha1.DisruptionPreemptor{UID: "other"}, Count: 1, Time: metav1.Unix(1000-7200, 0)}},
+		"for the same preemptor":  {before: &v1alpha1.LastDisruption{Preemptor: v1alpha1.DisruptionPreemptor{UID: "uid-urgent"}, Count: 1, Time: metav1.Unix(990, 0)}},
+		"a moment after, for one": {before: &v1alpha1.LastDisruption{Preemptor: v1alpha1.DisruptionPreemptor{UID: "other"}, Count: 3, Time: metav1.Unix(990, 0)}, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			objects := append(whole("g"), pod("urgent-0"))
+			for _, obj := range objects {
+				if pg, ok := obj.(*v1alpha1.PodGroup); ok {
+					pg.Status.LastDisruption = c.before
+				}
+			}
+			f := newFinishing(t, objects...)
+			if err := f.evict(order(victim("g", "g-0", "g-1"))).Err; err != nil {
+				t.Fatal(err)
+			}
+			f.look(f.informed)
+			f.mustReconcile()
+			families, err := f.registry.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := -1.0
+			for _, family := range families {
+				if family.GetName() == "reprieve_groups_preempted_again_total" {
+					got = family.GetMetric()[0].GetCounter().GetValue()
+				}
+			}
+			if got != c.want {
+				t.Errorf("counted %v, want %v", got, c.want)
+			}
+		})
+	}
+}

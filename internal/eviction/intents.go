@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,10 +20,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
+// againWithin is how soon after its last preemption a group is preempted again, rather than once
+// more.
+const againWithin = time.Hour
+
 // intents writes on PodGroups what is going to happen to them. Its client reads from the API server.
 type intents struct {
 	client client.Client
 	clock  clock.PassiveClock
+	// again is called with each group that is preempted again within an hour; see remember.
+	again func()
 }
 
 func preemptorOf(d *core.Decision) v1alpha1.DisruptionPreemptor {
@@ -90,7 +97,9 @@ func (in *intents) withdraw(ctx context.Context, key types.NamespacedName, which
 
 // close takes pods off the list of a group that have gone. The list ends with the last of them.
 func (in *intents) close(ctx context.Context, key types.NamespacedName, pods sets.Set[types.UID]) error {
+	again := false
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
+		again = false
 		var left []v1alpha1.DisruptedPod
 		if d := pg.Status.Disruption; d != nil {
 			left = slices.DeleteFunc(slices.Clone(d.Pods), func(p v1alpha1.DisruptedPod) bool { return pods.Has(p.UID) })
@@ -98,7 +107,7 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 				return errNothingToChange
 			}
 			if len(left) == 0 {
-				remember(pg, d.Preemptor, d.Rule, d.Time)
+				again = remember(pg, d.Preemptor, d.Rule, d.Time)
 			}
 		} else if !meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDisruptionTarget) {
 			return errNothingToChange
@@ -106,6 +115,9 @@ func (in *intents) close(ctx context.Context, key types.NamespacedName, pods set
 		end(pg, left, v1alpha1.ReasonPreemptionByScheduler, "the members that were preempted have gone")
 		return nil
 	})
+	if err == nil && again {
+		in.again()
+	}
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -120,24 +132,31 @@ func (in *intents) note(ctx context.Context, key types.NamespacedName, by v1alph
 	now := metav1.NewTime(in.clock.Now())
 	slices.Sort(members)
 	members = members[:min(len(members), mostMembersNamed)]
+	again := false
 	_, err := in.change(ctx, key, func(pg *v1alpha1.PodGroup) error {
-		remember(pg, by, rule, now)
+		again = remember(pg, by, rule, now)
 		pg.Status.LastDisruption.Pods = members
 		return nil
 	})
+	if err == nil && again {
+		in.again()
+	}
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err
 }
 
-// remember keeps on a group what it has made room for last.
-func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule string, at metav1.Time) {
+// remember keeps on a group what it has made room for last. It reports whether the group was
+// preempted for another preemptor less than againWithin before.
+func remember(pg *v1alpha1.PodGroup, by v1alpha1.DisruptionPreemptor, rule string, at metav1.Time) (again bool) {
 	count := int32(1)
 	if before := pg.Status.LastDisruption; before != nil {
 		count += before.Count
+		again = before.Preemptor.UID != by.UID && at.Sub(before.Time.Time) < againWithin
 	}
 	pg.Status.LastDisruption = &v1alpha1.LastDisruption{Preemptor: by, Rule: rule, Time: at, Count: count}
+	return again
 }
 
 // end leaves these pods on the list, or ends the disruption where there are none.

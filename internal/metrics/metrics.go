@@ -101,9 +101,13 @@ type Metrics struct {
 	recorded           *k8smetrics.CounterVec
 	lost               *k8smetrics.CounterVec
 	held               *k8smetrics.GaugeVec
+	preemptedAgain     *k8smetrics.CounterVec
+	oldestGang         *k8smetrics.Gauge
 	queues             *queueGauges
 
 	mu sync.Mutex
+	// gangSince is since when the oldest gang waits; zero for none.
+	gangSince time.Time
 	// profiles and resources are those that what is lost is counted of.
 	profiles, resources map[string]bool
 }
@@ -150,6 +154,10 @@ func New() *Metrics {
 		lost: counter("preempted_resource_seconds_total",
 			"What evicted pods had requested, times how long they had run: the work that is lost where none of it was saved.",
 			"resource", "profile"),
+		preemptedAgain: counter("groups_preempted_again_total",
+			"PodGroups that were preempted within an hour of their last preemption."),
+		oldestGang: gauge("oldest_pending_gang_seconds",
+			"For how long the oldest gang has waited whose members all exist, and of which fewer than minCount have a node; 0 for none."),
 		held:     newHeld(),
 		queues:   newQueueGauges(),
 		profiles: map[string]bool{}, resources: map[string]bool{},
@@ -185,6 +193,28 @@ func (m *Metrics) Promised(pods int, oldest time.Duration) {
 	m.oldestReservation.Set(oldest.Seconds())
 }
 
+// PreemptedAgain records that a PodGroup was preempted within an hour of its last preemption.
+func (m *Metrics) PreemptedAgain() { m.preemptedAgain.WithLabelValues().Inc() }
+
+// OldestGang records since when the oldest gang has waited for nodes; zero for none. The figure
+// follows the time with [Metrics.At].
+func (m *Metrics) OldestGang(since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.gangSince = since
+}
+
+// At brings the figures that age up to a moment.
+func (m *Metrics) At(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	age := time.Duration(0)
+	if !m.gangSince.IsZero() {
+		age = max(now.Sub(m.gangSince), 0)
+	}
+	m.oldestGang.Set(age.Seconds())
+}
+
 // CallsBounded records how many calls to the API server may be under way at the same time.
 func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 
@@ -192,7 +222,7 @@ func (m *Metrics) CallsBounded(calls int) { m.calls.Set(float64(calls)) }
 // a registry of its own in a test.
 func (m *Metrics) Register(register func(k8smetrics.Registerable) error) error {
 	var errs []error
-	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.unbound, m.malformed, m.orphaned, m.waiting, m.reservations, m.oldestReservation, m.calls, m.recorded, m.lost, m.held, m.queues.pending, m.queues.allocated, m.queues.fairShare} {
+	for _, metric := range []k8smetrics.Registerable{m.goroutineDuration, m.goroutineExecution, m.attempts, m.victims, m.decision, m.unconfirmed, m.unbound, m.malformed, m.orphaned, m.waiting, m.reservations, m.oldestReservation, m.calls, m.recorded, m.lost, m.held, m.preemptedAgain, m.oldestGang, m.queues.pending, m.queues.allocated, m.queues.fairShare, m.queues.missing} {
 		if err := register(metric); err != nil {
 			errs = append(errs, fmt.Errorf("register metric %s: %w", metric.FQName(), err))
 		}

@@ -22,6 +22,9 @@ func record(m *Metrics) {
 	m.Decided(Gang, "main", 3*time.Second)
 	m.Took(7, "main")
 	m.Unbound(Gang, 2, "main")
+	m.PreemptedAgain()
+	m.OldestGang(time.Unix(1000, 0))
+	m.At(time.Unix(1090, 0))
 	m.Orphaned(4)
 	m.Waiting(5)
 	m.Recorded(Dropped)
@@ -68,6 +71,8 @@ func TestMetrics(t *testing.T) {
 		"reprieve_preemption_decision_seconds":            3,
 		"reprieve_preemption_victims":                     7,
 		"reprieve_preemptions_without_binding_total":      2,
+		"reprieve_groups_preempted_again_total":           1,
+		"reprieve_oldest_pending_gang_seconds":            90,
 		"reprieve_queue_orphaned_pods":                    4,
 		"reprieve_queue_waiting":                          5,
 		"reprieve_decision_records_total":                 2,
@@ -133,6 +138,56 @@ func TestQueues(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("shown are %v, want %v", got, want)
+	}
+}
+
+// TestQuotaMissing: what queues lack is what was said last, and nothing is shown of those that have
+// gone.
+func TestQuotaMissing(t *testing.T) {
+	t.Parallel()
+	m, registry := New(), k8smetrics.NewKubeRegistry()
+	if err := m.Register(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	m.QuotaMissing(map[string]corev1.ResourceList{"a": {"gpu": resource.MustParse("4"), "cpu": resource.MustParse("1")}, "b": {"gpu": resource.MustParse("2")}})
+	m.QuotaMissing(map[string]corev1.ResourceList{"a": {"gpu": resource.MustParse("0")}})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "reprieve_queue_missing_quota" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			got[metric.GetLabel()[0].GetValue()+" "+metric.GetLabel()[1].GetValue()] = metric.GetGauge().GetValue()
+		}
+	}
+	if want := map[string]float64{"a gpu": 0}; !maps.Equal(got, want) {
+		t.Errorf("shown are %v, want %v", got, want)
+	}
+}
+
+// TestOldestGangIsGone: without one, the figure is 0.
+func TestOldestGangIsGone(t *testing.T) {
+	t.Parallel()
+	m, registry := New(), k8smetrics.NewKubeRegistry()
+	if err := m.Register(registry.Register); err != nil {
+		t.Fatal(err)
+	}
+	m.OldestGang(time.Unix(1000, 0))
+	m.At(time.Unix(1090, 0))
+	m.OldestGang(time.Time{})
+	m.At(time.Unix(1100, 0))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "reprieve_oldest_pending_gang_seconds" && family.GetMetric()[0].GetGauge().GetValue() != 0 {
+			t.Errorf("It is %v", family.GetMetric()[0].GetGauge().GetValue())
+		}
 	}
 }
 

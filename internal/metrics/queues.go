@@ -14,10 +14,13 @@ type queueGauges struct {
 	pending   *k8smetrics.GaugeVec
 	allocated *k8smetrics.GaugeVec
 	fairShare *k8smetrics.GaugeVec
+	missing   *k8smetrics.GaugeVec
 
 	mu sync.Mutex
 	// shown are the queues and resources that have a figure.
 	shown map[queueResource]bool
+	// missed are those of which it is shown what is missing of a quota.
+	missed map[queueResource]bool
 }
 
 // queueResource is a resource of a queue; the resource is "" for what is said of the queue itself.
@@ -38,6 +41,11 @@ func newQueueGauges() *queueGauges {
 		fairShare: k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
 			Namespace: namespace, Name: "queue_fair_share",
 			Help:           "What a queue is entitled to of a resource, as things are.",
+			StabilityLevel: k8smetrics.ALPHA,
+		}, []string{"queue", "resource"}),
+		missing: k8smetrics.NewGaugeVec(&k8smetrics.GaugeOpts{
+			Namespace: namespace, Name: "queue_missing_quota",
+			Help:           "What a queue lacks of a resource, up to its quota or what its pods request, whichever is less.",
 			StabilityLevel: k8smetrics.ALPHA,
 		}, []string{"queue", "resource"}),
 		shown: map[queueResource]bool{},
@@ -96,4 +104,25 @@ func (g *queueGauges) forget(of queueResource) {
 	labels := map[string]string{"queue": of.queue, "resource": of.resource}
 	g.allocated.Delete(labels)
 	g.fairShare.Delete(labels)
+}
+
+// QuotaMissing records what all queues lack of their quotas, by name, with 0 where they lack
+// nothing.
+func (m *Metrics) QuotaMissing(all map[string]corev1.ResourceList) {
+	g := m.queues
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	missed := map[queueResource]bool{}
+	for queue, amounts := range all {
+		for name, quantity := range amounts {
+			g.missing.WithLabelValues(queue, string(name)).Set(quantity.AsApproximateFloat64())
+			missed[queueResource{queue, string(name)}] = true
+		}
+	}
+	for old := range g.missed {
+		if !missed[old] {
+			g.missing.Delete(map[string]string{"queue": old.queue, "resource": old.resource})
+		}
+	}
+	g.missed = missed
 }

@@ -10,6 +10,7 @@ func (m *Metrics) beginAtZero() {
 	for _, r := range []Refusal{FirstTime, Repeated} {
 		m.unconfirmed.WithLabelValues(string(r))
 	}
+	m.preemptedAgain.WithLabelValues()
 	for _, w := range []Writing{Written, Dropped, Unwritable} {
 		m.recorded.WithLabelValues(string(w))
 	}

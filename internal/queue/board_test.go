@@ -340,3 +340,29 @@ func TestStatusSettles(t *testing.T) {
 		})
 	}
 }
+
+// TestMissingQuotas: a queue lacks what it requests up to its quota and does not have; a quota
+// above the parent's is cut down.
+func TestMissingQuotas(t *testing.T) {
+	quota := func(q *v1alpha1.Queue, gpus string) *v1alpha1.Queue {
+		q.Spec.Quota = corev1.ResourceList{corev1.ResourceName(gpu): resource.MustParse(gpus)}
+		return q
+	}
+	b := boardOf(quota(queueUnder("top", ""), "6"), quota(queueUnder("a", "top"), "4"), quota(queueUnder("b", "top"), "9"), queueUnder("c", ""))
+	b.Charge(pod("a1", 1, "n"), "a")
+	b.Charge(pod("a2", 2, ""), "a")
+	b.Charge(pod("b1", 5, ""), "b")
+	b.Charge(pod("b2", 5, ""), "b")
+	b.Charge(pod("c1", 4, ""), "c")
+	got := map[string]string{}
+	for queue, missing := range b.Standing(gpus).MissingQuotas() {
+		for name, quantity := range missing {
+			got[queue+" "+string(name)] = quantity.String()
+		}
+	}
+	// Requested are 3 of 4 by a, and 10 of the 6 that count by b.
+	want := map[string]string{"top " + gpu: "5", "a " + gpu: "2", "b " + gpu: "6"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("missing (-want +got):\n%s", diff)
+	}
+}

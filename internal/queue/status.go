@@ -166,3 +166,21 @@ func (s *Standing) words(amounts fairshare.Amounts) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// MissingQuotas returns what each queue lacks of its quota, as far as its pods request that much:
+// by name, and 0 where it lacks nothing of a resource of which it has a quota.
+func (s *Standing) MissingQuotas() map[string]corev1.ResourceList {
+	out := make(map[string]corev1.ResourceList, s.Tree.Len())
+	for i := range s.Tree.Len() {
+		q := s.Tree.Queue(int32(i))
+		missing := make(corev1.ResourceList)
+		for r, quota := range q.Quota {
+			if quota > 0 {
+				name := corev1.ResourceName(s.Names[r])
+				missing[name] = resource.MustParse(fairshare.Format(s.Names[r], max(min(quota, s.Requested[i][r])-s.Allocated[i][r], 0)))
+			}
+		}
+		out[q.Name] = missing
+	}
+	return out
+}

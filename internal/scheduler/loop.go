@@ -308,6 +308,7 @@ func (t *teller) tellOfTurns() {
 	}
 	t.metrics.Waiting(sum)
 	t.metrics.Promised(t.reserved.Len(), t.oldestPromise())
+	t.metrics.At(t.clock.Now())
 	for _, w := range picked {
 		message := fmt.Sprintf("%s; %d gangs and pods wait in Queue %q, and go by priority, then age", holdForTurn, waiting[w.Queue], w.Queue)
 		if w.Key.Gang {

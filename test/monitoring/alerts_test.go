@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -84,6 +85,9 @@ reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption"
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="60"} 0+10x120
 reprieve_goroutines_duration_seconds_bucket{instance="a", operation="preemption", result="success", le="+Inf"} 0+10x120
 reprieve_preemptions_without_binding_total{instance="a", preemptor="pod"} 0+0x120
+reprieve_oldest_pending_gang_seconds{instance="a"} 0+60x59 0+60x60
+reprieve_queue_missing_quota{instance="a", queue="research", resource="nvidia.com/gpu"} 0 2 4 0 0x120
+reprieve_groups_preempted_again_total{instance="a"} 0+0x60 1+0x59
 reprieve_held_pods{instance="a", reason="OwnerUnknown"} 0+0x120
 reprieve_held_pods{instance="a", reason="NotGroupable"} 0+0x120
 reprieve_held_pods{instance="a", reason="PodGroupNotMade"} 0+0x120
@@ -119,20 +123,28 @@ func but(series string) string {
 
 func scenes() map[string]scene {
 	return map[string]scene{
-		"all is well":          {series: calm},
-		"nothing is scraped":   {want: []string{"ReprieveDown"}},
-		"it has just gone":     {series: "reprieve_reservations{instance=\"a\"} 0+0x112"},
-		"none leads":           {but(`leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x110 0+0x9`), []string{"ReprieveNoLeader"}},
-		"another leads soon":   {series: but(`leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x118 0+0x1`)},
-		"a standby leads":      {series: but("leader_election_master_status{instance=\"a\", name=\"kube-scheduler\"} 0+0x120\nleader_election_master_status{instance=\"b\", name=\"kube-scheduler\"} 1+0x120\nreprieve_reservations{instance=\"b\"} 0+0x120")},
-		"2% fail":              {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.2x120`), []string{"ReprievePreemptionsFail"}},
-		"half a percent fails": {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.05x120`)},
+		"all is well":                              {series: calm},
+		"nothing is scraped":                       {want: []string{"ReprieveDown"}},
+		"it has just gone":                         {series: "reprieve_reservations{instance=\"a\"} 0+0x112"},
+		"none leads":                               {but(`leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x110 0+0x9`), []string{"ReprieveNoLeader"}},
+		"another leads soon":                       {series: but(`leader_election_master_status{instance="a", name="kube-scheduler"} 1+0x118 0+0x1`)},
+		"a standby leads":                          {series: but("leader_election_master_status{instance=\"a\", name=\"kube-scheduler\"} 0+0x120\nleader_election_master_status{instance=\"b\", name=\"kube-scheduler\"} 1+0x120\nreprieve_reservations{instance=\"b\"} 0+0x120")},
+		"a gang waits for hours":                   {but(`reprieve_oldest_pending_gang_seconds{instance="a"} 10000+60x120`), []string{"ReprieveGangsPending"}},
+		"a gang has waited for hours, and runs":    {series: but(`reprieve_oldest_pending_gang_seconds{instance="a"} 14400+60x110 0+0x9`)},
+		"a gang waits for an hour":                 {series: but(`reprieve_oldest_pending_gang_seconds{instance="a"} 0+60x120`)},
+		"a queue lacks its quota":                  {but(`reprieve_queue_missing_quota{instance="a", queue="research", resource="nvidia.com/gpu"} 4+0x120`), []string{"ReprieveQueueBelowQuota"}},
+		"a queue lacks its quota for half an hour": {series: but(`reprieve_queue_missing_quota{instance="a", queue="research", resource="nvidia.com/gpu"} 0+0x90 4+0x29`)},
+		"a queue gets its quota now and then":      {series: but(`reprieve_queue_missing_quota{instance="a", queue="research", resource="nvidia.com/gpu"} 4+0x80 0+0x1 4+0x37`)},
+		"work is stopped again and again":          {but(`reprieve_groups_preempted_again_total{instance="a"} 0+0.1x120`), []string{"ReprieveWorkStoppedAgain"}},
+		"work was stopped again twice":             {series: but(`reprieve_groups_preempted_again_total{instance="a"} 0+0x60 1+0x30 2+0x28`)},
+		"2% fail":                                  {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.2x120`), []string{"ReprievePreemptionsFail"}},
+		"half a percent fails":                     {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption", result="error"} 0+0.05x120`)},
+		"completions fail":                         {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+1x120`), []string{"ReprieveCompletionsFail"}},
+		"a completion failed":                      {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+0x110 1+0x9`)},
 		"preemptions end without a binding": {
 			but(`reprieve_preemptions_without_binding_total{instance="a", preemptor="pod"} 0+0x58 1+0x29 2+0x29 3+0x9`), []string{"ReprievePreemptionsWithoutBinding"},
 		},
 		"a preemption ended without a binding": {series: but(`reprieve_preemptions_without_binding_total{instance="a", preemptor="pod"} 0+0x90 1+0x29`)},
-		"completions fail":                     {but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+1x120`), []string{"ReprieveCompletionsFail"}},
-		"a completion failed":                  {series: but(`reprieve_goroutines_execution_total{instance="a", operation="preemption_completion", result="error"} 0+0x110 1+0x9`)},
 		"a plan is refused again": {
 			but(`reprieve_gang_plans_unconfirmed_total{instance="a", refusal="repeated"} 0+0x110 1+0x9`), []string{"ReprievePlansRefused"},
 		},
@@ -229,6 +241,34 @@ func fires(t *testing.T, e engine, db database, r rule, end time.Duration) bool 
 		}
 	}
 	return false
+}
+
+// TestSectionsHaveFourParts: each section of docs/alerts.md has the severity of its alert, the
+// symptoms that users notice, a command, and a value to compare its answer with.
+func TestSectionsHaveFourParts(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(filepath.Join(root, "docs", "alerts.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	form := regexp.MustCompile("(?s)^\n\\*\\*Severity:\\*\\* `([a-z]+)`\\. \\*\\*Users notice:\\*\\* [^\n]{20,}\n(?:[^\n]+\n)*\n```console\n\\$ [a-z].*?\n```\n\n\\*\\*Compare:\\*\\* ((?:[^\n]+\n)+)")
+	value := regexp.MustCompile("[0-9]|`[^`]+`")
+	all := alerts(t)
+	for i, section := range strings.Split(string(raw), "\n## ") {
+		if i == 0 {
+			continue
+		}
+		name, body, _ := strings.Cut(section, "\n")
+		parts := form.FindStringSubmatch(body)
+		switch {
+		case parts == nil:
+			t.Errorf("%s does not begin with **Severity:**, **Users notice:**, a command and **Compare:**, in this order", name)
+		case parts[1] != all[name].Labels["severity"]:
+			t.Errorf("%s has the severity %q, and docs/alerts.md has %q", name, all[name].Labels["severity"], parts[1])
+		case !value.MatchString(parts[2]):
+			t.Errorf("%s has no value to compare with: %s", name, parts[2])
+		}
+	}
 }
 
 // TestAlertsAreDocumented: each alert says how bad it is and what is the matter, and docs/alerts.md what to do.

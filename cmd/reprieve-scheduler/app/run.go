@@ -385,7 +385,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		Client: p.client, QueueClient: p.queueClient, Native: p.native, Workloads: p.workloads, Profiles: sets.KeySet(sched.Profiles), Source: p.source,
 		Cache: p.cache, Informers: cc.InformerFactory, Finished: hub.Finished(), Members: hub, Runs: hub.Runs(),
 		Registry: p.registry, Changed: p.changed, Recorder: p.recorder, RecorderOf: p.recorderOf, Clock: clock.RealClock{}, Evicted: p.evicted,
-		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues,
+		Board: hub.Board(), Queues: hub, OrphanedPods: p.metrics.Orphaned, QueueFigures: p.metrics.Queues, QuotaMissing: p.metrics.QuotaMissing, OldestGang: p.metrics.OldestGang,
 		MalformedTolerations: p.metrics.Malformed, SayOfPod: p.statuses.Say, HeldPods: p.metrics.Held,
 	}
 	if p.derived != nil {
