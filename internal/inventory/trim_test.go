@@ -83,6 +83,37 @@ func TestTrimKeepsAmounts(t *testing.T) {
 	}
 }
 
+// TestTrimKeepsTheProfile: the profile of a pod that runs has the min-runtimes that protect the
+// pod, so a replay needs it.
+func TestTrimKeepsTheProfile(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
+		Spec: corev1.PodSpec{SchedulerName: "patient", NodeName: "n", Containers: []corev1.Container{{Name: "main"}}},
+	}
+	raw, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, redaction := range []inventory.Redaction{inventory.Full, inventory.Redacted} {
+		var object map[string]any
+		if err := json.Unmarshal(raw, &object); err != nil {
+			t.Fatal(err)
+		}
+		trimmed, err := inventory.Trim(inventory.Pods, object, redaction)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept corev1.Pod
+		if err := trimmed.Into(&kept); err != nil {
+			t.Fatal(err)
+		}
+		if kept.Spec.SchedulerName != "patient" {
+			t.Errorf("%s: its scheduler is %q", redaction, kept.Spec.SchedulerName)
+		}
+	}
+}
+
 // TestRedactKeepsWhatFiltersRead: by which annotation a claim is known that was made for an extended resource, and the volumes that count
 // against what may be attached to a node.
 func TestRedactKeepsWhatFiltersRead(t *testing.T) {
