@@ -51,8 +51,8 @@ type gangSearch struct {
 	// gangs are those with potential victims that they need, the ones with the most such victims
 	// first.
 	gangs []*gangAtRisk
-	// at is the place of each unit's gang in gangs, free for a unit that breaks none, and safe for
-	// one that stays.
+	// at is the place of each unit's gang in gangs, inNoGang for a unit that breaks none, and
+	// outOfReach for one that stays.
 	at []int32
 	// units counts the potential victims up to the ceiling, and tries is how many searches are left.
 	units, tries int
@@ -61,8 +61,8 @@ type gangSearch struct {
 	spare bool
 }
 
-// free and safe stand for no gang; see gangSearch.at.
-const free, safe = -1, -2
+// inNoGang and outOfReach stand for no gang; see gangSearch.at.
+const inNoGang, outOfReach = -1, -2
 
 // gangAtRisk is a gang with the members that it needs and that may be taken.
 type gangAtRisk struct {
@@ -76,12 +76,12 @@ func (s *gangSearch) list() {
 	s.at = make([]int32, len(s.s.Units))
 	for u := range s.s.Units {
 		unit := &s.s.Units[u]
-		s.at[u] = safe
+		s.at[u] = outOfReach
 		if s.s.priority(int32(u)) > s.best.score.HighestPriority || !s.v.mayTake(int32(u)) {
 			continue
 		}
 		s.units++
-		s.at[u] = free
+		s.at[u] = inNoGang
 		if !s.s.gangs.isNeeded(unit) {
 			continue
 		}
@@ -124,7 +124,7 @@ func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 		copy(room, v.freeLater(n))
 		col := v.column(n)
 		for i, u := range col.units {
-			if at := s.at[u]; at == safe || at != free && !goes[at] {
+			if at := s.at[u]; at == outOfReach || at != inNoGang && !goes[at] {
 				continue
 			}
 			before, after := col.sum(i, v.dims), col.sum(i+1, v.dims)
@@ -174,7 +174,7 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 // the first outcome is no better: that was the best of all.
 func (s *gangSearch) few() bool {
 	for size := 1; size < s.first.score.BrokenGangs && size <= s.best.score.BrokenGangs; size++ {
-		if _, ok := choose(len(s.gangs), size, s.tries); !ok {
+		if !areFew(len(s.gangs), size, s.tries) {
 			return false
 		}
 		s.ofSize(size, 0, nil)
@@ -207,15 +207,15 @@ func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	}
 }
 
-// choose is how many sets of a size there are among n, as long as these are no more than a limit.
-func choose(n, size, limit int) (sets int, ok bool) {
-	sets = 1
+// areFew reports whether there are no more sets of a size among n than a limit.
+func areFew(n, size, limit int) bool {
+	sets := 1
 	for i := range size {
 		if sets = sets * (n - i) / (i + 1); sets > limit {
-			return sets, false
+			return false
 		}
 	}
-	return sets, true
+	return true
 }
 
 // shrink looks for a small set of gangs of which the first outcome's breaking is enough: by halves,

@@ -56,7 +56,6 @@ func TestFewerGangsFallBelowMinCount(t *testing.T) {
 		wantBroken []string
 		// wantVictims are the victims; nil for any.
 		wantVictims []string
-		wantScore   func(Score) bool
 		wantMessage string
 	}{
 		"one Job rather than a member of each of two, by priority": {
