@@ -36,13 +36,7 @@ func play(ctx context.Context, p *playground.Playground, example fs.FS, out *nar
 		return err
 	}
 	out.title("A service of %d pods of one GPU, and a training gang of %d pods of six", servingCount, lowCount)
-	if err := applyFiles(ctx, p, example, "01-*.yaml"); err != nil {
-		return err
-	}
-	if err := awaitClasses(ctx, p.RESTConfig(), low, high); err != nil {
-		return err
-	}
-	if err := applyFiles(ctx, p, example, "02-*.yaml"); err != nil {
+	if err := applyFiles(ctx, p, example, "01-*.yaml", "02-*.yaml"); err != nil {
 		return err
 	}
 	if err := s.wait(ctx, "the service does not run", s.running(appLabel, serving, servingCount)); err != nil {

@@ -118,8 +118,16 @@ func (s *stage) tellPod(before, now *corev1.Pod, deleted bool) {
 	}
 }
 
+// tellGroup tells of the conditions of a PodGroup that is filled in. Before that, they say for a moment
+// that its PriorityClass is missing, which the demo has applied.
 func (s *stage) tellGroup(before, now *v1alpha1.PodGroup) {
+	if now.Spec.Priority == nil {
+		return
+	}
 	for _, c := range now.Status.Conditions {
+		if c.Type == v1alpha1.ConditionPodGroupScheduled && c.ObservedGeneration < now.Generation {
+			continue
+		}
 		if before != nil {
 			if b := meta.FindStatusCondition(before.Status.Conditions, c.Type); b != nil && b.Status == c.Status && b.Reason == c.Reason {
 				continue
