@@ -24,7 +24,7 @@ func TestSurplusByRole(t *testing.T) {
 	s.AddNodes(3, "head")
 	s.AddNodes(2, "gpu")
 	s.AddNodes(1, "a", "b", "c")
-	cluster := ray(s, false, rayGroup("gpu", 1, 1)+", "+rayGroup("cpu", 3, 1))
+	cluster := ray(s, true, rayGroup("gpu", 1, 1)+", "+rayGroup("cpu", 3, 1))
 	sized := func(name, group string, cpus int64) {
 		s.Helper()
 		pod := stage.NewPod(s.Namespace, name, "", cpus)
