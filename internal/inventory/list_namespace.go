@@ -29,14 +29,11 @@ func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, err
 	for _, kind := range Kinds() {
 		resource := kind.GroupVersionResource
 		name := NameOf(resource)
-		switch name {
-		case Pods, Jobs, PodGroups:
-		case NativePodGroups:
-			if resource.Version = out.native; out.native == "" {
-				continue
-			}
-		default:
+		if !InNamespace(fullName(resource)) || name == NativePodGroups && out.native == "" {
 			continue
+		}
+		if name == NativePodGroups {
+			resource.Version = out.native
 		}
 		objects, err := listAll(ctx, &with, resource, func(object map[string]any) (Object, error) { return trimmed(name, object) })
 		switch {
@@ -63,4 +60,14 @@ func ListNamespace(ctx context.Context, with Listing) (*Inventory, []string, err
 	unseen = append(unseen, out.Unread()...)
 	slices.Sort(unseen)
 	return out, slices.Compact(unseen), nil
+}
+
+// InNamespace reports whether [ListNamespace] lists a resource, by its name with the group as errors have it. Of these, a caller who may
+// not list them in all namespaces may see those of her own.
+func InNamespace(resource string) bool {
+	switch resource {
+	case Pods, Jobs + ".batch", PodGroups, NativePodGroups:
+		return true
+	}
+	return false
 }

@@ -87,7 +87,11 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 	if groupsErr != nil {
 		return nil, fmt.Errorf("find out which pods belong together: %w", groupsErr)
 	}
-	unseen = append(unseen, forbidden.Resources...)
+	for _, resource := range forbidden.Resources {
+		if !inventory.InNamespace(resource) {
+			unseen = append(unseen, resource)
+		}
+	}
 	slices.Sort(unseen)
 	return &question{objects: objects, cfg: cfg, groups: groups, unseen: slices.Compact(unseen), namespace: namespace}, nil
 }

@@ -91,3 +91,17 @@ func TestServers(t *testing.T) {
 		})
 	}
 }
+
+// TestWhyByWhatMayBeSeen: without the right to nodes, conditions of the namespace's pods are told, and what was not seen.
+func TestWhyByWhatMayBeSeen(t *testing.T) {
+	t.Parallel()
+	pod := `{"apiVersion":"v1","kind":"Pod","metadata":{"namespace":"default","name":"a","uid":"a"},"spec":{"schedulerName":"reprieve-scheduler","containers":[{"name":"c"}]},
+"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","lastTransitionTime":"2026-03-01T11:00:00Z","message":"no room"}]}}`
+	server := apiServer(t, "", "/nodes", map[string]string{"/api/v1/namespaces/default/pods": list("v1", "PodList", pod)})
+	code, out, errOut := runAt(t, server, "why", "a")
+	want := "pod default/a: pending\nTold: pod default/a (PodScheduled, Unschedulable, since 2026-03-01T11:00:00Z): no room\n" +
+		"Not seen: nodes, which you may not list, so nothing was decided; ask for the ClusterRole reprieve-planner.\n"
+	if code != 0 || out != want || errOut != "" {
+		t.Errorf("exit code %d, it says %q, %q; want %q", code, out, errOut, want)
+	}
+}
