@@ -75,12 +75,17 @@ func TestDecisions(t *testing.T) {
 	if !found {
 		t.Fatal("The page has no section about what decisions went by")
 	}
+	lines, ofEnds, found := strings.Cut(lines, "\n## How the wait ended\n")
+	if !found {
+		t.Fatal("The page has no section about how waits ended")
+	}
 	for what, c := range map[string]struct {
 		section string
 		of      reflect.Type
 		schema  string
 	}{
 		"record":   {lines, reflect.TypeFor[decisionlog.Record](), decisionlog.Schema},
+		"ends":     {ofEnds, reflect.TypeFor[decisionlog.WaitEnd](), decisionlog.WaitEndSchema},
 		"snapshot": {ofSnapshot, reflect.TypeFor[snapshot.State](), snapshot.StateSchema},
 		"inputs":   {ofInputs, reflect.TypeFor[decisionlog.Inputs](), decisionlog.InputsSchema},
 	} {
