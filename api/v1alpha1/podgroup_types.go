@@ -72,9 +72,10 @@ const (
 	// them: it is gone, has others below it, or cannot be used. The members stay, and count for no queue. Its
 	// reason is the one that pending work is given. The condition is absent otherwise.
 	ConditionQueueOrphaned = "QueueOrphaned"
-	// ConditionDegraded is True while a gang lacks members that it had: at least minCount members had a node at the same time, some
-	// still have one, and fewer than minCount have one or have succeeded. Its message has the numbers, and lastTransitionTime is
-	// the time from which on the gang has lacked members. The condition is absent where that has never been so.
+	// ConditionDegraded is True while a gang lacks members that it had: at least minCount members
+	// had a node at the same time, some still have one, and fewer than minCount have one or have
+	// succeeded. Its message has the numbers, and lastTransitionTime is the time from which on the
+	// gang has lacked members. The condition is absent where that has never been so.
 	ConditionDegraded = "Degraded"
 )
 
@@ -320,7 +321,8 @@ const (
 	PodGroupScheduled PodGroupPhase = "Scheduled"
 	// PodGroupRunning: as many as that run, or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupDegraded: some members have a node, and fewer than minCount, although there were enough before.
+	// PodGroupDegraded: some members have a node, and fewer than minCount, although there were
+	// enough before.
 	PodGroupDegraded PodGroupPhase = "Degraded"
 	// PodGroupDisrupted: the whole group is being preempted.
 	PodGroupDisrupted PodGroupPhase = "Disrupted"

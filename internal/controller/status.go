@@ -304,7 +304,8 @@ func (s *Status) soonShort(run gang.Run) time.Duration {
 	return max(gang.ShortTime-s.clock.Now().Sub(run.ShortSince), time.Millisecond)
 }
 
-// soonDegraded is when a group is to be looked at again because it has just lost members; 0 for not at all.
+// soonDegraded is when a group is to be looked at again because it has just lost members; 0 for not
+// at all.
 func (s *Status) soonDegraded(run gang.Run) time.Duration {
 	if left := gang.ShortTime - s.clock.Now().Sub(run.DegradedSince); !run.DegradedSince.IsZero() && left > 0 {
 		return left

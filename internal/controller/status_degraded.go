@@ -12,9 +12,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// setDegraded sets the condition Degraded of a PodGroup that has lacked members since a time; zero for one that lacks none. The time is
-// the condition's lastTransitionTime: the next process reads it there. The condition waits for gang.ShortTime, since the news that a
-// member has succeeded may come a moment after the news that it runs no more.
+// setDegraded sets the condition Degraded of a PodGroup that has lacked members since a time; zero
+// for one that lacks none. The time is the condition's lastTransitionTime: the next process reads
+// it there. The condition waits for gang.ShortTime, since the news that a member has succeeded may
+// come a moment after the news that it runs no more.
 func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, now time.Time) {
 	conditions := &pg.Status.Conditions
 	condition := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionFalse, ObservedGeneration: pg.Generation}
@@ -35,7 +36,8 @@ func setDegraded(pg *v1alpha1.PodGroup, g *gang.Group, m *gang.Members, since, n
 	}
 }
 
-// degradedMessage says how many members a degraded gang has and lacks, and whether there are pods in their place.
+// degradedMessage says how many members a degraded gang has and lacks, and whether there are pods
+// in their place.
 func degradedMessage(g *gang.Group, m *gang.Members) string {
 	message := fmt.Sprintf("%d members have a node, %d are needed", len(m.Assigned), g.MinCount)
 	if n := len(m.Succeeded); n > 0 {

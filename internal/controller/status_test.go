@@ -224,7 +224,8 @@ func TestPhase(t *testing.T) {
 	}
 }
 
-// TestDegradedCondition follows a gang of two that loses a member, is looked at by another process, and is whole again.
+// TestDegradedCondition follows a gang of two that loses a member, is looked at by another process,
+// and is whole again.
 func TestDegradedCondition(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, gangGroup(2))

@@ -264,6 +264,9 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 	if sh.static && pick(6) == 0 {
 		refuse(&u, pick(len(u.Pods)), someNow-1+int64(pick(4)))
 	}
+	if u.Group && pick(4) == 0 {
+		u.Stale, u.Lacks = true, 1+int32(pick(3))
+	}
 	b.s.Units = append(b.s.Units, u)
 }
 

@@ -87,6 +87,11 @@ type Group struct {
 	Priority int32
 	// Whole is true in disruption mode PodGroup.
 	Whole bool
+	// Lacks is how many members the gang lacks that it had; 0 for none.
+	Lacks int32
+	// Stale is true where it has lacked some for too long: it goes as a whole then, and stands one
+	// priority lower.
+	Stale bool
 	// Start is when the group was first whole, in nanoseconds since 1970; 0 to go by the earliest member.
 	Start int64
 	// Toleration and QueueMembership are those of all members.

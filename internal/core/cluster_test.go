@@ -27,7 +27,7 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 			if unit.Group || unit.PodGroup != "" {
 				rp.Group = &Group{
 					Namespace: unit.Namespace, Name: cmp.Or(unit.GroupName, unit.Name), UID: unit.PodGroup,
-					Priority: unit.Priority, Whole: unit.Group, Start: unit.Start, Toleration: unit.Toleration,
+					Priority: unit.OwnPriority(), Whole: unit.Group, Lacks: unit.Lacks, Stale: unit.Stale, Start: unit.Start, Toleration: unit.Toleration,
 					Membership: unit.Membership, Since: unit.Since, MinRuntime: unit.MinRuntime,
 				}
 			}

@@ -2,6 +2,7 @@ package core
 
 import (
 	"encoding/binary"
+	"math"
 	"slices"
 	"strings"
 )
@@ -35,7 +36,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 		c.padBudgets(slices.Max(pod.Budgets) + 1)
 	}
 	g := rp.Group
-	if g == nil || !g.Whole {
+	if g == nil || !g.isUnit() {
 		u := Unit{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
 			Priority: rp.Priority, Start: pod.Start, Toleration: rp.Toleration, Membership: rp.Membership, Since: rp.Since,
@@ -45,6 +46,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 			u.MinRuntime = g.MinRuntime
 			u.PodGroup, u.Priority, u.Toleration, u.Membership, u.Since = g.UID, g.Priority, g.Toleration, g.Membership, g.Since
 			u.GroupName, u.Role = g.Name, rp.Role
+			u.Lacks = g.Lacks
 		}
 		at := c.newUnit(&u)
 		c.onNode[slot] = append(c.onNode[slot], at)
@@ -55,7 +57,7 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if !ok {
 		at = c.newUnit(&Unit{
 			Namespace: g.Namespace, Name: g.Name, UID: g.UID, Group: true, PodGroup: g.UID, GroupName: g.Name,
-			Priority: g.Priority, Start: g.Start, Membership: g.Membership, MinRuntime: g.MinRuntime,
+			Priority: g.standing(), Start: g.Start, Membership: g.Membership, MinRuntime: g.MinRuntime,
 		})
 		c.whole[g.UID] = at
 	}
@@ -91,14 +93,31 @@ func (c *Cluster) alone(pod Pod) []Pod {
 	return c.side[n-1 : n : n]
 }
 
+// isUnit reports whether the members of the group are one unit: they are in disruption mode
+// PodGroup, and in either mode once the gang is stale.
+func (g *Group) isUnit() bool { return g.Whole || g.isStale() }
+
+// isStale reports whether the gang is stale. Below the lowest priority there is none that it could
+// stand at.
+func (g *Group) isStale() bool { return g.Stale && g.Priority > math.MinInt32 }
+
+// standing is the priority that the group has as a unit.
+func (g *Group) standing() int32 {
+	if g.isStale() {
+		return g.Priority - 1
+	}
+	return g.Priority
+}
+
 // regroup takes over what is new about a group.
 func (c *Cluster) regroup(at int32, g *Group) {
 	u := &c.s.Units[at]
-	if u.Priority != g.Priority {
+	if priority := g.standing(); u.Priority != priority {
 		c.uncount(u.Priority)
-		c.c.perPriority[g.Priority]++
+		c.c.perPriority[priority]++
 	}
-	u.Namespace, u.Name, u.GroupName, u.Priority, u.Start = g.Namespace, g.Name, g.Name, g.Priority, g.Start
+	u.Namespace, u.Name, u.GroupName, u.Priority, u.Start = g.Namespace, g.Name, g.Name, g.standing(), g.Start
+	u.Lacks, u.Stale = g.Lacks, g.isStale()
 	if u.Membership != g.Membership || u.Since != g.Since {
 		c.countAll(at, -1)
 		c.leaveLeaf(at)

@@ -145,7 +145,7 @@ type ProtectedUnit struct {
 }
 
 func refOf(u *Unit) UnitRef {
-	return UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.Priority}
+	return UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.OwnPriority()}
 }
 
 // victimsOf describes units as victims, each with its pods by name.
@@ -167,7 +167,7 @@ func (sr *search) victimsOf(units []int32) []Victim {
 		}
 		v := Victim{
 			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group,
-			Priority: u.Priority, Rule: verdict.Rule, Queue: u.queue(), Pods: pods[from:len(pods):len(pods)],
+			Priority: u.OwnPriority(), Rule: verdict.Rule, Queue: u.queue(), Pods: pods[from:len(pods):len(pods)],
 		}
 		slices.SortFunc(v.Pods, func(a, b VictimPod) int {
 			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))

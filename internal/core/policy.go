@@ -15,6 +15,12 @@ const (
 	RuleToleration Rule = "PreemptionToleration"
 	// RuleClassNotFound protects units whose PriorityClass does not exist, so that what they tolerate is not known.
 	RuleClassNotFound Rule = "PriorityClassNotFound"
+	// RuleStaleGang: the unit is a gang that has had fewer members than it needs for too long. Work
+	// of equal priority may take it, whole.
+	RuleStaleGang Rule = "StaleGang"
+	// RuleMoreImportantGang protects a stale gang from a gang that lacks members itself and is less
+	// important.
+	RuleMoreImportantGang Rule = "MoreImportantGang"
 	// RuleReclaim: the unit's queue has more than its fair share, and the preemptor's does not.
 	RuleReclaim Rule = "Reclaim"
 	// RuleFairShare protects units of other queues that have no more than their fair share.
@@ -127,7 +133,7 @@ type leafwise interface {
 // protections are all rules of that kind. Of those that protect a unit, the one that holds longest is
 // reported, and the first of several.
 func protections() []protection {
-	return []protection{staticPods{}, refusals{}, tolerations{}, minRuntimes{}}
+	return []protection{staticPods{}, refusals{}, tolerations{}, minRuntimes{}, staleGangs{}}
 }
 
 // timed is a unit with the rule that protects it for a time.

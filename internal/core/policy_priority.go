@@ -9,7 +9,7 @@ type priorityPolicy struct {
 
 func (pp *priorityPolicy) rules() *ruling { return pp.ruling }
 
-func (pp *priorityPolicy) entitlement(u int32) Verdict { return pp.byPriority(pp.s.Units[u].Priority) }
+func (pp *priorityPolicy) entitlement(u int32) Verdict { return pp.entitledByPriority(u) }
 
 // potentialVictims are the units that one preemptor may take (KEP-5710, "Identify the list of all potential victims"):
 // on every node those below a priority, which are a prefix of its column, but for the protected ones.

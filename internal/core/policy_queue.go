@@ -68,6 +68,7 @@ func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 			c.kinds = append(c.kinds, kind)
 		}
 		c.shares = v.s.Queues.Shares
+		c.ruling.ratio = func(q int32) float64 { return c.ratio(q, nil) }
 		c.climb()
 		c.asIs = newPathUse(c).reach()
 		c.reachTo(c.farthest())
@@ -224,7 +225,7 @@ func (c *queuePolicy) lent(top int32, r int, used int64) bool {
 // entitlement is by priority, or by what the unit's queue and the preemptor's are entitled to.
 func (c *queuePolicy) entitlement(u int32) Verdict {
 	if !c.reclaims(u) {
-		return c.byPriority(c.s.Units[u].Priority)
+		return c.entitledByPriority(u)
 	}
 	leaf := c.leafOf[u]
 	if rule := c.subtreeOf(leaf).rule; rule != "" {

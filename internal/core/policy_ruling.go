@@ -37,6 +37,8 @@ type ruling struct {
 	// roster has the units of each queue, and leafOf the queue of each unit; nil where queues are of no account.
 	roster *roster
 	leafOf []int32
+	// ratio says how far a queue is over its fair share; nil where queues are of no account.
+	ratio func(queue int32) float64
 	// running counts the members of each gang that run, by UID.
 	running map[string]*Headcount
 }
@@ -104,6 +106,16 @@ func (r *ruling) byPriority(priority int32) Verdict {
 	return Verdict{Rule: RuleNotLowerPriority}
 }
 
+// entitledByPriority is byPriority for one unit. A stale gang stands lower than its own priority.
+func (r *ruling) entitledByPriority(u int32) Verdict {
+	unit := &r.s.Units[u]
+	v := r.byPriority(unit.Priority)
+	if v.Eligible && unit.Stale {
+		v.Rule = RuleStaleGang
+	}
+	return v
+}
+
 // special lists the units that have to be judged one by one whatever their leaf: those of the preemptor's own gang, and
 // those that narrow protections are about. Some may be listed twice.
 func (r *ruling) special() iter.Seq[int32] {
@@ -139,7 +151,14 @@ func (r *ruling) reclaims(u int32) bool {
 		return false
 	}
 	leaf := r.leafOf[u]
-	return leaf >= 0 && leaf != r.leaf
+	return leaf >= 0 && leaf != r.leaf && !r.yieldsStale(u)
+}
+
+// yieldsStale reports whether a stale gang of another queue goes by priority, as in its own queue:
+// the preemptor's queue has no more of its fair share than the gang's. Between such queues nothing
+// is reclaimed, and two gangs would wait for each other for good.
+func (r *ruling) yieldsStale(u int32) bool {
+	return r.s.Units[u].Stale && r.ratio != nil && r.ratio(r.leaf) <= r.ratio(r.leafOf[u])
 }
 
 // top is the queue one step below the lowest common ancestor of the preemptor's leaf and another one, in the branch of

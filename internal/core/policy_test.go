@@ -69,6 +69,21 @@ func TestJudge(t *testing.T) {
 			unit:      Unit{Priority: 1, RefusedUntil: 7},
 			want:      Verdict{Eligible: true, Rule: RuleLowerPriority},
 		},
+		"a stale gang of equal priority": {
+			preemptor: Preemptor{Priority: 10},
+			unit:      Unit{Priority: 9, Stale: true, Lacks: 1, Group: true, PodGroup: "b"},
+			want:      Verdict{Eligible: true, Rule: RuleStaleGang},
+		},
+		"a stale gang of higher priority": {
+			preemptor: Preemptor{Priority: 10},
+			unit:      Unit{Priority: 10, Stale: true, Lacks: 1, Group: true, PodGroup: "b"},
+			want:      Verdict{Rule: RuleNotLowerPriority},
+		},
+		"a stale gang within its toleration": {
+			preemptor: Preemptor{Priority: 10, Now: 5},
+			unit:      Unit{Priority: 9, Stale: true, Lacks: 1, Group: true, PodGroup: "b", Toleration: &Toleration{Below: 11, Until: 7}},
+			want:      Verdict{Rule: RuleToleration, Until: 7},
+		},
 		"within its toleration": {
 			preemptor: Preemptor{Priority: 10, Now: 5},
 			unit:      Unit{Priority: 1, Toleration: &Toleration{Below: 11, Until: 7}},

@@ -103,6 +103,10 @@ func (vo *victimOrder) markMixed() {
 	for u := range c.c.having[traitSurplus] {
 		mixed(u)
 	}
+	// Stale gangs may be taken whatever their queue is entitled to.
+	for u := range c.c.having[traitStale] {
+		mixed(u)
+	}
 }
 
 func (vo *victimOrder) kindOf(leaf int32) leafKind {

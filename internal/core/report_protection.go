@@ -69,6 +69,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 		{RuleClassNotFound, "unit of a PriorityClass that does not exist is protected", "units of PriorityClasses that do not exist are protected"},
 		{RulePreemptMinRuntime, "unit of lower priority is protected", "units of lower priority are protected"},
 		{RuleReclaimMinRuntime, "unit of another queue is protected", "units of other queues are protected"},
+		{RuleMoreImportantGang, "gang that lacks members is more important", "gangs that lack members are more important"},
 		{RuleQuota, "unit is part of its queue's quota", "units are part of their queues' quotas"},
 		{RuleFairShare, "unit is in a queue within its fair share", "units are in queues within their fair share"},
 		{RuleOverShare, "unit of another queue is out of reach", "units of other queues are out of reach"},

@@ -17,6 +17,11 @@ func (d *Decision) WhyTaken(v *Victim) string {
 	}
 	said := fmt.Sprintf("preempted by %s %s (priority %d): %s, the victim's priority is %d", kind, d.Preemptor.Key(), d.Preemptor.Priority, v.Rule, v.Priority)
 	switch {
+	case v.Rule == RuleStaleGang:
+		said += "; it has had fewer members than it needs for too long, and gives up the room of the others"
+		if v.Queue != "" {
+			said += toldQueue + v.Queue
+		}
 	case v.Rule == RuleReclaim:
 		// Priority has no say in it.
 		said += fmt.Sprintf("; queue %s%s%s%s", d.Preemptor.Queue, takesBack, v.Queue, beyondShare)

@@ -90,6 +90,12 @@ type Unit struct {
 	// Surplus marks a member past the minCount of its gang, and past the needs of its role: it goes
 	// before others of the same priority.
 	Surplus bool
+	// Lacks is how many members the unit's gang lacks that it had; 0 for others.
+	Lacks int32
+	// Stale marks a gang that has lacked members for too long, which is one unit then in either
+	// disruption mode. Its Priority is one lower than that of the PodGroup: work of equal priority
+	// may take it.
+	Stale bool
 	// RefusedUntil is the latest of its pods'; 0 where no deletion was refused.
 	RefusedUntil int64
 	// Start is when the unit started, in nanoseconds since 1970; 0 if it has not.
@@ -147,6 +153,15 @@ func (u *Unit) queue() string {
 		return ""
 	}
 	return u.Membership.Queue
+}
+
+// OwnPriority is the priority of the unit's PodGroup or pod, of which a stale gang stands one
+// lower.
+func (u *Unit) OwnPriority() int32 {
+	if u.Stale {
+		return u.Priority + 1
+	}
+	return u.Priority
 }
 
 // Key is the unit's name for people: namespace/name.

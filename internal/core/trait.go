@@ -13,8 +13,10 @@ const (
 	traitRefused
 	// traitSurplus: it is past the minCount of its gang.
 	traitSurplus
+	// traitStale: it is a stale gang.
+	traitStale
 
-	traits = int(traitSurplus) + 1
+	traits = int(traitStale) + 1
 )
 
 // isOf reports whether a unit has the trait.
@@ -28,6 +30,8 @@ func (t trait) isOf(u *Unit) bool {
 		return u.RefusedUntil != 0
 	case traitSurplus:
 		return u.Surplus
+	case traitStale:
+		return u.Stale
 	}
 	return false
 }

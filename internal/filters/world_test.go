@@ -142,6 +142,7 @@ func (plain) GroupOf(*corev1.Pod) (types.NamespacedName, bool) { return types.Na
 func (plain) Group(types.NamespacedName) (*gang.Group, bool)   { return nil, false }
 func (plain) Placed(types.NamespacedName) []*corev1.Pod        { return nil }
 func (plain) RoleOf(*gang.Group, *corev1.Pod) *core.Role       { return nil }
+func (plain) Degraded(*gang.Group) snapshot.Degraded           { return snapshot.Degraded{} }
 
 func (plain) StartOf(g *gang.Group) time.Time { return g.StartTime }
 func (plain) DepartureOf(pod *corev1.Pod) snapshot.Departure {

@@ -10,22 +10,26 @@ import (
 
 // places records how far the members of a gang have had nodes.
 type places struct {
-	// complete is true once minCount members had a node at the same time, and for as long as at least one of them has.
+	// complete is true once minCount members had a node at the same time, and for as long as at
+	// least one of them has.
 	complete bool
-	// minCount is the minCount that succeeded belongs to, and succeeded are the members that have succeeded while it held. They count
-	// after their pods have been deleted too: their work is not lost.
+	// minCount is the minCount that succeeded belongs to, and succeeded are the members that have
+	// succeeded while it held. They count after their pods have been deleted too: their work is not
+	// lost.
 	minCount  int
 	succeeded sets.Set[types.UID]
 }
 
-// placesOf returns the places of a group at the first look, by its status: an earlier process may have seen more.
+// placesOf returns the places of a group at the first look, by its status: an earlier process may
+// have seen more.
 func placesOf(g *Group) places {
 	return places{complete: g.Scheduled || !g.DegradedSince.IsZero(), minCount: g.MinCount}
 }
 
-// followPlaces updates since when a gang is degraded. A gang is degraded while some of its members have a node, fewer than minCount have
-// one or have succeeded, and there were enough before. A gang that is placed for the first time is not, however long that takes, nor is
-// one without any member on a node. A member that is replaced does not restart the clock as long as others are missing.
+// followPlaces updates since when a gang is degraded. A gang is degraded while some of its members
+// have a node, fewer than minCount have one or have succeeded, and there were enough before. A gang
+// that is placed for the first time is not, however long that takes, nor is one without any member
+// on a node. A member that is replaced does not restart the clock as long as others are missing.
 func (r *run) followPlaces(g *Group, m *Members, now time.Time) {
 	if !g.IsGang() || g.Ambiguous || len(m.Assigned) == 0 {
 		r.places, r.DegradedSince = places{minCount: g.MinCount}, time.Time{}

@@ -45,7 +45,8 @@ type Group struct {
 	StartTime time.Time
 	// Scheduled is true where the status says that minCount members have a node.
 	Scheduled bool
-	// DegradedSince is since when the gang has lacked members that it had, by its status; zero if it does not. [Runs] knows more.
+	// DegradedSince is since when the gang has lacked members that it had, by its status; zero if
+	// it does not. [Runs] knows more.
 	DegradedSince time.Time
 	// Queue is the leaf queue that the group names in its spec, or "". Labels are those of a group whose API has no
 	// queues: they may name one.

@@ -3,6 +3,7 @@ package gang
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,8 @@ type Run struct {
 	Start time.Time
 	// ShortSince is since when fewer run than are needed; zero while there are enough.
 	ShortSince time.Time
-	// DegradedSince is since when the group has lacked members that it had; see [run.followPlaces]. It is zero for a group that lacks none.
+	// DegradedSince is since when the group has lacked members that it had; see [run.followPlaces].
+	// It is zero for a group that lacks none.
 	DegradedSince time.Time
 }
 
@@ -50,6 +52,9 @@ type Runs struct {
 	runs map[types.NamespacedName]*run
 	// touched are the groups with members that have come, gone or changed since they were looked at, and those that are short of some.
 	touched sets.Set[types.NamespacedName]
+	// degraded are the groups that lacked members when they were looked at.
+	degraded    sets.Set[types.NamespacedName]
+	anyDegraded atomic.Bool
 	// changes counts the changes of starts.
 	changes uint64
 }
@@ -60,7 +65,7 @@ type Runs struct {
 func NewRuns(members func(types.NamespacedName) Members, ready func() bool, moved func(types.NamespacedName)) *Runs {
 	return &Runs{
 		members: members, ready: ready, moved: moved,
-		runs: make(map[types.NamespacedName]*run), touched: sets.New[types.NamespacedName](),
+		runs: make(map[types.NamespacedName]*run), touched: sets.New[types.NamespacedName](), degraded: sets.New[types.NamespacedName](),
 	}
 }
 
@@ -108,6 +113,50 @@ func (r *Runs) Look(g *Group, now time.Time) Run {
 	return out
 }
 
+// Follow is Look for a group that has had enough members on nodes: whether it lacks some by now is
+// known at once. Others are looked at when somebody asks.
+func (r *Runs) Follow(g *Group, now time.Time) {
+	if r.mayLack(g) {
+		r.Look(g, now)
+	}
+}
+
+func (r *Runs) mayLack(g *Group) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.runs[g.Key]; known != nil && known.group == g.UID {
+		return known.complete
+	}
+	return placesOf(g).complete
+}
+
+// setDegraded keeps the set of groups that lack members. The caller holds the lock.
+func (r *Runs) setDegraded(key types.NamespacedName, degraded bool) {
+	if degraded {
+		r.degraded.Insert(key)
+	} else {
+		r.degraded.Delete(key)
+	}
+	r.anyDegraded.Store(r.degraded.Len() > 0)
+}
+
+// AnyDegraded reports whether any group lacked members at the last look. It takes no lock.
+func (r *Runs) AnyDegraded() bool { return r.anyDegraded.Load() }
+
+// Degraded returns the groups that lacked members at the last look.
+func (r *Runs) Degraded() []types.NamespacedName {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.degraded.UnsortedList()
+}
+
+// IsDegraded reports whether a group lacked members at the last look.
+func (r *Runs) IsDegraded(key types.NamespacedName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.degraded.Has(key)
+}
+
 // HasBegun reports whether a run of a group has begun, or begun anew, since a mark: what was decided by then went by another clock. It
 // looks again only at what has been touched.
 func (r *Runs) HasBegun(g *Group, mark uint64, now time.Time) bool {
@@ -134,6 +183,7 @@ func (r *Runs) Forget(key types.NamespacedName) {
 	defer r.mu.Unlock()
 	delete(r.runs, key)
 	r.touched.Delete(key)
+	r.setDegraded(key, false)
 }
 
 // look returns the run of a group, and its run before.
@@ -148,6 +198,7 @@ func (r *Runs) look(g *Group, now time.Time) (out, before Run) {
 	m := r.members(g.Key)
 	if m.Total() == 0 {
 		delete(r.runs, g.Key)
+		r.setDegraded(g.Key, false)
 		return Run{}, Run{}
 	}
 	known := r.runs[g.Key]
@@ -164,6 +215,7 @@ func (r *Runs) look(g *Group, now time.Time) (out, before Run) {
 		known.Start = g.StartTime
 	}
 	known.followPlaces(g, &m, now)
+	r.setDegraded(g.Key, !known.DegradedSince.IsZero())
 	if known.follow(g, &m, now); !known.Start.Equal(before.Start) {
 		if r.changes++; !isNew {
 			known.began = r.changes

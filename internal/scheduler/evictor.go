@@ -113,10 +113,10 @@ func areSame(a, b []*reservation.Reservation) bool {
 // askAnew ends all answers.
 func (w *wants) askAnew() { w.changes.Add(1) }
 
-// RunsAnew reports whether a group with victims runs anew since the order was decided on.
+// RunsAnew reports whether a group with victims runs anew, or is stale no more, since the order was decided on.
 func (p *Plugin) RunsAnew(order *eviction.Order, group types.NamespacedName) bool {
 	g, ok := p.hub.groups.Group(group)
-	return ok && p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now())
+	return ok && (p.hub.runs.HasBegun(g, order.Seen, p.hub.clock.Now()) || p.hub.isStaleNoMore(order, g))
 }
 
 // isGuarded reports whether a group runs for less than the longest of its min-runtimes, so that nothing but its surplus may be taken from

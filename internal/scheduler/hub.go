@@ -66,7 +66,9 @@ type Hub struct {
 	// hidden are nominations that a pod held to a node does not see.
 	hidden hidden
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
-	runs     *gang.Runs
+	runs *gang.Runs
+	// stale are the gangs that have lacked members for too long.
+	stale    staleGangs
 	outcomes outcomes
 	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.
 	executions executions

@@ -66,6 +66,7 @@ func (h *Hub) run(ctx context.Context) {
 			h.sweepLeaving()
 			h.takeBackLost()
 			h.outcomes.expire(now)
+			h.sweepStale(now)
 			h.takeBackHeld()
 			h.wakeHeld()
 			h.easeTurns()

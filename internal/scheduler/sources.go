@@ -47,6 +47,9 @@ func (s sources) StartOf(g *gang.Group) time.Time { return s.hub.runs.Look(g, s.
 // RoleOf is part of snapshot.Groups.
 func (s sources) RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role { return s.hub.roleOf(g, pod) }
 
+// Degraded is part of snapshot.Groups.
+func (s sources) Degraded(g *gang.Group) snapshot.Degraded { return s.hub.degradedBy(g) }
+
 // DepartureOf is part of snapshot.Disruptions.
 func (s sources) DepartureOf(pod *corev1.Pod) snapshot.Departure { return s.hub.departureOf(pod) }
 

@@ -37,6 +37,7 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	}
 	p.hub.witness.Looks()
 	v := &view{mark: p.hub.waits.Mark(), seen: p.hub.runs.Settle(p.hub.groups, p.hub.clock.Now())}
+	p.hub.lookAtStale()
 	if err := p.hub.cluster.Level(infos, budgets); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if ok {
 		h.runs.Touch(key)
+		h.runs.Follow(g, h.clock.Now())
 	} else {
 		h.runs.Forget(key)
 	}
@@ -181,6 +182,7 @@ func (h *Hub) regroup(key types.NamespacedName) {
 	if !ok {
 		return
 	}
+	h.runs.Follow(g, h.clock.Now())
 	if g.Priority == nil || !h.runs.IsWhole(key) {
 		h.cluster.GroupChanged(key)
 	}

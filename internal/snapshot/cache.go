@@ -179,6 +179,8 @@ type standing struct {
 	priority     int32
 	start, since int64
 	minRuntime   *core.MinRuntime
+	lacks        int32
+	stale        bool
 }
 
 // moved are the groups that stand otherwise than when they were read last, but for those that have been read on all their nodes.
@@ -192,7 +194,7 @@ func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped set
 			delete(c.stood, key)
 			continue
 		}
-		now := standing{priority: g.Priority, start: g.Start, since: g.Since, minRuntime: g.MinRuntime}
+		now := standing{priority: g.Priority, start: g.Start, since: g.Since, minRuntime: g.MinRuntime, lacks: g.Lacks, stale: g.Stale}
 		if before, known := c.stood[key]; known && before != now {
 			out.Insert(key)
 		}

@@ -30,13 +30,18 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 		// It is not whole, and what protects it must not do so for good.
 		since = lastScheduled(placed)
 	}
+	degraded := s.Groups.Degraded(g)
+	if at := degraded.Since; !at.IsZero() && since.After(at) {
+		// A member that was replaced does not restart the clock of a gang that lacks others.
+		since = at
+	}
 	out := &core.Group{
 		Namespace: key.Namespace, Name: key.Name, UID: string(g.UID), Priority: priority, Whole: g.Whole,
-		Start: Nanos(start), Since: Nanos(since), Toleration: s.standingToleration(g, placed, since),
+		Lacks: int32(degraded.Lacks), Stale: degraded.Stale, Start: Nanos(start), Since: Nanos(since), Toleration: s.standingToleration(g, placed, since),
 		MinRuntime: s.Profiles.MinRuntimeOfGroup(key),
 	}
 	t := core.QueueMembership{Queue: s.Queues.QueueOfGroup(g)}
-	if !g.Whole {
+	if !g.Whole && !degraded.Stale {
 		t.MinCount = int32(g.MinCount)
 	}
 	if t != (core.QueueMembership{}) {

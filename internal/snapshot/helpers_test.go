@@ -31,6 +31,8 @@ type facts struct {
 	delegated map[corev1.ResourceName]bool
 	// minRuntime is that of the profile of all groups.
 	minRuntime *core.MinRuntime
+	// degraded is how groups lack members.
+	degraded map[types.NamespacedName]Degraded
 	// reads counts the pods that the cache has read, and asked those whose group it has asked for.
 	reads, asked int
 }
@@ -67,6 +69,8 @@ func (f *facts) RoleOf(_ *gang.Group, pod *corev1.Pod) *core.Role {
 	}
 	return nil
 }
+
+func (f *facts) Degraded(g *gang.Group) Degraded { return f.degraded[g.Key] }
 
 func (f *facts) Placed(types.NamespacedName) []*corev1.Pod { return f.placed }
 

@@ -40,6 +40,18 @@ type Groups interface {
 	// RoleOf is the role of a member of a gang, of which the gang needs some; nil for a gang
 	// without roles.
 	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
+	// Degraded says how a group lacks members that it had; the zero Degraded where it lacks none.
+	Degraded(g *gang.Group) Degraded
+}
+
+// Degraded is how a gang lacks members that it had.
+type Degraded struct {
+	// Since is the time of the first loss, and Lacks how many members are missing.
+	Since time.Time
+	Lacks int
+	// Stale is true where members have been missing for so long that the gang may be taken as a
+	// whole.
+	Stale bool
 }
 
 // Disruptions tells which pods are on their way out, whether their objects say so or not, and which cannot be told to go.

@@ -86,6 +86,10 @@ type StateUnit struct {
 	MinCount int32 `json:"minCount,omitempty"`
 	// Surplus marks a member past the minCount of its gang, and past the needs of its role.
 	Surplus bool `json:"surplus,omitempty"`
+	// Lacks is how many members its gang lacks that it had, and Stale whether it has lacked them
+	// for too long.
+	Lacks int32 `json:"lacks,omitempty"`
+	Stale bool  `json:"stale,omitempty"`
 	// Running is true for a pod whose containers run.
 	Running bool `json:"running,omitempty"`
 	// Static marks a pod that the kubelet of its node runs by itself.
@@ -271,8 +275,8 @@ func (d *describer) units() []StateUnit {
 			continue
 		}
 		unit := StateUnit{
-			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, GroupName: u.GroupName, Priority: u.Priority,
-			Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
+			Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, PodGroup: u.PodGroup, GroupName: u.GroupName, Priority: u.OwnPriority(),
+			Lacks: u.Lacks, Stale: u.Stale, Start: u.Start, Since: u.Since, Surplus: u.Surplus, Running: u.Running, Static: u.Static, RefusedUntil: u.RefusedUntil, Pods: make([]StatePod, len(u.Pods)),
 		}
 		if u.Role != nil {
 			unit.Role, unit.RoleNeeds = u.Role.Name, u.Role.Needs

@@ -147,6 +147,15 @@ type GangArgs struct {
 	//
 	// Example: 500ms
 	SettleTime *metav1.Duration `json:"settleTime,omitempty"`
+
+	// staleTimeout is how long a gang of this profile may lack members that it had before it gives up the room of the others, as
+	// a whole: from then on, workloads of the same or a higher priority may preempt it. The time is counted from the first
+	// loss. With 0s a gang keeps its room for any time. Between 0s and 24h.
+	//
+	// Default: 1m
+	//
+	// Example: 5m
+	StaleTimeout *metav1.Duration `json:"staleTimeout,omitempty"`
 }
 
 // RetryArgs are the delays between preemptions that fail.

@@ -35,7 +35,7 @@ func (c *Checker) end(at time.Time, p preemptor) {
 // judgeMark is for a pod that is told that it goes.
 func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 	victim := c.unitOf(pod)
-	if victim.group != nil && isWhole(victim.group.PodGroup) {
+	if victim.group != nil && (isWhole(victim.group.PodGroup) || victim.group.listed[pod.UID]) {
 		if !victim.group.listed[pod.UID] {
 			c.violate(GroupPartlyEvicted, at, "pod %s is told that it goes, and PodGroup %s has no record of that", keyOf(pod), keyOf(victim.group))
 		}
@@ -57,7 +57,7 @@ func (c *Checker) judgeMark(at time.Time, pod *corev1.Pod, message string) {
 		// A gang has one clock, also for a member that has come later.
 		started = c.startOf(g)
 	}
-	c.judge(at, by, victim, "pod "+keyOf(pod).String(), started)
+	c.judge(at, by, victim, "pod "+keyOf(pod).String(), started, false)
 }
 
 // judgeIntent is for a group that is told that it goes.
@@ -67,7 +67,9 @@ func (c *Checker) judgeIntent(at time.Time, g *group, intent *v1alpha1.PodGroupD
 	if g.Status.StartTime != nil {
 		what += " (its status says it is whole since " + g.Status.StartTime.UTC().Format(time.TimeOnly) + ")"
 	}
-	c.judge(at, by, unit{group: g}, what, c.startOf(g))
+	// Work of equal priority may take a gang that has lacked members for too long.
+	stale := intent.Rule == "StaleGang" && g.bound < minCountOf(g.PodGroup)
+	c.judge(at, by, unit{group: g}, what, c.startOf(g), stale)
 }
 
 // sentence is how conditions begin.
@@ -75,8 +77,8 @@ func sentence() *regexp.Regexp {
 	return regexp.MustCompile(`^preempted by (Pod|PodGroup) ([^/ ]+)/([^ ]+) \(priority`)
 }
 
-// judge is for a victim whose clock began at some time.
-func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, started time.Time) {
+// judge is for a victim whose clock began at some time. A stale one may be taken by work of equal priority.
+func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, started time.Time, stale bool) {
 	c.counts.Judged[VictimWithoutCause]++
 	if ended, ok := c.ended[by]; ok && c.time.at(at)-ended > c.bounds.Reason {
 		c.violate(VictimWithoutCause, at, "%s goes for %s %s, which has had no use for it since %v", what, by.kind, by.name, (c.time.at(at) - ended).Round(time.Millisecond))
@@ -94,7 +96,7 @@ func (c *Checker) judge(at time.Time, by preemptor, victim unit, what string, st
 	reclaim := from != "" && to != "" && from != to
 	if reclaim {
 		c.counts.Reclaims++
-	} else if taker.priority() <= victim.priority() {
+	} else if taker.priority() < victim.priority() || taker.priority() == victim.priority() && !stale {
 		c.violate(VictimWithoutCause, at, "%s of priority %d goes for %s %s of priority %d", what, victim.priority(), by.kind, by.name, taker.priority())
 	}
 	c.judgeProtections(at, by, taker, victim, reclaim, what, started)

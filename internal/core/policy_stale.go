@@ -1,0 +1,64 @@
+package core
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+)
+
+// staleGangs protects stale gangs from gangs that lack members themselves and are less important.
+// Two such gangs never take each other in turns: the more important one keeps its members and
+// becomes whole.
+type staleGangs struct{}
+
+func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {
+	if !r.s.Units[u].Stale {
+		return Verdict{}, false
+	}
+	own, degraded := r.ownDegraded()
+	return Verdict{Rule: RuleMoreImportantGang}, degraded && r.moreImportantGang(&r.s.Units[u], r.leafOfUnit(u), &own) < 0
+}
+
+func (staleGangs) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStale]) }
+
+// ownDegraded describes the preemptor's own gang by its members that have a node; false where it
+// lacks none.
+func (r *ruling) ownDegraded() (own Unit, degraded bool) {
+	for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
+		unit := &r.s.Units[u]
+		if unit.Lacks == 0 {
+			continue
+		}
+		if start := earlierStart(unit.Start, own.Start); !degraded || start < 0 {
+			own.Start = unit.Start
+		}
+		own.Lacks, own.UID, degraded = unit.Lacks, unit.PodGroup, true
+	}
+	return own, degraded
+}
+
+// moreImportantGang compares a stale gang of a queue with the preemptor's own gang, which lacks
+// members too; it is negative where the former is more important. Priority counts first, then how
+// far their queues are over their fair shares, then the number of members that they lack, then the
+// start.
+func (r *ruling) moreImportantGang(a *Unit, leaf int32, own *Unit) int {
+	queues := 0
+	if r.ratio != nil && r.leaf >= 0 && leaf >= 0 && leaf != r.leaf {
+		queues = cmp.Compare(r.ratio(leaf), r.ratio(r.leaf))
+	}
+	return cmp.Or(
+		cmp.Compare(r.p.Priority, a.OwnPriority()),
+		queues,
+		cmp.Compare(a.Lacks, own.Lacks),
+		earlierStart(a.Start, own.Start),
+		cmp.Compare(a.UID, own.UID),
+	)
+}
+
+// leafOfUnit is the queue of a unit; -1 for none.
+func (r *ruling) leafOfUnit(u int32) int32 {
+	if r.leafOf == nil {
+		return -1
+	}
+	return r.leafOf[u]
+}

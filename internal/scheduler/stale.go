@@ -1,0 +1,134 @@
+package scheduler
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/eviction"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// staleGangs are the gangs that were stale at the last sweep. All else that is known of them is
+// derived from their members, the reservations and the clock whenever a decision looks. The zero
+// value is ready to use, and safe for concurrent use.
+type staleGangs struct {
+	mu   sync.Mutex
+	keys sets.Set[types.NamespacedName]
+}
+
+// replace takes over which gangs are stale now, and returns those that were not before.
+func (s *staleGangs) replace(now sets.Set[types.NamespacedName]) (begun sets.Set[types.NamespacedName]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begun = now.Difference(s.keys)
+	s.keys = now
+	return begun
+}
+
+func (s *staleGangs) list() []types.NamespacedName {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.keys.UnsortedList()
+}
+
+// degradedBy says how a gang lacks members that it had. A member that is assumed to have a node
+// counts as placed, and a gang for whose members room is reserved is about to become whole: it is
+// not stale.
+func (h *Hub) degradedBy(g *gang.Group) snapshot.Degraded {
+	now := h.clock.Now()
+	since := h.runs.Look(g, now).DegradedSince
+	if since.IsZero() {
+		return snapshot.Degraded{}
+	}
+	members := h.members(g.Key)
+	out := snapshot.Degraded{Since: since, Lacks: g.MinCount - h.through(&members)}
+	if out.Lacks <= 0 || len(members.Assigned) == 0 {
+		return snapshot.Degraded{}
+	}
+	timeout := h.staleTimeout(members.Assigned[0])
+	out.Stale = timeout > 0 && now.Sub(since) >= timeout && len(h.reserved.Of(gangKey(g.Key))) == 0
+	return out
+}
+
+// staleTimeout is how long the gang of a pod may lack members before it is stale, by the pod's
+// profile; 0 for no end.
+func (h *Hub) staleTimeout(pod *corev1.Pod) time.Duration {
+	args := h.profiles.of(pod.Spec.SchedulerName)
+	if args == nil {
+		return 0
+	}
+	return args.Gang.StaleTimeout.Duration
+}
+
+// isStaleNoMore reports whether an order takes a gang because it lacked members, and the gang lacks none by now.
+func (h *Hub) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
+	if !h.runs.Look(g, h.clock.Now()).DegradedSince.IsZero() {
+		return false
+	}
+	return slices.ContainsFunc(order.Decision.Victims, func(v core.Victim) bool {
+		return v.Rule == core.RuleStaleGang && v.UID == string(g.UID)
+	})
+}
+
+// lookAtStale makes the next view look at stale gangs again: room may have been reserved for them,
+// or released, without any event.
+func (h *Hub) lookAtStale() {
+	for _, key := range h.stale.list() {
+		h.cluster.GroupChanged(key)
+	}
+}
+
+// sweepStale looks for gangs that have become stale, and retries the workloads that may take them.
+func (h *Hub) sweepStale(now time.Time) {
+	h.runs.Settle(h.groups, now)
+	stale := sets.New[types.NamespacedName]()
+	for _, key := range h.runs.Degraded() {
+		if g, ok := h.groups.Group(key); ok && h.degradedBy(g).Stale {
+			stale.Insert(key)
+		}
+	}
+	begun := h.stale.replace(stale)
+	if begun.Len() == 0 {
+		return
+	}
+	least := int32(0)
+	for i, key := range begun.UnsortedList() {
+		h.cluster.GroupChanged(key)
+		logOf(context.Background(), gangKey(key)).V(2).Info("The gang has lacked members for too long: its room may be taken")
+		members := h.members(key)
+		if priority := h.priorityOf(slices.Concat(members.Assigned, members.Pending)[0]); i == 0 || priority < least {
+			least = priority
+		}
+	}
+	if h.leads.Load() {
+		h.retryFrom(least)
+	}
+}
+
+// retryFrom retries the workloads from a priority on that have no place yet.
+func (h *Hub) retryFrom(least int32) {
+	pods, err := h.pods.List(labels.Everything())
+	if err != nil {
+		return
+	}
+	retried := sets.New[workload.Key]()
+	for _, pod := range pods {
+		if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || h.profiles.of(pod.Spec.SchedulerName) == nil || h.priorityOf(pod) < least {
+			continue
+		}
+		if key := h.keyOf(pod); !retried.Has(key) {
+			retried.Insert(key)
+			h.wake(key)
+		}
+	}
+}

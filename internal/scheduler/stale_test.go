@@ -1,0 +1,88 @@
+package scheduler
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// TestStaleGangGivesItsRoomUp: of two gangs that have each lost a member, with no room for both,
+// the younger one goes as a whole once it has lacked a member for too long, by one order only. A
+// gang that is placed for the first time never does, nor does one without a timeout.
+func TestStaleGangGivesItsRoomUp(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeout string
+		// placed is whether the gangs were whole before.
+		placed bool
+		whole  bool
+		want   string
+	}{
+		"mode Pod":                    {timeout: "1s", placed: true, want: "b-0 b-1"},
+		"mode PodGroup":               {timeout: "1s", placed: true, whole: true, want: "b-0 b-1"},
+		"turned off":                  {timeout: "0s", placed: true},
+		"placed for the first time":   {timeout: "1s"},
+		"the timeout has not run out": {timeout: "1h", placed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRigArgs(t, "{gang: {staleTimeout: "+c.timeout+"}}", nodes(4, "1")...)
+			for i, gang := range []string{"a", "b"} {
+				g := r.gangOf(gang, 3, 0)
+				g.Scheduled, g.Whole = c.placed, c.whole
+				for n, member := range members(gang, 3, "1", 0) {
+					if n < 2 {
+						member.Status.Phase = corev1.PodRunning
+						member.Status.StartTime = &metav1.Time{Time: time.Unix(int64(1000+i), 0)}
+						on(member, "node-"+string(rune('0'+2*i+n)))
+					}
+					r.create(member)
+				}
+			}
+			r.cycles()
+			if got := len(r.evictor.orders); got > 0 {
+				t.Fatalf("%d orders at once: %v", got, r.victims())
+			}
+			if c.want == "" {
+				r.never("somebody goes", 2500*time.Millisecond, func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+				return
+			}
+			r.eventually("the room of a gang is taken", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+			r.never("the other one goes too", 1500*time.Millisecond, func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
+			got := r.victims()
+			slices.Sort(got)
+			if strings.Join(got, " ") != c.want {
+				t.Errorf("%v go, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestStaleGangGoesForOthers: a pod of equal priority that waits takes the room of a stale gang,
+// whole; one of lower priority does not.
+func TestStaleGangGoesForOthers(t *testing.T) {
+	t.Parallel()
+	r := newRigArgs(t, "{gang: {staleTimeout: 1s}}", nodes(2, "1")...)
+	g := r.gangOf("a", 3, 5)
+	g.Scheduled = true
+	for n, member := range members("a", 2, "1", 5) {
+		member.Status.Phase = corev1.PodRunning
+		r.create(on(member, "node-"+string(rune('0'+n))))
+	}
+	low, equal := pod("low", "", "1", 4), pod("equal", "", "1", 5)
+	r.create(low, equal)
+	r.eventually("it is stale", func() bool { return r.hub.degradedBy(g).Stale })
+	if d := r.decideFor(low); d.Outcome != core.Infeasible {
+		t.Errorf("of lower priority: %s, want no room", d.Outcome)
+	}
+	d := r.decideFor(equal)
+	if d.Outcome != core.Preempts || len(d.Victims) != 1 || !d.Victims[0].Group || len(d.Victims[0].Pods) != 2 || d.Victims[0].Rule != core.RuleStaleGang {
+		t.Errorf("of equal priority: %s, victims %+v; want the gang as a whole", d.Outcome, d.Victims)
+	}
+}
