@@ -1,0 +1,98 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// TestHalfGangs has gangs whose members go one by one beside each other, of each of which one
+// member has started last. A preemptor takes as few gangs below minCount as it can, and says which
+// they are.
+func TestHalfGangs(t *testing.T) {
+	t.Parallel()
+	type testCase struct {
+		// gangs of size members run on as many nodes, one member of each on every node.
+		gangs, size int
+		// members are those of the preemptor; 0 is for a single pod.
+		members    int
+		wantBroken int
+	}
+	cases := map[string]testCase{
+		"a gang of two beside two of two":    {gangs: 2, size: 2, members: 2, wantBroken: 1},
+		"a gang of four beside four of four": {gangs: 4, size: 4, members: 4, wantBroken: 1},
+		"a pod beside two of two":            {gangs: 2, size: 2, wantBroken: 1},
+	}
+	each(t, cases, func(e *env, c testCase) {
+		nodes := []string{"a", "b", "c", "d"}[:c.size]
+		e.AddNodes(int64(c.gangs), nodes...)
+		name := func(gang int) string { return fmt.Sprintf("job%d", gang) }
+		member := func(gang, m int) podSpec {
+			return podSpec{name: fmt.Sprintf("%s-%d", name(gang), m), group: name(gang), cpus: 1, on: nodes[m], priority: "low"}
+		}
+		for g := range c.gangs {
+			e.CreateGroup(stage.Group{Name: name(g), MinCount: int32(c.size), Priority: "low"})
+			for m := range c.size {
+				e.create(member(g, m))
+			}
+			e.waitBound(name(g), c.size)
+		}
+		// The member of each that has started last is on a node of its own.
+		began := time.Now()
+		e.Eventually("a second has passed", func(context.Context) string {
+			if now := time.Now(); now.Unix() <= began.Unix() {
+				return now.String()
+			}
+			return ""
+		})
+		for g := range c.gangs {
+			last := member(g, g%c.size)
+			e.remove(last.name)
+			e.Gone(last.name)
+			e.createRunning(last)
+		}
+		preemptor := "Pod/urgent"
+		if c.members > 0 {
+			preemptor = "PodGroup/urgent"
+			e.gang(stage.Group{Name: "urgent", MinCount: int32(c.members), Priority: "high"}, c.members, podSpec{cpus: 1})
+			e.waitBound("urgent", c.members)
+		} else {
+			e.create(podSpec{name: "urgent", cpus: 1, priority: "high"})
+			e.waitRunning("urgent")
+		}
+		var broken []string
+		e.Never("no more gangs are below minCount", func(ctx context.Context) string {
+			broken = nil
+			for g := range c.gangs {
+				if e.bound(ctx, name(g)) < c.size {
+					broken = append(broken, name(g))
+				}
+			}
+			if len(broken) != c.wantBroken {
+				return fmt.Sprintf("%v are", broken)
+			}
+			return ""
+		})
+		e.WaitEvent(preemptor, "Preempting", fmt.Sprintf("gang %s/%s falls below minCount", e.Namespace, broken[0]))
+		if _, ok := e.PodGroup(e.Context(), broken[0]).(*v1alpha1.PodGroup); !ok || c.members > 0 {
+			// Groups of the other API have no phase, and a gang has taken all members.
+			return
+		}
+		// One member of it is left.
+		e.Eventually("it is degraded", func(ctx context.Context) string {
+			pg, ok := e.PodGroup(ctx, broken[0]).(*v1alpha1.PodGroup)
+			if !ok {
+				return "it has gone"
+			}
+			if pg.Status.Phase != v1alpha1.PodGroupDegraded {
+				return fmt.Sprintf("it is %s, with %s", pg.Status.Phase, strings.TrimSpace(fmt.Sprint(pg.Status.Conditions)))
+			}
+			return ""
+		})
+	})
+}
