@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// pendingVictims are the pods that a workload waits for, by UID. Those that are needed are among those that are left.
-type pendingVictims struct{ left, needed, gone map[string]bool }
+// pendingVictims are the pods that a workload waits for, by UID. Those that are needed are among
+// those that are left, and so are those each of which is a reason to try when it goes.
+type pendingVictims struct{ left, needed, each, gone map[string]bool }
 
 // WaitForVictims has a workload wait for pods that are on their way out from where it is to go, in place of those that
 // it waited for before. Without those that are needed gone it has no room for certain; it may have some before the others
@@ -26,17 +27,43 @@ func (l *List) WaitForVictims(key workload.Key, pods []string, needed map[string
 	}
 	v := &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
 	onlyThose := before != nil && !slices.ContainsFunc(pods, func(uid string) bool { return !before.left[uid] && !before.gone[uid] })
+	e.victims = v
 	for _, uid := range pods {
-		v.left[uid] = true
 		if needed[uid] || onlyThose && before.needed[uid] {
 			v.needed[uid] = true
 		}
-		if l.byVictim[uid] == nil {
-			l.byVictim[uid] = make(map[workload.Key]*entry)
-		}
-		l.byVictim[uid][key] = e
+		l.awaitVictim(e, uid)
 	}
-	e.victims = v
+}
+
+// RetryAtEach has a workload tried as soon as any of these pods has gone, beside those that it
+// waits for already.
+func (l *List) RetryAtEach(key workload.Key, pods []string) {
+	if len(pods) == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e := l.entryOf(key)
+	if e.victims == nil {
+		e.victims = &pendingVictims{left: make(map[string]bool, len(pods)), needed: make(map[string]bool), gone: make(map[string]bool)}
+	}
+	if e.victims.each == nil {
+		e.victims.each = make(map[string]bool, len(pods))
+	}
+	for _, uid := range pods {
+		e.victims.each[uid] = true
+		l.awaitVictim(e, uid)
+	}
+}
+
+// awaitVictim has a workload wait for a pod.
+func (l *List) awaitVictim(e *entry, uid string) {
+	e.victims.left[uid] = true
+	if l.byVictim[uid] == nil {
+		l.byVictim[uid] = make(map[workload.Key]*entry)
+	}
+	l.byVictim[uid][e.key] = e
 }
 
 // WaitsForVictims reports whether a pod is left that has to go before a workload has its room.
@@ -84,6 +111,22 @@ func (l *List) WaitsForVictim(key workload.Key, uid string) bool {
 	return ok
 }
 
+// ShareVictims reports whether two workloads wait for one pod to go.
+func (l *List) ShareVictims(a, b workload.Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	x, y := l.entries[a], l.entries[b]
+	if x == nil || y == nil || x.victims == nil || y.victims == nil {
+		return false
+	}
+	for uid := range x.victims.left {
+		if y.victims.left[uid] {
+			return true
+		}
+	}
+	return false
+}
+
 // ResolveVictims has a workload wait for no pods any more.
 func (l *List) ResolveVictims(key workload.Key) {
 	l.mu.Lock()
@@ -95,7 +138,7 @@ func (l *List) ResolveVictims(key workload.Key) {
 }
 
 // Gone records that a pod has gone. It returns the workloads for which it was the last one, of all that they wait for or
-// of those that are needed.
+// of those that are needed, and those for which it is a reason to try by itself.
 func (l *List) Gone(uid string) []workload.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +167,7 @@ func (l *List) GoneFor(key workload.Key, uid string) (awaited, worthIt bool) {
 	if v.left[uid] {
 		l.depart(e, uid)
 	}
-	return true, len(v.needed) == 0
+	return true, len(v.needed) == 0 || v.each[uid]
 }
 
 // Stays records that a pod does not go after all, and returns the workloads that wait for it. They wait for no pod any
@@ -141,7 +184,8 @@ func (l *List) Stays(uid string) []workload.Key {
 	return keys
 }
 
-// depart reports whether the pod was the last one that a workload waits for, of all or of those that are needed.
+// depart reports whether the pod was the last one that a workload waits for, of all or of those
+// that are needed, or is a reason to try by itself.
 func (l *List) depart(e *entry, uid string) (last bool) {
 	v := e.victims
 	needed := v.needed[uid]
@@ -157,7 +201,7 @@ func (l *List) depart(e *entry, uid string) (last bool) {
 	if last = needed && len(v.needed) == 0; last {
 		l.resolve(e, Going)
 	}
-	return last
+	return last || v.each[uid]
 }
 
 func (l *List) dropVictims(e *entry) {

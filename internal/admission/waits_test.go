@@ -456,3 +456,34 @@ func TestEndFor(t *testing.T) {
 		t.Error("one that looked before waits for what has ended since")
 	}
 }
+
+// TestRetryAtEach: each of some pods is a reason to try when it goes, whatever else is waited for.
+func TestRetryAtEach(t *testing.T) {
+	t.Parallel()
+	l := NewList()
+	one, other := workload.Key{Namespace: "ns", Name: "one"}, workload.Key{Namespace: "ns", Name: "other"}
+	l.WaitForVictims(one, []string{"v"}, map[string]bool{"v": true})
+	l.RetryAtEach(one, []string{"x", "y"})
+	l.RetryAtEach(other, []string{"x"})
+	if !l.WaitsForVictim(other, "x") || !l.WaitsForVictims(other) || l.NeedsVictims(other) {
+		t.Error("The other one does not wait for x, or needs it gone")
+	}
+	if !l.ShareVictims(one, other) {
+		t.Error("Both wait for x, and share no victim")
+	}
+	if got := l.Gone("x"); !slices.Equal(got, []workload.Key{one, other}) {
+		t.Errorf("Once x has gone, %v are tried", got)
+	}
+	if l.ShareVictims(one, other) {
+		t.Error("They share a victim that has gone")
+	}
+	if awaited, worthIt := l.GoneFor(one, "y"); !awaited || !worthIt {
+		t.Errorf("y is awaited: %t, and worth a try: %t", awaited, worthIt)
+	}
+	if got := l.Gone("v"); !slices.Equal(got, []workload.Key{one}) {
+		t.Errorf("Once v has gone, %v are tried", got)
+	}
+	if got := l.Len(); got != 0 {
+		t.Errorf("%d workloads are still waited for", got)
+	}
+}

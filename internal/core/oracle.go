@@ -34,6 +34,13 @@ type Oracle interface {
 	Unplace(class, node int)
 }
 
+// Reserver is an Oracle that knows which room on nodes is reserved for others. Free room is without
+// it.
+type Reserver interface {
+	// Reserved returns the room that is reserved on a node; nil for none.
+	Reserved(node int) Amounts
+}
+
 // Arithmetic is the Oracle of a cluster in which only room matters.
 type Arithmetic struct{}
 

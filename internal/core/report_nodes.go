@@ -116,6 +116,20 @@ func reasonCounts(counts map[string]int) []ReasonCount {
 	return rows
 }
 
+// ReservedRoom is why a node takes nothing whose room is enough, and reserved for others.
+const ReservedRoom = "with room that is reserved for others"
+
+// isReserved reports whether a node would have room for a member of a class without the room that
+// is reserved there.
+func (t *simulation) isReserved(n int32, class int) bool {
+	reserver, ok := t.oracle.(Reserver)
+	if !ok {
+		return false
+	}
+	reserved := reserver.Reserved(int(n))
+	return len(reserved) >= t.dims && shortIn(t.wanted[class], t.freeOf(n), reserved) < 0
+}
+
 // whyOut says why a node takes no member of any class.
 func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
 	if !t.c.sound[n] {
@@ -128,6 +142,8 @@ func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
 		switch {
 		case !t.admitsNode(c, n):
 			reason = cmp.Or(reason, t.oracle.Admits(c, int(n)))
+		case short >= 0 && t.isReserved(n, c):
+			reason = cmp.Or(reason, ReservedRoom)
 		case short >= 0:
 			reason = cmp.Or(reason, shortOf(sr.s.Resources[short]))
 		case t.accepts(c, n):

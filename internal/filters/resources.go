@@ -2,6 +2,7 @@ package filters
 
 import (
 	"context"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,9 +17,11 @@ import (
 // mostIgnored bounds how many resources are remembered.
 const mostIgnored = 1024
 
-// Resources tells which scalar resources a profile's NodeResourcesFit counts, and where. Only scheduling cycles use it.
+// Resources tells which scalar resources a profile's NodeResourcesFit counts, and where. It is safe
+// for concurrent use.
 type Resources struct {
 	profile framework.Framework
+	mu      sync.Mutex
 	ignored map[corev1.ResourceName]bool
 }
 
@@ -32,6 +35,8 @@ func NewResources(profile framework.Framework) *Resources {
 // Ignores reports whether the plugin's arguments leave a resource to others on all nodes: to an extender that manages it, or to none.
 // The plugin does not show its arguments, so it is tried.
 func (r *Resources) Ignores(name corev1.ResourceName) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if ignored, ok := r.ignored[name]; ok {
 		return ignored
 	}

@@ -6,6 +6,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 
+	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/queue"
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
@@ -60,6 +61,28 @@ func (o *Oracle) Touches(unit int) bool {
 		}
 	}
 	return *t == touches
+}
+
+var _ core.Reserver = (*Oracle)(nil)
+
+// Reserved returns the room on a node that the preemptor has to leave to others; nil for none.
+func (o *Oracle) Reserved(node int) core.Amounts {
+	return o.view.Reserved(o.view.Cluster.Nodes[node].Name)
+}
+
+// Related lists the leaving pods that matter to some class by more than their room, on any node.
+func (o *Oracle) Related() []*corev1.Pod {
+	if !o.podSensitive {
+		return nil
+	}
+	var out []*corev1.Pod
+	leaving := o.view.Cluster.Leaving
+	for i := range leaving {
+		if pi := snapshot.PodInfo(&leaving[i]); pi != nil && o.matters(pi) {
+			out = append(out, pi.GetPod())
+		}
+	}
+	return out
 }
 
 // matters reports whether a pod matters to some class by more than its room.

@@ -154,6 +154,14 @@ func (b *Book) NodeOf(uid types.UID) string {
 	return ""
 }
 
+// KeyOf returns the workload for which room is reserved for a pod; false where none is.
+func (b *Book) KeyOf(uid types.UID) (workload.Key, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key, ok := b.keyOf[uid]
+	return key, ok
+}
+
 // Keeps reports whether room is reserved for every one of these pods, on that node.
 func (b *Book) Keeps(nodes iter.Seq2[types.UID, string]) bool {
 	b.mu.Lock()

@@ -43,6 +43,8 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		promised, plan = nil, nil
 	}
 	news := !p.hub.reserved.Keeps(maps.All(promised))
+	// Before the room is reserved: to others, it is too small as long as the victims stay.
+	taken := p.take(made)
 	p.reserve(ctx, pre, plan)
 	nominations := p.nominations(pre, promised, pod)
 	if d.Outcome == core.Preempts && pre.key.Gang {
@@ -62,7 +64,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.displace(ctx, pre, nodes)
 	}
 	if d.Outcome == core.Preempts {
-		if err := p.evict(ctx, made, nodes, nominations); err != nil {
+		if err := p.evict(ctx, made, taken, nodes, nominations); err != nil {
 			return framework.NewPostFilterResultWithNominatedNode(""), fwk.NewStatus(fwk.Unschedulable, "preemption failed: "+err.Error())
 		}
 	} else {
@@ -70,9 +72,8 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 		p.await(made, nodes)
 	}
 	if news {
-		// What this decision takes is known to leave by now.
-		on := sets.New(slices.Collect(maps.Values(nodes))...)
-		p.overtake(ctx, on, pre.standing(), nil, made.view.Disrupted(on)...)
+		p.hub.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
+		p.hub.lookAgain(pre.key)
 	}
 	// An empty node, again, takes a nomination back.
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
@@ -160,7 +161,13 @@ func (made *cycleDecision) waitsFor() string {
 		return ""
 	}
 	var names []string
-	for _, pod := range made.leaving(snapshot.Placements(&made.decision)) {
+	pods := made.leaving(snapshot.Placements(&made.decision))
+	for _, pod := range made.related {
+		if !slices.ContainsFunc(pods, func(other *corev1.Pod) bool { return other.UID == pod.UID }) {
+			pods = append(pods, pod)
+		}
+	}
+	for _, pod := range pods {
 		names = append(names, klog.KObj(pod).String()+" on "+pod.Spec.NodeName)
 	}
 	if len(names) == 0 {
@@ -220,8 +227,10 @@ func cacheDelay(since time.Duration) time.Duration {
 	return min(max(since, leastCacheDelay), mostCacheDelay)
 }
 
-// await has a preemptor woken when the last of the pods has gone that its placement counts as gone, and before that when
-// the last has of those that are needed to go.
+// await has a preemptor woken when the last of the pods has gone that its placement counts as gone,
+// and before that when the last has of those that are needed to go. Pods that filters look at
+// beyond the nodes of the placement, such as those that an affinity is about, are a reason to try
+// each: which of them the filters need gone, only a try can tell.
 func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	key, pods := made.pre.key, made.leaving(nodes)
 	uids := make([]string, len(pods))
@@ -229,8 +238,13 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 		uids[i] = string(pod.UID)
 	}
 	p.hub.waits.WaitForVictims(key, uids, p.needed(made, pods))
+	related := make([]string, len(made.related))
+	for i, pod := range made.related {
+		related[i] = string(pod.UID)
+	}
+	p.hub.waits.RetryAtEach(key, related)
 	// What has become of them since the snapshot was taken will not be heard of again.
-	for _, pod := range pods {
+	for _, pod := range slices.Concat(pods, made.related) {
 		now, err := p.hub.pods.Pods(pod.Namespace).Get(pod.Name)
 		switch {
 		case err != nil || now.UID != pod.UID:
@@ -246,9 +260,21 @@ func (p *Plugin) await(made *cycleDecision, nodes map[types.UID]string) {
 	}
 }
 
+// take has the victims of a decision count as gone; there are none unless it preempts.
+func (p *Plugin) take(made *cycleDecision) takenVictims {
+	if made.decision.Outcome != core.Preempts {
+		return nil
+	}
+	taken := p.hub.leaving.take(byUID(made.victims))
+	for _, victim := range made.victims {
+		p.hub.cluster.NodeChanged(victim.Spec.NodeName)
+	}
+	return taken
+}
+
 // evict hands a decision to the evictor. The preemptor is gated until the calls are done, or the cycle waits for
 // them where the profile wants it so.
-func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
+func (p *Plugin) evict(ctx context.Context, made *cycleDecision, taken takenVictims, nodes map[types.UID]string, nominations []podstatus.Nomination) error {
 	pre := made.pre
 	order := eviction.Order{
 		Decision:    made.decision,
@@ -259,10 +285,6 @@ func (p *Plugin) evict(ctx context.Context, made *cycleDecision, nodes map[types
 		Profile:     p.handle.ProfileName(),
 	}
 	order.Surplus = p.surplusIn(made, order.Groups)
-	taken := p.hub.leaving.take(order.Victims)
-	for _, victim := range order.Victims {
-		p.hub.cluster.NodeChanged(victim.Spec.NodeName)
-	}
 	p.await(made, nodes)
 	p.hub.preempts(&pre)
 	happened(p.logOfPreemptor(ctx, pre.key), "Preempting", made.decision.Message, "victims", len(order.Victims))
@@ -323,6 +345,7 @@ func (p *Plugin) evicted(ctx context.Context, pre *preemptor, order *eviction.Or
 		return
 	}
 	p.hub.waits.EndEviction(running)
+	p.hub.lookBeside(pre.key)
 	if outcome.Err == nil && p.Wants(order) && p.hub.waits.LeaveToVictims(pre.key, p.hub.clock.Now()) {
 		return
 	}

@@ -12,6 +12,8 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
 // unschedulable remembers what single pods have lately asked for in vain. To the next one that asks for as much it is told
@@ -85,7 +87,7 @@ func (p *Plugin) fastReject(ctx context.Context, state fwk.CycleState, pod *core
 		return fwk.AsStatus(err)
 	}
 	state.Write(decisionKey, made)
-	return fwk.NewStatus(fwk.Unschedulable, insufficient(short))
+	return fwk.NewStatus(fwk.Unschedulable, besideReserved(short, &made.decision))
 }
 
 // noteUnschedulable takes note of a pod for which there was no room.
@@ -111,6 +113,25 @@ func (p *Plugin) filtersResources() bool {
 		}
 	}
 	return false
+}
+
+// besideReserved is insufficient, but for the nodes whose room is enough by a decision, and
+// reserved for others.
+func besideReserved(nodes map[string]int, d *core.Decision) string {
+	reserved := 0
+	for _, out := range d.NodesOut {
+		if out.Reason == core.ReservedRoom {
+			reserved = out.Nodes
+		}
+	}
+	if reserved == 0 {
+		return insufficient(nodes)
+	}
+	maps.DeleteFunc(nodes, func(_ string, n int) bool { return n <= reserved })
+	for name := range nodes {
+		nodes[name] -= reserved
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d node(s) %s, %s", reserved, core.ReservedRoom, insufficient(nodes)), ", ")
 }
 
 // insufficient says what nodes are short of, in the words of the filter that would have said so.

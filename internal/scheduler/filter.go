@@ -12,6 +12,7 @@ import (
 
 	"github.com/reprieve-dev/reprieve/internal/filters"
 	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
@@ -40,7 +41,7 @@ func (p *Plugin) seek(state fwk.CycleState, pod *corev1.Pod, but ...func(*seeker
 	if err != nil {
 		return fwk.AsStatus(err)
 	}
-	s := p.seekerOf(pi, p.hub.standingOf(pod))
+	s := seekerOf(pi, p.hub.standingOf(pod), p.resources)
 	for _, say := range but {
 		say(s)
 	}
@@ -54,17 +55,17 @@ func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = n
 // apart keeps a pod away from those that are promised room and claim devices or local volumes.
 func apart(s *seeker) { s.apart = true }
 
-// seekerOf is a pod as Filter sees it.
-func (p *Plugin) seekerOf(pod fwk.PodInfo, standing workload.Standing) *seeker {
+// seekerOf is a pod as Filter sees it, in a profile that counts these resources.
+func seekerOf(pod fwk.PodInfo, standing workload.Standing, resources snapshot.ResourceFilter) *seeker {
 	s := &seeker{
 		Standing: standing, request: pod.CalculateResource().Resource,
 		ignored: sets.New[corev1.ResourceName](), delegated: sets.New[corev1.ResourceName](),
 	}
 	for name := range s.request.GetScalarResources() {
-		if p.resources.Ignores(name) {
+		if resources.Ignores(name) {
 			s.ignored.Insert(name)
 		}
-		if p.resources.Delegates(name) {
+		if resources.Delegates(name) {
 			s.delegated.Insert(name)
 		}
 	}

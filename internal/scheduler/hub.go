@@ -63,6 +63,8 @@ type Hub struct {
 	gaveUp, canceled marks
 	// unbound has the preemptions that did not end in a binding.
 	unbound admission.Unbound
+	// doubted are nodes that may not be able to fulfill what is reserved there.
+	doubted *doubts
 	// hidden are nominations that a pod held to a node does not see.
 	hidden hidden
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
@@ -115,7 +117,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 	h := &Hub{
 		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry, rejected: sets.New[types.UID]()}, board: queue.NewBoard()},
 		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
-		decisions: in.Decisions, witness: in.Witness, refused: in.Refused,
+		decisions: in.Decisions, witness: in.Witness, refused: in.Refused, doubted: newDoubts(),
 	}
 	if h.witness == nil {
 		h.witness = unwitnessed{}

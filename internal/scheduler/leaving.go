@@ -343,6 +343,7 @@ func (h *Hub) stays(pod *corev1.Pod) []workload.Key {
 		return nil
 	}
 	h.cluster.NodeChanged(pod.Spec.NodeName)
+	h.doubt(now.Spec.NodeName)
 	misled := h.waits.Stays(string(pod.UID))
 	for _, key := range misled {
 		h.wake(key)

@@ -49,20 +49,24 @@ func (h *Hub) run(ctx context.Context) {
 				h.retry(due.Key)
 			}
 		}
-		// 2. Those wait for their turn from now on for which there is not plenty of room any more.
+		// 2. Nodes on which something has come, or that have less, may not fulfill what is reserved
+		// there.
+		h.reviewRooms()
+		// 3. Those wait for their turn from now on for which there is not plenty of room any more.
 		lull := h.waits.Lull(now)
 		if h.waits.AnyFree() || !lull && h.waits.CanBegin(now) {
 			h.followPlenty(now)
 		}
-		// 3. The next turns, unless workloads are still arriving that one event has woken.
+		// 4. The next turns, unless workloads are still arriving that one event has woken.
 		if !lull {
 			h.letThrough(now)
 		}
-		// 4. Wait until something happens, or the next moment comes.
+		// 5. Wait until something happens, or the next moment comes.
 		if ticked := h.awaitNext(ctx, ticker.C(), now); ticked {
-			// 5. Look again at victims that stay. Take back what was promised on nodes that have been lost meanwhile and to those that
-			// others hold back, wake those that nothing holds back any more and for which shares have changed, and tell the users of those
-			// that wait, for a turn or for room.
+			// 6. Look again at victims that stay. Take back what was promised on nodes that have
+			// been lost meanwhile and to those that others hold back, wake those that nothing holds
+			// back any more and for which shares have changed, and tell the users of those that
+			// wait, for a turn or for room.
 			h.sweepLeaving()
 			h.takeBackLost()
 			h.outcomes.expire(now)
@@ -94,6 +98,7 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	select {
 	case <-ctx.Done():
 	case <-h.waits.Wanted():
+	case <-h.doubted.wanted:
 	case <-h.board.PlentyEnds():
 	case <-moment:
 	case <-tick:

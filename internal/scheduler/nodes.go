@@ -3,6 +3,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
@@ -28,6 +30,7 @@ func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHa
 			if turnsMoreAway(before, after) {
 				h.takeBackLost()
 			}
+			h.mayHaveShrunk(before, after)
 		},
 		DeleteFunc: func(obj any) {
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -45,7 +48,17 @@ func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHa
 func turnsMoreAway(before, after any) bool {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
-	return ok1 && ok2 && (now.Spec.Unschedulable != old.Spec.Unschedulable || !slices.Equal(now.Spec.Taints, old.Spec.Taints))
+	return ok1 && ok2 && (now.Spec.Unschedulable != old.Spec.Unschedulable || !slices.Equal(now.Spec.Taints, old.Spec.Taints) ||
+		!maps.Equal(now.Labels, old.Labels))
+}
+
+// mayHaveShrunk looks at the reservations on a node that has less for pods than before.
+func (h *Hub) mayHaveShrunk(before, after any) {
+	old, ok1 := before.(*corev1.Node)
+	now, ok2 := after.(*corev1.Node)
+	if ok1 && ok2 && isLess(old, now) {
+		h.doubt(now.Name)
+	}
 }
 
 func (h *Hub) nodeSet(obj any) {
@@ -155,8 +168,10 @@ func (h *Hub) waitingOnLost() map[types.NamespacedName]string {
 	return lost
 }
 
-// turnsAway says why a node cannot take a pod: it has gone, is cordoned, or has a taint that the pod does not tolerate, as
-// one that is not ready has. It is "" for a node that can. What else may be in the way is for the filters to say in a cycle.
+// turnsAway says why a node cannot take a pod: it has gone, is cordoned, has a taint that the pod
+// does not tolerate, as one that is not ready has, or does not have the labels that the pod
+// requires. It is "" for a node that can. What else may be in the way is for the filters to say in
+// a cycle.
 func (r *roster) turnsAway(name string, pod *corev1.Pod) string {
 	node, err := r.nodes.Get(name)
 	if err != nil {
@@ -172,6 +187,10 @@ func (r *roster) turnsAway(name string, pod *corev1.Pod) string {
 			r.profiles.filters(pod.Spec.SchedulerName).Has(names.TaintToleration) {
 			return fmt.Sprintf("node %s has the taint %s", name, taint.ToString())
 		}
+	}
+	if hasLabels, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); (err != nil || !hasLabels) &&
+		r.profiles.filters(pod.Spec.SchedulerName).Has(names.NodeAffinity) {
+		return fmt.Sprintf("node %s does not match the node selector or affinity of pod %s", name, pod.Name)
 	}
 	return ""
 }

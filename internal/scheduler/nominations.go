@@ -176,8 +176,9 @@ func (h *Hub) inherit() {
 	h.takeBackBarred()
 }
 
-// displace takes back what has been promised on the preemptor's nodes to workloads that do not stand above it, so that they look for
-// another place at once. Where calls are under way for one, it does so when these are over; see overtake.
+// displace takes back what has been promised on the preemptor's nodes to workloads that do not
+// stand above it, so that they look for another place at once. Where calls are under way for one,
+// it does so when these are over; see releaseCrowded.
 func (p *Plugin) displace(ctx context.Context, pre *preemptor, nodes map[types.UID]string) {
 	used := sets.New[string]()
 	for _, node := range nodes {

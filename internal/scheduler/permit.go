@@ -13,19 +13,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Reserve records that a member of a gang is through its cycle. A pod that takes room which is being made for those that stand below
-// it has no more made there than they still have a use for.
-func (p *Plugin) Reserve(ctx context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
+// Reserve records that a member of a gang is through its cycle. Workloads below the pod
+// whose reservations do not fit beside it any more release them.
+func (p *Plugin) Reserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod, node string) *fwk.Status {
 	p.hub.heardOf(pod)
 	p.hub.seated.take(pod.UID)
 	p.hub.loose.take(pod.UID)
-	p.hub.assumed.insert(pod.UID)
+	p.hub.assumed.put(pod, node)
 	p.hub.returning.remove(pod.UID)
 	p.hub.forgetRejection(pod.UID)
 	p.hub.reserved.Use(pod.UID, node)
 	p.hub.leaving.placed(pod.UID)
 	if len(p.hub.reserved.On(node)) > 0 {
-		p.overtake(ctx, sets.New(node), p.hub.standingOf(pod), pod)
+		p.hub.releaseCrowded(sets.New(node), p.hub.keyOf(pod))
 	}
 	g := p.hub.gangOf(pod)
 	if g == nil {

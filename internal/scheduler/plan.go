@@ -177,13 +177,20 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 	if d.Outcome == core.Infeasible {
 		d.Message = joined(d.Message, pre.pauseSentence())
 	}
+	if d.Outcome == core.Infeasible && v.HasPromised() {
+		d.Message = joined(d.Message, p.reservedSentence(&pre, classes))
+	}
 	p.logOfPreemptor(ctx, pre.key).V(4).Info("Decided", "outcome", d.Outcome, "reason", d.Message, "took", d.Elapsed)
 	if pre.key.Gang {
 		p.hub.registry.SetPodSensitive(nameOf(pre.key), o.PodSensitive())
 	} else if d.Outcome == core.Infeasible && !o.PodSensitive() {
 		p.refusals.add(p, &pre, v, &d)
 	}
-	return p.witnessed(&cycleDecision{decision: d, victims: victims, view: v, pre: pre}), nil
+	made := &cycleDecision{decision: d, victims: victims, view: v, pre: pre}
+	if d.Outcome == core.Waits || d.Outcome == core.Preempts {
+		made.related = o.Related()
+	}
+	return p.witnessed(made), nil
 }
 
 // input describes the preemptor to the core. What no node has is named in the view's spare dimension.

@@ -106,6 +106,9 @@ type cycleDecision struct {
 	victims []*corev1.Pod
 	view    *view
 	pre     preemptor
+	// related are the leaving pods that matter to the preemptor by more than their room, wherever
+	// they are. The decision counts them as gone, and the filters of a cycle do not.
+	related []*corev1.Pod
 	// repeated is true for what was found for an equal pod before.
 	repeated bool
 	// inputs is where it is written what the decision went by; 0 where it is not.

@@ -80,9 +80,11 @@ func (ps *Plugins) newPlugin(ctx context.Context, given runtime.Object, handle f
 		return nil, fmt.Errorf("plugin %s: %w", Name, err)
 	}
 	hub.profiles.add(full.ProfileName(), args, full.EventRecorder())
-	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins, slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter))
+	p := newPlugin(hub, args, full)
+	hub.profiles.setPlugins(full.ProfileName(), full.ListPlugins, full.PreEnqueuePlugins,
+		slices.ContainsFunc(full.Extenders(), fwk.Extender.IsFilter), p.resources)
 	hub.metrics.Serves(full.ProfileName())
-	return newPlugin(hub, args, full), nil
+	return p, nil
 }
 
 // newGate makes what holds pods of one profile back.

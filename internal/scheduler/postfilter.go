@@ -64,6 +64,9 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 	if !atLimit {
 		p.noteUnschedulable(pod)
 	}
+	if !decided && made.decision.Outcome == core.Infeasible {
+		p.tellReserved(made, statuses)
+	}
 	return p.carryOut(ctx, pod, made)
 }
 

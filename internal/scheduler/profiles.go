@@ -11,11 +11,13 @@ import (
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 	"k8s.io/utils/ptr"
 
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 	"github.com/reprieve-dev/reprieve/internal/core"
 	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
 // profiles knows every profile that has the plugin, by scheduler name. The zero value is ready
@@ -41,6 +43,8 @@ type profileFacts struct {
 	plugins func() *config.Plugins
 	// preEnqueue has those of them that hold pods back.
 	preEnqueue func() []fwk.PreEnqueuePlugin
+	// resources tells which resources the profile counts; nil as long as that is not known.
+	resources snapshot.ResourceFilter
 	// extended is true where an extender may turn pods away.
 	extended bool
 }
@@ -58,13 +62,27 @@ func (ps *profiles) add(name string, args *configv1alpha1.ReprieveArgs, recorder
 }
 
 // setPlugins has a profile that is known say which plugins it runs, and whether an extender may turn pods away.
-func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, preEnqueue func() []fwk.PreEnqueuePlugin, extended bool) {
+func (ps *profiles) setPlugins(name string, plugins func() *config.Plugins, preEnqueue func() []fwk.PreEnqueuePlugin, extended bool, resources snapshot.ResourceFilter) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	facts := ps.byName[name]
-	facts.plugins, facts.preEnqueue, facts.extended = plugins, preEnqueue, extended
+	facts.plugins, facts.preEnqueue, facts.extended, facts.resources = plugins, preEnqueue, extended, resources
 	ps.byName[name] = facts
 	ps.filtersKnown.Store(0)
+}
+
+// resources tells which resources of a request a profile counts; nil for one that lacks the plugin,
+// or does not look at resources.
+func (ps *profiles) resources(name string) snapshot.ResourceFilter {
+	if !ps.filters(name).Has(names.NodeResourcesFit) {
+		return nil
+	}
+	ps.mu.RLock()
+	defer ps.mu.RUnlock()
+	if facts := ps.byName[name]; facts.resources != nil {
+		return facts.resources
+	}
+	return nil
 }
 
 // preEnqueue are the plugins of a profile that hold pods back; none for one that lacks the plugin.

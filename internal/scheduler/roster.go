@@ -22,13 +22,19 @@ type roster struct {
 	profiles profiles
 	lister   *gang.Lister
 	pods     corelisters.PodLister
-	nodes    corelisters.NodeLister
+	// placed has the pods by their node.
+	placed cache.Indexer
+	nodes  corelisters.NodeLister
 }
 
 // rosterOf is what the informers know; finished is that of pods which have, which the scheduler's own leaves out.
 func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cache.SharedIndexInformer) (*roster, error) {
 	r := in.emptyRoster()
 	pods := factory.Core().V1().Pods()
+	if err := pods.Informer().AddIndexers(cache.Indexers{nodeIndex: indexByNode}); err != nil {
+		return nil, fmt.Errorf("index pods by node: %w", err)
+	}
+	r.placed = pods.Informer().GetIndexer()
 	for _, informer := range [...]cache.SharedIndexInformer{pods.Informer(), finished} {
 		if err := addNamespaceIndex(informer); err != nil {
 			return nil, err
@@ -46,6 +52,31 @@ func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cac
 		r.lister = r.lister.WithDerived(in.Derived)
 	}
 	return r, nil
+}
+
+// nodeIndex is the index of pods by the node that they are bound to.
+const nodeIndex = "reprieve/node"
+
+func indexByNode(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+// podsOn lists the pods that are bound to a node.
+func (r *roster) podsOn(node string) []*corev1.Pod {
+	found, err := r.placed.ByIndex(nodeIndex, node)
+	if err != nil {
+		return nil
+	}
+	out := make([]*corev1.Pod, 0, len(found))
+	for _, obj := range found {
+		if pod, ok := obj.(*corev1.Pod); ok {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 // addNamespaceIndex adds the index by namespace to an informer that has not been started, unless it has one. Without it, to list the

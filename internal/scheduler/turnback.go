@@ -15,8 +15,40 @@ import (
 type assumedPods struct {
 	mu   sync.Mutex
 	uids sets.Set[types.UID]
+	// places are those of the pods whose node is known.
+	places map[types.UID]place
 	// shared is true where a caller of all has uids as they are.
 	shared bool
+}
+
+// place is a pod on the node where it is assumed.
+type place struct {
+	pod  *corev1.Pod
+	node string
+}
+
+// put inserts a pod that is assumed on a node.
+func (a *assumedPods) put(pod *corev1.Pod, node string) {
+	a.insert(pod.UID)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.places == nil {
+		a.places = make(map[types.UID]place)
+	}
+	a.places[pod.UID] = place{pod, node}
+}
+
+// on lists the pods that are assumed on a node.
+func (a *assumedPods) on(node string) []*corev1.Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []*corev1.Pod
+	for _, p := range a.places {
+		if p.node == node {
+			out = append(out, p.pod)
+		}
+	}
+	return out
 }
 
 func (a *assumedPods) insert(uid types.UID) {
@@ -34,6 +66,7 @@ func (a *assumedPods) remove(uid types.UID) {
 	}
 	a.own()
 	a.uids.Delete(uid)
+	delete(a.places, uid)
 }
 
 // own has uids be a set that no caller of all has.

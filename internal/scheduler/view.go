@@ -36,6 +36,7 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 		return nil, fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
 	p.hub.witness.Looks()
+	p.hub.doubted.looks()
 	v := &view{mark: p.hub.waits.Mark(), seen: p.hub.runs.Settle(p.hub.groups, p.hub.clock.Now())}
 	p.hub.lookAtStale()
 	if err := p.hub.cluster.Level(infos, budgets); err != nil {

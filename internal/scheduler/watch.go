@@ -115,6 +115,7 @@ func (h *Hub) podAdded(obj any) {
 			h.regroup(key)
 		}
 		h.podChanged(pod, pod.Spec.NodeName == "" && len(pod.Spec.SchedulingGates) == 0)
+		h.occupies(nil, pod)
 	}
 }
 
@@ -140,6 +141,7 @@ func (h *Hub) podUpdated(oldObj, newObj any) {
 	}
 	ungated := len(before.Spec.SchedulingGates) > 0 && len(after.Spec.SchedulingGates) == 0
 	h.podChanged(after, after.Spec.NodeName == "" && (ungated || moved || reconciled(before, after)))
+	h.occupies(before, after)
 	if after.Spec.NodeName == "" && (moved || rehomed(before, after)) && h.profiles.of(after.Spec.SchedulerName) != nil {
 		// No event of the scheduler's queue is about owners or annotations, and it may not have heard of the change itself. One that was held
 		// back for what it named may be in no group, before and after.

@@ -90,6 +90,20 @@ func (v *View) HasPromised() bool { return len(v.promised) > 0 }
 // Promised are the pods to which the preemptor has to leave room on a node. They are not part of its NodeInfo.
 func (v *View) Promised(node string) []fwk.PodInfo { return v.promised[node] }
 
+// Reserved returns the room on a node that the preemptor has to leave to others; nil for none.
+func (v *View) Reserved(node string) core.Amounts {
+	var sum core.Amounts
+	for _, pi := range v.promised[node] {
+		for i, amount := range v.dimensions.amounts(pi.CalculateResource().Resource, 1) {
+			if sum == nil {
+				sum = make(core.Amounts, v.dimensions.size())
+			}
+			sum[i] += amount
+		}
+	}
+	return sum
+}
+
 // NodeInfo is what the framework knows a node of the Cluster by; nil for an empty slot.
 func (v *View) NodeInfo(slot int) fwk.NodeInfo {
 	return nodeInfo(&v.Cluster.Nodes[slot])

@@ -1,0 +1,91 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+)
+
+const (
+	// mostReservedNodes bounds how many nodes with reservations are looked at for a message.
+	mostReservedNodes = 64
+	// mostHolders bounds how many nodes a message names, and how many workloads for each.
+	mostHolders = 3
+)
+
+// reservedSentence names the nodes that only reservations keep from a preemptor, and the workloads
+// that these are for. It is empty if there are none. Pods that are leaving count as gone, as they
+// do for a decision.
+func (p *Plugin) reservedSentence(pre *preemptor, classes []snapshot.Class) string {
+	var said []string
+	for _, node := range p.someReserved() {
+		if holders := p.holders(pre, classes, node); len(holders) > 0 {
+			said = append(said, fmt.Sprintf("room on node %s is reserved for %s", node, strings.Join(core.FewNames(holders, mostHolders), ", ")))
+		}
+	}
+	return strings.Join(core.FewNames(said, mostHolders), "; ")
+}
+
+// someReserved lists some nodes with reservations, the first by name.
+func (p *Plugin) someReserved() []string {
+	nodes := sets.New[string]()
+	for node := range p.hub.reserved.Nodes() {
+		nodes.Insert(node)
+	}
+	names := sets.List(nodes)
+	return names[:min(len(names), mostReservedNodes)]
+}
+
+// tellReserved replaces what a single pod is told of nodes that only reservations keep from it.
+// The framework counts nominated pods as pods that are there, so its filters say that a resource is
+// insufficient.
+func (p *Plugin) tellReserved(made *cycleDecision, statuses fwk.NodeToStatusReader) {
+	told, ok := statuses.(*framework.NodeToStatus)
+	if !ok || !made.view.HasPromised() {
+		return
+	}
+	classes, err := p.classesOf(&made.pre)
+	if err != nil {
+		return
+	}
+	for _, node := range p.someReserved() {
+		if told.Get(node).Code() == fwk.Unschedulable && len(p.holders(&made.pre, classes, node)) > 0 {
+			told.Set(node, fwk.NewStatus(fwk.Unschedulable, "node(s) "+core.ReservedRoom))
+		}
+	}
+}
+
+// holders names the workloads whose reservations keep a node from members of a class that would
+// have room there.
+func (p *Plugin) holders(pre *preemptor, classes []snapshot.Class, node string) []string {
+	info := p.hub.staying(node)
+	if info == nil {
+		return nil
+	}
+	held := slices.DeleteFunc(heldFrom(p.hub.reserved.On(node), info, pre.standing(), ""), func(r *reservation.Reservation) bool {
+		return p.hub.owns(pre, r.Pod.GetPod())
+	})
+	isKept := slices.ContainsFunc(classes, func(c snapshot.Class) bool {
+		s := seekerOf(c.Pods[0], pre.standing(), p.resources)
+		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.hub.couldRunOn(info.Node(), c.Pods[0].GetPod())
+	})
+	if !isKept {
+		return nil
+	}
+	var names []string
+	for _, r := range held {
+		key, ok := p.hub.reserved.KeyOf(r.UID)
+		if name := fmt.Sprintf("%s (priority %d)", key, r.Priority); ok && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
