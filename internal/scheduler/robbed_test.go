@@ -35,12 +35,12 @@ var robbers = map[string]func(*rig){
 		r.create(high)
 	},
 	"a pod of another scheduler": func(r *rig) {
-		foreign := on(pod("foreign", "", "2", 0), "node-0")
+		foreign := on(pod("foreign", "", "2", 20), "node-0")
 		foreign.Spec.SchedulerName = "another"
 		r.create(foreign)
 	},
 	"a pod of another scheduler that is bound later": func(r *rig) {
-		foreign := pod("foreign", "", "2", 0)
+		foreign := pod("foreign", "", "2", 20)
 		foreign.Spec.SchedulerName = "another"
 		created, err := r.client.CoreV1().Pods("ns").Create(r.t.Context(), foreign, metav1.CreateOptions{})
 		if err != nil {
