@@ -3,7 +3,6 @@ package gang
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,8 +52,7 @@ type Runs struct {
 	// touched are the groups with members that have come, gone or changed since they were looked at, and those that are short of some.
 	touched sets.Set[types.NamespacedName]
 	// degraded are the groups that lacked members when they were looked at.
-	degraded    sets.Set[types.NamespacedName]
-	anyDegraded atomic.Bool
+	degraded sets.Set[types.NamespacedName]
 	// changes counts the changes of starts.
 	changes uint64
 }
@@ -113,23 +111,6 @@ func (r *Runs) Look(g *Group, now time.Time) Run {
 	return out
 }
 
-// Follow is Look for a group that has had enough members on nodes: whether it lacks some by now is
-// known at once. Others are looked at when somebody asks.
-func (r *Runs) Follow(g *Group, now time.Time) {
-	if r.mayLack(g) {
-		r.Look(g, now)
-	}
-}
-
-func (r *Runs) mayLack(g *Group) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if known := r.runs[g.Key]; known != nil && known.group == g.UID {
-		return known.complete
-	}
-	return placesOf(g).complete
-}
-
 // setDegraded keeps the set of groups that lack members. The caller holds the lock.
 func (r *Runs) setDegraded(key types.NamespacedName, degraded bool) {
 	if degraded {
@@ -137,24 +118,13 @@ func (r *Runs) setDegraded(key types.NamespacedName, degraded bool) {
 	} else {
 		r.degraded.Delete(key)
 	}
-	r.anyDegraded.Store(r.degraded.Len() > 0)
 }
-
-// AnyDegraded reports whether any group lacked members at the last look. It takes no lock.
-func (r *Runs) AnyDegraded() bool { return r.anyDegraded.Load() }
 
 // Degraded returns the groups that lacked members at the last look.
 func (r *Runs) Degraded() []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.degraded.UnsortedList()
-}
-
-// IsDegraded reports whether a group lacked members at the last look.
-func (r *Runs) IsDegraded(key types.NamespacedName) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.degraded.Has(key)
 }
 
 // HasBegun reports whether a run of a group has begun, or begun anew, since a mark: what was decided by then went by another clock. It

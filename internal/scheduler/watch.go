@@ -25,7 +25,6 @@ func (h *Hub) GroupChanged(key types.NamespacedName) {
 	g, ok := h.groups.Group(key)
 	if ok {
 		h.runs.Touch(key)
-		h.runs.Follow(g, h.clock.Now())
 	} else {
 		h.runs.Forget(key)
 	}
@@ -184,7 +183,6 @@ func (h *Hub) regroup(key types.NamespacedName) {
 	if !ok {
 		return
 	}
-	h.runs.Follow(g, h.clock.Now())
 	if g.Priority == nil || !h.runs.IsWhole(key) {
 		h.cluster.GroupChanged(key)
 	}
