@@ -5,6 +5,7 @@ import { happened, type Decision, type Loss, type Model } from "./data";
 export const rules: Record<string, string> = {
   LowerPriority: "The victim's priority is lower than the preemptor's.",
   Reclaim: "The victim's queue has more than its fair share, and the preemptor's stays within its own.",
+  StaleGang: "The victim is a gang that has lacked members for longer than `gang.staleTimeout`. Work of the same or a higher priority may take it whole.",
   NotLowerPriority: "The unit's priority is not lower.",
   OwnGang: "It is a member of the preemptor's own PodGroup.",
   DeletionRefused: "The API server has refused to have a pod of it deleted a moment ago: an admission policy or webhook has a say against it, or could not be asked. It is asked again after ten seconds, and each time later, up to ten minutes.",
@@ -13,6 +14,7 @@ export const rules: Record<string, string> = {
   PriorityClassNotFound: "Its PriorityClass does not exist any more, so what it tolerates is not known. Create the class again.",
   PreemptMinRuntime: "It has not run long enough to be preempted by priority.",
   ReclaimMinRuntime: "It has not run long enough to be reclaimed.",
+  MoreImportantGang: "It is a stale gang, and more important than the preemptor, which lacks members too.",
   Quota: "Without it, its queue would have less than its quota.",
   FairShare: "Its queue has no more than its fair share.",
   PreemptorOverFairShare: "The preemptor's own queue would have more than its fair share.",
