@@ -98,14 +98,20 @@ func KnownKeys(annotations bool, queueLabel string) []string {
 	}
 }
 
-// ownKeys are annotations that Reprieve writes itself.
-var ownKeys = sets.New(annotationMadeFrom, gang.AnnotationUnsupported, native.AnnotationWorkloadRef)
+// ownKeys returns the annotations that Reprieve writes itself.
+func ownKeys() []string {
+	return []string{annotationMadeFrom, gang.AnnotationUnsupported, native.AnnotationWorkloadRef}
+}
 
 // UnreadKeys returns the labels, or the annotations, under reprieve.dev that nothing reads, sorted.
 func UnreadKeys(of map[string]string, annotations bool, queueLabel string) []string {
+	known := KnownKeys(annotations, queueLabel)
+	if annotations {
+		known = append(known, ownKeys()...)
+	}
 	var out []string
 	for key := range of {
-		if strings.HasPrefix(key, v1alpha1.GroupName+"/") && !slices.Contains(KnownKeys(annotations, queueLabel), key) && !(annotations && ownKeys.Has(key)) {
+		if strings.HasPrefix(key, v1alpha1.GroupName+"/") && !slices.Contains(known, key) {
 			out = append(out, key)
 		}
 	}

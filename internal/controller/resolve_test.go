@@ -194,7 +194,7 @@ func TestNameOfTheDefaultIsRefused(t *testing.T) {
 		t.Errorf("The template with a class has become %+v", named)
 	}
 	if lacks := registry.Unresolved(client.ObjectKeyFromObject(pg)); lacks != (gang.Verdict{}) || len(recorder.Events) > 0 || patches != 4 {
-		t.Errorf("Lacks %+v, %d events, %d patches, want none, none, and two for each", lacks, len(recorder.Events), patches)
+		t.Errorf("Lacks %+v, %d events, %d patches, want no lack, no event, and two patches for each", lacks, len(recorder.Events), patches)
 	}
 }
 

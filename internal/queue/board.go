@@ -554,7 +554,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	s.accesses = b.accessesIn(s.Tree)
 	s.Capacity = capacity.vector(names, 0)
 	if s.markets = b.marketsOf(s); s.markets != nil {
-		s.Shares = s.markets.Divided.Shares()
+		s.Shares = s.markets.Shares()
 	} else {
 		s.Shares = s.Tree.FairShares(s.Capacity, b.carried(names), demand)
 	}

@@ -237,8 +237,9 @@ const noClass = -1
 
 // classOf is the class of a kind of pods.
 func (l *layout) classOf(kind string) int {
-	if class, ok := l.kinds.Load(kind); ok {
-		return class.(int)
+	known, _ := l.kinds.Load(kind)
+	if class, ok := known.(int); ok {
+		return class
 	}
 	return noClass
 }
@@ -364,7 +365,7 @@ func (s *Standing) PlaceOf(kinds ...string) *Place {
 			return nil
 		}
 	}
-	p := m.Divided.PlaceOf(classes...)
+	p := m.PlaceOf(classes...)
 	if p == nil {
 		return nil
 	}

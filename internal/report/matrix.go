@@ -27,7 +27,7 @@ type Cell struct {
 
 // matrices sums the stops by who took and who lost.
 func (b *builder) matrices() []Matrix {
-	byName := func(x, y string) int { return cmp.Compare(x, y) }
+	byName := cmp.Compare[string]
 	byNumber := func(x, y string) int {
 		a, _ := strconv.Atoi(x)
 		b, _ := strconv.Atoi(y)

@@ -27,5 +27,7 @@ func withoutNil(v reflect.Value) {
 		if v.IsNil() {
 			v.Set(reflect.MakeMap(v.Type()))
 		}
+	default:
+		// All other kinds have a form of their own in JSON when they are zero.
 	}
 }

@@ -32,7 +32,7 @@ func (c *Cluster) Queues() ([]Queue, error) {
 	if err != nil {
 		return nil, fmt.Errorf("queues: %w", err)
 	}
-	out := make([]Queue, len(queues))
+	out := make([]Queue, 0, len(queues))
 	board := c.hub.Board()
 	standing := board.Standing(board.Resources())
 	if standing == nil {
@@ -40,9 +40,9 @@ func (c *Cluster) Queues() ([]Queue, error) {
 		return c.goneQueues(nil), nil
 	}
 	wholeGroups := board.WholeGroups(standing)
-	for i, q := range queues {
+	for _, q := range queues {
 		standing.SetStatus(q, wholeGroups)
-		out[i] = Queue{Queue: q, Cut: cut(standing, q.Name)}
+		out = append(out, Queue{Queue: q, Cut: cut(standing, q.Name)})
 	}
 	return append(out, c.goneQueues(queues)...), nil
 }

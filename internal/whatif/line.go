@@ -51,18 +51,20 @@ func (c *Cluster) LineOf(pod *corev1.Pod) (Line, error) {
 
 // Waiting returns the workloads that the scheduler can try, each by its first pod, in the order of the scheduler's queue.
 func (c *Cluster) Waiting() ([]*corev1.Pod, error) {
-	for _, name := range slices.Sorted(maps.Keys(c.plugins)) {
-		all, err := c.waiting(c.sched.Profiles[name].QueueSortFunc())
-		if err != nil {
-			return nil, err
-		}
-		out := make([]*corev1.Pod, len(all))
-		for i, w := range all {
-			out[i] = w.info.Pod
-		}
-		return out, nil
+	names := slices.Sorted(maps.Keys(c.plugins))
+	if len(names) == 0 {
+		return nil, nil
 	}
-	return nil, nil
+	// One order serves all profiles.
+	all, err := c.waiting(c.sched.Profiles[names[0]].QueueSortFunc())
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*corev1.Pod, len(all))
+	for i, w := range all {
+		out[i] = w.info.Pod
+	}
+	return out, nil
 }
 
 // waiting returns the pending workloads that can be tried, in order.

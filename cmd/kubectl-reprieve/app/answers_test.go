@@ -95,7 +95,7 @@ func TestAnswers(t *testing.T) {
 		"a name that there isn't": {args: []string{"why", "lat", "--snapshot", "late.json"}, want: 3, wantOut: []string{"pod default/lat does not exist", "did you mean late?"}},
 		"when of such a name":     {args: []string{"when", "laet", "--snapshot", "late.json"}, want: 3, wantOut: []string{"did you mean late?"}},
 		"another namespace":       {args: []string{"why", "late", "-n", "team", "--snapshot", "late.json"}, want: 3, wantOut: []string{"there is one in namespace default"}},
-		"a namespace misspelled":  {args: []string{"why", "nothing", "-n", "defualt", "--snapshot", "late.json"}, want: 3, wantOut: []string{"there is no namespace defualt; did you mean default?"}},
+		"a namespace misspelled":  {args: []string{"why", "nothing", "-n", "defult", "--snapshot", "late.json"}, want: 3, wantOut: []string{"there is no namespace defult; did you mean default?"}},
 		"typos in the cluster": {
 			args: []string{"lint", "--snapshot", "typo.json"},
 			wantOut: []string{

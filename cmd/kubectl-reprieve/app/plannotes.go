@@ -19,13 +19,12 @@ import (
 // manifestsIn returns the manifests of a directory and of those below it, by name; a file, or -,
 // stands for itself.
 func manifestsIn(name string) ([]string, error) {
-	info, err := os.Stat(name)
-	if name == "-" || err != nil || !info.IsDir() {
-		// That it does not exist, opening it says.
-		return []string{name}, nil
+	if info, err := os.Stat(name); name == "-" || err != nil || !info.IsDir() {
+		// The error of opening it says that it does not exist.
+		return []string{name}, nil //nolint:nilerr // the caller opens the file, and reports the error with its name
 	}
 	var out []string
-	err = filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(name, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) {
 			out = append(out, path)
 		}

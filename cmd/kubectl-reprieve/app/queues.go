@@ -351,15 +351,30 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 		_, err := io.WriteString(to, "There are no queues.\n")
 		return err
 	}
+	if err := table(to, a.queueRows(answer.Queues, wide)); err != nil {
+		return err
+	}
+	if err := tellUnserved(to, answer.Queues); err != nil {
+		return err
+	}
+	if err := tellBelowAndGone(to, answer.Queues); err != nil {
+		return err
+	}
+	return a.showChanges(to, answer.Changes)
+}
+
+// queueRows returns the rows of the table: one for each resource of a queue that some queue bounds,
+// or for all resources if wide is true.
+func (a *asking) queueRows(queues []queueRow, wide bool) [][]string {
 	full, bounded := make(map[string]float64), make(map[string]bool)
-	for _, q := range answer.Queues {
+	for _, q := range queues {
 		for _, amount := range q.Amounts {
 			bounded[amount.Resource] = bounded[amount.Resource] || amount.Quota != "0" || amount.SpecQuota != "" || amount.Limit != ""
 			full[amount.Resource] = max(full[amount.Resource], amount.used, amount.share, amount.quota)
 		}
 	}
 	rows := [][]string{{"QUEUE", "WAITING", "RESOURCE", "USED", "SHARE", "QUOTA", "LIMIT", "BORROWED", ""}}
-	for _, q := range answer.Queues {
+	for _, q := range queues {
 		name, waiting := strings.Repeat("  ", q.Depth)+q.Name, plural(int(q.Waiting), "pod")
 		if q.Ready != "" {
 			rows = append(rows, []string{name, waiting, a.paint(bad, "not ready: "+q.Ready)})
@@ -385,18 +400,20 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 			rows = append(rows, []string{name, waiting})
 		}
 	}
-	if err := table(to, rows); err != nil {
-		return err
-	}
-	if err := tellUnserved(to, answer.Queues); err != nil {
-		return err
-	}
-	for _, q := range answer.Queues {
+	return rows
+}
+
+// tellBelowAndGone names the queues that are below their quota, and those that do not exist.
+func tellBelowAndGone(to io.Writer, queues []queueRow) error {
+	for _, q := range queues {
 		if b := q.Below; b != nil && b.Leaf {
-			fmt.Fprintf(to, "%s: below its quota of %s while %s; the oldest has waited since %s.\n", q.Name, strings.Join(b.Resources, " and "), verb(b.Pods, "waits", "wait"), b.Since.Format(time.RFC3339))
+			_, err := fmt.Fprintf(to, "%s: below its quota of %s while %s; the oldest has waited since %s.\n", q.Name, strings.Join(b.Resources, " and "), verb(b.Pods, "waits", "wait"), b.Since.Format(time.RFC3339))
+			if err != nil {
+				return fmt.Errorf("write the answer: %w", err)
+			}
 		}
 	}
-	for _, q := range answer.Queues {
+	for _, q := range queues {
 		if !q.Gone {
 			continue
 		}
@@ -404,7 +421,7 @@ func (a *asking) showQueues(to io.Writer, answer *queuesAnswer, wide bool) error
 			return fmt.Errorf("write the answer: %w", err)
 		}
 	}
-	return a.showChanges(to, answer.Changes)
+	return nil
 }
 
 // tellUnserved says of which queues the quota is not served, and why.

@@ -213,10 +213,27 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 			return nil, err
 		}
 	}
+	if err := a.addPreemptions(ctx, shown, asked, answer, records); err != nil {
+		return nil, err
+	}
+	if answer.State == stateEmpty && len(answer.TakenBy) > 0 {
+		answer.State = stateGone
+	}
+	if !exists && len(answer.TakenBy) == 0 && len(answer.Took) == 0 {
+		return nil, about.missing(asked.objects, ", and nothing tells of its preemption")
+	}
+	choose(answer, about, options, records)
+	return answer, nil
+}
+
+// addPreemptions adds the preemptions by the work, and of it. It fails if nothing else is known of the
+// work.
+func (a *asking) addPreemptions(ctx context.Context, shown *progress, asked *question, answer *whyAnswer, records []decisionlog.Record) error {
+	about := answer.about
 	shown.say("looking for preemptions")
 	all, err := a.preemptions(ctx, asked.objects, asked.namespace, records)
 	if err != nil && answer.Decision == nil && len(answer.Told) == 0 && len(records) == 0 {
-		return nil, err
+		return err
 	}
 	if err != nil {
 		answer.Untold = oneLine(err)
@@ -230,14 +247,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 			answer.TakenBy = append(answer.TakenBy, h)
 		}
 	}
-	if answer.State == stateEmpty && len(answer.TakenBy) > 0 {
-		answer.State = stateGone
-	}
-	if !exists && len(answer.TakenBy) == 0 && len(answer.Took) == 0 {
-		return nil, about.missing(asked.objects, ", and nothing tells of its preemption")
-	}
-	choose(answer, about, options, records)
-	return answer, nil
+	return nil
 }
 
 // choose fills in what else was looked at when the work was taken.

@@ -41,7 +41,8 @@ func (n *network) join(from, to int, capacity int64) {
 func (n *network) maximize() {
 	for n.level() {
 		clear(n.next)
-		for n.push(source, math.MaxInt64) > 0 {
+		for pushed := n.push(source, math.MaxInt64); pushed > 0; {
+			pushed = n.push(source, math.MaxInt64)
 		}
 	}
 }

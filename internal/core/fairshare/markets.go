@@ -165,7 +165,7 @@ func (s *sharing) byDemand(m *Market) uint64 {
 // byShares finds the pools of a market that have not all that the queues' shares of it entitle
 // their work to.
 func (s *sharing) byShares(m *Market) uint64 {
-	leaves := int(s.t.Len())
+	leaves := s.t.Len()
 	n := newNetwork(len(m.classes) + MostPools + leaves)
 	for leaf := range int32(leaves) {
 		if s.t.Leaf(leaf) && m.Shares[leaf] > 0 {
