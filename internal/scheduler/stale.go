@@ -35,12 +35,6 @@ func (s *staleGangs) replace(now sets.Set[types.NamespacedName]) (begun sets.Set
 	return begun
 }
 
-func (s *staleGangs) list() []types.NamespacedName {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keys.UnsortedList()
-}
-
 // degradedBy says how a gang lacks members that it had. A member that is assumed to have a node
 // counts as placed, and a gang for whose members room is reserved is about to become whole: it is
 // not stale.
@@ -80,10 +74,10 @@ func (h *Hub) isStaleNoMore(order *eviction.Order, g *gang.Group) bool {
 	})
 }
 
-// lookAtStale makes the next view look at stale gangs again: room may have been reserved for them,
-// or released, without any event.
+// lookAtStale makes the next view look at gangs that lack members again: they become stale by the
+// clock, and room may have been reserved for them, or released, without any event.
 func (h *Hub) lookAtStale() {
-	for _, key := range h.stale.list() {
+	for _, key := range h.runs.Degraded() {
 		h.cluster.GroupChanged(key)
 	}
 }
@@ -101,17 +95,17 @@ func (h *Hub) sweepStale(now time.Time) {
 	if begun.Len() == 0 {
 		return
 	}
-	least := int32(0)
-	for i, key := range begun.UnsortedList() {
+	var priorities []int32
+	for _, key := range begun.UnsortedList() {
 		h.cluster.GroupChanged(key)
 		logOf(context.Background(), gangKey(key)).V(2).Info("The gang has lacked members for too long: its room may be taken")
 		members := h.members(key)
-		if priority := h.priorityOf(slices.Concat(members.Assigned, members.Pending)[0]); i == 0 || priority < least {
-			least = priority
+		if all := slices.Concat(members.Assigned, members.Pending); len(all) > 0 {
+			priorities = append(priorities, h.priorityOf(all[0]))
 		}
 	}
-	if h.leads.Load() {
-		h.retryFrom(least)
+	if len(priorities) > 0 && h.leads.Load() {
+		h.retryFrom(slices.Min(priorities))
 	}
 }
 

@@ -29,9 +29,10 @@ type place struct {
 
 // put inserts a pod that is assumed on a node.
 func (a *assumedPods) put(pod *corev1.Pod, node string) {
-	a.insert(pod.UID)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.own()
+	a.uids.Insert(pod.UID)
 	if a.places == nil {
 		a.places = make(map[types.UID]place)
 	}
