@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -33,11 +34,14 @@ func asked(ctx context.Context, config *rest.Config, path string) ([]byte, error
 	return client.Discovery().RESTClient().Get().AbsPath(path).DoRaw(ctx)
 }
 
-// decisionsOf are the records in some lines.
+// decisionsOf returns the records of decisions in the lines of a log, without the ends of waits.
 func decisionsOf(lines []byte) ([]decisionlog.Record, error) {
 	var out []decisionlog.Record
 	for line := range bytes.Lines(lines) {
 		r, err := decisionlog.Parse(line)
+		if errors.Is(err, decisionlog.ErrWaitEnd) {
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
