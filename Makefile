@@ -172,8 +172,8 @@ perf-installed: build ## Measure preemptions from outside, as installed, and wri
 	@$(STATIC) go run ./hack/installed -runs $(RUNS) -doc docs/installed.md
 
 .PHONY: bench
-bench: ## Compare victims and times of decisions with upstream's for some minutes, and write docs/benchmarks.md.
-	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/benchmarks.md
+bench: ## Compare victims and times of decisions with upstream's for some minutes, and write docs/results/benchmarks.md.
+	$(STATIC) go test ./test/bench -run '^TestTable$$' -count 1 -timeout 30m -v -table=$(CURDIR)/docs/results/benchmarks.md
 
 # At how many points of evictions kill-points kills, and what they are picked by.
 POINTS ?= 500
@@ -187,9 +187,9 @@ kill-points: build ## Kill the scheduler, API server and etcd at POINTS points o
 DURATION ?= 60m
 
 .PHONY: soak
-soak: build ## Have schedulers work through faults for DURATION, by SEED, check what they promise, and write docs/endurance.md.
+soak: build ## Have schedulers work through faults for DURATION, by SEED, check what they promise, and write docs/results/endurance.md.
 	go test ./test/integration/soak -run '^TestSoak$$' -count 1 -timeout 0 -v -args \
-		-soak-duration $(DURATION) -soak-seed $(SEED) -soak-report $(CURDIR)/docs/endurance.md
+		-soak-duration $(DURATION) -soak-seed $(SEED) -soak-report $(CURDIR)/docs/results/endurance.md
 
 # For how long work arrives in the picture of the dashboard.
 PICTURE_FOR ?= 2m

@@ -344,11 +344,13 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	notes, err := filepath.Glob("design/*.md")
-	if err != nil {
-		t.Fatal(err)
+	for _, folder := range []string{"design", "results"} {
+		below, err := filepath.Glob(filepath.Join(folder, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, below...)
 	}
-	pages = append(pages, notes...)
 	for _, page := range []string{"README.md", "deploy/README.md", "charts/reprieve/README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"} {
 		pages = append(pages, filepath.Join("..", filepath.FromSlash(page)))
 	}

@@ -19,22 +19,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground/playgroundtest"
 )
 
-// readmeCommand is the command of the README that starts a scheduler by hand, in words.
-func readmeCommand(t *testing.T) []string {
+// documentedCommand returns the words of the command in docs/playground.md that starts a scheduler by hand.
+func documentedCommand(t *testing.T) []string {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "README.md"))
+	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "playground.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?m)^\$ (bin/reprieve-scheduler .*)$`).FindAllSubmatch(raw, -1)
 	if len(found) != 1 {
-		t.Fatalf("%d commands in the README start a scheduler, want 1", len(found))
+		t.Fatalf("%d commands in docs/playground.md start a scheduler, want 1", len(found))
 	}
 	return strings.Fields(string(found[0][1]))
 }
 
-// TestSchedulerByHand starts the scheduler as the README says, and has it place a gang: it has to be let fill in the
-// gang's priority.
+// TestSchedulerByHand starts the scheduler as docs/playground.md says. The scheduler places a gang, for which it must
+// be allowed to fill in the priority.
 func TestSchedulerByHand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -45,11 +45,11 @@ func TestSchedulerByHand(t *testing.T) {
 	if err := os.Symlink(binDir, filepath.Join(dir, "bin")); err != nil {
 		t.Fatal(err)
 	}
-	// The name is the README's.
+	// docs/playground.md has this name.
 	kubeconfig := filepath.Join(dir, "playground.kubeconfig")
 	p := upWithoutScheduler(t, kubeconfig)
 	p.waitReady(t)
-	words := readmeCommand(t)
+	words := documentedCommand(t)
 	log := &lines{}
 	scheduler := exec.Command(words[0], words[1:]...) //nolint:noctx // it is killed below
 	scheduler.Dir = dir

@@ -22,7 +22,7 @@ import (
 )
 
 // TestDocumentedConfiguration runs the scheduler with the configuration that docs/configuration.md begins with: both of
-// its profiles place pods, and the gang of the README runs as it stands there.
+// its profiles place pods, and the gangs of the README and of docs/gangs.md run as they stand there.
 func TestDocumentedConfiguration(t *testing.T) {
 	t.Parallel()
 	config := firstYAML(t, "docs", "configuration.md")
@@ -31,7 +31,7 @@ func TestDocumentedConfiguration(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := stage.Start(t, playground.Options{
-		NodeGroups: []playground.NodeGroup{{Count: 6, Resources: resources}},
+		NodeGroups: []playground.NodeGroup{{Count: 12, Resources: resources}},
 		CRDs:       deploy.API,
 		Scheduler:  playground.SchedulerOptions{Path: playground.NoScheduler},
 	})
@@ -54,15 +54,17 @@ func TestDocumentedConfiguration(t *testing.T) {
 	for _, profile := range []string{"reprieve-scheduler", "reprieve-batch"} {
 		waitScheduled(t, client, profile)
 	}
-	if err := p.Apply(t.Context(), fstest.MapFS{"gang.yaml": {Data: []byte(firstYAML(t, "README.md"))}}); err != nil {
-		t.Fatal(err)
-	}
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
-		job, err := client.BatchV1().Jobs(metav1.NamespaceDefault).Get(ctx, "training", metav1.GetOptions{})
-		return err == nil && ptr.Deref(job.Status.Ready, 0) == 6, err
-	})
-	if err != nil {
-		t.Errorf("the README's gang of 6 does not run: %v", err)
+	for name, path := range map[string][]string{"train": {"README.md"}, "training": {"docs", "gangs.md"}} {
+		if err := p.Apply(t.Context(), fstest.MapFS{"gang.yaml": {Data: []byte(firstYAML(t, path...))}}); err != nil {
+			t.Fatal(err)
+		}
+		err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startLimit, true, func(ctx context.Context) (bool, error) {
+			job, err := client.BatchV1().Jobs(metav1.NamespaceDefault).Get(ctx, name, metav1.GetOptions{})
+			return err == nil && ptr.Deref(job.Status.Ready, 0) == 6, err
+		})
+		if err != nil {
+			t.Errorf("the gang of 6 in %v does not run: %v", path, err)
+		}
 	}
 }
 

@@ -1,2 +1,3 @@
-// Package examples plays what the README and examples/ show, as it stands there, on the playground that the README starts.
+// Package examples plays examples/ and the manifests of docs/gangs.md and docs/controllers.md as they stand there, on the
+// playground of docs/playground.md.
 package examples

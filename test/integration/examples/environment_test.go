@@ -27,12 +27,12 @@ import (
 
 const gpu corev1.ResourceName = "nvidia.com/gpu"
 
-// env is the README's playground, which a test has to itself, and leaves as empty as it was.
+// env is the playground of docs/playground.md, which a test has to itself, and leaves as empty as it was.
 type env struct {
 	*stage.Stage
 }
 
-// start runs the README's playground.
+// start runs the playground of docs/playground.md.
 func start(t *testing.T) *env {
 	t.Helper()
 	return &env{stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{documentedNodes(t)}})}
@@ -48,10 +48,10 @@ func (e *env) scene(name string, play func(*env)) {
 	})
 }
 
-// documentedNodes are those of the command by which the README starts a playground.
+// documentedNodes returns the nodes of the command with which docs/playground.md starts a playground.
 func documentedNodes(t *testing.T) playground.NodeGroup {
 	t.Helper()
-	_, rest, found := strings.Cut(readme(t), "\n$ bin/playground up ")
+	_, rest, found := strings.Cut(page(t, "playground.md"), "\n$ bin/playground up ")
 	line, _, _ := strings.Cut(rest, "\n")
 	var group playground.NodeGroup
 	flags := flag.NewFlagSet("playground up", flag.ContinueOnError)
@@ -59,7 +59,7 @@ func documentedNodes(t *testing.T) playground.NodeGroup {
 	resources := flags.String("node-resources", "", "")
 	flags.String("kubeconfig", "", "")
 	if err := flags.Parse(strings.Fields(line)); err != nil || !found {
-		t.Fatalf("the README starts no playground, found %t: %v", found, err)
+		t.Fatalf("docs/playground.md starts no playground, found %t: %v", found, err)
 	}
 	var err error
 	if group.Resources, err = playground.ParseNodeResources(*resources); err != nil {
@@ -68,13 +68,14 @@ func documentedNodes(t *testing.T) playground.NodeGroup {
 	return group
 }
 
-func readme(t *testing.T) string {
+// page returns a page of docs.
+func page(t *testing.T, name string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "README.md"))
+	text, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(page)
+	return string(text)
 }
 
 // clear removes all work, queues and classes, and waits until the pods have gone.

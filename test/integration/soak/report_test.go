@@ -137,7 +137,7 @@ func TestReport(t *testing.T) {
 // TestPage: the page has a place for both reports, and says what each fault and each invariant is.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "endurance.md"))
+	raw, err := os.ReadFile(filepath.Join(playgroundtest.ModuleRoot(t), "docs", "results", "endurance.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

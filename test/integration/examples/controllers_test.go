@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// preemptions is how many the README's Job has to survive.
+	// preemptions is the number of preemptions that the Job of docs/gangs.md has to survive.
 	preemptions = 10
 	// firstBackoff is how long the Job controller waits before it replaces a pod that has failed once. It doubles with each
 	// further failure of the index, up to longestBackoff.
@@ -29,21 +29,21 @@ const (
 	promptly, atBest = 45 * time.Second, 15 * time.Second
 )
 
-// TestReadme plays what the README shows and says of gangs.
-func TestReadme(t *testing.T) {
+// TestControllers plays the manifest of docs/gangs.md, and checks the table of docs/controllers.md.
+func TestControllers(t *testing.T) {
 	t.Parallel()
 	e := start(t)
-	e.scene("its Job survives ten preemptions", (*env).jobSurvives)
+	e.scene("a Job survives ten preemptions", (*env).jobSurvives)
 	e.scene("a StatefulSet", (*env).statefulSet)
 	e.scene("a Deployment", (*env).deployment)
 }
 
-// jobSurvives preempts the gang of the README, whose YAML is taken from there, ten times. The first time it waits for as
-// long as the Job controller makes it wait. For the others it moves the end of the preempted pods into the past, as if each
-// preemption had come long after the one before: the controller's back-off grows to ten minutes.
+// jobSurvives preempts the gang of docs/gangs.md ten times. The first time it waits out the back-off of the Job
+// controller. For the others it moves the end of the preempted pods into the past, as if each preemption had come
+// long after the previous one: the controller's back-off grows to ten minutes.
 func (e *env) jobSurvives() {
 	e.CreateClasses(map[string]int32{"urgent": 100000})
-	e.ApplyText(strings.Replace(readmeYAML(e.T), "restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 1", 1))
+	e.ApplyText(strings.Replace(gangYAML(e.T), "restartPolicy: Never", "restartPolicy: Never\n      terminationGracePeriodSeconds: 1", 1))
 	e.Runs("training-", 6)
 	fastest := promptly
 	for i := range preemptions {
@@ -115,7 +115,7 @@ func (e *env) age(pods map[types.UID]string) {
 	})
 }
 
-// goesOn checks that the README's Job has not failed, and counts no failure.
+// goesOn checks that the Job has not failed, and counts no failure.
 func (e *env) goesOn() {
 	e.Helper()
 	job, err := e.Kube.BatchV1().Jobs(e.Namespace).Get(e.Context(), "training", metav1.GetOptions{})
@@ -130,13 +130,13 @@ func (e *env) goesOn() {
 	}
 }
 
-// readmeYAML is the block of YAML on the page.
-func readmeYAML(t *testing.T) string {
+// gangYAML returns the first block of YAML in docs/gangs.md.
+func gangYAML(t *testing.T) string {
 	t.Helper()
-	_, rest, found := strings.Cut(readme(t), "```yaml\n")
+	_, rest, found := strings.Cut(page(t, "gangs.md"), "```yaml\n")
 	block, _, ended := strings.Cut(rest, "```")
 	if !found || !ended {
-		t.Fatal("the README has no YAML")
+		t.Fatal("docs/gangs.md has no YAML")
 	}
 	return block
 }

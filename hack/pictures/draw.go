@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+)
+
+// picture is a text of docs/pictures: panels of nodes, whose cells are colored by workload.
+type picture struct {
+	Title       string     `json:"title"`
+	Description string     `json:"description"` // for screen readers
+	Cells       int        `json:"cells"`       // of each node
+	Workloads   []workload `json:"workloads"`
+	Panels      []panel    `json:"panels"`
+	Notes       []string   `json:"notes"` // lines of text below the panels
+}
+
+type workload struct {
+	Name  string `json:"name"`
+	Label string `json:"label"`
+}
+
+type panel struct {
+	Title string `json:"title"`
+	Rows  []row  `json:"rows"`
+}
+
+// row is a node, with the number of its cells that each workload uses.
+type row struct {
+	name string
+	uses map[string]int
+}
+
+// UnmarshalJSON reads an object with the key "name", and a number for each other key.
+func (r *row) UnmarshalJSON(raw []byte) error {
+	all := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return err
+	}
+	r.uses = make(map[string]int, len(all))
+	for key, value := range all {
+		if key == "name" {
+			if err := json.Unmarshal(value, &r.name); err != nil {
+				return err
+			}
+			continue
+		}
+		var cells int
+		if err := json.Unmarshal(value, &cells); err != nil {
+			return err
+		}
+		r.uses[key] = cells
+	}
+	return nil
+}
+
+const (
+	margin     = 16
+	cell       = 24 // the side of a cell and the gap behind it
+	gap        = 4
+	nameWidth  = 64
+	lineHeight = 22
+	panelGap   = 72
+	textWidth  = 7.6 // of one character of a note, at most
+)
+
+// colors are the classes of the workloads in their order: the color on light and on dark displays.
+var colors = [][2]string{{"#8250df", "#a371f7"}, {"#bf8700", "#d29922"}, {"#1f7a3d", "#3fb950"}, {"#0969da", "#58a6ff"}}
+
+// check returns an error if the picture cannot be drawn: a workload without a color, or a node that
+// uses more cells than it has.
+func (p *picture) check() error {
+	if len(p.Workloads) > len(colors) {
+		return fmt.Errorf("%d workloads, and %d colors", len(p.Workloads), len(colors))
+	}
+	if p.Title == "" || p.Description == "" {
+		return errors.New("the picture needs a title and a description")
+	}
+	for _, panel := range p.Panels {
+		for _, r := range panel.Rows {
+			known, used := 0, 0
+			for _, w := range p.Workloads {
+				if n, ok := r.uses[w.Name]; ok {
+					known, used = known+1, used+n
+				}
+			}
+			if known != len(r.uses) || used > p.Cells {
+				return fmt.Errorf("panel %q: %s uses %v of %d cells", panel.Title, r.name, r.uses, p.Cells)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *picture) draw(out *bytes.Buffer) {
+	panelWidth, rows := nameWidth+p.Cells*cell, 0
+	width := 2*margin + len(p.Panels)*panelWidth + (len(p.Panels)-1)*panelGap
+	for _, panel := range p.Panels {
+		rows = max(rows, len(panel.Rows))
+	}
+	for _, note := range p.Notes {
+		width = max(width, 2*margin+int(textWidth*float64(len([]rune(note)))))
+	}
+	legend := margin + lineHeight + rows*cell + 2*margin
+	notes := legend + len(p.Workloads)*lineHeight + margin/2
+	height := notes + len(p.Notes)*lineHeight + margin/2
+
+	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="t d">`+"\n",
+		width, height, width, height)
+	fmt.Fprintf(out, "<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n", html.EscapeString(p.Title), html.EscapeString(p.Description))
+	p.style(out)
+	fmt.Fprintf(out, `<rect class="back" width="%d" height="%d" rx="8"/>`+"\n", width, height)
+	for i, panel := range p.Panels {
+		x := margin + i*(panelWidth+panelGap)
+		if i > 0 {
+			y := margin + lineHeight + rows*cell/2
+			fmt.Fprintf(out, `<path class="arrow" d="M%d %dh%dm-8 -7l8 7l-8 7"/>`+"\n", x-panelGap+14, y, panelGap-32)
+		}
+		p.drawPanel(out, panel, x)
+	}
+	for i, w := range p.Workloads {
+		y := legend + i*lineHeight
+		fmt.Fprintf(out, `<rect class="w%d" x="%d" y="%d" width="14" height="14" rx="3"/>`, i, margin, y-12)
+		fmt.Fprintf(out, `<text x="%d" y="%d">%s</text>`+"\n", margin+22, y, html.EscapeString(w.Label))
+	}
+	for i, note := range p.Notes {
+		fmt.Fprintf(out, `<text x="%d" y="%d">%s</text>`+"\n", margin, notes+(i+1)*lineHeight-margin/2, html.EscapeString(note))
+	}
+	out.WriteString("</svg>\n")
+}
+
+// style writes the colors: those of light displays, and those of dark ones behind a media query.
+func (p *picture) style(out *bytes.Buffer) {
+	out.WriteString("<style>\ntext{font:14px ui-sans-serif,system-ui,sans-serif}.head{font-weight:600}\n")
+	for mode, frame := range [][3]string{{"#ffffff", "#1f2328", "#e7ebef"}, {"#0d1117", "#e6edf3", "#262c36"}} {
+		if mode == 1 {
+			out.WriteString("@media (prefers-color-scheme: dark){\n")
+		}
+		fmt.Fprintf(out, ".back{fill:%s}text{fill:%s}.free{fill:%s}.arrow{fill:none;stroke:%s;stroke-width:2.5}\n", frame[0], frame[1], frame[2], frame[1])
+		for i := range p.Workloads {
+			fmt.Fprintf(out, ".w%d{fill:%s}", i, colors[i][mode])
+		}
+		out.WriteString("\n")
+	}
+	out.WriteString("}\n</style>\n")
+}
+
+// drawPanel writes one panel at x: a title, and a row of cells for each node.
+func (p *picture) drawPanel(out *bytes.Buffer, panel panel, x int) {
+	fmt.Fprintf(out, `<text class="head" x="%d" y="%d">%s</text>`+"\n", x, margin+10, html.EscapeString(panel.Title))
+	for i, r := range panel.Rows {
+		y := margin + lineHeight + i*cell
+		fmt.Fprintf(out, `<text x="%d" y="%d">%s</text>`, x, y+15, html.EscapeString(r.name))
+		at := 0
+		for w, of := range p.Workloads {
+			for range r.uses[of.Name] {
+				p.drawCell(out, fmt.Sprintf("w%d", w), x, y, at)
+				at++
+			}
+		}
+		for ; at < p.Cells; at++ {
+			p.drawCell(out, "free", x, y, at)
+		}
+		out.WriteString("\n")
+	}
+}
+
+func (p *picture) drawCell(out *bytes.Buffer, class string, x, y, at int) {
+	fmt.Fprintf(out, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, class, x+nameWidth+at*cell, y, cell-gap, cell-gap)
+}
