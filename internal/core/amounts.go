@@ -2,17 +2,17 @@ package core
 
 import "github.com/reprieve-dev/reprieve/internal/core/fairshare"
 
-// Amounts is a vector of resource quantities, one per entry of [Snapshot.Resources], each in the unit that
-// the resource is counted in there (milli for CPU, bytes for memory, pieces for pods and devices).
+// Amounts is a vector of resource quantities, one per entry of [Snapshot.Resources]. The unit is
+// the resource's own: milli for CPU, bytes for memory, pieces for pods and devices.
 type Amounts = fairshare.Amounts
 
 const maxAmount = fairshare.MaxAmount
 
-// roomAmount cuts a quantity of room down to what the search reckons with.
+// roomAmount limits a quantity of room to the range that the search can compute with.
 func roomAmount(v int64) int64 { return min(max(v, -maxAmount), maxAmount) }
 
-// wantedAmount is what a member asks for. A quantity out of range fits nowhere, not even on a node that
-// claims as much.
+// wantedAmount limits a requested quantity. A quantity out of range fits nowhere, not even on a
+// node that claims to have it.
 func wantedAmount(v int64) int64 {
 	if v > maxAmount {
 		return maxAmount + 1
@@ -20,8 +20,8 @@ func wantedAmount(v int64) int64 {
 	return v
 }
 
-// fits reports whether room holds what is wanted. Like the in-tree resource filter it looks only at what is
-// asked for: a node that is short of something else is no obstacle.
+// fits reports whether room holds the wanted amounts. Like the in-tree resource filter it checks
+// requested resources only: a node may be short of any other.
 func fits(wanted, room []int64) bool {
 	for r, v := range wanted {
 		if v > 0 && v > room[r] {
@@ -34,7 +34,8 @@ func fits(wanted, room []int64) bool {
 // fitsTogether is fits for room in two parts.
 func fitsTogether(wanted, room, more []int64) bool { return shortIn(wanted, room, more) < 0 }
 
-// shortIn is the first resource of which two parts of room together hold too little; -1 where they hold all.
+// shortIn returns the first resource that two parts of room together hold too little of; -1 where
+// they hold all.
 func shortIn(wanted, room, more []int64) int {
 	for r, v := range wanted {
 		if v > 0 && v > room[r]+more[r] {
@@ -44,7 +45,7 @@ func shortIn(wanted, room, more []int64) int {
 	return -1
 }
 
-// howMany counts how often wanted fits into room, up to most.
+// howMany returns how often wanted fits into room, up to most.
 func howMany(wanted, room []int64, most int) int {
 	count := int64(most)
 	for r, v := range wanted {
@@ -54,7 +55,7 @@ func howMany(wanted, room []int64, most int) int {
 		if room[r] < v {
 			return 0
 		}
-		// A product is cheaper than a division, and mostly enough to know that this one is no limit.
+		// A product is cheaper than a division and mostly shows that this resource is no limit.
 		if v <= maxAmount/(count+1) && v*count <= room[r] {
 			continue
 		}

@@ -2,11 +2,11 @@ package core
 
 import "slices"
 
-// budgetDraw keeps count of what evictions leave of the disruption budgets.
+// budgetDraw counts how many evictions the disruption budgets still allow.
 type budgetDraw struct {
 	s    *Snapshot
 	left []int64
-	// settled are units that go in any case: nothing more is drawn for them.
+	// settled are units that are evicted in any case. They draw only once.
 	settled map[int32]bool
 }
 
@@ -18,7 +18,7 @@ func newBudgetDraw(s *Snapshot) *budgetDraw {
 	return &budgetDraw{s: s, left: left, settled: make(map[int32]bool)}
 }
 
-// newBudgetDraw is nil where no unit draws on a budget.
+// newBudgetDraw returns nil if no unit draws on a budget.
 func (v *view) newBudgetDraw() *budgetDraw {
 	if !v.c.budgeted {
 		return nil
@@ -26,19 +26,20 @@ func (v *view) newBudgetDraw() *budgetDraw {
 	return newBudgetDraw(v.s)
 }
 
-// settle draws for a unit that goes in any case.
+// settle draws for a unit that is evicted in any case.
 func (d *budgetDraw) settle(unit int32) {
 	d.evict(unit)
 	d.settled[unit] = true
 }
 
-// unsettle takes that back.
+// unsettle undoes settle.
 func (d *budgetDraw) unsettle(unit int32) {
 	delete(d.settled, unit)
 	d.spare(unit)
 }
 
-// evict draws on the budgets of all pods of a unit together and returns how many of those pods break one.
+// evict draws on the budgets of all pods of a unit together and returns how many of those pods
+// break one.
 func (d *budgetDraw) evict(unit int32) int {
 	if d.settled[unit] {
 		return 0
@@ -58,7 +59,7 @@ func (d *budgetDraw) evict(unit int32) int {
 	return broken
 }
 
-// spare takes an eviction back.
+// spare undoes an eviction.
 func (d *budgetDraw) spare(unit int32) {
 	if d.settled[unit] {
 		return
@@ -71,8 +72,8 @@ func (d *budgetDraw) spare(unit int32) {
 	}
 }
 
-// splitByBudgets parts units into those whose eviction would break a budget, given that the ones before
-// them have gone, and the others. Both keep their order.
+// splitByBudgets splits units into those whose eviction would break a budget, given the evictions
+// before, and the others. Both lists keep their order.
 func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
 	if len(s.Budgets) == 0 {
 		return nil, units
@@ -88,7 +89,7 @@ func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
 	return breaking, others
 }
 
-// breaksAlone reports whether evicting a unit breaks a budget even if nothing else goes.
+// breaksAlone reports whether evicting a unit breaks a budget even if no other unit is evicted.
 func breaksAlone(s *Snapshot, unit int32) bool {
 	for i := range s.Units[unit].Pods {
 		for _, b := range s.Units[unit].Pods[i].Budgets {
@@ -103,7 +104,7 @@ func breaksAlone(s *Snapshot, unit int32) bool {
 	return newBudgetDraw(s).evict(unit) > 0
 }
 
-// breakers are the units that breaksAlone holds for, among those of lower priority.
+// breakers returns the units of lower priority that break a budget alone.
 func breakers(s *Snapshot, c *columns, victims *potentialVictims) []int32 {
 	if !c.budgeted {
 		return nil

@@ -10,71 +10,72 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Cluster keeps the columns that a search reads from one decision to the next, so that a decision costs
-// what has changed since and not what the cluster holds. The caller tells it about nodes one at a time, when
-// something on them has changed, and takes a [Snapshot] for each decision, which copies nothing.
+// Cluster keeps the columns that a search reads from one decision to the next. A decision then
+// costs as much as has changed, not as much as the cluster holds. The caller reports changed nodes
+// one at a time and takes a [Snapshot], which copies nothing, for each decision.
 //
-// A Snapshot is good until the next change of the Cluster. Its Units have empty slots, without pods, where
-// units have gone. Only one goroutine may use a Cluster at a time.
+// A Snapshot is valid until the next change of the Cluster. Its Units have empty slots, without
+// pods, in place of removed units. Only one goroutine may use a Cluster at a time.
 type Cluster struct {
 	s Snapshot
 	c columns
-	// slots are the nodes' positions by name; idleNodes and idleUnits are positions free for reuse.
+	// slots are the nodes' positions by name. idleNodes and idleUnits are positions free for reuse.
 	slots                map[string]int32
 	idleNodes, idleUnits []int32
 	// onNode lists the units with a pod on each node.
 	onNode [][]int32
 	// whole has the unit of each PodGroup that is preempted as a whole, by UID.
 	whole map[string]int32
-	// undated are the groups that go by the start of their earliest member.
+	// undated are the groups that use the start of their earliest member.
 	undated map[int32]bool
-	// side has the pods of the node that is being set that are units of their own.
+	// side holds the pods of the node being set that are units of their own.
 	side []Pod
 	// going are the leaving pods by node.
 	going map[int32][]Pod
 	// dirty are the nodes whose columns are out of date.
 	dirty                     map[int32]bool
 	namesChanged, goingChange bool
-	// guarded counts pods with budgets, and spanning units with several pods.
+	// guarded counts pods with budgets, spanning counts units with several pods.
 	guarded, spanning int
-	// queues are the queues that units may be in, with what runs in them; nil where there are none.
+	// queues are the queues of units, with their usage; nil without queues.
 	queues *Queues
-	// uneven are the gangs, by UID, whose members past minCount have to be told from the others again.
+	// uneven are the gangs, by UID, whose surplus members must be determined again.
 	uneven map[string]bool
-	// gangs are the whole gangs of members that are preempted one by one.
+	// gangs are the whole gangs whose members are preempted one by one.
 	gangs gangIndex
-	// held is the room that the last Snapshot holds, to be put back.
+	// held has the original room of the nodes that the last Snapshot holds room on, to restore it.
 	held []room
-	// known are the request vectors in use: most pods share a few.
+	// known are the request vectors in use; most pods share a few.
 	known map[string]Amounts
 }
 
-// NodeState is all there is to know about a node.
+// NodeState is the complete state of a node.
 type NodeState struct {
 	Node
-	// Pods are the running pods on the node, Leaving the terminating ones. Their Node field is ignored.
+	// Pods are the running pods on the node, Leaving the leaving ones. Their Node field is ignored.
 	Pods    []RunningPod
 	Leaving []Pod
 }
 
-// RunningPod is a pod with what makes it a unit, or part of one.
+// RunningPod is a pod with the facts that make it a unit, or part of one.
 type RunningPod struct {
 	Pod
-	// Priority is the pod's own; it counts only where there is no group.
+	// Priority is the pod's own. It is used only without a group.
 	Priority int32
-	// Toleration, QueueMembership and Since are the pod's own; like the priority, they count only where there is no group.
+	// Toleration and Membership are the pod's own. Like the priority, they are used only without a
+	// group, and so is Since.
 	Toleration *Toleration
 	Membership *QueueMembership
 	// Since is when the pod was scheduled, in nanoseconds since 1970; 0 if it has not been.
 	Since int64
-	// Running is true where the pod's containers have been started.
+	// Running is true once the pod's containers have been started.
 	Running bool
-	// Static is true for a pod that the kubelet of its node runs by itself; such a pod has no group.
+	// Static is true for a pod that the kubelet of its node runs without the API server. Such a pod
+	// has no group.
 	Static bool
-	// Role is the pod's role in its gang; nil for a gang without roles, and for others.
+	// Role is the pod's role in its gang; nil for a gang without roles and for other pods.
 	Role *Role
-	// MinRuntime is that of the pod's profile, nil for none. It counts only where there is no
-	// group.
+	// MinRuntime is that of the pod's profile, nil for none. It is used only without a group.
 	MinRuntime *MinRuntime
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
@@ -83,38 +84,39 @@ type RunningPod struct {
 // Group is a PodGroup as its pods see it.
 type Group struct {
 	Namespace, Name, UID string
-	// Priority is that of all members.
+	// Priority is the priority of all members.
 	Priority int32
 	// Whole is true in disruption mode PodGroup.
 	Whole bool
-	// Lacks is how many members the gang lacks that it had; 0 for none.
+	// Lacks is how many members the gang had and has no more; 0 for none.
 	Lacks int32
-	// Stale is true where it has lacked some for too long: it goes as a whole then, and stands one
-	// priority lower.
+	// Stale is true once the gang has lacked members for too long. It is then preempted as a whole,
+	// with a priority lower by one.
 	Stale bool
-	// Start is when the group was first whole, in nanoseconds since 1970; 0 to go by the earliest member.
+	// Start is when the group was first whole, in nanoseconds since 1970; 0 to use the start of the
+	// earliest member.
 	Start int64
-	// Toleration and QueueMembership are those of all members.
+	// Toleration and Membership are those of all members.
 	Toleration *Toleration
 	Membership *QueueMembership
-	// Since is when the group was first whole since it last was not, in nanoseconds since 1970; 0 if it is not.
+	// Since is when the group last became whole, in nanoseconds since 1970; 0 if it is not whole.
 	Since int64
 	// MinRuntime is that of the profile that schedules the members, nil for none.
 	MinRuntime *MinRuntime
 }
 
-// Hold is room on a node that is not free for one preemptor, because pods that it has to respect have been
-// promised it.
+// Hold is room on a node that is not free for one preemptor, because it is reserved for pods that
+// the preemptor has to respect.
 type Hold struct {
-	// Node is where the room is; empty for what counts for the queue only.
+	// Node is the node's name; empty for a hold that counts for the queue only.
 	Node    string
 	Request Amounts
-	// Queue is the leaf queue in whose use the room counts already; empty for none.
+	// Queue is the leaf queue whose usage already includes the room; empty for none.
 	Queue string
 }
 
-// NewCluster makes an empty cluster of the given dimensions. They cannot change: a resource that turns up
-// later takes a new Cluster.
+// NewCluster returns an empty cluster with the given dimensions. They cannot change: a further
+// resource needs a new Cluster.
 func NewCluster(resources []string) *Cluster {
 	return &Cluster{
 		s: Snapshot{Resources: slices.Clone(resources)},
@@ -128,26 +130,26 @@ func NewCluster(resources []string) *Cluster {
 	}
 }
 
-// Resources are the dimensions of every Amounts.
+// Resources returns the dimensions of all Amounts.
 func (c *Cluster) Resources() []string { return c.s.Resources }
 
-// SetBudgets replaces the disruption budgets. Pods refer to them by position, so a budget keeps its position
-// as long as a pod that refers to it has not been set anew.
+// SetBudgets replaces the disruption budgets. Pods refer to them by position. A budget has to keep
+// its position until every pod that refers to it has been set again.
 func (c *Cluster) SetBudgets(budgets []Budget) {
 	n := len(c.s.Budgets)
 	c.s.Budgets = append(c.s.Budgets[:0:0], budgets...)
 	c.padBudgets(n)
 }
 
-// padBudgets makes room for budgets that pods refer to before they are described: they allow everything.
+// padBudgets adds budgets that pods refer to before they are described. They allow everything.
 func (c *Cluster) padBudgets(n int) {
 	for len(c.s.Budgets) < n {
 		c.s.Budgets = append(c.s.Budgets, Budget{Allowed: math.MaxInt32})
 	}
 }
 
-// SetQueues replaces the queues, which have to be of the cluster's dimensions, and their fair shares. A nil tree is
-// one without queues. It costs next to nothing where only the shares are new.
+// SetQueues replaces the queues and their fair shares. The queues must have the cluster's
+// dimensions; a nil tree means no queues. The call is cheap where only the shares are new.
 func (c *Cluster) SetQueues(tree *fairshare.Tree, shares []Amounts) {
 	switch {
 	case tree == nil:
@@ -162,8 +164,8 @@ func (c *Cluster) SetQueues(tree *fairshare.Tree, shares []Amounts) {
 	}
 }
 
-// SetNode adds a node, or replaces all that is known of it. The error wraps ErrBadInput; the node is then
-// left as it was.
+// SetNode adds a node or replaces its state. On an error, which wraps ErrBadInput, the node is
+// unchanged.
 func (c *Cluster) SetNode(st *NodeState) error {
 	if err := c.check(st); err != nil {
 		return err
@@ -192,7 +194,7 @@ func (c *Cluster) SetNode(st *NodeState) error {
 	return nil
 }
 
-// countAlone counts the pods that are units of their own.
+// countAlone returns how many pods are units of their own.
 func countAlone(pods []RunningPod) (count int) {
 	for i := range pods {
 		if g := pods[i].Group; g == nil || !g.Whole {
@@ -202,7 +204,7 @@ func countAlone(pods []RunningPod) (count int) {
 	return count
 }
 
-// RemoveNode forgets a node and what runs on it.
+// RemoveNode removes a node and its pods.
 func (c *Cluster) RemoveNode(name string) {
 	slot, ok := c.slots[name]
 	if !ok {
@@ -217,8 +219,9 @@ func (c *Cluster) RemoveNode(name string) {
 	c.namesChanged = true
 }
 
-// Snapshot is the cluster as it stands, less some held room. It is good until the next change, and until the
-// next Snapshot: the held room is taken from the columns themselves, and put back then.
+// Snapshot returns the cluster's current state, less some held room. It is valid until the next
+// change and until the next Snapshot. The held room is subtracted from the columns themselves and
+// restored by the next call.
 func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 	c.letGo()
 	c.refresh()
@@ -232,7 +235,7 @@ func (c *Cluster) Snapshot(held ...Hold) *Snapshot {
 	return &s
 }
 
-// queuesWith are the queues, with held room counted as used by the queues that it is held for.
+// queuesWith returns the queues with held room added to the usage of its queues.
 func (c *Cluster) queuesWith(held []Hold) *Queues {
 	if c.queues == nil {
 		return nil
@@ -252,13 +255,13 @@ func (c *Cluster) queuesWith(held []Hold) *Queues {
 	return &q
 }
 
-// room is what a node had before some of it was held.
+// room is a node's room before some of it was held.
 type room struct {
 	slot        int32
 	free, later []int64
 }
 
-// hold takes a request out of a node's room, and remembers what the room was.
+// hold subtracts a request from a node's room and saves the original.
 func (c *Cluster) hold(slot int32, request Amounts) {
 	free, later := c.room(slot)
 	c.held = append(c.held, room{slot: slot, free: slices.Clone(free), later: slices.Clone(later)})
@@ -268,7 +271,7 @@ func (c *Cluster) hold(slot int32, request Amounts) {
 	}
 }
 
-// letGo puts all held room back, the last hold first.
+// letGo restores all held room, the last hold first.
 func (c *Cluster) letGo() {
 	for i := range slices.Backward(c.held) {
 		h := &c.held[i]
@@ -328,7 +331,7 @@ func (c *Cluster) newSlot(name string) int32 {
 	return slot
 }
 
-// refresh brings everything that is out of date up to date.
+// refresh brings all outdated columns up to date.
 func (c *Cluster) refresh() {
 	c.tellSurplus()
 	b := &columnBuilder{s: &c.s, dims: c.c.dims}

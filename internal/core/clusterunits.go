@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// mostKnown bounds the vectors that are remembered for sharing; past it, remembering starts over.
+// mostKnown bounds the vectors that are kept for sharing. Beyond it, the map is cleared.
 const mostKnown = 1 << 16
 
-// intern shares equal vectors.
+// intern returns a shared copy of a vector.
 func (c *Cluster) intern(a Amounts) Amounts {
 	key := make([]byte, 0, 64)
 	for _, v := range a {
@@ -27,7 +27,7 @@ func (c *Cluster) intern(a Amounts) Amounts {
 	return a
 }
 
-// addPod adds a running pod, as a unit of its own or to its group.
+// addPod adds a running pod, as a unit of its own or to its group's unit.
 func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	pod := rp.Pod
 	pod.Node, pod.Request = int(slot), c.intern(rp.Request)
@@ -66,7 +66,8 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	if !slices.Contains(c.onNode[slot], at) {
 		c.onNode[slot] = append(c.onNode[slot], at)
 	}
-	// Pods draw on budgets one after the other, and the order in which they came is not to matter.
+	// Pods draw on budgets one after the other, so their order must not depend on when they were
+	// added.
 	i, _ := slices.BinarySearchFunc(u.Pods, pod.UID, func(p Pod, uid string) int { return strings.Compare(p.UID, uid) })
 	u.Pods = slices.Insert(u.Pods, i, pod)
 	c.refused(at)
@@ -85,23 +86,23 @@ func (c *Cluster) addPod(slot int32, rp *RunningPod) {
 	c.disturb(u)
 }
 
-// alone is the pod of a unit that has no other. Those of a node are kept side by side: each by itself would occupy more, and they go together
-// when the node is set anew.
+// alone returns the pod list of a unit with one pod. The pods of a node share one array: it needs
+// less memory, and the node's pods are replaced together.
 func (c *Cluster) alone(pod Pod) []Pod {
 	c.side = append(c.side, pod)
 	n := len(c.side)
 	return c.side[n-1 : n : n]
 }
 
-// isUnit reports whether the members of the group are one unit: they are in disruption mode
-// PodGroup, and in either mode once the gang is stale.
+// isUnit reports whether the members of the group are one unit: in disruption mode PodGroup, and in
+// either mode once the gang is stale.
 func (g *Group) isUnit() bool { return g.Whole || g.isStale() }
 
-// isStale reports whether the gang is stale. Below the lowest priority there is none that it could
-// stand at.
+// isStale reports whether the gang is stale. A gang of the lowest priority never is, because its
+// unit needs a priority lower by one.
 func (g *Group) isStale() bool { return g.Stale && g.Priority > math.MinInt32 }
 
-// standing is the priority that the group has as a unit.
+// standing returns the priority of the group as a unit.
 func (g *Group) standing() int32 {
 	if g.isStale() {
 		return g.Priority - 1
@@ -109,7 +110,7 @@ func (g *Group) standing() int32 {
 	return g.Priority
 }
 
-// regroup takes over what is new about a group.
+// regroup updates a unit from its group.
 func (c *Cluster) regroup(at int32, g *Group) {
 	u := &c.s.Units[at]
 	if priority := g.standing(); u.Priority != priority {
@@ -134,7 +135,7 @@ func (c *Cluster) regroup(at int32, g *Group) {
 	c.c.having.note(at, u)
 }
 
-// findLeaf finds the leaf queue of a unit.
+// findLeaf records the leaf queue of a unit.
 func (c *Cluster) findLeaf(at int32) {
 	if c.queues == nil {
 		return
@@ -142,14 +143,14 @@ func (c *Cluster) findLeaf(at int32) {
 	c.c.roster.put(&c.s, at, c.queues.Tree.LeafOf(c.s.Units[at].queue()))
 }
 
-// leaveLeaf takes a unit out of its leaf queue.
+// leaveLeaf removes a unit from its leaf queue.
 func (c *Cluster) leaveLeaf(at int32) {
 	if c.queues != nil {
 		c.c.roster.drop(&c.s, at)
 	}
 }
 
-// count adds a pod of a unit to what its queue uses, or takes it away.
+// count adds a pod of a unit to its queue's usage, or subtracts it if sign is -1.
 func (c *Cluster) count(at int32, request Amounts, sign int64) {
 	if c.queues != nil {
 		c.queues.Tree.Use(c.queues.used, c.c.roster.leaves[at], request, sign)
@@ -162,8 +163,8 @@ func (c *Cluster) countAll(at int32, sign int64) {
 	}
 }
 
-// tellSurplus tells, in the gangs that have changed, the members past minCount from the others: those that do not
-// run, then the least important ones, of each role no more than the gang can do without.
+// tellSurplus marks the surplus members of gangs that have changed: members that do not run first,
+// then the least important. Of each role it marks no more than the gang can spare.
 func (c *Cluster) tellSurplus() {
 	for uid := range c.uneven {
 		members := slices.Clone(c.c.groups[uid])
@@ -199,7 +200,7 @@ func (c *Cluster) tellSurplus() {
 	clear(c.uneven)
 }
 
-// refused works out until when a whole group is left alone.
+// refused sets until when a refused deletion protects a whole group.
 func (c *Cluster) refused(at int32) {
 	u, latest := &c.s.Units[at], int64(0)
 	for i := range u.Pods {
@@ -211,14 +212,14 @@ func (c *Cluster) refused(at int32) {
 	}
 }
 
-// uncount forgets one unit of a priority.
+// uncount removes one unit from the count of its priority.
 func (c *Cluster) uncount(priority int32) {
 	if c.c.perPriority[priority]--; c.c.perPriority[priority] == 0 {
 		delete(c.c.perPriority, priority)
 	}
 }
 
-// earliestStart is the first start of any pod; 0 where none has started.
+// earliestStart returns the first start of any pod; 0 if none has started.
 func earliestStart(pods []Pod) int64 {
 	first := int64(0)
 	for i := range pods {
@@ -229,7 +230,7 @@ func earliestStart(pods []Pod) int64 {
 	return first
 }
 
-// disturb marks the columns that a unit is in: its rank may have changed.
+// disturb marks the columns of a unit as outdated, because its position may have changed.
 func (c *Cluster) disturb(u *Unit) {
 	for i := range u.Pods {
 		c.dirty[int32(u.Pods[i].Node)] = true
@@ -243,7 +244,8 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 	} else {
 		at = int32(len(c.s.Units))
 		if at == int32(cap(c.s.Units)) {
-			// There are as many as pods, so what append keeps in hand would be much.
+			// There are as many units as pods, so the spare capacity that append would allocate is
+			// large.
 			c.s.Units = append(make([]Unit, 0, at+at/16+64), c.s.Units...)
 		}
 		c.s.Units = append(c.s.Units, Unit{})
@@ -262,7 +264,7 @@ func (c *Cluster) newUnit(u *Unit) int32 {
 	return at
 }
 
-// empty takes everything off a node.
+// empty removes all pods from a node.
 func (c *Cluster) empty(slot int32) {
 	for _, at := range c.onNode[slot] {
 		u := &c.s.Units[at]

@@ -10,37 +10,39 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// columns are what a search reads of a Snapshot: flat vectors of room by node, and for every node its units
-// by importance with running sums of what they would free. A [Cluster] keeps them from one decision to the
-// next; for a bare Snapshot they are made on the spot.
+// columns hold the data that a search reads of a Snapshot: flat vectors of room by node, and each
+// node's units by importance with running sums of their requests. A [Cluster] keeps them between
+// decisions; for a bare Snapshot they are built for each decision.
 type columns struct {
 	dims int
-	// free is each node's room now; later is its room once leaving pods have left. dims values per node.
+	// free is each node's room now; later is its room once the leaving pods have terminated. Each
+	// node has dims values.
 	free, later []int64
-	// all is what each node's units occupy together, and top the highest priority among them: both can be had
-	// from the columns, but most questions about a node end here, without a look at its column.
+	// all is the sum of each node's units, and top the highest priority among them. Both follow
+	// from the column, but most questions about a node need only these two.
 	all []int64
 	top []int64
-	// widest is the most that a single unit of each node would free, by resource, which bounds what the node costs; lowest is the
-	// lowest priority among them.
+	// widest is the most that a single unit of each node would free, by resource, which bounds the
+	// cost of the node. lowest is the lowest priority among its units.
 	widest []int64
 	lowest []int32
-	// sound marks the nodes whose quantities are all within range. Others take no part.
+	// sound marks the nodes whose quantities are all within range. Other nodes are left out of the
+	// search.
 	sound []bool
 	nodes []nodeColumn
-	// sites says of units that stand alone where; see lone.
+	// sites has the place of units with one pod; see lone.
 	sites []site
-	// byName lists the live nodes by name; rank is the inverse, which breaks ties between nodes.
+	// byName lists the live nodes by name. rank is the inverse and breaks ties between nodes.
 	byName, rank []int32
 	// perPriority counts the units of each priority.
 	perPriority map[int32]int
-	// budgeted is true where some unit draws on a budget, spanning where some unit has more than one pod.
+	// budgeted is true if some unit draws on a budget, spanning if some unit has more than one pod.
 	budgeted, spanning bool
-	// having are the units with a trait.
+	// having has the units of each trait.
 	having traitIndex
 	// minRuntimes counts the units by their profile's min-runtimes.
 	minRuntimes minRuntimeIndex
-	// roster has the units' leaf queues; nil where it has not been kept.
+	// roster has the units' leaf queues; nil where it is not kept.
 	roster *roster
 	// groups lists the units of each PodGroup by its UID; nil where there is no such index.
 	groups map[string][]int32
@@ -52,20 +54,22 @@ type columns struct {
 type nodeColumn struct {
 	units      []int32
 	priorities []int32
-	// starts are the units' starts, those that have not started last.
+	// starts are the units' start times; a unit that has not started counts as the latest.
 	starts []int64
-	// sums has dims values for every prefix of units, the empty one included: what the prefix would free.
+	// sums has dims values for every prefix of units, the empty one included: the room that
+	// evicting the prefix frees.
 	sums []int64
-	// surplus is how many pods of its units are surplus.
+	// surplus is how many pods of the units are surplus.
 	surplus int
-	// alone is true where every unit has just the one pod, here. But for surplus, the column then says all about them.
+	// alone is true if every unit has only one pod. The column then has all facts about its units,
+	// except surplus.
 	alone bool
 }
 
 // site is a unit's place in the columns: a node, and a position in its column.
 type site struct{ node, pos int32 }
 
-// set makes the column of a node anew. The node's room has to be up to date.
+// set rebuilds the column of a node. The node's room must be up to date.
 func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 	at := int(n) * c.dims
 	c.nodes[n], c.sound[n] = b.column(entries, c.later[at:at+c.dims], c.widest[at:at+c.dims])
@@ -73,7 +77,7 @@ func (c *columns) set(n int32, b *columnBuilder, entries []entry) {
 	c.locate(n)
 }
 
-// sumUp takes what most questions about a node are about out of its column.
+// sumUp copies the sums and priorities that most questions need from a node's column.
 func (c *columns) sumUp(n int32) {
 	col := &c.nodes[n]
 	copy(c.all[int(n)*c.dims:][:c.dims], col.sum(len(col.units), c.dims))
@@ -83,15 +87,16 @@ func (c *columns) sumUp(n int32) {
 	}
 }
 
-// locate takes note of where the units of a node are.
+// locate records the positions of a node's units.
 func (c *columns) locate(n int32) {
 	for i, u := range c.nodes[n].units {
 		c.sites[u] = site{node: n, pos: int32(i)}
 	}
 }
 
-// lone finds the column that says all there is to say about a unit, and its position there. It reports false for
-// units with several pods, and where the column has other such units: the unit itself has to be looked at then.
+// lone returns the column that has all facts about a unit, and the unit's position. It returns
+// false for units with several pods, and where the column has other such units. The caller then has
+// to read the unit itself.
 func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	at = c.sites[unit]
 	if int(at.node) >= len(c.nodes) {
@@ -101,20 +106,20 @@ func (c *columns) lone(unit int32) (col *nodeColumn, at site, ok bool) {
 	return col, at, col.alone && int(at.pos) < len(col.units) && col.units[at.pos] == unit
 }
 
-// entry is one unit's part of a node while a column is made.
+// entry is one unit's part of a node while a column is built.
 type entry struct {
 	unit int32
 	row  int32
 }
 
-// columnBuilder makes node columns; it keeps its scratch space between nodes.
+// columnBuilder builds node columns. It reuses its scratch space between nodes.
 type columnBuilder struct {
 	s    *Snapshot
 	dims int
 	rows []int64
 }
 
-// add gathers a pod of a unit into the entries of its node.
+// add adds a pod of a unit to the entries of its node.
 func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entry {
 	if l := len(entries); l == 0 || entries[l-1].unit != unit {
 		entries = append(entries, entry{unit: unit, row: int32(len(b.rows) / max(b.dims, 1))})
@@ -127,8 +132,8 @@ func (b *columnBuilder) add(entries []entry, unit int32, request Amounts) []entr
 	return entries
 }
 
-// column sorts the entries of a node into its column and reports whether all sums are within range of the
-// node's room. It sets widest to the most that one of them would free.
+// column sorts the entries of a node into its column and reports whether all sums are within range
+// of the node's room. It sets widest to the most that one unit would free.
 func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColumn, bool) {
 	n := len(entries)
 	slices.SortFunc(entries, func(x, y entry) int { return -compareUnits(b.s, x.unit, y.unit) })
@@ -161,7 +166,7 @@ func (b *columnBuilder) column(entries []entry, free, widest []int64) (nodeColum
 	return col, true
 }
 
-// grow makes room for the columns of more nodes.
+// grow allocates the columns of more nodes.
 func (c *columns) grow(nodes int) {
 	c.nodes = append(c.nodes, make([]nodeColumn, nodes)...)
 	c.sound = append(c.sound, make([]bool, nodes)...)
@@ -171,7 +176,7 @@ func (c *columns) grow(nodes int) {
 	c.lowest = append(c.lowest, make([]int32, nodes)...)
 }
 
-// newColumns makes the columns of a Snapshot.
+// newColumns builds the columns of a Snapshot.
 func newColumns(s *Snapshot) *columns {
 	dims, n := len(s.Resources), len(s.Nodes)
 	c := &columns{
@@ -196,7 +201,7 @@ func newColumns(s *Snapshot) *columns {
 	return c
 }
 
-// fill makes the columns of all nodes. The nodes' room has to be up to date.
+// fill builds the columns of all nodes. The nodes' room must be up to date.
 func (c *columns) fill(s *Snapshot) {
 	b := &columnBuilder{s: s, dims: c.dims}
 	entries := make([][]entry, len(s.Nodes))
@@ -225,7 +230,7 @@ func addTo(room []int64, request Amounts) {
 	}
 }
 
-// sortNodes orders the live nodes by name, and by position where names are the same.
+// sortNodes orders the live nodes by name, and by position where names are equal.
 func (c *columns) sortNodes(s *Snapshot) {
 	c.byName = make([]int32, 0, len(s.Nodes))
 	for i := range s.Nodes {
@@ -245,7 +250,7 @@ func (c *columns) sortNodes(s *Snapshot) {
 	}
 }
 
-// count is how many units of the column have a priority below the given one.
+// count returns how many units of the column have a priority below the given one.
 func (col *nodeColumn) count(below int64) int {
 	lo, hi := 0, len(col.priorities)
 	for lo < hi {
@@ -259,5 +264,5 @@ func (col *nodeColumn) count(below int64) int {
 	return lo
 }
 
-// sum is what the first k units of the column would free.
+// sum returns the room that evicting the first k units of the column frees.
 func (col *nodeColumn) sum(k, dims int) []int64 { return col.sums[k*dims:][:dims] }

@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// Role is the part that a member has in its gang: a head, or a worker of some group. Members of one
-// role do not replace those of another.
+// Role is a member's role in its gang, such as a head or a worker of a group. A member cannot
+// replace one of another role.
 type Role struct {
 	// Name identifies the role within the gang.
 	Name string
@@ -13,8 +13,8 @@ type Role struct {
 
 // Headcount counts members of one gang, in total and by role. The zero value counts none.
 //
-// It is the one place that says which members are surplus: protections, the order of victims and
-// the checks before an eviction go by it.
+// It alone determines which members are surplus. Protections, the order of victims and the checks
+// before an eviction use it.
 type Headcount struct {
 	members int
 	roles   []roleCount
@@ -26,8 +26,8 @@ type roleCount struct {
 	members int
 }
 
-// Add counts further members of a role, nil for a gang without roles. A negative number takes
-// members away, and 0 makes the role known.
+// Add counts further members of a role; nil for a gang without roles. A negative number removes
+// members, and 0 only registers the role.
 func (h *Headcount) Add(role *Role, members int) {
 	h.members += members
 	if role == nil {
@@ -46,8 +46,8 @@ func (h *Headcount) find(role *Role) int {
 }
 
 // Spare returns how many members of a role the gang can lose without falling below minCount. It is
-// the smaller one of the members past minCount and the members of the role past the role's needs. A
-// negative number says how many are missing.
+// the smaller of two numbers: members past minCount, and members of the role past the role's needs.
+// A negative number is how many are missing.
 func (h *Headcount) Spare(minCount int, role *Role) int {
 	spare := h.members - minCount
 	if role == nil {
@@ -60,13 +60,13 @@ func (h *Headcount) Spare(minCount int, role *Role) int {
 	return min(spare, have-int(role.Needs))
 }
 
-// IsWhole reports whether there are minCount members and, of each role that is known, as many as
-// the gang needs.
+// IsWhole reports whether there are minCount members and, of each registered role, as many as the
+// gang needs.
 func (h *Headcount) IsWhole(minCount int) bool {
 	return h.members >= minCount && !slices.ContainsFunc(h.roles, func(c roleCount) bool { return c.members < int(c.role.Needs) })
 }
 
-// clone returns a copy that can be changed on its own.
+// clone returns an independent copy.
 func (h *Headcount) clone() Headcount {
 	return Headcount{members: h.members, roles: slices.Clone(h.roles)}
 }

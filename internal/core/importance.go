@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// moreImportant is the one order of units, most important first. KEP-5710 settles the first two criteria;
-// the others are our choice within the freedom it leaves. It is total: only the same unit compares equal.
+// moreImportant is the one order of units, most important first. KEP-5710 defines the first two
+// criteria; the others are our choice within the freedom it leaves. The order is total: only the
+// same unit compares equal.
 func moreImportant(a, b *Unit) int {
-	// The first difference decides nearly always, so the rest is not worked out for it.
+	// The first difference nearly always decides, so later criteria are computed only when needed.
 	if a.Priority != b.Priority {
 		return cmp.Compare(b.Priority, a.Priority)
 	}
@@ -30,8 +31,8 @@ func moreImportant(a, b *Unit) int {
 	)
 }
 
-// compareUnits is moreImportant for units by index. In a restricted view it is their ranks that count, and after them the
-// order among units of a rank.
+// compareUnits is moreImportant for units by index. In a restricted view it compares ranks first,
+// then the order among units of one rank.
 func compareUnits(s *Snapshot, a, b int32) int {
 	if s.ranks != nil {
 		if c := cmp.Or(cmp.Compare(s.ranks[b], s.ranks[a]), cmp.Compare(s.orders[b], s.orders[a])); c != 0 {
@@ -41,7 +42,8 @@ func compareUnits(s *Snapshot, a, b int32) int {
 	return cmp.Or(moreImportant(&s.Units[a], &s.Units[b]), cmp.Compare(a, b))
 }
 
-// priority is what a unit's importance goes by: its priority, or its rank in a restricted view.
+// priority returns the priority that a unit's importance depends on: its own, or its rank in a
+// restricted view.
 func (s *Snapshot) priority(u int32) int32 {
 	if s.ranks != nil {
 		return s.ranks[u]
@@ -61,7 +63,7 @@ func groupsFirst(a, b *Unit) int {
 	}
 }
 
-// surplusLast puts what a gang needs to be whole before what it can do without.
+// surplusLast puts surplus members after other units.
 func surplusLast(a, b *Unit) int {
 	switch {
 	case a.Surplus == b.Surplus:
@@ -73,7 +75,8 @@ func surplusLast(a, b *Unit) int {
 	}
 }
 
-// earlierStart puts what has run longer first; what has not started at all has nothing to lose and is last.
+// earlierStart puts units that have run longer first. A unit that has not started has nothing to
+// lose and is last.
 func earlierStart(a, b int64) int {
 	return cmp.Compare(startOrLast(a), startOrLast(b))
 }
@@ -90,7 +93,7 @@ func sortByImportance(s *Snapshot, units []int32) {
 	sortBy(units, func(a, b int32) int { return compareUnits(s, a, b) })
 }
 
-// sortBy sorts units, which are in order already more often than not.
+// sortBy sorts units. Often they are already sorted.
 func sortBy(units []int32, compare func(a, b int32) int) {
 	if !slices.IsSortedFunc(units, compare) {
 		slices.SortFunc(units, compare)

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// FewNames sorts names for a message and cuts them down to at most so many, with a word on how many more there are.
+// FewNames sorts names for a message and keeps at most the given number. If names were dropped, the
+// last entry says how many.
 func FewNames(names []string, most int) []string {
 	out := slices.Sorted(slices.Values(names))
 	if n := len(out); n > most {

@@ -6,38 +6,39 @@ import (
 	"slices"
 )
 
-// Score is what a set of victims costs. Domains are compared by it, criterion by criterion in the order of
-// the fields (KEP-5710 takes them over from the preemption of single pods).
+// Score is the cost of a set of victims. Domains are compared by it, criterion by criterion in the
+// order of the fields (KEP-5710 takes them over from the preemption of single pods).
 type Score struct {
 	// BrokenBudgets counts evictions that a disruption budget does not allow.
 	BrokenBudgets int `json:"brokenBudgets"`
 	// HighestPriority is the highest priority of a victim; MinInt32 without victims.
 	HighestPriority int32 `json:"highestPriority"`
-	// PrioritySum adds up the victims' priorities pod by pod, each shifted so that it is positive.
+	// PrioritySum adds up the victims' priorities pod by pod, each shifted to be positive.
 	PrioritySum int64 `json:"prioritySum"`
-	// Pods counts the pods that go.
+	// Pods counts the victims' pods.
 	Pods int `json:"pods"`
-	// BrokenGangs counts the gangs that fall below minCount: of as many pods, the fewer gangs the
-	// better. The criterion is ours. A gang that goes whole as one unit, or was below minCount
-	// before, does not count.
+	// BrokenGangs counts the gangs that fall below minCount. For equal numbers of pods, fewer gangs
+	// are better. The criterion is ours. A gang that is evicted whole as one unit, or was below
+	// minCount before, does not count.
 	BrokenGangs int `json:"brokenGangs,omitempty"`
-	// Surplus counts those of them that are past the minCount of their gangs: of as many pods, the more the better. That is our
-	// choice; the document has no such criterion.
+	// Surplus counts the pods that are past the minCount of their gangs. For equal numbers of pods,
+	// more surplus is better. The criterion is ours; the document has none of the kind.
 	Surplus int `json:"surplus,omitempty"`
-	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds since
-	// 1970: the later, the better. MaxInt64 without victims.
+	// EarliestStart is the earliest start among the victims of the highest priority, in nanoseconds
+	// since 1970. Later is better. MaxInt64 without victims.
 	EarliestStart int64 `json:"earliestStart"`
 }
 
-// noVictims is the score of taking nothing.
+// noVictims returns the score without victims.
 func noVictims() Score {
 	return Score{HighestPriority: math.MinInt32, EarliestStart: math.MaxInt64}
 }
 
-// priorityOffset makes every priority positive in a sum, so that one pod more is never better.
+// priorityOffset makes every priority positive in a sum, so that one more pod is never better.
 const priorityOffset = int64(math.MaxInt32) + 1
 
-// plus adds a unit of so many pods to the score, budgets left aside. So many of them are surplus.
+// plus adds one unit to the score, except for budgets. pods is the number of its pods, surplus the
+// number of surplus ones.
 func (sc Score) plus(priority int32, pods, surplus int, start int64) Score {
 	sc.PrioritySum += weightOf(priority, pods)
 	sc.Pods += pods
@@ -61,7 +62,7 @@ func costMore(a, b Score) int {
 	)
 }
 
-// better compares two scores; it is negative where a is the cheaper one.
+// better compares two scores. It is negative if a is cheaper.
 func better(a, b Score) int {
 	return cmp.Or(
 		costMore(a, b),
@@ -71,7 +72,8 @@ func better(a, b Score) int {
 	)
 }
 
-// scoreOf scores a set of victims, most important first: that is the order in which they draw on budgets.
+// scoreOf returns the score of a set of victims, sorted most important first. They draw on budgets
+// in that order.
 func scoreOf(s *Snapshot, victims []int32) Score {
 	sc := noVictims()
 	for _, u := range victims {
@@ -88,7 +90,7 @@ func scoreOf(s *Snapshot, victims []int32) Score {
 	return sc
 }
 
-// surplusPods is how many of a unit's pods are surplus: all of them, or none.
+// surplusPods returns how many of a unit's pods are surplus: all or none.
 func (u *Unit) surplusPods() int {
 	if u.Surplus {
 		return len(u.Pods)
@@ -96,7 +98,7 @@ func (u *Unit) surplusPods() int {
 	return 0
 }
 
-// unitWeight is what one unit adds to PrioritySum.
+// unitWeight returns a unit's part of PrioritySum.
 func unitWeight(s *Snapshot, u int32) int64 { return weightOf(s.priority(u), len(s.Units[u].Pods)) }
 
 func weightOf(priority int32, pods int) int64 {

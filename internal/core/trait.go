@@ -1,19 +1,19 @@
 package core
 
-// trait is what few units have and something asks for: a rule about those units, which then need not be asked about every unit, or
-// an order among them.
+// trait is a property that few units have and that a rule or an order depends on. With an index of
+// it, a rule need not check every unit.
 type trait int
 
 const (
-	// traitTolerant: it has a toleration.
+	// traitTolerant: the unit has a toleration.
 	traitTolerant trait = iota
-	// traitStatic: it is a static pod.
+	// traitStatic: the unit is a static pod.
 	traitStatic
-	// traitRefused: the deletion of one of its pods was refused.
+	// traitRefused: the deletion of one of the unit's pods was refused.
 	traitRefused
-	// traitSurplus: it is past the minCount of its gang.
+	// traitSurplus: the unit is past the minCount of its gang.
 	traitSurplus
-	// traitStale: it is a stale gang.
+	// traitStale: the unit is a stale gang.
 	traitStale
 
 	traits = int(traitStale) + 1
@@ -46,7 +46,7 @@ func newTraitIndex() (x traitIndex) {
 	return x
 }
 
-// note takes over which traits a unit has; call it whenever one of them may have changed.
+// note records the traits of a unit. Call it whenever one of them may have changed.
 func (x *traitIndex) note(at int32, u *Unit) {
 	for t := range x {
 		if trait(t).isOf(u) {
@@ -57,7 +57,7 @@ func (x *traitIndex) note(at int32, u *Unit) {
 	}
 }
 
-// drop forgets a unit.
+// drop removes a unit from the index.
 func (x *traitIndex) drop(at int32) {
 	for t := range x {
 		delete(x[t], at)

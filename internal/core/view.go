@@ -2,8 +2,8 @@ package core
 
 import "maps"
 
-// view is what one decision sees: the columns of the snapshot, the policy's potential victims, and the
-// oracle's standing answers.
+// view is the input of one decision: the columns of the snapshot, the policy's potential victims,
+// and the answers of the oracle that do not change.
 type view struct {
 	s      *Snapshot
 	p      *Preemptor
@@ -11,13 +11,14 @@ type view struct {
 	c      *columns
 	dims   int
 	limits Limits
-	// begin is when clocks that have not begun are taken to begin: at the decision, whatever other time is looked at.
+	// begin is when clocks that have not begun are assumed to begin: at the decision, even for a
+	// search at another time.
 	begin int64
 	// victims are the units that the search may take.
 	victims potentialVictims
-	// wanted is what one member of each class asks for.
+	// wanted is the request of one member of each class.
 	wanted [][]int64
-	// stateful marks the classes to which other pods matter; anyStateful is true where there is one.
+	// stateful marks the classes that depend on other pods; anyStateful is true if there is one.
 	stateful    []bool
 	anyStateful bool
 	// topologies are the rules about domains, by class.
@@ -37,7 +38,7 @@ const (
 	refused
 )
 
-// newView is the view before any unit has been judged.
+// newView returns the view before any unit has been judged.
 func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	c := s.columns
 	if c == nil {
@@ -72,13 +73,13 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	return v
 }
 
-// narrowTo settles which units the search may take.
+// narrowTo sets which units the search may take.
 func (v *view) narrowTo(victims potentialVictims) {
 	v.victims = victims
 	v.thin()
 }
 
-// protecting is the same view with further units left alone.
+// protecting returns a copy of the view with further units protected.
 func (v *view) protecting(units []int32) *view {
 	w := *v
 	w.victims.protected = maps.Clone(v.victims.protected)
@@ -89,7 +90,7 @@ func (v *view) protecting(units []int32) *view {
 	return &w
 }
 
-// thin makes columns without the protected units for the nodes that have any.
+// thin builds columns without the protected units, for the nodes that run any.
 func (v *view) thin() {
 	v.thinned = nil
 	for u := range v.victims.protected {
@@ -108,7 +109,7 @@ func (v *view) thin() {
 	}
 }
 
-// without is a column without some units.
+// without returns a copy of a column without the protected units.
 func (v *view) without(col *nodeColumn, protected map[int32]bool) *nodeColumn {
 	dims := v.dims
 	n := len(col.units)
@@ -132,7 +133,7 @@ func (v *view) without(col *nodeColumn, protected map[int32]bool) *nodeColumn {
 	return thin
 }
 
-// surplusAt is how many pods of a unit of a column are surplus.
+// surplusAt returns how many pods of the unit at a position are surplus.
 func (v *view) surplusAt(col *nodeColumn, pos int32) int {
 	if col.surplus == 0 {
 		return 0
@@ -140,7 +141,7 @@ func (v *view) surplusAt(col *nodeColumn, pos int32) int {
 	return v.s.Units[col.units[pos]].surplusPods()
 }
 
-// surplusUpTo is how many pods of the units of a column up to a priority are surplus.
+// surplusUpTo returns how many pods are surplus, among the units of a column up to a priority.
 func (v *view) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
 	if col.surplus == 0 {
 		return 0
@@ -151,7 +152,7 @@ func (v *view) surplusUpTo(col *nodeColumn, priority int64) (pods int) {
 	return pods
 }
 
-// column lists the units of a node, the potential victims first.
+// column returns the column of a node without protected units. Potential victims come first.
 func (v *view) column(node int32) *nodeColumn {
 	if v.thinned != nil {
 		if col := v.thinned[node]; col != nil {
@@ -192,5 +193,5 @@ func (v *view) admitsNode(class int, node int32) bool {
 	return *a == admitted
 }
 
-// freeLater is the room of a node once the leaving pods have left.
+// freeLater returns the room of a node once the leaving pods have terminated.
 func (v *view) freeLater(node int32) []int64 { return v.c.later[int(node)*v.dims:][:v.dims] }
