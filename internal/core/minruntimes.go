@@ -6,8 +6,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// minRuntimeIndex counts the units by the min-runtimes of their profiles. There are as many keys as
-// profiles that differ.
+// minRuntimeIndex counts the units by the min-runtimes of their profiles. It has one key per
+// distinct setting.
 type minRuntimeIndex map[MinRuntime]int
 
 // add counts one more unit; units of no profile are not counted.
@@ -27,8 +27,8 @@ func (x minRuntimeIndex) drop(m *MinRuntime) {
 	}
 }
 
-// defaultsIn returns all min-runtimes that protect some unit for one preemptor where no queue has a
-// setting: those of the profiles of the units, and the preemptor's own.
+// defaultsIn returns all min-runtimes that protect some unit from one preemptor where no queue has
+// a setting: those of the units' profiles, and the preemptor's own.
 func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	out := make(minRuntimeIndex)
 	if s.columns != nil && s.columns.minRuntimes != nil {
@@ -52,8 +52,8 @@ func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
 }
 
 // minRuntimeOf returns how long a unit of a leaf with these defaults runs before this preemptor may
-// take it, and the queue that has the setting; -1 where it is the default. Where nothing is known
-// of the preemptor it is the longest for any.
+// take it, and the queue that has the setting. The queue is -1 if the default applies. For an
+// unknown preemptor it returns the longest min-runtime.
 func (r *ruling) minRuntimeOf(leaf int32, m *MinRuntime) (queue int32, runtime int64) {
 	if r.anyone {
 		return r.t.LongestMinRuntime(leaf, m.Preempt, m.Reclaim, m.Resolve == ResolveQueue)
@@ -68,8 +68,7 @@ func (r *ruling) minRuntimeOf(leaf int32, m *MinRuntime) (queue int32, runtime i
 	return r.t.MinRuntime(from, m.Reclaim, fairshare.ReclaimSetting)
 }
 
-// longestMinRuntimeOf returns the longest that any unit of a leaf runs before this preemptor may
-// take it.
+// longestMinRuntimeOf returns the longest min-runtime of any unit of a leaf for this preemptor.
 func (r *ruling) longestMinRuntimeOf(leaf int32) (longest int64) {
 	for m := range r.defaults {
 		_, runtime := r.minRuntimeOf(leaf, &m)

@@ -2,25 +2,29 @@ package core
 
 import "math"
 
-// Guard is a protection of a unit, whichever preemptor there may be.
+// Guard is a protection of a unit against some preemptors or all.
 type Guard struct {
 	// Unit is the unit's place in Snapshot.Units.
 	Unit int
-	// Rule is the rule; RulePreemptMinRuntime stands for the longest of the unit's min-runtimes.
+	// Rule is the rule. RulePreemptMinRuntime stands for the longest of the unit's min-runtimes.
 	Rule Rule
-	// Until is the last moment of it, in nanoseconds since 1970; 0 where it has no end of its own.
+	// Until is the last moment of the protection, in nanoseconds since 1970; 0 where it has no end
+	// of its own.
 	Until int64
-	// Below is the lowest priority of preemptors that it does not hold against; nil where it holds against all.
+	// Below is the lowest priority of preemptors that the rule does not protect from; nil where it
+	// protects from all.
 	Below *int32
 }
 
-// Guards lists what protects units from some preemptor at least, unit by unit. Of p it goes by what holds for any preemptor: the
-// time, and what the profile says of tolerations and min-runtimes.
+// Guards lists, unit by unit, the protections against at least some preemptor. It reads only the
+// fields of p that hold for any preemptor: the time, and the profile's settings of tolerations and
+// min-runtimes.
 func Guards(s *Snapshot, p *Preemptor) []Guard { return guards(s, p, protections()) }
 
-// guards is Guards with some protections in force.
+// guards is Guards with the given protections.
 func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
-	// A preemptor of no name, group or queue. What protects from any priority protects from the lowest.
+	// The preemptor has no name, group or queue. A rule that protects from any priority protects
+	// from the lowest.
 	anyone := *p
 	anyone.Namespace, anyone.Name, anyone.UID, anyone.PodGroup, anyone.Queue = "", "", "", "", ""
 	anyone.Gang, anyone.Never, anyone.BacksOff, anyone.Priority = false, false, false, math.MinInt32
@@ -44,7 +48,7 @@ func guards(s *Snapshot, p *Preemptor, protections []protection) []Guard {
 			}
 			out = append(out, g)
 			if g.Until == 0 && g.Below == nil {
-				// The others say nothing more.
+				// Further rules add nothing.
 				break
 			}
 		}

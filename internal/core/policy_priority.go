@@ -11,18 +11,19 @@ func (pp *priorityPolicy) rules() *ruling { return pp.ruling }
 
 func (pp *priorityPolicy) entitlement(u int32) Verdict { return pp.entitledByPriority(u) }
 
-// potentialVictims are the units that one preemptor may take (KEP-5710, "Identify the list of all potential victims"):
-// on every node those below a priority, which are a prefix of its column, but for the protected ones.
+// potentialVictims are the units that one preemptor may take (KEP-5710, "Identify the list of all
+// potential victims"). On every node they are those below a priority, which are a prefix of its
+// column, except the protected ones.
 type potentialVictims struct {
 	// below is the lowest priority that is safe.
 	below int64
-	// protected are units of lower priority that a rule protects nonetheless, or that a search leaves alone.
+	// protected are units of lower priority that a rule protects, or that a search leaves out.
 	protected map[int32]bool
 	// count is how many units may be taken.
 	count int
 }
 
-// protect takes a unit of lower priority off the potential victims.
+// protect removes a unit of lower priority from the potential victims.
 func (pv *potentialVictims) protect(u int32) {
 	if pv.protected == nil {
 		pv.protected = make(map[int32]bool)
@@ -33,7 +34,7 @@ func (pv *potentialVictims) protect(u int32) {
 	}
 }
 
-// victims judges the units of one priority at a time, and one by one those that protections may be about.
+// victims judges all units of one priority at a time, and one by one those that may be protected.
 func (pp *priorityPolicy) victims() potentialVictims {
 	pv := potentialVictims{below: int64(pp.p.Priority)}
 	pp.count = make(map[Rule]int)
@@ -59,7 +60,7 @@ func (pp *priorityPolicy) victims() potentialVictims {
 	return pv
 }
 
-// except has a unit count by its own verdict, and not with others of its priority.
+// except counts a unit by its own verdict instead of that of its priority.
 func (pp *priorityPolicy) except(pv *potentialVictims, u int32) {
 	v, alike := judge(pp, u), pp.byPriority(pp.s.Units[u].Priority)
 	if v == alike || v.Eligible {
@@ -73,7 +74,7 @@ func (pp *priorityPolicy) except(pv *potentialVictims, u int32) {
 	pp.count[v.Rule]++
 }
 
-// search is the search of KEP-5710.
+// search runs the search of KEP-5710.
 func (pp *priorityPolicy) search(sr *search) Decision {
 	sub := pp.everything(sr, nil)
 	if f, ok := sub.pick(); ok {
@@ -87,7 +88,7 @@ func (pp *priorityPolicy) everything(sr *search, _ *scratch) *search {
 	return sr
 }
 
-// Nothing bounds which units go together.
+// The policy has no bound on the units evicted together.
 
 func (pp *priorityPolicy) fits([]int32) (bound, bool) { return bound{}, true }
 
@@ -107,15 +108,15 @@ func (pp *priorityPolicy) roomOn(n int32) []int64 {
 	if v.c.top[n] < v.victims.below && v.thinned == nil {
 		return v.c.all[int(n)*v.dims:][:v.dims]
 	}
-	// Not all of its units may go, so the column has to tell.
+	// Some units may not be taken, so the sum of the column's prefix is needed.
 	col := v.column(n)
 	return col.sum(col.count(v.victims.below), v.dims)
 }
 
 func (pp *priorityPolicy) protected() map[Rule]int { return pp.count }
 
-// named are the units that a protection keeps in spite of their priority, then the ones closest to the preemptor's
-// priority.
+// named returns the units of lower priority that are protected, then those closest to the
+// preemptor's priority.
 func (pp *priorityPolicy) named() []int32 {
 	v, top := pp.v, topUnits{s: pp.s, sign: -1, most: capUnits}
 	for u := range v.victims.protected {

@@ -8,8 +8,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// staticPods protects the pods that the kubelet of their node runs by itself: what the API shows of them is a mirror, and
-// deleting that frees nothing.
+// staticPods protects the pods that the kubelet of their node runs without the API server. The API
+// only has a mirror of them, and deleting it frees nothing.
 type staticPods struct{}
 
 func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
@@ -18,7 +18,8 @@ func (staticPods) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (staticPods) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStatic]) }
 
-// refusals protects units with a pod that the API server has refused to have deleted: what else were taken would go for no preemptor.
+// refusals protects units with a pod whose deletion the API server refused. Evicting other victims
+// along with it would help no preemptor.
 type refusals struct{}
 
 func (refusals) protects(r *ruling, u int32) (Verdict, bool) {
@@ -28,8 +29,8 @@ func (refusals) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (refusals) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitRefused]) }
 
-// tolerations protects units whose PriorityClass tolerates the preemptor's priority for now (proposal "Preemption
-// Toleration").
+// tolerations protects units whose PriorityClass tolerates the preemptor's priority for now
+// (proposal "Preemption Toleration").
 type tolerations struct{}
 
 func (tolerations) protects(r *ruling, u int32) (Verdict, bool) {
@@ -62,8 +63,9 @@ func (tolerations) about(r *ruling) iter.Seq[int32] {
 	return maps.Keys(r.c.having[traitTolerant])
 }
 
-// minRuntimes protects units that have not run long enough, but for the surplus of elastic gangs; see [ledger] for how
-// much of that may go together. Where nothing is known of the preemptor, the surplus are the members that go first.
+// minRuntimes protects units that have not run long enough, except the surplus of elastic gangs;
+// [ledger] bounds how much surplus is evicted together. If the preemptor is unknown, only the
+// members marked as surplus are unprotected.
 type minRuntimes struct{}
 
 func (minRuntimes) protects(r *ruling, u int32) (Verdict, bool) {
@@ -85,7 +87,7 @@ func (minRuntimes) ignores(r *ruling, leaf int32) bool {
 	return !young
 }
 
-// window is the last moment of a min-runtime, 0 where there is none, and whether it has not passed.
+// window returns the last moment of a min-runtime, 0 for none, and whether it is still to pass.
 func window(since, runtime, now int64) (until int64, young bool) {
 	if runtime <= 0 {
 		return 0, false

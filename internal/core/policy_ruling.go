@@ -8,38 +8,43 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// systemCritical is the lowest priority of preemptors that go by priority whatever the queues say.
+// systemCritical is the lowest priority of preemptors that preempt by priority regardless of
+// queues.
 const systemCritical = workload.SystemCritical
 
-// ruling is what the rules of one decision look at: a preemptor, the units, and where both stand in the tree of queues.
+// ruling holds the inputs of all rules for one decision: a preemptor, the units, and their places
+// in the tree of queues.
 type ruling struct {
 	s           *Snapshot
 	p           *Preemptor
 	c           *columns
 	protections []protection
-	// anyone is true where nothing is known of the preemptor: then it is the one that each rule protects from longest.
+	// anyone is true if the preemptor is unknown. Each rule then assumes the preemptor that it
+	// protects from longest.
 	anyone bool
-	// begin is when clocks that have not begun are taken to begin.
+	// begin is when clocks that have not begun are assumed to begin.
 	begin int64
-	// defaults are the min-runtimes that protect units where no queue has a setting, and preempts
-	// is true where one of them bears on preemption by priority.
+	// defaults are the min-runtimes that protect units where no queue has a setting. preempts is
+	// true if one of them applies to preemption by priority.
 	defaults minRuntimeIndex
 	preempts bool
 
 	// t is the tree of queues; nil without queues.
 	t *fairshare.Tree
-	// leaf is the preemptor's queue, -1 for one that goes by priority, and home the one whose limit it counts for, whatever it goes
-	// by. path leads from home to the top, and onPath is the inverse, from 1 on.
+	// leaf is the preemptor's queue, -1 for one that preempts by priority. home is the queue whose
+	// limit the preemptor counts for in either case. path leads from home to the top, and onPath is
+	// the inverse, from 1 on.
 	leaf   int32
 	home   int32
 	path   []int32
 	onPath []int32
-	// roster has the units of each queue, and leafOf the queue of each unit; nil where queues are of no account.
+	// roster has the units of each queue, and leafOf the queue of each unit; nil where queues do
+	// not count.
 	roster *roster
 	leafOf []int32
-	// ratio says how far a queue is over its fair share; nil where queues are of no account.
+	// ratio returns how far a queue is over its fair share; nil where queues do not count.
 	ratio func(queue int32) float64
-	// running counts the members of each gang that run, by UID.
+	// running counts the running members of each gang, by UID.
 	running map[string]*Headcount
 }
 
@@ -49,7 +54,7 @@ func newRuling(v *view, protections []protection) *ruling {
 	return r
 }
 
-// standingOf is a ruling that knows only where a preemptor stands.
+// standingOf returns a ruling with the preemptor's place in the queues and the min-runtimes only.
 func standingOf(s *Snapshot, p *Preemptor) *ruling {
 	r := &ruling{s: s, p: p, leaf: leafOfPreemptor(s, p), home: -1, defaults: defaultsIn(s, p)}
 	for m := range r.defaults {
@@ -61,8 +66,8 @@ func standingOf(s *Snapshot, p *Preemptor) *ruling {
 	return r
 }
 
-// Bounded reports whether more than priority may count for what a preemptor may take: then it hangs on all that queues use and
-// are entitled to, and on what gangs have past minCount.
+// Bounded reports whether more than priority may determine the units that a preemptor may take.
+// These then depend on the usage and the entitlement of all queues, and on the surplus of gangs.
 func Bounded(s *Snapshot, p *Preemptor) bool { return standingOf(s, p).bounded() }
 
 // bounded reports whether more than priority may count: a queue, or a min-runtime.
@@ -73,7 +78,7 @@ func (r *ruling) inWindows() bool {
 	return r.anyone || r.leaf >= 0 || r.preempts || r.t.Protects()
 }
 
-// leafOfPreemptor is the queue that a preemptor stands for; -1 for one that goes by priority.
+// leafOfPreemptor returns the preemptor's leaf queue; -1 for one that preempts by priority.
 func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 	if s.Queues == nil || p.Priority >= systemCritical {
 		return -1
@@ -81,7 +86,7 @@ func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 	return s.Queues.Tree.LeafOf(p.Queue)
 }
 
-// forbidden reports whether the preemptor may take nothing at all, and why.
+// forbidden reports whether the preemptor may take nothing at all, and returns the rule.
 func (r *ruling) forbidden() (Rule, bool) {
 	switch {
 	case r.p.Never, r.p.BacksOff:
@@ -98,7 +103,7 @@ func (r *ruling) ownGang(u int32) bool {
 	return r.p.PodGroup != "" && r.s.Units[u].PodGroup == r.p.PodGroup
 }
 
-// byPriority is the entitlement to a unit of some priority where nothing else counts.
+// byPriority returns the entitlement to a unit of a priority where nothing else counts.
 func (r *ruling) byPriority(priority int32) Verdict {
 	if priority < r.p.Priority {
 		return Verdict{Eligible: true, Rule: RuleLowerPriority}
@@ -106,7 +111,8 @@ func (r *ruling) byPriority(priority int32) Verdict {
 	return Verdict{Rule: RuleNotLowerPriority}
 }
 
-// entitledByPriority is byPriority for one unit. A stale gang stands lower than its own priority.
+// entitledByPriority is byPriority for one unit. A stale gang counts with a lower priority than its
+// own.
 func (r *ruling) entitledByPriority(u int32) Verdict {
 	unit := &r.s.Units[u]
 	v := r.byPriority(unit.Priority)
@@ -116,8 +122,8 @@ func (r *ruling) entitledByPriority(u int32) Verdict {
 	return v
 }
 
-// special lists the units that have to be judged one by one whatever their leaf: those of the preemptor's own gang, and
-// those that narrow protections are about. Some may be listed twice.
+// special lists the units that must be judged one by one regardless of their leaf: those of the
+// preemptor's own gang, and those that narrow protections list. Some may be listed twice.
 func (r *ruling) special() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
@@ -145,7 +151,7 @@ func (r *ruling) everyUnit(yield func(int32) bool) {
 	}
 }
 
-// reclaims reports whether a unit is taken because of what queues are entitled to, and not by priority.
+// reclaims reports whether a unit is taken by the entitlement of queues and not by priority.
 func (r *ruling) reclaims(u int32) bool {
 	if r.leaf < 0 {
 		return false
@@ -154,15 +160,15 @@ func (r *ruling) reclaims(u int32) bool {
 	return leaf >= 0 && leaf != r.leaf && !r.yieldsStale(u)
 }
 
-// yieldsStale reports whether a stale gang of another queue goes by priority, as in its own queue:
-// the preemptor's queue has no more of its fair share than the gang's. Between such queues nothing
-// is reclaimed, and two gangs would wait for each other for good.
+// yieldsStale reports whether priority applies to a stale gang of another queue as it would within
+// one queue. It does if the preemptor's queue has no more of its fair share than the gang's.
+// Nothing is reclaimed between such queues, so two gangs would wait for each other forever.
 func (r *ruling) yieldsStale(u int32) bool {
 	return r.s.Units[u].Stale && r.ratio != nil && r.ratio(r.leaf) <= r.ratio(r.leafOf[u])
 }
 
-// top is the queue one step below the lowest common ancestor of the preemptor's leaf and another one, in the branch of
-// the other.
+// top returns the queue one step below the lowest common ancestor of the preemptor's leaf and
+// another leaf, in the branch of the other.
 func (r *ruling) top(leaf int32) int32 {
 	top := leaf
 	for q := r.t.Parent(leaf); q >= 0 && r.onPath[q] == 0; q = r.t.Parent(q) {
@@ -197,7 +203,7 @@ func (r *ruling) runningOf(u *Unit) *Headcount {
 	return h
 }
 
-// surplusOf is how many running members like a unit its gang has past its minCount, and past the
+// surplusOf returns how many running members the unit's gang has past its minCount and past the
 // needs of the unit's role.
 func (r *ruling) surplusOf(u *Unit) int {
 	return r.runningOf(u).Spare(int(u.Membership.MinCount), u.Role)
@@ -220,8 +226,9 @@ func (c *columns) ofPodGroup(s *Snapshot, uid string) []int32 {
 	return units
 }
 
-// judgedAlone reports whether some protection has to be asked about every unit of a leaf, -1 for those in no queue. All
-// other units but the special ones have the verdict of their entitlement.
+// judgedAlone reports whether some protection must be asked about every unit of a leaf; -1 is the
+// leaf of units in no queue. If not, all units except the special ones have the verdict of their
+// entitlement.
 func (r *ruling) judgedAlone(leaf int32) bool {
 	return slices.ContainsFunc(r.protections, func(rule protection) bool {
 		switch rule := rule.(type) {

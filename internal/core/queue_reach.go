@@ -6,16 +6,18 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// reach is how far from its own queue a preemptor may take, in steps up its path: from queues that branch off no higher than so
-// many queues of its own, which stay within their fair share, or within their quota. Of the former, what others have beyond
-// their fair share may be taken, of the latter what they have beyond their quota.
+// reach limits the queues that a preemptor may take from, in steps up its path. share and quota
+// count the queues on its path, from its own upwards, that stay within their fair share or their
+// quota. The preemptor may take from queues that branch off no higher than that: usage beyond their
+// fair share within share, usage beyond their quota within quota.
 type reach struct{ share, quota int }
 
-// pathUse is what the queues on the preemptor's path come to use.
+// pathUse is the usage of the queues on the preemptor's path after evictions.
 type pathUse struct {
 	c *queuePolicy
-	// freed is what has been taken, by resource, of units in no queue first, then of those below each queue of the path that
-	// are below none before it, and last of those below none at all.
+	// freed is the usage removed so far, by resource, in sections. The first section is for units
+	// in no queue. Then one section per queue of the path has the units below it that are below no
+	// earlier queue. The last one has units below no queue of the path.
 	freed []int64
 }
 
@@ -23,7 +25,7 @@ func newPathUse(c *queuePolicy) *pathUse {
 	return &pathUse{c: c, freed: make([]int64, (len(c.path)+2)*len(c.request))}
 }
 
-// free counts a unit as gone, or as there again where sign is -1.
+// free counts a unit as evicted, or as restored if sign is -1.
 func (s *pathUse) free(u int32, sign int64) {
 	at := 0
 	if leaf := s.c.leafOf[u]; leaf >= 0 && s.c.home >= 0 {
@@ -38,7 +40,8 @@ func (s *pathUse) freeAt(at int, sign int64, use func(r int) int64) {
 	}
 }
 
-// after is how much of a resource the queue at a step of the path comes to with the preemptor in.
+// after returns the usage of a resource in the queue at a step of the path, with the preemptor
+// added.
 func (s *pathUse) after(step, r int) int64 {
 	after := fairshare.Add(s.c.usedOf(s.c.path[step])[r], s.c.request[r])
 	for at := 1; at <= step+1; at++ {
@@ -47,7 +50,7 @@ func (s *pathUse) after(step, r int) int64 {
 	return after
 }
 
-// reach is how far the preemptor may take.
+// reach returns how far the preemptor may take.
 func (s *pathUse) reach() reach {
 	c := s.c
 	at := reach{share: s.steps(c.shareOf)}
@@ -62,11 +65,12 @@ func (s *pathUse) reach() reach {
 	return at
 }
 
-// hasQuota reports whether the preemptor's queue has any quota of a resource. Of what it has none, its fair share is all that it
-// can have back.
+// hasQuota reports whether the preemptor's queue has any quota of a resource. Without quota, it can
+// only take back its fair share.
 func (c *queuePolicy) hasQuota(r int) bool { return c.leaf >= 0 && c.t.Queue(c.leaf).Quota[r] > 0 }
 
-// steps counts the queues from the preemptor's own upwards that come to no more than they are entitled to.
+// steps counts the queues, from the preemptor's own upwards, that use no more than they are
+// entitled to.
 func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 	for i, q := range s.c.path {
 		for _, r := range s.c.asks {
@@ -78,9 +82,10 @@ func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 	return len(s.c.path)
 }
 
-// outgrown finds a queue on the path that comes to more than its limit, or to more than it is entitled to and has. Only free
-// room may carry a queue beyond its share and its quota: if evictions could, two queues might take from each other in turns, each
-// for another resource. What was in no queue adds to what all queues share, and to no limit.
+// outgrown returns a queue on the path that exceeds its limit, or that uses more than its
+// entitlement and its current usage. Only free room may take a queue beyond its share and its
+// quota. If evictions could, two queues might take from each other in turns, each for another
+// resource. Units in no queue add to the room that all queues share, and to no limit.
 func (s *pathUse) outgrown() (bound, bool) {
 	if q := s.overLimit(); q >= 0 {
 		return s.c.bound(RuleLimit, q), false
@@ -99,7 +104,7 @@ func (s *pathUse) outgrown() (bound, bool) {
 	return bound{}, true
 }
 
-// overLimit finds the lowest queue on the path that comes to more than its limit; -1 where there is none.
+// overLimit returns the lowest queue on the path that exceeds its limit; -1 for none.
 func (s *pathUse) overLimit() int32 {
 	if i := slices.IndexFunc(s.c.path, s.exceeds); i >= 0 {
 		return s.c.path[i]
@@ -107,7 +112,8 @@ func (s *pathUse) overLimit() int32 {
 	return -1
 }
 
-// highestOverLimit finds the highest of them: what can help is all below it.
+// highestOverLimit returns the highest queue on the path that exceeds its limit; -1 for none. Only
+// evictions below it help.
 func (s *pathUse) highestOverLimit() int32 {
 	for _, q := range slices.Backward(s.c.path) {
 		if s.exceeds(q) {
@@ -117,13 +123,13 @@ func (s *pathUse) highestOverLimit() int32 {
 	return -1
 }
 
-// exceeds reports whether a queue on the path comes to more than its limit.
+// exceeds reports whether a queue on the path uses more than its limit.
 func (s *pathUse) exceeds(queue int32) bool {
 	step := slices.Index(s.c.path, queue)
 	return slices.ContainsFunc(s.c.asks, func(r int) bool { return s.after(step, r) > s.c.t.Queue(queue).Limit[r] })
 }
 
-// withinLimitsWithout reports whether limits have room for the preemptor once units have gone.
+// withinLimitsWithout reports whether the limits allow the preemptor once units are evicted.
 func (c *queuePolicy) withinLimitsWithout(units []int32) bool {
 	s := newPathUse(c)
 	for _, u := range units {
@@ -132,7 +138,7 @@ func (c *queuePolicy) withinLimitsWithout(units []int32) bool {
 	return s.overLimit() < 0
 }
 
-// stepsTo is how many queues the preemptor has below the lowest common ancestor with a leaf.
+// stepsTo returns how many queues the preemptor has below the lowest common ancestor with a leaf.
 func (c *queuePolicy) stepsTo(leaf int32) int {
 	for q := leaf; q >= 0; q = c.t.Parent(q) {
 		if at := c.onPath[q]; at > 0 {
@@ -142,13 +148,14 @@ func (c *queuePolicy) stepsTo(leaf int32) int {
 	return len(c.path)
 }
 
-// reachTo has all units judged by a reach.
+// reachTo sets the reach and resets all judgments.
 func (c *queuePolicy) reachTo(far reach) {
 	c.reach, c.subtrees = far, make([]subtree, c.t.Len())
 	c.count, c.timed, c.shown = make(map[Rule]int), nil, topUnits{s: c.s, sign: -1, most: capUnits}
 }
 
-// farthest is the reach with all gone that may go on the preemptor's side: more than may go together, perhaps.
+// farthest returns the reach with all units evicted that may be taken on the preemptor's side. They
+// may be more than may be taken together.
 func (c *queuePolicy) farthest() reach {
 	s := newPathUse(c)
 	if c.leaf < 0 {

@@ -6,17 +6,19 @@ import (
 	"slices"
 )
 
-// reclaimOrder takes units from the queues for as long as their subtrees are above their fair share, always from the one that
-// is furthest over, to find out how far over each subtree is when a unit's turn comes.
+// reclaimOrder determines how far over its fair share each subtree is when a unit's turn comes. It
+// takes units from the queues as long as their subtrees are above their fair share, always from the
+// one that is furthest over.
 type reclaimOrder struct {
 	l *ledger
-	// units are left to be taken, by leaf; those of leaves that are sorted are in order.
+	// units are the units not taken yet, by leaf. Lists of leaves in sorted are in order.
 	units  map[int32][]int32
 	sorted []bool
-	// tops are the queues at the top of all subtrees, the one furthest over first; order is the inverse.
+	// tops are the queues at the top of all subtrees, the one furthest over first. order is the
+	// inverse.
 	tops  []int32
 	order []int64
-	// met marks those that are among the tops.
+	// met marks the queues in tops.
 	met []bool
 	// left counts the units that are left in each queue and below it.
 	left  []int
@@ -28,18 +30,18 @@ type reclaimOrder struct {
 // step is a unit's turn.
 type step struct {
 	unit, distance int32
-	// refused is true where the unit may not be taken beside those before it.
+	// refused is true if the unit may not be taken together with those before it.
 	refused bool
 }
 
-// list adds a unit to those of its leaf.
+// list adds a unit to the list of its leaf.
 func (w *reclaimOrder) list(leaf, u int32) {
 	if w.units[leaf] = append(w.units[leaf], u); len(w.units[leaf]) == 1 {
 		w.meet(leaf)
 	}
 }
 
-// meet takes note of a leaf with units, which may be among those that the order leaves out.
+// meet adds the top of a leaf's subtree to tops. The leaf may be one that the order leaves out.
 func (w *reclaimOrder) meet(leaf int32) {
 	if w.order == nil {
 		w.order, w.met = make([]int64, w.l.c.t.Len()), make([]bool, w.l.c.t.Len())
@@ -50,7 +52,8 @@ func (w *reclaimOrder) meet(leaf int32) {
 	}
 }
 
-// run takes units until no subtree is further over than a distance, or none has anything left that may be taken.
+// run takes units until no subtree is further over than a distance, or no subtree has a unit left
+// that may be taken.
 func (w *reclaimOrder) run(until int32) {
 	w.start()
 	open := slices.Clone(w.tops)
@@ -67,8 +70,8 @@ func (w *reclaimOrder) run(until int32) {
 	}
 }
 
-// turn takes the next unit of a leaf. A gang that loses a member it needs is broken, so the turn of
-// the first such member is that of all.
+// turn takes the next unit of a leaf. A gang that loses a needed member is broken, so the turn of
+// its first needed member is the turn of all.
 func (w *reclaimOrder) turn(leaf, distance int32) {
 	for first := int32(-1); first < 0 || len(w.units[leaf]) > 0 && w.l.c.s.sharesGang(first, w.units[leaf][0]); {
 		at := step{unit: w.next(leaf), distance: distance}
@@ -84,13 +87,13 @@ func (w *reclaimOrder) turn(leaf, distance int32) {
 	}
 }
 
-// sharesGang reports whether two units are members that one gang needs.
+// sharesGang reports whether two units are needed members of one gang.
 func (s *Snapshot) sharesGang(a, b int32) bool {
 	x, y := &s.Units[a], &s.Units[b]
 	return x.PodGroup == y.PodGroup && s.gangs.isNeeded(x) && s.gangs.isNeeded(y)
 }
 
-// gangsTogether moves the members that a gang needs behind the first one of them. Members of one
+// gangsTogether moves the needed members of a gang behind the first one of them. Members of one
 // gang have one priority.
 func (s *Snapshot) gangsTogether(units []int32) {
 	if len(s.gangs) == 0 {
@@ -115,7 +118,7 @@ func (s *Snapshot) gangsTogether(units []int32) {
 	copy(units, out)
 }
 
-// start weighs all queues with units.
+// start computes the ratio of all queues with units.
 func (w *reclaimOrder) start() {
 	c := w.l.c
 	w.left, w.ratio, w.sorted = make([]int, c.t.Len()), make([]float64, c.t.Len()), make([]bool, c.t.Len())
@@ -137,7 +140,7 @@ func (w *reclaimOrder) start() {
 	}
 }
 
-// next takes the next unit of a leaf out of the order.
+// next removes the next unit of a leaf from the order and returns it.
 func (w *reclaimOrder) next(leaf int32) int32 {
 	if !w.sorted[leaf] {
 		w.sorted[leaf] = true
@@ -152,7 +155,8 @@ func (w *reclaimOrder) next(leaf int32) int32 {
 	return u
 }
 
-// furthest is the queue with units left that is furthest over its fair share; the first one of several.
+// furthest returns the queue with units left that is furthest over its fair share; the first one of
+// equals, -1 for none.
 func (w *reclaimOrder) furthest(queues []int32) int32 {
 	best := int32(-1)
 	for _, q := range queues {
@@ -163,10 +167,10 @@ func (w *reclaimOrder) furthest(queues []int32) int32 {
 	return best
 }
 
-// weigh works out how far over its fair share a queue is after what has been taken.
+// weigh computes how far over its fair share a queue is after the units taken so far.
 func (w *reclaimOrder) weigh(q int32) { w.ratio[q] = w.l.c.ratio(q, w.l.taken) }
 
-// distanceOf sorts a ratio to the fair share into one of the distances, the furthest over first.
+// distanceOf maps a ratio to the fair share to one of the distances. 0 is the furthest over.
 func distanceOf(ratio float64) int32 {
 	if ratio <= 1 {
 		return lent

@@ -1,8 +1,10 @@
 package core
 
-// roster says which units are in each leaf queue, and the other way round. Without a tree all units are in none.
+// roster maps leaf queues to their units and units to their leaf queues. Without a tree, all units
+// are in no queue.
 type roster struct {
-	// leaves are by unit, -1 for none; at is the position of each unit in the list of its leaf.
+	// leaves has the leaf of each unit, -1 for none. at is the position of each unit in the list of
+	// its leaf.
 	leaves, at []int32
 	// lists are by leaf, from 1 on; 0 is for units in no queue.
 	lists []leafList
@@ -11,14 +13,15 @@ type roster struct {
 // leafList are the units in one leaf.
 type leafList struct {
 	units []int32
-	// most is no less than what any of them occupies, and latest no earlier than when the clock of any of them began.
+	// most is an upper bound on the request of any unit, and latest one on the time when the clock
+	// of any unit began.
 	most   []int64
 	latest int64
-	// unbegun counts those whose clock has not begun.
+	// unbegun counts the units whose clock has not begun.
 	unbegun int
 }
 
-// newRoster finds the leaf of every unit of a snapshot.
+// newRoster returns the roster of a snapshot's units.
 func newRoster(s *Snapshot) *roster {
 	lists := 1
 	if s.Queues != nil && s.Queues.Tree != nil {
@@ -38,14 +41,15 @@ func newRoster(s *Snapshot) *roster {
 	return ro
 }
 
-// grow makes room for more units, which are in no list yet.
+// grow adds entries for more units, which are in no list yet.
 func (ro *roster) grow(units int) {
 	for len(ro.leaves) < units {
 		ro.leaves, ro.at = append(ro.leaves, -1), append(ro.at, -1)
 	}
 }
 
-// put has a unit be in a leaf; -1 for none. It has to be out of any list.
+// put adds a unit to a leaf, or to the list of units in no queue if leaf is -1. The unit must be in
+// no list.
 func (ro *roster) put(s *Snapshot, u, leaf int32) {
 	ro.grow(int(u) + 1)
 	l := &ro.lists[leaf+1]
@@ -58,7 +62,7 @@ func (ro *roster) put(s *Snapshot, u, leaf int32) {
 	ro.widen(s, u)
 }
 
-// widen takes note of what a unit occupies.
+// widen extends the bound on requests by a unit's request.
 func (ro *roster) widen(s *Snapshot, u int32) {
 	l := &ro.lists[ro.leaves[u]+1]
 	if l.most == nil {
@@ -69,7 +73,7 @@ func (ro *roster) widen(s *Snapshot, u int32) {
 	}
 }
 
-// drop takes a unit out of its list. What is known of the unit has to be what it was when it was put there.
+// drop removes a unit from its list. The unit's data must be the same as in put.
 func (ro *roster) drop(s *Snapshot, u int32) {
 	l := &ro.lists[ro.leaves[u]+1]
 	at, last := ro.at[u], l.units[len(l.units)-1]
@@ -79,7 +83,7 @@ func (ro *roster) drop(s *Snapshot, u int32) {
 		l.unbegun--
 	}
 	if len(l.units) == 0 {
-		// What is known of them is that of units which have gone.
+		// The bounds come from removed units only.
 		clear(l.most)
 		l.latest = 0
 	}

@@ -6,12 +6,14 @@ import (
 	"slices"
 )
 
-// boundRounds is how often the search starts over with less to take, after its outcome went beyond a bound.
+// boundRounds is how often the search starts over with fewer potential victims after its outcome
+// exceeded a bound.
 const boundRounds = 8
 
-// search is the search among all units that may be taken: first by what the preemptor's side would come to with nothing taken,
-// then, where that does not do, by what it comes to once units of its own have gone. Where it could also have back what is its
-// quota, it does so rather than take from its own queue.
+// search runs the search over all units that may be taken. It first uses the reach with nothing
+// evicted. If that finds no room, it uses the reach with units of the preemptor's own queue
+// evicted. A preemptor that can also take back its quota does so rather than take from its own
+// queue.
 func (c *queuePolicy) search(sr *search) Decision {
 	far, near := c.reach, c.asIs
 	if near.share < far.share || near.share == far.share && far.quota > 0 {
@@ -30,8 +32,9 @@ func (c *queuePolicy) search(sr *search) Decision {
 	return d
 }
 
-// searchAmong is the search within the policy's reach. Where what it comes to goes beyond a bound, it starts over
-// with less of what is bounded, then goes through the sets one by one, and takes in the end what may go in any case.
+// searchAmong is the search within the policy's reach. If an outcome exceeds a bound, it starts
+// over with fewer units under that bound. Then it goes through the sets one by one. Last, it tries
+// only units that may be taken in any combination.
 func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
@@ -66,8 +69,8 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	return sub.infeasible(), false
 }
 
-// bar adds the potential victims under the bound that an outcome went beyond to those to do without, but for those of
-// the outcome that can go together.
+// bar adds the potential victims under the exceeded bound to without, except those of the outcome
+// that may be taken together.
 func (c *queuePolicy) bar(refused *refusal, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {
@@ -82,7 +85,7 @@ func (c *queuePolicy) bar(refused *refusal, ranks []int32, without map[int32]boo
 	}
 }
 
-// sentence says what a bound is, for people.
+// sentence describes the bound for a message.
 func (b bound) sentence() string {
 	switch {
 	case b.queue < 0:

@@ -6,61 +6,67 @@ import (
 	"slices"
 )
 
-// What is reclaimed has ranks in place of priorities, so that the one search takes first what queues far over their
-// fair share have to spare, and last what goes by priority. Distances are told apart coarsely: among queues that are
-// about as far over, fewer victims count for more.
+// Reclaimed units have ranks in place of priorities. The search then takes surplus usage of the
+// queues furthest over their fair share first, and units taken by priority last. Distances are
+// coarse: among queues that are about equally far over, fewer victims count for more.
 const (
 	// rankReclaim is the lowest rank.
 	rankReclaim = math.MinInt32 + 1<<20
-	// distances is how many distances from the fair share are told apart, distanceSteps how many for each doubling.
+	// distances is the number of distances from the fair share, distanceSteps the number per
+	// doubling.
 	distances, distanceSteps = 65, 4
-	// nearest is the distance of what is hardly above its fair share, and lent that of what is not, or not any more when its
-	// turn comes, and above its quota. Where quotas do not count, these are one.
+	// nearest is the distance of usage just above the fair share. lent is the distance of usage
+	// above the quota that is not above the fair share, or no longer when its turn comes. Where
+	// quotas do not count, the two are one.
 	nearest, lent = distances - 2, distances - 1
 	// rankSafe is above all ranks.
 	rankSafe = math.MaxInt32
 )
 
-// victimOrder has the units that a preemptor may take where more than priority counts, each with a rank that stands
-// for its priority in the search, and an order among others of that rank: lower goes first.
+// victimOrder has the units that a preemptor may take where more than priority counts. Each has a
+// rank, which replaces its priority in the search, and an order among units of that rank: lower is
+// evicted first.
 type victimOrder struct {
 	c   *queuePolicy
 	mem *scratch
-	// kinds says how the units of each leaf are judged, from 1 on; 0 is for units in no queue.
+	// kinds has how the units of each leaf are judged, from 1 on; 0 is for units in no queue.
 	kinds []leafKind
-	// ranks and orders are by unit. Those in open leaves have theirs once a restricted view has come upon them.
+	// ranks and orders are by unit. Units in open leaves are assigned theirs once a restricted view
+	// includes them.
 	ranks  []int32
 	orders []int64
-	// priorities are all that units have, ascending: a unit's place there is its step.
+	// priorities are the distinct priorities of all units, ascending. The index of a unit's
+	// priority is its step.
 	priorities []int32
-	// reclaim has what may be reclaimed and is judged one by one; byPriority is what goes by priority.
+	// reclaim has the units that may be reclaimed and are judged one by one. byPriority has the
+	// units taken by priority.
 	reclaim    *reclaimOrder
 	byPriority []int32
-	// listed are all that are judged one by one, and may be taken.
+	// listed are all units that are judged one by one and may be taken.
 	listed []int32
 	room   []int64
 	here   []int32
-	// count is how many units there are in all.
+	// count is the number of potential victims.
 	count int
-	// bounded is true where not all of them may be taken together, as far as is known.
+	// bounded is true if potential victims may exist that must not be taken together.
 	bounded bool
 }
 
-// leafKind is how much the queues say of all units in a leaf at once.
+// leafKind says how far the queues decide for all units of a leaf at once.
 type leafKind uint8
 
 const (
 	leafUnseen leafKind = iota
-	// leafBarred: none of them may be taken.
+	// leafBarred: no unit may be taken.
 	leafBarred
-	// leafOpen: any of them may be reclaimed, and the leaf's subtree is so near its fair share that their order is by
-	// priority.
+	// leafOpen: any unit may be reclaimed, and the leaf's subtree is so close to its fair share
+	// that units are ordered by priority.
 	leafOpen
-	// leafMixed: they are judged one by one.
+	// leafMixed: units are judged one by one.
 	leafMixed
 )
 
-// rank judges all units, where it can whole leaves at a time, and puts those that may be taken in order.
+// rank judges all units, by whole leaves where possible, and sorts those that may be taken.
 func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	vo := &victimOrder{
 		c: c, mem: mem, kinds: make([]leafKind, c.t.Len()+1), priorities: c.c.distinctPriorities(),
@@ -91,7 +97,7 @@ func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	return vo
 }
 
-// markMixed marks the leaves that have units of which the queues do not say all.
+// markMixed marks the leaves with units that need a verdict of their own.
 func (vo *victimOrder) markMixed() {
 	c := vo.c
 	mixed := func(u int32) { vo.kinds[c.leafOf[u]+1] = leafMixed }
@@ -99,11 +105,11 @@ func (vo *victimOrder) markMixed() {
 	for u := range c.special() {
 		mixed(u)
 	}
-	// What gangs can do without goes before the rest of their leaf.
+	// Surplus members are evicted before other units of their leaf.
 	for u := range c.c.having[traitSurplus] {
 		mixed(u)
 	}
-	// Stale gangs may be taken whatever their queue is entitled to.
+	// Stale gangs may be taken regardless of their queue's entitlement.
 	for u := range c.c.having[traitStale] {
 		mixed(u)
 	}
@@ -117,7 +123,7 @@ func (vo *victimOrder) kindOf(leaf int32) leafKind {
 	return *kind
 }
 
-// kindOf says how the units of a queue are judged.
+// kindOf returns how the units of a queue are judged.
 func (c *queuePolicy) kindOf(leaf int32) leafKind {
 	if c.leaf < 0 || leaf == c.leaf {
 		return leafMixed
@@ -154,7 +160,7 @@ func (vo *victimOrder) judge(u int32) {
 	}
 }
 
-// grade gives all units that are listed their ranks.
+// grade assigns ranks to all listed units.
 func (vo *victimOrder) grade() {
 	c, w, last := vo.c, vo.reclaim, int32(nearest)
 	if c.reach.quota > 0 {
@@ -176,8 +182,8 @@ func (vo *victimOrder) grade() {
 	vo.listed = append(vo.listed, vo.byPriority...)
 }
 
-// reclaimed gives a unit that may be reclaimed its rank. At the same distance, what gangs can do without goes first,
-// then units go by priority.
+// reclaimed assigns the rank of a unit that may be reclaimed. At the same distance, surplus members
+// are evicted first, then units by priority.
 func (vo *victimOrder) reclaimed(u, distance int32) {
 	unit, step := &vo.c.s.Units[u], int32(0)
 	if !unit.Surplus {
@@ -188,7 +194,7 @@ func (vo *victimOrder) reclaimed(u, distance int32) {
 	vo.listed = append(vo.listed, u)
 }
 
-// steps is how many ranks there are at each distance.
+// steps returns the number of ranks at each distance.
 func (vo *victimOrder) steps() int32 { return int32(len(vo.priorities)) + 1 }
 
 func (vo *victimOrder) rank(distance, step int32) int32 {
@@ -211,7 +217,8 @@ func (vo *victimOrder) has(u int32) bool {
 	}
 }
 
-// roomOn is the room that the potential victims on a node make, in scratch space that the next call overwrites.
+// roomOn returns the room that the potential victims on a node occupy, in scratch space that the
+// next call overwrites.
 func (vo *victimOrder) roomOn(n int32) []int64 {
 	c := vo.c.c
 	if len(vo.c.count) == 0 {
@@ -234,7 +241,7 @@ func (vo *victimOrder) roomOn(n int32) []int64 {
 	return vo.room
 }
 
-// on lists the units on a node that may be taken, in scratch space that the next call overwrites.
+// on lists the potential victims on a node, in scratch space that the next call overwrites.
 func (vo *victimOrder) on(n int32) []int32 {
 	vo.here = vo.here[:0]
 	for _, u := range vo.c.c.nodes[n].units {
@@ -245,7 +252,7 @@ func (vo *victimOrder) on(n int32) []int32 {
 	return vo.here
 }
 
-// showBarred adds the units of barred leaves to those that the Decision names.
+// showBarred adds the units of barred leaves to the units that the Decision names.
 func (vo *victimOrder) showBarred() {
 	c := vo.c
 	if !slices.Contains(vo.kinds, leafBarred) {
@@ -260,7 +267,7 @@ func (vo *victimOrder) showBarred() {
 	}
 }
 
-// apart are potential victims to do without, so that all others may be taken together, whichever of them.
+// apart returns potential victims to leave out, so that any of the others may be taken together.
 func (vo *victimOrder) apart() map[int32]bool {
 	c := vo.c
 	w := &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)}
@@ -280,7 +287,7 @@ func (vo *victimOrder) apart() map[int32]bool {
 			delete(without, at.unit)
 		}
 	}
-	// Units in a window of their gang's are bounded together, so it matters which ones are looked at first.
+	// Units in a window of one gang are bounded together, so their order matters.
 	sortBy(byPriority, c.takenFirst)
 	for _, u := range byPriority {
 		if w.l.take(u) {
@@ -301,7 +308,8 @@ func (c *columns) distinctPriorities() []int32 {
 	})
 }
 
-// takenFirst is the order in which a queue's units are taken: what gangs can do without, then the least important.
+// takenFirst compares units by the order of eviction within a queue: surplus first, then the least
+// important.
 func (c *queuePolicy) takenFirst(a, b int32) int {
 	x, y := &c.s.Units[a], &c.s.Units[b]
 	if x.Surplus != y.Surplus && c.reclaims(a) {
@@ -310,7 +318,7 @@ func (c *queuePolicy) takenFirst(a, b int32) int {
 	return -compareUnits(c.s, a, b)
 }
 
-// protect takes note of a unit that may not be taken.
+// protect records a protected unit.
 func (c *queuePolicy) protect(u int32, v Verdict) {
 	c.count[v.Rule]++
 	c.shown.add(u)
@@ -319,8 +327,8 @@ func (c *queuePolicy) protect(u int32, v Verdict) {
 	}
 }
 
-// noteWindow takes note of an eligible unit that is bounded for a time only. It reports whether the unit is bounded by
-// its gang's window at all.
+// noteWindow records an eligible unit that is bounded for a time only. It reports whether its
+// gang's window bounds the unit at all.
 func (c *queuePolicy) noteWindow(u int32) bool {
 	if !elastic(&c.s.Units[u]) {
 		return false
