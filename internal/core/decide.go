@@ -2,14 +2,15 @@ package core
 
 import "slices"
 
-// Decide finds room for the preemptor: as things are, once leaving pods have left, or by taking units. A nil
-// oracle is one in which only room matters. The error wraps ErrBadInput where the input is malformed; a
-// preemptor that cannot be placed is no error but a Decision with the outcome Infeasible.
+// Decide looks for room for the preemptor: as things are, once leaving pods have terminated, or by
+// evicting units. With a nil oracle only room matters. The error wraps ErrBadInput if the input is
+// malformed. A preemptor that cannot be placed is no error but a Decision with the outcome
+// Infeasible.
 func Decide(s *Snapshot, p *Preemptor, oracle Oracle) (Decision, error) {
 	return decide(s, p, oracle, protections())
 }
 
-// decide is Decide with some protections in force.
+// decide is Decide with the given protections.
 func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) (Decision, error) {
 	if oracle == nil {
 		oracle = Arithmetic{}
@@ -20,24 +21,25 @@ func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) 
 	return newSearch(newView(s, p, oracle), protections).run(), nil
 }
 
-// search is one run of Decide, among all units or in a restricted view.
+// search is one run of Decide, over all units or in a restricted view.
 type search struct {
 	s *Snapshot
 	p *Preemptor
 	v *view
-	// protections are in force in this decision.
+	// protections apply to this decision.
 	protections []protection
 	policy      policy
-	// whole is the search among all units: this one, or the one that it is a restricted view of.
+	// whole is the search over all units: this one, or the one that this restricted search belongs
+	// to.
 	whole *search
-	// nodes are those with potential victims on them, all nodes where that is not known.
+	// nodes are the nodes with potential victims, or all nodes where that is not known.
 	nodes []int32
-	// roomy is true where some node has room for some member without any unit gone.
+	// roomy is true if some node has room for some member without any eviction.
 	roomy bool
-	// thorough has the plain algorithm compete even where the outcome is proven the cheapest but
-	// for the gangs that it breaks.
+	// thorough makes the plain algorithm compete even if the outcome is already proven the
+	// cheapest, except for the gangs that it breaks.
 	thorough bool
-	// refused is the first outcome that went beyond a bound.
+	// refused is the first set of victims that exceeded a bound.
 	refused *refusal
 }
 
@@ -76,7 +78,7 @@ func (sr *search) run() Decision {
 	return sr.policy.search(sr)
 }
 
-// allowed reports whether units may be taken together, and takes note of the first ones that may not.
+// allowed reports whether units may be taken together, and records the first set that may not.
 func (sr *search) allowed(victims []int32) bool {
 	b, ok := sr.policy.fits(victims)
 	if !ok && sr.refused == nil {
@@ -86,7 +88,7 @@ func (sr *search) allowed(victims []int32) bool {
 	return ok
 }
 
-// pick finds the victims that cost least and places the preemptor for good.
+// pick returns the cheapest victims with the final placements of the preemptor.
 func (sr *search) pick() (found, bool) {
 	first, ok := sr.bestDomain()
 	if !ok {
@@ -100,12 +102,12 @@ func (sr *search) pick() (found, bool) {
 	if g.place(&f) {
 		return f, true
 	}
-	// Other pods refuse what was found last.
+	// The oracle rejects the last outcome because of other pods.
 	return first, f.score != first.score && g.place(&first)
 }
 
-// removeLeaving lets everything go that is terminating already, at no cost; the result takes that back. The
-// room of leaving pods is part of the columns, so only an oracle to which pods matter has to know.
+// removeLeaving removes all leaving pods from the oracle's state, at no cost; the result undoes it.
+// The columns already count their room, so only a stateful oracle is called.
 func (sr *search) removeLeaving() (undo func()) {
 	if !sr.v.anyStateful {
 		return func() {}
@@ -124,7 +126,8 @@ func (sr *search) removeLeaving() (undo func()) {
 	}
 }
 
-// withoutVictims places the preemptor, surplus included, without taking anything, in room that roomy has been told of.
+// withoutVictims places the preemptor, surplus included, without evicting anything. It needs roomy
+// to be set for the same room.
 func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	if !sr.roomy {
 		return nil, false
@@ -145,8 +148,8 @@ func (sr *search) withoutVictims(free []int64) ([]placement, bool) {
 	return placements, len(placements) > 0
 }
 
-// nominated places members where an earlier decision has nominated them to. It reports false, and places none, where these
-// are not enough.
+// nominated places members on the nodes that an earlier decision nominated. If these members are
+// not enough, it returns false and places none.
 func (t *simulation) nominated() ([]placement, bool) {
 	if len(t.p.Nominated) == 0 {
 		return nil, false
@@ -162,7 +165,7 @@ func (t *simulation) nominated() ([]placement, bool) {
 	}
 	var placements []placement
 	for placed := -1; placed < len(placements); {
-		// Their order may have been lost with the scheduler that decided.
+		// A restart of the scheduler may have lost the order of the nominations.
 		placed = len(placements)
 		for _, p := range t.p.Nominated {
 			class, isMember := classOf[p.UID]
@@ -170,7 +173,7 @@ func (t *simulation) nominated() ([]placement, bool) {
 			if !isMember || !isNode || !t.accepts(class, n) {
 				continue
 			}
-			// Each is nominated once.
+			// A member is nominated once.
 			delete(classOf, p.UID)
 			st := placement{class: class, node: n}
 			t.place(st)
@@ -187,7 +190,8 @@ func (t *simulation) nominated() ([]placement, bool) {
 	return t.countedFirst(placements), true
 }
 
-// countedFirst brings members that stand in the simulated state into the order in which MinCount counts them, if they pass in it.
+// countedFirst sorts placed members into the order that MinCount counts them in, if they also fit
+// in that order.
 func (t *simulation) countedFirst(placements []placement) []placement {
 	order := make([]int, len(placements))
 	for i := range order {
@@ -209,7 +213,7 @@ func (t *simulation) countedFirst(placements []placement) []placement {
 	return placements
 }
 
-// anyRoom is a quick look at whether any node has room for any member at all.
+// anyRoom reports whether any node has room for any member at all.
 func (sr *search) anyRoom(free []int64) bool {
 	for _, n := range sr.v.c.byName {
 		for c := range sr.v.wanted {
@@ -221,8 +225,8 @@ func (sr *search) anyRoom(free []int64) bool {
 	return false
 }
 
-// insist finds out which members have to be placed, with all potential victims gone. t starts with
-// everything in place; where the oracle has a say, the potential victims are still out of it afterwards.
+// insist returns the members that must be placed, with all potential victims removed. t starts with
+// all units in place. Where the oracle is stateful, the potential victims stay removed afterwards.
 func (sr *search) insist(t *simulation) ([]want, bool) {
 	if t.anyStateful {
 		t.outUpTo(t.victims.below)
@@ -233,8 +237,8 @@ func (sr *search) insist(t *simulation) ([]want, bool) {
 	return apart.insist()
 }
 
-// insist finds out which members have to be placed: the first ones by rank, or, where these cannot all be,
-// any that can, as long as they are enough.
+// insist returns the members that must be placed: the first ones by rank, or, if those do not all
+// fit, any members that do and are enough.
 func (t *simulation) insist() ([]want, bool) {
 	first := firstMembers(t.p.Classes, t.p.MinCount)
 	ws := t.hardestFirst(first)
@@ -248,8 +252,8 @@ func (t *simulation) insist() ([]want, bool) {
 	return t.anyMembers(every, t.p.byRole(first))
 }
 
-// anyMembers looks for members to insist on, so many of each role: hardest classes first, easiest first, and in a small case every
-// mix of classes.
+// anyMembers looks for members to insist on, with the needed number of each role. It tries the
+// hardest classes first, then the easiest first, and in a small case every mix of classes.
 func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bool) {
 	hardest := t.p.upTo(every, needed)
 	easiest := slices.Clone(hardest)
@@ -272,16 +276,17 @@ func (t *simulation) anyMembers(every []want, needed map[string]int) ([]want, bo
 	return m.next(every, t.p.MinCount)
 }
 
-// mixing is a search through the mixes of classes.
+// mixing is a search over the mixes of classes.
 type mixing struct {
 	*simulation
 	counts []int
-	// ofRole is how many members of each role are left to be chosen.
+	// ofRole is how many members of each role remain to be chosen.
 	ofRole map[string]int
 	tries  int
 }
 
-// next tries the mixes of the classes left in turn, with as many of the hardest class as possible first.
+// next tries the mixes of the remaining classes in turn, starting with as many members of the
+// hardest class as possible.
 func (m *mixing) next(every []want, left int) ([]want, bool) {
 	if left == 0 {
 		m.tries--

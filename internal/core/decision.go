@@ -6,80 +6,86 @@ import (
 	"time"
 )
 
-// Outcome says what becomes of the preemptor.
+// Outcome is the result for the preemptor.
 type Outcome string
 
 const (
 	// Fits: there is room as things are.
 	Fits Outcome = "Fits"
-	// Waits: there is room once the pods that are leaving have left; nothing more has to go.
+	// Waits: there is room once the leaving pods have terminated; nothing more is evicted.
 	Waits Outcome = "Waits"
-	// Preempts: there is room once the victims have left.
+	// Preempts: there is room once the victims have terminated.
 	Preempts Outcome = "Preempts"
-	// Infeasible: there is no room, whatever may be taken.
+	// Infeasible: there is no room, even with all potential victims evicted.
 	Infeasible Outcome = "Infeasible"
 )
 
-// Decision is the one result of a search: a value, which others carry out, show or record. The same input
-// gives the same Decision, byte for byte in JSON.
+// Decision is the one result of a search, as a value that others carry out, show or record. The
+// same input gives the same Decision, byte for byte in JSON.
 type Decision struct {
-	// Outcome says which of the fields below are set.
+	// Outcome determines which of the fields below are set.
 	Outcome Outcome `json:"outcome"`
-	// Preemptor is who asked.
+	// Preemptor is the pod or gang that the decision is for.
 	Preemptor Preemptor `json:"preemptor"`
-	// Placements say where each member goes, in an order of placement: each passes every filter given those before it,
-	// with the victims and all leaving pods gone. Members of the surplus that found no room are left out.
+	// Placements has the node of each member, in an order of placement. Each member passes every
+	// filter given those before it, with the victims and all leaving pods gone. Surplus members
+	// without room are left out.
 	Placements []Placement `json:"placements,omitempty"`
-	// Victims are the units that have to go, most important first.
+	// Victims are the units to evict, most important first.
 	Victims []Victim `json:"victims,omitempty"`
 	// BrokenGangs are the gangs that fall below minCount because members of them are victims.
 	BrokenGangs []GangRef `json:"brokenGangs,omitempty"`
-	// Reprieved counts the units that the policy would have let go and that stay.
+	// Reprieved counts the potential victims that are not evicted.
 	Reprieved int `json:"reprieved"`
-	// ReprievedUnits name the most important of them on the nodes that the preemptor gets, up to a cap.
+	// ReprievedUnits name the most important reprieved units on the preemptor's nodes, up to a cap.
 	ReprievedUnits []UnitRef `json:"reprievedUnits,omitempty"`
-	// ElsewhereUnits name the least important of them on other nodes, up to a cap: those that would have gone first there.
+	// ElsewhereUnits name the least important reprieved units on other nodes, up to a cap. They
+	// would be the first victims there.
 	ElsewhereUnits []ElsewhereUnit `json:"elsewhereUnits,omitempty"`
 	// Protected counts the units that the policy protects, by rule.
 	Protected []RuleCount `json:"protected,omitempty"`
-	// ProtectedUnits name the least important of them, the ones closest to being taken, up to a cap.
+	// ProtectedUnits name the least important protected units, the closest to being taken, up to a
+	// cap.
 	ProtectedUnits []ProtectedUnit `json:"protectedUnits,omitempty"`
 	// Ceiling is the priority above which no unit was at risk; nil unless units were.
 	Ceiling *int32 `json:"ceiling,omitempty"`
-	// Score is what the victims cost; nil unless there are any.
+	// Score is the cost of the victims; nil without victims.
 	Score *Score `json:"score,omitempty"`
-	// RetryAt is the first moment at which there would be room for an infeasible preemptor, because protections
-	// have ended by then and nothing else stands in the way, in nanoseconds since 1970; 0 where time is no help.
+	// RetryAt is the first moment when an infeasible preemptor would have room because protections
+	// have ended, if nothing else changes. It is in nanoseconds since 1970; 0 where time does not
+	// help.
 	RetryAt int64 `json:"retryAt,omitempty"`
-	// NodesOut counts, by reason, the nodes that could not take a member even with everything eligible gone. Where
-	// there is a place, nodes that filters would refuse are counted as far as the search has asked about them.
+	// NodesOut counts, by reason, the nodes that could not take a member even with all potential
+	// victims evicted. If the preemptor has a placement, nodes that filters reject are counted only
+	// as far as the search asked about them.
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`
-	// Message is the whole in one short sentence.
+	// Message summarizes the decision in one short sentence.
 	Message string `json:"message"`
-	// Elapsed is the time that it took, oracle and all. The core has no clock: its caller fills this in.
+	// Elapsed is the duration of the search, oracle included. The core has no clock: its caller
+	// sets the field.
 	Elapsed time.Duration `json:"elapsedNanoseconds,omitempty"`
 }
 
-// Placement puts one member on one node.
+// Placement is the node of one member.
 type Placement struct {
 	Member string `json:"member"`
 	UID    string `json:"uid"`
 	Node   string `json:"node"`
 }
 
-// Victim is one unit that has to go.
+// Victim is one unit to evict.
 type Victim struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// Group tells a whole PodGroup from a single pod.
+	// Group is true for a whole PodGroup, false for a single pod.
 	Group    bool  `json:"group"`
 	Priority int32 `json:"priority"`
-	// Rule is what allowed it.
+	// Rule is the rule that allows it.
 	Rule Rule `json:"rule"`
 	// Queue is the unit's leaf queue.
 	Queue string `json:"queue,omitempty"`
-	// Pods are all that go with the unit.
+	// Pods are all pods evicted with the unit.
 	Pods []VictimPod `json:"pods"`
 }
 
@@ -112,35 +118,37 @@ type ReasonCount struct {
 	Nodes  int    `json:"nodes"`
 }
 
-// UnitRef names a unit that stays.
+// UnitRef names a unit that is not evicted.
 type UnitRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// Group tells a whole PodGroup from a single pod.
+	// Group is true for a whole PodGroup, false for a single pod.
 	Group    bool  `json:"group"`
 	Priority int32 `json:"priority"`
 }
 
-// ElsewhereUnit is a unit that might have been taken, and stays because other nodes than its own were chosen.
+// ElsewhereUnit is a potential victim that is not evicted because nodes other than its own were
+// chosen.
 type ElsewhereUnit struct {
 	UnitRef
-	// Node is where it runs; of a group, the first of its nodes that was looked at.
+	// Node is the unit's node; for a group, the first of its nodes that the search looked at.
 	Node string `json:"node"`
-	// Pods is how many would go with it.
+	// Pods is how many pods would be evicted with it.
 	Pods int `json:"pods"`
-	// Start is when it started, in nanoseconds since 1970; left out where it has not.
+	// Start is when it started, in nanoseconds since 1970; omitted if it has not.
 	Start int64 `json:"start,omitempty"`
 }
 
 // ProtectedUnit is a unit that the policy protects.
 type ProtectedUnit struct {
 	UnitRef
-	// Rule is what protects it.
+	// Rule is the rule that protects it.
 	Rule Rule `json:"rule"`
-	// Until is the last moment of the protection, in nanoseconds since 1970; left out where it has no end.
+	// Until is the last moment of the protection, in nanoseconds since 1970; omitted if it has no
+	// end.
 	Until int64 `json:"until,omitempty"`
-	// Queue is the queue whose setting it is, where it is one's.
+	// Queue is the queue that has the setting, if a queue has.
 	Queue string `json:"queue,omitempty"`
 }
 
@@ -148,7 +156,7 @@ func refOf(u *Unit) UnitRef {
 	return UnitRef{Namespace: u.Namespace, Name: u.Name, UID: u.UID, Group: u.Group, Priority: u.OwnPriority()}
 }
 
-// victimsOf describes units as victims, each with its pods by name.
+// victimsOf returns units as victims, each with its pods by name.
 func (sr *search) victimsOf(units []int32) []Victim {
 	s, count := sr.s, 0
 	for _, i := range units {
@@ -177,8 +185,9 @@ func (sr *search) victimsOf(units []int32) []Victim {
 	return out
 }
 
-// placementsOf hands the placements of each class to its members. Where other pods matter, they stay in the order in which
-// the members pass; where only room does, any order will do, and they are by rank, as far as they are needed first.
+// placementsOf assigns the placements of each class to its members. Where other pods matter, the
+// result keeps the order that the members fit in. Where only room matters, members are sorted by
+// rank, needed ones first.
 func placementsOf(v *view, placements []placement) []Placement {
 	if !v.anyStateful {
 		placements = slices.Clone(placements)
@@ -203,8 +212,8 @@ func placementsOf(v *view, placements []placement) []Placement {
 	return sorted
 }
 
-// handOut gives each placement a member of its class: those that have been nominated to that node before keep it, the
-// others are taken by rank.
+// handOut returns a member of the class for each placement. Members that were nominated to the
+// placement's node keep it; the others are assigned by rank.
 func (v *view) handOut(placements []placement) []*Member {
 	nominated := make(map[string]string, len(v.p.Nominated))
 	for _, p := range v.p.Nominated {

@@ -5,16 +5,16 @@ import (
 	"slices"
 )
 
-// Cases up to these sizes are worth a second look at no noticeable cost; larger ones make do without.
+// Cases up to these sizes get a second search at no noticeable cost.
 const (
-	// plainUnits bounds the plain algorithm as a competitor where every step asks the oracle.
+	// plainUnits bounds the plain algorithm as a competitor if every step asks the oracle.
 	plainUnits = 2000
 	// reverseUnits bounds the search from above.
 	reverseUnits = 100_000
 )
 
-// wholeCluster is the search for a gang. Several ways to choose victims compete by the order of outcomes;
-// the plain algorithm of the document is one of them, so the result is never worse.
+// wholeCluster is the search for a gang. Several ways to choose victims compete by the order of
+// outcomes. The plain algorithm of the document is one of them, so the result is never worse.
 func (sr *search) wholeCluster() (found, bool) {
 	g, ok := sr.competition()
 	if !ok {
@@ -28,7 +28,7 @@ func (sr *search) wholeCluster() (found, bool) {
 	return g.best, true
 }
 
-// competition runs all ways to choose victims and keeps the cheapest outcome.
+// competition tries all ways to choose victims and keeps the cheapest outcome.
 func (sr *search) competition() (*gang, bool) {
 	t := newSimulation(sr.v, sr.v.c.later)
 	defer t.allBack()
@@ -61,19 +61,19 @@ func (sr *search) competition() (*gang, bool) {
 	return g, g.any
 }
 
-// gang is a search over the whole cluster.
+// gang is a search over the whole cluster for a gang.
 type gang struct {
 	*search
 	ws []want
-	// counts is true where counting settles everything: one class, and only room matters.
+	// counts is true if counting is enough: there is one class, and only room matters.
 	counts bool
 	best   found
 	any    bool
-	// optimal is true once the best outcome is known to be the cheapest there is.
+	// optimal is true once the best outcome is proven to be the cheapest.
 	optimal bool
 }
 
-// consider keeps the cheapest outcome.
+// consider keeps an outcome if it is the cheapest so far.
 func (g *gang) consider(f found, ok bool) {
 	if ok && g.allowed(f.victims) && (!g.any || better(f.score, g.best.score) < 0) {
 		g.best, g.any = f, true
@@ -91,14 +91,15 @@ func (g *gang) compete(v *view, level int32) {
 	g.competeByCount(v, level)
 }
 
-// outcome makes a result of victims, most important first where there are budgets to draw on.
+// outcome returns the result for a set of victims. If budgets count, victims must be sorted, most
+// important first.
 func (g *gang) outcome(victims []int32, placements []placement) found {
 	sc := scoreOf(g.s, victims)
 	return found{ws: g.ws, victims: victims, placements: placements, score: sc, ceiling: sc.HighestPriority}
 }
 
-// improve tries small exchanges on a small case: units that stay go instead of others. The room for it is
-// bounded, and a large case is left as it is.
+// improve tries small exchanges between victims and other units in a small case. It leaves a large
+// case unchanged, so its running time is bounded.
 func (g *gang) improve() {
 	if g.optimal || len(g.best.victims) == 0 {
 		return
@@ -133,7 +134,7 @@ func (g *gang) improve() {
 	}
 }
 
-// localSearchLimit is how many units a case may have to be polished.
+// localSearchLimit returns how many units a case may have for improve.
 func (g *gang) localSearchLimit() int {
 	if g.counts {
 		return 64
@@ -141,9 +142,9 @@ func (g *gang) localSearchLimit() int {
 	return 24
 }
 
-// place puts the members on nodes for good, in an order in which each passes given those before it, with the victims
-// gone: first everything wanted, then as much of the surplus as there is room for. It reports false where other pods
-// refuse, in which case nothing is changed.
+// place assigns the final nodes with the victims evicted, in an order where each member fits
+// given those before it. It places all wanted members first, then as much surplus as fits. If the
+// oracle rejects the placement, it returns false and changes nothing.
 func (g *gang) place(f *found) bool {
 	t := newSimulation(g.v, g.v.c.later)
 	t.removeAll(f.victims)
@@ -161,7 +162,7 @@ func (g *gang) place(f *found) bool {
 	return true
 }
 
-// surplus places as many of the members that have no placement yet as there is room for.
+// surplus places as many of the remaining members as fit.
 func (t *simulation) surplus(placements []placement) []placement {
 	counts := allMembers(t.p.Classes)
 	for _, st := range placements {

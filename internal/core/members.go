@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// want is how many members of a class have to be placed.
+// want is how many members of a class must be placed.
 type want struct{ class, count int }
 
-// total is the number of members wanted.
+// total returns the number of members wanted.
 func total(ws []want) int {
 	n := 0
 	for _, w := range ws {
@@ -18,7 +18,7 @@ func total(ws []want) int {
 	return n
 }
 
-// firstMembers counts, by class, the members of lowest rank.
+// firstMembers counts, by class, the given number of members with the lowest ranks.
 func firstMembers(classes []Class, count int) []int {
 	type ranked struct {
 		class  int
@@ -38,7 +38,7 @@ func firstMembers(classes []Class, count int) []int {
 	return counts
 }
 
-// byRole adds up counts by class for each role.
+// byRole returns the sums of counts by class for each role.
 func (p *Preemptor) byRole(counts []int) map[string]int {
 	out := make(map[string]int)
 	for c, n := range counts {
@@ -47,7 +47,8 @@ func (p *Preemptor) byRole(counts []int) map[string]int {
 	return out
 }
 
-// upTo has no class with more members than are needed of its role, so that what is surplus of one is not in the way of another.
+// upTo limits each class to the members needed of its role, so that surplus of one role does not
+// block another.
 func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
 	var out []want
 	for _, w := range ws {
@@ -58,7 +59,8 @@ func (p *Preemptor) upTo(ws []want, needed map[string]int) []want {
 	return out
 }
 
-// firstOfRoles counts by class the first of some placed members, as many of each role as are needed, and how many are missing.
+// firstOfRoles selects the first placed members of each role, up to the needed number. It counts
+// them by class and returns how many are missing.
 func (p *Preemptor) firstOfRoles(placements []placement, needed map[string]int) (counts []int, missing int) {
 	counts, left := make([]int, len(p.Classes)), maps.Clone(needed)
 	for _, n := range needed {
@@ -74,7 +76,7 @@ func (p *Preemptor) firstOfRoles(placements []placement, needed map[string]int) 
 	return counts, missing
 }
 
-// areEnough reports whether placed members are as many as have to be, of each role.
+// areEnough reports whether the placed members include MinCount members and enough of each role.
 func (p *Preemptor) areEnough(placements []placement) bool {
 	if len(placements) < p.MinCount {
 		return false
@@ -83,13 +85,13 @@ func (p *Preemptor) areEnough(placements []placement) bool {
 	return missing == 0
 }
 
-// neededOfRoles is how many members of each role have to be placed.
+// neededOfRoles returns how many members of each role must be placed.
 func (p *Preemptor) neededOfRoles() map[string]int {
 	return p.byRole(firstMembers(p.Classes, p.MinCount))
 }
 
-// neededFirst brings placed members, given by their index in placements, into the order in which MinCount counts them: those first that are
-// needed of each role. Otherwise the order stays.
+// neededFirst sorts placed members, given by index, into the order that MinCount counts them in:
+// those needed of each role first. Otherwise it keeps their order.
 func (p *Preemptor) neededFirst(order []int, placements []placement) []int {
 	left := p.neededOfRoles()
 	var needed, surplus []int
@@ -104,7 +106,7 @@ func (p *Preemptor) neededFirst(order []int, placements []placement) []int {
 	return append(needed, surplus...)
 }
 
-// byRank orders members by rank, and by UID and name where ranks are the same.
+// byRank compares members by rank, then by UID and name.
 func byRank(a, b *Member) int {
 	return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(a.UID, b.UID), cmp.Compare(a.Name, b.Name))
 }
@@ -118,8 +120,8 @@ func allMembers(classes []Class) []int {
 	return counts
 }
 
-// hardestFirst orders counts by class so that the members that are hardest to place choose first: those
-// that care about other pods, then those that ask for the largest part of a node.
+// hardestFirst sorts counts by class so that the hardest members are placed first: those that
+// depend on other pods, then those that request the largest part of a node.
 func (v *view) hardestFirst(counts []int) []want {
 	largest := make([]int64, v.dims)
 	for n := range v.s.Nodes {
@@ -159,7 +161,7 @@ func (v *view) hardestFirst(counts []int) []want {
 	return ws
 }
 
-// first is the first member of a class by rank.
+// first returns the first member of a class by rank.
 func (v *view) first(class int) *Member {
 	ms := v.p.Classes[class].Members
 	lowest := &ms[0]

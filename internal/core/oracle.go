@@ -1,80 +1,82 @@
 package core
 
-// Oracle answers for everything that a scheduler's filters know and arithmetic does not. It holds a simulation
-// state of the cluster, which the core changes through Remove, Restore, Place and Unplace; every change is
-// taken back before Decide returns. Classes, nodes, units and leaving pods are named by their index in the
-// Preemptor and the Snapshot.
+// Oracle answers the questions that depend on a scheduler's filters and not on arithmetic. It holds
+// a simulated state of the cluster, which the core changes through Remove, Restore, Place and
+// Unplace. Every change is undone before Decide returns. Classes, nodes, units and leaving pods are
+// named by their index in the Preemptor and the Snapshot.
 //
 // Only Decide calls it, from one goroutine.
 type Oracle interface {
-	// Admits says why node can never take a member of class, whatever leaves it (a taint, a selector, a
-	// cordon), or "" where it can.
+	// Admits returns the reason why node can never take a member of class, whichever pods leave it
+	// (a taint, a selector, a cordon). It returns "" if the node can.
 	Admits(class, node int) string
-	// Stateful reports whether other pods matter to the class by more than the room they occupy (affinity,
-	// spread, host ports, volumes), or it to members of another class. Where it is false, Fits is never asked;
-	// where it is false for all classes, neither is the simulation state kept.
+	// Stateful reports whether the class depends on other pods by more than their room (affinity,
+	// spread, host ports, volumes), or whether another class depends on it. If it is false, Fits
+	// is never asked for the class. If it is false for all classes, the core does not update the
+	// simulated state.
 	Stateful(class int) bool
-	// Fits reports whether one more member of class passes every filter on node in the simulation state. Room is not its
-	// business: it is asked only where arithmetic has found some.
+	// Fits reports whether one more member of class passes every filter on node in the simulated
+	// state. It need not check room: the core asks only where arithmetic found enough.
 	Fits(class, node int) bool
-	// Topologies are the class's rules about domains of nodes, as far as the Oracle can tell them. They do not change.
+	// Topologies returns the class's rules about domains of nodes, as far as the Oracle knows them.
+	// They do not change.
 	Topologies(class int) []Topology
-	// Touches reports whether the unit matters to some member by more than the room it occupies. Where it does not, Fits
-	// says the same with the unit in the simulation state and out of it.
+	// Touches reports whether the unit matters to some member by more than its room. If it does
+	// not, Fits returns the same with and without the unit in the simulated state.
 	Touches(unit int) bool
 
-	// RemoveUnit takes all pods of a unit out of the simulation state; RestoreUnit puts them back.
+	// RemoveUnit removes all pods of a unit from the simulated state; RestoreUnit puts them back.
 	RemoveUnit(unit int)
 	RestoreUnit(unit int)
-	// RemoveLeaving takes a leaving pod out of the simulation state; RestoreLeaving puts it back.
+	// RemoveLeaving removes a leaving pod from the simulated state; RestoreLeaving puts it back.
 	RemoveLeaving(pod int)
 	RestoreLeaving(pod int)
-	// Place puts one member of class on node in the simulation state; Unplace takes one away again.
+	// Place puts one member of class on node in the simulated state; Unplace removes one.
 	Place(class, node int)
 	Unplace(class, node int)
 }
 
-// Reserver is an Oracle that knows which room on nodes is reserved for others. Free room is without
-// it.
+// Reserver is an Oracle that knows the room reserved for other pods on each node. Free room does
+// not include reserved room.
 type Reserver interface {
-	// Reserved returns the room that is reserved on a node; nil for none.
+	// Reserved returns the room reserved on a node; nil for none.
 	Reserved(node int) Amounts
 }
 
-// Arithmetic is the Oracle of a cluster in which only room matters.
+// Arithmetic is the Oracle of a cluster where only room matters.
 type Arithmetic struct{}
 
 var _ Oracle = Arithmetic{}
 
-// Admits lets every class on every node.
+// Admits always returns "": every node admits every class.
 func (Arithmetic) Admits(_, _ int) string { return "" }
 
-// Stateful reports that room is all that matters.
+// Stateful always returns false.
 func (Arithmetic) Stateful(_ int) bool { return false }
 
-// Fits is never asked.
+// Fits always returns true.
 func (Arithmetic) Fits(_, _ int) bool { return true }
 
-// Topologies has no rules.
+// Topologies always returns nil.
 func (Arithmetic) Topologies(_ int) []Topology { return nil }
 
-// Touches reports that room is all that matters.
+// Touches always returns false.
 func (Arithmetic) Touches(_ int) bool { return false }
 
-// RemoveUnit has nothing to keep track of.
+// RemoveUnit does nothing.
 func (Arithmetic) RemoveUnit(_ int) {}
 
-// RestoreUnit has nothing to keep track of.
+// RestoreUnit does nothing.
 func (Arithmetic) RestoreUnit(_ int) {}
 
-// RemoveLeaving has nothing to keep track of.
+// RemoveLeaving does nothing.
 func (Arithmetic) RemoveLeaving(_ int) {}
 
-// RestoreLeaving has nothing to keep track of.
+// RestoreLeaving does nothing.
 func (Arithmetic) RestoreLeaving(_ int) {}
 
-// Place has nothing to keep track of.
+// Place does nothing.
 func (Arithmetic) Place(_, _ int) {}
 
-// Unplace has nothing to keep track of.
+// Unplace does nothing.
 func (Arithmetic) Unplace(_, _ int) {}

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// Classes that no rule ties to each other, such as the jobs of a set that each have to be in one rack, are parties: they
-// choose their domains one after the other, in the room that those before them have left.
+// Parties are sets of classes that no rule ties to each other, such as the jobs of a JobSet that
+// each need one rack. They choose their domains in turn, in the room that earlier parties leave.
 
-// partyStarts is how often parties begin at most, as long as there is no room left for one of them.
+// partyStarts is how often the parties start over at most while one of them finds no room.
 const partyStarts = 4
 
-// parties parts the classes that are wanted by the gatherings that tie them; those in none are the last party. There is a
-// single one, of all that is wanted, where everything that has to be together is held to its domains at once.
+// parties splits the wanted classes by the gatherings that tie them; classes in no gathering are
+// the last party. It returns a single party if one choice of domains covers all gatherings.
 func (v *view) parties(ws []want) [][]want {
 	gs := v.gatherings(ws)
 	if !scattered(gs) {
@@ -37,8 +37,8 @@ func (v *view) parties(ws []want) [][]want {
 	return parties
 }
 
-// scattered reports whether what has to be together may be in several places: some gathering has no class in common with
-// those of smaller domains, and need not be around them.
+// scattered reports whether gatherings may use several places: some gathering shares no class with
+// those of smaller domains and need not be around them.
 func scattered(gs []gathering) bool {
 	for i := range gs {
 		if i > 0 && !slices.ContainsFunc(gs[:i], func(o gathering) bool { return meet(o.classes, gs[i].classes) }) {
@@ -48,14 +48,16 @@ func scattered(gs []gathering) bool {
 	return false
 }
 
-// enclosures are the ways to hold a party to one of the largest domains that it has to share, where several places are to
-// be found in it: the jobs of a set that each have to be in one rack, and all of them in one zone. Elsewhere there are none.
+// enclosures returns the ways to confine a party to one of its largest shared domains, if it needs
+// several places inside: jobs of a set in one rack each, and all of them in one zone. Otherwise it
+// returns none.
 func (t *simulation) enclosures(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if !scattered(gs) {
 		return nil
 	}
-	// What shares a class with something in a domain is in the domains around it, so one of the largest holds all.
+	// A gathering that shares a class with another lies in the domains around it, so one of the
+	// largest domains holds all.
 	around := gathering{domains: gs[len(gs)-1].domains, count: gs[len(gs)-1].count}
 	for _, w := range ws {
 		around.classes = append(around.classes, w.class)
@@ -72,14 +74,14 @@ func (t *simulation) enclosures(ws []want) []confinement {
 	return out
 }
 
-// inside is the same simulation for those who see the nodes of an enclosure only.
+// inside returns the same simulation over the nodes of an enclosure only.
 func (t *simulation) inside(enclosure confinement) *simulation {
 	u := *t
 	u.view = t.on(enclosure[0].nodes)
 	return &u
 }
 
-// packApart is packInTurn for parties, each of which is held to domains by itself.
+// packApart is packInTurn for parties, each confined to its own domains.
 func (t *simulation) packApart(ws []want) ([]placement, bool) {
 	parties := t.parties(ws)
 	if len(parties) == 1 {
@@ -102,8 +104,8 @@ func (t *simulation) packApart(ws []want) ([]placement, bool) {
 	return all, ok
 }
 
-// inTurn has parties placed one after the other. One that those before it have left no room for goes first the next time, as
-// long as it has not done so before: then the parties before it are in its way in any order.
+// inTurn places parties one after the other. A party that finds no room after the others goes first
+// in the next round. If it has already gone first, inTurn fails: the others block it in any order.
 func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	parties = slices.Clone(parties)
 	for first := range partyStarts {
@@ -121,8 +123,8 @@ func inTurn(parties [][]want, place func(party []want) bool, undo func()) bool {
 	return false
 }
 
-// hardestParties has the parties choose first that the fewest domains have room for, and of others those with the fewest
-// places for each member, which are the largest. The party that has to share no domain comes last.
+// hardestParties sorts the parties that fit in the fewest domains first, then those with the fewest
+// places for each member, which are the largest. The party without a shared domain comes last.
 func (t *simulation) hardestParties(parties [][]want) [][]want {
 	type candidate struct {
 		party   []want

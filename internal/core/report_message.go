@@ -7,24 +7,24 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// need is what an infeasible preemptor is short of.
+// need is the missing room of an infeasible preemptor.
 type need struct {
 	members, placed int
-	// when says whether all potential victims are counted as gone.
+	// when says whether all potential victims count as evicted.
 	when string
-	// resource is the scarcest one for the only class; empty where no single resource stands out.
+	// resource is the scarcest one for the only class; empty if no single resource is too scarce.
 	resource string
 	amount   int64
-	// perNode is true where no node could ever hold two members.
+	// perNode is true if no node could ever hold two members.
 	perNode bool
-	// nodes is how many nodes there are.
+	// nodes is the number of nodes.
 	nodes int
-	// but is why room that could be made must not be; empty where there is none.
+	// but is the reason why possible room must not be used; empty for none.
 	but string
 }
 
-// sentence says what is missing, as in "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have them after
-// preemption".
+// sentence describes the missing room, as in "needs 8 nvidia.com/gpu on 4 nodes; 3 nodes have them
+// after preemption".
 func (m *need) sentence(d *Decision) string {
 	var msg string
 	switch {
@@ -74,7 +74,7 @@ func nodesHave(n int) string {
 	}
 }
 
-// sentence tells a decision in one line.
+// sentence describes a decision in one line.
 func sentence(d *Decision) string {
 	who := "pod"
 	if d.Preemptor.Gang {
@@ -108,7 +108,7 @@ func sentence(d *Decision) string {
 // namedGangs is how many gangs a message names.
 const namedGangs = 3
 
-// brokenPhrase names gangs for people: "gang ns/a falls below minCount".
+// brokenPhrase names gangs, as in "gang ns/a falls below minCount".
 func brokenPhrase(gangs []GangRef) string {
 	names := make([]string, min(len(gangs), namedGangs))
 	for i := range names {
@@ -125,7 +125,7 @@ func brokenPhrase(gangs []GangRef) string {
 	}
 }
 
-// victimPhrase counts victims for people: "1 group (4 pods) and 3 pods are".
+// victimPhrase counts victims, as in "1 group (4 pods) and 3 pods are".
 func victimPhrase(victims []Victim) string {
 	groups, inGroups, pods := 0, 0, 0
 	for i := range victims {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// capUnits is how many units a Decision names where it counts them all.
+// capUnits is how many units a Decision names where it counts all of them.
 const capUnits = 20
 
-// capElsewhere is how many units a Decision names that stay on nodes that were not chosen.
+// capElsewhere is how many reprieved units on other nodes a Decision names.
 const capElsewhere = 10
 
 func (sr *search) placed(o Outcome, placements []placement) Decision {
@@ -20,7 +20,8 @@ func (sr *search) placed(o Outcome, placements []placement) Decision {
 
 func (sr *search) preempting(f found) Decision {
 	if len(f.victims) == 0 {
-		// The oracle refused before and does not now: then there is nothing to take.
+		// The oracle rejected the placement before and accepts it now, so there is nothing to
+		// evict.
 		return sr.placed(Waits, f.placements)
 	}
 	score := scoreOf(sr.whole.s, f.victims)
@@ -44,8 +45,7 @@ func (sr *search) preempting(f found) Decision {
 	return d
 }
 
-// reprievedUnits names potential victims that stay on the nodes that the preemptor gets, the most important
-// ones first.
+// reprievedUnits lists potential victims that stay on the preemptor's nodes, most important first.
 func (sr *search) reprievedUnits(f found) []UnitRef {
 	victims := make(map[int32]bool, len(f.victims))
 	for _, u := range f.victims {
@@ -72,8 +72,8 @@ func (sr *search) reprievedUnits(f found) []UnitRef {
 	return refs
 }
 
-// elsewhereUnits names potential victims on nodes that the preemptor does not get, the least important ones first. Once
-// there are enough, a node is looked at only for a lower priority, so which ones of equals are named is left open.
+// elsewhereUnits lists potential victims on other nodes, least important first. Once there are
+// enough, it only looks at a node for a lower priority, so the choice among equals is open.
 func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	chosen := make(map[int32]bool, len(f.placements))
 	for _, st := range f.placements {
@@ -117,7 +117,7 @@ func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	return out
 }
 
-// protectedUnits names units that the policy protects, the ones closest to being taken.
+// protectedUnits lists the protected units that are closest to being taken.
 func (sr *search) protectedUnits() []ProtectedUnit {
 	named := sr.policy.named()
 	units := make([]ProtectedUnit, 0, len(named))
@@ -130,17 +130,17 @@ func (sr *search) protectedUnits() []ProtectedUnit {
 	return units
 }
 
-// topUnits keeps the first few units by importance (sign 1) or from the other end (sign -1).
+// topUnits keeps the most important units (sign 1) or the least important ones (sign -1).
 type topUnits struct {
 	s    *Snapshot
 	sign int
-	// most is how many are kept.
+	// most is how many units are kept.
 	most  int
 	units []int32
 }
 
-// add takes a unit in if it belongs there, and reports false where it comes after a full list, so that
-// nothing after it needs to be offered either.
+// add inserts a unit in order. It returns false if the unit comes after a full list; later units
+// then need not be offered.
 func (t *topUnits) add(u int32) bool {
 	compare := func(a, b int32) int { return t.sign * compareUnits(t.s, a, b) }
 	if len(t.units) == t.most && compare(u, t.units[t.most-1]) > 0 {
@@ -164,7 +164,7 @@ func (sr *search) protectedCounts() []RuleCount {
 	return rows
 }
 
-// infeasible says what is missing with all potential victims gone.
+// infeasible returns the Decision that names the missing room with all potential victims removed.
 func (sr *search) infeasible() Decision {
 	d := Decision{
 		Outcome: Infeasible, Preemptor: *sr.p, RetryAt: sr.retryAt(), Reprieved: sr.policy.potential(),
@@ -187,17 +187,19 @@ func (sr *search) infeasible() Decision {
 	return d
 }
 
-// infeasibleAsIs says what is missing as things are, for a preemptor that may take nothing.
+// infeasibleAsIs returns the Decision that names the missing room as things are, for a preemptor
+// that may take nothing.
 func (sr *search) infeasibleAsIs() Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
 	sr.missing(&d, newSimulation(sr.v, sr.v.c.later), asThingsAre)
 	return d
 }
 
-// asThingsAre and afterPreemption say whether all potential victims are gone, in the words of a message.
+// asThingsAre and afterPreemption are the words in messages for whether all potential victims are
+// removed.
 const asThingsAre, afterPreemption = "as things are", "after preemption"
 
-// missing says what is missing in a simulation.
+// missing sets the message and the nodes ruled out, for the state of a simulation.
 func (sr *search) missing(d *Decision, t *simulation, when string) {
 	every := t.hardestFirst(allMembers(sr.p.Classes))
 	d.NodesOut = sr.nodesOut(t, every)
@@ -222,7 +224,8 @@ func (sr *search) missing(d *Decision, t *simulation, when string) {
 	d.Message = m.sentence(d)
 }
 
-// scarcest finds the resource of which there is the least for a class, if any falls short by itself.
+// scarcest finds the resource with the room for the fewest members of a class, if any resource
+// alone is too scarce.
 func (sr *search) scarcest(t *simulation, class int, m *need) {
 	fewest := m.members
 	for r, wanted := range t.wanted[class] {

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// retryAt is the first moment at which the preemptor would have room, given only that time passes; 0 where that
-// is no help. The more protections have ended, the more there is to take, so the moment can be halved in on.
+// retryAt returns the first moment when the preemptor would have room if only time passes; 0 if
+// time does not help. Each ended protection only adds potential victims, so a binary search finds
+// the moment.
 func (sr *search) retryAt() int64 {
 	var ends []int64
 	for _, t := range sr.policy.passing() {
@@ -30,7 +31,8 @@ func (sr *search) retryAt() int64 {
 	return ends[lo] + 1
 }
 
-// feasibleAfter reports whether the preemptor would have room if every protection that ends by then had ended.
+// feasibleAfter reports whether the preemptor would have room if every protection that ends by then
+// had ended.
 func (sr *search) feasibleAfter(end int64) bool {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
@@ -44,7 +46,7 @@ func (sr *search) feasibleAfter(end int64) bool {
 	return !ok || c.withinLimitsWithout(then.v.eligible(int32(then.v.victims.below-1)))
 }
 
-// at is the search among all that may be taken at another time.
+// at returns the search over all potential victims at another time.
 func (sr *search) at(now int64, mem *scratch) *search {
 	p, v := *sr.p, *sr.v
 	p.Now, v.p = now, &p
@@ -53,7 +55,7 @@ func (sr *search) at(now int64, mem *scratch) *search {
 	return then.policy.everything(then, mem)
 }
 
-// withProtection adds to a message what protections have to do with it.
+// withProtection adds the effect of protections to a message.
 func (sr *search) withProtection(retryAt int64, message string) string {
 	if retryAt != 0 {
 		return sr.protectedSentence(retryAt) + "; now: " + message
@@ -79,7 +81,8 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 		}
 		delete(protected, r.rule)
 	}
-	// Of a rule without words of its own, its name has to do. That priority is not lower, or a gang its own, is no protection.
+	// A rule without its own phrase is shown by name. A priority that is not lower, and the
+	// preemptor's own gang, are no protections.
 	delete(protected, RuleNotLowerPriority)
 	delete(protected, RuleOwnGang)
 	for _, rule := range slices.Sorted(maps.Keys(protected)) {
@@ -90,8 +93,8 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 	return message
 }
 
-// protectedSentence says what is protected until a moment, as in "waits until 2026-01-01T00:10:00Z, when ns/a
-// (PreemptionToleration) and 2 more units are protected no longer".
+// protectedSentence names the units that are protected until a moment, as in "waits until
+// 2026-01-01T00:10:00Z, when ns/a (PreemptionToleration) and 2 more units are protected no longer".
 func (sr *search) protectedSentence(retryAt int64) string {
 	s := sr.whole.s
 	first := topUnits{s: s, sign: 1, most: capUnits}

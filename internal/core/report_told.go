@@ -8,8 +8,8 @@ import (
 // mostTold bounds how many victims Taking names.
 const mostTold = 5
 
-// WhyTaken says to a victim of the decision which preemptor takes it, and by which rule. Conditions, events and commands use
-// these words.
+// WhyTaken returns the message for a victim: its preemptor and the rule. Conditions, events and
+// commands use this text.
 func (d *Decision) WhyTaken(v *Victim) string {
 	kind := "Pod"
 	if d.Preemptor.Gang {
@@ -23,7 +23,7 @@ func (d *Decision) WhyTaken(v *Victim) string {
 			said += toldQueue + v.Queue
 		}
 	case v.Rule == RuleReclaim:
-		// Priority has no say in it.
+		// Priority does not matter for reclaim.
 		said += fmt.Sprintf("; queue %s%s%s%s", d.Preemptor.Queue, takesBack, v.Queue, beyondShare)
 	case v.Queue != "":
 		said += toldQueue + v.Queue
@@ -31,42 +31,45 @@ func (d *Decision) WhyTaken(v *Victim) string {
 	return said
 }
 
-// The words of WhyTaken around the victim's queue.
+// Parts of WhyTaken's message around the victim's queue.
 const (
 	takesBack   = " takes back what queue "
 	beyondShare = " has beyond its fair share or its quota"
 	toldQueue   = "; the victim is in queue "
 )
 
-// QueueTold returns the victim's leaf queue in a message of WhyTaken or ToldMember. It returns "" if the message names none.
+// QueueTold returns the victim's leaf queue from a message of WhyTaken or ToldMember. It returns ""
+// if the message names none.
 func QueueTold(message string) string {
 	_, rest, found := strings.Cut(message, takesBack)
 	if !found {
 		_, rest, _ = strings.Cut(message, toldQueue)
 	}
-	// Names of queues have neither spaces nor punctuation that ends them here.
+	// Names of queues contain no spaces and none of the punctuation that follows them here.
 	if end := strings.IndexAny(rest, " ;,"); end >= 0 {
 		rest = rest[:end]
 	}
 	return rest
 }
 
-// goesWith is between what is said to a group that goes as a whole, and its name.
+// goesWith separates the message of a group evicted as a whole from the group's name.
 const goesWith = "; it goes with PodGroup "
 
-// ToldMember says to a pod of a group that goes as a whole why it does: what WhyTaken says to its group, and which that is.
+// ToldMember returns the message for a pod of a group that is evicted as a whole: WhyTaken's
+// message for the group, and the group's name.
 func ToldMember(whyTaken, namespace, name string) string {
 	return whyTaken + goesWith + namespace + "/" + name
 }
 
-// GroupTold is the group in what ToldMember says, as NAMESPACE/NAME; empty for what is said to others.
+// GroupTold returns the group in a message of ToldMember, as NAMESPACE/NAME; empty for other
+// messages.
 func GroupTold(message string) string {
 	_, rest, _ := strings.Cut(message, goesWith)
 	group, _, _ := strings.Cut(rest, ",")
 	return group
 }
 
-// Taking says to the preemptor where it fits, and who goes for it.
+// Taking returns the message for the preemptor: where it fits, and which units are evicted for it.
 func (d *Decision) Taking() string {
 	names := make([]string, len(d.Victims))
 	for i := range d.Victims {
