@@ -5,54 +5,56 @@ import (
 	"slices"
 )
 
-// Where members have to share a domain, so many domains are priced at most, those with the most room first, and so many of the
-// cheapest are searched to the end.
+// For members that share a domain, pricedDomains bounds how many domains are priced, those with the
+// most room first. settledDomains bounds how many of the cheapest ones are searched to the end.
 const (
 	pricedDomains  = 64
 	settledDomains = 4
 )
 
-// Each of several parties prices domains of its own: so many all together, but a few at least. Those in a larger domain do so
-// in a few of these.
+// Each of several parties prices its own domains. partyPrices bounds their total, fewDomains is a
+// minimum per party. Parties inside a larger domain price domains in at most fewDomains of these.
 const (
 	partyPrices = 256
 	fewDomains  = 8
 )
 
-// arrangement is a way to place members, and what has been let go for it.
+// arrangement is a way to place members, with the units evicted for it.
 type arrangement struct {
 	placements []placement
 	chosen     []int32
-	// back are units that stay, of those that some member minds: it has been placed with them in their place.
+	// back are units that some member depends on and that stay: it was placed with them in place.
 	back  []int32
 	score Score
 }
 
-// enter has those units stand in t that stay. One that came back beside a member may have been chosen for another one since.
+// enter applies the arrangement's units to t. A unit that was put back beside a member may have
+// been chosen for a later one.
 func (a *arrangement) enter(t *simulation) {
 	t.restoreAll(a.back)
 	t.removeAll(a.chosen)
 }
 
-// arranging is a search for places that cost little to free. All units up to a level are out of t.
+// arranging is a search for placements that cost little to free. In t, all units up to a level are
+// removed.
 type arranging struct {
 	*gang
 	t     *simulation
 	level int32
-	// before stands in t already, and is part of what is found.
+	// before is already placed in t, and part of each result.
 	before arrangement
-	// most is how many domains are priced.
+	// most bounds how many domains are priced.
 	most int
 }
 
-// cheapArrangements places the members where it costs little, in one domain or another where they have to share it. What
-// it returns is placed nowhere; the most promising come first.
+// cheapArrangements places the members where freeing room costs little, in each of several domains
+// if they share one. The returned arrangements are not applied; the most promising come first.
 func (g *gang) cheapArrangements(t *simulation, level int32) []arrangement {
 	ar := &arranging{gang: g, t: t, level: level, most: pricedDomains}
 	return ar.arrange(g.ws)
 }
 
-// arrange lists the cheapest ways found to place members, beside those that stand already.
+// arrange lists the cheapest arrangements found, in addition to the members already placed.
 func (ar *arranging) arrange(ws []want) []arrangement {
 	var out []arrangement
 	if parties := ar.t.parties(ws); len(parties) > 1 {
@@ -66,7 +68,8 @@ func (ar *arranging) arrange(ws []want) []arrangement {
 	return ar.cheapest(ws, ar.t.confinements(ws), ar.arrangeCheaply)
 }
 
-// arrangeInside has a party that needs several places in a larger domain look for them in one after another.
+// arrangeInside arranges a party that needs several places inside a larger domain. It tries one
+// larger domain after another.
 func (ar *arranging) arrangeInside(ws []want) []arrangement {
 	few := *ar
 	few.most = fewDomains
@@ -80,8 +83,8 @@ func (ar *arranging) arrangeInside(ws []want) []arrangement {
 	})
 }
 
-// arrangeParties has each party take the domain that is cheapest given those before it: the hardest party first and, where
-// they are few, once more the other way round.
+// arrangeParties arranges the parties one after the other, each in its cheapest domain given the
+// earlier ones. The hardest party comes first. A few parties are also tried in reverse order.
 func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	parties = ar.t.hardestParties(parties)
 	ways := 2
@@ -112,7 +115,7 @@ func (ar *arranging) arrangeParties(parties [][]want) []arrangement {
 	return out
 }
 
-// undo goes back to an earlier arrangement, which is part of this one.
+// undo restores an earlier arrangement, which is part of this one.
 func (ar *arranging) undo(before arrangement) {
 	ar.t.unplaceAll(ar.before.placements[len(before.placements):])
 	ar.t.removeAll(ar.before.back[len(before.back):])
@@ -120,7 +123,8 @@ func (ar *arranging) undo(before arrangement) {
 	ar.before = before
 }
 
-// cheapest tries ways to hold members to domains; none at all only where nothing else has been found.
+// cheapest tries ways to confine members to domains. It tries the nil confinement only if nothing
+// else has been found.
 func (ar *arranging) cheapest(ws []want, ways []confinement, try func([]want, confinement) (arrangement, bool)) []arrangement {
 	if len(ways) > ar.most {
 		ar.roomiestFirst(ws, ways)
@@ -140,8 +144,8 @@ func (ar *arranging) cheapest(ws []want, ways []confinement, try func([]want, co
 	return out[:min(len(out), settledDomains)]
 }
 
-// roomiestFirst sorts confinements by the members that there is room for with no unit gone but those that are already. None
-// at all stays the last.
+// roomiestFirst sorts confinements by the number of members that fit without further evictions. The
+// nil confinement stays last.
 func (ar *arranging) roomiestFirst(ws []want, ways []confinement) {
 	type candidate struct {
 		within confinement
@@ -170,7 +174,8 @@ func (ar *arranging) roomiestFirst(ws []want, ways []confinement) {
 	}
 }
 
-// planned knows only room, and has everything in place that has not been chosen.
+// planned returns a simulation of room only, where exactly the chosen units are removed, and a draw
+// with these settled.
 func (ar *arranging) planned() (*simulation, *budgetDraw) {
 	plan, draw := newSimulation(ar.t.arithmetic(), ar.t.c.later), ar.t.newBudgetDraw()
 	plan.removeAll(ar.before.chosen)
@@ -183,7 +188,7 @@ func (ar *arranging) planned() (*simulation, *budgetDraw) {
 	return plan, draw
 }
 
-// arrangeCheaply puts members on nodes that are cheap to free.
+// arrangeCheaply places members on nodes that are cheap to free.
 func (ar *arranging) arrangeCheaply(ws []want, within confinement) (arrangement, bool) {
 	plan, draw := ar.planned()
 	var placements []placement

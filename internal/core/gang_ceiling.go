@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// lowestCeiling finds, by binary search over the distinct priorities, the lowest one up to which units have to be
-// at risk for everything wanted to have room; units above it are safe. It reports false where there is no
-// room even with every potential victim gone, unless that is known already. Where the oracle has a say, some
-// units are out of t afterwards.
+// lowestCeiling finds the lowest priority such that all wanted members fit with the units up to it
+// evicted; units above it are safe. It is a binary search over the distinct priorities. It returns
+// false if evicting every potential victim is not enough; with known set, it skips that check. If
+// the oracle is stateful, some units stay removed from t.
 func (t *simulation) lowestCeiling(ws []want, known bool) (int32, bool) {
 	var levels []int32
 	for priority, n := range t.c.perPriority {
@@ -35,18 +35,18 @@ func (t *simulation) lowestCeiling(ws []want, known bool) (int32, bool) {
 	return levels[low], true
 }
 
-// ceiling is that of a view, with everything left in place.
+// ceiling returns the lowest ceiling of a view, with all units left in place.
 func (v *view) ceiling(ws []want) (int32, bool) {
 	t := newSimulation(v, v.c.later)
 	defer t.allBack()
 	return t.lowestCeiling(ws, false)
 }
 
-// feasibleUpTo reports whether everything wanted has room once all potential victims up to a priority are
-// gone (KEP-5710: if that does not help, the domain is out).
+// feasibleUpTo reports whether all wanted members fit once all potential victims up to a priority
+// are evicted (KEP-5710: if that does not help, the domain is out).
 func (t *simulation) feasibleUpTo(level int32, ws []want) bool {
-	// Room is worked out from the columns first: units need not move, and the oracle is not asked, where
-	// arithmetic can tell already.
+	// Room is computed from the columns first. If that decides, no units are moved and the oracle
+	// is not asked.
 	saved := t.free
 	t.free = slices.Clone(t.c.later)
 	t.clearBelow(int64(level) + 1)
@@ -65,8 +65,8 @@ func (t *simulation) feasibleUpTo(level int32, ws []want) bool {
 	return t.feasible(ws)
 }
 
-// outUpTo has exactly the potential victims up to a priority out. It moves only those between the last
-// level and this one: for the oracle every move is work.
+// outUpTo removes exactly the potential victims up to a priority. It moves only the units between
+// the previous level and this one, because every move is work for the oracle.
 func (t *simulation) outUpTo(level int64) {
 	if t.pool == nil {
 		t.pool = t.eligible(int32(min(t.victims.below-1, math.MaxInt32)))
@@ -81,14 +81,15 @@ func (t *simulation) outUpTo(level int64) {
 	}
 }
 
-// allBack has every unit in place again.
+// allBack restores every unit.
 func (t *simulation) allBack() {
 	if t.gone > 0 {
 		t.outUpTo(math.MinInt64)
 	}
 }
 
-// clearBelow gives nodes the room of all their potential victims below a priority, as far as arithmetic goes.
+// clearBelow adds the room of all potential victims below a priority to their nodes, without moving
+// units.
 func (t *simulation) clearBelow(priority int64) {
 	for _, n := range t.c.byName {
 		col, free := t.column(n), t.freeOf(n)

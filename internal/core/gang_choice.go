@@ -8,54 +8,58 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// choice settles which units go for a gang of one class to which only room matters, up to a ceiling: how many members
-// more each node takes, and the cheapest units that make room for them there. Units of one pod on one node without
-// budgets are a matter of their node, so both halves can be exact; see docs/design/victims-of-gangs.md.
+// choice determines the victims, up to a ceiling, for a gang of one class that depends only on
+// room. It decides how many more members each node gets, and the cheapest units that make room for
+// them there. Units with one pod on one node and without budgets matter to their node only, so both
+// halves can be exact; see docs/design/victims-of-gangs.md.
 //
-// Over the nodes it is a knapsack with one choice for each node. The cheapest fractional choice (relax) is a bound, and at
-// its price of a member nearly all nodes are settled; the few that may differ from it are gone through (exchange).
+// Over the nodes, the problem is a knapsack with one choice for each node. The cheapest fractional
+// choice (relax) is a bound. At its price per member, the choice is clear for nearly all nodes. The
+// few that may differ from it are tried (exchange).
 type choice struct {
 	*counter
 	x     *nodeVictims
 	level int64
-	// unguarded leaves units with budgets where they are.
+	// unguarded keeps units with budgets in place.
 	unguarded bool
-	// missing is how many members there is no room for yet.
+	// missing is how many members have no room yet.
 	missing int
 	nodes   []choiceNode
-	// after leaves out options that start no later, and beyond limit a choice is of no interest.
+	// after leaves out options that start at this time or earlier. limit is the highest price of
+	// interest.
 	after int64
 	limit price
-	// proven is false once a search of a node or an exchange has run into its bound; effort is what is left for exchanges.
+	// proven is false once a search of a node or an exchange has reached its bound. effort is the
+	// remaining budget of exchanges.
 	proven bool
 	effort int
 
 	increments heap.Heap[increment]
-	// spare is memory for options.
+	// spare is preallocated memory for options.
 	spare []nodeOption
 	slab  slab[int32]
 	room  []int64
 }
 
-// choiceNode is a node that can take more members.
+// choiceNode is a node that can hold more members.
 type choiceNode struct {
 	node int32
-	// now is how many members it holds, and most how many with all potential victims gone.
+	// now is how many members the node holds, and most how many with all potential victims evicted.
 	now, most int
-	// options are by gain, starting with none at all; nil as long as they have not been worked out.
+	// options are sorted by gain, the first with gain 0; nil until they have been worked out.
 	options []nodeOption
-	// base is the option taken by relax, taken the one in the end.
+	// base is the index of the option in relax, taken that of the final choice.
 	base, taken int
 }
 
-// nodeOption is what it costs to have room for gain members more on a node.
+// nodeOption is the cost of room for gain more members on a node.
 type nodeOption struct {
 	gain  int
 	cost  setCost
 	units []int32
 }
 
-// price is a cost without its start: what can be reckoned with.
+// price is a cost without its start: the part that can be added and multiplied.
 type price struct{ sum, pods, surplus int64 }
 
 func (p price) compare(o price) int {
@@ -76,11 +80,11 @@ func (p price) plus(o price) price {
 
 func (a setCost) price() price { return price{a.sum, int64(a.pods), int64(a.surplus)} }
 
-// increment goes from one option of a node to the next one worth taking, or stands for a node that has not been worked out
-// (to is 0), and then is no more expensive than its first one.
+// increment is the step from one option of a node to the next one worth taking. With to 0, it
+// stands for a node whose options are not worked out, and is no more expensive than its first step.
 type increment struct {
 	index, to, gain int32
-	// perMember is the sum of priorities for each member, cut to what a float64 holds.
+	// perMember is the sum of priorities for each member, rounded to a float64.
 	perMember float64
 	cost      price
 	start     int64
@@ -90,7 +94,7 @@ func newIncrement(index int32, to, gain int, cost price, start int64) increment 
 	return increment{index, int32(to), int32(gain), float64(cost.sum) / float64(gain), cost, start}
 }
 
-// compare goes by what the increments cost for each member.
+// compare compares increments by their cost for each member.
 func (a *increment) compare(b *increment) int {
 	if a.perMember != b.perMember {
 		return cmp.Compare(a.perMember, b.perMember)
@@ -101,7 +105,7 @@ func (a *increment) compare(b *increment) int {
 	return a.cost.times(int(b.gain)).compare(b.cost.times(int(a.gain)))
 }
 
-// before puts the cheaper increment first, and of equals what stands for a node.
+// before puts the cheaper increment first, and among equals one that stands for a node.
 func (a *increment) before(b *increment) bool {
 	if d := a.compare(b); d != 0 {
 		return d < 0
@@ -109,11 +113,11 @@ func (a *increment) before(b *increment) bool {
 	if known := a.to > 0; known != (b.to > 0) {
 		return !known
 	}
-	// The nodes are by name.
+	// Nodes are sorted by name, so the index breaks ties.
 	return a.start > b.start || a.start == b.start && a.index < b.index
 }
 
-// newChoice is made from a simulation in which some units may be out already.
+// newChoice returns a choice for a simulation; some units may already be removed from it.
 func newChoice(t *simulation, w want, level int32) *choice {
 	ch := &choice{
 		counter: newCounter(t, w), x: newNodeVictims(t.view, t.newBudgetDraw()), level: int64(level),
@@ -125,7 +129,7 @@ func newChoice(t *simulation, w want, level int32) *choice {
 	return ch
 }
 
-// movable reports whether a unit is the matter of one node: nothing else changes where it goes.
+// movable reports whether a unit matters to one node only.
 func (ch *choice) movable(col *nodeColumn, pos int) bool {
 	u := col.units[pos]
 	if ch.out[u] || !col.alone && len(ch.s.Units[u].Pods) > 1 {
@@ -134,7 +138,8 @@ func (ch *choice) movable(col *nodeColumn, pos int) bool {
 	return !ch.unguarded || !draws(&ch.s.Units[u])
 }
 
-// run finds the units that have to go. It reports false where there is no room even without any of them.
+// run returns the units to evict. It returns false if evicting all of them does not make enough
+// room.
 func (ch *choice) run() ([]int32, bool) {
 	if ch.missing <= 0 {
 		return nil, true
@@ -154,7 +159,7 @@ func (ch *choice) run() ([]int32, bool) {
 	return units, true
 }
 
-// list finds the nodes that can take more members.
+// list finds the nodes that can hold more members.
 func (ch *choice) list() {
 	for _, n := range ch.c.byName {
 		now := int(ch.caps[n])
@@ -208,14 +213,14 @@ func (ch *choice) cheapest() (price, bool) {
 	return total, true
 }
 
-// relax takes the increments that cost least for each member until there is room for all. It returns the last one, which is
-// not part of base, and how many of its members are needed.
+// relax takes the increments with the lowest cost for each member until there is room for all. It
+// returns the last one, which is not part of base, and how many of its members are needed.
 func (ch *choice) relax() (last increment, left int, ok bool) {
 	ch.start()
 	spent := price{}
 	for left = ch.missing; len(ch.increments.Items) > 0; {
 		s := ch.increments.Items[0]
-		// Nothing further is cheaper for each member than this.
+		// No later increment is cheaper for each member than this one.
 		if s.perMember*float64(left) > float64(ch.limit.sum-spent.sum)*(1+1e-9) {
 			return increment{}, 0, false
 		}
@@ -238,7 +243,7 @@ func (ch *choice) relax() (last increment, left int, ok bool) {
 	return increment{}, 0, false
 }
 
-// start puts the first increment of every node into the heap, or what stands for it.
+// start fills the heap with the first increment of every node, or one that stands for it.
 func (ch *choice) start() {
 	ch.increments.Items = ch.increments.Items[:0]
 	for i := range ch.nodes {
@@ -250,7 +255,7 @@ func (ch *choice) start() {
 				ch.increments.Items = append(ch.increments.Items, b)
 				continue
 			}
-			// All units of the node have to go, so there is nothing to put off.
+			// All units of the node must be evicted, so its only option is worked out at once.
 			ch.workOut(int32(i))
 		}
 		if first, ok := ch.next(int32(i)); ok {
@@ -260,7 +265,8 @@ func (ch *choice) start() {
 	ch.increments.Init()
 }
 
-// next is the increment from the base of a node that costs least for each member, the longest one of equals.
+// next returns the increment from the base of a node with the lowest cost for each member, the
+// longest one among equals.
 func (ch *choice) next(i int32) (best increment, ok bool) {
 	n := &ch.nodes[i]
 	from := &n.options[n.base]
@@ -277,7 +283,8 @@ func (ch *choice) next(i int32) (best increment, ok bool) {
 	return best, ok
 }
 
-// bound stands for a node: no increment of it costs less for each member.
+// bound returns the increment that stands for a node. No increment of the node costs less for each
+// member.
 func (ch *choice) bound(i int32) increment {
 	var best increment
 	ch.bounds(&ch.nodes[i], func(gain int, least price) {
@@ -288,8 +295,8 @@ func (ch *choice) bound(i int32) increment {
 	return best
 }
 
-// bounds tells what a node costs at least for each number of members: as many units as it takes if all free as much as the one
-// that frees most, at the lowest priorities.
+// bounds calls tell with a lower bound of a node's cost for each number of members. The bound is
+// the fewest units that make room if each frees as much as the largest, at the lowest priorities.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int64(ch.surplusUpTo(col, ch.level))
@@ -310,7 +317,7 @@ func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	}
 }
 
-// workOut finds the options of a node.
+// workOut computes the options of a node.
 func (ch *choice) workOut(i int32) {
 	n := &ch.nodes[i]
 	col, free, wanted := ch.column(n.node), ch.freeOf(n.node), ch.wanted[ch.class]
@@ -335,7 +342,7 @@ func (ch *choice) workOut(i int32) {
 	}
 }
 
-// load prepares for the cheapest units of a node, for members that want some resources.
+// load prepares the search for the cheapest units of a node, for members with the given request.
 func (ch *choice) load(n int32, wanted []int64) {
 	col, positions := ch.column(n), ch.x.potential[:0]
 	for pos := range col.count(min(ch.level+1, ch.victims.below)) {
@@ -347,7 +354,7 @@ func (ch *choice) load(n int32, wanted []int64) {
 	ch.x.cover.load(ch.x, col, positions, wanted, ch.level)
 }
 
-// piece is room for so many options.
+// piece returns memory for a number of options.
 func (ch *choice) piece(count int) []nodeOption {
 	if len(ch.spare) < count {
 		ch.spare = make([]nodeOption, max(count, min(2*len(ch.nodes), 4096)))
@@ -357,7 +364,7 @@ func (ch *choice) piece(count int) []nodeOption {
 	return piece
 }
 
-// later looks for a choice that costs as much, among options with later starts.
+// later looks for a choice with the same cost among options with later starts.
 func (ch *choice) later(best price) {
 	starts := ch.startsAfter(ch.earliest())
 	taken := make([]int, len(ch.nodes))
@@ -365,7 +372,7 @@ func (ch *choice) later(best price) {
 	for i := range ch.nodes {
 		taken[i] = ch.nodes[i].taken
 	}
-	// Mostly there is none at all, so the least gain is tried first.
+	// Usually there is none, so the smallest gain is tried first.
 	for lo, hi, mid := 0, len(starts), 0; lo < hi; mid = (lo + hi) / 2 {
 		ch.after = starts[mid] - 1
 		if total, ok := ch.cheapest(); !ok || total != best {
@@ -382,7 +389,7 @@ func (ch *choice) later(best price) {
 	}
 }
 
-// earliest is the earliest start among the options taken.
+// earliest returns the earliest start among the options taken.
 func (ch *choice) earliest() int64 {
 	start := int64(math.MaxInt64)
 	for i := range ch.nodes {
@@ -393,7 +400,7 @@ func (ch *choice) earliest() int64 {
 	return start
 }
 
-// startsAfter lists the starts of all options later than a given one.
+// startsAfter lists all starts of options that are later than a given one.
 func (ch *choice) startsAfter(start int64) []int64 {
 	var starts []int64
 	for i := range ch.nodes {

@@ -6,15 +6,16 @@ import (
 )
 
 const (
-	// exchangeMembers bounds by how many members, more or fewer, the nodes gone through may differ from the fractional choice
-	// together. Where nodes hold more than 13 members that may cut something off.
+	// exchangeMembers bounds the number of members, more or fewer, that the nodes tried may differ
+	// from the fractional choice together. If nodes hold more than 13 members, the bound may
+	// exclude solutions.
 	exchangeMembers = 512
-	// exchangeEffort bounds the sums worked out in all exchanges of a decision. One takes about 3 ns.
+	// exchangeEffort bounds the sums computed in all exchanges of a decision. One takes about 3 ns.
 	exchangeEffort = 20_000_000
 )
 
-// deviation is another option of a node than that of the fractional choice: members more or fewer, and what it costs
-// beyond the price of so many members, scaled by the gain of the last increment.
+// deviation is an option of a node other than that of the fractional choice. It has more or fewer
+// members, and a cost beyond the price of these members, scaled by the gain of the last increment.
 type deviation struct {
 	index   int32
 	to      int
@@ -22,11 +23,13 @@ type deviation struct {
 	extra   price
 }
 
-// exchange improves on the fractional choice rounded up. At the price of a member in the last increment, every other option
-// costs extra; a cheaper choice is one whose extras together come to less than what the last increment wastes.
+// exchange improves on the fractional choice rounded up. At the price of a member in the last
+// increment, every other option has an extra cost. A choice is cheaper if its extras add up to less
+// than the cost that the last increment wastes.
 //
-// At most 3Δ nodes deviate in some optimum, where Δ is the most members by which one can: among more, some would cancel out. So of the
-// deviations by equally many members the 3Δ cheapest are enough.
+// At most 3Δ nodes deviate in some optimum, where Δ is the most members that one node can deviate
+// by. With more nodes, some deviations would cancel out. So of the deviations by equally many
+// members, the 3Δ cheapest are enough.
 func (ch *choice) exchange(last increment, left int) {
 	limit := last.cost.times(int(last.gain) - left)
 	if int(last.gain) == left || limit == (price{}) {
@@ -45,7 +48,7 @@ func (ch *choice) exchange(last increment, left int) {
 	}
 }
 
-// widen works out the nodes that may have an option with so little extra.
+// widen works out the nodes that may have an option with an extra up to limit.
 func (ch *choice) widen(last increment, limit price) {
 	for i := range ch.nodes {
 		n := &ch.nodes[i]
@@ -62,7 +65,7 @@ func (ch *choice) widen(last increment, limit price) {
 	}
 }
 
-// deviations lists the options with little extra, those of a node together.
+// deviations lists the options with an extra below limit, grouped by node.
 func (ch *choice) deviations(last increment, limit price) []deviation {
 	var devs []deviation
 	most := 0
@@ -93,18 +96,18 @@ func (ch *choice) deviations(last increment, limit price) []deviation {
 	return devs
 }
 
-// exchangeTable is the least extra for every number of members by which the nodes together differ from the fractional
-// choice.
+// exchangeTable has the least extra for every number of members that the nodes together may differ
+// from the fractional choice by.
 type exchangeTable struct {
 	last  increment
 	left  int
 	limit price
-	// rows are the deviations node by node.
+	// rows are the deviations, one row per node.
 	rows [][]deviation
 	low  int
-	// least is the least extra so far, with a negative sum for none; next is scratch space.
+	// least is the least extra so far, with a negative sum for none. next is scratch space.
 	least, next []price
-	// steps are the deviations that led there, counted from 1, row by row.
+	// steps are the deviations that led to each entry of least, counted from 1, row by row.
 	steps [][]int16
 }
 
@@ -121,7 +124,8 @@ func newExchangeTable(last increment, left int, limit price, devs []deviation) *
 	return x
 }
 
-// run returns the deviations of a cheaper choice, if there is one, and whether nothing has been cut off.
+// run returns the deviations of a cheaper choice, if there is one. It reports whether the table
+// covers all cases.
 func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
 	complete = x.open()
 	for i, row := range x.rows {
@@ -153,8 +157,8 @@ func (x *exchangeTable) run(effort *int) (best []deviation, complete bool) {
 	return best, complete
 }
 
-// open makes the table for no deviations at all, and reports whether it is wide enough for all that matter: 3Δ by at most Δ
-// members.
+// open creates the table without deviations. It reports whether the table is wide enough for all
+// relevant cases: 3Δ nodes by at most Δ members.
 func (x *exchangeTable) open() bool {
 	up, down, widest := 0, 0, 0
 	for _, row := range x.rows {
@@ -171,7 +175,7 @@ func (x *exchangeTable) open() bool {
 	return up <= exchangeMembers && down <= exchangeMembers
 }
 
-// add has one more node deviate, or not.
+// add extends the table by one more node that may deviate.
 func (x *exchangeTable) add(row []deviation) {
 	x.next = append(x.next[:0], x.least...)
 	steps := make([]int16, len(x.least))

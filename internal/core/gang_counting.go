@@ -2,18 +2,18 @@ package core
 
 import "slices"
 
-// counter keeps count of how many members of one class there is room for while units go and come back. For
-// a gang of one class to which only room matters, that number settles everything: no member is ever placed
-// before the victims are known.
+// counter counts how many members of one class fit while units are removed and restored. For a gang
+// of one class that depends only on room, that number is enough: no member is placed before the
+// victims are known.
 type counter struct {
 	*simulation
 	class int
 	need  int
 	caps  []int32
 	total int
-	// changes counts those of any of that.
+	// changes counts the changes of caps.
 	changes int
-	// limits are what the oracle lets a node hold where that is less than its room.
+	// limits are the nodes that may hold fewer members than fit, because the oracle rejects more.
 	limits map[int32]int
 }
 
@@ -26,7 +26,7 @@ func newCounter(t *simulation, w want) *counter {
 	return c
 }
 
-// recount brings the number for one node up to date.
+// recount updates the number for one node.
 func (c *counter) recount(n int32) {
 	c.changes++
 	c.total -= int(c.caps[n])
@@ -34,7 +34,7 @@ func (c *counter) recount(n int32) {
 	c.total += int(c.caps[n])
 }
 
-// roomAt is how many members a node holds now.
+// roomAt returns how many members a node holds now.
 func (c *counter) roomAt(n int32) int {
 	room := c.roomFor(c.class, n, c.need)
 	if limit, ok := c.limits[n]; ok {
@@ -43,7 +43,7 @@ func (c *counter) roomAt(n int32) int {
 	return room
 }
 
-// limit takes note that a node holds no more members than that.
+// limit sets the most members that a node may hold.
 func (c *counter) limit(n int32, members int) {
 	if c.limits == nil {
 		c.limits = make(map[int32]int)
@@ -52,7 +52,7 @@ func (c *counter) limit(n int32, members int) {
 	c.recount(n)
 }
 
-// unlimit takes that back.
+// unlimit removes the limit of a node.
 func (c *counter) unlimit(n int32) {
 	delete(c.limits, n)
 	c.recount(n)
@@ -86,8 +86,8 @@ func (c *counter) restore(unit int32) {
 // room reports whether there is room for all members.
 func (c *counter) room() bool { return c.total >= c.need }
 
-// packer is the counterpart of counter where classes compete or other pods matter: it places everything
-// wanted to see whether there is room.
+// packer is the counterpart of counter if classes compete or other pods matter. It places all
+// wanted members to find out whether there is room.
 type packer struct {
 	*simulation
 	ws []want
@@ -95,15 +95,15 @@ type packer struct {
 
 func (p *packer) room() bool { return p.feasible(p.ws) }
 
-// roomKeeper is what reprieve and improve need to know of a search in progress.
+// roomKeeper is the part of a search that reprieve and improve need.
 type roomKeeper interface {
 	remove(unit int32)
 	restore(unit int32)
 	room() bool
 }
 
-// bringBack restores units, first come first, wherever there is room left for the preemptor afterwards, and
-// returns those that have to stay out.
+// bringBack restores units in the given order if the preemptor still has room. It returns the units
+// that must stay removed.
 func bringBack(k roomKeeper, units []int32) []int32 {
 	var out []int32
 	for _, u := range units {
@@ -116,7 +116,7 @@ func bringBack(k roomKeeper, units []int32) []int32 {
 	return out
 }
 
-// competeByCount is compete where counting settles everything.
+// competeByCount is compete if counting is enough.
 func (g *gang) competeByCount(v *view, level int32) {
 	if g.optimal {
 		return
@@ -134,8 +134,8 @@ func (g *gang) competeByCount(v *view, level int32) {
 	}
 }
 
-// choose considers the cheapest units that stand alone, whatever they draw on budgets. Where there are no others, and no
-// budget is broken, nothing can be cheaper.
+// choose considers the cheapest units with one pod each, regardless of budgets. If there are no
+// other units and no budget is broken, the outcome is optimal.
 func (g *gang) choose(v *view, level int32) {
 	ch := newChoice(newSimulation(v, v.c.later), g.ws[0], level)
 	units, ok := ch.run()
@@ -150,7 +150,7 @@ func (g *gang) choose(v *view, level int32) {
 	g.optimal = ch.proven && !v.c.spanning && f.score.BrokenBudgets == 0 && g.allowed(units)
 }
 
-// cheapestPlacement frees the nodes where it costs least, and brings back what turns out not to be needed.
+// cheapestPlacement frees the nodes where it costs least and reprieves units that are not needed.
 func (g *gang) cheapestPlacement(v *view, level int32) (found, bool) {
 	m := newNodeCosts(newSimulation(v, v.c.later), g.ws[0], level, v.newBudgetDraw())
 	if !m.choose() {
@@ -159,7 +159,7 @@ func (g *gang) cheapestPlacement(v *view, level int32) (found, bool) {
 	return g.counted(m.simulation, m.chosen)
 }
 
-// counted reprieves units that are out of t, and places the members.
+// counted reprieves units that are removed from t and returns the outcome.
 func (g *gang) counted(t *simulation, out []int32) (found, bool) {
 	c := newCounter(t, g.ws[0])
 	if !c.room() {
@@ -168,9 +168,9 @@ func (g *gang) counted(t *simulation, out []int32) (found, bool) {
 	return g.outcome(reprieveCounted(c, out), nil), true
 }
 
-// reprieveCounted reprieves units that are out, and returns the cheaper outcome of two orders: the one of
-// the document (those that would break a budget first, then by importance), and by what each would cost. What it
-// returns is in no particular order where there are no budgets.
+// reprieveCounted reprieves removed units and returns the cheaper result of two orders. One is the
+// order of the document (units that would break a budget first, then by importance), the other is
+// by cost. Without budgets, the result is in no particular order.
 func reprieveCounted(c *counter, units []int32) []int32 {
 	chosen, open := c.apart(units)
 	if len(open) == 0 {
@@ -200,8 +200,8 @@ func reprieveCounted(c *counter, units []int32) []int32 {
 	return victims
 }
 
-// apart separates units that are out for good, because there is no room with any one of them alone back in place,
-// from the others. Where that takes long to tell, or what the others draw on budgets matters, it does not try.
+// apart separates units that are victims for certain, because no single one of them can come back,
+// from the others. It does not try if that takes long or if budgets matter.
 func (c *counter) apart(units []int32) (chosen, open []int32) {
 	if c.c.budgeted || c.c.spanning {
 		return nil, units
@@ -218,8 +218,8 @@ func (c *counter) apart(units []int32) (chosen, open []int32) {
 	return chosen, open
 }
 
-// dearestFirst orders units, given by importance, so that those that break a budget, and then those that
-// weigh most, come first.
+// dearestFirst sorts units, given by importance: those that break a budget first, then the heaviest
+// ones.
 func dearestFirst(s *Snapshot, units []int32) []int32 {
 	breaking, others := splitByBudgets(s, units)
 	byWeight := func(a, b int32) int {

@@ -6,21 +6,20 @@ import (
 	"strings"
 )
 
-// gangTries bounds the searches for an outcome that takes fewer gangs below minCount. The larger the
-// cluster, the fewer there are: gangEffort is how many units and nodes all of them may look at
-// together, beyond leastGangTries. Where other pods matter, each look costs statefulEffort times as
-// much.
+// gangTries bounds the searches for an outcome with fewer gangs below minCount. In larger clusters
+// there are fewer tries: gangEffort is how many units and nodes all searches beyond leastGangTries
+// may look at together. If other pods matter, each look costs statefulEffort times more.
 const gangTries, leastGangTries, gangEffort, statefulEffort = 128, 4, 200_000, 10
 
-// fewerGangs looks for an outcome that costs as much by the document's criteria and takes fewer
-// gangs below minCount.
+// fewerGangs looks for an outcome with the same cost by the document's criteria and fewer gangs
+// below minCount.
 //
-// The gangs that a set breaks do not add up over its units, so no bound of the searches knows them.
-// But a search that leaves the needed members of all gangs alone, except some, finds the cheapest
-// set that breaks no other gangs. So the searches stay as they are, and this one goes through the
-// sets of gangs that may be broken: all of them, the small ones first, where they are few;
-// otherwise from the gangs of the outcome at hand downwards. Where that is not exact, the plain
-// algorithm competes.
+// The number of gangs that a set breaks is not a sum over its units, so the bounds of the searches
+// cannot include it. But a search that protects the needed members of all gangs except some finds
+// the cheapest set that breaks no other gangs. So fewerGangs runs the unchanged searches on sets of
+// gangs that may be broken. If there are few sets, it tries all of them, small ones first;
+// otherwise it starts with the gangs of the first outcome and removes some. Where that is not
+// exact, the plain algorithm competes.
 func (sr *search) fewerGangs(f found) found {
 	if f.score.BrokenGangs == 0 {
 		return f
@@ -45,26 +44,26 @@ func (sr *search) fewerGangs(f found) found {
 // gangSearch goes through sets of gangs that may be broken.
 type gangSearch struct {
 	*search
-	// first is the cheapest outcome by all criteria but the gangs that it breaks, and best the
+	// first is the cheapest outcome by all criteria except the gangs that it breaks. best is the
 	// cheapest one so far.
 	first, best found
-	// gangs are those with potential victims that they need, the ones with the most such victims
-	// first.
+	// gangs are the gangs with needed members among the potential victims, those with the most such
+	// members first.
 	gangs []*gangAtRisk
-	// at is the place of each unit's gang in gangs, inNoGang for a unit that breaks none, and
-	// outOfReach for one that stays.
+	// at is the index of each unit's gang in gangs. It is inNoGang for a unit that breaks none, and
+	// outOfReach for one that is not a potential victim.
 	at []int32
-	// units counts the potential victims up to the ceiling, and tries is how many searches are left.
+	// units counts the potential victims up to the ceiling, and tries the remaining searches.
 	units, tries int
-	// spare is true where a gang has members to spare: then others may go than those that are
-	// marked as surplus.
+	// spare is true if a gang has spare members. Members other than those marked as surplus may
+	// then be evicted without breaking it.
 	spare bool
 }
 
-// inNoGang and outOfReach stand for no gang; see gangSearch.at.
+// inNoGang and outOfReach are values of gangSearch.at without a gang.
 const inNoGang, outOfReach = -1, -2
 
-// gangAtRisk is a gang with the members that it needs and that may be taken.
+// gangAtRisk is a gang with its needed members that are potential victims.
 type gangAtRisk struct {
 	uid   string
 	units []int32
@@ -105,8 +104,8 @@ func (s *gangSearch) list() {
 	}
 }
 
-// mayHaveRoom is a quick look at whether there could be room with no other gangs broken than some,
-// whatever it costs. It is arithmetic on the columns, and spares most searches.
+// mayHaveRoom reports whether there could be room if only some gangs are broken, at any cost. It is
+// quick arithmetic on the columns and avoids most searches.
 func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 	class := s.onlyClass()
 	if slices.ContainsFunc(s.p.Classes[class+1:], func(c Class) bool { return len(c.Members) > 0 }) {
@@ -139,9 +138,9 @@ func (s *gangSearch) mayHaveRoom(may map[string]bool) bool {
 	return false
 }
 
-// breaking searches for the cheapest outcome that breaks no other gangs than some. It keeps the
-// best one so far, and reports whether the document's criteria allow for it, and false where no
-// tries are left.
+// breaking searches for the cheapest outcome that breaks only some gangs and keeps the best one so
+// far. It reports whether the outcome costs no more by the document's criteria. Without tries left
+// it returns false.
 func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	may := make(map[string]bool, len(some))
 	for _, g := range some {
@@ -169,9 +168,9 @@ func (s *gangSearch) breaking(some []*gangAtRisk) (found, bool) {
 	return f, true
 }
 
-// few tries all small sets of gangs, as long as there are tries for all sets of a size, and reports
-// whether the best outcome is exact as far as the searches are. One that breaks as many gangs as
-// the first outcome is no better: that was the best of all.
+// few tries all small sets of gangs, as long as the remaining tries cover all sets of a size. It
+// reports whether the best outcome is exact, as far as the searches are. Larger sets cannot help:
+// the first outcome is the best that breaks that many gangs.
 func (s *gangSearch) few() bool {
 	for size := 1; size < s.first.score.BrokenGangs && size <= s.best.score.BrokenGangs; size++ {
 		if !areFew(len(s.gangs), size, s.tries) {
@@ -182,10 +181,10 @@ func (s *gangSearch) few() bool {
 	return !s.spare
 }
 
-// plainly has the plain algorithm compete.
+// plainly runs the plain algorithm as a competitor.
 func (s *gangSearch) plainly() {
 	if s.best.score.BrokenGangs == 0 || s.p.Gang && (s.v.anyStateful || len(s.first.ws) > 1) {
-		// In the latter case it has competed already.
+		// In the latter case it has already competed.
 		return
 	}
 	sub := *s.search
@@ -195,8 +194,8 @@ func (s *gangSearch) plainly() {
 	}
 }
 
-// ofSize tries all sets of a size that begin with some gangs and go on with those from a position
-// on.
+// ofSize tries all sets of a size that start with the chosen gangs and continue with gangs from a
+// position on.
 func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	if len(chosen) == size {
 		s.breaking(chosen)
@@ -207,7 +206,7 @@ func (s *gangSearch) ofSize(size, from int, chosen []*gangAtRisk) {
 	}
 }
 
-// areFew reports whether there are no more sets of a size among n than a limit.
+// areFew reports whether n gangs have at most limit sets of a size.
 func areFew(n, size, limit int) bool {
 	sets := 1
 	for i := range size {
@@ -218,8 +217,9 @@ func areFew(n, size, limit int) bool {
 	return true
 }
 
-// shrink looks for a small set of gangs of which the first outcome's breaking is enough: by halves,
-// a prefix of all gangs, then one of those that are broken, without each that is not needed.
+// shrink looks for a small set of gangs that is enough to break. It looks for a short prefix of all
+// gangs, then of the gangs that the first outcome breaks. Then it leaves out each gang that is not
+// needed.
 func (s *gangSearch) shrink() {
 	few := s.broken(s.first)
 	if prefix, ok := s.prefix(s.gangs, len(few)); ok {
@@ -236,7 +236,7 @@ func (s *gangSearch) shrink() {
 	}
 }
 
-// broken lists the gangs that an outcome breaks, in the order of all.
+// broken lists the gangs that an outcome breaks, in the order of s.gangs.
 func (s *gangSearch) broken(f found) []*gangAtRisk {
 	broken := brokenGangs(s.s, f.victims)
 	var out []*gangAtRisk
@@ -248,8 +248,8 @@ func (s *gangSearch) broken(f found) []*gangAtRisk {
 	return out
 }
 
-// prefix finds the shortest prefix of some gangs, shorter than a limit, that is enough to break,
-// and returns those of it that are broken.
+// prefix finds the shortest prefix of some gangs, shorter than a limit, that is enough to break. It
+// returns the gangs of the prefix that are broken.
 func (s *gangSearch) prefix(gangs []*gangAtRisk, limit int) ([]*gangAtRisk, bool) {
 	limit = min(limit, len(gangs)+1)
 	enough := func(count int) (found, bool) { return s.breaking(gangs[:count]) }

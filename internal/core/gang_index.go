@@ -6,23 +6,23 @@ import (
 )
 
 // gangIndex has the whole gangs whose members are preempted one by one, by UID. A gang that is
-// below minCount already is not in it: it cannot fall below minCount.
+// already below minCount is not in it: it cannot fall below.
 type gangIndex map[string]*wholeGang
 
-// wholeGang is a gang with at least minCount members, of each role as many as it needs.
+// wholeGang is a gang with at least minCount members, and as many of each role as it needs.
 type wholeGang struct {
 	minCount int
-	// counted are the members that keep the gang whole: those that run if these are enough, all
-	// that have a node otherwise.
+	// counted are the members that keep the gang whole: the running ones if they are enough,
+	// otherwise all that have a node.
 	counted Headcount
-	// onlyRunning is true where members that do not run are not counted.
+	// onlyRunning is true if only running members count.
 	onlyRunning bool
 }
 
-// counts reports whether a member is one of those that keep the gang whole.
+// counts reports whether a member is counted.
 func (g *wholeGang) counts(u *Unit) bool { return u.Running || !g.onlyRunning }
 
-// set takes over how a gang stands, given all of its members.
+// set updates the entry of a gang, given all of its members.
 func (x gangIndex) set(s *Snapshot, uid string, members []int32) {
 	delete(x, uid)
 	if len(members) == 0 || !elastic(&s.Units[members[0]]) {
@@ -46,7 +46,7 @@ func (x gangIndex) set(s *Snapshot, uid string, members []int32) {
 	}
 }
 
-// newGangIndex finds the whole gangs of a snapshot.
+// newGangIndex returns the whole gangs of a snapshot.
 func newGangIndex(s *Snapshot) gangIndex {
 	members, x := make(map[string][]int32), make(gangIndex)
 	for u := range s.Units {
@@ -60,7 +60,7 @@ func newGangIndex(s *Snapshot) gangIndex {
 	return x
 }
 
-// of returns the whole gang that a unit helps to keep whole; nil where there is none.
+// of returns the whole gang that counts a unit as a member; nil for none.
 func (x gangIndex) of(u *Unit) *wholeGang {
 	if len(x) == 0 || u.Group || u.PodGroup == "" {
 		return nil
@@ -74,15 +74,16 @@ func (x gangIndex) of(u *Unit) *wholeGang {
 // isNeeded reports whether a unit is a member that its gang needs to stay whole.
 func (x gangIndex) isNeeded(u *Unit) bool { return !u.Surplus && x.of(u) != nil }
 
-// breaking counts what some victims leave of gangs, to find those that fall below minCount.
+// breaking counts the remaining members of gangs as victims are added, to find gangs that fall
+// below minCount.
 type breaking struct {
 	gangs gangIndex
 	left  map[string]*Headcount
-	// broken are the gangs that have fallen below minCount, by a member of each.
+	// broken has one victim of each gang that has fallen below minCount, by UID.
 	broken map[string]int32
 }
 
-// add lets a unit go.
+// add counts a unit as evicted.
 func (b *breaking) add(s *Snapshot, u int32) {
 	unit := &s.Units[u]
 	g := b.gangs.of(unit)
@@ -104,8 +105,8 @@ func (b *breaking) add(s *Snapshot, u int32) {
 	}
 }
 
-// brokenGangs finds the gangs that fall below minCount once some units are gone, by a member of
-// each.
+// brokenGangs returns the gangs that fall below minCount once some units are evicted, by UID, with
+// one victim of each.
 func brokenGangs(s *Snapshot, victims []int32) map[string]int32 {
 	gangs := s.gangs
 	if gangs == nil {
@@ -121,7 +122,7 @@ func brokenGangs(s *Snapshot, victims []int32) map[string]int32 {
 	return b.broken
 }
 
-// gangRefs describes the gangs that fall below minCount, by name.
+// gangRefs returns the gangs that fall below minCount, by name.
 func (sr *search) gangRefs(victims []int32) []GangRef {
 	var out []GangRef
 	for uid, u := range brokenGangs(sr.s, victims) {

@@ -5,33 +5,34 @@ import (
 	"slices"
 )
 
-// cheapLanes places members of one class on nodes that are cheap to free, lane by lane: each lane gets as many as an
-// even spread gives it, and chooses its nodes by itself.
+// cheapLanes places members of one class on nodes that are cheap to free, lane by lane. Each lane
+// gets the number of members that an even spread gives it, and chooses its own nodes.
 type cheapLanes struct {
 	t     *simulation
 	w     want
 	lanes *lanes
 	cheap []cheapLane
-	// on counts the members placed by node.
+	// on counts the placed members by node.
 	on []int
-	// back are the units that have come back for members to be placed beside them.
+	// back are the units that were put back so that members are placed beside them.
 	back []int32
 }
 
-// cheapLane is a lane that chooses nodes by what it costs to free them.
+// cheapLane is a lane that chooses nodes by the cost of freeing them.
 type cheapLane struct {
 	costs  *nodeCosts
 	placed int
-	// ready are nodes with room for more members; putOff are those to reconsider when nothing else is left.
+	// ready are nodes with room for more members. putOff are nodes to reconsider when no other is
+	// left.
 	ready, putOff []int32
-	// since counts the members placed since the nodes put off were last reconsidered; lastResort is set when members may
-	// also stand where other potential victims are in their way.
+	// since counts the members placed since the nodes in putOff were last reconsidered. lastResort
+	// is set when members may also use nodes where other potential victims are in their way.
 	since      int
 	lastResort bool
 }
 
-// newCheapLanes prepares lanes for a class. All potential victims are out of t; plan has everything in place that has not
-// been chosen, and draw knows what has been.
+// newCheapLanes prepares the lanes of a class. In t, all potential victims are removed. In plan,
+// only the chosen ones are, and draw has settled them.
 func newCheapLanes(t, plan *simulation, draw *budgetDraw, w want, level int32, within confinement) *cheapLanes {
 	c := &cheapLanes{t: t, w: w, lanes: t.lanesOf(w.class, t.nodesFor(w.class, within)), on: make([]int, len(t.s.Nodes))}
 	shares := c.evenly()
@@ -44,7 +45,8 @@ func newCheapLanes(t, plan *simulation, draw *budgetDraw, w want, level int32, w
 	return c
 }
 
-// evenly says how many members each lane should get, so that the domains end up as even as room allows.
+// evenly returns how many members each lane should get, so that the domains are as even as room
+// allows.
 func (c *cheapLanes) evenly() []int {
 	ls := c.lanes.lanes
 	shares := make([]int, len(ls))
@@ -58,7 +60,7 @@ func (c *cheapLanes) evenly() []int {
 			room[i] += c.t.roomFor(c.w.class, n, c.w.count)
 		}
 	}
-	// more has the members given out so far, by rule and domain.
+	// more counts the members assigned so far, by rule and domain.
 	more := make([]map[int32]int, len(c.lanes.rules))
 	for r := range more {
 		more[r] = make(map[int32]int)
@@ -90,7 +92,7 @@ func (c *cheapLanes) evenly() []int {
 	return shares
 }
 
-// fill places members one by one, as long as one is accepted.
+// fill places members one by one until no more are accepted.
 func (c *cheapLanes) fill() []placement {
 	var placements []placement
 	for len(placements) < c.w.count {
@@ -113,7 +115,7 @@ func (c *cheapLanes) fill() []placement {
 	return placements
 }
 
-// next is the node for the next member, in the lane whose domains hold the fewest pods.
+// next returns the node for the next member, in the lane whose domains hold the fewest pods.
 func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 	for {
 		l := c.lanes.next()
@@ -128,7 +130,8 @@ func (c *cheapLanes) next() (lane int, node int32, ok bool) {
 	}
 }
 
-// node is where a lane's next member goes; there is none once it has its share, or where no room can be made.
+// node returns the node of a lane's next member. It returns false if the lane has its share, or if
+// no room can be made.
 func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	m := l.costs
 	for l.placed < m.need {
@@ -157,8 +160,8 @@ func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	return 0, false
 }
 
-// leastDisturbed orders the nodes that are ready by what stands in the way of a member there, for each that they have room for: room is no
-// matter any more.
+// leastDisturbed sorts the ready nodes by the cost of the units in the way of each member that fits
+// there. Room is no longer a criterion.
 func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	type disturbance struct{ broken, weight float64 }
 	by := make(map[int32]disturbance, len(l.ready))
@@ -180,24 +183,26 @@ func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	})
 }
 
-// refuse has a node hold no more members than there are, until nothing else is left. What was chosen for the first of them there stays: with it out
-// of the way, the node would seem to cost nothing.
+// refuse limits a node to the given number of members until no other node is left. Units chosen for
+// the first members stay chosen; without them, the node would seem to cost nothing.
 func (l *cheapLane) refuse(n int32, members int) {
 	l.putOff = append(l.putOff, n)
 	if members == 0 {
 		l.costs.giveBack(n)
 	}
 	l.costs.limit(n, members)
-	// What it costs to make room there is known no more.
+	// The cost of room on the node is no longer known.
 	l.costs.touched[n]++
 }
 
-// undisturbed brings back what stands on a node and has not been chosen, and reports whether a member is accepted next to
-// it. If not, all of it stays out. As a last resort it does not matter.
+// undisturbed puts back the units of a node that have not been chosen, and reports whether a member
+// is accepted next to them. If not, all of them are removed again. As a last resort, it always
+// returns true.
 func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	for _, u := range c.t.column(n).units {
 		if l.costs.out[u] {
-			// It may have come back beside a member of another class, before it was chosen.
+			// The unit may have been put back beside a member of another class before it was
+			// chosen.
 			c.t.remove(u)
 		}
 	}
@@ -224,7 +229,7 @@ func (c *cheapLanes) undisturbed(l *cheapLane, n int32) bool {
 	return false
 }
 
-// takeInto has a plan know what has been chosen and placed, and returns the units chosen.
+// takeInto adds the chosen units and the placements to a plan, and returns the chosen units.
 func (c *cheapLanes) takeInto(plan *simulation, placements []placement) []int32 {
 	var chosen []int32
 	for i := range c.cheap {
@@ -241,7 +246,7 @@ func (c *cheapLanes) takeInto(plan *simulation, placements []placement) []int32 
 	return chosen
 }
 
-// reconsider works out the option of a node anew.
+// reconsider computes the option of a node again.
 func (m *nodeCosts) reconsider(n int32) {
 	m.touched[n]++
 	if o, ok := m.option(n); ok {
@@ -249,7 +254,7 @@ func (m *nodeCosts) reconsider(n int32) {
 	}
 }
 
-// fullest lists the nodes with room for members beyond those that are on them, those with the least first.
+// fullest lists the nodes with room for further members, those with the least room first.
 func (m *nodeCosts) fullest(on []int) []int32 {
 	var nodes []int32
 	for _, n := range m.c.byName {

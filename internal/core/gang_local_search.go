@@ -2,8 +2,8 @@ package core
 
 import "slices"
 
-// localSearch improves a set of victims step by step: one or two more units go, and whatever they make
-// unnecessary comes back.
+// localSearch improves a set of victims step by step. Each step adds one or two victims and puts
+// back all units that become unnecessary.
 type localSearch struct {
 	*gang
 	t *simulation
@@ -12,12 +12,12 @@ type localSearch struct {
 	pool    []int32
 	victims []int32
 	score   Score
-	// effort is what moving one unit costs, and left is how much more may be spent.
+	// effort is the cost of moving one unit, and left the remaining budget.
 	effort, left int
 }
 
-// localSearchEffort bounds the work spent on exchanges. It is small beside that of the search itself. A group costs as much more to move as it
-// has podsPerEffort pods.
+// localSearchEffort bounds the work spent on exchanges; it is small compared with the rest of the
+// search. Moving a group costs one more per podsPerEffort pods.
 const localSearchEffort, podsPerEffort = 40_000, 64
 
 func (e *localSearch) run() {
@@ -33,7 +33,7 @@ func (e *localSearch) run() {
 	}
 }
 
-// step makes the first exchange that is an improvement; it reports false where there is none.
+// step makes the first exchange that is an improvement. It returns false if there is none.
 func (e *localSearch) step() bool {
 	for i, u := range e.pool {
 		if e.left < 0 {
@@ -57,7 +57,7 @@ func (e *localSearch) step() bool {
 	return false
 }
 
-// podsOf counts the pods of groups among some units.
+// podsOf counts the pods of all groups among some units.
 func podsOf(s *Snapshot, units []int32) (pods int) {
 	for _, u := range units {
 		if n := len(s.Units[u].Pods); n > 1 {
@@ -67,7 +67,7 @@ func podsOf(s *Snapshot, units []int32) (pods int) {
 	return pods
 }
 
-// try lets further units go and keeps the result where it is cheaper.
+// try evicts further units and keeps the result if it is cheaper.
 func (e *localSearch) try(more ...int32) bool {
 	for _, u := range more {
 		e.k.remove(u)
@@ -81,7 +81,8 @@ func (e *localSearch) try(more ...int32) bool {
 		}
 		before := e.t.packed
 		victims := bringBack(e.k, order)
-		// Small gangs whose members mind each other are packed anew for each unit, which costs what it costs.
+		// Small gangs whose members depend on each other are packed again for each unit; the
+		// packings count too.
 		e.left -= len(order)*e.effort + podsOf(e.s, order)/podsPerEffort + e.t.packed - before
 		sortByImportance(e.s, victims)
 		if sc := scoreOf(e.s, victims); better(sc, e.score) < 0 && e.allowed(victims) {

@@ -2,9 +2,10 @@ package core
 
 import "slices"
 
-// packed is the search where classes compete for nodes, or other pods matter. Arithmetic proposes nodes by what it costs
-// to free them; the members are placed there one by one, with the oracle's consent where it has a say; then units come
-// back around them. In t nothing is placed, before and afterwards.
+// packed is the search if classes compete for nodes, or other pods matter. Arithmetic proposes
+// nodes by the cost of freeing them. The members are placed there one by one, with the oracle's
+// consent if it is stateful. Then units are put back around them. No members are placed in t before
+// and after the call.
 func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 	t.outUpTo(int64(level))
 	pool := slices.Clone(t.pool[:t.gone])
@@ -30,15 +31,15 @@ func (g *gang) packed(t *simulation, level int32) (best found, ok bool) {
 	return best, ok
 }
 
-// settle reprieves all that can come back around placed members, and takes the members off again. The
-// victims are still out of the simulation. It reports false where the members do not stand.
+// settle reprieves all units that can come back around placed members and unplaces the members. The
+// victims stay removed from the simulation. It returns false if the members do not fit.
 func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int32) (found, bool) {
 	order, ok := t.reordered(placements)
 	if !ok {
-		// A group that came back for the sake of one node may be in the way on another.
+		// A group restored for one node may be in the way on another.
 		t.removeAll(pool)
 		if order, ok = t.reordered(placements); !ok {
-			// What they have to have beside them has gone.
+			// A pod that the members need beside them has been removed.
 			t.unplaceAll(placements)
 			return found{}, false
 		}
@@ -49,14 +50,15 @@ func (g *gang) settle(t *simulation, placements []placement, pool, chosen []int3
 	return g.outcome(victims, slices.Clone(r.placements)), true
 }
 
-// arithmetic is the view without the oracle's view of other pods. What it learns of nodes stays apart.
+// arithmetic returns the view without the oracle's answers about other pods. Changes to it do not
+// affect v.
 func (v *view) arithmetic() *view {
 	w := *v
 	w.stateful, w.anyStateful = make([]bool, len(v.stateful)), false
 	return &w
 }
 
-// on is the view of some nodes only.
+// on returns the view restricted to some nodes.
 func (v *view) on(nodes []int32) *view {
 	if len(nodes) == len(v.c.byName) {
 		return v

@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// plain is the algorithm of KEP-5710 to the letter, with first fit as its placement: it competes with the
-// cheaper placements so that the outcome is never worse than the document's. Whatever it cannot bring back
-// in place gets a second chance with members moving out of the way.
+// plain is the algorithm of KEP-5710 to the letter, with first fit as its placement. It competes
+// with the cheaper placements, so the outcome is never worse than the document's. Units that cannot
+// come back with all members in place get a second chance with members moving out of the way.
 func (g *gang) plain(level int32) (found, bool) {
 	v := g.v
 	if g.optimal && (!g.thorough || g.best.score.BrokenGangs == 0) {
@@ -56,8 +56,8 @@ func (g *gang) plain(level int32) (found, bool) {
 	return f, true
 }
 
-// plainCounted is plain where counting settles everything. Only units next to a member can be in its way,
-// so the others need not be moved.
+// plainCounted is plain for a gang that counting settles. Only units next to a member can be in its
+// way, so the other units are never removed.
 func (g *gang) plainCounted(v *view, level int32) (found, bool) {
 	t := newSimulation(v, v.c.later)
 	t.clearBelow(int64(level) + 1)
@@ -79,7 +79,7 @@ func (g *gang) plainCounted(v *view, level int32) (found, bool) {
 		}
 	}
 	if v.c.spanning {
-		// Otherwise each node is a matter of its own, and importance counts within it only.
+		// Otherwise nodes are independent, and importance matters within one node only.
 		sortByImportance(g.s, near)
 	}
 	var victims []int32
@@ -93,7 +93,7 @@ func (g *gang) plainCounted(v *view, level int32) (found, bool) {
 	return g.counted(t, victims)
 }
 
-// plainBudgets finds the units whose eviction would break a budget and that can stay where they are.
+// plainBudgets returns the units whose eviction would break a budget but that can stay.
 func (g *gang) plainBudgets() (kept []int32, ok bool) {
 	t := newSimulation(g.v, g.v.c.later)
 	all := g.v.eligible(int32(g.v.victims.below - 1))
@@ -129,7 +129,7 @@ func (g *gang) firstFit(t *simulation) (*reprieving, bool) {
 	return &reprieving{simulation: t, ws: g.ws, placements: placements, inPlace: true}, true
 }
 
-// apart separates units that stand where no member does from the others.
+// apart separates units on nodes without members (easy) from the others (hard).
 func (r *reprieving) apart(pool []int32) (easy, hard []int32) {
 	for _, u := range pool {
 		if r.touchesMembers(u) {

@@ -1,7 +1,7 @@
 package core
 
-// refined chooses anew what goes of the units that are a matter of one node, where only room matters: exactly, given what
-// goes of groups and of units with budgets, and where the members are if there are several classes.
+// refined chooses the victims with one pod and without budgets again, where only room matters. The
+// choice is exact, given the other victims and, with several classes, the members' nodes.
 func (g *gang) refined(f *found) (found, bool) {
 	if g.v.anyStateful || !g.counts && f.placements == nil {
 		return found{}, false
@@ -33,7 +33,7 @@ func (g *gang) refined(f *found) (found, bool) {
 	return g.counted(t, append(units, fixed...))
 }
 
-// around finds the cheapest units that have to go for members that have their nodes already.
+// around finds the cheapest victims for members whose nodes are fixed.
 func (ch *choice) around(placements []placement) (units []int32, ok bool) {
 	ch.placeAll(placements)
 	defer ch.unplaceAll(placements)

@@ -2,24 +2,24 @@ package core
 
 import "slices"
 
-// reprieving brings units back around placed members.
+// reprieving puts units back around placed members.
 type reprieving struct {
 	*simulation
 	ws         []want
 	placements []placement
-	// inPlace keeps every member where it is, as the document does.
+	// inPlace keeps every member on its node, as the document does.
 	inPlace bool
-	// spare is at least what each class has room for elsewhere; nil when not known. Full are classes of which none has been placed elsewhere
-	// while a unit was back.
+	// spare is an upper bound of the members of each class that have room elsewhere; nil if
+	// unknown. full are classes that found no place elsewhere while a unit was back.
 	spare, full []int
 }
 
-// run brings units of pool (most important first) back wherever the members have room afterwards, and
-// returns those that cannot come back, most important first. Units whose eviction would break a disruption
-// budget are tried before all others; within both, the most important first. A unit comes back whole or not
-// at all.
+// run puts units of pool (most important first) back if the members still have room afterwards. It
+// returns the units that cannot come back, most important first. Units whose eviction would break a
+// disruption budget are tried before all others, and within both, the most important first. A unit
+// comes back whole or not at all.
 //
-// chosen are the units that members have been placed for; all others are expected to come back.
+// chosen are the units that members were placed for. All others are expected to come back.
 func (r *reprieving) run(pool, chosen []int32) []int32 {
 	isChosen := make(map[int32]bool, len(chosen))
 	for _, u := range chosen {
@@ -49,8 +49,8 @@ func (r *reprieving) run(pool, chosen []int32) []int32 {
 	return victims
 }
 
-// together brings back units that are no trouble, all at once where possible, since every look at all placements
-// costs as much as there are members. It returns the ones that are trouble.
+// together puts back units that cause no conflict, all at once if possible, because each check
+// looks at all placements. It returns the units that cause a conflict.
 func (r *reprieving) together(units []int32) (trouble []int32) {
 	if len(units) == 0 {
 		return nil
@@ -69,7 +69,8 @@ func (r *reprieving) together(units []int32) (trouble []int32) {
 	return append(r.together(units[:half]), r.together(units[half:])...)
 }
 
-// stand has the members stay where they are placed, as long as there is an order in which each passes.
+// stand reports whether the members may stay on their nodes, in an order where each passes, and
+// adopts that order.
 func (r *reprieving) stand(placements []placement) bool {
 	order, ok := r.reordered(placements)
 	if ok {
@@ -78,7 +79,7 @@ func (r *reprieving) stand(placements []placement) bool {
 	return ok
 }
 
-// touchesMembers reports whether a unit stands on a node with a member.
+// touchesMembers reports whether a unit has a pod on a node with a member.
 func (r *reprieving) touchesMembers(u int32) bool {
 	pods := r.s.Units[u].Pods
 	for i := range pods {
@@ -89,8 +90,8 @@ func (r *reprieving) touchesMembers(u int32) bool {
 	return false
 }
 
-// back restores one unit: in place if it can; if members stand in its way that fit elsewhere just as well,
-// they move. So every victim in the end is one without which the preemptor has no room.
+// back puts one unit back. If members are in its way and fit elsewhere, they move. So without any
+// one of the final victims, the preemptor has no room.
 func (r *reprieving) back(u int32) bool {
 	if r.spare == nil && !r.inPlace {
 		r.mayHaveRoom(nil)
@@ -113,7 +114,7 @@ func (r *reprieving) back(u int32) bool {
 	return false
 }
 
-// tellFull finds out of which classes none has room elsewhere, now that the unit is out again beside which there was none.
+// tellFull finds the classes without room elsewhere, now that the unit is removed again.
 func (r *reprieving) tellFull() {
 	for _, c := range r.full {
 		if !r.mayMove(c) {
@@ -123,7 +124,7 @@ func (r *reprieving) tellFull() {
 	r.full = r.full[:0]
 }
 
-// mayMove reports whether one of the members of a class might go elsewhere.
+// mayMove reports whether a member of a class may have room elsewhere.
 func (r *reprieving) mayMove(c int) bool {
 	i := slices.IndexFunc(r.placements, func(st placement) bool { return st.class == c })
 	st := r.placements[i]
@@ -134,8 +135,9 @@ func (r *reprieving) mayMove(c int) bool {
 	})
 }
 
-// refusedBeside lists members on a unit's nodes that the oracle refuses now, in whatever order the members come: no rule of theirs is about
-// what is there before them. It spares a look at all members.
+// refusedBeside lists members on a unit's nodes that the oracle now rejects in any order of
+// members. It only checks classes whose rules do not depend on earlier members. It avoids a check
+// of all members.
 func (r *reprieving) refusedBeside(u int32) (refused []placement) {
 	pods := r.s.Units[u].Pods
 	for i := range pods {
@@ -155,7 +157,7 @@ func (r *reprieving) refusedBeside(u int32) (refused []placement) {
 	return refused
 }
 
-// unitFits reports whether the members on a unit's nodes keep their room.
+// unitFits reports whether the members on a unit's nodes still have room.
 func (r *reprieving) unitFits(u int32) bool {
 	if _, at, ok := r.c.lone(u); ok {
 		return r.holdsAt(at.node)
@@ -169,8 +171,8 @@ func (r *reprieving) unitFits(u int32) bool {
 	return true
 }
 
-// moveAside moves the members that no longer hold to other nodes with room, or those of which that is known. It reports false, with
-// everything as it was, where they cannot all be placed.
+// moveAside moves the members that no longer hold, or the refused ones if there are any, to other
+// nodes with room. If they cannot all be placed, it returns false and restores the state.
 func (r *reprieving) moveAside(refused []placement) bool {
 	if r.spare != nil && !slices.ContainsFunc(r.spare, func(members int) bool { return members > 0 }) {
 		return false
@@ -190,7 +192,7 @@ func (r *reprieving) moveAside(refused []placement) bool {
 		r.unplaceAll(fresh)
 		switch {
 		case all && len(refused) > 0:
-			// The unit is in the way of others as well, on other nodes.
+			// The unit is also in the way of members on other nodes.
 			r.placeAll(displaced)
 			return r.moveAside(nil)
 		case len(fresh) == 0 && len(displaced) > 0 && counts[displaced[0].class] == len(displaced):
@@ -201,8 +203,8 @@ func (r *reprieving) moveAside(refused []placement) bool {
 	return false
 }
 
-// displace takes the members off their nodes that no longer hold there: those of which it is known that the oracle refuses them or, where
-// there are none, those without room or, where all have room, those that the oracle refuses now.
+// displace unplaces the members that no longer hold: the refused ones if there are any, otherwise
+// those without room. If all have room, it unplaces those that the oracle now rejects.
 func (r *reprieving) displace(refused []placement) (stay, displaced []placement) {
 	part := func(holds func(placement) bool) {
 		stay, displaced = stay[:0], nil
@@ -226,8 +228,8 @@ func (r *reprieving) displace(refused []placement) (stay, displaced []placement)
 	return stay, displaced
 }
 
-// mayHaveRoom is a quick look at whether members of each class could move at all. Units only come back, so
-// what there was no room for once has none later either, until members have moved.
+// mayHaveRoom reports whether members of each class could move at all. Units only come back, so a
+// class without room has none until members move.
 func (r *reprieving) mayHaveRoom(counts []int) bool {
 	if r.spare == nil {
 		r.spare = make([]int, len(r.wanted))
@@ -245,7 +247,7 @@ func (r *reprieving) mayHaveRoom(counts []int) bool {
 	return true
 }
 
-// repack starts over with all members, in a small case.
+// repack places all members again, in a small case.
 func (r *reprieving) repack() bool {
 	if len(r.placements) > r.limits.PackingMembers || len(r.c.byName) > r.limits.PackingNodes || len(r.ws) == 1 && !r.anyStateful {
 		return false

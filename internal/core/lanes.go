@@ -6,30 +6,33 @@ import (
 	"slices"
 )
 
-// lanes are the nodes that a class may be placed on, told apart by the domains over which its members are spread.
+// lanes are the nodes that a class may use, grouped by the domains that its members are spread
+// over.
 type lanes struct {
-	// spread is true where some rule of the class spreads members, over domains of whatever size.
+	// spread is true if some rule of the class spreads members, over domains of any size.
 	spread bool
-	// rules are those whose domains tell lanes apart: each holds several nodes. Large domains come first.
+	// rules are the rules that define the lanes: each of their domains holds several nodes. Rules
+	// with large domains come first.
 	rules []Topology
 	lanes []lane
 }
 
-// manyDomains is where domains are as good as single nodes: lanes for each of them would cost more than they are worth, and
-// the skew is asked about for each node in any case.
+// manyDomains is the most domains of a rule that define lanes. With more domains, each is about as
+// small as a node, and lanes would cost more than they help. The skew is checked for each node in
+// any case.
 const manyDomains = 64
 
-// lane is nodes that are the same to a spread over domains of several nodes.
+// lane is a set of nodes that are equal to every spread over domains of several nodes.
 type lane struct {
 	index int
-	// nodes are in the order in which they are tried, and at is where the next member is.
+	// nodes are in the order of trial, and at is the position for the next member.
 	nodes []int32
 	at    int
-	// domains are the lane's, by rule.
+	// domains has the lane's domain, by rule.
 	domains []int32
 }
 
-// lanesOf sorts nodes into lanes. Where members are not spread, there is one.
+// lanesOf groups nodes into lanes. If members are not spread, there is one lane.
 func (v *view) lanesOf(class int, nodes []int32) *lanes {
 	ls := &lanes{}
 	for _, r := range v.topologies[class] {
@@ -64,7 +67,7 @@ func (v *view) lanesOf(class int, nodes []int32) *lanes {
 	return ls
 }
 
-// keyOf is a map key for numbers.
+// keyOf returns a map key for numbers.
 func keyOf(numbers []int32) string {
 	key := make([]byte, 0, 4*len(numbers))
 	for _, n := range numbers {
@@ -73,8 +76,8 @@ func keyOf(numbers []int32) string {
 	return string(key)
 }
 
-// next is the lane for the next member: of those that have nodes left and keep the skew, the one whose domains hold the
-// fewest pods. It is nil where there is none.
+// next returns the lane for the next member: of the lanes that have nodes left and keep the skew,
+// the one whose domains hold the fewest pods. It returns nil if there is none.
 func (ls *lanes) next() *lane {
 	var best *lane
 	for i := range ls.lanes {
@@ -85,7 +88,7 @@ func (ls *lanes) next() *lane {
 	return best
 }
 
-// takes reports whether one member more in a lane keeps the skew between lanes.
+// takes reports whether one more member in a lane keeps the skew between lanes.
 func (ls *lanes) takes(l *lane) bool {
 	for i, r := range ls.rules {
 		if !r.Spread.Takes(l.domains[i]) {
@@ -95,7 +98,7 @@ func (ls *lanes) takes(l *lane) bool {
 	return true
 }
 
-// emptier compares the domains of lanes, large ones first.
+// emptier compares the domains of lanes, large domains first.
 func (ls *lanes) emptier(a, b *lane) bool {
 	for i, r := range ls.rules {
 		if x, y := r.Spread.Count(a.domains[i]), r.Spread.Count(b.domains[i]); x != y {
@@ -105,7 +108,7 @@ func (ls *lanes) emptier(a, b *lane) bool {
 	return false
 }
 
-// startOver tries all nodes again.
+// startOver makes all nodes available again.
 func (ls *lanes) startOver() {
 	for i := range ls.lanes {
 		ls.lanes[i].at = 0

@@ -7,10 +7,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Needed are the pods, by UID, without whose departure the places of a decision on this snapshot have no room for certain: of its
-// victims, and of the pods that are leaving, each that occupies more than would be to spare on its node with all of them gone. Of a unit that
-// goes whole, some pods may only go because others do. Only what nodes have counts, and no places of the surplus, without which the
-// preemptor is served.
+// Needed returns the UIDs of the pods that must terminate before the decision's placements are sure
+// to have room. They are pods of its victims and leaving pods. Each requests more than its node has
+// to spare once all of them have terminated. Some pods of a whole group may not be needed
+// themselves. Only node capacity counts. Placements of the surplus do not count: the preemptor runs
+// without them.
 func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	c := s.columns
 	if c == nil {
@@ -53,10 +54,10 @@ func (s *Snapshot) Needed(d *Decision) map[string]bool {
 	return needed
 }
 
-// placeRoom is what a node has to spare beside what is to be placed there, and how much that is.
+// placeRoom is the spare room of a node beside its placements, and the room that these need.
 type placeRoom struct{ spare, wanted []int64 }
 
-// roomsOf are those of the nodes that a decision needs, by index.
+// roomsOf returns the placeRoom of each node that a decision uses, by index.
 func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 	requests := make(map[string]Amounts)
 	for _, class := range d.Preemptor.Classes {
@@ -84,7 +85,8 @@ func (s *Snapshot) roomsOf(c *columns, d *Decision) map[int32]*placeRoom {
 	return rooms
 }
 
-// lacks reports whether there is too little for what is to be placed while a request stays.
+// lacks reports whether the room is too small for the placements while a pod with the request
+// stays.
 func (r *placeRoom) lacks(request Amounts) bool {
 	for i, v := range request {
 		if r.wanted[i] > 0 && v > r.spare[i] {

@@ -7,34 +7,36 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// nodeCosts finds room for the members of one class where it costs least. Every node has an option: which
-// units would have to go for how many members more, in total, since a group that goes makes room on all its
-// nodes. The best option per member is taken until there is room for all.
+// nodeCosts finds the cheapest room for the members of one class. Every node has an option: the
+// units to evict, and the number of additional members on all nodes, since evicting a group frees
+// room on all its nodes. The option with the lowest cost per member is taken until there is room
+// for all.
 type nodeCosts struct {
 	*counter
 	x     *nodeVictims
 	level int64
-	// touched counts the changes around a node, so that outdated options are noticed.
+	// touched counts the changes around a node, to detect outdated options.
 	touched []int32
 	chosen  []int32
 	options heap.Heap[option]
-	// scratch has nodes, those with the latest stamp.
+	// scratch is space for lists of nodes. A node in the list has the latest stamp.
 	scratch, stamps []int32
 	stamp           int32
 	base            []int64
-	// known is what units make room for that stand on so many nodes that this is not counted for all options; nil where it is.
+	// known caches the gains of sets of units on so many nodes that the gain is not computed for
+	// every option; nil if it is.
 	known *knownGains
-	// slab is where options keep their units.
+	// slab is the memory for the units of options.
 	slab slab[int32]
 }
 
-// option is what it costs to make room for more members on one node.
+// option is the cost of room for more members on one node.
 type option struct {
 	node  int32
 	seen  int32
 	gain  int
 	score Score
-	// broken and cost are what each member gained costs, in budgets and in priorities.
+	// broken and cost are the broken budgets and the priorities per member gained.
 	broken, cost float64
 	units        []int32
 }
@@ -68,7 +70,8 @@ func (m *nodeCosts) lookAtAll() {
 	m.options.Init()
 }
 
-// choose takes options until there is room for everything wanted. It reports false where there is none.
+// choose takes options until there is room for all wanted members. It returns false if there is not
+// enough.
 func (m *nodeCosts) choose() bool {
 	for !m.room() {
 		if len(m.options.Items) == 0 {
@@ -88,7 +91,8 @@ func (m *nodeCosts) choose() bool {
 	return true
 }
 
-// renew works out an option again if anything around its node, or the number still needed, has changed.
+// renew computes an option again if its surroundings, or the number of missing members, have
+// changed.
 func (m *nodeCosts) renew(o option) (fresh option, changed, ok bool) {
 	if o.seen == m.touched[o.node] && o.gain <= m.need-m.total && m.x.draw == nil {
 		return o, false, true
@@ -97,7 +101,7 @@ func (m *nodeCosts) renew(o option) (fresh option, changed, ok bool) {
 	return fresh, ok && (fresh.gain != o.gain || fresh.score != o.score || !slices.Equal(fresh.units, o.units)), ok
 }
 
-// take lets the units of an option go. The nodes that this makes cheaper get new options.
+// take evicts the units of an option. Nodes that become cheaper get new options.
 func (m *nodeCosts) take(o option) {
 	for _, u := range o.units {
 		m.remove(u)
@@ -114,7 +118,7 @@ func (m *nodeCosts) take(o option) {
 	}
 }
 
-// giveBack has units stay that were chosen for a node and stand on no other.
+// giveBack restores the units that were chosen for a node and have pods on that node only.
 func (m *nodeCosts) giveBack(n int32) {
 	m.chosen = slices.DeleteFunc(m.chosen, func(u int32) bool {
 		if slices.ContainsFunc(m.s.Units[u].Pods, func(p Pod) bool { return int32(p.Node) != n }) {
@@ -128,7 +132,7 @@ func (m *nodeCosts) giveBack(n int32) {
 	})
 }
 
-// nodesOf lists the nodes that some units stand on, each once, in scratch space that the next call overwrites.
+// nodesOf lists the nodes of some units, each once, in scratch space that the next call overwrites.
 func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	nodes := m.scratch[:0]
 	if m.stamps == nil {
@@ -157,7 +161,8 @@ func (m *nodeCosts) nodesOf(units []int32) []int32 {
 	return nodes
 }
 
-// option is what a node can do: room for so many members more, up to what it could ever hold, as cost least for each.
+// option returns the node's option with the lowest cost per member, up to the number that it can
+// hold.
 func (m *nodeCosts) option(n int32) (option, bool) {
 	now := int(m.caps[n])
 	missing := m.need - m.total
@@ -188,8 +193,9 @@ func (m *nodeCosts) option(n int32) (option, bool) {
 	return m.cheapestOption(n, now+1, most, potential)
 }
 
-// cheapestOption is the option of a node that costs least for each member, among those for some numbers of members. What a
-// unit on several nodes makes room for takes long to count, so with such units only the least and the most are tried.
+// cheapestOption returns the option with the lowest cost per member, among numbers of members in a
+// range. The gain of a unit on several nodes takes long to compute, so with such units only the
+// lowest and the highest number are tried.
 func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (best option, ok bool) {
 	col := m.column(n)
 	exact := m.x.load(col, potential, m.wanted[m.class], m.level)
@@ -211,7 +217,7 @@ func (m *nodeCosts) cheapestOption(n int32, from, to int, potential []int32) (be
 	return best, ok
 }
 
-// victimsFor are the cheapest units of a node with which it holds count members.
+// victimsFor returns the cheapest units to evict so that a node holds count members.
 func (m *nodeCosts) victimsFor(n int32, count int, potential []int32, exact bool) ([]int32, Score, bool) {
 	for r, v := range m.wanted[m.class] {
 		m.base[r] = v * int64(count)
@@ -222,7 +228,7 @@ func (m *nodeCosts) victimsFor(n int32, count int, potential []int32, exact bool
 	return m.x.solve(m.column(n), m.freeOf(n), m.base, potential)
 }
 
-// optionOf is the option of a node in which some units of it go.
+// optionOf returns the option of a node that evicts some of its units.
 func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	col := m.column(n)
 	o := option{node: n, seen: m.touched[n], score: score, units: m.keep(col, set)}
@@ -245,7 +251,7 @@ func (m *nodeCosts) optionOf(n int32, set []int32, score Score) (option, bool) {
 	return o, true
 }
 
-// keep lists the units at some positions of a column, for as long as members are being placed.
+// keep returns the units at some positions of a column, in memory that lasts as long as the search.
 func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	units := m.slab.take(len(set))
 	for i, pos := range set {
@@ -254,7 +260,8 @@ func (m *nodeCosts) keep(col *nodeColumn, set []int32) []int32 {
 	return units
 }
 
-// gainHere is gain for units that stand nowhere but on one node. Of others it is a part.
+// gainHere is gain counted on one node only. For units with pods on other nodes, it is a part of
+// their gain.
 func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	free := m.freeOf(n)
 	move := func(sign int64) {
@@ -271,7 +278,7 @@ func (m *nodeCosts) gainHere(n int32, col *nodeColumn, set []int32) int {
 	return gain
 }
 
-// gain is how many members more there is room for, over all nodes, once some units are gone.
+// gain returns how many more members fit, over all nodes, once some units are evicted.
 func (m *nodeCosts) gain(units []int32) int {
 	for _, u := range units {
 		m.shift(u, 1)
@@ -286,8 +293,8 @@ func (m *nodeCosts) gain(units []int32) int {
 	return gain
 }
 
-// dearer orders options by what they cost per member gained. The ceiling has settled the highest priority for
-// the whole preemption already.
+// dearer compares options by cost per member gained. The ceiling already bounds the highest
+// priority of the whole preemption.
 func dearer(a, b *option) int {
 	return cmp.Or(
 		cmp.Compare(a.broken, b.broken),

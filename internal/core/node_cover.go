@@ -6,9 +6,10 @@ import (
 	"slices"
 )
 
-// setCost is what a set of victims costs below one ceiling, without budgets: what remains of a Score once both are
-// settled. Sets that have no unit in common add up, and of two sets the cheaper one stays cheaper whatever is added to
-// both; so the cheapest whole can be put together from the cheapest parts.
+// setCost is the cost of a set of victims up to a ceiling, without budgets: the rest of a Score
+// once both are fixed. The costs of disjoint sets add up. Of two sets, the cheaper one stays
+// cheaper if the same units are added to both. So the cheapest whole can be built from the cheapest
+// parts.
 type setCost struct {
 	sum     int64
 	pods    int
@@ -17,49 +18,50 @@ type setCost struct {
 	start int64
 }
 
-// noCost is that of taking nothing.
+// noCost returns the cost of the empty set.
 func noCost() setCost { return setCost{start: math.MaxInt64} }
 
 func (a setCost) plus(b setCost) setCost {
 	return setCost{a.sum + b.sum, a.pods + b.pods, a.surplus + b.surplus, min(a.start, b.start)}
 }
 
-// compare goes by the order of better.
+// compare compares costs in the order of better.
 func (a setCost) compare(b setCost) int {
 	return cmp.Or(a.price().compare(b.price()), cmp.Compare(b.start, a.start))
 }
 
 const (
-	// coverSteps bounds the steps of one search for the cheapest units of a node, and coverEffort the looks at units of all
-	// searches of a decision together (a step looks at every unit of the node); coverLeast are steps that each search has in
-	// any case.
+	// coverSteps bounds the steps of one search for the cheapest units of a node. coverEffort
+	// bounds the looks at units in all searches of a decision; a step looks at every unit of the
+	// node. coverLeast is the minimum of steps for each search.
 	coverSteps  = 10_000
 	coverEffort = 5_000_000
 	coverLeast  = 20
 )
 
-// cover finds the cheapest units of one node that free what is short: branch and bound, exact unless it runs out of
-// steps. It keeps its scratch space.
+// cover finds the cheapest units of one node that free the missing room. It is a branch and bound
+// search, exact unless it runs out of steps. It reuses its scratch space.
 type cover struct {
 	dims int
-	// effort is what is left of coverEffort.
+	// effort is the unused part of coverEffort.
 	effort int
 
-	// units are those of the node with what they free, and all what they free together. Once ranked, those that free most
-	// for what they cost come first.
+	// units are the node's units. frees is the room that each frees, and all their sum. Once
+	// ranked, units with the most room for their cost come first.
 	units    []coverUnit
 	frees    []int64
 	unsorted []int64
 	all      []int64
 	wanted   []int64
 	ranked   bool
-	// surplus is true where some unit is.
+	// surplus is true if some unit is surplus.
 	surplus bool
-	// byFree lists the units by how much they free of each resource, most first; bySum by what they cost.
+	// byFree lists the units by the room that they free of each resource, most first; bySum lists
+	// them by cost.
 	byFree [][]int32
 	bySum  []int32
 
-	// left is what is short still, beyond what taken free; ruled are the units that are left out.
+	// left is the room still missing beyond the units in taken. ruled are the units ruled out.
 	left  []int64
 	state []coverState
 	ruled []int32
@@ -90,10 +92,11 @@ func newCover(dims int) *cover {
 	}
 }
 
-// of is what a unit frees.
+// of returns the room that a unit frees.
 func (c *cover) of(i int32) []int64 { return c.frees[int(i)*c.dims:][:c.dims] }
 
-// load takes the units at some positions of a column. wanted is what one member asks for, and top the ceiling.
+// load loads the units at some positions of a column. wanted is the request of one member, and top
+// the ceiling.
 func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted []int64, top int64) {
 	c.units, c.frees, c.ranked, c.wanted, c.surplus = c.units[:0], c.frees[:0], false, wanted, col.surplus > 0
 	clear(c.all)
@@ -112,8 +115,8 @@ func (c *cover) load(x *nodeVictims, col *nodeColumn, positions []int32, wanted 
 	}
 }
 
-// rank puts the units in the order in which they are tried, and in those that bounds are worked out by. A unit that frees no
-// less than another one and costs no more has to come first.
+// rank sorts the units into the order of the search, and into the orders for its bounds. A unit
+// that frees no less and costs no more than another must come before it.
 func (c *cover) rank() {
 	c.ranked = true
 	for i := range c.units {
@@ -148,8 +151,9 @@ func (c *cover) rank() {
 	})
 }
 
-// solve finds the cheapest units that free what is short: their positions, most important first, in scratch space.
-// It reports whether that is proven, and whether there are any.
+// solve finds the cheapest units that free the missing room. It returns their positions, most
+// important first, in scratch space, and reports whether the result is proven and whether there is
+// one.
 func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool) {
 	copy(c.left, short)
 	c.found, c.best, c.set, c.steps = false, noCost(), c.set[:0], 0
@@ -171,7 +175,7 @@ func (c *cover) solve(short []int64) (set []int32, cost setCost, proven, ok bool
 	return c.set, c.best, c.steps >= 0, c.found
 }
 
-// allNeeded reports whether the units free enough together, and without any one of them too little.
+// allNeeded reports whether all units together free enough and each one is needed.
 func (c *cover) allNeeded() bool {
 	for r, left := range c.left {
 		if left > 0 && c.all[r] < left {
@@ -190,7 +194,7 @@ func (c *cover) allNeeded() bool {
 	return true
 }
 
-// search decides about the units from the i-th on.
+// search branches on the units from the i-th on.
 func (c *cover) search(i int, cost setCost) {
 	if c.covered() {
 		if !c.found || cost.compare(c.best) < 0 {
@@ -238,7 +242,7 @@ func (c *cover) helps(i int32) bool {
 	return false
 }
 
-// take takes a unit, or with sign -1 puts it back.
+// take adds a unit to taken, or removes it if sign is -1.
 func (c *cover) take(i int32, sign int64) {
 	for r, v := range c.of(i) {
 		c.left[r] -= sign * v
@@ -250,8 +254,8 @@ func (c *cover) take(i int32, sign int64) {
 	c.state[i], c.taken = coverOpen, c.taken[:len(c.taken)-1]
 }
 
-// ruleOut leaves out a unit, and with it every later one that frees no more of what is still short, and costs no less:
-// a set with that one and without this one is no better than the same set the other way round.
+// ruleOut rules out a unit and every later one that frees no more of the missing room and costs no
+// less. A set with the later unit instead of this one is never better than the reverse.
 func (c *cover) ruleOut(i int32) {
 	c.state[i], c.ruled = coverRuledOut, append(c.ruled, i)
 	for j := i + 1; int(j) < len(c.units); j++ {
@@ -271,7 +275,7 @@ func (c *cover) freesNoMore(j, i int32) bool {
 	return true
 }
 
-// promising reports whether taking open units may lead to a set that is cheaper than the best one so far.
+// promising reports whether open units may complete a set that is cheaper than the best one so far.
 func (c *cover) promising(cost setCost) bool {
 	sum, count, ok := c.atLeast(math.MinInt64)
 	if !ok {
@@ -287,12 +291,12 @@ func (c *cover) promising(cost setCost) bool {
 	if cost.start <= c.best.start {
 		return false
 	}
-	// Only a later start would make it cheaper.
+	// Only a later start would make the set cheaper.
 	sum, count, ok = c.atLeast(c.best.start)
 	return ok && cmp.Or(cmp.Compare(cost.sum+sum, c.best.sum), cmp.Compare(cost.pods+count, c.best.pods)) <= 0
 }
 
-// surplusOpen bounds how many of so many open units that are taken are surplus.
+// surplusOpen bounds the number of surplus pods among count open units.
 func (c *cover) surplusOpen(count int) int {
 	if !c.surplus {
 		return 0
@@ -306,8 +310,8 @@ func (c *cover) surplusOpen(count int) int {
 	return min(count, open)
 }
 
-// atLeast bounds what has to be added to the units taken, among open units that start after some time: of each resource, so
-// many units as it takes of those that free most of it, at the price of those that cost least.
+// atLeast returns a lower bound of the cost of open units still to be added, among those that start
+// after a time. Per resource, it counts the fewest units that free enough, each at the lowest cost.
 func (c *cover) atLeast(after int64) (sum int64, count int, ok bool) {
 	for r, left := range c.left {
 		if left <= 0 {

@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// widePods is how many pods may be looked at to count what the options of all nodes make room for on other nodes. Where there are more, that
-// is counted for different units only, and as long as it takes no more than countedPods each time that something has changed.
+// widePods bounds the pods looked at to compute the gains of all options on other nodes. Above it,
+// gains are cached by set of units. countedPods bounds the pods looked at between two changes.
 const widePods, countedPods = 1 << 21, 1 << 20
 
-// isWide reports whether units stand on so many nodes that it would take long to count what each option makes room for.
+// isWide reports whether units have so many nodes that computing the gain of each option would take
+// long.
 func (m *nodeCosts) isWide() bool {
 	if !m.c.spanning {
 		return false
@@ -17,7 +18,7 @@ func (m *nodeCosts) isWide() bool {
 	pods := 0
 	for u := range m.s.Units {
 		if n := len(m.s.Units[u].Pods); n > 1 {
-			// It is looked at once for each node that it is on.
+			// The unit is looked at once for each of its nodes.
 			if pods += n * n; pods > widePods {
 				return true
 			}
@@ -26,17 +27,19 @@ func (m *nodeCosts) isWide() bool {
 	return false
 }
 
-// knownGains are what sets of units make room for, as things are: jobs whose pods are dealt out in turn stand on many nodes together.
+// knownGains caches the gains of sets of units in the current state. It helps with jobs whose pods
+// are dealt out in turn, because these share many nodes.
 type knownGains struct {
-	// changes is when, as a value of counter.changes, and left is how many pods may still be looked at.
+	// changes is the value of counter.changes that the cache is valid for. left is how many more
+	// pods may be looked at.
 	changes, left int
 	bySet         map[string]int
 	sorted        []int32
 	key           []byte
 }
 
-// knownGain is gain, for units of which it is known or may be found out. Of others, what they make room for on the node where they are looked
-// at is as much as is known: when they go, all of it counts.
+// knownGain is gain for units whose gain is cached or may be computed. For others, the caller uses
+// the gain on one node; once they are evicted, all of their room counts.
 func (m *nodeCosts) knownGain(units []int32) (gain int, ok bool) {
 	k := m.known
 	if k.bySet == nil || k.changes != m.changes {

@@ -5,17 +5,17 @@ import (
 	"slices"
 )
 
-// nodeVictims works out what has to go from one node so that something fits there. It keeps its scratch space,
-// so that thousands of nodes can be priced without allocation.
+// nodeVictims computes the victims on one node that make enough room there. It reuses its scratch
+// space, so thousands of nodes can be priced without allocation.
 type nodeVictims struct {
 	*view
-	// draw is what earlier victims leave of the budgets; nil where no unit has any.
+	// draw is the state of the budgets after earlier victims; nil if no unit has any.
 	draw *budgetDraw
-	// seesGangs is true where sets are whole outcomes, and gangs that they take below minCount count.
+	// seesGangs is true if sets are whole outcomes, so the gangs that they break count.
 	seesGangs bool
-	// check asks the oracle as well; nil where only room matters.
+	// check makes the search ask the oracle too; nil if only room matters.
 	check *nodeCheck
-	// floor is the least that can be hoped for: an outcome that reaches it ends the search.
+	// floor is a lower bound of the cost. An outcome that reaches it ends the search.
 	floor prospect
 	cover *cover
 
@@ -34,12 +34,12 @@ type nodeVictims struct {
 	found     bool
 }
 
-// nodeCheck lets the oracle have its say on one node.
+// nodeCheck is the class and the node to ask the oracle about.
 type nodeCheck struct {
 	class, node int
 }
 
-// newNodeVictims goes by what a draw leaves of the budgets.
+// newNodeVictims returns a nodeVictims that uses a draw's state of the budgets.
 func newNodeVictims(v *view, draw *budgetDraw) *nodeVictims {
 	return &nodeVictims{view: v, draw: draw, room: make([]int64, v.dims), cover: newCover(v.dims)}
 }
@@ -48,7 +48,7 @@ func (x *nodeVictims) release(pos int32) (before, after []int64) {
 	return x.col.sum(int(pos), x.dims), x.col.sum(int(pos)+1, x.dims)
 }
 
-// pods is how many pods a unit of the column has, on all nodes.
+// pods returns how many pods a unit of the column has, on all nodes.
 func (x *nodeVictims) pods(pos int32) int { return x.podsAt(x.col, pos) }
 
 func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
@@ -58,17 +58,18 @@ func (x *nodeVictims) podsAt(col *nodeColumn, pos int32) int {
 	return len(x.s.Units[col.units[pos]].Pods)
 }
 
-// reachesFloor reports whether a score is the best that can be hoped for. Of equal sums, the order of the document
-// yields the latest start, but not the most surplus.
+// reachesFloor reports whether a score is the best possible. Among equal sums, the order of the
+// document yields the latest start, but not the most surplus.
 func (x *nodeVictims) reachesFloor(sc *Score) bool {
 	return sc.BrokenBudgets == 0 && sc.BrokenGangs == 0 && sc.HighestPriority == x.floor.ceiling && sc.PrioritySum == x.floor.sum &&
 		sc.Surplus == min(sc.Pods, x.surplusUpTo(x.col, int64(x.floor.ceiling)))
 }
 
-// solve finds the cheapest set among the potential victims (positions in col, least important first) that makes
-// room for wanted on top of base. It returns their positions, most important first, in scratch space that
-// the next call overwrites. The order of the document competes with the cheapest set as far as budgets are not broken, which
-// is exact. Where they have to be, or the oracle counts, other orders of reprieve do as well.
+// solve finds the cheapest set of potential victims (positions in col, least important first) that
+// makes room for wanted in addition to base. It returns their positions, most important first, in
+// scratch space that the next call overwrites. The order of the document competes with the cheapest
+// set. Without broken budgets the result is exact. If budgets must be broken, or the oracle is
+// asked, other orders of reprieve compete too.
 func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []int32) ([]int32, Score, bool) {
 	x.col, x.base, x.wanted, x.potential = col, base, wanted, potential
 	if !x.enough(potential) {
@@ -98,14 +99,14 @@ func (x *nodeVictims) solve(col *nodeColumn, base, wanted []int64, potential []i
 	return x.best, x.bestScore, true
 }
 
-// try reprieves in some order.
+// try reprieves units in an order and considers the result.
 func (x *nodeVictims) try(order []int32) {
 	if set, ok := x.reprieve(order); ok {
 		x.consider(set)
 	}
 }
 
-// consider keeps the cheapest set.
+// consider keeps a set if it is the cheapest so far.
 func (x *nodeVictims) consider(set []int32) {
 	if sc := x.score(set); !x.found || better(sc, x.bestScore) < 0 {
 		x.bestScore, x.found = sc, true
@@ -113,7 +114,8 @@ func (x *nodeVictims) consider(set []int32) {
 	}
 }
 
-// pool are the potential victims up to the lowest ceiling, unless there is nothing to choose among them: nil then.
+// pool returns the potential victims up to the lowest ceiling, or nil if there is no choice among
+// them.
 func (x *nodeVictims) pool(potential []int32) []int32 {
 	pool := potential[:x.ceiling(potential)]
 	if len(pool) == len(x.best) && x.bestScore.BrokenBudgets == 0 {
@@ -122,7 +124,8 @@ func (x *nodeVictims) pool(potential []int32) []int32 {
 	return pool
 }
 
-// cheapest tries the cheapest set of potential victims up to the lowest ceiling, whatever it draws on budgets.
+// cheapest tries the cheapest set of potential victims up to the lowest ceiling, regardless of
+// budgets.
 func (x *nodeVictims) cheapest(potential []int32) {
 	pool := x.pool(potential)
 	if x.check != nil || len(pool) == 0 {
@@ -134,8 +137,9 @@ func (x *nodeVictims) cheapest(potential []int32) {
 	}
 }
 
-// load prepares for the cheapest sets of potential victims up to a ceiling, for members that want so much. It reports false
-// where what one potential victim costs hangs on the others.
+// load prepares the search for the cheapest sets of potential victims up to a ceiling, for members
+// with the given request. It returns false if the cost of one potential victim depends on the
+// others.
 func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, top int64) bool {
 	if x.check != nil || x.draw != nil && slices.ContainsFunc(potential, func(pos int32) bool { return draws(&x.s.Units[col.units[pos]]) }) {
 		return false
@@ -145,7 +149,8 @@ func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, t
 	return true
 }
 
-// covering finds the cheapest set of what has been loaded that makes room for wanted on top of base.
+// covering finds the cheapest set of the loaded units that makes room for wanted in addition to
+// base.
 func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
 	x.base, x.wanted = base, wanted
 	set, _, _, ok := x.cover.solve(x.short())
@@ -155,7 +160,7 @@ func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
 	return set, x.score(set), true
 }
 
-// wantedBy is what the members on a node want together, in scratch space.
+// wantedBy returns the sum of the requests of the members on a node, in scratch space.
 func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
 	clear(x.room)
 	for class := range placed {
@@ -169,7 +174,7 @@ func (x *nodeVictims) wantedBy(placed [][]int32, n int32) []int64 {
 	return x.room
 }
 
-// short is what is missing of wanted, in scratch space.
+// short returns the missing part of wanted, in scratch space.
 func (x *nodeVictims) short() []int64 {
 	for r, w := range x.wanted {
 		x.room[r] = 0
@@ -180,7 +185,7 @@ func (x *nodeVictims) short() []int64 {
 	return x.room
 }
 
-// within tries other orders among the potential victims up to the lowest ceiling that leaves room.
+// within tries other orders among the potential victims up to the lowest ceiling that makes room.
 func (x *nodeVictims) within(potential []int32) {
 	pool := x.pool(potential)
 	if len(pool) == 0 {
@@ -197,7 +202,7 @@ func (x *nodeVictims) within(potential []int32) {
 	}
 }
 
-// enough reports whether there is room once all of a set are gone.
+// enough reports whether there is room with all units of a set evicted.
 func (x *nodeVictims) enough(set []int32) bool {
 	copy(x.room, x.base)
 	for _, pos := range set {
@@ -209,7 +214,8 @@ func (x *nodeVictims) enough(set []int32) bool {
 	return fits(x.wanted, x.room)
 }
 
-// ceiling is the length of the shortest prefix of potential victims, whole priorities only, that makes room.
+// ceiling returns the length of the shortest prefix of potential victims that makes room. Prefixes
+// include whole priorities only.
 func (x *nodeVictims) ceiling(potential []int32) int {
 	copy(x.room, x.base)
 	for i, pos := range potential {
@@ -225,8 +231,8 @@ func (x *nodeVictims) ceiling(potential []int32) int {
 	return len(potential)
 }
 
-// reprieve brings units of order back, first come first, as long as there is room, and returns the others,
-// most important first.
+// reprieve puts units back in the given order as long as there is room. It returns the others, most
+// important first.
 func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
 	if !x.enough(order) {
 		return nil, false
@@ -252,8 +258,8 @@ func (x *nodeVictims) reprieve(order []int32) ([]int32, bool) {
 	return x.result, true
 }
 
-// reprieveChecked is reprieve with the oracle's consent to every step. All of order are out of x.room on
-// entry; the oracle's simulation state is what it was in the end.
+// reprieveChecked is reprieve with the oracle asked at every step. On entry, x.room includes the
+// room of all units of order. On return, the oracle's state is unchanged.
 func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
 	for _, pos := range order {
 		x.oracle.RemoveUnit(int(x.col.units[pos]))
@@ -276,7 +282,7 @@ func (x *nodeVictims) reprieveChecked(order []int32) ([]int32, bool) {
 	return x.result, true
 }
 
-// comesBack restores a unit if there is room and the oracle agrees.
+// comesBack puts a unit back if there is room and the oracle accepts it.
 func (x *nodeVictims) comesBack(pos int32) bool {
 	unit := int(x.col.units[pos])
 	before, after := x.release(pos)
@@ -296,7 +302,7 @@ func (x *nodeVictims) comesBack(pos int32) bool {
 	return false
 }
 
-// score is the score of a set, most important first, on top of what has been drawn on budgets already.
+// score returns the score of a set, most important first, given earlier draws on budgets.
 func (x *nodeVictims) score(set []int32) Score {
 	sc := noVictims()
 	for _, pos := range set {
@@ -320,8 +326,8 @@ func (x *nodeVictims) score(set []int32) Score {
 	return sc
 }
 
-// mostImportantFirst puts the order of the document into x.order: those that would break a budget, then the
-// others, both by importance. It returns how many would break one.
+// mostImportantFirst sets x.order to the order of the document: units that would break a budget,
+// then the others, both by importance. It returns how many would break one.
 func (x *nodeVictims) mostImportantFirst(potential []int32) (breaking int) {
 	x.order = x.order[:0]
 	for _, pos := range slices.Backward(potential) {
@@ -345,7 +351,8 @@ func (x *nodeVictims) mostImportantFirst(potential []int32) (breaking int) {
 	return len(breakers)
 }
 
-// unbroken is the largest cheap set that breaks no budget: units draw in turn, the least important first.
+// unbroken returns a large, cheap set that breaks no budget. Units draw in turn, the least
+// important first.
 func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	var safe []int32
 	for _, pos := range potential {
@@ -361,7 +368,8 @@ func (x *nodeVictims) unbroken(potential []int32) []int32 {
 	return safe
 }
 
-// useOf has x.use say how much of what is missing each potential victim frees, and x.perCost how much for what it costs.
+// useOf sets x.use to the part of the missing room that each potential victim frees, and x.perCost
+// to that part relative to its cost.
 func (x *nodeVictims) useOf(potential []int32) {
 	x.use = append(x.use[:0], make([]float64, len(x.col.units))...)
 	x.perCost = append(x.perCost[:0], make([]float64, len(x.col.units))...)
@@ -377,7 +385,8 @@ func (x *nodeVictims) useOf(potential []int32) {
 	}
 }
 
-// byUse orders potential victims so that those that help least come back first, by one of both.
+// byUse sorts potential victims so that the least useful ones come back first. use is x.use or
+// x.perCost.
 func (x *nodeVictims) byUse(potential []int32, use []float64) {
 	x.order = append(x.order[:0], potential...)
 	slices.SortFunc(x.order, func(a, b int32) int {

@@ -8,28 +8,28 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/heap"
 )
 
-// nodeOrder brings nodes, given by name, into the order in which members of a class are to be tried on them. It goes by the room that there
-// is when it is called.
+// nodeOrder returns nodes, given by name, in the order for trying members of a class. It uses the
+// room at the time of the call.
 type nodeOrder func(t *simulation, class int, nodes []int32) iter.Seq[int32]
 
-// firstFitOrder is by name.
+// firstFitOrder is the order by name.
 func firstFitOrder(_ *simulation, _ int, nodes []int32) iter.Seq[int32] { return slices.Values(nodes) }
 
-// fullestFirst leaves large holes large: nodes with room for the fewest members come first.
+// fullestFirst puts nodes with room for the fewest members first, which keeps large holes.
 func fullestFirst(t *simulation, class int, nodes []int32) iter.Seq[int32] {
 	return byRoom(t, class, nodes, 1)
 }
 
-// emptiestFirst spreads members.
+// emptiestFirst puts nodes with room for the most members first, which spreads members.
 func emptiestFirst(t *simulation, class int, nodes []int32) iter.Seq[int32] {
 	return byRoom(t, class, nodes, -1)
 }
 
-// roomToCount is as far as room is told apart: nodes with room for more are all the same.
+// roomToCount is the highest number of members that is counted. Nodes with more room are equal.
 const roomToCount = 1 << 20
 
-// byRoom counts room alone: the oracle is asked only about the nodes whose turn comes. These are few of many, so that to have the next one at
-// hand is enough. Nodes with the same room come by name.
+// byRoom sorts nodes by room alone, so the oracle is asked only about nodes that are reached.
+// Usually few of many are, so a heap is enough. Nodes with equal room are sorted by name.
 func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq[int32] {
 	type candidate struct{ room, place int32 }
 	ahead := &heap.Heap[candidate]{Before: func(a, b *candidate) bool {
@@ -53,8 +53,8 @@ func byRoom(t *simulation, class int, nodes []int32, sign int) iter.Seq[int32] {
 	}
 }
 
-// fill places members where there is room now and returns their placements in order, so that each passes given those
-// before it: all that are wanted, or as many as it finds room for. Confined classes go nowhere else.
+// fill places all wanted members, or as many as fit now, and returns their placements. Each member
+// passes given those before it. Confined classes use the nodes of their domain only.
 func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []placement {
 	var placements []placement
 	left := slices.Clone(ws)
@@ -69,7 +69,7 @@ func (t *simulation) fill(ws []want, order nodeOrder, within confinement) []plac
 			missing += left[i].count
 			placements = append(placements, got...)
 		}
-		// A member may be what those of another class have to have beside them.
+		// A member may need members of another class beside it.
 		if missing == 0 || !t.anyStateful || len(left) == 1 || len(placements) == before {
 			return placements
 		}
@@ -103,7 +103,7 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 		case l == nil && !moved:
 			return placements
 		case l == nil:
-			// Where a domain was too full beside others, the others have filled up since.
+			// A domain that was too full compared with others may not be any more.
 			ls.startOver()
 			moved = false
 		case t.accepts(w.class, l.nodes[l.at]):
@@ -116,9 +116,9 @@ func (t *simulation) fillClass(w want, order nodeOrder, within confinement) []pl
 	return placements
 }
 
-// pack places everything wanted, or nothing. Simple orders come first, in one domain where members have to share it;
-// where classes compete for the same nodes, which is bin packing, or the rules of members get into each other's way, a
-// small case is searched through.
+// pack places all wanted members, or none. It tries simple orders first, in one domain if members
+// share it. If classes compete for nodes, which is bin packing, or the members' rules conflict, it
+// tries all placements of a small case.
 func (t *simulation) pack(ws []want) ([]placement, bool) {
 	if !t.plausible(ws) {
 		return nil, false
@@ -137,7 +137,7 @@ func (t *simulation) pack(ws []want) ([]placement, bool) {
 	return t.backtrack(ws)
 }
 
-// packInTurn is pack by simple orders of nodes, with the classes one after the other.
+// packInTurn is pack by simple orders of nodes, one class after the other.
 func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	if placements, ok := t.packApart(ws); ok {
 		return placements, true
@@ -156,13 +156,13 @@ func (t *simulation) packInTurn(ws []want) ([]placement, bool) {
 	return nil, false
 }
 
-// fillAll places everything wanted where there is room now, or nothing.
+// fillAll places all wanted members in the current room, or none.
 func (t *simulation) fillAll(ws []want, order nodeOrder, within confinement) ([]placement, bool) {
 	var placements []placement
 	if t.anyStateful {
 		placements = t.fill(ws, order, within)
 	} else {
-		// No class makes room for another one.
+		// Placing one class makes no other class fit.
 		for _, w := range ws {
 			got := t.fillClass(w, order, within)
 			if placements = append(placements, got...); len(got) < w.count {
@@ -177,8 +177,8 @@ func (t *simulation) fillAll(ws []want, order nodeOrder, within confinement) ([]
 	return nil, false
 }
 
-// tightestFirst has the classes choose first that have the fewest places for each of their members: few nodes take them, or they ask for
-// what few nodes have, however little.
+// tightestFirst sorts the classes by the places that each of their members has, fewest first. Few
+// nodes may admit the class, or few may have a resource that it requests.
 func (t *simulation) tightestFirst(ws []want) []want {
 	if len(ws) == 1 {
 		return ws
@@ -192,7 +192,8 @@ func (t *simulation) tightestFirst(ws []want) []want {
 	return tight
 }
 
-// placesFor is how many places there are for each member of a class, with up to most of them counted on a node.
+// placesFor returns the number of places for each member of a class, counting up to most places on
+// a node.
 func (t *simulation) placesFor(w want, most int) float64 {
 	sum := 0
 	for _, n := range t.c.byName {
@@ -201,7 +202,7 @@ func (t *simulation) placesFor(w want, most int) float64 {
 	return float64(sum) / float64(w.count)
 }
 
-// most places as many members as it can, in one domain where they have to share it.
+// most places as many members as it can, in one domain if they share it.
 func (t *simulation) most(ws []want) []placement {
 	var best []placement
 	if parties := t.parties(ws); len(parties) > 1 {
@@ -230,8 +231,8 @@ func (t *simulation) most(ws []want) []placement {
 	return best
 }
 
-// inOrder places members, and brings them into an order in which each passes given those before it. It reports false,
-// and places none, where there is no such order: then the members have no way to where they are to stand.
+// inOrder places members in an order such that each passes given those before it. If there is no
+// such order, it returns false and places none.
 func (t *simulation) inOrder(placements []placement) ([]placement, bool) {
 	var order []placement
 	for left := placements; len(left) > 0; {
@@ -253,7 +254,7 @@ func (t *simulation) inOrder(placements []placement) ([]placement, bool) {
 	return order, true
 }
 
-// plausible reports whether there is room for each class on its own.
+// plausible reports whether each class alone has room.
 func (t *simulation) plausible(ws []want) bool {
 	for _, w := range ws {
 		left := w.count
@@ -269,7 +270,8 @@ func (t *simulation) plausible(ws []want) bool {
 	return true
 }
 
-// feasible reports whether everything wanted has room as the simulation stands, and leaves the simulation as it was.
+// feasible reports whether all wanted members fit in the current state. It leaves the state
+// unchanged.
 func (t *simulation) feasible(ws []want) bool {
 	if len(ws) == 1 && !t.anyStateful {
 		return t.plausible(ws)
@@ -282,7 +284,7 @@ func (t *simulation) feasible(ws []want) bool {
 // backtrackMixes bounds the mixes of classes that are tried.
 const backtrackMixes = 200
 
-// backtrack searches through the placements of a small case, and where it matters through their orders.
+// backtrack searches the placements of a small case and, if the oracle is stateful, their orders.
 func (t *simulation) backtrack(ws []want) ([]placement, bool) {
 	if total(ws) > t.limits.PackingMembers {
 		return nil, false
@@ -299,11 +301,11 @@ type packing struct {
 	left       []want
 	placements []placement
 	steps      int
-	// hopeless are the sets of placements from which there is no way on, in whatever order they have been made.
+	// hopeless are the sets of placements that cannot be completed, in any order.
 	hopeless map[string]bool
 }
 
-// next places the members that are left.
+// next places the remaining members.
 func (b *packing) next() bool {
 	if total(b.left) == 0 {
 		return true
@@ -332,8 +334,8 @@ func (b *packing) next() bool {
 	return false
 }
 
-// nextOf places a member of one class next. Members of one class are interchangeable, so each starts on the node of the
-// one before it where only room matters.
+// nextOf places a member of one class next. Members of a class are interchangeable. If only room
+// matters, each starts on the node of the one before it.
 func (b *packing) nextOf(i int) bool {
 	class, from := b.left[i].class, 0
 	if last := len(b.placements) - 1; !b.anyStateful && last >= 0 && b.placements[last].class == class {
@@ -360,7 +362,7 @@ func (b *packing) nextOf(i int) bool {
 	return false
 }
 
-// key names what has been placed so far.
+// key returns a map key for the set of placements so far.
 func (b *packing) key() string {
 	placed := slices.Clone(b.placements)
 	slices.SortFunc(placed, func(x, y placement) int { return cmp.Or(cmp.Compare(x.class, y.class), cmp.Compare(x.node, y.node)) })

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// The domains of a pod are the nodes, one by one; the one domain of a gang is the whole cluster (KEP-5710,
-// "Split the cluster into mutually-exclusive domains"). bestDomain returns the outcome of the cheapest one.
+// bestDomain returns the outcome of the cheapest domain (KEP-5710, "Split the cluster into
+// mutually-exclusive domains"). The domains of a pod are the nodes, one by one. The one domain of a
+// gang is the whole cluster.
 func (sr *search) bestDomain() (found, bool) {
 	if sr.p.Gang {
 		return sr.wholeCluster()
@@ -17,9 +18,9 @@ func (sr *search) bestDomain() (found, bool) {
 	return n.run()
 }
 
-// found is what the search of a domain comes to.
+// found is the outcome of searching a domain.
 type found struct {
-	// ws is what has to be placed; placements are where, once that is known.
+	// ws are the members to place, and placements their nodes once known.
 	ws         []want
 	placements []placement
 	victims    []int32
@@ -27,13 +28,13 @@ type found struct {
 	score      Score
 }
 
-// onlyClass is the class of a single pod.
+// onlyClass returns the class of a single pod.
 func (sr *search) onlyClass() int {
 	return slices.IndexFunc(sr.p.Classes, func(c Class) bool { return len(c.Members) > 0 })
 }
 
-// prospect is a node that has room once its potential victims are gone, with the least that it can cost: as
-// far as room goes the ceiling is exact, and at least so many units have to go.
+// prospect is a node that has room once its potential victims are evicted, with lower bounds of the
+// cost. By room alone, the ceiling is exact. least is the minimum number of victims.
 type prospect struct {
 	node    int32
 	ceiling int32
@@ -41,13 +42,13 @@ type prospect struct {
 	least   int
 }
 
-// nodeSearch is the search for a single pod. Nodes are worked out in order of the least they can cost,
-// until the best outcome so far is better than anything the rest can come to.
+// nodeSearch is the search for a single pod. It works out nodes in order of their least cost, until
+// the best outcome beats every remaining bound.
 type nodeSearch struct {
 	*search
 	class int
 	x     *nodeVictims
-	// roomy is true where some node has room as it is, and only the oracle has refused it.
+	// roomy is true if some node has room as it is, and only the oracle rejected it.
 	roomy bool
 	best  found
 	any   bool
@@ -58,13 +59,13 @@ type nodeSearch struct {
 	units  []int32
 }
 
-// quickRounds is how often the nodes with the lowest ceiling are tried before all nodes are ranked.
+// quickRounds is how often the nodes with the lowest ceiling are tried before all nodes are sorted.
 const quickRounds = 3
 
 func (n *nodeSearch) run() (found, bool) {
 	left := n.v.c.byName
 	if !n.roomy {
-		// Nothing can be taken anywhere else.
+		// The other nodes have no potential victims.
 		left = n.nodes
 	}
 	for range quickRounds {
@@ -85,8 +86,8 @@ func (n *nodeSearch) run() (found, bool) {
 	return n.best, n.any
 }
 
-// lowestCeiling makes prospects of the nodes with the lowest ceiling of all, and returns the others. A node
-// that has no room at the lowest ceiling so far needs no further look.
+// lowestCeiling makes prospects of the nodes with the lowest ceiling of all and returns the others.
+// It skips nodes without room at the lowest ceiling so far.
 func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32) {
 	below := n.v.victims.below
 	others = make([]int32, 0, len(nodes))
@@ -112,8 +113,8 @@ func (n *nodeSearch) lowestCeiling(nodes []int32) (ceiling int32, others []int32
 	return n.prospects[0].ceiling, others
 }
 
-// prospect reports whether a node has room with its potential victims below a priority gone, and bounds its
-// cost.
+// prospect reports whether a node has room with its potential victims below a priority evicted, and
+// returns bounds of its cost.
 func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	v := n.v
 	if !v.c.sound[node] {
@@ -129,7 +130,7 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 		return prospect{}, false
 	}
 	lo, hi := 1, k
-	// Most nodes have no room below the lowest ceiling so far: one look tells.
+	// Most nodes have no room below the lowest ceiling so far, which one check shows.
 	if before := col.count(int64(col.priorities[k-1])); !fitsTogether(wanted, room, col.sum(before, v.dims)) {
 		lo = k
 	} else {
@@ -184,8 +185,8 @@ func (n *nodeSearch) tryAll() {
 	}
 }
 
-// mayBeBetter reports whether a node that costs as much as the best one so far in priorities may still be the better
-// one. Among equals the first by name counts.
+// mayBeBetter reports whether a node with the same cost in priorities as the best one may still be
+// better. Among equals, the first by name is chosen.
 func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	best := &n.best.score
 	if best.BrokenGangs > 0 && n.thorough {
@@ -200,14 +201,15 @@ func (n *nodeSearch) mayBeBetter(pr prospect) bool {
 	return pr.least < best.Pods || n.v.c.rank[pr.node] < n.v.c.rank[n.best.placements[0].node]
 }
 
-// latestStart is the latest that the earliest start among the victims of the highest priority can be.
+// latestStart returns an upper bound of the earliest start among the victims of the highest
+// priority.
 func (n *nodeSearch) latestStart(pr prospect) int64 {
 	col := n.v.column(pr.node)
 	from, to := col.count(int64(pr.ceiling)), col.count(int64(pr.ceiling)+1)
 	if from == to {
 		return math.MaxInt64
 	}
-	// Units of lower priority may go as well, but no more than there are.
+	// Victims may include all units of lower priority, but no more.
 	nth := max(1, pr.least-from)
 	n.starts = append(n.starts[:0], col.starts[from:to]...)
 	if nth > len(n.starts) {
@@ -247,8 +249,9 @@ func (n *nodeSearch) try(pr prospect) {
 	}
 }
 
-// cheapest finds the cheapest set of potential victims on a node that makes room. Where not all of them may go together, the
-// cheapest of all may be tried all the same, then that of the least important ones that may, then that of the most important ones.
+// cheapest finds the cheapest set of potential victims on a node that makes room. If they may not
+// all be taken together, it tries the cheapest set of all. Then it tries the cheapest set of the
+// least important ones that may, then of the most important ones.
 func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
 	orders := 1
@@ -270,7 +273,7 @@ func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([
 	return nil, Score{}, false
 }
 
-// allowedAt is allowed for units by their positions in a column.
+// allowedAt is allowed for units given by their positions in a column.
 func (n *nodeSearch) allowedAt(col *nodeColumn, set []int32) bool {
 	return n.allowed(n.unitsAt(col, set))
 }

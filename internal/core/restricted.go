@@ -5,14 +5,15 @@ import (
 	"slices"
 )
 
-// refusal is a set of victims that goes beyond a bound.
+// refusal is a set of victims that exceeds a bound.
 type refusal struct {
 	victims []int32
 	bound   bound
 }
 
-// among is the same search among the potential victims, but for some to do without: only they are in the columns,
-// and ranks stand for priorities. It shares everything else with the snapshot that was asked about.
+// among returns the same search over the potential victims except those in without. Its columns
+// have these units only, and ranks replace priorities. It shares everything else with the original
+// snapshot.
 func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	s, v := *sr.s, *sr.v
 	s.ranks, s.orders = vo.ranks, vo.orders
@@ -31,14 +32,14 @@ func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	}
 }
 
-// restriction makes the columns of a restricted view from those of the snapshot.
+// restriction builds the columns of a restricted view from those of the snapshot.
 type restriction struct {
 	vo      *victimOrder
 	c       *columns
 	mem     *scratch
 	ranks   []int32
 	without map[int32]bool
-	// count is how many units are in the view, open how many of them are in open leaves, by step.
+	// count is the number of units in the view, open the number of them in open leaves, by step.
 	count int
 	open  []int
 
@@ -70,7 +71,7 @@ func (b *restriction) columns(units int) *columns {
 	return d
 }
 
-// listed counts the units that have been judged one by one, and finds the nodes that they are on.
+// listed counts the units that were judged one by one and returns the nodes that they run on.
 func (b *restriction) listed(d *columns) (nodes []bool) {
 	nodes = make([]bool, len(d.nodes))
 	for _, u := range b.vo.listed {
@@ -92,7 +93,7 @@ func (b *restriction) listed(d *columns) (nodes []bool) {
 	return nodes
 }
 
-// node makes the column of one node.
+// node builds the column of one node.
 func (b *restriction) node(d *columns, n int32) {
 	col := &b.c.nodes[n]
 	b.gather(n, col)
@@ -133,7 +134,7 @@ func (b *restriction) node(d *columns, n int32) {
 	d.sumUp(n)
 }
 
-// whole makes the column of a node that has all of its units in the view, in the same order as ever.
+// whole builds the column of a node with all of its units in the view, in their original order.
 func (b *restriction) whole(d *columns, n int32) {
 	dims, out := d.dims, b.c.nodes[n]
 	out.priorities = b.mem.numbers.take(len(b.picked))
@@ -146,7 +147,7 @@ func (b *restriction) whole(d *columns, n int32) {
 	d.sumUp(n)
 }
 
-// gather picks the units of a node that are in the view, and gives those of open leaves their rank.
+// gather picks the units of a node that are in the view, and assigns ranks to those of open leaves.
 func (b *restriction) gather(n int32, col *nodeColumn) {
 	vo := b.vo
 	b.picked = b.picked[:0]
@@ -176,7 +177,7 @@ func (b *restriction) gather(n int32, col *nodeColumn) {
 	}
 }
 
-// firstNode is the first node that a unit has a pod on; -1 for none.
+// firstNode returns the first node that a unit has a pod on; -1 for none.
 func (u *Unit) firstNode() int32 {
 	for i := range u.Pods {
 		if n := u.Pods[i].Node; n >= 0 {

@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// scratch is the memory of a restricted view, which the next one can use again.
+// scratch is the reusable memory of a restricted view.
 type scratch struct {
 	ranks  []int32
 	orders []int64
-	// sheet has the columns of the view, used the nodes that have any there.
+	// sheet has the columns of the view, used the nodes with units in it.
 	sheet *columns
 	used  []int32
 	// nothing are the sums of a node without units.
@@ -18,7 +18,7 @@ type scratch struct {
 	amounts slab[int64]
 }
 
-// borrow takes memory that nothing else uses, until it is handed back.
+// borrow returns memory that nothing else uses until it is handed back.
 func (c *columns) borrow() *scratch {
 	if m, ok := c.lent.Get().(*scratch); ok {
 		return m
@@ -28,7 +28,7 @@ func (c *columns) borrow() *scratch {
 
 func (c *columns) handBack(m *scratch) { c.lent.Put(m) }
 
-// grades are ranks and orders for so many units: none of them may be taken yet.
+// grades returns ranks and orders for a number of units. Initially no unit may be taken.
 func (m *scratch) grades(units int) ([]int32, []int64) {
 	if cap(m.ranks) < units {
 		m.ranks, m.orders = make([]int32, units), make([]int64, units)
@@ -40,7 +40,7 @@ func (m *scratch) grades(units int) ([]int32, []int64) {
 	return m.ranks, m.orders
 }
 
-// blank are columns beside others, of the same nodes with no units on them.
+// blank returns columns of the same nodes as beside, without units.
 func (m *scratch) blank(beside *columns, units int) *columns {
 	nodes, dims := len(beside.nodes), beside.dims
 	d := m.sheet
@@ -68,7 +68,7 @@ func (m *scratch) blank(beside *columns, units int) *columns {
 	return d
 }
 
-// empty takes all units off a node.
+// empty removes all units from a node.
 func (m *scratch) empty(d *columns, n int32) {
 	at := int(n) * d.dims
 	d.nodes[n], d.lowest[n], d.top[n] = nodeColumn{sums: m.nothing}, math.MaxInt32, math.MinInt64
@@ -76,17 +76,17 @@ func (m *scratch) empty(d *columns, n int32) {
 	clear(d.widest[at : at+d.dims])
 }
 
-// slab hands out pieces of memory, many at a time.
+// slab allocates many small pieces of memory at once.
 type slab[T any] struct {
 	chunks [][]T
 	next   int
 	left   []T
 }
 
-// slabSize is how much a slab asks for at once.
+// slabSize is the number of elements that a slab allocates at once.
 const slabSize = 1 << 14
 
-// take returns a piece of its own, with room for nothing more. What it holds is of no meaning.
+// take returns a piece with n elements. Their content is undefined.
 func (s *slab[T]) take(n int) []T {
 	if len(s.left) < n {
 		if s.next == len(s.chunks) {
@@ -103,5 +103,5 @@ func (s *slab[T]) take(n int) []T {
 	return out
 }
 
-// reset takes back all pieces.
+// reset releases all pieces.
 func (s *slab[T]) reset() { s.next, s.left = 0, nil }

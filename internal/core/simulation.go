@@ -6,31 +6,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// simulation is the state of the cluster that a search changes and takes back: free room by node, which units
-// are out, and where members stand. Where other pods matter to a member, it keeps the Oracle's simulation state
-// in step; where they do not, the Oracle is left alone.
+// simulation is the state of the cluster that a search changes and restores: free room by node,
+// removed units, and the members' placements. If a member depends on other pods, it keeps the
+// Oracle's state in sync; otherwise it does not call the Oracle.
 type simulation struct {
 	*view
 	// free holds dims values for each node.
 	free []int64
-	// out marks the units that are removed.
+	// out marks the removed units.
 	out []bool
-	// placed counts the members of each class on each node; nil for a class of which none has been placed.
+	// placed counts the members of each class on each node; nil for a class without placed members.
 	placed [][]int32
-	// pool are the potential victims that outUpTo moves, least important first; the first gone ones are out.
+	// pool are the potential victims that outUpTo moves, least important first. The first gone of
+	// them are removed.
 	pool []int32
 	gone int
 	// packed counts the steps of all backtracking searches.
 	packed int
 }
 
-// placement is one member's place: a member of class on node.
+// placement is the node of one member of a class.
 type placement struct {
 	class int
 	node  int32
 }
 
-// newSimulation starts with everything where it is, the leaving pods included or not.
+// newSimulation returns a simulation with all units in place. free is the nodes' room, with or
+// without leaving pods.
 func newSimulation(v *view, free []int64) *simulation {
 	t := &simulation{
 		view: v, free: slices.Clone(free), out: make([]bool, len(v.s.Units)),
@@ -41,7 +43,7 @@ func newSimulation(v *view, free []int64) *simulation {
 
 func (t *simulation) freeOf(node int32) []int64 { return t.free[int(node)*t.dims:][:t.dims] }
 
-// shift adds a unit's use of its nodes to their room, or takes it away.
+// shift adds the room of a unit to its nodes, or subtracts it if sign is -1.
 func (t *simulation) shift(unit int32, sign int64) {
 	if col, at, ok := t.c.lone(unit); ok {
 		free := t.freeOf(at.node)
@@ -63,7 +65,7 @@ func (t *simulation) shift(unit int32, sign int64) {
 	}
 }
 
-// remove takes a unit out, on all its nodes.
+// remove removes a unit from all its nodes.
 func (t *simulation) remove(unit int32) {
 	if t.out[unit] {
 		return
@@ -75,7 +77,7 @@ func (t *simulation) remove(unit int32) {
 	}
 }
 
-// restore puts a unit back where it was.
+// restore puts a unit back on its nodes.
 func (t *simulation) restore(unit int32) {
 	if !t.out[unit] {
 		return
@@ -136,7 +138,7 @@ func (t *simulation) unplaceAll(placements []placement) {
 	}
 }
 
-// occupied reports whether a member stands on a node.
+// occupied reports whether a node has a placed member.
 func (t *simulation) occupied(node int32) bool {
 	for c := range t.placed {
 		if len(t.placed[c]) > 0 && t.placed[c][node] > 0 {
@@ -146,7 +148,7 @@ func (t *simulation) occupied(node int32) bool {
 	return false
 }
 
-// roomFor counts how many members of class the node's room holds, up to most.
+// roomFor returns how many members of class fit on the node, up to most.
 func (t *simulation) roomFor(class int, node int32, most int) int {
 	if !t.c.sound[node] {
 		return 0
@@ -158,7 +160,7 @@ func (t *simulation) roomFor(class int, node int32, most int) int {
 	return count
 }
 
-// accepts reports whether one more member of class can stand on node now.
+// accepts reports whether one more member of class passes on node now.
 func (t *simulation) accepts(class int, node int32) bool {
 	return t.roomFor(class, node, 1) == 1 && (!t.stateful[class] || t.keepsSkew(class, node) && t.oracle.Fits(class, int(node)))
 }
@@ -166,7 +168,7 @@ func (t *simulation) accepts(class int, node int32) bool {
 // touches reports whether a unit matters to members by more than its room.
 func (t *simulation) touches(unit int32) bool { return t.anyStateful && t.oracle.Touches(int(unit)) }
 
-// holdsAt reports whether the members on a node have the room they stand on.
+// holdsAt reports whether the members placed on a node have enough room.
 func (t *simulation) holdsAt(node int32) bool {
 	free := t.freeOf(node)
 	for c := range t.placed {
@@ -182,7 +184,7 @@ func (t *simulation) holdsAt(node int32) bool {
 	return true
 }
 
-// holds reports whether a placed member still passes with everything else as it is now.
+// holds reports whether a placed member still passes in the current state.
 func (t *simulation) holds(st placement) bool {
 	if !t.stateful[st.class] {
 		return t.holdsAt(st.node)
@@ -193,8 +195,8 @@ func (t *simulation) holds(st placement) bool {
 	return ok
 }
 
-// reordered brings placed members into an order in which each passes given those before it, with everything else as it is
-// now. It reports false, and changes nothing, where there is none.
+// reordered sorts placed members so that each passes given those before it, in the current state.
+// If there is no such order, it returns false and changes nothing.
 func (t *simulation) reordered(placements []placement) ([]placement, bool) {
 	for _, st := range placements {
 		if !t.holdsAt(st.node) {

@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// Topology is a hard rule of a class about the domains (zones, racks, hosts) that its members stand in. The search goes
-// by it when it chooses nodes; whether a member passes is for Oracle.Fits to say.
+// Topology is a hard rule of a class about the domains (zones, racks, hosts) of its members. The
+// search uses it to choose nodes. Oracle.Fits decides whether a member passes.
 type Topology struct {
-	// Domains numbers the domain of each node, from 0; -1 stands for a node without one. Rules about the same domains
-	// share the slice.
+	// Domains has the number of each node's domain, from 0; -1 for a node without one. Rules about
+	// the same domains share the slice.
 	Domains []int32
-	// With are the classes of which a member has to be in the same domain already (required affinity): the class itself
-	// where members stay together. Nil for any other rule.
+	// With are the classes that must already have a member in the same domain (required affinity).
+	// It includes the class itself if its members stay together. It is nil for other rules.
 	With []int
-	// Spread has the count of pods that are to be spread over the domains evenly; nil for any other rule.
+	// Spread counts the pods that must be spread evenly over the domains; nil for other rules.
 	Spread Spread
 }
 
-// Spread is how evenly pods are spread over domains in an Oracle's simulation state.
+// Spread is the distribution of pods over domains in an Oracle's simulated state.
 type Spread interface {
-	// Count is how many pods there are in a domain.
+	// Count returns the number of pods in a domain.
 	Count(domain int32) int
-	// Takes reports whether one member more in the domain keeps within the greatest skew.
+	// Takes reports whether one more member in the domain keeps within the maximum skew.
 	Takes(domain int32) bool
 }
 
-// keepsSkew reports whether the spread of a class allows for one member more on a node. It is arithmetic, and spares the
-// oracle most of its questions.
+// keepsSkew reports whether the spread of a class allows one more member on a node. It is
+// arithmetic and avoids most questions to the oracle.
 func (v *view) keepsSkew(class int, node int32) bool {
 	for _, r := range v.topologies[class] {
 		if r.Spread == nil {
@@ -40,21 +40,22 @@ func (v *view) keepsSkew(class int, node int32) bool {
 	return true
 }
 
-// confinement holds the members of some classes to single domains; those of others may stand anywhere.
+// confinement confines the members of some classes to single domains. Other classes may use any
+// node.
 type confinement []held
 
-// held are the nodes that members of a class may stand on.
+// held has the nodes that members of a class may use.
 type held struct {
 	class int
 	nodes []int32
 }
 
-// holds reports whether a class may not stand anywhere.
+// holds reports whether a class is confined.
 func (c confinement) holds(class int) bool {
 	return slices.ContainsFunc(c, func(h held) bool { return h.class == class })
 }
 
-// nodesFor are the nodes for members of a class, by name.
+// nodesFor returns the nodes for members of a class, sorted by name.
 func (v *view) nodesFor(class int, within confinement) []int32 {
 	for _, h := range within {
 		if h.class == class {
@@ -64,15 +65,16 @@ func (v *view) nodesFor(class int, within confinement) []int32 {
 	return v.c.byName
 }
 
-// gathering is a set of classes of which members have to share a domain.
+// gathering is a set of classes whose members must share a domain.
 type gathering struct {
 	domains []int32
 	count   int32
 	classes []int
 }
 
-// gatherings finds what the classes that are wanted have to share, the smallest domains first. Rules about the same domains
-// make one gathering where they have a class in common, if only by way of others: classes that do not may stand in two domains.
+// gatherings returns the gatherings of the wanted classes, those with the smallest domains first.
+// Rules about the same domains form one gathering if they are connected by common classes.
+// Otherwise their classes may use two domains.
 func (v *view) gatherings(ws []want) []gathering {
 	type rules struct {
 		domains []int32
@@ -111,7 +113,7 @@ func (v *view) gatherings(ws []want) []gathering {
 	return out
 }
 
-// joined adds a set of classes to others that have none in common: it takes in those with which it has one.
+// joined adds a set of classes to disjoint sets and merges it with the sets that share a class.
 func joined(sets [][]int, set []int) [][]int {
 	var apart [][]int
 	for _, s := range sets {
@@ -125,21 +127,21 @@ func joined(sets [][]int, set []int) [][]int {
 	return append(apart, slices.Compact(set))
 }
 
-// meet reports whether two sets of classes have one in common.
+// meet reports whether two sets of classes share one.
 func meet(a, b []int) bool {
 	return slices.ContainsFunc(a, func(c int) bool { return slices.Contains(b, c) })
 }
 
-// undivided reports whether all nodes are in the same domain, so that members share it wherever they are.
+// undivided reports whether all nodes are in one domain, so that members always share it.
 func (v *view) undivided(domains []int32) bool {
 	first := domains[v.c.byName[0]]
 	return first >= 0 && !slices.ContainsFunc(v.c.byName, func(n int32) bool { return domains[n] != first })
 }
 
-// confinements are the ways to hold the classes that are wanted to single domains, as far as there is room: in domains
-// that no member is in before others, then in those with the least room to spare. The last one is none at all, since pods
-// that run already may be what members look for, and they may be in several domains. It is the only one where some of the
-// classes need not be together: see parties.
+// confinements returns the ways to confine the wanted classes to single domains with enough room.
+// Domains without members come first, then those with the least spare room. The last one is nil,
+// for no confinement: members may look for pods that already run, in several domains. It is the
+// only one if some of the classes need not be together; see parties.
 func (t *simulation) confinements(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if len(gs) == 0 || scattered(gs) {
@@ -156,7 +158,7 @@ func (t *simulation) confinements(ws []want) []confinement {
 			c = append(c, held{class, nodes[0][d]})
 		}
 		for i := range gs[1:] {
-			// Domains are nested, as racks are in zones: these are the ones around the smallest.
+			// Domains are nested, as racks are in zones. These are the ones around the smallest.
 			g := &gs[i+1]
 			around := g.domains[nodes[0][d][0]]
 			for _, class := range g.classes {
@@ -170,7 +172,7 @@ func (t *simulation) confinements(ws []want) []confinement {
 	return append(out, nil)
 }
 
-// byDomain lists the nodes of each domain, by name.
+// byDomain lists the nodes of each domain, sorted by name.
 func (v *view) byDomain(g *gathering) [][]int32 {
 	out := make([][]int32, g.count)
 	for _, n := range v.c.byName {
@@ -181,8 +183,8 @@ func (v *view) byDomain(g *gathering) [][]int32 {
 	return out
 }
 
-// roomyDomains lists the domains in which each class of a gathering has room as it stands: those that members stand in
-// already come last, and of others those with the least room first.
+// roomyDomains lists the domains where each class of a gathering has room now. Domains with members
+// come last, and others with the least room first.
 func (t *simulation) roomyDomains(g *gathering, nodes [][]int32, ws []want) []int32 {
 	var out []int32
 	spare, taken := make([]int, g.count), make([]int, g.count)

@@ -5,11 +5,12 @@ import (
 	"fmt"
 )
 
-// ErrBadInput is what every error of Decide wraps: the caller broke the contract of Snapshot or Preemptor.
+// ErrBadInput is wrapped by every error of Decide: the caller broke the contract of Snapshot or
+// Preemptor.
 var ErrBadInput = errors.New("bad input")
 
 func validate(s *Snapshot, p *Preemptor) error {
-	// A Cluster has checked what it holds when it took it in.
+	// A Cluster checks its nodes when they are set.
 	if s.columns == nil {
 		if err := validateSnapshot(s); err != nil {
 			return err

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// Amounts is a vector of resource quantities, each in the unit that the resource is counted in (milli for CPU, bytes for
-// memory, pieces for pods and devices).
+// Amounts is a vector of resource quantities, each in the unit of its resource (milli for CPU,
+// bytes for memory, pieces for pods and devices).
 type Amounts []int64
 
-// MaxAmount is the largest quantity that is reckoned with; larger ones are cut down to it. Two of them still add up
-// without overflow.
+// MaxAmount is the largest quantity used in computations; larger ones are reduced to it. The sum of
+// two does not overflow.
 const MaxAmount = int64(1) << 61
 
-// Used is what a running pod occupies, given what it says: never less than nothing.
+// Used returns the room that a running pod occupies, given its request. It is never negative.
 func Used(v int64) int64 { return min(max(v, 0), MaxAmount) }
 
-// Add adds up to the limits of int64 and no further.
+// Add returns a+b, limited to the range of int64.
 func Add(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
@@ -29,7 +29,8 @@ func Add(a, b int64) int64 {
 	}
 }
 
-// Format writes an amount of a resource for people, in a form that Kubernetes reads as a quantity.
+// Format formats an amount of a resource for messages, in a form that Kubernetes parses as a
+// quantity.
 func Format(resource string, v int64) string {
 	switch {
 	case resource == "cpu" && v%1000 != 0:
@@ -43,7 +44,7 @@ func Format(resource string, v int64) string {
 	}
 }
 
-// withSuffix writes bytes with the largest suffix that leaves no remainder.
+// withSuffix formats bytes with the largest suffix that leaves no remainder.
 func withSuffix(v int64) string {
 	suffixes := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 	i := 0

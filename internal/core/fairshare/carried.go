@@ -1,18 +1,20 @@
 package fairshare
 
-// Bundles say what a quota carries beside what it names: a GPU is of no use without CPUs, memory and a place for its pod. Nil
-// carries nothing.
+// Bundles determine the amounts that a quota carries beyond the resources that it names. For
+// example, a GPU is of no use without CPUs, memory and a place for its pod. Nil carries nothing.
 type Bundles []bundle
 
-// bundle is what the nodes that list a resource have of it, and of what goes along with that.
+// bundle has the amount of one resource on the nodes that list it, and of the resources that go
+// along with it.
 type bundle struct {
 	of    int
 	total int64
 	along Amounts
 }
 
-// NewBundles makes the bundles of some resources. With says what the nodes that list one of them have of all, by name. Devices carry
-// what goes along with them, and so do CPUs and memory. A quota of pods is there to bound their number, and says nothing of their size.
+// NewBundles returns the bundles of some resources. with returns the amounts of all resources on
+// the nodes that list one of them, by name. Devices carry the resources that go along with them,
+// and so do CPUs and memory. A quota of pods only bounds their number, so it carries nothing.
 func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	var out Bundles
 	for of, name := range names {
@@ -35,11 +37,12 @@ func NewBundles(names []string, with func(name string) Amounts) Bundles {
 	return out
 }
 
-// goesAlong reports whether work needs some of a resource whatever devices it asks for.
+// goesAlong reports whether work needs some of a resource regardless of its devices.
 func goesAlong(name string) bool { return KindOf(name) != Device && !isHugePages(name) }
 
-// carried is what a quota carries of a resource: as large a part of what the nodes with something have as it is of that, the largest where
-// it names several.
+// carried returns the amount of a resource that a quota carries. The quota names a part of another
+// resource and carries the same part of this resource on the nodes with the other. If it names
+// several, the largest amount counts.
 func (b Bundles) carried(quota Amounts, r int) int64 {
 	most := int64(0)
 	for i := range b {
@@ -50,7 +53,7 @@ func (b Bundles) carried(quota Amounts, r int) int64 {
 	return most
 }
 
-// quotas are those of all queues with what they carry, none above its parent's.
+// quotas returns all queues' quotas with the amounts that they carry, none above its parent's.
 func (t *Tree) quotas(carried Bundles) []Amounts {
 	out := t.Rows()
 	for i := range t.nodes {

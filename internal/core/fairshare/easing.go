@@ -2,16 +2,18 @@ package fairshare
 
 import "slices"
 
-// Easing is when it last became easier to reclaim, up to a standing, by a count of moments.
+// Easing records when reclaim last became easier, up to a standing. Times are values of the
+// caller's counter.
 type Easing struct {
 	of *Standing
-	// grown is, by queue, when its share last grew in any resource, and lent when some queue last came to have more beyond its share.
+	// grown is when each queue's share last grew in any resource. lent is when some queue's usage
+	// beyond its share last grew.
 	grown []uint64
 	lent  uint64
 }
 
-// Next is the easing up to the next standing, which was worked out at a moment. Where there was none before (nil), or one of another
-// tree, there is nothing to compare with: all is new.
+// Next returns the easing up to the next standing, which was computed at a time. If e is nil or of
+// another tree, there is nothing to compare with, and everything counts as new.
 func (e *Easing) Next(s *Standing, at uint64) *Easing {
 	if e == nil || e.of.Tree != s.Tree {
 		return &Easing{of: s, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
@@ -30,8 +32,8 @@ func (e *Easing) Next(s *Standing, at uint64) *Easing {
 	return next
 }
 
-// For is when it last became easier for a leaf: its share, or that of a queue above it, grew, or some queue came to have more
-// beyond its own.
+// For returns when reclaim last became easier for a leaf. Either its share or that of a queue above
+// it grew, or some queue's usage beyond its own share did.
 func (e *Easing) For(leaf int32) uint64 {
 	eased := e.lent
 	for q := leaf; q >= 0; q = e.of.Tree.Parent(q) {

@@ -6,14 +6,13 @@ import "math"
 // second is the sink.
 type network struct {
 	edges []edge
-	// of lists the edges that begin at a node, by index.
+	// of lists the indices of the edges that begin at each node.
 	of [][]int
 	// depth and next are memory for maximize.
 	depth, next []int
 }
 
-// edge is one direction of an edge. The other direction is the edge with the index that differs in
-// the last bit.
+// edge is one direction of an edge. The index of the other direction differs in the last bit only.
 type edge struct {
 	to   int
 	room int64
@@ -47,8 +46,8 @@ func (n *network) maximize() {
 	}
 }
 
-// level measures how far each node is from the source by edges with room, and reports whether the
-// sink can be reached.
+// level computes the distance of each node from the source along edges with room. It reports
+// whether the sink can be reached.
 func (n *network) level() bool {
 	for i := range n.depth {
 		n.depth[i] = -1
@@ -68,7 +67,7 @@ func (n *network) level() bool {
 	return n.depth[sink] >= 0
 }
 
-// push sends at most so much on from a node, and returns how much has arrived.
+// push sends at most the given amount from a node and returns the amount that arrives.
 func (n *network) push(at int, most int64) int64 {
 	if at == sink {
 		return most
@@ -88,6 +87,6 @@ func (n *network) push(at int, most int64) int64 {
 	return 0
 }
 
-// short reports whether a node can still be reached from the source once the flow is maximal: the
+// short reports whether a node can be reached from the source once the flow is maximal. Then the
 // smallest cut is behind it.
 func (n *network) short(node int) bool { return n.depth[node] >= 0 }

@@ -2,21 +2,22 @@ package fairshare
 
 import "strings"
 
-// Kind is what a quota of a resource is for. Of what a quota names and work has, the first kind counts before the others.
+// Kind is the purpose of a resource in a quota. If a quota names resources of several kinds, the
+// first kind decides.
 type Kind uint8
 
 const (
-	// Device is what work is made for; all else goes along with it.
+	// Device is the resource that work exists for; other resources go along with it.
 	Device Kind = iota
-	// Basic are CPUs and memory, huge pages too.
+	// Basic are CPUs, memory and huge pages.
 	Basic
-	// Bound is what is named to bound how much there is of something, and says nothing of the work: pods, and ephemeral storage.
+	// Bound are resources with a quota that only bounds their amount: pods and ephemeral storage.
 	Bound
-	// Absent is of any kind, and nothing of it is there: a quota of it holds nothing.
+	// Absent is a resource of any kind without capacity. A quota of it holds nothing.
 	Absent
 )
 
-// KindOf is the kind of a resource, by its name.
+// KindOf returns the kind of a resource, by its name.
 func KindOf(name string) Kind {
 	switch {
 	case name == "cpu" || name == "memory" || isHugePages(name):
@@ -30,7 +31,8 @@ func KindOf(name string) Kind {
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, "hugepages-") }
 
-// Hold is by which resources a quota holds work: those of a kind of which that takes up as large a part of the quota.
+// Hold is the set of resources that a quota holds work by: those of the first kind with the largest
+// ratio of usage to quota.
 type Hold struct {
 	kinds      []Kind
 	quota, use []int64
@@ -38,9 +40,13 @@ type Hold struct {
 	kind       Kind
 }
 
-// Holding says by which resources a quota holds work that uses so much: of the first kind that the quota names any of, the one of which it
-// takes up the largest part, or several where that is the same. A queue that has borrowed GPUs for work with few CPUs is within its quota of
-// these, and gives the GPUs back all the same; and its GPUs do not go for CPUs that it has borrowed. Kinds are those of all resources.
+// Holding returns the resources that a quota holds work by, given the work's usage. Only the first
+// kind that the quota and the work have in common counts. Of that kind, it is the resource with the
+// largest ratio of usage to quota, or several with an equal ratio.
+//
+// A queue that has borrowed GPUs for work with few CPUs gives them back, although it is within its
+// quota of CPUs. Its GPUs are not taken for CPUs that it has borrowed. kinds are the kinds of all
+// resources.
 func Holding(kinds []Kind, quota, use []int64) Hold {
 	h := Hold{kinds: kinds, quota: quota, use: use}
 	for r, kind := range kinds {
@@ -54,7 +60,8 @@ func Holding(kinds []Kind, quota, use []int64) Hold {
 // By reports whether a resource holds the work.
 func (h *Hold) By(r int) bool { return h.part > 0 && h.kinds[r] == h.kind && h.partOf(r) == h.part }
 
-// partOf is how much is used beside the quota; 0 where that names none, or none is there.
+// partOf returns the ratio of usage to quota; 0 if the quota does not name the resource, or it has
+// no capacity.
 func (h *Hold) partOf(r int) float64 {
 	if h.use[r] == 0 || h.quota[r] == 0 || h.kinds[r] == Absent {
 		return 0

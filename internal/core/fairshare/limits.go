@@ -1,16 +1,17 @@
 package fairshare
 
-// Level is what a queue may have at most, and what counts against that.
+// Level is a queue's limit, and the usage that counts against it.
 type Level struct{ Limit, Used Amounts }
 
-// Over is where a request would exceed a limit: the level, the resource, and what is used there before it.
+// Over is the place where a request exceeds a limit: the level, the resource, and the usage before
+// it.
 type Over struct {
 	Level, Resource int
 	Used            int64
 }
 
-// Room is for how many of some requests, the first ones, the limits of all levels have room, and where the next one finds none; nil
-// where all find room.
+// Room returns how many requests, counted from the first, fit in the limits of all levels. It also
+// returns where the next one does not; nil if all fit.
 func Room(levels []Level, requests []Amounts) (int, *Over) {
 	var sum Amounts
 	for n, request := range requests {

@@ -6,56 +6,55 @@ import (
 	"slices"
 )
 
-// Pool is the nodes that the same classes of work can reach.
+// Pool is a set of nodes that the same classes of work can reach.
 type Pool struct {
-	// Capacity is what the nodes have less what runs there outside all queues.
+	// Capacity is the nodes' capacity less the usage outside all queues.
 	Capacity Amounts
-	// Used is what runs there, by leaf. Leaves without use may be left out.
+	// Used is the usage in the pool, by leaf. Leaves without usage may be omitted.
 	Used map[int32]Amounts
 }
 
-// Class is work that can reach the same pools.
+// Class is a set of work that can reach the same pools.
 type Class struct {
 	// Reach has a bit for each pool, by its index.
 	Reach uint64
-	// Running and Waiting are what such work asks for, by leaf.
+	// Running and Waiting are the requests of such work, by leaf.
 	Running, Waiting map[int32]Amounts
 }
 
-// MostPools bounds the pools that are told apart.
+// MostPools is the maximum number of pools.
 const MostPools = 64
 
-// Field is what there is to share and who can reach it.
+// Field is the capacity to share and the work that can reach it.
 type Field struct {
 	Pools   []Pool
 	Classes []Class
-	// Allocated is what runs of each queue and of those below it, on any node.
+	// Allocated is the usage of each queue and all queues below it, on any node.
 	Allocated []Amounts
 }
 
-// Market is a part of the pools that is shared by itself, of one resource: no queue has more of it
-// because of work that goes to other nodes, or that waits for them.
+// Market is a set of pools that is shared on its own, for one resource. Work that runs on other
+// nodes or waits for them does not raise a queue's share of it.
 type Market struct {
 	// Pools has a bit for each pool, by its index.
 	Pools uint64
-	// Shares is what each queue is entitled to in the market, by its index in the tree.
+	// Shares has each queue's share of the market, by its index in the tree.
 	Shares []int64
-	// classes are those whose work is shared out here.
+	// classes are the classes whose demand counts in the market.
 	classes []int
 }
 
-// Counts reports whether the market shares out what a class asks for.
+// Counts reports whether the demand of a class counts in the market.
 func (m *Market) Counts(class int) bool { return slices.Contains(m.classes, class) }
 
-// Markets divides a field, resource by resource. Where no queue has to wait for nodes that its work
-// cannot reach, all pools are one market, and its shares are those of [Tree.FairShares].
+// Markets divides a field, resource by resource. If no queue waits for nodes that its work cannot
+// reach, all pools are one market, with the shares of [Tree.FairShares].
 //
-// Pools are divided in three steps. First, work that can have all that it asks for whatever the
-// others do gets a market of its own, with the pools that no other work can reach. Then pools that
-// no class of work connects are separate markets. Last, where the fair shares of a market cannot be
-// reached by the work that they are for, the pools that are short become a market. The shares
-// depend on what work asks for and where it can go, and not on where it runs, as long as that is in
-// its market.
+// Pools are divided in three steps. First, work whose demand is met regardless of other work gets a
+// market of its own, with the pools that no other work can reach. Then pools that no class of work
+// connects become separate markets. Last, if work cannot reach the fair shares of its queues in a
+// market, the pools that are short become a market. The shares depend on the demand of work and the
+// pools that it can reach. They do not depend on where work runs, as long as that is in its market.
 func (t *Tree) Markets(f *Field, carried Bundles) [][]Market {
 	out := make([][]Market, t.dims)
 	quotas := t.quotas(carried)
@@ -76,16 +75,16 @@ type sharing struct {
 	t        *Tree
 	f        *Field
 	resource int
-	// carried are quotas with what they carry.
+	// carried are the quotas with the amounts that they carry.
 	carried []Amounts
-	// asks are what each class asks for, by leaf.
+	// asks has the demand of each class, by leaf.
 	asks []map[int32]int64
 	// shares and wanted are memory for share.
 	shares []Amounts
 	wanted []int64
 }
 
-// in is an amount of the resource.
+// in returns the amount of the resource in a vector.
 func (s *sharing) in(a Amounts) int64 {
 	if s.resource >= len(a) {
 		return 0
@@ -93,7 +92,7 @@ func (s *sharing) in(a Amounts) int64 {
 	return Used(a[s.resource])
 }
 
-// capacity is what there is in some pools.
+// capacity returns the capacity of some pools.
 func (s *sharing) capacity(pools uint64) (sum int64) {
 	for ; pools != 0; pools &= pools - 1 {
 		sum = Add(sum, max(s.in(s.f.Pools[bits.TrailingZeros64(pools)].Capacity), 0))
@@ -101,7 +100,7 @@ func (s *sharing) capacity(pools uint64) (sum int64) {
 	return min(sum, MaxAmount)
 }
 
-// asksOf is what a class asks for, by leaf.
+// asksOf returns the demand of a class, by leaf.
 func (s *sharing) asksOf(class int) map[int32]int64 {
 	c, out := &s.f.Classes[class], make(map[int32]int64, len(s.f.Classes[class].Waiting))
 	for _, part := range [...]map[int32]Amounts{c.Running, c.Waiting} {
@@ -114,11 +113,11 @@ func (s *sharing) asksOf(class int) map[int32]int64 {
 	return out
 }
 
-// markets are the markets of all pools.
+// markets returns the markets of all pools.
 func (s *sharing) markets() []Market {
 	all := Market{Pools: math.MaxUint64 >> (MostPools - len(s.f.Pools))}
 	for i := range s.f.Classes {
-		// Work that can be nowhere counts where it runs.
+		// Work that can reach no pool counts where it runs.
 		if s.f.Classes[i].Reach != 0 && len(s.asks[i]) > 0 {
 			all.classes = append(all.classes, i)
 		}
@@ -148,8 +147,8 @@ func (s *sharing) cut(m Market, short uint64) (scarce, rest Market) {
 	return scarce, rest
 }
 
-// byDemand finds the pools of a market that have not all that is asked for by work which can go
-// nowhere else.
+// byDemand returns the pools of a market without enough for the demand of work that can go nowhere
+// else.
 func (s *sharing) byDemand(m *Market) uint64 {
 	n := newNetwork(len(m.classes) + MostPools)
 	for at, i := range m.classes {
@@ -162,8 +161,8 @@ func (s *sharing) byDemand(m *Market) uint64 {
 	return s.short(n, m)
 }
 
-// byShares finds the pools of a market that have not all that the queues' shares of it entitle
-// their work to.
+// byShares returns the pools of a market without enough for the shares of the queues whose work
+// depends on them.
 func (s *sharing) byShares(m *Market) uint64 {
 	leaves := s.t.Len()
 	n := newNetwork(len(m.classes) + MostPools + leaves)
@@ -180,8 +179,8 @@ func (s *sharing) byShares(m *Market) uint64 {
 	return s.short(n, m)
 }
 
-// short joins the classes of a market to their pools and these to the sink, and finds the pools
-// that are short.
+// short connects the classes of a market to their pools and these to the sink, and returns the
+// pools that are short.
 func (s *sharing) short(n *network, m *Market) (short uint64) {
 	pools := firstInner + len(m.classes)
 	for at, i := range m.classes {
@@ -202,7 +201,7 @@ func (s *sharing) short(n *network, m *Market) (short uint64) {
 	return short
 }
 
-// components divides a market into the pools that classes of work connect.
+// components divides a market into the sets of pools that classes of work connect.
 func (s *sharing) components(m Market) (out []Market) {
 	for left := m.Pools; left != 0; {
 		pools := left & -left
@@ -221,7 +220,7 @@ func (s *sharing) components(m Market) (out []Market) {
 	return out
 }
 
-// refine divides a market as long as its shares are out of reach.
+// refine divides a market as long as work cannot reach its shares.
 func (s *sharing) refine(m Market) []Market {
 	s.share(&m)
 	if bits.OnesCount64(m.Pools) < 2 || len(m.classes) < 2 {
@@ -235,8 +234,9 @@ func (s *sharing) refine(m Market) []Market {
 	return append(s.refine(scarce), s.refine(rest)...)
 }
 
-// share divides what a market has among the queues. Demand is what waits for it, and what runs
-// there, even of work that belongs to another market. What a queue uses elsewhere is off its quota.
+// share divides the capacity of a market among the queues. The demand is the work that waits for
+// the market, and all usage there, including that of work in other markets. A queue's usage
+// elsewhere counts against its quota.
 func (s *sharing) share(m *Market) {
 	queues := s.t.Len()
 	demand, used := make([]int64, queues), make([]int64, queues)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Divided is a field with its markets. It does not change, so any goroutine may use it.
+// Divided is a field with its markets. Any goroutine may use it.
 type Divided struct {
 	*Field
 	// Markets are by resource; see [Tree.Markets].
@@ -23,7 +23,7 @@ func (t *Tree) Divide(f *Field, carried Bundles) *Divided {
 	return &Divided{Field: f, Markets: t.Markets(f, carried), t: t, places: make(map[string]*Place)}
 }
 
-// Shares adds up the shares of all markets, by queue.
+// Shares returns the sum of the shares of all markets, by queue.
 func (d *Divided) Shares() []Amounts {
 	out := d.t.Rows()
 	for q := range out {
@@ -36,10 +36,10 @@ func (d *Divided) Shares() []Amounts {
 	return out
 }
 
-// Place is the pools that some work competes for, resource by resource.
+// Place is the set of pools that some work competes for, by resource.
 type Place struct {
-	// Shares are what each queue is entitled to there, by its index in the tree, and Entitled are
-	// these with what it has elsewhere.
+	// Shares has each queue's share of the place, by its index in the tree. Entitled adds the
+	// queue's usage elsewhere.
 	Shares, Entitled []Amounts
 	// pools has the pools of each resource.
 	pools []uint64
@@ -48,7 +48,7 @@ type Place struct {
 // Has reports whether a pool is part of the place for a resource.
 func (p *Place) Has(pool, resource int) bool { return p.pools[resource]&(1<<pool) != 0 }
 
-// PlaceOf is where work of some classes competes; nil where that is for all pools.
+// PlaceOf returns the place where work of some classes competes; nil if that is all pools.
 func (d *Divided) PlaceOf(classes ...int) *Place {
 	pools, all := make([]uint64, len(d.Markets)), d.all()
 	for _, class := range classes {
@@ -71,8 +71,8 @@ func (d *Divided) PlaceOf(classes ...int) *Place {
 // all has a bit for each pool.
 func (d *Divided) all() uint64 { return math.MaxUint64 >> (MostPools - len(d.Pools)) }
 
-// poolsFor are the pools of the market in which work of a class counts. Of a resource that no such
-// work asks for, these are all.
+// poolsFor returns the pools of the market that a class counts in. For a resource that the class
+// does not request, it returns all pools.
 func (d *Divided) poolsFor(r, class int) uint64 {
 	for i := range d.Markets[r] {
 		if d.Markets[r][i].Counts(class) {
@@ -82,7 +82,7 @@ func (d *Divided) poolsFor(r, class int) uint64 {
 	return d.all()
 }
 
-// place makes a Place of some pools, which are those of whole markets.
+// place returns the Place of some pools. They must be the pools of whole markets.
 func (d *Divided) place(pools []uint64) *Place {
 	p := &Place{Shares: d.t.Rows(), Entitled: d.t.Rows(), pools: pools}
 	for r := range pools {
@@ -99,7 +99,7 @@ func (d *Divided) place(pools []uint64) *Place {
 	return p
 }
 
-// UsedIn is what each queue and those below it use of a resource in some pools.
+// UsedIn returns each queue's usage of a resource in some pools, with the queues below it.
 func (d *Divided) UsedIn(pools uint64, resource int) []int64 {
 	out := make([]int64, d.t.Len())
 	for i := range d.Pools {
@@ -115,7 +115,7 @@ func (d *Divided) UsedIn(pools uint64, resource int) []int64 {
 	return out
 }
 
-// CapacityOf is what there is to share of a resource in some pools.
+// CapacityOf returns the capacity of a resource in some pools.
 func (d *Divided) CapacityOf(pools uint64, resource int) (sum int64) {
 	for i := range d.Pools {
 		if pools&(1<<i) != 0 {

@@ -7,10 +7,11 @@ import (
 	"slices"
 )
 
-// FairShares is what every queue is entitled to, by its index in the tree: of the capacity first its quota, then what that carries, then
-// its part of the surplus, by priority and weight, level by level; never more than its demand and its limit. Where
-// all that siblings ask for is there, each has what it asks for.
-// Demand is what the work in each queue asks for, running and pending, its descendants' left out.
+// FairShares returns the entitlement of every queue, by its index in the tree. Capacity goes to
+// quotas first, then to the amounts that quotas carry. The rest is divided by priority and weight,
+// level by level. A share never exceeds the queue's demand and its limit. If there is enough for
+// all siblings, each gets its demand. demand is the request of all work in each queue, running and
+// pending, without its descendants.
 func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) []Amounts {
 	shares := t.Rows()
 	d := &division{t: t, wanted: t.wanted(demand), quotas: t.quotas(carried), shares: shares}
@@ -25,7 +26,7 @@ func (t *Tree) FairShares(capacity Amounts, carried Bundles, demand []Amounts) [
 	return shares
 }
 
-// wanted is the demand of every queue with all its descendants, each cut down to its limit.
+// wanted returns the demand of every queue with its descendants, each limited to its limit.
 func (t *Tree) wanted(demand []Amounts) []int64 {
 	wanted := make([]int64, len(t.nodes)*t.dims)
 	own := make([]int64, len(t.nodes))
@@ -41,7 +42,8 @@ func (t *Tree) wanted(demand []Amounts) []int64 {
 	return wanted
 }
 
-// wantedOf is the same of one resource, of which each queue itself asks for so much. It is written to memory of the same form.
+// wantedOf computes wanted for one resource from the queues' own demand, into memory of the same
+// form.
 func (t *Tree) wantedOf(r int, demand, wanted []int64) []int64 {
 	for i := range t.nodes {
 		wanted[i*t.dims+r] = 0
@@ -57,14 +59,15 @@ func (t *Tree) wantedOf(r int, demand, wanted []int64) []int64 {
 	return wanted
 }
 
-// division hands one resource out among siblings.
+// division divides one resource among siblings.
 type division struct {
 	t        *Tree
 	resource int
 	wanted   []int64
-	// quotas are with what they carry.
+	// quotas include the amounts that they carry.
 	quotas, shares []Amounts
-	// elsewhere is what a queue uses of its quota outside of what is handed out; nil for nothing.
+	// elsewhere returns a queue's usage outside the divided capacity, which counts against its
+	// quota; nil for none.
 	elsewhere func(q int32) int64
 	// open is memory for pour.
 	open []thirst
@@ -72,7 +75,7 @@ type division struct {
 
 func (d *division) cap(q int32) int64 { return d.wanted[int(q)*d.t.dims+d.resource] }
 
-// all hands room out to all queues, level by level.
+// all divides room among all queues, level by level.
 func (d *division) all(room int64) {
 	d.among(d.t.top, room)
 	for i := range d.t.nodes {
@@ -80,7 +83,8 @@ func (d *division) all(room int64) {
 	}
 }
 
-// quota is what a queue's quota names, and carriedQuota is that with what it carries, less what it uses elsewhere.
+// quota returns the queue's named quota less its usage elsewhere. carriedQuota includes the amounts
+// that the quota carries.
 func (d *division) quota(q int32) int64 { return d.left(q, d.t.nodes[q].Quota[d.resource]) }
 
 func (d *division) carriedQuota(q int32) int64 { return d.left(q, d.quotas[q][d.resource]) }
@@ -92,20 +96,20 @@ func (d *division) left(q int32, quota int64) int64 {
 	return max(quota-d.elsewhere(q), 0)
 }
 
-// among hands room out among siblings: quotas first, then what they carry, then the surplus.
+// among divides room among siblings: quotas first, then carried amounts, then the rest.
 func (d *division) among(siblings []int32, room int64) {
 	if len(siblings) == 0 {
 		return
 	}
 	r := d.resource
 	if !d.scarce(siblings, room) {
-		// All get what they ask for, so no weight has to settle anything.
+		// All get their demand, so weights do not matter.
 		for _, q := range siblings {
 			d.shares[q][r] = d.cap(q)
 		}
 		return
 	}
-	// Where the quotas are more than there is, they are cut down in proportion.
+	// If the quotas exceed the room, they are reduced in proportion.
 	room = d.pour(siblings, room, func(q int32) (part, most int64) {
 		quota := d.quota(q)
 		return quota, min(quota, d.cap(q))
@@ -130,13 +134,13 @@ func (d *division) among(siblings []int32, room int64) {
 	}
 }
 
-// carries reports whether the quota of any of some siblings carries something.
+// carries reports whether the quota of any sibling carries some of the resource.
 func (d *division) carries(siblings []int32) bool {
 	r := d.resource
 	return slices.ContainsFunc(siblings, func(q int32) bool { return d.quotas[q][r] > d.t.nodes[q].Quota[r] })
 }
 
-// scarce reports whether siblings ask for more than there is.
+// scarce reports whether siblings demand more than the room.
 func (d *division) scarce(siblings []int32, room int64) bool {
 	asked := int64(0)
 	for _, q := range siblings {
@@ -145,11 +149,13 @@ func (d *division) scarce(siblings []int32, room int64) bool {
 	return asked > room
 }
 
-// pour raises the shares of siblings together, each in proportion to its part and up to its most, until the room is
-// used up. It returns what is left. What does not divide goes to the first ones by name.
+// pour raises the shares of siblings together, each in proportion to its part and up to its most,
+// until the room is used up. It returns the remaining room. Indivisible remainders go to the first
+// queues by name.
 func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part, most int64)) int64 {
 	open := d.open[:0]
-	// So many of them add up to no more than there are numbers: with less, each would be larger a part than it is.
+	// The limit keeps the sum of all parts within int64. With a smaller sum, each part would be too
+	// large.
 	largest := math.MaxInt64 / int64(max(len(siblings), 1))
 	for _, q := range siblings {
 		part, most := terms(q)
@@ -159,7 +165,7 @@ func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part,
 		}
 	}
 	d.open = open
-	// The queue that needs least for its part is full first.
+	// The queue that needs the least for its part is full first.
 	slices.SortStableFunc(open, func(a, b thirst) int { return compareRatios(a.need, a.part, b.need, b.part) })
 	parts := int64(0)
 	for i := range slices.Backward(open) {
@@ -177,13 +183,14 @@ func (d *division) pour(siblings []int32, room int64, terms func(q int32) (part,
 	return room
 }
 
-// thirst is what a queue still takes in, and its part beside the parts of all that come after it.
+// thirst is the amount that a queue still needs, and its part next to the parts of all later
+// queues.
 type thirst struct {
 	q                 int32
 	part, parts, need int64
 }
 
-// split hands out room that is not enough for any of the queues.
+// split divides room that is not enough for any of the queues.
 func (d *division) split(open []thirst, room int64) {
 	parts, left := open[0].parts, room
 	for _, o := range open {
@@ -197,14 +204,14 @@ func (d *division) split(open []thirst, room int64) {
 	}
 }
 
-// compareRatios compares a/b with c/d, all of them not negative; a ratio over nothing is the largest.
+// compareRatios compares a/b with c/d, all non-negative. A ratio over zero is the largest.
 func compareRatios(a, b, c, d int64) int {
 	hi1, lo1 := bits.Mul64(uint64(a), uint64(d))
 	hi2, lo2 := bits.Mul64(uint64(c), uint64(b))
 	return cmp.Or(cmp.Compare(hi1, hi2), cmp.Compare(lo1, lo2))
 }
 
-// mulDiv is a*b/c without overflow, for b not above c.
+// mulDiv returns a*b/c without overflow, for b not above c.
 func mulDiv(a, b, c int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	q, _ := bits.Div64(hi, lo, uint64(c))

@@ -5,16 +5,19 @@ import (
 	"math"
 )
 
-// Standing is what queues have beside what they are entitled to, by index in the tree. Both count what is below a queue.
+// Standing is the usage of queues and their entitlement, by index in the tree. Both include
+// everything below a queue.
 type Standing struct {
 	Tree              *Tree
 	Shares, Allocated []Amounts
-	// Capacity is what there is to share, by which resources compare that no share tells apart; nil where that is not known.
+	// Capacity is the capacity to share; nil if unknown. Queues without a share of a resource are
+	// compared by it.
 	Capacity Amounts
 }
 
-// DominantShare is what a queue has, less what has been taken, to what it is entitled to, by the resource in which that is
-// most among some. Nil taken is nothing, and what share does not list is 0.
+// DominantShare returns the ratio of a queue's usage, less amounts taken, to its share. It is the
+// highest ratio among some resources. A nil taken is zero, and so are resources that share does not
+// list.
 func DominantShare(has, taken, share []int64, among []int) float64 {
 	ratio := 0.0
 	for _, r := range among {
@@ -32,19 +35,22 @@ func DominantShare(has, taken, share []int64, among []int) float64 {
 	return ratio
 }
 
-// Asker is a leaf with work that waits, and the request of the workload that goes next in it.
+// Asker is a leaf with waiting work, and the request of its next workload.
 type Asker struct {
 	Leaf    int32
 	Request Amounts
-	// Shares are those that count for the workload; nil for the standing's.
+	// Shares are the shares that count for the workload; nil for the standing's.
 	Shares []Amounts
 }
 
-// Next picks the leaf whose turn it is among askers. From the top of the tree down, a queue goes first whose request stays within its
-// quota, and then the queue furthest below its fair share. Queues compare by the resources of their requests: what a queue has
-// borrowed of one device delays no work that needs none of it. Of several that have something beside a share of nothing, the one
-// with the least goes first, divided by its weight where it has one; equal queues go by name. Underway is what is allocated
-// beside Allocated, by leaf. Next reports false where there are no askers.
+// Next returns the leaf that is next among askers. From the top of the tree down, a queue whose
+// request stays within its quota comes first, then the queue furthest below its fair share. Queues
+// are compared by the resources of their requests. So a queue that has borrowed one device does not
+// delay work that needs none of it.
+//
+// Queues with usage but without a share are compared by their part of the capacity, divided by
+// their weight if they have one; the lowest comes first. Equal queues are sorted by name. underway
+// is usage to add to Allocated, by leaf. Next returns false without askers.
 func (s *Standing) Next(askers []Asker, underway map[int32]Amounts) (int32, bool) {
 	if len(askers) == 0 {
 		return 0, false
@@ -63,14 +69,14 @@ func (s *Standing) Next(askers []Asker, underway map[int32]Amounts) (int32, bool
 	return p.among(s.Tree.Top()).Leaf, true
 }
 
-// picking is one call of Next. First has an asker for each queue that has any at or below it.
+// picking is one call of Next. first has an asker for each queue with one at or below it.
 type picking struct {
 	s     *Standing
 	used  []Amounts
 	first []*Asker
 }
 
-// among picks the asker that goes first at or below some siblings; nil where there is none.
+// among returns the first asker at or below some siblings; nil for none.
 func (p *picking) among(siblings []int32) *Asker {
 	var best *Asker
 	lowest := position{}
@@ -89,12 +95,14 @@ func (p *picking) among(siblings []int32) *Asker {
 	return best
 }
 
-// position is where a queue stands among its siblings: the one with the least goes first.
+// position is the position of a queue among its siblings. The lowest comes first.
 type position struct {
-	// beyondQuota is false where the request stays within the quota, so that it could be reclaimed from siblings.
+	// beyondQuota is false if the request stays within the quota, so that it could be reclaimed
+	// from siblings.
 	beyondQuota bool
-	// ofShare is its dominant share, infinite where it is entitled to nothing of what it has. Then ofAll counts: the most
-	// that it has of all that there is of a resource, by its weight.
+	// ofShare is the queue's dominant share, infinite if it has no share of the requested
+	// resources. Then ofAll counts: its highest part of the capacity of any resource, divided by
+	// its weight.
 	ofShare, ofAll float64
 }
 
@@ -118,7 +126,7 @@ func (p *picking) sharesOf(asker *Asker) []Amounts {
 	return p.s.Shares
 }
 
-// position is where a queue stands with the workload of an asker at or below it.
+// position returns the position of a queue for the workload of an asker at or below it.
 func (p *picking) position(q int32, asker *Asker) position {
 	s, used := p.s, p.used[q]
 	var asks []int
@@ -129,7 +137,8 @@ func (p *picking) position(q int32, asker *Asker) position {
 			entitled = entitled || shares[q][r] > 0
 		}
 	}
-	// Without a weight it counts as it is: to come after all others would be to have no turn at all.
+	// Without a weight, the ratio stays as it is. Placing the queue after all others would mean
+	// that it is never next.
 	at := position{
 		beyondQuota: !p.withinQuota(q, asker), ofShare: math.Inf(1),
 		ofAll: s.ofCapacity(used, asks) / float64(max(s.Tree.nodes[q].Weight, 1)),
@@ -140,9 +149,9 @@ func (p *picking) position(q int32, asker *Asker) position {
 	return at
 }
 
-// withinQuota reports whether the workload of an asker leaves its leaf and all queues up to one within their quotas of the resources of
-// which the leaf has any, and within their fair shares of the rest: what could be reclaimed for it from siblings' work that is beyond
-// their quotas.
+// withinQuota reports whether, with the asker's workload, all queues from its leaf up to top stay
+// within their quotas. Resources that the leaf has no quota of are compared with fair shares
+// instead. Such a request could be reclaimed from siblings that exceed their quotas.
 func (p *picking) withinQuota(top int32, asker *Asker) bool {
 	s, shares, named := p.s, p.sharesOf(asker), false
 	quota := s.Tree.nodes[asker.Leaf].Quota
@@ -167,8 +176,8 @@ func (p *picking) withinQuota(top int32, asker *Asker) bool {
 	return named
 }
 
-// ofCapacity is the most that some amounts are of what there is of a resource, among some resources. One of which there is nothing counts by
-// itself.
+// ofCapacity returns the highest ratio of usage to capacity among some resources. A resource
+// without capacity counts as having 1.
 func (s *Standing) ofCapacity(used Amounts, among []int) float64 {
 	most := 0.0
 	for _, r := range among {
@@ -181,8 +190,8 @@ func (s *Standing) ofCapacity(used Amounts, among []int) float64 {
 	return most
 }
 
-// Within is for how many of some requests of a leaf, the first ones, its fair share and those of the queues above it have
-// room. Underway is what is allocated beside what is, by leaf.
+// Within returns how many requests of a leaf, counted from the first, fit in its fair share and the
+// shares of the queues above it. underway is usage to add to Allocated, by leaf.
 func (s *Standing) Within(leaf int32, requests []Amounts, underway map[int32]Amounts) int {
 	sum, used := make(Amounts, s.Tree.Dims()), s.with(underway)
 	for n, request := range requests {
@@ -200,7 +209,8 @@ func (s *Standing) Within(leaf int32, requests []Amounts, underway map[int32]Amo
 	return len(requests)
 }
 
-// Entitled reports whether a leaf would have no more than its fair share of anything that is requested and that there is.
+// Entitled reports whether a leaf stays within its fair share of every requested resource that has
+// capacity.
 func (s *Standing) Entitled(leaf int32, request Amounts) bool {
 	for r, want := range request {
 		if want > 0 && !s.hasNone(r) && s.Allocated[leaf][r]+want > s.Shares[leaf][r] {
@@ -210,8 +220,9 @@ func (s *Standing) Entitled(leaf int32, request Amounts) bool {
 	return true
 }
 
-// HasShare reports whether a leaf is entitled to something of all that is requested and that there is. Where it is not, as where more
-// important queues or those with a weight want all of it, what it takes is reclaimed from it at once.
+// HasShare reports whether a leaf has a share of every requested resource that has capacity. A leaf
+// may have none if queues with a higher priority or with a weight demand all of it. Its usage would
+// be reclaimed at once.
 func (s *Standing) HasShare(leaf int32, request Amounts) bool {
 	for r, want := range request {
 		if want > 0 && s.Shares[leaf][r] <= 0 && r < len(s.Capacity) && !s.hasNone(r) {
@@ -221,10 +232,11 @@ func (s *Standing) HasShare(leaf int32, request Amounts) bool {
 	return true
 }
 
-// hasNone reports whether it is known that there is nothing of a resource to share, as of one that only a device class maps.
+// hasNone reports whether a resource is known to have no capacity, as one that only a device class
+// maps.
 func (s *Standing) hasNone(r int) bool { return r < len(s.Capacity) && s.Capacity[r] <= 0 }
 
-// with is what is allocated, with what is under way.
+// with returns Allocated plus the usage under way.
 func (s *Standing) with(underway map[int32]Amounts) []Amounts {
 	used := append([]Amounts(nil), s.Allocated...)
 	own := make(map[int32]bool)

@@ -6,56 +6,61 @@ import (
 	"slices"
 )
 
-// Unlimited is the limit of a resource that has none.
+// Unlimited is the limit of a resource without a limit.
 const Unlimited = math.MaxInt64
 
-// Unset is a min-runtime that a queue leaves to its ancestors.
+// Unset is a min-runtime that a queue inherits from its ancestors.
 const Unset = int64(-1)
 
-// Queue is one queue as its administrator describes it.
+// Queue is the configuration of one queue.
 type Queue struct {
-	// Name identifies the queue; Parent is the queue that it is part of, empty at the top of the tree.
+	// Name identifies the queue. Parent is the queue's parent, empty at the top of the tree.
 	Name, Parent string
-	// Quota is what the queue can always get back. Of what it has 0 of, it names nothing, and may have what goes along with the
-	// rest ([Bundles]). Nil is nothing at all.
+	// Quota is the amount that the queue can always get back. Nil is an empty quota. An amount of 0
+	// does not name the resource, so the queue may get an amount of it that the named resources
+	// carry ([Bundles]).
 	Quota Amounts
-	// Limit is what the queue's running work never exceeds, Unlimited where it may. Nil is no limit.
+	// Limit is the maximum usage of the queue's running work; Unlimited for no limit. Nil sets no
+	// limits.
 	Limit Amounts
-	// Priority orders siblings when what no quota claims is handed out; higher ones are served first.
+	// Priority orders siblings for the capacity that no quota claims. Higher priorities are served
+	// first.
 	Priority int32
-	// Weight is the queue's part of that, relative to its siblings of equal priority.
+	// Weight is the queue's part of that capacity, relative to its siblings of equal priority.
 	Weight int64
-	// PreemptMinRuntime and ReclaimMinRuntime are how long work runs, in nanoseconds, before it may be preempted
-	// from within the queue, or its room be reclaimed by another one; Unset to go by the next ancestor.
+	// PreemptMinRuntime and ReclaimMinRuntime are how long work runs before it may be preempted
+	// from within the queue, or reclaimed by another queue. Both are in nanoseconds; Unset to
+	// inherit.
 	PreemptMinRuntime, ReclaimMinRuntime int64
 }
 
-// Fault is what is wrong with one queue.
+// Fault is a configuration error of one queue.
 type Fault struct {
 	Queue string
 	Kind  FaultKind
-	// Other is the queue that the fault has to do with: the parent that is missing or whose quota is too small.
+	// Other is the other queue of the fault: the parent that is missing or has a smaller quota.
 	Other string
-	// Resource is the dimension that a quota is too large in, for FaultQuota.
+	// Resource is the dimension of the quota that is too large, for FaultQuota.
 	Resource int
 }
 
-// FaultKind tells faults of queues apart.
+// FaultKind is the kind of a fault.
 type FaultKind string
 
 const (
-	// FaultMissingParent: the queue names a parent that does not exist. It and all below it are out of use.
+	// FaultMissingParent: the queue's parent does not exist. The queue and all below it are not in
+	// use.
 	FaultMissingParent FaultKind = "ParentNotFound"
-	// FaultCycle: the queue is its own ancestor, or below one that is. It is out of use.
+	// FaultCycle: the queue is its own ancestor, or below a queue that is. It is not in use.
 	FaultCycle FaultKind = "ParentCycle"
-	// FaultQuota: the quota is larger than the parent's. The parent's counts then.
+	// FaultQuota: the quota is larger than the parent's. The parent's quota applies.
 	FaultQuota FaultKind = "QuotaAboveParent"
 )
 
-// Tree is the sound part of the queues, as a tree. It never changes, so any goroutine may use it.
+// Tree has the valid queues as a tree. It never changes, so any goroutine may use it.
 type Tree struct {
 	dims int
-	// nodes are the queues, parents before children, and siblings by name.
+	// nodes are the queues, parents before children, and siblings sorted by name.
 	nodes []treeNode
 	index map[string]int32
 	top   []int32
@@ -68,9 +73,9 @@ type treeNode struct {
 	depth    int
 }
 
-// NewTree makes a tree of queues. Those that cannot be part of one are left out; the faults say why, and what else
-// is wrong, by name of the queue. Of several queues with one name the first counts,
-// and one without a name not at all.
+// NewTree returns a tree of queues, and the faults sorted by queue. Queues that cannot be part of a
+// tree are left out. Of several queues with one name the first is used; a queue without a name is
+// ignored.
 func NewTree(dims int, queues []Queue) (*Tree, []Fault) {
 	b := &treeBuilder{t: &Tree{dims: dims, index: make(map[string]int32)}, byName: make(map[string]*Queue), below: make(map[string][]string)}
 	for i := range queues {
@@ -99,7 +104,7 @@ type treeBuilder struct {
 	faults []Fault
 }
 
-// add adds all queues below one, and returns those right below it.
+// add adds all queues below a queue and returns its children.
 func (b *treeBuilder) add(name string, parent int32, depth int) []int32 {
 	names := b.below[name]
 	slices.Sort(names)
@@ -107,7 +112,8 @@ func (b *treeBuilder) add(name string, parent int32, depth int) []int32 {
 	for _, n := range names {
 		children = append(children, b.node(b.byName[n], parent, depth))
 	}
-	// Children come after all siblings of their parent: the order is by depth, so parents are always first.
+	// Children come after all siblings of their parent. The order is by depth, so parents come
+	// first.
 	for i, n := range names {
 		grandchildren := b.add(n, children[i], depth+1)
 		b.t.nodes[children[i]].children = grandchildren
@@ -138,7 +144,7 @@ func (b *treeBuilder) node(q *Queue, parent int32, depth int) int32 {
 	return at
 }
 
-// whyOut follows the parents of a queue that is not part of the tree.
+// whyOut returns the reason why a queue is not part of the tree. It follows the queue's parents.
 func (b *treeBuilder) whyOut(q *Queue) Fault {
 	seen := map[string]bool{q.Name: true}
 	for at := q; ; {
@@ -154,11 +160,11 @@ func (b *treeBuilder) whyOut(q *Queue) Fault {
 	}
 }
 
-// Dims is how many resources the vectors of the queues have.
+// Dims returns the number of resources in the queues' vectors.
 func (t *Tree) Dims() int { return t.dims }
 
-// Len is how many queues the tree has; 0 for a nil tree. They are known by their index from 0 on, parents before their
-// children.
+// Len returns the number of queues; 0 for a nil tree. Queues are identified by their index from 0
+// on, parents before children.
 func (t *Tree) Len() int {
 	if t == nil {
 		return 0
@@ -166,19 +172,19 @@ func (t *Tree) Len() int {
 	return len(t.nodes)
 }
 
-// Queue is the queue of an index, with its quota cut down to its parent's.
+// Queue returns the queue at an index, with its quota limited to its parent's.
 func (t *Tree) Queue(i int32) *Queue { return &t.nodes[i].Queue }
 
-// Find is the index of a queue.
+// Find returns the index of a queue.
 func (t *Tree) Find(name string) (int32, bool) {
 	i, ok := t.index[name]
 	return i, ok
 }
 
-// Leaf reports whether a queue has no children, so that work can be in it.
+// Leaf reports whether a queue has no children, so that it may contain work.
 func (t *Tree) Leaf(i int32) bool { return len(t.nodes[i].children) == 0 }
 
-// LeafOf finds the leaf that a name stands for; -1 where there is none, and in a nil tree.
+// LeafOf returns the leaf with a name; -1 for none, and in a nil tree.
 func (t *Tree) LeafOf(name string) int32 {
 	if t == nil || name == "" {
 		return -1
@@ -189,7 +195,7 @@ func (t *Tree) LeafOf(name string) int32 {
 	return -1
 }
 
-// Parent is the queue above one; -1 at the top.
+// Parent returns the parent of a queue; -1 at the top.
 func (t *Tree) Parent(i int32) int32 { return t.nodes[i].parent }
 
 // Path lists a queue and its ancestors, from the queue upwards.
@@ -201,14 +207,14 @@ func (t *Tree) Path(i int32) []int32 {
 	return path
 }
 
-// Top lists the queues without a parent, by name. The list is not to be changed.
+// Top lists the queues without a parent, sorted by name. Callers must not change the list.
 func (t *Tree) Top() []int32 { return t.top }
 
-// Children lists the queues right below one, by name. The list is not to be changed.
+// Children lists the children of a queue, sorted by name. Callers must not change the list.
 func (t *Tree) Children(i int32) []int32 { return t.nodes[i].children }
 
-// Use adds amounts, sign times, to what is used in a leaf and in all queues above it; used has a row for each queue. A
-// leaf of -1 is none.
+// Use adds amounts, times sign, to the usage of a leaf and of all queues above it. used has a row
+// for each queue. A leaf of -1 is none.
 func (t *Tree) Use(used []int64, leaf int32, a Amounts, sign int64) {
 	for q := leaf; q >= 0; q = t.nodes[q].parent {
 		row := used[int(q)*t.dims:][:t.dims]
@@ -218,8 +224,8 @@ func (t *Tree) Use(used []int64, leaf int32, a Amounts, sign int64) {
 	}
 }
 
-// MinRuntime finds the first queue on the way up from one that has a setting, which is one of the two min-runtimes; -1
-// and the default where none does.
+// MinRuntime returns the first queue with a setting, upwards from a queue. setting selects one of
+// the two min-runtimes. Without a setting, the result is -1 and the default.
 func (t *Tree) MinRuntime(from int32, otherwise int64, setting func(*Queue) int64) (queue int32, runtime int64) {
 	for q := from; q >= 0; q = t.nodes[q].parent {
 		if d := setting(&t.nodes[q].Queue); d >= 0 {
@@ -229,15 +235,16 @@ func (t *Tree) MinRuntime(from int32, otherwise int64, setting func(*Queue) int6
 	return -1, otherwise
 }
 
-// PreemptSetting and ReclaimSetting are the two min-runtimes that a queue sets, for [Tree.MinRuntime].
+// PreemptSetting returns a queue's min-runtime for preemption, for [Tree.MinRuntime].
 func PreemptSetting(q *Queue) int64 { return q.PreemptMinRuntime }
 
-// ReclaimSetting is the other one.
+// ReclaimSetting returns a queue's min-runtime for reclaim, for [Tree.MinRuntime].
 func ReclaimSetting(q *Queue) int64 { return q.ReclaimMinRuntime }
 
-// LongestMinRuntime is the longest that any min-runtime protects work of a leaf from any preemptor, and the queue that says so;
-// -1 where it is one of two defaults. Work in no queue, -1, is preempted only. A reclaimer may come from beside any queue on the
-// way up, so the setting is looked for from each of them, or always from the leaf.
+// LongestMinRuntime returns the longest min-runtime that protects work of a leaf from any
+// preemptor, and the queue with the setting; -1 for a default. Work in no queue, -1, is never
+// reclaimed. A reclaimer may be beside any queue on the way up, so the lookup for reclaim starts at
+// each of them. With fromLeaf, it starts at the leaf only.
 func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bool) (queue int32, runtime int64) {
 	queue, runtime = t.MinRuntime(leaf, preempt, PreemptSetting)
 	for from := leaf; from >= 0; from = t.nodes[from].parent {
@@ -251,7 +258,7 @@ func (t *Tree) LongestMinRuntime(leaf int32, preempt, reclaim int64, fromLeaf bo
 	return queue, runtime
 }
 
-// Protects reports whether any queue keeps its work from preemption for a time.
+// Protects reports whether any queue has a min-runtime for preemption.
 func (t *Tree) Protects() bool {
 	for i := range t.Len() {
 		if t.nodes[i].PreemptMinRuntime > 0 {
