@@ -43,8 +43,11 @@ VERSIONS_DOC ?= docs/versions.md
 RELEASE_MODULE := hack/release
 
 LINT := go tool -modfile=hack/tools/lint/go.mod golangci-lint
+# The checks of the language.
+PROSE := $(STATIC) go run ./hack/prose
+
 MODULES := . hack/release test/chart test/monitoring test/perf hack/tools hack/tools/benchstat hack/tools/generate hack/tools/helm-unittest \
-	hack/tools/kubeconform hack/tools/lint hack/tools/prometheus \
+	hack/tools/kubeconform hack/tools/lint hack/tools/prometheus hack/tools/vale \
 	$(OLDER:%=hack/tools/kube-%)
 
 # A semantic version: the tag, or v0.1.0-dev with the commit as build metadata.
@@ -217,7 +220,7 @@ bench-compare: ## Time decisions of another commit and of the work tree in turn,
 	@hack/bench-compare.sh "$(BASE)" "$(ROUNDS)" "$(BENCH)"
 
 .PHONY: verify
-verify: verify-modules verify-generated verify-web verify-changelog verify-format vet lint ## Check all that can be checked without running: modules, generated files, changelog, format, vet, lint.
+verify: verify-modules verify-generated verify-web verify-changelog verify-prose verify-commits verify-format vet lint ## Run all checks except the tests: modules, generated files, changelog, language, format, vet, lint.
 
 .PHONY: lint
 lint: ## Run the linters.
@@ -273,6 +276,37 @@ verify-web:
 verify-changelog:
 	@echo "==> changelog"
 	@$(STATIC) go -C $(RELEASE_MODULE) test -count=1 ./internal/changelog -run '^TestOfThisRepository$$'
+
+# The rules are in docs/writing.md. Vale is compiled on the first run, with a C compiler.
+.PHONY: verify-prose
+verify-prose:
+	@echo "==> language"
+	@$(PROSE) check
+
+# The commit to compare with: of a pull request, the branch that it is for.
+BASE ?=
+
+.PHONY: verify-commits
+verify-commits:
+	@echo "==> subjects of commits"
+	@$(PROSE) commits -base "$(BASE)"
+
+.PHONY: prose
+prose: ## Print how often constructions that stop a reader occur per 1,000 words of comments and pages.
+	@$(PROSE) numbers internal cmd pkg api docs
+
+# The packages, pages or folders to list the findings of.
+IN ?= .
+
+.PHONY: prose-list
+prose-list: ## List the findings about the language of packages and pages: IN="internal/queue docs/queues.md".
+	@$(PROSE) list $(IN)
+
+MOVED ?=
+
+.PHONY: prose-baseline
+prose-baseline: ## Lower the baseline of the language check to the findings of the work tree.
+	@$(PROSE) baseline $(if $(MOVED),-moved)
 
 .PHONY: verify-modules
 verify-modules:

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+var (
+	// directive is a comment that tools read: //go:build, //nolint:x, // +marker.
+	directive = regexp.MustCompile(`^//(?:[a-z0-9]+:[a-z0-9]|nolint|line | ?\+)`)
+	// listMarker begins an item of a list in a doc comment.
+	listMarker = regexp.MustCompile(`^\s*(?:[-*+•]|\d+[.)])\s+`)
+	// looksLikeCode is part of strings that are templates, queries or programs.
+	looksLikeCode = regexp.MustCompile(`%-?\d+|\\b|\(\?|\{\{|\$\{|=>|==|:=|&&|\|\||</|\(\)|;\s|\bby \(`)
+	// letters is one word of a message.
+	letters = regexp.MustCompile(`[A-Za-z]{2,}`)
+)
+
+// minWords is the least number of words that make a string a message.
+const minWords = 4
+
+// codeText returns the comments and messages of a Go file.
+func codeText(file string, content []byte) (*text, error) {
+	positions := token.NewFileSet()
+	parsed, err := parser.ParseFile(positions, file, content, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return nil, err
+	}
+	c := &codeReader{text: &text{file: file}, positions: positions, lines: strings.Split(string(content), "\n"), named: names(parsed)}
+	for _, group := range parsed.Comments {
+		if !isLicence(group, parsed) {
+			c.comment(group)
+		}
+	}
+	ast.Inspect(parsed, c.messages)
+	return c.text, nil
+}
+
+// A codeReader collects the prose of one Go file.
+type codeReader struct {
+	text      *text
+	positions *token.FileSet
+	lines     []string
+	// named has the identifier that each doc comment documents.
+	named map[*ast.CommentGroup]string
+}
+
+// isLicence reports whether a comment is the licence header of a file.
+func isLicence(group *ast.CommentGroup, file *ast.File) bool {
+	text := group.Text()
+	return group.End() < file.Package && group != file.Doc &&
+		(strings.Contains(text, "Copyright") || strings.Contains(text, "Licen"))
+}
+
+// comment collects the paragraphs of one comment.
+func (c *codeReader) comment(group *ast.CommentGroup) {
+	current, name := &paragraph{file: c.text.file}, c.named[group]
+	end := func() {
+		if current.text != "" {
+			current.mask(name)
+			name = ""
+			c.text.paragraphs = append(c.text.paragraphs, current)
+		}
+		current = &paragraph{file: c.text.file}
+	}
+	for _, comment := range group.List {
+		if directive.MatchString(comment.Text) {
+			continue
+		}
+		first := c.positions.Position(comment.Pos()).Line
+		for i, line := range strings.Split(commentBody(comment.Text), "\n") {
+			c.checkWidth(first + i)
+			bare := strings.TrimSpace(line)
+			marker := listMarker.FindString(line)
+			if bare == "" || marker == "" && isIndentedCode(line) {
+				end()
+				continue
+			}
+			if marker != "" || strings.HasPrefix(bare, "# ") {
+				end()
+				bare = strings.TrimSpace(line[len(marker):])
+			}
+			current.add(bare, first+i)
+		}
+	}
+	end()
+}
+
+// checkWidth notes a line of the file that is too long.
+func (c *codeReader) checkWidth(line int) {
+	content := c.lines[line-1]
+	if !strings.HasPrefix(strings.TrimSpace(content), "//") {
+		// The code decides the width of a line that a comment only ends.
+		return
+	}
+	if tooLong(content) {
+		c.text.long = append(c.text.long, longLine(c.text.file, line, content))
+	}
+}
+
+// commentBody returns a comment without its markers.
+func commentBody(s string) string {
+	if body, isLine := strings.CutPrefix(s, "//"); isLine {
+		return strings.TrimPrefix(body, " ")
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(s, "/*"), "*/")
+}
+
+// maskName overwrites the identifier that a doc comment begins with: it is a name, not a word.
+func maskName(line, name string) string {
+	for _, article := range []string{"", "A ", "An ", "The "} {
+		if rest, ok := strings.CutPrefix(line, article+name); ok {
+			return article + strings.Repeat("x", len(name)) + rest
+		}
+	}
+	return line
+}
+
+// names returns the identifier that each doc comment of a file documents.
+func names(file *ast.File) map[*ast.CommentGroup]string {
+	named := map[*ast.CommentGroup]string{}
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.FuncDecl:
+			named[n.Doc] = n.Name.Name
+		case *ast.GenDecl:
+			if len(n.Specs) == 1 {
+				named[n.Doc] = specName(n.Specs[0])
+			}
+		case *ast.TypeSpec:
+			named[n.Doc] = n.Name.Name
+		case *ast.ValueSpec:
+			named[n.Doc] = specName(n)
+		case *ast.Field:
+			if len(n.Names) > 0 {
+				named[n.Doc] = n.Names[0].Name
+			}
+		}
+		return true
+	})
+	delete(named, nil)
+	return named
+}
+
+// specName returns the first name that a declaration declares.
+func specName(spec ast.Spec) string {
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		return s.Name.Name
+	case *ast.ValueSpec:
+		return s.Names[0].Name
+	}
+	return ""
+}
+
+// messages collects the strings of a syntax tree that read as messages.
+func (c *codeReader) messages(node ast.Node) bool {
+	switch n := node.(type) {
+	case *ast.ImportSpec:
+		return false
+	case *ast.Field:
+		// The tag of a field is no message.
+		if n.Tag != nil {
+			ast.Inspect(n.Type, c.messages)
+			return false
+		}
+	case *ast.BinaryExpr:
+		if parts := literals(n); len(parts) > 0 && n.Op == token.ADD {
+			c.message(parts)
+			return false
+		}
+	case *ast.BasicLit:
+		if n.Kind == token.STRING {
+			c.message([]*ast.BasicLit{n})
+		}
+	}
+	return true
+}
+
+// literals returns the string literals of a sum; nil if it has other terms than literals and names.
+func literals(expr ast.Expr) []*ast.BasicLit {
+	switch e := expr.(type) {
+	case *ast.BinaryExpr:
+		return slices.Concat(literals(e.X), literals(e.Y))
+	case *ast.BasicLit:
+		if e.Kind == token.STRING {
+			return []*ast.BasicLit{e}
+		}
+	}
+	return nil
+}
+
+// message collects the paragraphs of one string, which may be a sum of literals.
+func (c *codeReader) message(parts []*ast.BasicLit) {
+	current := &paragraph{file: c.text.file}
+	end := func() {
+		if len(letters.FindAllString(current.text, minWords)) == minWords && !looksLikeCode.MatchString(current.text) {
+			current.mask("")
+			c.text.paragraphs = append(c.text.paragraphs, current)
+		}
+		current = &paragraph{file: c.text.file}
+	}
+	fenced := false
+	for _, part := range parts {
+		value, err := strconv.Unquote(part.Value)
+		if err != nil {
+			continue
+		}
+		raw := strings.HasPrefix(part.Value, "`")
+		line := c.positions.Position(part.Pos()).Line
+		for i, content := range strings.Split(value, "\n") {
+			bare := strings.TrimSpace(content)
+			switch {
+			case strings.HasPrefix(bare, "```"):
+				fenced = !fenced
+				end()
+				continue
+			case fenced:
+				continue
+			case i > 0 && (bare == "" || raw && isIndentedCode(content)), strings.HasPrefix(bare, "|"):
+				end()
+				continue
+			}
+			if marker := itemStart.FindString(content); marker != "" && i > 0 {
+				end()
+				bare = strings.TrimSpace(content[len(marker):])
+			}
+			switch {
+			case i == 0:
+				current.join(content, line)
+			case raw:
+				current.add(bare, line+i)
+			default:
+				current.add(bare, line)
+			}
+		}
+	}
+	end()
+}

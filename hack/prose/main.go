@@ -1,0 +1,129 @@
+// Command prose checks the language of comments, messages and pages.
+//
+//	go run ./hack/prose check
+//	go run ./hack/prose list PATH...
+//	go run ./hack/prose baseline
+//	go run ./hack/prose numbers PATH...
+//	go run ./hack/prose commits
+//
+// check compares the findings with the baseline, and list prints all findings below some paths.
+// baseline lowers the baseline to the findings of the work tree. numbers prints how often some
+// constructions occur per 1,000 words. commits checks the subjects of the commits since a base.
+//
+// docs/writing.md explains the rules, and hack/tools/vale/styles holds them. Vale applies them to
+// the text that this command extracts: comments and messages of Go files, and paragraphs of pages.
+// Tests, generated files, licence headers, directives, code and tables are not extracted.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+)
+
+// usage is printed for a command line that names no known task.
+const usage = "usage: prose check|list|baseline|numbers|commits [flags] [paths]"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// run carries out one task and writes its findings to out.
+func run(ctx context.Context, out io.Writer, args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	flags := flag.NewFlagSet("prose "+args[0], flag.ContinueOnError)
+	base := flags.String("base", "", "commit to compare with (default: where the branch left main)")
+	moved := flags.Bool("moved", false, "baseline: accept that counts rise in one package if they fall as much in others")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	switch args[0] {
+	case "check":
+		return check(ctx, out, *base)
+	case "list":
+		return list(ctx, out, flags.Args())
+	case "baseline":
+		return tighten(ctx, out, *moved)
+	case "numbers":
+		return numbers(out, flags.Args())
+	case "commits":
+		return commits(ctx, out, *base)
+	default:
+		return errors.New(usage)
+	}
+}
+
+// check lists the findings of a package or page, and fails, if a rule has more than the baseline
+// grants.
+func check(ctx context.Context, out io.Writer, base string) error {
+	granted, err := readBaseline(baselineFile)
+	if err != nil {
+		return err
+	}
+	found, err := findings(ctx, ".")
+	if err != nil {
+		return err
+	}
+	above := risen(granted, countsOf(found))
+	if len(above) == 0 {
+		return nil
+	}
+	changed := changedLines(ctx, base)
+	for _, rise := range above {
+		for _, f := range changed.prefer(rise.of(found)) {
+			fmt.Fprintln(out, f)
+		}
+		fmt.Fprintf(out, "%s: %d findings of %s, the baseline grants %d\n", rise.unit, rise.count, rise.rule, rise.granted)
+	}
+	return fmt.Errorf("the language of %d packages or pages got worse; docs/writing.md has the rules", unitsOf(above))
+}
+
+// list prints every finding below the paths.
+func list(ctx context.Context, out io.Writer, paths []string) error {
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	found, err := findings(ctx, paths...)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		fmt.Fprintln(out, f)
+	}
+	fmt.Fprintf(out, "%d findings\n", len(found))
+	return nil
+}
+
+// tighten lowers the baseline to the findings of the work tree. It refuses to raise a count.
+func tighten(ctx context.Context, out io.Writer, moved bool) error {
+	granted, err := readBaseline(baselineFile)
+	if errors.Is(err, os.ErrNotExist) {
+		granted, err = nil, nil
+	}
+	if err != nil {
+		return err
+	}
+	found, err := findings(ctx, ".")
+	if err != nil {
+		return err
+	}
+	now := countsOf(found)
+	if granted != nil {
+		if err := refuseRise(out, granted, now, moved); err != nil {
+			return err
+		}
+	}
+	return writeBaseline(baselineFile, now)
+}
