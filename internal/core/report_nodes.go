@@ -41,14 +41,31 @@ func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 // outOfRange is why an unsound node takes nothing.
 const outOfRange = "with quantities out of range"
 
-func shortOf(resource string) string { return "short of " + resource }
+// shortOf returns why a node takes nothing that asks for a resource. It tells a node that has none
+// of the resource, by its kind or by a misspelled name, from one with too little left.
+func (s *Snapshot) shortOf(node int32, resource int) string {
+	if s.Nodes[node].Allocatable[resource] == 0 {
+		return "without " + s.Resources[resource]
+	}
+	return "short of " + s.Resources[resource]
+}
+
+// missing returns the first wanted resource that a node has none of, or else the resource that it is
+// short of.
+func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
+	for r, amount := range wanted {
+		if amount > 0 && s.Nodes[node].Allocatable[r] == 0 {
+			return r
+		}
+	}
+	return short
+}
 
 // nodesRuledOut counts the nodes that were no choice for a preemptor that has found its place: those without room
 // for a member of any class with all potential victims gone, and those that the oracle refused when the search asked
 // about them. It asks nothing by itself: most nodes are dearer than the best, and were never worth a question.
 func (sr *search) nodesRuledOut() []ReasonCount {
 	v, counts := sr.whole.v, make(map[string]int)
-	short := make([]int, v.dims)
 	for _, n := range v.c.byName {
 		if !v.c.sound[n] {
 			counts[outOfRange]++
@@ -58,12 +75,7 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 		case refusal != "":
 			counts[refusal]++
 		case r >= 0:
-			short[r]++
-		}
-	}
-	for r, n := range short {
-		if n > 0 {
-			counts[shortOf(sr.s.Resources[r])] = n
+			counts[sr.whole.s.shortOf(n, r)]++
 		}
 	}
 	return reasonCounts(counts)
@@ -145,7 +157,7 @@ func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
 		case short >= 0 && t.isReserved(n, c):
 			reason = cmp.Or(reason, ReservedRoom)
 		case short >= 0:
-			reason = cmp.Or(reason, shortOf(sr.s.Resources[short]))
+			reason = cmp.Or(reason, sr.s.shortOf(n, sr.s.missing(n, t.wanted[c], short)))
 		case t.accepts(c, n):
 			return "", false
 		default:

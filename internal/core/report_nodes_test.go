@@ -18,7 +18,7 @@ func (o pickyOracle) Admits(_, node int) string { return o.refuses[o.s.Nodes[nod
 func TestNodesOut(t *testing.T) {
 	// Everything there is on a and d may go; b is too small, and what is on c stays.
 	cluster := func() *build {
-		return clusterOf("gpu", "cpu").node("a", 8, 8).node("b", 8, 2).node("c", 8, 8).node("d", 8, 8).
+		return clusterOf("gpu", "cpu", "fpga").node("a", 8, 8, 0).node("b", 8, 2, 0).node("c", 8, 8, 0).node("d", 8, 8, 0).
 			podOf("a1", "a", 1, []int64{8, 8}).podOf("c1", "c", 50, []int64{8, 0}).podOf("d1", "d", 5, []int64{8, 0})
 	}
 	tests := map[string]struct {
@@ -28,29 +28,33 @@ func TestNodesOut(t *testing.T) {
 		want        []ReasonCount
 	}{
 		"of a pod that finds a place": {
-			preemptor: podOf(10, 8, 4), wantOutcome: Preempts,
+			preemptor: podOf(10, 8, 4, 0), wantOutcome: Preempts,
 			want: []ReasonCount{{Reason: "short of cpu", Nodes: 1}, {Reason: "short of gpu", Nodes: 1}},
 		},
 		"of a gang that finds a place": {
-			preemptor: gangOf(10, 2, members("w", 2, 0, 8, 4)), wantOutcome: Preempts,
+			preemptor: gangOf(10, 2, members("w", 2, 0, 8, 4, 0)), wantOutcome: Preempts,
 			want: []ReasonCount{{Reason: "short of cpu", Nodes: 1}, {Reason: "short of gpu", Nodes: 1}},
 		},
 		"a node that takes one of the classes is not out": {
-			preemptor: gangOf(10, 3, members("w", 2, 0, 8, 4), members("leader", 1, 2, 1, 2)), wantOutcome: Preempts,
+			preemptor: gangOf(10, 3, members("w", 2, 0, 8, 4, 0), members("leader", 1, 2, 1, 2, 0)), wantOutcome: Preempts,
 			want: []ReasonCount{{Reason: "short of gpu", Nodes: 1}},
 		},
+		"a node without the resource": {
+			preemptor: podOf(10, 0, 16, 1), wantOutcome: Infeasible,
+			want: []ReasonCount{{Reason: "without fpga", Nodes: 4}},
+		},
 		"a refusal that the search came upon": {
-			preemptor: podOf(10, 8, 4), refuses: map[string]string{"a": "tainted"}, wantOutcome: Preempts,
+			preemptor: podOf(10, 8, 4, 0), refuses: map[string]string{"a": "tainted"}, wantOutcome: Preempts,
 			want: []ReasonCount{
 				{Reason: "short of cpu", Nodes: 1}, {Reason: "short of gpu", Nodes: 1}, {Reason: "tainted", Nodes: 1},
 			},
 		},
 		"a refusal that was not asked about is not counted": {
-			preemptor: podOf(10, 8, 4), refuses: map[string]string{"d": "tainted"}, wantOutcome: Preempts,
+			preemptor: podOf(10, 8, 4, 0), refuses: map[string]string{"d": "tainted"}, wantOutcome: Preempts,
 			want: []ReasonCount{{Reason: "short of cpu", Nodes: 1}, {Reason: "short of gpu", Nodes: 1}},
 		},
 		"all of them, where there is no place": {
-			preemptor: podOf(10, 8, 4), refuses: map[string]string{"a": "tainted", "d": "tainted"}, wantOutcome: Infeasible,
+			preemptor: podOf(10, 8, 4, 0), refuses: map[string]string{"a": "tainted", "d": "tainted"}, wantOutcome: Infeasible,
 			want: []ReasonCount{
 				{Reason: "tainted", Nodes: 2}, {Reason: "short of cpu", Nodes: 1}, {Reason: "short of gpu", Nodes: 1},
 			},

@@ -200,7 +200,7 @@ export function causes(m: Model): HTMLElement | null {
 function kind(reason: string, cause: string): string {
   const rule = /protected \((\w+)\)/.exec(cause)?.[1];
   if (rule) return `others are protected (${rule})`;
-  const short = /short of ([\w./-]+)/i.exec(cause)?.[1] ?? /Insufficient ([\w./-]+)/.exec(cause)?.[1];
+  const short = /(?:short of|\d without) ([\w./-]+)/i.exec(cause)?.[1] ?? /Insufficient ([\w./-]+)/.exec(cause)?.[1];
   if (short) return `too little ${short.replace(/[.;,]$/, "")}`;
   return reason === "Infeasible" || reason === "" ? "finds no room" : inWords(reason);
 }
