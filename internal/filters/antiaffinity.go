@@ -5,18 +5,18 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// crossTerm is a required anti-affinity term of one class that another class of the same gang matches. The filter
-// for that is skipped for the other class if it has no terms of its own and no running pod has a term that it matches,
-// so the members of the class with the term are counted here.
+// crossTerm is a required anti-affinity term of one class that matches another class of the same
+// gang. The filter is skipped for the other class if that has no terms and no running pod has a
+// term that matches it. So the members of the class with the term are counted here.
 type crossTerm struct {
-	// holder is byPromised for pods that have been promised their node.
+	// holder is the class with the term, or byPromised for pods with a reservation.
 	holder, matched int
 	topologyKey     string
 	// members counts the holder's members by the value of the topology key.
 	members map[string]int
 }
 
-// findCrossTerms looks for classes that match an anti-affinity term of another class.
+// findCrossTerms finds classes that match an anti-affinity term of another class.
 func (o *Oracle) findCrossTerms() {
 	if len(o.classes) < 2 {
 		return
@@ -40,10 +40,11 @@ func (o *Oracle) findCrossTerms() {
 	}
 }
 
-// byPromised stands in a crossTerm for the pods to which the preemptor has to leave room: the filter passes over those as well.
+// byPromised is the holder of a crossTerm of pods with reservations that the preemptor must
+// respect. The filter does not see those either.
 const byPromised = -1
 
-// findPromisedTerms looks for classes that match an anti-affinity term of a pod to which the preemptor has to leave room.
+// findPromisedTerms finds classes that match an anti-affinity term of a pod with a reservation.
 func (o *Oracle) findPromisedTerms() {
 	type pair struct {
 		class int
@@ -75,7 +76,8 @@ func (o *Oracle) findPromisedTerms() {
 	})
 }
 
-// countCrossTerms follows a member of a class onto a node (by 1) or off it (by -1).
+// countCrossTerms counts a member of a class that is added to a node (by 1) or removed from it (by
+// -1).
 func (o *Oracle) countCrossTerms(class int, info fwk.NodeInfo, by int) {
 	for i := range o.crossTerms {
 		t := &o.crossTerms[i]
@@ -85,7 +87,7 @@ func (o *Oracle) countCrossTerms(class int, info fwk.NodeInfo, by int) {
 	}
 }
 
-// violatesCrossTerm reports whether a class would come to a node that members of another class keep it from.
+// violatesCrossTerm reports whether members of another class exclude a class from a node.
 func (o *Oracle) violatesCrossTerm(class int, info fwk.NodeInfo) bool {
 	for i := range o.crossTerms {
 		t := &o.crossTerms[i]

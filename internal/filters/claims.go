@@ -12,16 +12,16 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/names"
 )
 
-// claimPlugin is a filter for what pods claim: volumes, or devices. It knows of a claim that has been promised to a pod
-// only once that pod is reserved, in memory. So members are reserved as they are placed in the simulated state, and the
-// next one is told of what is left; all of it is taken back with the members.
+// claimPlugin is a filter for claims of volumes or devices. It considers a claim as used only once
+// the pod is reserved, in memory. So members are reserved as they are placed in the simulated
+// state, and later members see the remaining claims. Everything is unreserved with the members.
 type claimPlugin interface {
 	fwk.PreFilterPlugin
 	fwk.FilterPlugin
 	fwk.ReservePlugin
 }
 
-// claimPlugins are those of a profile.
+// claimPlugins returns the claim plugins of a profile.
 func claimPlugins(profile framework.Framework) []claimPlugin {
 	var out []claimPlugin
 	for _, ext := range profile.EnqueueExtensions() {
@@ -32,18 +32,18 @@ func claimPlugins(profile framework.Framework) []claimPlugin {
 	return out
 }
 
-// claimed is what a placed member has been reserved.
+// claimed has the reserved claims of a placed member.
 type claimed struct {
 	pod     *corev1.Pod
 	node    string
 	state   fwk.CycleState
 	plugins []claimPlugin
-	// shared are the claims for volumes that it has with others.
+	// shared are the volume claims that it shares with other members.
 	shared []string
 }
 
-// claim reserves what a member claims on the node that it has been placed on. What it shares with others is reserved with the first of
-// them: to take its own back would take back theirs.
+// claim reserves a member's claims on its node. Claims shared with other members are reserved with
+// the first of them, because unreserving one member's would unreserve all.
 func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *claimed {
 	if len(oc.claims) == 0 {
 		return nil
@@ -56,14 +56,14 @@ func (o *Oracle) claim(oc *oracleClass, pod *corev1.Pod, info fwk.NodeInfo) *cla
 	return c
 }
 
-// withClaim is a copy of a pod, as it was before it was placed, that claims one volume and no other.
+// withClaim returns a copy of a pod without a node, with one volume claim and no other volumes.
 func withClaim(pod *corev1.Pod, name string) *corev1.Pod {
 	pod = claimingOnly(pod, func(other string) bool { return other == name })
 	pod.Spec.Volumes = slices.DeleteFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim == nil })
 	return pod
 }
 
-// claimingOnly is a copy of a pod, as it was before it was placed, with only some of the claims for volumes that it names.
+// claimingOnly returns a copy of a pod without a node, with only some of its volume claims.
 func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
 	pod = pod.DeepCopy()
 	pod.Spec.NodeName = ""
@@ -73,8 +73,9 @@ func claimingOnly(pod *corev1.Pod, claims func(name string) bool) *corev1.Pod {
 	return pod
 }
 
-// claimPromised reserves what those claim to which the preemptor has to leave room on a node: they have been reserved nothing yet, and a
-// device is no more there for others than the room is. It is done where a class with claims is asked about the node.
+// claimPromised reserves the claims of pods with reservations on a node. They have reserved nothing
+// yet, but their devices are as unavailable to others as their room. It runs when a class with
+// claims is asked about the node.
 func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 	if _, done := o.promised[n]; done || len(oc.claims) == 0 {
 		return
@@ -103,7 +104,7 @@ func (o *Oracle) claimPromised(oc *oracleClass, n int) {
 	o.promised[n] = held
 }
 
-// unclaimPromised takes all of that back.
+// unclaimPromised undoes claimPromised for all nodes.
 func (o *Oracle) unclaimPromised() {
 	for _, held := range o.promised {
 		for _, c := range held {
@@ -113,8 +114,8 @@ func (o *Oracle) unclaimPromised() {
 	o.promised = nil
 }
 
-// claimBy reserves by some plugins what a pod without a node claims on one, but for those by which it shares that with others: what these
-// have been reserved would be taken back with it.
+// claimBy reserves the claims of a pod without a node on one node, with some plugins. It skips
+// plugins whose claims the pod shares, because unreserving them later would affect the other pods.
 func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo, shares func(plugin string) bool) *claimed {
 	c := &claimed{pod: pod, node: info.Node().Name, state: framework.NewCycleState()}
 	c.state.Write(simulationKey, simulation{})
@@ -139,7 +140,7 @@ func (o *Oracle) claimBy(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeIn
 	return c
 }
 
-// unclaim takes that back.
+// unclaim unreserves claims.
 func (o *Oracle) unclaim(c *claimed) {
 	if c == nil {
 		return
@@ -151,14 +152,14 @@ func (o *Oracle) unclaim(c *claimed) {
 	o.claimsChanged()
 }
 
-// claimsChanged has every class look again at what there is to claim.
+// claimsChanged marks the claim filters of every class as outdated.
 func (o *Oracle) claimsChanged() {
 	for i := range o.classes {
 		o.classes[i].claimsStale = len(o.classes[i].claims) > 0
 	}
 }
 
-// volumeClaims are the names of the claims for volumes that a pod names.
+// volumeClaims returns the names of a pod's volume claims.
 func volumeClaims(pod *corev1.Pod) []string {
 	var out []string
 	for i := range pod.Spec.Volumes {
@@ -169,13 +170,14 @@ func volumeClaims(pod *corev1.Pod) []string {
 	return out
 }
 
-// IsClaimant reports whether a pod claims what no filter keeps for it before it has a place: devices, or a volume of a node that is not
-// bound yet.
+// IsClaimant reports whether a pod has claims that no filter reserves before it is placed: devices,
+// or an unbound volume of a node.
 func IsClaimant(profile framework.Framework, pod *corev1.Pod) bool {
 	return UsesDevices(profile, pod) || claimsLocalVolume(profile, pod)
 }
 
-// claimsLocalVolume reports whether a pod has a claim that a volume is to be found for where the pod goes.
+// claimsLocalVolume reports whether a pod has a claim for an existing volume that is chosen on the
+// pod's node.
 func claimsLocalVolume(profile framework.Framework, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		var name string
@@ -192,8 +194,8 @@ func claimsLocalVolume(profile framework.Framework, pod *corev1.Pod) bool {
 	})
 }
 
-// sharesDevice reports whether some claim of a pod is being allocated for another one, or has been reserved for the pod
-// itself: to take its reservation back would take back the other's, or be a call to the API.
+// sharesDevice reports whether some claim of a pod is being allocated for another one, or is
+// already reserved for the pod itself. Unreserving it would affect the other pod, or call the API.
 func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	claims := o.profile.SharedDRAManager().ResourceClaims()
 	return slices.ContainsFunc(claimNames(pod), func(name string) bool {
@@ -202,14 +204,14 @@ func (o *Oracle) sharesDevice(pod *corev1.Pod) bool {
 	})
 }
 
-// hasVolume reports whether a member names a claim for a volume.
+// hasVolume reports whether a member uses a volume claim.
 func (o *Oracle) hasVolume(namespace, name string) bool {
 	users := o.users[name]
 	// All members are in one namespace.
 	return len(users) > 0 && o.classes[users[0]].pods[0].GetPod().Namespace == namespace
 }
 
-// hasDeviceOf reports whether a member has one of another pod's claims for devices: they have it together.
+// hasDeviceOf reports whether a member shares a device claim with another pod.
 func (o *Oracle) hasDeviceOf(pod *corev1.Pod) bool {
 	theirs := claimNames(pod)
 	return len(theirs) > 0 && slices.ContainsFunc(o.classes, func(oc oracleClass) bool {
@@ -219,8 +221,8 @@ func (o *Oracle) hasDeviceOf(pod *corev1.Pod) bool {
 	})
 }
 
-// claimant is the member of a class that would be placed next: where each has volumes or claims of its own, it is for this one
-// that filters are asked.
+// claimant returns the member of a class that would be placed next. If members have volumes or
+// claims of their own, the filters are asked about this one.
 func (oc *oracleClass) claimant() *corev1.Pod {
 	switch {
 	case len(oc.claims) == 0 && !oc.minds.volumes || oc.placed == len(oc.pods):
@@ -232,7 +234,8 @@ func (oc *oracleClass) claimant() *corev1.Pod {
 	}
 }
 
-// lookAtClaims brings the state of a class level with what there is to claim. It reports false where nothing is left.
+// lookAtClaims runs PreFilter of the claim filters again. It returns false if there is nothing left
+// to claim.
 func (o *Oracle) lookAtClaims(oc *oracleClass) bool {
 	for _, pl := range oc.claims {
 		_, status := pl.PreFilter(o.ctx, oc.state, oc.claimant(), nil)

@@ -13,12 +13,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// extenderRounds bounds how often a search starts over because an extender refuses a node of its result.
+// extenderRounds bounds how often a search starts over because an extender rejects a node of its
+// result.
 const extenderRounds = 8
 
-// Decide asks the core for a decision on the View, again where an extender refuses the victims. With the decision come
-// the pods that it takes, node by node. The error is that of a plugin or an extender, of the core where the input is bad,
-// or that extenders refuse whatever is found; then nothing is decided.
+// Decide asks the core for a decision on the View, and again if an extender rejects the victims. It
+// also returns the victims' pods, node by node. On an error there is no decision: a plugin or an
+// extender failed, the input is invalid, or extenders rejected every result.
 func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
 	defer o.unclaimPromised()
 	for range extenderRounds {
@@ -38,9 +39,9 @@ func (o *Oracle) Decide() (core.Decision, []*corev1.Pod, error) {
 	return core.Decision{}, nil, fmt.Errorf("extenders refused the victims of %d placements in a row", extenderRounds)
 }
 
-// askFilters asks the extenders that filter which nodes a class cannot have. What an extender calls resolvable
-// is left to preemption for a single pod, which has failed on every node already; a gang's plan is confirmed
-// by the very same extenders, so there it counts as well.
+// askFilters asks the extenders that filter, and bars the nodes that they reject for a class. For a
+// single pod, resolvable rejections are left to preemption, since the pod has failed on every node
+// already. For a gang they count too, because the same extenders confirm its plan.
 func (o *Oracle) askFilters(oc *oracleClass) error {
 	pod := oc.pods[0].GetPod()
 	for _, ext := range o.profile.Extenders() {
@@ -71,7 +72,7 @@ func (o *Oracle) askFilters(oc *oracleClass) error {
 	return nil
 }
 
-// bar keeps a class from a node.
+// bar excludes a node for a class.
 func (oc *oracleClass) bar(node, why string) {
 	if oc.barred == nil {
 		oc.barred = make(map[string]string)
@@ -82,9 +83,9 @@ func (oc *oracleClass) bar(node, why string) {
 	oc.barred[node] = why
 }
 
-// askPreemption shows a decision and its victims to the extenders that take part in preemption. It reports whether one
-// of them refused, and bars the nodes that it does not want. An extender that would take other victims refuses as well:
-// units go whole, and none goes that the policy has not judged.
+// askPreemption sends a decision's victims to the extenders that take part in preemption. It
+// reports whether one of them rejected some, and bars the rejected nodes. Choosing other victims
+// counts as a rejection: units are evicted whole, and only after the policy has judged them.
 func (o *Oracle) askPreemption(d *core.Decision, pods []*corev1.Pod) (refused bool, err error) {
 	if len(pods) == 0 || len(o.profile.Extenders()) == 0 {
 		return false, nil
@@ -122,7 +123,7 @@ func (o *Oracle) askPreemption(d *core.Decision, pods []*corev1.Pod) (refused bo
 	return refused, nil
 }
 
-// victimsByNode are victims in the extenders' form.
+// victimsByNode returns victims in the extenders' form.
 func victimsByNode(pods []*corev1.Pod) map[string]*extenderv1.Victims {
 	out := make(map[string]*extenderv1.Victims)
 	for _, pod := range pods {

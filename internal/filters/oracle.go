@@ -17,41 +17,44 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// Oracle answers the core for one preemptor, with the Filter plugins of a profile and the extenders. Its simulated state
-// is a copy of those NodeInfos that the core changes, and one cycle state for each class, kept up to date by the plugins'
-// PreFilter extensions. Classes for which only room matters need neither. An Oracle belongs to the scheduling cycle that
-// made it; it is good for as long as its View is.
+// Oracle answers the core for one preemptor, with the Filter plugins of a profile and the
+// extenders. Its simulated state has copies of the NodeInfos that the core changes, and one cycle
+// state for each class. The plugins' PreFilter extensions keep the cycle states up to date. Classes
+// that depend on room only need neither. An Oracle belongs to the scheduling cycle that created it
+// and is valid as long as its View.
 type Oracle struct {
 	ctx     context.Context
 	logger  klog.Logger
 	profile framework.Framework
 	view    *snapshot.View
-	// preemptor is what the decision is for, as the core knows it.
+	// preemptor is the preemptor in the core's form.
 	preemptor *core.Preemptor
 	classes   []oracleClass
-	// podSensitive is false where no class needs the simulated state; then none is kept.
+	// podSensitive is true if some class needs the simulated state. If not, no state is kept.
 	podSensitive bool
 	// simulated are the nodes that have been changed, by slot.
 	simulated map[int]fwk.NodeInfo
-	// domains are those of the nodes by topology key, namespaces the labels of namespaces, touching what has been told of
-	// units: all worked out on demand.
+	// domains has the nodes' domains by topology key, namespaces the labels of namespaces, and
+	// touching the answers of Touches. All are computed on demand.
 	domains    map[string][]int32
 	namespaces map[string]labels.Set
 	touching   []touch
-	// before is the same without the promised pods, for as long as they are not there; nil where they do not matter.
+	// before is the same Oracle without the pods with reservations; nil if these do not matter.
 	before *Oracle
-	// users are the classes of the members that have a claim for a volume, one for each member, by its name.
+	// users has the classes of the members that use a volume claim, one entry for each member, by
+	// the claim's name.
 	users map[string][]int
-	// held are those of several members, of which some stand in the simulated state.
+	// held are the claims used by several members, while some of these are placed.
 	held map[string]*heldClaim
-	// promised is what has been reserved for pods that are promised room, by node, with promisedClaims.
+	// promised has the claims reserved for pods with reservations, by node. promisedClaims are the
+	// plugins for that.
 	promised       map[int][]*claimed
 	promisedClaims []claimPlugin
 	// crossTerms are the anti-affinities between classes of the gang that no filter sees.
 	crossTerms []crossTerm
-	// spread is the plugin PodTopologySpread; nil where the profile lacks it.
+	// spread is the plugin PodTopologySpread; nil if the profile does not enable it.
 	spread fwk.PreFilterPlugin
-	// err has the errors of plugins; the decision is worthless then.
+	// err has the errors of plugins. If it is not nil, the decision is invalid.
 	err error
 }
 
@@ -59,38 +62,39 @@ type Oracle struct {
 type oracleClass struct {
 	pods  []fwk.PodInfo
 	state fwk.CycleState
-	// stateful is true where other pods matter to the class by more than their room.
+	// stateful is true if the class depends on other pods by more than their room.
 	stateful bool
 	// static are the filters that look only at the pod and the node object.
 	static []fwk.FilterPlugin
-	// rejected says why PreFilter rejects the class on every node; "" where it does not.
+	// rejected is the reason why PreFilter rejects the class on every node; "" if it does not.
 	rejected string
-	// only are the nodes that PreFilter confines the class to, nil for all.
+	// only are the nodes that PreFilter limits the class to; nil for all.
 	only sets.Set[string]
-	// barred says why extenders keep the class from nodes, by name.
+	// barred has the reasons why extenders exclude the class from nodes, by node name.
 	barred map[string]string
-	// members are copies of the pods that stand on nodes in the simulated state: the first placed ones.
+	// members are copies of the class's pods for the simulated state. The first placed of them are
+	// on nodes.
 	members []fwk.PodInfo
 	placed  int
-	// spreads are the class's own topology spread constraints. The profile's default ones bind it where defaultSpread is
-	// true; they are stale where their counts are to be taken anew from the simulated state.
+	// spreads are the class's own topology spread constraints. defaultSpread is true if the
+	// profile's default constraints apply instead. stale is true if their counts are out of date.
 	spreads              []*spreadRule
 	defaultSpread, stale bool
 	minds                minds
-	// claims are the filters for what members claim, claimed what placed members have been reserved, by place. They are to
-	// look again where claimsStale is true.
+	// claims are the filters for the class's claims. claimed has the reserved claims of each placed
+	// member, by position. claimsStale is true if the filters must run PreFilter again.
 	claims      []claimPlugin
 	claimed     []*claimed
 	claimsStale bool
-	// shared are those that members of the class share.
+	// shared are the claims that members of the class share.
 	shared []*sharedClaim
 }
 
 var _ core.Oracle = (*Oracle)(nil)
 
-// NewOracle runs PreFilter for one member of each class, on cycle states that [Simulates] tells from those of scheduling
-// cycles, and asks the extenders that filter. The classes are those that the preemptor's were described from. The error
-// is that of a plugin or an extender.
+// NewOracle runs PreFilter for one member of each class and asks the extenders that filter.
+// [Simulates] is true for the cycle states that it uses. classes must be those that the preemptor
+// was described from. It returns an error if a plugin or an extender fails.
 func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.View, preemptor *core.Preemptor, classes []snapshot.Class) (*Oracle, error) {
 	o, err := oracleOf(ctx, profile, view, preemptor, classes)
 	if err != nil {
@@ -118,7 +122,7 @@ func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.
 	return o, o.err
 }
 
-// oracleOf is the Oracle without what has been promised, and without the extenders.
+// oracleOf returns the Oracle without reservations and without extenders.
 func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.View, preemptor *core.Preemptor, classes []snapshot.Class) (*Oracle, error) {
 	o := &Oracle{
 		ctx: ctx, logger: klog.FromContext(ctx), profile: profile, view: view, preemptor: preemptor,
@@ -156,14 +160,14 @@ func oracleOf(ctx context.Context, profile framework.Framework, view *snapshot.V
 	return o, o.err
 }
 
-// PodSensitive reports whether other pods, volumes or devices matter to some class by more than the room that they occupy. Of one that
-// no node is asked about, because it has been refused before, it is taken that they do.
+// PodSensitive reports whether some class depends on other pods, volumes or devices by more than
+// their room. A class that was rejected before any node is assumed to.
 func (o *Oracle) PodSensitive() bool {
 	return o.podSensitive || slices.ContainsFunc(o.classes, func(oc oracleClass) bool { return oc.rejected != "" })
 }
 
-// preFilterOf finds a plugin of the profile by its name; nil where there is none. Plugins that register for
-// events are the ones that a framework shows.
+// preFilterOf returns a plugin of the profile by name; nil for none. A framework only exposes
+// plugins that register for events.
 func preFilterOf(profile framework.Framework, name string) fwk.PreFilterPlugin {
 	for _, ext := range profile.EnqueueExtensions() {
 		if pl, ok := ext.(fwk.PreFilterPlugin); ok && pl.Name() == name {
@@ -173,9 +177,9 @@ func preFilterOf(profile framework.Framework, name string) fwk.PreFilterPlugin {
 	return nil
 }
 
-// sortFilters tells the filters apart that are not skipped for the class: static ones look only at the pod and
-// the node object, and all but the one for resources look at the pods of a node beyond the room they occupy.
-// Filters that are not known here are taken to do so.
+// sortFilters classifies the filters that are not skipped for the class. Static ones look only at
+// the pod and the node object. All others except the one for resources also depend on the pods of a
+// node. Unknown filters are assumed to.
 func (oc *oracleClass) sortFilters(profile framework.Framework) {
 	skipped := oc.state.GetSkipFilterPlugins()
 	static := make(map[string]fwk.FilterPlugin)
@@ -197,7 +201,7 @@ func (oc *oracleClass) sortFilters(profile framework.Framework) {
 	}
 }
 
-// isStaticFilter names the in-tree filters that look only at the pod and the node object.
+// isStaticFilter reports whether an in-tree filter looks only at the pod and the node object.
 func isStaticFilter(name string) bool {
 	switch name {
 	case names.NodeName, names.NodeUnschedulable, names.NodeAffinity, names.TaintToleration,
@@ -208,7 +212,8 @@ func isStaticFilter(name string) bool {
 	}
 }
 
-// takeOver has the core and this package do for a class what takes filters long: room, which is arithmetic, and spread.
+// takeOver disables the filters that the core and this package replace because they are slow: room
+// and topology spread.
 func (o *Oracle) takeOver(oc *oracleClass) error {
 	skipped := oc.state.GetSkipFilterPlugins().Union(sets.New(names.NodeResourcesFit))
 	if o.spread != nil && !skipped.Has(names.PodTopologySpread) {
@@ -232,8 +237,8 @@ func (o *Oracle) takeOver(oc *oracleClass) error {
 	return nil
 }
 
-// Admits asks the filters that look only at the pod and the node, so that none that eviction can satisfy hides
-// one that it cannot.
+// Admits asks the filters that look only at the pod and the node. So a rejection that eviction can
+// resolve never hides one that it cannot.
 func (o *Oracle) Admits(c, n int) string {
 	oc := &o.classes[c]
 	if oc.rejected != "" {
@@ -260,7 +265,7 @@ func (o *Oracle) Admits(c, n int) string {
 	return ""
 }
 
-// Stateful reports whether room is not all that matters to the class.
+// Stateful reports whether the class depends on more than room.
 func (o *Oracle) Stateful(c int) bool { return o.classes[c].stateful }
 
 // Fits runs the filters on the node in the simulated state.
@@ -292,8 +297,9 @@ func (o *Oracle) Fits(c, n int) bool {
 	return status.IsSuccess()
 }
 
-// countSpread has PodTopologySpread count the pods of the simulated state for its default constraints. Its own bookkeeping of added and
-// removed pods is exact for one node only: it keeps the two smallest domains, not all.
+// countSpread makes PodTopologySpread count the pods of the simulated state for its default
+// constraints. Its own updates for added and removed pods are exact for one node only: it keeps the
+// two smallest domains, not all.
 func (o *Oracle) countSpread(oc *oracleClass) {
 	infos := make([]fwk.NodeInfo, 0, len(o.view.Cluster.Nodes))
 	for n := range o.view.Cluster.Nodes {
@@ -310,5 +316,5 @@ func (o *Oracle) countSpread(oc *oracleClass) {
 	oc.stale = false
 }
 
-// fail notes an error of a plugin.
+// fail records an error of a plugin.
 func (o *Oracle) fail(err error) { o.err = errors.Join(o.err, err) }

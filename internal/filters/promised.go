@@ -8,15 +8,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// eitherWay answers for two states of the cluster: with the pods on their nodes to which the preemptor has to leave room, and
-// without them. When its victims have gone they may be there or not, and may never come. A member that only fits beside
-// them, or only without them, would have its room stand empty, as kube-scheduler does not place it before that changes
-// (it asks the filters twice for the same reason, about the pods that are nominated to the node at hand).
+// eitherWay answers for two states of the cluster: with and without the pods that have reservations
+// on their nodes. Once the victims have terminated, those pods may be there or not, and may never
+// come. The room of a member that fits in only one state would stay empty, because kube-scheduler
+// does not place it there. For the same reason, kube-scheduler runs the filters twice if pods are
+// nominated to the node.
 type eitherWay struct{ *Oracle }
 
 var _ core.Oracle = eitherWay{}
 
-// asked is the Oracle that the core is given.
+// asked returns the Oracle to pass to the core.
 func (o *Oracle) asked() core.Oracle {
 	if o.before == nil {
 		return o
@@ -24,7 +25,7 @@ func (o *Oracle) asked() core.Oracle {
 	return eitherWay{o}
 }
 
-// failure is the error of any plugin that was asked.
+// failure returns the errors of all plugins.
 func (o *Oracle) failure() error {
 	if o.before == nil {
 		return o.err
@@ -35,7 +36,7 @@ func (o *Oracle) failure() error {
 // Fits reports whether one more member fits in both states.
 func (e eitherWay) Fits(c, n int) bool { return e.Oracle.Fits(c, n) && e.before.Fits(c, n) }
 
-// RemoveUnit takes a unit's pods out of both states.
+// RemoveUnit removes a unit's pods from both states.
 func (e eitherWay) RemoveUnit(unit int) {
 	e.Oracle.RemoveUnit(unit)
 	e.before.RemoveUnit(unit)
@@ -47,13 +48,13 @@ func (e eitherWay) RestoreUnit(unit int) {
 	e.before.RestoreUnit(unit)
 }
 
-// RemoveLeaving takes a terminating pod out of both states.
+// RemoveLeaving removes a leaving pod from both states.
 func (e eitherWay) RemoveLeaving(pod int) {
 	e.Oracle.RemoveLeaving(pod)
 	e.before.RemoveLeaving(pod)
 }
 
-// RestoreLeaving puts a terminating pod back.
+// RestoreLeaving puts a leaving pod back.
 func (e eitherWay) RestoreLeaving(pod int) {
 	e.Oracle.RestoreLeaving(pod)
 	e.before.RestoreLeaving(pod)
@@ -65,20 +66,21 @@ func (e eitherWay) Place(c, n int) {
 	e.before.Place(c, n)
 }
 
-// Unplace takes a member of the class off the node again.
+// Unplace removes a member of the class from the node in both states.
 func (e eitherWay) Unplace(c, n int) {
 	e.Oracle.Unplace(c, n)
 	e.before.Unplace(c, n)
 }
 
-// mindsPromised reports whether any of the promised pods matters to some class by more than its room.
+// mindsPromised reports whether any pod with a reservation matters to some class by more than its
+// room.
 func (o *Oracle) mindsPromised() bool {
 	minds := false
 	o.eachPromised(func(_ int, pi fwk.PodInfo) { minds = minds || o.matters(pi) })
 	return minds
 }
 
-// addPromised adds the pods to which the preemptor has to leave room to the simulated state.
+// addPromised adds the pods with reservations to the simulated state.
 func (o *Oracle) addPromised() { o.eachPromised(o.add) }
 
 func (o *Oracle) eachPromised(visit func(n int, pi fwk.PodInfo)) {
@@ -92,8 +94,8 @@ func (o *Oracle) eachPromised(visit func(n int, pi fwk.PodInfo)) {
 	}
 }
 
-// leaveClaims leaves the filters for what members claim to the Oracle that knows of the promised pods: what one member is reserved,
-// the other cannot be as well.
+// leaveClaims disables the claim filters of this Oracle. The Oracle with the reservations keeps
+// them, because a claim can be reserved only once.
 func (o *Oracle) leaveClaims() {
 	for i := range o.classes {
 		oc := &o.classes[i]

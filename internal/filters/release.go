@@ -22,20 +22,22 @@ type devicePlugin interface {
 	fwk.PostFilterPlugin
 }
 
-// HeldDevices are pods with claims that were allocated before, are in the way of the pods, and of no use to any other: the pods were
-// not bound then. DynamicResources gives such a claim back by itself for a pod that its Filter has refused in its cycle. Members of a gang
-// that is turned away before that are none; it is asked about them here.
+// HeldDevices are pods with claims that were allocated in an earlier cycle, block the pods now, and
+// are of no use to others: the pods were not bound then. DynamicResources releases such a claim by
+// itself if its Filter rejected the pod in the pod's cycle. It does not see members of a gang that
+// is rejected earlier, so this type asks it about them.
 type HeldDevices struct {
 	plugin devicePlugin
 	pods   []*corev1.Pod
-	// states are those of the pods, after the plugin has seen all nodes.
+	// states are the pods' cycle states, after the plugin has seen all nodes.
 	states []fwk.CycleState
 }
 
-// Empty reports whether there are none.
+// Empty reports whether there are no such pods.
 func (h *HeldDevices) Empty() bool { return len(h.pods) == 0 }
 
-// FindHeldDevices looks for them among pods for which there is no room, on the nodes of the cycle's snapshot. It belongs to the cycle.
+// FindHeldDevices finds held devices of pods without room, on the nodes of the cycle's snapshot.
+// Call it from the scheduling cycle.
 func FindHeldDevices(ctx context.Context, profile framework.Framework, pods []*corev1.Pod) (*HeldDevices, error) {
 	held := &HeldDevices{}
 	pl, ok := preFilterOf(profile, names.DynamicResources).(devicePlugin)
@@ -57,7 +59,7 @@ func FindHeldDevices(ctx context.Context, profile framework.Framework, pods []*c
 			continue
 		}
 		for _, info := range infos {
-			// What it says is left in the state.
+			// The plugin stores its answer in the state.
 			pl.Filter(ctx, state, pod, info)
 		}
 		held.pods, held.states = append(held.pods, pod), append(held.states, state)
@@ -65,7 +67,8 @@ func FindHeldDevices(ctx context.Context, profile framework.Framework, pods []*c
 	return held, nil
 }
 
-// Release gives one claim of each pod back, by calls to the API, and counts them. Any goroutine may call it, once.
+// Release releases one claim of each pod by API calls and returns how many it released. Any
+// goroutine may call it, but only once.
 func (h *HeldDevices) Release(ctx context.Context) (released int, err error) {
 	for i, pod := range h.pods {
 		_, status := h.plugin.PostFilter(ctx, h.states[i], pod, nil)
@@ -79,7 +82,8 @@ func (h *HeldDevices) Release(ctx context.Context) (released int, err error) {
 	return released, err
 }
 
-// staleClaims are the pods with a claim that is allocated and reserved for no other pod, or that was made for a resource by name.
+// staleClaims returns the pods with a claim that is not reserved for another pod. The claim is
+// allocated, or was created for an extended resource.
 func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod, error) {
 	manager := profile.SharedDRAManager()
 	if manager == nil || !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return UsesDevices(profile, pod) }) {
@@ -110,13 +114,14 @@ func staleClaims(profile framework.Framework, pods []*corev1.Pod) ([]*corev1.Pod
 	}), nil
 }
 
-// Claims reports whether a pod claims devices by a claim.
+// Claims reports whether a pod uses a claim of devices.
 func Claims(pod *corev1.Pod, claim *resourceapi.ResourceClaim) bool {
 	return pod.Namespace == claim.Namespace && (slices.Contains(claimNames(pod), claim.Name) ||
 		slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID }))
 }
 
-// UsesDevices reports whether a pod claims devices, by claims or by a resource that a DeviceClass maps.
+// UsesDevices reports whether a pod uses devices, by claims or by a resource that a DeviceClass
+// maps.
 func UsesDevices(profile framework.Framework, pod *corev1.Pod) bool {
 	if len(pod.Spec.ResourceClaims) > 0 {
 		return true
@@ -131,7 +136,8 @@ func UsesDevices(profile framework.Framework, pod *corev1.Pod) bool {
 	return false
 }
 
-// claimNames are the names of the claims for devices that a pod names, or that were made for it by a template.
+// claimNames returns the names of a pod's claims of devices, including those created from a
+// template.
 func claimNames(pod *corev1.Pod) []string {
 	var out []string
 	for i := range pod.Spec.ResourceClaims {
@@ -142,7 +148,7 @@ func claimNames(pod *corev1.Pod) []string {
 	return out
 }
 
-// claimName is the name of one of them; nil where none has been made.
+// claimName returns the name of one claim of a pod; nil if it does not exist yet.
 func claimName(pod *corev1.Pod, claim *corev1.PodResourceClaim) *string {
 	name := claim.ResourceClaimName
 	for i := range pod.Status.ResourceClaimStatuses {

@@ -14,11 +14,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// mostIgnored bounds how many resources are remembered.
+// mostIgnored bounds how many answers are cached.
 const mostIgnored = 1024
 
-// Resources tells which scalar resources a profile's NodeResourcesFit counts, and where. It is safe
-// for concurrent use.
+// Resources reports which scalar resources a profile's NodeResourcesFit counts, and on which nodes.
+// It is safe for concurrent use.
 type Resources struct {
 	profile framework.Framework
 	mu      sync.Mutex
@@ -27,13 +27,14 @@ type Resources struct {
 
 var _ snapshot.ResourceFilter = (*Resources)(nil)
 
-// NewResources asks the plugin of a profile.
+// NewResources returns the Resources of a profile.
 func NewResources(profile framework.Framework) *Resources {
 	return &Resources{profile: profile, ignored: make(map[corev1.ResourceName]bool)}
 }
 
-// Ignores reports whether the plugin's arguments leave a resource to others on all nodes: to an extender that manages it, or to none.
-// The plugin does not show its arguments, so it is tried.
+// Ignores reports whether the plugin's arguments exclude a resource on all nodes, for example
+// because an extender manages it. The plugin does not expose its arguments, so Ignores tries it
+// out.
 func (r *Resources) Ignores(name corev1.ResourceName) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,20 +48,21 @@ func (r *Resources) Ignores(name corev1.ResourceName) bool {
 	return r.ignored[name]
 }
 
-// Delegates reports whether the plugin leaves a resource to DynamicResources on nodes that have none of it. It is asked anew each
-// time: DeviceClasses come and go.
+// Delegates reports whether the plugin leaves a resource to DynamicResources on nodes that have
+// none of it. The answer is not cached, because DeviceClasses change.
 func (r *Resources) Delegates(name corev1.ResourceName) bool { return Delegates(r.profile, name) }
 
-// Delegates reports whether a DeviceClass maps a resource, so that NodeResourcesFit leaves it to DynamicResources on nodes that have
-// none of it. DeviceClasses are the same for all profiles of a scheduler. Any goroutine may call it.
+// Delegates reports whether a DeviceClass maps a resource, so that NodeResourcesFit leaves it to
+// DynamicResources on nodes that have none of it. DeviceClasses are the same for all profiles of a
+// scheduler. Any goroutine may call it.
 func Delegates(handle fwk.Handle, name corev1.ResourceName) bool {
-	// There is no manager where the feature gate DynamicResourceAllocation is off.
+	// Without the feature gate DynamicResourceAllocation there is no manager.
 	manager := handle.SharedDRAManager()
 	return manager != nil && manager.DeviceClassResolver().GetDeviceClass(name) != nil
 }
 
-// takesTooMuch reports whether a pod that asks for more of a resource than a node has passes the filter there. The node has some of
-// it: where it had none, a DeviceClass would do, too.
+// takesTooMuch reports whether a pod that requests more of a resource than a node has passes the
+// filter there. The test node has some of it; with none, a DeviceClass would have the same effect.
 func (r *Resources) takesTooMuch(name corev1.ResourceName) bool {
 	fit, ok := preFilterOf(r.profile, names.NodeResourcesFit).(fwk.FilterPlugin)
 	if !ok {

@@ -15,19 +15,20 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// sharedClaim is a claim that several members have, and whose volume is to be made where the first pod with it goes. VolumeBinding
-// holds all others to that node from then on, and none of them has the volume before the whole gang is through: so they stand on one node,
-// or they never all pass.
+// sharedClaim is a claim that several members use, with a volume that is provisioned on the node of
+// the first pod. From then on VolumeBinding limits all others to that node, and the volume does not
+// exist before the whole gang is admitted. So these members must be on one node, or the gang never
+// passes.
 type sharedClaim struct {
-	// classes are those of the members.
+	// classes are the classes of these members.
 	classes []int
-	// placed counts the members that stand in the simulated state, all of them on node.
+	// placed counts the members placed in the simulated state, all on node.
 	placed, node int
-	// alone is true where only one pod may have the claim at a time, wherever it stands.
+	// alone is true if only one pod may use the claim at a time, on any node.
 	alone bool
 }
 
-// findShared finds the claims for volumes that members share.
+// findShared finds the volume claims that members share.
 func (o *Oracle) findShared() {
 	o.users = make(map[string][]int)
 	for c := range o.classes {
@@ -54,23 +55,24 @@ func (o *Oracle) findShared() {
 	}
 }
 
-// isShared reports whether several members have a claim for a volume.
+// isShared reports whether several members use a volume claim.
 func (o *Oracle) isShared(name string) bool { return len(o.users[name]) > 1 }
 
-// isUsed reports whether a pod that has a place claims a volume: what that has been reserved would be taken back with what a member is.
+// isUsed reports whether a pod with a node uses a volume claim. Unreserving a member's claim would
+// also unreserve that pod's.
 func (o *Oracle) isUsed(namespace, name string) bool {
 	return o.profile.SnapshotSharedLister().StorageInfos().IsPVCUsedByPods(namespace + "/" + name)
 }
 
-// heldClaim is a claim that members share, as long as some of them stand in the simulated state.
+// heldClaim is a claim that members share, while some of them are placed.
 type heldClaim struct {
 	members int
-	// reserved is what has been reserved for it.
+	// reserved has the reservation of the claim.
 	reserved *claimed
 }
 
-// holdShared reserves the claims that a member shares with others, where it is the first to be placed: the volume that one of these claims
-// comes to is settled by that, for all of them. It returns the claims.
+// holdShared reserves the claims that a member shares with others if it is the first to be placed.
+// That determines the volume for all of them. It returns the shared claims of the member.
 func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.NodeInfo) []string {
 	var shared []string
 	for _, name := range volumeClaims(pod) {
@@ -94,7 +96,7 @@ func (o *Oracle) holdShared(plugins []claimPlugin, pod *corev1.Pod, info fwk.Nod
 	return shared
 }
 
-// releaseShared takes back what of that no member has any more.
+// releaseShared unreserves the shared claims that no other member uses any more.
 func (o *Oracle) releaseShared(shared []string) {
 	for _, name := range shared {
 		if held := o.held[name]; held.members > 1 {
@@ -106,9 +108,9 @@ func (o *Oracle) releaseShared(shared []string) {
 	}
 }
 
-// findSharedDevices says of members that share a claim for devices which has none yet that they cannot start together: the devices are
-// given once the first of them is bound, and DynamicResources refuses all others until then. Nothing is said as long as one of them
-// does for the gang.
+// findSharedDevices rejects members that share an unallocated device claim, because they cannot
+// start together. The devices are allocated once the first member is bound, and DynamicResources
+// rejects the others until then. Members are not rejected if the gang needs only one of them.
 func (o *Oracle) findSharedDevices() {
 	members := 0
 	users := make(map[string][]int)
@@ -141,8 +143,9 @@ func (o *Oracle) findSharedDevices() {
 	}
 }
 
-// findExclusive finds the claims that only one pod may have at a time (ReadWriteOncePod), and several members have, or one that is promised
-// room. The filter for that is skipped as long as none of them is there, and would refuse the next one once one is.
+// findExclusive finds the claims that only one pod may use at a time (ReadWriteOncePod) and that
+// several members, or pods with reservations, use. The filter is skipped as long as none of them is
+// placed, and would reject the next one after that.
 func (o *Oracle) findExclusive() {
 	if len(o.users) == 0 {
 		return
@@ -172,14 +175,15 @@ func (o *Oracle) findExclusive() {
 	}
 }
 
-// isMadeWherePodsGo reports whether the volume of a claim is to be made on a node that is not settled yet. Volumes that are there already,
-// for classes that make none, may be for several nodes.
+// isMadeWherePodsGo reports whether the volume of a claim is provisioned on the pod's node and does
+// not exist yet. Existing volumes of classes without a provisioner may be on several nodes.
 func (o *Oracle) isMadeWherePodsGo(namespace, name string) bool {
 	class := classOfUnbound(o.profile, namespace, name)
 	return class != nil && class.Provisioner != storagehelpers.NotSupportedProvisioner
 }
 
-// classOfUnbound is the class of a claim that gets its volume where the first pod with it goes; nil for any other.
+// classOfUnbound returns the class of an unbound claim that waits for its first consumer; nil for
+// any other claim.
 func classOfUnbound(profile framework.Framework, namespace, name string) *storagev1.StorageClass {
 	factory := profile.SharedInformerFactory()
 	claim, err := factory.Core().V1().PersistentVolumeClaims().Lister().PersistentVolumeClaims(namespace).Get(name)
@@ -193,21 +197,22 @@ func classOfUnbound(profile framework.Framework, namespace, name string) *storag
 	return class
 }
 
-// sharesOn reports whether a member of the class may stand on a node as far as others are concerned that have a claim of its.
+// sharesOn reports whether a member of the class may use a node, given the other members that share
+// its claims.
 func (oc *oracleClass) sharesOn(n int) bool {
 	return !slices.ContainsFunc(oc.shared, func(s *sharedClaim) bool { return s.placed > 0 && (s.alone || s.node != n) })
 }
 
-// settle counts a member on a node, or one less.
+// settle counts a member that is added to a node (more 1) or removed from it (more -1).
 func (oc *oracleClass) settle(n, more int) {
 	for _, s := range oc.shared {
 		s.placed, s.node = s.placed+more, n
 	}
 }
 
-// eachNode numbers the nodes, each of them a domain of its own.
+// eachNode returns a domain number for each node: every node is a domain.
 func (o *Oracle) eachNode() []int32 {
-	// No label has that key.
+	// No label has the empty key.
 	const key = ""
 	if known, ok := o.domains[key]; ok {
 		return known

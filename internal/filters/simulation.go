@@ -11,22 +11,23 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// simulationKey marks the cycle states on which an Oracle runs PreFilter plugins.
+// simulationKey marks the cycle states that an Oracle uses for PreFilter plugins.
 const simulationKey fwk.StateKey = "Reprieve/simulation"
 
 type simulation struct{}
 
-// Clone is part of fwk.StateData.
+// Clone implements fwk.StateData.
 func (s simulation) Clone() fwk.StateData { return s }
 
-// Simulates reports whether a PreFilter plugin is called by an Oracle and not by a scheduling cycle.
+// Simulates reports whether a PreFilter plugin is called by an Oracle and not by a scheduling
+// cycle.
 func Simulates(state fwk.CycleState) bool {
 	_, err := state.Read(simulationKey)
 	return err == nil
 }
 
-// RemoveUnit takes a unit's pods out of the simulated state. Those that matter by their room only stay: room is for the
-// core to reckon with.
+// RemoveUnit removes a unit's pods from the simulated state. It skips pods that matter by their
+// room only, because the core computes room.
 func (o *Oracle) RemoveUnit(unit int) {
 	if !o.Touches(unit) {
 		return
@@ -48,13 +49,13 @@ func (o *Oracle) RestoreUnit(unit int) {
 	}
 }
 
-// RemoveLeaving takes a terminating pod out of the simulated state.
+// RemoveLeaving removes a leaving pod from the simulated state.
 func (o *Oracle) RemoveLeaving(pod int) {
 	lp := &o.view.Cluster.Leaving[pod]
 	o.remove(lp.Node, snapshot.PodInfo(lp))
 }
 
-// RestoreLeaving puts a terminating pod back.
+// RestoreLeaving puts a leaving pod back.
 func (o *Oracle) RestoreLeaving(pod int) {
 	lp := &o.view.Cluster.Leaving[pod]
 	o.add(lp.Node, snapshot.PodInfo(lp))
@@ -83,7 +84,7 @@ func (o *Oracle) Place(c, n int) {
 	o.countCrossTerms(c, o.view.NodeInfo(n), 1)
 }
 
-// Unplace takes a member of the class off the node again.
+// Unplace removes a member of the class from the node.
 func (o *Oracle) Unplace(c, n int) {
 	if !o.podSensitive {
 		return
@@ -100,7 +101,7 @@ func (o *Oracle) Unplace(c, n int) {
 		o.unclaim(oc.claimed[i])
 		oc.settle(n, -1)
 		pi.GetPod().Spec.NodeName, oc.claimed[i] = "", nil
-		// The next member that is placed takes the pod that this one was, so that pods stay distinct.
+		// The next placed member uses the pod of the removed one, so pods stay distinct.
 		oc.placed--
 		oc.members[i], oc.members[oc.placed] = oc.members[oc.placed], oc.members[i]
 		oc.claimed[i], oc.claimed[oc.placed] = oc.claimed[oc.placed], oc.claimed[i]
@@ -109,7 +110,7 @@ func (o *Oracle) Unplace(c, n int) {
 	o.fail(fmt.Errorf("no member of class %d stands on node %s", c, name))
 }
 
-// add puts a pod on a node in the simulated state.
+// add adds a pod to a node in the simulated state.
 func (o *Oracle) add(n int, pi fwk.PodInfo) {
 	if !o.podSensitive {
 		return
@@ -122,7 +123,7 @@ func (o *Oracle) add(n int, pi fwk.PodInfo) {
 	})
 }
 
-// remove takes a pod off a node in the simulated state.
+// remove removes a pod from a node in the simulated state.
 func (o *Oracle) remove(n int, pi fwk.PodInfo) {
 	if !o.podSensitive {
 		return
@@ -139,7 +140,7 @@ func (o *Oracle) remove(n int, pi fwk.PodInfo) {
 	})
 }
 
-// follow counts a pod for the spread of classes.
+// follow counts a pod for the spread of all classes.
 func (o *Oracle) follow(n int, pi fwk.PodInfo, by int) {
 	for i := range o.classes {
 		for _, r := range o.classes[i].spreads {
@@ -148,8 +149,8 @@ func (o *Oracle) follow(n int, pi fwk.PodInfo, by int) {
 	}
 }
 
-// keepPorts marks host ports as used that were dropped with a pod although others on the node have them too:
-// a NodeInfo expects no two pods with the same port, and the simulation has them while it looks for a way out.
+// keepPorts marks the host ports of the remaining pods as used again. Removing a pod from a
+// NodeInfo frees its ports even if other pods use them too, which happens in a simulation.
 func keepPorts(info fwk.NodeInfo, gone fwk.PodInfo) {
 	if len(hostPorts(gone)) == 0 {
 		return
@@ -163,7 +164,7 @@ func keepPorts(info fwk.NodeInfo, gone fwk.PodInfo) {
 
 func hostPorts(pi fwk.PodInfo) []corev1.ContainerPort { return schedutil.GetHostPorts(pi.GetPod()) }
 
-// extend tells every class that cares about other pods of a change.
+// extend notifies every class that depends on other pods of a change.
 func (o *Oracle) extend(f func(oc *oracleClass, own *corev1.Pod) *fwk.Status) {
 	for i := range o.classes {
 		if oc := &o.classes[i]; oc.stateful {
@@ -175,7 +176,7 @@ func (o *Oracle) extend(f func(oc *oracleClass, own *corev1.Pod) *fwk.Status) {
 	}
 }
 
-// simulatedNode is a node as the simulation has it, in a copy that may be changed.
+// simulatedNode returns the copy of a node that the simulation may change.
 func (o *Oracle) simulatedNode(n int) fwk.NodeInfo {
 	info, ok := o.simulated[n]
 	if !ok {

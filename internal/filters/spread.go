@@ -20,30 +20,33 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// spreadRule is one hard topology spread constraint of a class, with the pods that it counts in the simulated state. The
-// filter of the profile counts them anew for each change, as it follows pods on one node only.
+// spreadRule is one hard topology spread constraint of a class, with the number of matching pods in
+// the simulated state. The profile's filter would count all pods again for each change, because its
+// own updates are exact for one node only.
 type spreadRule struct {
 	selector   labels.Selector
 	namespace  string
 	maxSkew    int
 	minDomains int
-	// self is 1 where members count themselves.
+	// self is 1 if members match their own constraint.
 	self int
-	// domains are the domains of the nodes that members may go to, counted those of the nodes whose pods count.
+	// domains has the domain of each node that members may use. counted has it only for nodes whose
+	// pods count.
 	domains, counted []int32
-	// counts are the pods by domain. Only those of eligible domains, with a node that counts, make the minimum.
+	// counts has the number of pods by domain. The minimum is over eligible domains only, which
+	// have a node that counts.
 	counts   []int
 	eligible []bool
 	number   int
-	// least is the smallest count of an eligible domain, and having says how many have that many.
+	// least is the smallest count of an eligible domain. having has the number of domains by count.
 	least  int
 	having map[int]int
 }
 
 var _ core.Spread = (*spreadRule)(nil)
 
-// spreadRules are the hard constraints that a pod has itself. Where the profile has default constraints for pods without
-// any, its filter counts.
+// spreadRules returns the rules for a pod's own hard constraints. If the profile's default
+// constraints apply instead, the filter itself is asked.
 func (o *Oracle) spreadRules(pod *corev1.Pod) ([]*spreadRule, error) {
 	var rules []*spreadRule
 	var keys []string
@@ -75,7 +78,7 @@ func (o *Oracle) spreadRules(pod *corev1.Pod) ([]*spreadRule, error) {
 	return rules, nil
 }
 
-// spreadSelector is the selector of a constraint, with the labels that are to match the pod's own.
+// spreadSelector returns the selector of a constraint, with its matchLabelKeys applied.
 func spreadSelector(c *corev1.TopologySpreadConstraint, pod *corev1.Pod) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(c.LabelSelector)
 	if err != nil {
@@ -97,7 +100,8 @@ func spreadSelector(c *corev1.TopologySpreadConstraint, pod *corev1.Pod) (labels
 	return labels.SelectorFromSet(own).Add(requirements...), nil
 }
 
-// countPods counts the pods of the snapshot, on the nodes that have all topology keys and that the constraint includes.
+// countPods counts the pods of the snapshot, on nodes that have all topology keys and that the
+// constraint includes.
 func (o *Oracle) countPods(r *spreadRule, c *corev1.TopologySpreadConstraint, pod *corev1.Pod, keys []string) {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(pod)
 	comparison := utilfeature.DefaultFeatureGate.Enabled(features.TaintTolerationComparisonOperators)
@@ -108,7 +112,7 @@ func (o *Oracle) countPods(r *spreadRule, c *corev1.TopologySpreadConstraint, po
 			}
 		}
 		if ptr.Deref(c.NodeAffinityPolicy, corev1.NodeInclusionPolicyHonor) == corev1.NodeInclusionPolicyHonor {
-			// The filter takes a term that cannot be read for one that does not match.
+			// Like the filter, treat an invalid term as one that does not match.
 			if match, _ := affinity.Match(node); !match {
 				return false
 			}
@@ -149,7 +153,7 @@ func (r *spreadRule) selects(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && pod.Namespace == r.namespace && !r.selector.Empty() && r.selector.Matches(labels.Set(pod.Labels))
 }
 
-// follow counts a pod that comes to a node (by 1) or leaves it (by -1).
+// follow counts a pod that is added to a node (by 1) or removed from it (by -1).
 func (r *spreadRule) follow(pod *corev1.Pod, node, by int) {
 	d := r.counted[node]
 	if d < 0 || !r.selects(pod) {
@@ -169,10 +173,10 @@ func (r *spreadRule) follow(pod *corev1.Pod, node, by int) {
 	}
 }
 
-// Count is how many pods there are in a domain.
+// Count returns the number of pods in a domain.
 func (r *spreadRule) Count(domain int32) int { return r.counts[domain] }
 
-// Takes reports whether one member more in a domain keeps within the greatest skew.
+// Takes reports whether one more member in a domain keeps within the maximum skew.
 func (r *spreadRule) Takes(domain int32) bool {
 	least := r.least
 	switch {
@@ -184,7 +188,8 @@ func (r *spreadRule) Takes(domain int32) bool {
 	return r.counts[domain]+r.self-least <= r.maxSkew
 }
 
-// domainsOf numbers the domains of a topology key by node; -1 stands for a node without.
+// domainsOf returns the domain number of each node for a topology key; -1 for a node without the
+// key.
 func (o *Oracle) domainsOf(key string) []int32 {
 	if known, ok := o.domains[key]; ok {
 		return known
@@ -212,8 +217,8 @@ func (o *Oracle) domainsOf(key string) []int32 {
 	return domains
 }
 
-// Topologies are the rules of a class about domains of nodes: over which its members are spread, and in which they have
-// to find members of the gang.
+// Topologies returns the rules of a class about domains of nodes: spread constraints, and the
+// domains that it must share with other members.
 func (o *Oracle) Topologies(c int) []core.Topology {
 	oc := &o.classes[c]
 	var out []core.Topology
@@ -235,7 +240,8 @@ func (o *Oracle) Topologies(c int) []core.Topology {
 	return out
 }
 
-// matchingAll are the classes whose pods match all affinity terms; one pod has to.
+// matchingAll returns the classes whose pods match all affinity terms. One pod has to match them
+// all.
 func (o *Oracle) matchingAll(terms []fwk.AffinityTerm) []int {
 	if len(terms) == 0 {
 		return nil

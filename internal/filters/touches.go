@@ -11,15 +11,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// minds says what of other pods matters to a class by more than their room.
+// minds has the properties of other pods that matter to a class, apart from their room.
 type minds struct {
-	// everything is true where some filter is not known here, and may mind anything.
+	// everything is true if some filter is unknown, so any property may matter.
 	everything bool
-	// affinity, ports and volumes are true where the filters for them are in force.
+	// affinity, ports and volumes are true if the filters for them are active.
 	affinity, ports, volumes bool
 }
 
-// mind takes note of a filter that is not skipped for the class.
+// mind records a filter that is not skipped for the class.
 func (m *minds) mind(filter string) {
 	switch filter {
 	case names.InterPodAffinity:
@@ -29,7 +29,8 @@ func (m *minds) mind(filter string) {
 	case names.VolumeRestrictions, names.NodeVolumeLimits:
 		m.volumes = true
 	case names.PodTopologySpread, names.VolumeBinding, names.VolumeZone, names.DynamicResources:
-		// Spread has its own rules. The others look at what pods claim, which does not come free with them.
+		// Spread has its own rules. The other filters depend on claims, which are not freed with
+		// the pods.
 	default:
 		m.everything = true
 	}
@@ -65,7 +66,7 @@ func (o *Oracle) Touches(unit int) bool {
 
 var _ core.Reserver = (*Oracle)(nil)
 
-// Reserved returns the room on a node that the preemptor has to leave to others; nil for none.
+// Reserved returns the room on a node that is reserved for other pods; nil for none.
 func (o *Oracle) Reserved(node int) core.Amounts {
 	return o.view.Reserved(o.view.Cluster.Nodes[node].Name)
 }
@@ -126,7 +127,7 @@ func (o *Oracle) anyMatches(terms []fwk.AffinityTerm, pod *corev1.Pod) bool {
 	return false
 }
 
-// labelsOf are those of a namespace; none where it cannot be read.
+// labelsOf returns the labels of a namespace; none if it cannot be read.
 func (o *Oracle) labelsOf(namespace string) labels.Set {
 	known, ok := o.namespaces[namespace]
 	if !ok {
