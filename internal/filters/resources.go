@@ -17,8 +17,8 @@ import (
 // mostIgnored bounds how many answers are cached.
 const mostIgnored = 1024
 
-// Resources reports which scalar resources a profile's NodeResourcesFit counts, and on which nodes.
-// It is safe for concurrent use.
+// Resources reports which scalar resources a profile's NodeResourcesFit counts. It is safe for
+// concurrent use.
 type Resources struct {
 	profile framework.Framework
 	mu      sync.Mutex

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// budgetIndex keeps the disruption budgets from one decision to the next: each has a position in the core's
-// list for as long as it exists, by which pods refer to it.
+// budgetIndex keeps the disruption budgets from one decision to the next. Each has a fixed position
+// in the core's list as long as it exists; pods refer to it by position.
 type budgetIndex struct {
 	byKey       map[types.NamespacedName]*knownBudget
 	byNamespace map[string][]*knownBudget
@@ -24,18 +24,18 @@ type budgetIndex struct {
 	list        []core.Budget
 }
 
-// knownBudget is one budget, ready to be matched.
+// knownBudget is one budget with its parsed selector.
 type knownBudget struct {
 	pdb      *policyv1.PodDisruptionBudget
 	position int
 	selector labels.Selector
 }
 
-// budgetChanges says whose budgets have to be matched anew.
+// budgetChanges has the changes that require pods' budgets to be matched again.
 type budgetChanges struct {
-	// matchers are the budgets that cover other pods now, as they were and as they are, by namespace.
+	// matchers are the old and new selectors of changed budgets, by namespace.
 	matchers map[string][]labels.Selector
-	// counted are pods that a budget counts as evicted, and did not before, or the reverse.
+	// counted are pods that a budget began or stopped to count as evicted.
 	counted sets.Set[types.NamespacedName]
 }
 
@@ -43,7 +43,7 @@ func newBudgetIndex() *budgetIndex {
 	return &budgetIndex{byKey: make(map[types.NamespacedName]*knownBudget), byNamespace: make(map[string][]*knownBudget)}
 }
 
-// level takes over the budgets as they are now.
+// level updates the index from the current budgets.
 func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) budgetChanges {
 	changes := budgetChanges{matchers: make(map[string][]labels.Selector), counted: sets.New[types.NamespacedName]()}
 	present := 0
@@ -63,8 +63,8 @@ func (b *budgetIndex) level(pdbs []*policyv1.PodDisruptionBudget) budgetChanges 
 	return changes
 }
 
-// set adds a budget, or takes over what has changed about one that is known. One whose selector cannot be read may
-// guard any pod of its namespace, so it guards all of them.
+// set adds a budget or updates a known one. A budget with an invalid selector may guard any pod of
+// its namespace, so it guards all of them.
 func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget, changes *budgetChanges) {
 	allowed := pdb.Status.DisruptionsAllowed
 	selector, err := metav1.LabelSelectorAsSelector(pdb.Spec.Selector)
@@ -86,12 +86,13 @@ func (b *budgetIndex) set(known *knownBudget, pdb *policyv1.PodDisruptionBudget,
 	b.list[known.position] = core.Budget{Key: pdb.Namespace + "/" + pdb.Name, Allowed: allowed}
 }
 
-// sameSelector compares two selectors. Those that match all and nothing are written alike.
+// sameSelector compares two selectors. The selectors for all and for nothing have the same string
+// form.
 func sameSelector(a, b labels.Selector) bool {
 	return a.Empty() == b.Empty() && a.String() == b.String()
 }
 
-// count notes the pods that are on one of the lists only.
+// count records the pods that are on only one of the lists.
 func (c *budgetChanges) count(namespace string, before, after map[string]metav1.Time) {
 	for name := range before {
 		if _, ok := after[name]; !ok {
@@ -115,8 +116,8 @@ func (b *budgetIndex) newPosition() int {
 	return len(b.list) - 1
 }
 
-// dropAllBut forgets the budgets that have gone. Their positions are free at once: pods that refer to them are
-// matched anew before the core is asked.
+// dropAllBut removes the budgets that no longer exist. Their positions are reused at once: pods
+// that refer to them are matched again before the next decision.
 func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *budgetChanges) {
 	gone := maps.Clone(b.byKey)
 	for _, pdb := range pdbs {
@@ -134,8 +135,8 @@ func (b *budgetIndex) dropAllBut(pdbs []*policyv1.PodDisruptionBudget, changes *
 	}
 }
 
-// of are the positions of the budgets that an eviction of the pod draws on. Evictions that a budget has
-// counted already draw on it no more.
+// of returns the positions of the budgets that an eviction of the pod draws on. A budget that
+// already counts the pod as evicted is left out.
 func (b *budgetIndex) of(pod *corev1.Pod) []int {
 	var out []int
 	for _, known := range b.byNamespace[pod.Namespace] {
@@ -146,7 +147,7 @@ func (b *budgetIndex) of(pod *corev1.Pod) []int {
 	return out
 }
 
-// concern reports whether a pod's budgets have to be matched anew.
+// concern reports whether a pod's budgets must be matched again.
 func (c *budgetChanges) concern(pod *corev1.Pod) bool {
 	if c.counted.Has(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}) {
 		return true

@@ -18,50 +18,50 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// Cache keeps a [core.Cluster] level with the framework's snapshot. Only scheduling cycles use it, which come one at a
-// time; GroupChanged, NodeChanged and Invalidate are for any goroutine.
+// Cache keeps a [core.Cluster] in sync with the framework's snapshot. Only scheduling cycles use
+// it, one at a time. GroupChanged, NodeChanged and Invalidate may be called by any goroutine.
 type Cache struct {
 	sources Sources
 	budgets *budgetIndex
 	draws   *draws
 	cluster *core.Cluster
-	// standing is how the queues stood at the last Level; nil where there were none.
+	// standing is the standing of the queues at the last Level; nil without queues.
 	standing   *queue.Standing
 	dimensions dimensions
-	// memberships has every queue membership that units have, so that equal ones are shared.
+	// memberships has every queue membership of units, so that units share equal ones.
 	memberships map[core.QueueMembership]*core.QueueMembership
-	// roles has every role that units have, likewise.
+	// roles has every role of units, for the same reason.
 	roles map[core.Role]*core.Role
-	// listed is the snapshot's list as it was last; nodes are its entries by name.
+	// listed is the snapshot's list at the last Level. nodes has its entries by name.
 	listed []listedNode
 	nodes  map[string]listedNode
-	// overdue are the pods that are terminating and counted on to go no more, by node.
+	// overdue are the terminating pods that are no longer expected to terminate soon, by node.
 	overdue map[string][]*corev1.Pod
-	// unleft is what queues have of them, which counts for the queues as long as they are there, by node.
+	// unleft is the queues' usage by overdue pods, by node. It counts as long as these pods exist.
 	unleft      map[string][]core.Hold
 	whereabouts whereabouts
-	// occupants has what stays on each node, to tell what changes there.
+	// occupants has the pods that stay on each node, to detect changes.
 	occupants *occupants
-	// stood is how each PodGroup stood when it was read last.
+	// stood is the standing of each PodGroup when it was last read.
 	stood map[types.NamespacedName]standing
 
 	mu sync.Mutex
-	// invalid is true where everything has to be read anew.
+	// invalid is true if everything must be read again.
 	invalid bool
 	// regrouped are the PodGroups that have changed since the last decision.
 	regrouped sets.Set[types.NamespacedName]
-	// unsettled are the nodes with pods of which a source says something else, without any event.
+	// unsettled are the nodes with pods whose sources report a change without an event.
 	unsettled sets.Set[string]
 }
 
-// listedNode is a node as it was last read. The framework keeps a node's NodeInfo where it is and counts its
-// generation up.
+// listedNode is a node as last read. The framework updates a node's NodeInfo in place and
+// increments its generation.
 type listedNode struct {
 	info       fwk.NodeInfo
 	generation int64
 }
 
-// NewCache makes an empty cache.
+// NewCache returns an empty cache.
 func NewCache(s Sources) *Cache {
 	return &Cache{
 		sources: s, regrouped: sets.New[types.NamespacedName](), unsettled: sets.New[string](), memberships: make(map[core.QueueMembership]*core.QueueMembership),
@@ -71,29 +71,30 @@ func NewCache(s Sources) *Cache {
 	}
 }
 
-// GroupChanged has the nodes with members of a PodGroup read anew, because Groups says something else of it. Any
-// goroutine may call it.
+// GroupChanged marks the nodes with members of a PodGroup to be read again, because the answer of
+// Groups has changed. Any goroutine may call it.
 func (c *Cache) GroupChanged(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.regrouped.Insert(key)
 }
 
-// NodeChanged has a node read anew, because Disruptions or Membership say something else of its pods. Any goroutine may call it.
+// NodeChanged marks a node to be read again, because the answers of Disruptions or Membership for
+// its pods have changed. Any goroutine may call it.
 func (c *Cache) NodeChanged(node string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unsettled.Insert(node)
 }
 
-// Invalidate has everything read anew. Any goroutine may call it.
+// Invalidate marks everything to be read again. Any goroutine may call it.
 func (c *Cache) Invalidate() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.invalid = true
 }
 
-// settle returns the nodes that NodeChanged was told of, as far as they exist.
+// settle returns the nodes marked by NodeChanged that exist, and clears the marks.
 func (c *Cache) settle() []fwk.NodeInfo {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -107,7 +108,7 @@ func (c *Cache) settle() []fwk.NodeInfo {
 	return out
 }
 
-// news returns what has been noted since the last decision.
+// news returns the changes recorded since the last decision, and clears them.
 func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,8 +117,8 @@ func (c *Cache) news() (invalid bool, regrouped sets.Set[types.NamespacedName]) 
 	return invalid, regrouped
 }
 
-// Level brings the picture up to date with the nodes of the framework's snapshot and with the budgets. After an error,
-// which names a node that the core does not take, the next Level reads everything anew.
+// Level updates the Cluster from the nodes of the framework's snapshot and the budgets. If the core
+// rejects a node, Level returns an error with its name, and the next Level reads everything again.
 func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBudget) error {
 	invalid, regrouped := c.news()
 	if c.cluster == nil || invalid || c.redelegated() {
@@ -141,7 +142,7 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 		return err
 	}
 	if moved := c.moved(groups, regrouped); moved.Len() > 0 {
-		// The snapshot has members that their informer's handlers have not told of yet.
+		// The snapshot has members that their informer's handlers have not reported yet.
 		others := withOthers(changed, c.withMembers(moved))[len(changed):]
 		if err := c.setNodes(others, groups); err != nil {
 			return err
@@ -156,17 +157,17 @@ func (c *Cache) Level(infos []fwk.NodeInfo, budgets []*policyv1.PodDisruptionBud
 	return nil
 }
 
-// redelegated reports whether other resources are delegated than when the nodes were read. That changes the room of all nodes
-// without them, although no node has changed.
+// redelegated reports whether the delegated resources have changed since the nodes were read. That
+// changes the room of all nodes without them, although no node has changed.
 func (c *Cache) redelegated() bool {
 	return !slices.Equal(c.dimensions.delegated, c.dimensions.delegatedBy(c.sources.Delegation))
 }
 
-// setNodes is setNode for several nodes.
+// setNodes calls setNode for several nodes.
 func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
 	for _, info := range infos {
 		if err := c.setNode(info, groups); err != nil {
-			// What has changed is forgotten by now, and not all of it has been read.
+			// The recorded changes are cleared already, and not all of them have been applied.
 			c.Invalidate()
 			return fmt.Errorf("node %s: %w", info.Node().Name, err)
 		}
@@ -174,7 +175,7 @@ func (c *Cache) setNodes(infos []fwk.NodeInfo, groups map[types.NamespacedName]*
 	return nil
 }
 
-// standing is what of a group counts for each of its members, on whichever node.
+// standing has the facts of a group that count for each of its members, on any node.
 type standing struct {
 	priority     int32
 	start, since int64
@@ -183,7 +184,8 @@ type standing struct {
 	stale        bool
 }
 
-// moved are the groups that stand otherwise than when they were read last, but for those that have been read on all their nodes.
+// moved returns the groups whose standing has changed since they were last read. It leaves out
+// groups that have been read on all their nodes.
 func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped sets.Set[types.NamespacedName]) sets.Set[types.NamespacedName] {
 	out := sets.New[types.NamespacedName]()
 	for key := range regrouped {
@@ -203,7 +205,7 @@ func (c *Cache) moved(groups map[types.NamespacedName]*core.Group, regrouped set
 	return out
 }
 
-// reset starts over, with the dimensions that nodes have now.
+// reset starts over with the nodes' current dimensions.
 func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.dimensions = newDimensions(infos, c.sources.Delegation)
 	c.cluster = core.NewCluster(c.dimensions.names())
@@ -219,7 +221,8 @@ func (c *Cache) reset(infos []fwk.NodeInfo) {
 	c.draws.keep(infos)
 }
 
-// changed are the nodes that are new, or not what they were; same is true where the list has the nodes that it had.
+// changed returns the nodes that are new or have changed. same is true if the list has the same
+// nodes as before.
 func (c *Cache) changed(infos []fwk.NodeInfo) (out []fwk.NodeInfo, same bool) {
 	same = len(infos) == len(c.listed)
 	for i, info := range infos {
@@ -237,7 +240,7 @@ func (c *Cache) changed(infos []fwk.NodeInfo) (out []fwk.NodeInfo, same bool) {
 	return out, same
 }
 
-// take records the list as it is now, and drops the nodes that are not on it any more.
+// take records the current list and removes the nodes that are no longer on it.
 func (c *Cache) take(infos []fwk.NodeInfo) {
 	same := len(infos) == len(c.listed)
 	c.listed = slices.Grow(c.listed[:0], len(infos))[:len(infos)]
@@ -267,7 +270,7 @@ func (c *Cache) take(infos []fwk.NodeInfo) {
 	}
 }
 
-// concerned are the nodes with pods whose budgets have changed, although the nodes have not.
+// concerned returns the nodes with pods whose budgets have changed, even if the nodes have not.
 func (c *Cache) concerned(infos []fwk.NodeInfo, changes *budgetChanges) []fwk.NodeInfo {
 	var out []fwk.NodeInfo
 	for _, info := range infos {
@@ -278,7 +281,8 @@ func (c *Cache) concerned(infos []fwk.NodeInfo, changes *budgetChanges) []fwk.No
 	return out
 }
 
-// withMembers are the listed nodes with members of some groups, as these were when the nodes were read last and as they are now.
+// withMembers returns the listed nodes with members of some groups, both at the last reading and
+// now.
 func (c *Cache) withMembers(groups sets.Set[types.NamespacedName]) []fwk.NodeInfo {
 	names := sets.New[string]()
 	for key := range groups {
@@ -296,7 +300,7 @@ func (c *Cache) withMembers(groups sets.Set[types.NamespacedName]) []fwk.NodeInf
 	return out
 }
 
-// withOthers appends to some nodes those of others that are not among them.
+// withOthers appends nodes that are not in the list yet.
 func withOthers(nodes, more []fwk.NodeInfo) []fwk.NodeInfo {
 	if len(more) == 0 {
 		return nodes
@@ -311,7 +315,7 @@ func withOthers(nodes, more []fwk.NodeInfo) []fwk.NodeInfo {
 	return nodes
 }
 
-// setNode hands a node and what runs on it to the core.
+// setNode passes a node and its pods to the core.
 func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core.Group) error {
 	room, used := info.GetAllocatable(), info.GetRequested()
 	state := core.NodeState{Node: core.Node{
@@ -348,7 +352,7 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 		case Leaves:
 			state.Leaving = append(state.Leaving, cp)
 		case Overdue:
-			// It occupies its room, and is no victim.
+			// The pod still occupies its room and is no victim.
 			c.overdue[state.Name] = append(c.overdue[state.Name], pod)
 			if q := c.sources.Queues.QueueOf(pod); q != "" {
 				c.unleft[state.Name] = append(c.unleft[state.Name], core.Hold{Request: cp.Request, Queue: q})
@@ -364,7 +368,8 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	return c.cluster.SetNode(&state)
 }
 
-// departureOf says whether a pod goes. A static pod does not, whatever becomes of its mirror in the API.
+// departureOf returns whether a pod leaves. A static pod never does, even if its mirror in the API
+// is deleted.
 func (c *Cache) departureOf(pod *corev1.Pod) Departure {
 	if isStatic(pod) {
 		return Stays
@@ -372,14 +377,15 @@ func (c *Cache) departureOf(pod *corev1.Pod) Departure {
 	return c.sources.Disruptions.DepartureOf(pod)
 }
 
-// isStatic reports whether a pod is the mirror of one that the kubelet of its node runs by itself.
+// isStatic reports whether a pod is the mirror of a pod that the kubelet of its node runs without
+// the API server.
 func isStatic(pod *corev1.Pod) bool {
 	_, mirrors := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	return mirrors
 }
 
-// running makes a pod part of its unit, by the key of its group, which is empty for none. A static pod is a unit of its own, which nothing
-// that happens to a group removes.
+// running returns a pod with the facts for its unit. key is its group, empty for none. A static pod
+// is a unit of its own, because evicting its group does not remove it.
 func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, groups map[types.NamespacedName]*core.Group) core.RunningPod {
 	rp := core.RunningPod{Pod: cp, Priority: corev1helpers.PodPriority(pod), Running: pod.Status.Phase == corev1.PodRunning, Static: isStatic(pod)}
 	if key.Name != "" && !rp.Static {
@@ -405,8 +411,8 @@ func (c *Cache) running(cp core.Pod, pod *corev1.Pod, key types.NamespacedName, 
 	return rp
 }
 
-// role is the role of a member of a gang whose members are preempted one by one. Equal ones are
-// shared.
+// role returns the role of a member of a gang whose members are preempted one by one. Equal roles
+// are shared.
 func (c *Cache) role(key types.NamespacedName, pod *corev1.Pod) *core.Role {
 	g, ok := c.sources.Groups.Group(key)
 	if !ok {
@@ -423,7 +429,7 @@ func (c *Cache) role(key types.NamespacedName, pod *corev1.Pod) *core.Role {
 	return role
 }
 
-// membership shares equal queue memberships.
+// membership returns a shared copy of a queue membership.
 func (c *Cache) membership(t *core.QueueMembership) *core.QueueMembership {
 	if t == nil {
 		return nil

@@ -17,23 +17,25 @@ import (
 
 // Class is a set of pending pods with identical scheduling needs.
 type Class struct {
-	// Pods are the members, in the order in which they were given.
+	// Pods are the members, in their original order.
 	Pods []fwk.PodInfo
 	// ranks are their positions among all pods.
 	ranks []int
 	role  string
 }
 
-// ResourceFilter tells which resources of a request do not count on nodes, and which only on those that have them.
+// ResourceFilter reports which requested resources do not count on nodes, and which count only on
+// nodes that have them.
 type ResourceFilter interface {
 	Delegation
-	// Ignores reports whether the profile leaves a scalar resource to others on all nodes, such as to an extender.
+	// Ignores reports whether the profile ignores a scalar resource on all nodes, for example
+	// because an extender manages it.
 	Ignores(name corev1.ResourceName) bool
 }
 
-// ClassesOf groups pods into classes, given the claims for volumes that there are. The order of pods is their rank, the first
-// one's being the highest, and classes come in the order of their first pods. The pods of a class have one role; nil is for pods that can
-// all stand in for each other. It fails for a pod that asks for what cannot be read.
+// ClassesOf groups pods into classes, given the volume claims. A pod's rank is its position, and
+// classes are in the order of their first pods. The pods of a class have one role; with a nil role
+// function, all pods can replace each other. It returns an error for an invalid pod.
 func ClassesOf(pods []*corev1.Pod, claims Claims, role func(*corev1.Pod) string) ([]Class, error) {
 	var classes []Class
 	byKey := make(map[string]int)
@@ -64,8 +66,8 @@ func ClassesOf(pods []*corev1.Pod, claims Claims, role func(*corev1.Pod) string)
 	return classes, nil
 }
 
-// Describe is what the core has to know of classes, in the dimensions of the View. What they ask for that no node has is
-// named in the Cluster's spare dimension.
+// Describe returns the classes in the core's form, in the dimensions of the View. If they request a
+// resource that no node has, it sets the name of the Cluster's spare dimension.
 func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 	out := make([]core.Class, len(classes))
 	var unknown []string
@@ -85,17 +87,18 @@ func (v *View) Describe(classes []Class, filter ResourceFilter) []core.Class {
 	return out
 }
 
-// LacksResource reports whether classes that have been described ask for something that no node has.
+// LacksResource reports whether described classes request a resource that no node has.
 func (v *View) LacksResource() bool { return v.Cluster.Resources[len(v.Cluster.Resources)-1] != "" }
 
-// classKey is the same for two pods exactly if no filter can tell them apart. Labels by which controllers
-// number their pods are left out, unless they are named: they would make a class of every pod.
+// classKey returns a key that is equal for two pods exactly if no filter can distinguish them. It
+// leaves out labels that controllers number their pods with, unless they are named, because these
+// would make every pod a class.
 func classKey(pod *corev1.Pod, volumes []volume, named sets.Set[string]) (string, error) {
 	type container struct {
 		Resources     corev1.ResourceRequirements
 		Ports         []corev1.ContainerPort
 		RestartPolicy *corev1.ContainerRestartPolicy
-		// For what nodes declare that they can do.
+		// Nodes declare the features for these.
 		RestartRules []corev1.ContainerRestartRule
 		MountOptions []string
 	}
@@ -145,7 +148,7 @@ func classKey(pod *corev1.Pod, volumes []volume, named sets.Set[string]) (string
 	return string(key), nil
 }
 
-// namedLabels are the keys of labels by which the pods tell which others they go to or keep away from.
+// namedLabels returns the label keys that the pods' affinity and spread rules use.
 func namedLabels(pods []*corev1.Pod) sets.Set[string] {
 	named := sets.New[string]()
 	selects := func(s *metav1.LabelSelector, more ...string) {
@@ -180,14 +183,15 @@ func namedLabels(pods []*corev1.Pod) sets.Set[string] {
 	return named
 }
 
-// numbersPods reports whether controllers use a label to tell pods of one template apart.
+// numbersPods reports whether controllers use a label to distinguish pods of one template.
 func numbersPods(label string) bool {
 	switch label {
 	case "batch.kubernetes.io/job-completion-index", "apps.kubernetes.io/pod-index",
 		"statefulset.kubernetes.io/pod-name", "leaderworkerset.sigs.k8s.io/worker-index",
 		"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-key",
 		"training.kubeflow.org/replica-index",
-		// One Job of several that are alike, as those of a JobSet are, and one executor of an application.
+		// These identify one of several equal Jobs, such as those of a JobSet, or one executor of
+		// an application.
 		"job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid", "spark-exec-id":
 		return true
 	default:
@@ -195,15 +199,15 @@ func numbersPods(label string) bool {
 	}
 }
 
-// NeedsOf says what a pod needs of a node, the same for all pods that need the same. It is false for a pod for which that is
-// not all: other pods, volumes or claims matter to it, too.
+// NeedsOf returns a key of the pod's requirements for a node. Pods with equal requirements have
+// equal keys. It returns false for a pod that also depends on other pods, volumes or claims.
 func NeedsOf(pod *corev1.Pod) (string, bool) {
 	spec := &pod.Spec
 	if spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil) ||
 		len(spec.TopologySpreadConstraints)+len(spec.ResourceClaims)+len(queue.ConfiningVolumes(pod)) > 0 {
 		return "", false
 	}
-	// Its name and labels matter to other pods only.
+	// The pod's name and labels matter to other pods only.
 	key, err := classKey(&corev1.Pod{Spec: *spec}, nil, nil)
 	return key, err == nil
 }

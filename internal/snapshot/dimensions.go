@@ -11,20 +11,20 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// dimensions are the resources that the core reckons with: the four that every node has, the scalar ones that
-// some node has, and last a spare one that no node has, for what a preemptor asks for in vain.
+// dimensions are the resources of the core's amounts: four that every node has, and the scalar ones
+// that some node has. The last one is a spare for requested resources that no node has.
 type dimensions struct {
 	scalars []corev1.ResourceName
 	known   map[corev1.ResourceName]bool
-	// delegated are those that nodes without them leave to DynamicResources, in order.
+	// delegated are the dimensions that nodes without them leave to DynamicResources, in order.
 	delegated []int
 }
 
-// delegatedRoom is the room that a node without a resource has for it where DynamicResources decides: more than pods ask for, and
-// little enough that the room of all nodes adds up within what the core reckons with.
+// delegatedRoom is the room for a resource on a node without it if DynamicResources decides. It is
+// more than pods request, and small enough that the sum over all nodes stays in the core's range.
 const delegatedRoom = int64(1) << 45
 
-// The resources that a fwk.Resource has fields for, by dimension.
+// The dimensions of the resources that are fields of a fwk.Resource.
 const (
 	dimPods = iota
 	dimCPU
@@ -33,7 +33,7 @@ const (
 	dimScalars
 )
 
-// newDimensions reads them off the nodes.
+// newDimensions returns the dimensions of some nodes.
 func newDimensions(infos []fwk.NodeInfo, delegation Delegation) dimensions {
 	known := make(map[corev1.ResourceName]bool)
 	for _, info := range infos {
@@ -48,7 +48,7 @@ func newDimensions(infos []fwk.NodeInfo, delegation Delegation) dimensions {
 	return d
 }
 
-// delegatedBy are the dimensions that are delegated now.
+// delegatedBy returns the dimensions that are delegated now.
 func (d *dimensions) delegatedBy(delegation Delegation) []int {
 	var out []int
 	for i, name := range d.scalars {
@@ -59,7 +59,7 @@ func (d *dimensions) delegatedBy(delegation Delegation) []int {
 	return out
 }
 
-// addDelegated adds to the free room of a node for what is delegated there.
+// addDelegated adds room for delegated resources to the free room of a node without them.
 func (d *dimensions) addDelegated(free, allocatable core.Amounts, room int64) {
 	for _, r := range d.delegated {
 		if allocatable[r] == 0 {
@@ -68,7 +68,7 @@ func (d *dimensions) addDelegated(free, allocatable core.Amounts, room int64) {
 	}
 }
 
-// lack reports whether some node has a resource that is no dimension yet.
+// lack reports whether some node has a resource that has no dimension yet.
 func (d *dimensions) lack(infos []fwk.NodeInfo) bool {
 	for _, info := range infos {
 		for name, v := range info.GetAllocatable().GetScalarResources() {
@@ -82,7 +82,7 @@ func (d *dimensions) lack(infos []fwk.NodeInfo) bool {
 
 func (d *dimensions) size() int { return dimScalars + len(d.scalars) + 1 }
 
-// names are the dimensions' names, in order; the spare one has none.
+// names returns the dimensions' names in order. The spare one has none.
 func (d *dimensions) names() []string {
 	out := make([]string, d.size())
 	out[dimPods], out[dimCPU] = string(corev1.ResourcePods), string(corev1.ResourceCPU)
@@ -93,7 +93,8 @@ func (d *dimensions) names() []string {
 	return out
 }
 
-// amounts reads all dimensions but the spare one from a Resource; the number of pods stands apart there.
+// amounts returns the amounts of a Resource in all dimensions except the spare one. The number of
+// pods is separate.
 func (d *dimensions) amounts(res fwk.Resource, pods int) core.Amounts {
 	out := make(core.Amounts, d.size())
 	out[dimPods], out[dimCPU] = int64(pods), res.GetMilliCPU()
@@ -106,9 +107,9 @@ func (d *dimensions) amounts(res fwk.Resource, pods int) core.Amounts {
 	return out
 }
 
-// request is what a preemptor's member asks for. What no node has stands in the spare dimension, and comes
-// back by name. Resources that the profile does not count are left out, and so are those that it leaves to DynamicResources on
-// every node.
+// request returns the request of a preemptor's member. Resources that no node has are counted in
+// the spare dimension and returned by name. Resources that the profile ignores are left out, and so
+// are those that it delegates to DynamicResources on every node.
 func (d *dimensions) request(res fwk.Resource, filter ResourceFilter) (core.Amounts, []string) {
 	out := d.amounts(res, 1)
 	var unknown []string

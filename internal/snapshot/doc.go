@@ -1,25 +1,29 @@
-// Package snapshot keeps the core's picture of the cluster level with the framework's snapshot, so that a decision
-// costs what has changed since the last one and not what the cluster holds.
+// Package snapshot keeps the core's snapshot of the cluster in sync with the framework's snapshot.
+// So the cost of a decision depends on the changes and not on the size of the cluster.
 //
 // A scheduling cycle that needs a decision does two things:
 //
-//  1. [Cache.Level] compares the framework's nodes and the disruption budgets with those of the last time. A node is
-//     read again where its generation has changed, where a budget or a PodGroup of its pods has, or where its pods are
-//     on their way out, or are not any more ([Cache.NodeChanged]).
-//  2. [Cache.View] takes a [View] for one preemptor, less the room that it has to leave to others ([Promise]). The View
-//     has the [core.Snapshot] for the search, and finds the framework's nodes and pods behind what the search names.
+//  1. [Cache.Level] compares the framework's nodes and the disruption budgets with those of the
+//     last call. It reads a node again if its generation has changed, or if a budget or a PodGroup
+//     of its pods has. The same holds if its pods start to leave or no longer leave
+//     ([Cache.NodeChanged]).
+//  2. [Cache.View] returns a [View] for one preemptor, less the room that is reserved for others
+//     ([Promise]). The View has the [core.Snapshot] for the search, and maps its nodes and pods to
+//     the framework's.
 //
-// Disruption budgets allow less than their status says as long as that does not account for pods on their way out
-// (draws.go). Static pods are units of their own, which the core protects.
+// Disruption budgets allow less than their status says while the status does not include all
+// leaving pods (draws.go). Static pods are units of their own, and the core protects them.
 //
-// What the framework's snapshot does not say, the Cache asks its [Sources]: the PodGroup that a pod counts for, the
-// group's facts, which pods are on their way out, tolerations, queues. These interfaces are small, and the scheduler
-// implements them. What a source says is taken over with the node that it concerns and is not asked for again before
-// that node changes, so what changes an answer tells the Cache: [Cache.GroupChanged], [Cache.NodeChanged], or
-// [Cache.Invalidate], which has everything read anew. These three may be called by any
-// goroutine. All else belongs to the scheduling cycles, which come one at a time. Only which resources are delegated is asked for at
-// every Level: a node without such a resource has room for any number of it, and DynamicResources decides.
+// For facts that the framework's snapshot lacks, the Cache asks its [Sources]. These are the
+// PodGroup of a pod, the group's facts, leaving pods, tolerations and queues. The interfaces are
+// small, and the scheduler implements them. An answer is stored with its node, and not asked for
+// again before the node changes. So a source must report changes of its answers: by
+// [Cache.GroupChanged], by [Cache.NodeChanged], or by [Cache.Invalidate], which makes the Cache
+// read everything again. Any goroutine may call these three. All other methods belong to the
+// scheduling cycles, which run one at a time. Only delegated resources are asked for at every
+// Level: on a node without such a resource, any amount of it fits, and DynamicResources decides.
 //
-// Units: amounts are milli-CPUs, bytes and counts, as in the framework's Resource; times are nanoseconds since 1970.
-// The dimensions of all amounts are those of the nodes, and a spare one for what no node has (dimensions.go).
+// Units: amounts are milli-CPUs, bytes and counts, as in the framework's Resource; times are
+// nanoseconds since 1970. The dimensions of all amounts are those of the nodes, and a spare one for
+// resources that no node has (dimensions.go).
 package snapshot

@@ -13,14 +13,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// draws keeps count of the pods on their way out that disruption budgets guard. The status of a budget is as old as the
-// disruption controller's last look at it: until that has seen the victims of one preemption go, another one would be
-// allowed the same disruptions again. Budgets are named by the Key that the core knows them by.
+// draws counts the leaving pods that disruption budgets guard. A budget's status is only as recent
+// as the disruption controller's last update. Until that has seen the victims of one preemption, a
+// second one could use the same allowance again. Budgets are identified by their Key in the core.
 type draws struct {
 	byNode map[string]*guardedPods
-	// healthy and leaving count pods by budget: those that stay and are ready, and those on their way out.
+	// healthy and leaving count pods by budget: ready pods that stay, and leaving pods.
 	healthy, leaving map[string]int
-	// gone are pods that were guarded and are not on their node any more, by budget, until its status has caught up.
+	// gone are guarded pods that are no longer on their node, by budget, until the budget's status
+	// has caught up.
 	gone map[string]sets.Set[types.UID]
 }
 
@@ -32,7 +33,8 @@ type guardedPods struct {
 // guardedPod is a pod with the budgets that guard it.
 type guardedPod struct {
 	budgets []string
-	// leaving is true on its way out; healthy where the disruption controller counts it.
+	// leaving is true for a leaving pod. healthy is true if the disruption controller counts the
+	// pod as healthy.
 	leaving, healthy bool
 }
 
@@ -43,7 +45,8 @@ func newDraws() *draws {
 	}
 }
 
-// add records a pod with what guards it. A pod that nothing guards matters only because it is still there.
+// add records a pod with its budgets. A pod without budgets is recorded only because it is still on
+// the node.
 func (g *guardedPods) add(pod *corev1.Pod, budgets []string, leaving bool) {
 	if g.pods == nil {
 		g.pods = make(map[types.UID]guardedPod)
@@ -63,7 +66,7 @@ func (d *draws) knows(node string, uid types.UID) bool {
 	return ok
 }
 
-// keep forgets the nodes that are not there any more. What was on them is on its way out.
+// keep removes the nodes that no longer exist. Their pods count as gone.
 func (d *draws) keep(infos []fwk.NodeInfo) {
 	lost := maps.Clone(d.byNode)
 	for _, info := range infos {
@@ -74,7 +77,7 @@ func (d *draws) keep(infos []fwk.NodeInfo) {
 	}
 }
 
-// read takes over which pods of a node are guarded now.
+// read updates the guarded pods of a node.
 func (d *draws) read(node string, now *guardedPods) {
 	before := d.byNode[node]
 	if before == nil && len(now.pods) == 0 {
@@ -127,9 +130,10 @@ func (d *draws) left(uid types.UID, budgets []string) {
 	}
 }
 
-// ahead is how many disruptions are on their way that the status of a budget does not account for: no more than there are
-// pods on their way out, and no more than the status counts healthy pods too many. A status that counts no healthy pods
-// says nothing of the latter. Once the status has caught up, it forgets who has gone.
+// ahead returns how many disruptions are under way that the status of a budget does not include.
+// That is at most the number of leaving and gone pods, and at most the surplus of healthy pods in
+// the status. If the status counts no healthy pods, only the number of leaving pods is used. Once
+// the status has caught up, ahead clears the gone pods.
 func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	drawn := d.leaving[budget]
 	if currentHealthy <= 0 {
@@ -144,7 +148,7 @@ func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	return int32(min(drawn+d.gone[budget].Len(), tooMany))
 }
 
-// allowances are the budgets as the core is to know them: less what is on its way already.
+// allowances returns the budgets for the core, less the disruptions under way.
 func (b *budgetIndex) allowances(d *draws) []core.Budget {
 	out := slices.Clone(b.list)
 	present := sets.New[string]()
@@ -161,7 +165,7 @@ func (b *budgetIndex) allowances(d *draws) []core.Budget {
 	return out
 }
 
-// keysOf are the keys of budgets by their positions.
+// keysOf returns the keys of budgets by their positions.
 func (b *budgetIndex) keysOf(positions []int) []string {
 	out := make([]string, len(positions))
 	for i, position := range positions {

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// group is a PodGroup as the core knows it; nil where the group does not exist, or its pods go one by one and by their
-// own priorities.
+// group returns a PodGroup in the core's form. It returns nil if the group does not exist, or if
+// its pods are preempted one by one with their own priorities.
 func (s *Sources) group(key types.NamespacedName) *core.Group {
 	g, ok := s.Groups.Group(key)
 	if !ok || g.PodPriorities && !g.Whole {
@@ -27,7 +27,7 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	}
 	priority, since := standingPriority(g, placed), start
 	if since.IsZero() {
-		// It is not whole, and what protects it must not do so for good.
+		// The group is not whole, and its protection must end nonetheless.
 		since = lastScheduled(placed)
 	}
 	degraded := s.Groups.Degraded(g)
@@ -50,8 +50,8 @@ func (s *Sources) group(key types.NamespacedName) *core.Group {
 	return out
 }
 
-// standingPriority is the priority by which a group may be preempted: its own or, as long as that is not known, the
-// highest of its placed members. A group that is not known to have any is not preempted.
+// standingPriority returns the priority for preempting a group: its own or, if unknown, the highest
+// of its placed members. A group without known members is never preempted.
 func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 	switch {
 	case g.Priority != nil:
@@ -66,8 +66,9 @@ func standingPriority(g *gang.Group, placed []*corev1.Pod) int32 {
 	return highest
 }
 
-// standingToleration is that of a group's class or, as long as the group has no priority by one, what protects all of its placed members. A
-// class that does not exist may never have been, so it protects no group that has no priority by it.
+// standingToleration returns the toleration of a group's class. If the group has no priority yet,
+// it combines the protections of all its placed members. A missing class may never have existed, so
+// it does not protect a group without a priority from it.
 func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since time.Time) *core.Toleration {
 	if g.Priority != nil {
 		return s.Tolerations.OfGroup(g, *g.Priority, since)
@@ -77,7 +78,7 @@ func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since 
 		switch t := s.Tolerations.OfPod(pod); {
 		case t == nil:
 		case all == nil:
-			// They may share it.
+			// Tolerations may be shared, so copy it.
 			one := *t
 			all = &one
 		default:
@@ -88,8 +89,8 @@ func (s *Sources) standingToleration(g *gang.Group, placed []*corev1.Pod, since 
 	return all
 }
 
-// lastScheduled is when the last of the pods was scheduled; zero where none is known to be, or one of them is just being bound: with
-// that, a clock begins that protects all of them.
+// lastScheduled returns when the last of the pods was scheduled. It is zero if that is unknown, or
+// if one of them is being bound: that pod starts a clock that protects all of them.
 func lastScheduled(pods []*corev1.Pod) time.Time {
 	var last time.Time
 	for _, pod := range pods {

@@ -14,39 +14,41 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Changes counts changes of what stays on nodes, so that what was found to have no room need not be searched for again
-// before that could matter.
+// Changes counts changes of the pods that stay on nodes. A search that found no room need not run
+// again until a change may matter.
 type Changes struct {
-	// Freeing counts those that may make room for some pod to which others do not matter: a pod stays no more, or is
-	// another unit now, or a node has come, or is not what it was.
+	// Freeing counts the changes that may make room for a pod that does not depend on others. A pod
+	// has left or belongs to another unit, or a node was added or changed.
 	Freeing uint64
-	// All counts those and arrivals.
+	// All counts the changes in Freeing, arrivals of pods and removals of nodes.
 	All uint64
 }
 
-// occupants remembers what stays on each node.
+// occupants has the pods that stay on each node.
 type occupants struct {
 	seed    maphash.Seed
 	nodes   map[string]*occupancy
 	changes Changes
 }
 
-// occupancy is what a node is to those who look for room, and what of each pod that stays there counts for them.
+// occupancy has the facts of a node and of the pods that stay there, as far as they count in a
+// search for room.
 type occupancy struct {
 	node        *corev1.Node
 	allocatable core.Amounts
-	// pods are sorted by name. As a map they took a sixth of all that is kept of a pod.
+	// pods are sorted by name. A slice needs much less memory than a map: the map was a sixth of
+	// the memory kept for each pod.
 	pods []occupant
 }
 
-// occupant is one pod that stays. Its name is the hash of its UID, and its print is 0 for one that is on its way out for longer than it
-// may take.
+// occupant is one pod that stays. Its name is the hash of its UID. Its print is 0 for an overdue
+// pod.
 type occupant struct{ name, print uint64 }
 
-// nameOf is the same for a UID as long as the process runs.
+// nameOf returns the hash of a UID, which is fixed as long as the process runs.
 func (o *occupants) nameOf(uid types.UID) uint64 { return maphash.String(o.seed, string(uid)) }
 
-// printOf is the print of a pod on a node; 0 for one that does not stay there.
+// printOf returns the print of a pod on a node; 0 for a pod that does not stay there.
 func (o *occupants) printOf(node string, uid types.UID) uint64 {
 	y := o.nodes[node]
 	if y == nil {
@@ -63,14 +65,14 @@ func newOccupants() *occupants {
 	return &occupants{seed: maphash.MakeSeed(), nodes: make(map[string]*occupancy)}
 }
 
-// reset forgets all nodes: whatever comes now may be anything.
+// reset removes all nodes and counts as a change of both kinds.
 func (o *occupants) reset() {
 	clear(o.nodes)
 	o.changes.Freeing++
 	o.changes.All++
 }
 
-// set takes in a node as it is now.
+// set updates a node.
 func (o *occupants) set(node *corev1.Node, state *core.NodeState, overdue []*corev1.Pod) {
 	now := &occupancy{node: node, allocatable: state.Allocatable, pods: make([]occupant, 0, len(state.Pods)+len(overdue))}
 	for i := range state.Pods {
@@ -98,7 +100,7 @@ func (o *occupants) remove(node string) {
 	}
 }
 
-// staysIn reports whether all pods are still there, as they were.
+// staysIn reports whether all pods are still there, unchanged.
 func (y *occupancy) staysIn(now *occupancy) bool {
 	rest := now.pods
 	for _, was := range y.pods {
@@ -111,7 +113,7 @@ func (y *occupancy) staysIn(now *occupancy) bool {
 	return true
 }
 
-// sameNode reports whether a node is the same for all filters.
+// sameNode reports whether a node is unchanged for all filters.
 func sameNode(before, now *occupancy) bool {
 	if !slices.Equal(before.allocatable, now.allocatable) {
 		return false
@@ -121,7 +123,7 @@ func sameNode(before, now *occupancy) bool {
 		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)
 }
 
-// fingerprint is the same for a pod as long as it occupies the same, and may be taken by the same.
+// fingerprint returns a hash of the pod's request and of the facts that decide who may take it.
 func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	type standing struct {
 		priority   int32
@@ -165,10 +167,10 @@ func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	return h.Sum64()
 }
 
-// Changes is how what stays on nodes has changed up to the last Level.
+// Changes returns the counts of changes up to the last Level.
 func (c *Cache) Changes() Changes { return c.occupants.changes }
 
-// Respected are the pods to which the preemptor has to leave room, with the node where it is.
+// Respected returns the pods with reservations that the preemptor must respect, with their nodes.
 func (v *View) Respected() map[types.UID]string {
 	out := make(map[types.UID]string, len(v.promised))
 	for node, pods := range v.promised {
@@ -179,7 +181,7 @@ func (v *View) Respected() map[types.UID]string {
 	return out
 }
 
-// Respects reports whether pods still have the room that they were promised: it is kept for them, or they are there to stay.
+// Respects reports whether each of the pods still has its reservation, or stays on its node.
 func (v *View) Respects(promised map[types.UID]string) bool {
 	for uid, node := range promised {
 		if slices.ContainsFunc(v.promised[node], func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid }) {

@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// Sources are what a Cache asks about pods, groups and queues. All of them are needed, and are asked by scheduling
-// cycles only, from [Cache.Level].
+// Sources are the sources that a Cache asks about pods, groups and queues. All are required. Only
+// scheduling cycles call them, from [Cache.Level].
 type Sources struct {
 	Membership  Membership
 	Groups      Groups
@@ -23,83 +23,89 @@ type Sources struct {
 	Delegation  Delegation
 }
 
-// Membership tells which PodGroup a pod counts for as a victim.
+// Membership maps pods to the PodGroup that they count for as victims.
 type Membership interface {
-	// GroupOf names the group; false for a pod that counts for itself.
+	// GroupOf returns the group, or false for a pod that counts for itself.
 	GroupOf(pod *corev1.Pod) (types.NamespacedName, bool)
 }
 
-// Groups has the facts about PodGroups.
+// Groups provides the facts about PodGroups.
 type Groups interface {
-	// Group finds a group, which the Cache does not change; false where there is none.
+	// Group returns a group, which the Cache must not change; false if it does not exist.
 	Group(key types.NamespacedName) (*gang.Group, bool)
-	// Placed are the members of a group that have a node, or are assumed to have one.
+	// Placed returns the members of a group that have a node, or are assumed to have one.
 	Placed(key types.NamespacedName) []*corev1.Pod
-	// StartOf is since when a group is whole, which its status may not say yet; zero where it is not.
+	// StartOf returns when a group became whole, which its status may not include yet; zero if it
+	// is not.
 	StartOf(g *gang.Group) time.Time
-	// RoleOf is the role of a member of a gang, of which the gang needs some; nil for a gang
+	// RoleOf returns the role of a gang member, with the number that the gang needs; nil for a gang
 	// without roles.
 	RoleOf(g *gang.Group, pod *corev1.Pod) *core.Role
-	// Degraded says how a group lacks members that it had; the zero Degraded where it lacks none.
+	// Degraded returns how a group lacks members that it had; the zero Degraded if it lacks none.
 	Degraded(g *gang.Group) Degraded
 }
 
-// Degraded is how a gang lacks members that it had.
+// Degraded describes the members that a gang had and lacks now.
 type Degraded struct {
-	// Since is the time of the first loss, and Lacks how many members are missing.
+	// Since is the time of the first loss. Lacks is how many members are missing.
 	Since time.Time
 	Lacks int
-	// Stale is true where members have been missing for so long that the gang may be taken as a
-	// whole.
+	// Stale is true if members have been missing for so long that the gang may be taken as a whole.
 	Stale bool
 }
 
-// Disruptions tells which pods are on their way out, whether their objects say so or not, and which cannot be told to go.
+// Disruptions reports which pods are leaving, with or without a deletion timestamp, and which
+// cannot be deleted.
 type Disruptions interface {
 	DepartureOf(pod *corev1.Pod) Departure
-	// RefusedUntil is the last moment at which a pod is no victim because its deletion was refused; zero for others.
+	// RefusedUntil returns the last moment when a pod is no victim because its deletion was
+	// refused; zero for other pods.
 	RefusedUntil(pod *corev1.Pod) time.Time
 }
 
-// Departure says whether a pod goes.
+// Departure says whether a pod leaves.
 type Departure int
 
 const (
-	// Stays: nothing has it go, so it may be a victim.
+	// Stays: the pod is not leaving, so it may be a victim.
 	Stays Departure = iota
-	// Leaves: it is on its way out. Its room is free once it has gone, and it is no preemptor's victim.
+	// Leaves: the pod is terminating or about to. Its room is free once it has terminated, and it
+	// is never a victim.
 	Leaves
-	// Overdue: it was told to go, and should have gone long ago. Its room is not counted on, and it cannot be told again.
+	// Overdue: the pod was deleted and should have terminated long ago. Decisions do not count on
+	// its room, and it cannot be deleted again.
 	Overdue
 )
 
-// Tolerations tells which preemptors a pod or a group is protected from, and until when; nil for no protection.
+// Tolerations returns the protection of pods and groups from low priorities; nil for no protection.
 type Tolerations interface {
-	// OfPod is a pod's own. It counts where the pod has no group.
+	// OfPod returns a pod's own toleration. It is used if the pod has no group.
 	OfPod(pod *corev1.Pod) *core.Toleration
-	// OfGroup is that of a group of that priority which has been whole since start.
+	// OfGroup returns the toleration of a group with a priority that has been whole since start.
 	OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration
 }
 
-// Queues tells which leaf queue work is in, "" for none, and how the queues stand.
+// Queues maps work to leaf queues, "" for none, and returns the standing of the queues.
 type Queues interface {
 	QueueOf(pod *corev1.Pod) string
 	QueueOfGroup(g *gang.Group) string
-	// Standing is the tree of queues with their fair shares, in these resources; nil where there are no queues.
+	// Standing returns the tree of queues with their fair shares, in these resources; nil without
+	// queues.
 	Standing(resources []string) *queue.Standing
 }
 
-// Profiles tells which min-runtimes protect work whose queues say nothing of their own: those of
-// the profile that schedules it, which may be shared; nil for work of no profile.
+// Profiles returns the min-runtimes that protect work whose queues have no setting. They are those
+// of the profile that schedules the work, and may be shared; nil for work of no profile.
 type Profiles interface {
-	// MinRuntimeOf returns that of a pod. It counts where the pod has no group.
+	// MinRuntimeOf returns the min-runtimes of a pod. They are used if the pod has no group.
 	MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime
-	// MinRuntimeOfGroup returns that of the members of a group.
+	// MinRuntimeOfGroup returns the min-runtimes of the members of a group.
 	MinRuntimeOfGroup(key types.NamespacedName) *core.MinRuntime
 }
 
-// Delegation tells which resources are left to DynamicResources on nodes that have none of them.
+// Delegation reports which resources are left to DynamicResources on nodes that have none of them.
 type Delegation interface {
-	// Delegates reports whether a DeviceClass maps a resource. Unlike what other sources say, it is asked for at every Level.
+	// Delegates reports whether a DeviceClass maps a resource. Unlike other sources, it is asked at
+	// every Level.
 	Delegates(name corev1.ResourceName) bool
 }

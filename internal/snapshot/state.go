@@ -12,39 +12,42 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// StateSchema is the version of a State's JSON. A field that is added leaves it as it is; one that goes, or means something
-// else, gives it another number.
+// StateSchema is the version of a State's JSON. New fields do not change it. If a field is removed
+// or changes its meaning, the version number changes.
 const StateSchema = "reprieve.dev/snapshot/v1"
 
-// State is what decisions go by, at one moment, for people and programs to read. What only filters know (affinity, spread,
-// ports, volumes) stands in the objects of the API, and is left out. Times are nanoseconds since 1970 and durations
-// nanoseconds, as in decisions. Lists are in the order of their names.
+// State has the inputs of decisions at one moment, for people and programs to read. Facts for
+// filters only (affinity, spread, ports, volumes) are left out, because the API objects have them.
+// Times are nanoseconds since 1970 and durations nanoseconds, as in decisions. Lists are sorted by
+// name.
 type State struct {
-	// Schema is the version of this form.
+	// Schema is the version of the format.
 	Schema string `json:"schema"`
-	// Time is when it was taken, in UTC.
+	// Time is when the state was recorded, in UTC.
 	Time time.Time `json:"time"`
-	// Process is the scheduler process that it was taken from.
+	// Process identifies the scheduler process.
 	Process string `json:"process"`
-	// Generation is the newest generation of any node in the scheduler's cache: a larger one means that something has changed.
+	// Generation is the newest generation of any node in the scheduler's cache. It increases when a
+	// node changes.
 	Generation int64 `json:"generation"`
-	// Nodes are the nodes that may take pods.
+	// Nodes are the schedulable nodes.
 	Nodes []StateNode `json:"nodes"`
-	// Units are what may be preempted as a whole: pods, and PodGroups in disruption mode PodGroup.
+	// Units are the preemption units: pods, and PodGroups in disruption mode PodGroup.
 	Units []StateUnit `json:"units"`
-	// Leaving are the pods on their way out: their room is counted on.
+	// Leaving are the leaving pods. Decisions count on their room.
 	Leaving []StatePod `json:"leaving,omitempty"`
-	// Overdue are the pods that should have gone long ago: their room is not counted on, and they are no victims.
+	// Overdue are the pods that should have terminated long ago. Decisions do not count on their
+	// room, and they are never victims.
 	Overdue []StatePod `json:"overdue,omitempty"`
-	// Promised is the room that is kept for pods which are not on their node yet.
+	// Promised is the room reserved for pods that are not on their node yet.
 	Promised []StatePromise `json:"promised,omitempty"`
 	// Budgets are the PodDisruptionBudgets.
 	Budgets []StateBudget `json:"budgets,omitempty"`
-	// Queues are the queues that can be used, parents before their children.
+	// Queues are the valid queues, parents before their children.
 	Queues []StateQueue `json:"queues,omitempty"`
 }
 
-// StateAmounts are amounts by resource: milli-CPUs, bytes and counts. Those of 0 are left out.
+// StateAmounts are amounts by resource: milli-CPUs, bytes and counts. Zero amounts are omitted.
 type StateAmounts map[string]int64
 
 // StateNode is one node.
@@ -52,10 +55,10 @@ type StateNode struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Taints []corev1.Taint    `json:"taints,omitempty"`
-	// Unschedulable is true for a node that is cordoned.
+	// Unschedulable is true for a cordoned node.
 	Unschedulable bool         `json:"unschedulable,omitempty"`
 	Allocatable   StateAmounts `json:"allocatable"`
-	// Free is what all pods on the node leave over, those on their way out included. It may be negative.
+	// Free is the room that all pods on the node leave, including leaving pods. It may be negative.
 	Free StateAmounts `json:"free"`
 }
 
@@ -65,42 +68,43 @@ type StateUnit struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// Group tells a whole PodGroup from a single pod.
+	// Group is true for a whole PodGroup, false for a single pod.
 	Group bool `json:"group"`
 	// PodGroup is the UID of the PodGroup that the unit is, or belongs to.
 	PodGroup string `json:"podGroup,omitempty"`
 	// GroupName is the name of that PodGroup.
 	GroupName string `json:"groupName,omitempty"`
-	// Role is the pod's role in its gang, and RoleNeeds how many members of the role the gang needs.
+	// Role is the pod's role in its gang. RoleNeeds is how many members of the role the gang needs.
 	Role      string `json:"role,omitempty"`
 	RoleNeeds int32  `json:"roleNeeds,omitempty"`
-	// Priority is the PodGroup's where there is one, the pod's own otherwise.
+	// Priority is the PodGroup's priority where there is a group, otherwise the pod's own.
 	Priority int32 `json:"priority"`
-	// Start is when it started; 0 if it has not.
+	// Start is when the unit started; 0 if it has not.
 	Start int64 `json:"start,omitempty"`
 	// Since is when the clock of min-runtimes began; 0 if it has not.
 	Since int64 `json:"since,omitempty"`
 	// Queue is the name of the leaf queue.
 	Queue string `json:"queue,omitempty"`
-	// MinCount is how many members make the gang whole that the pod belongs to.
+	// MinCount is how many members make the pod's gang whole.
 	MinCount int32 `json:"minCount,omitempty"`
 	// Surplus marks a member past the minCount of its gang, and past the needs of its role.
 	Surplus bool `json:"surplus,omitempty"`
-	// Lacks is how many members its gang lacks that it had, and Stale whether it has lacked them
+	// Lacks is how many members its gang had and has no more. Stale is true if it has lacked them
 	// for too long.
 	Lacks int32 `json:"lacks,omitempty"`
 	Stale bool  `json:"stale,omitempty"`
-	// Running is true for a pod whose containers run.
+	// Running is true for a pod with running containers.
 	Running bool `json:"running,omitempty"`
-	// Static marks a pod that the kubelet of its node runs by itself.
+	// Static marks a pod that the kubelet of its node runs without the API server.
 	Static bool `json:"static,omitempty"`
-	// RefusedUntil is the last moment at which it is left alone because a deletion was refused; 0 where none was.
+	// RefusedUntil is the last moment when the unit is protected because a deletion was refused; 0
+	// if none was.
 	RefusedUntil int64 `json:"refusedUntil,omitempty"`
-	// Toleration is what keeps it from preemption by low priorities.
+	// Toleration protects the unit from low priorities.
 	Toleration *StateToleration `json:"toleration,omitempty"`
-	// MinRuntime is that of the profile that schedules it; left out for work of no profile.
+	// MinRuntime is that of the profile that schedules the unit; omitted for work of no profile.
 	MinRuntime *StateMinRuntime `json:"minRuntime,omitempty"`
-	// Pods are the pods that go with it.
+	// Pods are all pods of the unit.
 	Pods []StatePod `json:"pods"`
 }
 
@@ -108,20 +112,19 @@ type StateUnit struct {
 type StateToleration struct {
 	// Below is the lowest priority that is not tolerated.
 	Below int32 `json:"below"`
-	// Until is its last moment; left out where it has none.
+	// Until is the last moment of the exemption; omitted if it has no end.
 	Until int64 `json:"until,omitempty"`
-	// Lasts is how long it lasts where its clock has not begun.
+	// Lasts is the length of the exemption if its clock has not begun.
 	Lasts int64 `json:"lasts,omitempty"`
-	// ClassNotFound is true where the PriorityClass does not exist, so that what is tolerated is not known.
+	// ClassNotFound is true if the PriorityClass does not exist, so its toleration is unknown.
 	ClassNotFound bool `json:"classNotFound,omitempty"`
 }
 
-// StateMinRuntime is how long work runs before it may be taken, where no queue has a setting of its
-// own.
+// StateMinRuntime is how long work runs before it may be taken, where no queue has a setting.
 type StateMinRuntime struct {
 	Preempt int64 `json:"preempt"`
 	Reclaim int64 `json:"reclaim"`
-	// Resolve says from where on the way up the setting for reclaim is looked for.
+	// Resolve selects the queue where the upward lookup of the setting for reclaim starts.
 	Resolve core.ResolveMethod `json:"resolve"`
 }
 
@@ -132,23 +135,24 @@ type StatePod struct {
 	UID       string       `json:"uid"`
 	Node      string       `json:"node"`
 	Request   StateAmounts `json:"request"`
-	// Start is when it started; 0 if it has not.
+	// Start is when the pod started; 0 if it has not.
 	Start int64 `json:"start,omitempty"`
 	// Budgets are the PodDisruptionBudgets that its eviction draws on, as namespace/name.
 	Budgets []string `json:"budgets,omitempty"`
 }
 
-// StatePromise is room that is kept for a pod.
+// StatePromise is room that is reserved for a pod.
 type StatePromise struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
-	// Node is where the room is.
+	// Node is the node with the room.
 	Node    string       `json:"node"`
 	Request StateAmounts `json:"request"`
-	// Priority is that of the pod, or of its PodGroup. The room is kept from what does not stand above it.
+	// Priority is the priority of the pod, or of its PodGroup. Only preemptors with a higher
+	// priority may use the room.
 	Priority int32 `json:"priority"`
-	// Queue is the leaf queue in whose use the room counts.
+	// Queue is the leaf queue whose usage includes the room.
 	Queue string `json:"queue,omitempty"`
 }
 
@@ -156,7 +160,8 @@ type StatePromise struct {
 type StateBudget struct {
 	// Key is its namespace/name.
 	Key string `json:"key"`
-	// Allowed is how many more pods may be evicted before it is broken, with those on their way out counted already.
+	// Allowed is how many more pods may be evicted before the budget is broken, after subtracting
+	// leaving pods.
 	Allowed int32 `json:"allowed"`
 }
 
@@ -164,32 +169,33 @@ type StateBudget struct {
 type StateQueue struct {
 	Name   string `json:"name"`
 	Parent string `json:"parent,omitempty"`
-	// Quota is what it can always get back, cut down to its parent's.
+	// Quota is the amount that the queue can always get back, limited to its parent's quota.
 	Quota StateAmounts `json:"quota"`
-	// Limit is what its work never exceeds; resources without a limit are left out.
+	// Limit is the maximum usage of its work. Resources without a limit are omitted.
 	Limit map[string]int64 `json:"limit,omitempty"`
-	// FairShare is what it is entitled to now.
+	// FairShare is the queue's current fair share.
 	FairShare StateAmounts `json:"fairShare"`
-	// Used is what the units in it, and in the queues below it, occupy.
+	// Used is the usage of the units in the queue and the queues below it.
 	Used StateAmounts `json:"used"`
-	// OverQuotaWeight and Priority say what it gets of what no quota claims.
+	// OverQuotaWeight and Priority determine its part of the capacity that no quota claims.
 	OverQuotaWeight int64 `json:"overQuotaWeight"`
 	Priority        int32 `json:"priority"`
-	// PreemptMinRuntime and ReclaimMinRuntime are how long its work runs before it may be taken; left out where that is
-	// up to the queues above it.
+	// PreemptMinRuntime and ReclaimMinRuntime are how long its work runs before it may be taken;
+	// omitted if the queues above it decide.
 	PreemptMinRuntime *int64 `json:"preemptMinRuntime,omitempty"`
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
 }
 
-// Promised is a Promise with the priority by which it is kept. It is a reservation, or a nomination of a pod that has none.
+// Promised is a Promise with its priority. It is a reservation, or the nomination of a pod without
+// one.
 type Promised struct {
 	Promise
 	Priority int32
 	Reserved bool
 }
 
-// State describes the cluster as it was at the last Level, with room that is promised. Like Level, it belongs to the one
-// goroutine that uses the Cache. Time and Process are the caller's to fill in.
+// State returns the state of the cluster at the last Level, with the given reservations. Like
+// Level, it belongs to the goroutine that uses the Cache. The caller sets Time and Process.
 func (c *Cache) State(promised []Promised) State {
 	s := c.cluster.Snapshot()
 	d := describer{s: s, resources: s.Resources, dimensions: &c.dimensions}
@@ -229,7 +235,7 @@ func (c *Cache) State(promised []Promised) State {
 	return out
 }
 
-// describer describes the parts of a core's snapshot.
+// describer converts the parts of a core snapshot.
 type describer struct {
 	s          *core.Snapshot
 	resources  []string
@@ -256,7 +262,7 @@ func (d *describer) nodes() []StateNode {
 			continue
 		}
 		node, free := info.Node(), slices.Clone(n.Free)
-		// Of devices, it is not known how many are left.
+		// The number of free devices is not known.
 		d.dimensions.addDelegated(free, n.Allocatable, -delegatedRoom)
 		out = append(out, StateNode{
 			Name: n.Name, Labels: node.Labels, Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable,
@@ -323,7 +329,7 @@ func byName(a, b StatePod) int {
 func (d *describer) budgets() []StateBudget {
 	var out []StateBudget
 	for _, b := range d.s.Budgets {
-		// A position that no budget has is empty.
+		// An unused position is empty.
 		if b.Key != "" {
 			out = append(out, StateBudget{Key: b.Key, Allowed: b.Allowed})
 		}
@@ -361,7 +367,7 @@ func (d *describer) queues() []StateQueue {
 	return out
 }
 
-// limit is a limit by resource: one of 0 is a limit, too.
+// limit returns a limit by resource. A limit of 0 is included.
 func (d *describer) limit(a core.Amounts) map[string]int64 {
 	out := make(map[string]int64)
 	for r, v := range a {
@@ -372,7 +378,7 @@ func (d *describer) limit(a core.Amounts) map[string]int64 {
 	return out
 }
 
-// setting is a min-runtime of a queue; nil where it has none of its own.
+// setting returns a min-runtime of a queue; nil if it is not set.
 func setting(nanoseconds int64) *int64 {
 	if nanoseconds == fairshare.Unset {
 		return nil

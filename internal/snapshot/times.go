@@ -9,8 +9,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// Nanos is the core's form of a time, in nanoseconds since 1970; zero stays zero. A time past what can be counted is
-// [core.Forever].
+// Nanos converts a time to the core's form, nanoseconds since 1970. Zero stays zero. A time out of
+// range becomes [core.Forever].
 func Nanos(t time.Time) int64 {
 	switch {
 	case t.IsZero():
@@ -22,7 +22,7 @@ func Nanos(t time.Time) int64 {
 	}
 }
 
-// startOf is when a pod's node took it on; zero where it has not.
+// startOf returns when a pod's node accepted it; zero if it has not.
 func startOf(pod *corev1.Pod) time.Time {
 	if pod.Status.StartTime == nil {
 		return time.Time{}

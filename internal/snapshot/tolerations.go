@@ -14,31 +14,31 @@ import (
 	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
 )
 
-// ClassTolerations is the [Tolerations] that PriorityClasses give by their annotations. It is safe for concurrent use.
-// When a class changes ([SameToleration]), the Cache has to be invalidated.
+// ClassTolerations are the [Tolerations] from the annotations of PriorityClasses. It is safe for
+// concurrent use. When a class changes ([SameToleration]), the Cache must be invalidated.
 type ClassTolerations struct {
 	classes schedulinglisters.PriorityClassLister
 
 	mu sync.Mutex
-	// policies are those of the classes as they were last; nil policies are remembered as well.
+	// policies are those of the classes as last read. Nil policies are cached too.
 	policies map[string]knownPolicy
 }
 
 var _ Tolerations = (*ClassTolerations)(nil)
 
-// NewClassTolerations reads the classes of a lister.
+// NewClassTolerations returns the tolerations from the classes of a lister.
 func NewClassTolerations(classes schedulinglisters.PriorityClassLister) *ClassTolerations {
 	return &ClassTolerations{classes: classes, policies: make(map[string]knownPolicy)}
 }
 
-// knownPolicy is a class with what was read from it.
+// knownPolicy is a class with the policy read from it.
 type knownPolicy struct {
 	class  *schedulingv1.PriorityClass
 	policy *preemptiontoleration.Policy
 }
 
-// of is the toleration that a class gives from a start on; nil where it has no policy, or a malformed one. The controller
-// tells of those, and of classes that are missing.
+// of returns the toleration of a class from a start on; nil if it has no valid policy. The
+// controller reports invalid policies and missing classes.
 func (t *ClassTolerations) of(className string, start time.Time) *core.Toleration {
 	class, err := t.classes.Get(className)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *ClassTolerations) of(className string, start time.Time) *core.Toleratio
 	return toleration(t.policy(class), start)
 }
 
-// policy is that of a class; nil where there is none, and where it is malformed.
+// policy returns the policy of a class; nil if it has no valid one.
 func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemptiontoleration.Policy {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,7 +64,7 @@ func (t *ClassTolerations) policy(class *schedulingv1.PriorityClass) *preemption
 	return policy
 }
 
-// OfPod is the toleration of a pod, whose clock starts when it is scheduled.
+// OfPod returns the toleration of a pod. Its clock starts when the pod is scheduled.
 func (t *ClassTolerations) OfPod(pod *corev1.Pod) *core.Toleration {
 	if pod.Spec.PriorityClassName == "" {
 		return nil
@@ -72,9 +72,9 @@ func (t *ClassTolerations) OfPod(pod *corev1.Pod) *core.Toleration {
 	return t.of(pod.Spec.PriorityClassName, preemptiontoleration.ScheduledAt(pod))
 }
 
-// OfGroup is the toleration of all members of a group of that priority, from a start on. A group without a class has
-// the global default class's, as pods have. Another one may be the default by now than when the group got its
-// priority: a class that gives another priority is none of the group's.
+// OfGroup returns the toleration of all members of a group with a priority, from a start on. A
+// group without a class uses the global default class, as pods do. The default may have changed
+// since the group got its priority, so a default class with another value is ignored.
 func (t *ClassTolerations) OfGroup(g *gang.Group, priority int32, start time.Time) *core.Toleration {
 	name := g.PriorityClassName
 	if name == "" {
@@ -87,7 +87,8 @@ func (t *ClassTolerations) OfGroup(g *gang.Group, priority int32, start time.Tim
 	return t.of(name, start)
 }
 
-// defaultClass is the global default class, nil for none. Of several, the lowest counts, as for pods.
+// defaultClass returns the global default class; nil for none. Of several, the lowest applies, as
+// for pods.
 func (t *ClassTolerations) defaultClass() *schedulingv1.PriorityClass {
 	all, err := t.classes.List(labels.Everything())
 	if err != nil {
@@ -102,7 +103,7 @@ func (t *ClassTolerations) defaultClass() *schedulingv1.PriorityClass {
 	return found
 }
 
-// toleration is a policy from a start on, in the core's form; nil for none.
+// toleration converts a policy from a start on to the core's form; nil for none.
 func toleration(policy *preemptiontoleration.Policy, start time.Time) *core.Toleration {
 	if policy == nil || policy.TolerationSeconds == 0 {
 		return nil

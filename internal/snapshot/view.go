@@ -15,11 +15,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// View is the cluster as one decision sees it. It shares what the Cache keeps, so it is good until the next Level or
-// View of the Cache, and belongs to the scheduling cycle that took it. The pods that a decision names may be looked up
-// in it longer than that.
+// View is the cluster as one decision sees it. It shares data with the Cache, so it is valid until
+// the next Level or View, and belongs to the scheduling cycle that took it. Pods of a decision may
+// be looked up in it for longer.
 type View struct {
-	// Cluster is what the core searches.
+	// Cluster is the core's snapshot.
 	Cluster *core.Snapshot
 
 	dimensions *dimensions
@@ -29,22 +29,23 @@ type View struct {
 	occupants  *occupants
 	// held is the room that counts for queues, by node.
 	held map[string][]core.Hold
-	// standing is how the queues stand; nil where there are none.
+	// standing is the standing of the queues; nil without queues.
 	standing *queue.Standing
 }
 
-// Promise is room on a node for a pod that is not there yet.
+// Promise is room on a node that is reserved for a pod that is not there yet.
 type Promise struct {
 	Pod  fwk.PodInfo
 	Node string
-	// Queue is the leaf queue in whose use the room counts; "" for none.
+	// Queue is the leaf queue whose usage includes the room; "" for none.
 	Queue string
-	// Respected is true where the preemptor has to leave the room. Else it counts for the queue only.
+	// Respected is true if the preemptor must not use the room. If not, it counts for the queue
+	// only.
 	Respected bool
 }
 
-// View takes a view for one preemptor, of the cluster as it was at the last Level. Promises on nodes that are not there,
-// and to pods that are on their node by now, are left out.
+// View returns a view for one preemptor, of the cluster at the last Level. It ignores promises on
+// nodes that do not exist, and to pods that are already on their node.
 func (c *Cache) View(promises []Promise) *View {
 	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing}
 	holds := make([]core.Hold, 0, len(promises))
@@ -69,7 +70,8 @@ func (c *Cache) View(promises []Promise) *View {
 	return v
 }
 
-// ShareFor judges queues by what they are entitled to on the nodes for which pods of some kinds compete; see [queue.Standing.PlaceOf].
+// ShareFor sets the queues' shares to those on the nodes that pods of some kinds compete for; see
+// [queue.Standing.PlaceOf].
 func (v *View) ShareFor(kinds ...string) {
 	if v.standing == nil || v.Cluster.Queues == nil {
 		return
@@ -79,18 +81,19 @@ func (v *View) ShareFor(kinds ...string) {
 	}
 }
 
-// RunsOn reports whether a pod has a place on a node, as far as the framework knows.
+// RunsOn reports whether the framework lists a pod on a node.
 func RunsOn(info fwk.NodeInfo, uid types.UID) bool {
 	return slices.ContainsFunc(info.GetPods(), func(pi fwk.PodInfo) bool { return pi.GetPod().UID == uid })
 }
 
-// HasPromised reports whether there is any promised room that the preemptor has to leave.
+// HasPromised reports whether the preemptor must respect any reservation.
 func (v *View) HasPromised() bool { return len(v.promised) > 0 }
 
-// Promised are the pods to which the preemptor has to leave room on a node. They are not part of its NodeInfo.
+// Promised returns the pods with reservations on a node that the preemptor must respect. They are
+// not part of its NodeInfo.
 func (v *View) Promised(node string) []fwk.PodInfo { return v.promised[node] }
 
-// Reserved returns the room on a node that the preemptor has to leave to others; nil for none.
+// Reserved returns the room on a node that the preemptor must leave to others; nil for none.
 func (v *View) Reserved(node string) core.Amounts {
 	var sum core.Amounts
 	for _, pi := range v.promised[node] {
@@ -104,7 +107,7 @@ func (v *View) Reserved(node string) core.Amounts {
 	return sum
 }
 
-// NodeInfo is what the framework knows a node of the Cluster by; nil for an empty slot.
+// NodeInfo returns the framework's node for a slot of the Cluster; nil for an empty slot.
 func (v *View) NodeInfo(slot int) fwk.NodeInfo {
 	return nodeInfo(&v.Cluster.Nodes[slot])
 }
@@ -114,13 +117,14 @@ func nodeInfo(n *core.Node) fwk.NodeInfo {
 	return info
 }
 
-// PodInfo is what the framework knows a pod of the Cluster by.
+// PodInfo returns the framework's pod for a pod of the Cluster.
 func PodInfo(p *core.Pod) fwk.PodInfo {
 	pi, _ := p.Ref.(fwk.PodInfo)
 	return pi
 }
 
-// Victims are the pods that a decision takes, as the framework knows them: node by node, as each lists them.
+// Victims returns the framework's pods for the victims of a decision, node by node, in each node's
+// order.
 func (v *View) Victims(d *core.Decision) []*corev1.Pod {
 	byNode := make(map[string]sets.Set[types.UID])
 	for i := range d.Victims {
@@ -146,7 +150,7 @@ func (v *View) Victims(d *core.Decision) []*corev1.Pod {
 	return out
 }
 
-// Disrupted are the pods that are on their way out of some nodes.
+// Disrupted returns the leaving pods on some nodes.
 func (v *View) Disrupted(nodes sets.Set[string]) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range v.Cluster.Leaving {
@@ -158,7 +162,7 @@ func (v *View) Disrupted(nodes sets.Set[string]) []*corev1.Pod {
 	return out
 }
 
-// Unannounced are the pods that the view counts on to leave and that do not say so themselves yet, by UID and in order.
+// Unannounced returns the UIDs of the leaving pods without a deletion timestamp, sorted.
 func (v *View) Unannounced() []types.UID {
 	var out []types.UID
 	for i := range v.Cluster.Leaving {
@@ -170,7 +174,8 @@ func (v *View) Unannounced() []types.UID {
 	return out
 }
 
-// Overdue are the pods that should have gone long ago, node by node and by name. The view is asked before the next Level.
+// Overdue returns the pods that should have terminated long ago, by node and name. Call it before
+// the next Level.
 func (v *View) Overdue() []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, node := range slices.Sorted(maps.Keys(v.overdue)) {
@@ -181,14 +186,14 @@ func (v *View) Overdue() []*corev1.Pod {
 	return out
 }
 
-// Placements are the nodes that a decision has for pods, by UID.
+// Placements returns the nodes of a decision's placements, by pod UID.
 func Placements(d *core.Decision) map[types.UID]string {
 	nodes := make(map[types.UID]string, len(d.Placements))
 	maps.Insert(nodes, Placed(d))
 	return nodes
 }
 
-// Placed visits the pods that a decision has a node for, by UID, with that node.
+// Placed iterates over a decision's placements: the pod's UID and the node.
 func Placed(d *core.Decision) iter.Seq2[types.UID, string] {
 	return func(yield func(types.UID, string) bool) {
 		for i := range d.Placements {

@@ -13,28 +13,30 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// Claims finds claims for volumes. It is a PersistentVolumeClaimLister.
+// Claims finds volume claims. It is a PersistentVolumeClaimLister.
 type Claims interface {
 	PersistentVolumeClaims(namespace string) corelisters.PersistentVolumeClaimNamespaceLister
 }
 
-// volume is what a volume of a pod means for where the pod may run.
+// volume is a pod's volume with the facts that limit where the pod may run.
 type volume struct {
 	Volume corev1.Volume
-	// Claim is the name of its claim, unless that is in Volume. Each may be for a volume elsewhere.
+	// Claim is the name of its claim, unless Volume has it. The claim may be for a volume on
+	// another node.
 	Claim string `json:",omitempty"`
-	// Open is what its claim asks for, in place of the name, as long as no node is settled but by the volume that it has: the pods
-	// of one StatefulSet, or with ephemeral volumes, are the same until then.
+	// Open is the claim's request in place of its name, as long as only an existing volume may
+	// limit the node. Until then, pods of one StatefulSet or with ephemeral volumes are equal.
 	Open *openClaim `json:",omitempty"`
 }
 
-// openClaim is what a claim asks for. Its class may stand in an annotation.
+// openClaim is the request of a claim. The class may come from an annotation.
 type openClaim struct {
 	Class string
 	Spec  corev1.PersistentVolumeClaimSpec
 }
 
-// sharedClaims are the claims for volumes that several of the pods have. Where one of these goes, the others may have to go.
+// sharedClaims returns the volume claims that several of the pods use. The node of one such pod may
+// limit the others.
 func sharedClaims(pods []*corev1.Pod) sets.Set[types.NamespacedName] {
 	seen, shared := sets.New[types.NamespacedName](), sets.New[types.NamespacedName]()
 	for _, pod := range pods {
@@ -54,14 +56,14 @@ func sharedClaims(pods []*corev1.Pod) sets.Set[types.NamespacedName] {
 	return shared
 }
 
-// volumesOf are the volumes of a pod that can keep it from a node.
+// volumesOf returns the volumes of a pod that can exclude it from a node.
 func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedName]) []volume {
 	var out []volume
 	for _, v := range queue.ConfiningVolumes(pod) {
 		volume := volume{Volume: v}
 		switch {
 		case v.PersistentVolumeClaim != nil && shared.Has(types.NamespacedName{Namespace: pod.Namespace, Name: v.PersistentVolumeClaim.ClaimName}):
-			// By its name.
+			// The claim stays identified by its name.
 		case v.PersistentVolumeClaim != nil:
 			if volume.Open = openClaimOf(pod, &v, v.PersistentVolumeClaim.ClaimName, claims); volume.Open != nil {
 				source := *v.PersistentVolumeClaim
@@ -79,8 +81,9 @@ func volumesOf(pod *corev1.Pod, claims Claims, shared sets.Set[types.NamespacedN
 	return out
 }
 
-// openClaimOf is what the claim of a volume asks for, with the volume that it has, if any; nil where there is no such claim, where a volume
-// is being made on a node, and where it matters whether other pods have it.
+// openClaimOf returns the request of a volume's claim, including its volume if it has one. It
+// returns nil if the claim does not exist, its volume is being provisioned on a node, or its use by
+// other pods matters.
 func openClaimOf(pod *corev1.Pod, v *corev1.Volume, name string, claims Claims) *openClaim {
 	claim, err := claims.PersistentVolumeClaims(pod.Namespace).Get(name)
 	if err != nil || claim.DeletionTimestamp != nil || v.Ephemeral != nil && ephemeral.VolumeIsForPod(pod, claim) != nil {

@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// whereabouts are the nodes that members of each PodGroup were on when these were read last: what changes about a group costs as
-// much as it has members, and not as much as there are pods.
+// whereabouts has the nodes of each PodGroup's members when they were last read. So the cost of a
+// change of a group depends on its members and not on all pods.
 type whereabouts struct {
-	// nodes are by group, in no order; groups are by node, sorted.
+	// nodes are by group, in no order. groups are by node, sorted.
 	nodes  map[types.NamespacedName][]string
 	groups map[string][]types.NamespacedName
 }
@@ -19,7 +19,7 @@ func newWhereabouts() whereabouts {
 	return whereabouts{nodes: make(map[types.NamespacedName][]string), groups: make(map[string][]types.NamespacedName)}
 }
 
-// set takes over the groups of the pods on a node, in any order and any number of times each.
+// set updates the groups of the pods on a node. They may be in any order and repeated.
 func (w *whereabouts) set(node string, groups []types.NamespacedName) {
 	slices.SortFunc(groups, byNamespaceAndName)
 	now, before := slices.Compact(groups), w.groups[node]
@@ -43,7 +43,7 @@ func (w *whereabouts) set(node string, groups []types.NamespacedName) {
 	w.groups[node] = slices.Clone(now)
 }
 
-// leave takes a node off those of a group.
+// leave removes a node from a group's nodes.
 func (w *whereabouts) leave(node string, key types.NamespacedName) {
 	nodes := w.nodes[key]
 	at := slices.Index(nodes, node)
