@@ -14,7 +14,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// AnchorsOf is part of gang.Derived. Informers call it under their locks, so it goes by what does not change.
+// AnchorsOf implements gang.Derived. Informers call it under their locks, so it reads only data
+// that does not change.
 func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -35,7 +36,7 @@ func (r *Resolver) AnchorsOf(pod *corev1.Pod) []string {
 	return nil
 }
 
-// Anchors is part of gang.Derived.
+// Anchors implements gang.Derived.
 func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -53,7 +54,8 @@ func (r *Resolver) Anchors(key types.NamespacedName) []string {
 	return r.anchorsBelow(o)
 }
 
-// anchorsBelow are those that the pods of an object may have. Nothing keeps users from writing objects that own each other.
+// anchorsBelow returns the anchors that the pods of an object may have. Users may write objects
+// that own each other.
 func (r *Resolver) anchorsBelow(o *object) []string {
 	var out []string
 	seen, next := sets.New(o.uid), []*object{o}
@@ -74,7 +76,7 @@ func (r *Resolver) anchorsBelow(o *object) []string {
 	return out
 }
 
-// podsBelow are the pods of an object.
+// podsBelow returns the pods of an object.
 func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
 	r.mu.RLock()
 	anchors := r.anchorsBelow(o)
@@ -86,7 +88,8 @@ func (r *Resolver) podsBelow(o *object) []*corev1.Pod {
 	return out
 }
 
-// hasPods reports whether an object has pods. Of those that name it, some may be of another one that has its name now.
+// hasPods reports whether an object has pods. Some pods that name it may belong to a newer object
+// with its name.
 func (r *Resolver) hasPods(o *object) bool {
 	pods := r.podsBelow(o)
 	if o.rule == nil || !o.rule.isNamed() {
@@ -100,7 +103,8 @@ func (r *Resolver) hasPods(o *object) bool {
 	})
 }
 
-// ownerAnchor has a namespace, because owners are in that of what they own, whatever a reference says.
+// ownerAnchor includes the namespace, because owners are in the namespace of their dependents,
+// regardless of the reference.
 func ownerAnchor(namespace string, uid types.UID) string {
 	return "owner " + namespace + "/" + string(uid)
 }
@@ -111,10 +115,12 @@ func nameAnchor(rule *Rule, namespace, name string) string {
 
 func unitAnchor(all, unit string) string { return all + " " + unit }
 
-// longestRoot and hashLength bound the parts of a group's name: an API object's may have 253 characters.
+// longestRoot and hashLength bound the parts of a group's name. Names of API objects may have 253
+// characters.
 const longestRoot, hashLength = 160, 8
 
-// groupName is the same for the same part of the same object, and another one for an object that has its name later.
+// groupName returns the name of a group. It is fixed for a part of an object, and differs for a
+// later object with the same name.
 func groupName(o *object, s suffix) string {
 	name := baseName(o)
 	for _, part := range [...]string{s.unit, s.role} {
@@ -125,7 +131,7 @@ func groupName(o *object, s suffix) string {
 	return name
 }
 
-// partName is what stands in a name for a replica or role. Two that would look alike there have a hash.
+// partName returns the form of a replica or role in names. A hash keeps similar ones distinct.
 func partName(part string) string {
 	if part == AnyName {
 		return "others"
@@ -145,7 +151,7 @@ func baseName(o *object) string {
 	return strings.TrimRight(o.name[:min(len(o.name), longestRoot)], "-.") + "-" + hashOf(string(o.uid))
 }
 
-// inNames replaces what labels may have and names may not.
+// inNames replaces characters that labels allow and names do not.
 func inNames(c rune) rune {
 	if c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
 		return c

@@ -14,14 +14,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// standing is where a pod stood before a change.
+// standing is the group of a pod, and the reason why it is blocked, before a change.
 type standing struct {
 	key  types.NamespacedName
 	was  bool
 	hold gang.Verdict
 }
 
-// unseen is why a pod counts as held back that has come amid a change; no Verdict says so.
+// unseen is the reason of pods that appear during a change. No Verdict has it.
 const unseen = "unseen"
 
 func (r *Resolver) standingOf(pod *corev1.Pod) standing {
@@ -29,7 +29,7 @@ func (r *Resolver) standingOf(pod *corev1.Pod) standing {
 	return standing{key, was, r.Hold(pod)}
 }
 
-// Set takes in an object of a kind that is followed, as it is now.
+// Set adds or updates an object of a followed kind.
 func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -68,7 +68,8 @@ func (r *Resolver) Set(gk schema.GroupKind, u *unstructured.Unstructured) {
 	}
 }
 
-// disown takes an object off the children of its owner, which may be none that is followed. The lock is held.
+// disown removes an object from its owner's children. The owner may be of a kind that is not
+// followed. The caller must hold the lock.
 func (r *Resolver) disown(o *object) {
 	if o.owner == nil {
 		return
@@ -79,7 +80,7 @@ func (r *Resolver) disown(o *object) {
 	}
 }
 
-// SetNamespace takes in the annotations of a namespace.
+// SetNamespace updates the annotations of a namespace.
 func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -89,14 +90,15 @@ func (r *Resolver) SetNamespace(name string, annotations map[string]string) {
 	}
 	concerned := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil })
 	r.change(concerned, func() { r.namespaces[name] = choice })
-	// Gangs without an object come while others are being changed, and may have gone by what was known before.
+	// Gangs without an object may be added during a change, with the old choice.
 	planned := sets.New(concerned...)
 	if late := r.all(func(o *object) bool { return o.namespace == name && o.rule != nil && !planned.Has(o) }); len(late) > 0 {
 		r.change(late, func() {})
 	}
 }
 
-// Delete takes note that an object is gone. What it was to pods that have a node it stays as long as there are some.
+// Delete marks an object as deleted. Pods with a node keep their groups as long as any of them
+// exists.
 func (r *Resolver) Delete(uid types.UID) {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -108,15 +110,15 @@ func (r *Resolver) Delete(uid types.UID) {
 	}
 }
 
-// DeleteNamespace forgets a namespace, which has no objects any more.
+// DeleteNamespace removes a namespace that has no objects left.
 func (r *Resolver) DeleteNamespace(name string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.namespaces, name)
 }
 
-// Sweep forgets objects that are gone when their pods are, and takes those at their word that have changed meanwhile: gangs without an
-// object are what their pods say, whichever of those came first.
+// Sweep removes deleted objects without pods. It also plans again for objects whose changes were
+// deferred, and reads gangs without an object from their pods again.
 func (r *Resolver) Sweep() {
 	r.changing.Lock()
 	defer r.changing.Unlock()
@@ -139,7 +141,8 @@ func (r *Resolver) Sweep() {
 	}
 }
 
-// all are the objects that are wanted. Gangs without an object come while others are being changed.
+// all returns the objects that match. It locks, because gangs without an object may be added during
+// changes.
 func (r *Resolver) all(wanted func(*object) bool) []*object {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -152,7 +155,8 @@ func (r *Resolver) all(wanted func(*object) bool) []*object {
 	return out
 }
 
-// forget drops what is known of an object, and has its groups looked at: what their PodGroups are left for may have gone with it.
+// forget removes an object and reports its groups as changed, because the reason to keep their
+// PodGroups may be gone.
 func (r *Resolver) forget(o *object) {
 	defer r.tell([]*object{o})
 	r.mu.Lock()
@@ -171,26 +175,28 @@ func (r *Resolver) forget(o *object) {
 	}
 }
 
-// change makes a change, plans anew for the objects that it concerns, and tells of pods that are in another group by it, or held back
-// for another reason, or for none. Only one who holds changing may call it; apart from names, nothing else changes what is known.
+// change applies a change and plans again for the objects that it concerns. It reports pods whose
+// group, or reason to be blocked, has changed. The caller must hold changing; apart from names,
+// nothing else changes the state.
 func (r *Resolver) change(concerned []*object, apply func()) {
 	before := r.stand(concerned)
 	r.mu.Lock()
 	apply()
 	r.mu.Unlock()
 	for uid, pod := range r.stand(concerned) {
-		// A pod may only now be known to belong to one of them.
+		// A pod may be found to belong to one of the objects only after the change.
 		if _, ok := before[uid]; !ok {
 			before[uid] = pod
 		}
 	}
 	for _, o := range concerned {
-		// One that is gone has nothing more to say.
+		// A deleted object keeps its last plan.
 		if o.rule != nil && (!o.gone || o.plan == nil) {
 			r.plan(o)
 		}
 	}
-	// By which plan one has been judged that came meanwhile is not known: it is told whatever it was.
+	// The plan that a pod was judged by is unknown if it appeared during the change, so it is
+	// always reported.
 	for uid, late := range r.stand(concerned) {
 		if _, ok := before[uid]; !ok {
 			before[uid] = standingPod{standing{hold: gang.Verdict{Reason: unseen}}, late.pod}
@@ -205,7 +211,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
-		// The group may be one of an object above those that the change concerns.
+		// The group may be of an object above those that the change concerns.
 		for _, s := range []standing{p.standing, now} {
 			if s.was {
 				r.changed(s.key)
@@ -220,7 +226,7 @@ type standingPod struct {
 	pod *corev1.Pod
 }
 
-// stand is how the pods of objects stand, by UID.
+// stand returns the standing of the objects' pods, by UID.
 func (r *Resolver) stand(objects []*object) map[types.UID]standingPod {
 	out := make(map[types.UID]standingPod)
 	for _, o := range objects {
@@ -231,7 +237,7 @@ func (r *Resolver) stand(objects []*object) map[types.UID]standingPod {
 	return out
 }
 
-// plan says what the pods of an object are. Those that have a node stay what they are, and the others with them.
+// plan sets the plan of an object. Groups with pods that have a node keep their plan.
 func (r *Resolver) plan(o *object) {
 	r.mu.RLock()
 	namespace, ok := r.namespaces[o.namespace]
@@ -258,15 +264,15 @@ func (r *Resolver) plan(o *object) {
 	}
 }
 
-// attest tells the witness of an object that counts as it was read last.
+// attest reports an object to the recorder once its last read state is in use.
 func (r *Resolver) attest(o *object) {
 	if k := r.kinds[o.kind]; r.witness != nil && k != nil && o.seen != nil {
 		r.witness.Known(k.GroupVersion().WithResource(k.resource), o.seen)
 	}
 }
 
-// moved are the plans of the units of an object of which a pod that has a node would be in another group by the next plan: they stay as
-// they are. Other units have nothing to do with those.
+// moved returns the plans of the units with a running pod that the next plan would move to another
+// group. These units keep their plans. Other units do not depend on them.
 func (r *Resolver) moved(o *object, next *plan) map[string]*plan {
 	out := make(map[string]*plan)
 	for _, pod := range r.podsBelow(o) {
@@ -278,7 +284,7 @@ func (r *Resolver) moved(o *object, next *plan) map[string]*plan {
 	return out
 }
 
-// runs reports whether a pod has a node and has not finished there.
+// runs reports whether a pod has a node and has not finished.
 func runs(pod *corev1.Pod) bool {
 	return pod.Spec.NodeName != "" && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
@@ -298,7 +304,7 @@ func (r *Resolver) movesPod(pod *corev1.Pod, o *object, next *plan) bool {
 	return has != will || is != would
 }
 
-// tell has the groups of objects looked at.
+// tell reports the groups of objects as changed.
 func (r *Resolver) tell(objects []*object) {
 	r.mu.RLock()
 	var keys []types.NamespacedName

@@ -10,25 +10,26 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Choice is what users say of a group, on an object or its namespace. What is empty has not been said.
+// Choice has the users' settings for a group, from an object or its namespace. Empty fields are not
+// set.
 type Choice struct {
 	// Gang is "true" or "false".
 	Gang string
-	// Per is one of the values of v1alpha1.AnnotationGangPer.
+	// Per is a value of v1alpha1.AnnotationGangPer.
 	Per            string
 	DisruptionMode string
-	// DefaultMode is the disruption mode where neither the object nor its namespace says one; ""
-	// for that of the API.
+	// DefaultMode is the disruption mode if neither the object nor its namespace sets one; "" for
+	// the API's default.
 	DefaultMode   string
 	PriorityClass string
-	// ClassOfNamespace is true where the class is that of the namespace, and not the object's own.
+	// ClassOfNamespace is true if the class comes from the namespace and not from the object.
 	ClassOfNamespace bool
 	Queue            string
-	// DefaultQueue is that of the namespace, for objects whose pods name none either.
+	// DefaultQueue is the namespace's queue, for objects whose pods name none either.
 	DefaultQueue string
 }
 
-// choiceOf reads annotations. An object may name its queue by a label as well, as pods do.
+// choiceOf reads annotations. An object may also name its queue by a label, as pods do.
 func choiceOf(annotations, labels map[string]string) Choice {
 	return Choice{
 		Gang: annotations[v1alpha1.AnnotationGang], Per: annotations[v1alpha1.AnnotationGangPer],
@@ -38,7 +39,7 @@ func choiceOf(annotations, labels map[string]string) Choice {
 	}
 }
 
-// or fills in what has not been said from the choice for a namespace.
+// or fills in unset fields from a namespace's choice.
 func (c Choice) or(other Choice) Choice {
 	return Choice{
 		Gang: cmp.Or(c.Gang, other.Gang), Per: cmp.Or(c.Per, other.Per), DisruptionMode: cmp.Or(c.DisruptionMode, other.DisruptionMode),
@@ -47,7 +48,7 @@ func (c Choice) or(other Choice) Choice {
 	}
 }
 
-// flaw says what of a choice cannot be understood; "" for nothing.
+// flaw returns the reason why a choice is invalid; "" if it is valid.
 func (c Choice) flaw() string {
 	for _, check := range []struct {
 		annotation, value string
@@ -64,8 +65,8 @@ func (c Choice) flaw() string {
 	return ""
 }
 
-// allowed says what of a choice is not for a namespace; "" for nothing. The admission policies refuse the same of a PodGroup that
-// a user writes.
+// allowed returns the reason why a choice is not allowed in a namespace; "" if it is. The admission
+// policies reject the same for PodGroups that users write.
 func (c Choice) allowed(namespace string) string {
 	if strings.HasPrefix(c.PriorityClass, "system-") && namespace != metav1.NamespaceSystem {
 		return fmt.Sprintf("the annotation %s is %q, which is for namespace %s only", v1alpha1.AnnotationPriorityClass, c.PriorityClass, metav1.NamespaceSystem)

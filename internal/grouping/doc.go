@@ -1,14 +1,16 @@
-// Package grouping derives PodGroups from the objects that pods belong to, so that their users write none: a Job, a JobSet, a
-// replica of a LeaderWorkerSet.
+// Package grouping derives PodGroups from the objects that pods belong to, such as a Job, a JobSet,
+// or a replica of a LeaderWorkerSet. So users do not write PodGroups themselves.
 //
-// A [Rule] is data: where an object of its kind says how many pods it has, in which roles and replicas. [BuiltIn] are the
-// rules that are there, [FromArgs] reads those of operators. No framework's module is imported: objects are unstructured, and
-// a kind costs an informer only once a profile asks for it ([Follower]).
+// A [Rule] is data: the fields of an object that give the number, roles and replicas of its pods.
+// [BuiltIn] returns the built-in rules, and [FromArgs] parses those of operators. No framework's
+// module is imported: objects are unstructured. A kind needs an informer only once a profile uses
+// it ([Follower]).
 //
-// [Resolver] knows which pods belong to which object, by owner references and the frameworks' labels, and from that to which
-// group. Pods are never changed; what is asked everywhere is [Resolver.GroupOf]. What an object's pods are is settled while some
-// of them have a node: a root that changes shape is taken at its word with its next run. A pod of which not all is known is
-// held back, with the reason ([Resolver.Hold]): taken for a single pod, it would start its gang in part.
+// [Resolver] maps pods to their objects, by owner references and the frameworks' labels, and
+// objects to groups. Pods are never changed; callers use [Resolver.GroupOf]. While some pods of an
+// object have a node, its groups stay fixed: a root that changes shape uses the new shape in its
+// next run. A pod is blocked with a reason ([Resolver.Hold]) until everything about its group is
+// known. If it were scheduled as a single pod, its gang would start in part.
 //
-// The PodGroups themselves are written by internal/controller, on the leader.
+// Package internal/controller writes the PodGroups, on the leader.
 package grouping

@@ -22,23 +22,23 @@ import (
 )
 
 const (
-	// sweepInterval is how often it is looked for objects that have lost their pods, and for kinds that pods wait for.
+	// sweepInterval is the interval of sweeps, and of checks for kinds that blocked pods need.
 	sweepInterval = 10 * time.Second
-	// syncInterval is how often it is looked whether a kind has been read.
+	// syncInterval is the interval of checks whether a kind has been read.
 	syncInterval = 50 * time.Millisecond
 )
 
-// Follower reads the objects of the kinds that a [Resolver] asks for, and tells it. A kind that the API server does not serve
-// costs nothing until there is a pod that belongs to one.
+// Follower reads the objects of a [Resolver]'s kinds and passes them on. A kind that the API server
+// does not serve costs nothing until a pod belongs to one.
 type Follower struct {
 	resolver *Resolver
 	objects  dynamic.Interface
 	served   discovery.ServerResourcesInterface
 
 	mu sync.Mutex
-	// read are the kinds that are followed.
+	// read are the followed kinds.
 	read map[schema.GroupKind]*followed
-	// namespaces is followed besides.
+	// namespaces is followed too.
 	namespaces *followed
 }
 
@@ -46,17 +46,18 @@ type Follower struct {
 type followed struct {
 	informer cache.SharedIndexInformer
 	told     cache.InformerSynced
-	// refused is true where it could not be read the last time. One that has been read may be refused later: what is known of it then is
-	// what was read before.
+	// refused is true if the last attempt to read it failed. A kind that was read before keeps its
+	// old objects.
 	refused bool
 }
 
-// NewFollower returns a Follower, which does nothing yet.
+// NewFollower returns a Follower. Call Start and Run to use it.
 func NewFollower(resolver *Resolver, objects dynamic.Interface, served discovery.ServerResourcesInterface) *Follower {
 	return &Follower{resolver: resolver, objects: objects, served: served, read: make(map[schema.GroupKind]*followed)}
 }
 
-// Start follows what the API server serves, until ctx is done. It returns once all of that is known that can be read.
+// Start follows the kinds that the API server serves, until ctx is done. It returns once all
+// readable kinds are in sync.
 func (f *Follower) Start(ctx context.Context) error {
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	var err error
@@ -84,7 +85,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, syncInterval, true, func(context.Context) (bool, error) { return f.synced(), nil })
 }
 
-// Run looks after what is followed until ctx is done.
+// Run sweeps and looks for further kinds until ctx is done.
 func (f *Follower) Run(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		f.resolver.Sweep()
@@ -100,7 +101,8 @@ func (f *Follower) Run(ctx context.Context) {
 	}, sweepInterval)
 }
 
-// Namespaces is the informer of namespaces, whose objects have no more than groups go by. Call it after Start.
+// Namespaces returns the informer of namespaces, with objects reduced to the fields for groups.
+// Call it after Start.
 func (f *Follower) Namespaces() cache.SharedIndexInformer { return f.namespaces.informer }
 
 func (f *Follower) isRead(gk schema.GroupKind) bool {
@@ -146,7 +148,7 @@ func (f *Follower) look(ctx context.Context, k *kind) error {
 	return nil
 }
 
-// handler takes in what an informer of a kind tells.
+// handler returns the handler for an informer of a kind.
 func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	set := func(obj any) {
 		if u := objectOf(obj); u != nil {
@@ -161,7 +163,8 @@ func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc: set,
 		UpdateFunc: func(before, after any) {
-			// An object that was deleted and made anew while the watch was interrupted is told of as one that has changed.
+			// If an object was deleted and created again while the watch was interrupted, the
+			// informer reports an update.
 			if b, a := objectOf(before), objectOf(after); b != nil && a != nil && b.GetUID() != a.GetUID() {
 				remove(b)
 			}
@@ -171,8 +174,8 @@ func (r *Resolver) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// follow starts an informer. The function begun is told of each watch that begins, failed of what keeps it from reading: an informer
-// says of itself only that it has been in step once, not whether it still is.
+// follow starts an informer. It calls begun for each watch that begins, and failed for each error.
+// An informer only reports that it was in sync once, not that it still is.
 func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResource, transform cache.TransformFunc, handler cache.ResourceEventHandler, begun func(), failed func(error)) (*followed, error) {
 	objects := f.objects.Resource(resource)
 	informer := cache.NewSharedIndexInformerWithOptions(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
@@ -207,7 +210,7 @@ func (f *Follower) follow(ctx context.Context, resource schema.GroupVersionResou
 	return &followed{informer: informer, told: told.HasSynced}, nil
 }
 
-// refuse takes note of why a kind cannot be read, and reports whether that is new.
+// refuse records why a kind cannot be read, and reports whether that is new.
 func (f *Follower) refuse(k *kind, why string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,7 +223,7 @@ func (f *Follower) refuse(k *kind, why string) bool {
 	return true
 }
 
-// allow takes note that a kind can be read.
+// allow records that a kind can be read.
 func (f *Follower) allow(gk schema.GroupKind) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -229,7 +232,7 @@ func (f *Follower) allow(gk schema.GroupKind) {
 	}
 }
 
-// synced reports whether all is known that can be read, and takes note of what is.
+// synced reports whether all readable kinds are in sync, and records those that are.
 func (f *Follower) synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -252,7 +255,8 @@ func (f *Follower) setNamespace(obj any) {
 	}
 }
 
-// setTrouble says why objects of a kind are not known; "" for that they are. It reports whether that is news.
+// setTrouble sets the reason why objects of a kind are not known; "" if they are. It reports
+// whether that is new.
 func (r *Resolver) setTrouble(k *kind, trouble string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,11 +273,11 @@ func objectOf(obj any) *unstructured.Unstructured {
 	return u
 }
 
-// errNoObject is about what an informer hands over that is no object of the API.
+// errNoObject is the error for a value from an informer that is not an API object.
 var errNoObject = errors.New("not an object")
 
-// reducing has an informer keep no more of objects than groups go by: of thousands of objects, most is what pods are made from,
-// the status, and who wrote which field.
+// reducing returns a transform for informers that keeps only the fields for groups. Most of an
+// object is pod templates, status and managed fields.
 func reducing(k *Kind) cache.TransformFunc {
 	return func(obj any) (any, error) {
 		u, ok := obj.(*unstructured.Unstructured)

@@ -16,14 +16,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// words are those by which pods that were written for another scheduler name their group and their queue.
+// words are the labels and annotations that pods written for another scheduler use to name their
+// group and queue.
 type words struct {
 	rules []*Rule
-	// queue are the keys of a queue, each by itself.
+	// queue are the keys that name a queue. Each is sufficient.
 	queue []key
 }
 
-// key is that of a label or an annotation.
+// key is the key of a label or an annotation.
 type key struct {
 	name       string
 	annotation bool
@@ -39,7 +40,7 @@ func (k key) of(pod *corev1.Pod) string {
 func label(name string) key      { return key{name: name} }
 func annotation(name string) key { return key{name: name, annotation: true} }
 
-// foreign are the words of other schedulers, by what groups.labels calls them.
+// foreign returns the words of another scheduler, given its name in groups.labels.
 func foreign(scheduler configv1alpha1.GroupLabels) words {
 	switch scheduler {
 	case configv1alpha1.LabelsCoscheduling:
@@ -54,7 +55,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 		}
 	case configv1alpha1.LabelsKAI:
 		rule := podGroupsOf("scheduling.run.ai", "v2alpha2", "spec.queue", "spec.priorityClassName", annotation("pod-group-name"))
-		// Without a number of the whole, subgroups have numbers of their own, and each may be a tree of others.
+		// Without a total, subgroups have numbers of their own, and each may contain further
+		// subgroups.
 		rule.Refused = []Refusal{{Set: "spec.topologyConstraint"}, {Set: "spec.minSubGroup"}, {Set: "spec.subGroups", Unless: "spec.minMember"}}
 		return words{
 			rules: []*Rule{rule},
@@ -62,7 +64,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 		}
 	case configv1alpha1.LabelsKoordinator:
 		return words{rules: []*Rule{
-			// Their pods say themselves how many belong together, by an annotation now and by labels before.
+			// Pods of such gangs give the number of members themselves, by an annotation now and by
+			// labels before.
 			podsThatCount("gang.scheduling.koordinator.sh", annotation("gang.scheduling.koordinator.sh/name"), annotation("gang.scheduling.koordinator.sh/min-available")),
 			podsThatCount("pod-group.scheduling.sigs.k8s.io", label("pod-group.scheduling.sigs.k8s.io/name"), label("pod-group.scheduling.sigs.k8s.io/min-available")),
 			podGroupsOf("scheduling.sigs.k8s.io", "v1alpha1", "", "", label("pod-group.scheduling.sigs.k8s.io")),
@@ -72,8 +75,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 	}
 }
 
-// PodAnnotations are the annotations of pods by which groups and queues go: those in which other schedulers' words stand, and those of
-// operators. All of them, in no order.
+// PodAnnotations returns the pod annotations that groups and queues depend on: those of other
+// schedulers and of operators. They are in no order.
 func PodAnnotations() []string {
 	var out []string
 	add := func(keys ...key) {
@@ -99,7 +102,8 @@ func PodAnnotations() []string {
 	return out
 }
 
-// Annotations are those of pods and of the objects that they belong to, all of them, in no order. Reprieve's own are not among them.
+// Annotations returns the annotations of pods and of their objects that groups and queues depend
+// on, in no order. It does not include Reprieve's own.
 func Annotations() []string {
 	out := PodAnnotations()
 	add := func(path Path) {
@@ -120,7 +124,8 @@ func Annotations() []string {
 	return out
 }
 
-// podGroupsOf is the rule for PodGroups of another API, which pods name by one of some keys. To name one is to ask for a gang.
+// podGroupsOf returns the rule for PodGroups of another API. Pods name one by any of some keys, and
+// naming one requests a gang.
 func podGroupsOf(group, version string, queue, class Path, names ...key) *Rule {
 	return &Rule{
 		Kind: schema.GroupVersionKind{Group: group, Version: version, Kind: "PodGroup"}, Resource: "podgroups", Names: names, Asks: true,
@@ -128,12 +133,14 @@ func podGroupsOf(group, version string, queue, class Path, names ...key) *Rule {
 	}
 }
 
-// podsThatCount is the rule for gangs that have no object: each pod names it, and says how many it needs.
+// podsThatCount returns the rule for gangs without an object. Each pod names its gang and the
+// number of members that it needs.
 func podsThatCount(group string, name, count key) *Rule {
 	return &Rule{Kind: schema.GroupVersionKind{Group: group, Kind: "gang"}, Names: []key{name}, Count: count, Asks: true}
 }
 
-// Understand has the profile know queues by the words of other schedulers, and returns it. Its rules know groups by theirs.
+// Understand adds the queue keys of other schedulers to the profile's settings and returns them.
+// The profile's rules already include their group keys.
 func (s *Settings) Understand(schedulers []configv1alpha1.GroupLabels) *Settings {
 	for _, scheduler := range schedulers {
 		s.queue = append(s.queue, foreign(scheduler).queue...)
@@ -141,10 +148,11 @@ func (s *Settings) Understand(schedulers []configv1alpha1.GroupLabels) *Settings
 	return s
 }
 
-// WithoutGroups are settings by which pods name queues as before, and no groups are derived.
+// WithoutGroups returns settings with the same queue keys, but without derived groups.
 func (s *Settings) WithoutGroups() *Settings { return &Settings{queue: s.queue} }
 
-// QueueOf is the queue that a pod names in the words of other schedulers that its profile understands; "" for none.
+// QueueOf returns the queue that a pod names by the keys of other schedulers in its profile; "" for
+// none.
 func (r *Resolver) QueueOf(pod *corev1.Pod) string {
 	if settings, ok := r.profiles[pod.Spec.SchedulerName]; ok {
 		for _, k := range settings.queue {
@@ -156,7 +164,7 @@ func (r *Resolver) QueueOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// nameIn is the name of the object that a pod belongs to by the rule, where pods name it.
+// nameIn returns the name of the pod's object by the rule, if pods name it.
 func (r *Rule) nameIn(pod *corev1.Pod) string {
 	if r.NameLabel != "" {
 		return pod.Labels[r.NameLabel]
@@ -169,13 +177,14 @@ func (r *Rule) nameIn(pod *corev1.Pod) string {
 	return ""
 }
 
-// isNamed reports whether pods name the objects of the rule; owner references lead to others.
+// isNamed reports whether pods name the objects of the rule. If not, owner references lead to them.
 func (r *Rule) isNamed() bool { return r.NameLabel != "" || len(r.Names) > 0 }
 
-// hasObjects is false where there is nothing but pods.
+// hasObjects is false if gangs of the rule consist of pods only.
 func (r *Rule) hasObjects() bool { return r.Count == key{} }
 
-// countIn is how many members a pod says that its gang needs.
+// countIn returns the number of members that a pod gives for its gang, or the reason why it is
+// invalid.
 func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
 	given := r.Count.of(pod)
 	n, err := strconv.ParseInt(given, 10, 32)
@@ -185,7 +194,8 @@ func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
 	return n, ""
 }
 
-// readIn is what pods say of their gang that has no object: the first of them that says how many they are to be.
+// readIn returns the reading of a gang without an object: that of the first pod with a valid number
+// of members.
 func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	out := Reading{Units: 1, Roles: []Size{{}}}
 	for _, pod := range pods {
@@ -198,8 +208,8 @@ func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	return out
 }
 
-// readPods takes a gang without an object at the word of its pods, as they are now: of those that run, or else of those that wait, and of
-// the oldest among them. Others that say otherwise wait.
+// readPods updates the reading of a gang without an object from its current pods. Running pods come
+// before waiting ones, and older pods before younger ones. Pods that disagree wait.
 func (r *Resolver) readPods(o *object) {
 	var running, waiting []*corev1.Pod
 	for _, pod := range r.podsBelow(o) {
@@ -218,7 +228,7 @@ func (r *Resolver) readPods(o *object) {
 	}
 }
 
-// adopt makes a gang known that has no object, from the first of its pods that is seen.
+// adopt registers a gang without an object when its first pod is seen.
 func (r *Resolver) adopt(pod *corev1.Pod, settings *Settings) {
 	for _, rule := range settings.rules {
 		name := rule.nameIn(pod)
@@ -258,7 +268,8 @@ func (r *Resolver) adoptBy(rule *Rule, pod *corev1.Pod, name string) {
 	r.objects[o.uid], r.byName[named] = o, o.uid
 }
 
-// disagrees says why a pod cannot be in the gang that its pods make, as far as it is known; "" for nothing. One that has a node is in it.
+// disagrees returns the reason why a pod cannot be in a gang without an object; "" for none. A pod
+// with a node is in the gang.
 func (o *object) disagrees(pod *corev1.Pod) string {
 	if o.rule.hasObjects() || pod.Spec.NodeName != "" {
 		return ""
@@ -270,7 +281,7 @@ func (o *object) disagrees(pod *corev1.Pod) string {
 	return flaw
 }
 
-// withForeign is a choice with what an object of another API says in fields.
+// withForeign returns the choice with the fields of an object of another API.
 func (r *Reading) withForeign(c Choice) Choice {
 	if r.Whole {
 		c.DefaultMode = string(v1alpha1.DisruptionModePodGroup)

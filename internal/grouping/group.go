@@ -11,29 +11,34 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Group is what a PodGroup that is derived is to be like.
+// Group describes a derived PodGroup.
 type Group struct {
-	// Owner is a reference to the object, which is no controller of the group and does not wait for it when it is deleted. Where
-	// Ownerless is true, there is nothing but pods, and the reference has only names.
+	// Owner is a reference to the object. It is not the group's controller, and its deletion does
+	// not wait for the group. If Ownerless is true, there are only pods, and the reference has only
+	// names.
 	Owner     metav1.OwnerReference
 	Ownerless bool
-	// Part is what tells the group from others of the same object: its replica, role or both; "" where it is the only one.
+	// Part distinguishes the group from others of the same object: its replica, role or both. It is
+	// "" for the only group.
 	Part string
-	// MinCount is how many members there are to be. Over is how many of them are not to come any more, since that much of the
-	// object's work is done.
+	// MinCount is how many members the gang needs. Over is how many of them will not come any more,
+	// because their part of the work is done.
 	MinCount, Over int
-	// Suspended is true while the object has no pods; Ended where it is gone, or has no such group any more.
+	// Suspended is true while the object has no pods. Ended is true if the object is deleted, or no
+	// longer has such a group.
 	Suspended, Ended bool
-	// Finished is true once the work of the object is over: no pods are to come any more, unless it is begun anew.
+	// Finished is true once the object's work is done. No more pods will come unless it is started
+	// again.
 	Finished bool
-	// Surplus is true for a replica past those that the object asks for. It may have pods all the same, while it replaces others.
+	// Surplus is true for a replica past those of the object. It may still have pods while it
+	// replaces others.
 	Surplus bool
 	Choice  Choice
-	// Note says what about the object does not count yet; "" for nothing.
+	// Note describes changes of the object that are not in force yet; "" for none.
 	Note string
 }
 
-// Group describes a group; false for one that is not derived, or that nothing is known of.
+// Group returns a derived group; false if it is not derived or not known.
 func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -55,7 +60,7 @@ func (r *Resolver) Group(key types.NamespacedName) (Group, bool) {
 	}, true
 }
 
-// hasGroup reports whether an object has a group of that suffix now.
+// hasGroup reports whether an object now has a group with a suffix.
 func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	p := o.planOf(s.unit)
 	if p.flaw != "" || p.perRole != (s.role != "") {
@@ -69,13 +74,15 @@ func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	return false
 }
 
-// isSurplus reports whether a unit is past those that an object asks for. One that is no number has no place in a count.
+// isSurplus reports whether a unit is past those of its object. A unit that is not a number never
+// is.
 func (o *object) isSurplus(s suffix) bool {
 	n, err := strconv.ParseInt(s.unit, 10, 64)
 	return o.rule.UnitLabel != "" && err == nil && n >= o.plan.reading.Units
 }
 
-// RoleOf is the role that a pod has in its derived group, and how many of that role the group needs; 0 for a pod of no such group.
+// RoleOf returns the role of a pod in its derived group, and how many members of the role the group
+// needs; 0 for a pod without such a group.
 func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -93,8 +100,8 @@ func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	return size.Name, int(size.Count)
 }
 
-// Recall makes a group known that an earlier process has written, by its name and the object that owns it: none of its pods
-// may be there to tell.
+// Recall registers a group that an earlier process has written, by its name and the object that
+// owns it. The group may have no pods to derive it from.
 func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +118,7 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	if o.rule.UnitLabel != "" {
 		unit, rest, _ = strings.Cut(rest, "-")
 	}
-	// The last is for a role that the object has no more.
+	// The last one is for a role that the object no longer has.
 	roles := []string{""}
 	for _, role := range o.plan.reading.Roles {
 		roles = append(roles, role.Name)
@@ -124,18 +131,19 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	}
 }
 
-// IsBounded reports whether the group may stand no higher than each of its pods does by itself. Administrators may have it otherwise, by
-// the class of a namespace.
+// IsBounded reports whether the group's priority may not exceed that of its pods. Administrators
+// may lift that bound by the class of a namespace.
 func (g *Group) IsBounded() bool { return !g.Choice.ClassOfNamespace }
 
-// IsBounded reports whether a group is derived, and may stand no higher than its pods.
+// IsBounded reports whether a group is derived and bounded by the priority of its pods.
 func (r *Resolver) IsBounded(key types.NamespacedName) bool {
 	g, ok := r.Group(key)
 	return ok && g.IsBounded()
 }
 
-// Needs is how many members a group needs that has some. Towards the end of its object's work there may be no more to come than are
-// left to do, and those that are done may be gone; as long as there are enough it does not matter.
+// Needs returns how many members a group needs, given its current number. Towards the end of the
+// object's work, fewer may remain to come, and finished ones may be gone. If enough are there,
+// MinCount applies.
 func (g *Group) Needs(members int) int {
 	if members < g.MinCount {
 		return max(g.MinCount-g.Over, min(g.MinCount, 1))
@@ -143,7 +151,8 @@ func (g *Group) Needs(members int) int {
 	return g.MinCount
 }
 
-// MinCount is how many members a derived group is to need at least; false for a group that is not derived.
+// MinCount returns the minimum number of members that a derived group needs; false for a group that
+// is not derived.
 func (r *Resolver) MinCount(key types.NamespacedName) (int, bool) {
 	g, ok := r.Group(key)
 	return g.Needs(0), ok && !g.Ended

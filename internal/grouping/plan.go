@@ -14,24 +14,25 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// plan is what an object and its namespace come to: whether its pods are grouped, and how.
+// plan is the result of an object and its namespace: whether its pods are grouped, and how.
 type plan struct {
 	choice  Choice
 	reading Reading
-	// flaw says why no group can be made though one is asked for; "" for nothing.
+	// flaw is the reason why a requested group cannot be made; "" for none.
 	flaw string
-	// perRole has a gang for each role.
+	// perRole is true for one gang per role.
 	perRole bool
-	// asks is true where pods have named the object to be a gang.
+	// asks is true if pods have requested a gang by naming the object.
 	asks bool
 }
 
-// newPlan plans for an object of a namespace, from which it inherits what it does not say itself. The function served reports whether
-// a scheduler is one that groups pods of its kind.
+// newPlan returns the plan for an object. It inherits unset fields from its namespace. The function
+// served reports whether a scheduler groups pods of its kind.
 func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace string, served func(scheduler string) bool) *plan {
 	reading.Roles = without(reading.Roles, served)
 	p := &plan{choice: own.or(inherited), reading: reading, asks: rule.Asks}
-	// What has no roles is one gang: a namespace may ask for this on behalf of others.
+	// An object without roles is one gang. A namespace may have the setting for the sake of other
+	// objects.
 	p.perRole = rule.RoleLabel != "" && (p.choice.Per == v1alpha1.GangPerRole || p.choice.Per == "" && reading.InOrder)
 	switch {
 	case p.choice.flaw() != "":
@@ -52,8 +53,9 @@ func newPlan(rule *Rule, reading Reading, own, inherited Choice, namespace strin
 	return p
 }
 
-// without are roles of which those are no part of a gang that are for another scheduler: a driver that the cluster's own places, beside
-// workers that are a gang. A role that names none, where others do, gets the cluster's own; where it does not, it starts by itself.
+// without marks the roles for other schedulers as no part of the gang. An example is a driver for
+// the cluster's default scheduler beside workers that are a gang. If some roles name a scheduler,
+// the others use the default one. If that is not served, they start alone.
 func without(roles []Size, served func(scheduler string) bool) []Size {
 	named := slices.ContainsFunc(roles, func(role Size) bool { return role.Scheduler != "" && served(role.Scheduler) })
 	if !named {
@@ -70,11 +72,11 @@ func without(roles []Size, served func(scheduler string) bool) []Size {
 
 // grouped reports whether the pods of a profile are grouped.
 func (p *plan) grouped(s *Settings) bool {
-	// What is neither "true" nor "false" is a flaw of something that asks for a group.
+	// A value other than "true" or "false" requests a group and is a flaw.
 	return p.choice.Gang != "false" && (p.choice.Gang != "" || p.asks || s.Always)
 }
 
-// roleOf is the role of a pod, or false where it has none of some that its object has.
+// roleOf returns the role of a pod; false if it has none of its object's roles.
 func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 	if rule.RoleLabel == "" && len(roles) > 0 {
 		return roles[0], true
@@ -88,8 +90,9 @@ func roleOf(rule *Rule, roles []Size, pod *corev1.Pod) (Size, bool) {
 	return Size{}, false
 }
 
-// members is how many the group of a unit and role, of which the unit has such roles, needs, 0 where the object has no such group any more; and how many of them are
-// not to come any more. A group of which none is needed, and some may come, is one of one.
+// members returns how many members the group of a unit and role needs, given the unit's roles. The
+// count is 0 if the object no longer has such a group. over is how many of them will not come any
+// more. If no member is needed but some may come, the count is 1.
 func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 	for _, role := range roles {
 		if !role.Alone && (!p.perRole || role.Name == suffix.role) {
@@ -105,30 +108,30 @@ func (p *plan) members(roles []Size, suffix suffix) (count, over int64) {
 	return count, over
 }
 
-// suffix tells the groups of one object apart.
+// suffix distinguishes the groups of one object.
 type suffix struct{ unit, role string }
 
-// names is the part of a group's name that stands for a suffix.
+// name returns the part of a group's name for a suffix.
 func (s suffix) name() string {
 	parts := slices.DeleteFunc([]string{s.unit, s.role}, func(part string) bool { return part == "" })
 	return strings.ToLower(strings.Join(parts, "-"))
 }
 
-// Settings are what a profile asks for.
+// Settings are the settings of a profile.
 type Settings struct {
-	// Always has all objects grouped that do not ask for the opposite.
+	// Always is true if all objects are grouped unless they opt out.
 	Always bool
 	rules  []*Rule
-	// queue are further keys by which pods name their queue.
+	// queue are further keys that pods name their queue by.
 	queue []key
 }
 
-// NewSettings are those of a profile with rules.
+// NewSettings returns the settings of a profile with rules.
 func NewSettings(rules []*Rule, always bool) *Settings {
 	return &Settings{Always: always, rules: rules}
 }
 
-// Merge is the union of the rules of profiles, by kind. One kind has one rule.
+// Merge returns the union of the profiles' rules. Profiles must have the same rule for a kind.
 func Merge(profiles map[string]*Settings) ([]*Rule, error) {
 	var out []*Rule
 	from := make(map[*Rule]string)
@@ -148,12 +151,13 @@ func Merge(profiles map[string]*Settings) ([]*Rule, error) {
 	return out, nil
 }
 
-// has reports whether the profile groups the pods of a kind by its own rule.
+// has reports whether the profile has a rule for a kind.
 func (s *Settings) has(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(s.rules, func(r *Rule) bool { return r.Kind.GroupKind() == kind })
 }
 
-// follows reports whether objects of a kind may be, or lead to, those that the profile groups pods by.
+// follows reports whether objects of a kind may define groups of the profile, or lead to objects
+// that do.
 func (s *Settings) follows(kind schema.GroupKind) bool {
 	return s.has(kind) || slices.ContainsFunc(s.rules, func(r *Rule) bool {
 		return slices.ContainsFunc(r.Through, func(t Through) bool { return t.Kind.GroupKind() == kind })

@@ -12,15 +12,15 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// Kind is one whose objects say which pods belong together, or lead to those that do.
+// Kind is a kind with objects that define groups, or lead to objects that do.
 type Kind struct {
 	schema.GroupVersionKind
-	// Resource is what the API calls the kind.
+	// Resource is the API's resource name of the kind.
 	Resource string
 	rule     *Rule
 }
 
-// Kinds are those that have to be known, by group and kind. Any goroutine may call it.
+// Kinds returns the kinds to follow, sorted by group and kind. Any goroutine may call it.
 func (r *Resolver) Kinds() []Kind {
 	out := make([]Kind, 0, len(r.kinds))
 	for gk, k := range r.kinds {
@@ -30,8 +30,9 @@ func (r *Resolver) Kinds() []Kind {
 	return out
 }
 
-// Reduce is an object of the kind with no more than groups go by: names, owners, since when it is there, the annotations by which users choose, and the
-// fields that the kind's rule reads. What containers run is not among them.
+// Reduce returns an object of the kind with only the fields for groups: names, owners, the creation
+// time, the annotations for users' choices, and the fields that the kind's rule reads. The specs of
+// containers are removed.
 func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: make(map[string]any)}
 	out.SetGroupVersionKind(u.GroupVersionKind())
@@ -102,7 +103,7 @@ func (r *Rule) copyRead(to, from map[string]any) {
 	}
 }
 
-// reduceItems is a list or map of which the items have only the fields at some paths.
+// reduceItems returns a list or map with items that have only the fields at some paths.
 func reduceItems(v any, paths []Path) any {
 	reduced := func(item any) any {
 		fields, ok := item.(map[string]any)
@@ -139,7 +140,8 @@ func copyPaths(to, from map[string]any, paths []Path) {
 	}
 }
 
-// plain is a value as far as rules look at it: of lists and objects, that they are there.
+// plain returns the part of a value that rules read. For lists and objects, that is only their
+// presence.
 func plain(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -151,7 +153,7 @@ func plain(v any) any {
 	}
 }
 
-// set puts a value at a path. What stands in the way has been read by another path, and stays.
+// set sets the value at a path. It keeps a value in the way, which was read by another path.
 func (p Path) set(to map[string]any, v any) {
 	names := p.names()
 	for _, name := range names[:len(names)-1] {
@@ -172,14 +174,15 @@ func (p Path) set(to map[string]any, v any) {
 	to[last] = v
 }
 
-// SetTrouble says why the objects of a kind are not known; "" for that they are. Pods that belong to one of those are told.
+// SetTrouble sets the reason why the objects of a kind are not known; "" if they are. The messages
+// of pods with such objects include it.
 func (r *Resolver) SetTrouble(gk schema.GroupKind, trouble string) {
 	if k, ok := r.kinds[gk]; ok {
 		r.setTrouble(k, trouble)
 	}
 }
 
-// NotServed is the trouble with a kind that the API server does not have.
+// NotServed returns the trouble of a kind that the API server does not serve.
 func (k *Kind) NotServed() string {
 	return fmt.Sprintf("the API server does not serve %s of %s", k.Resource, k.GroupVersion())
 }

@@ -16,42 +16,43 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Reasons for which a pod is held back that has no group yet.
+// Reasons why a pod without a group is blocked.
 const (
 	// ReasonOwnerUnknown: the object that the pod belongs to is not known, or not yet.
 	ReasonOwnerUnknown = "OwnerUnknown"
-	// ReasonNotGroupable: the object asks for a group, and does not say which.
+	// ReasonNotGroupable: the object asks for a group, and the group cannot be determined.
 	ReasonNotGroupable = "NotGroupable"
 )
 
-// Pods is what the Resolver asks of, and tells, the scheduler.
+// Pods is the Resolver's interface to the scheduler.
 type Pods interface {
-	// Anchored are the pods with an anchor, those that have finished included.
+	// Anchored returns the pods with an anchor, finished ones included.
 	Anchored(anchor string) []*corev1.Pod
-	// MembershipChanged is told of a pod that belongs to another group than before, or is not held back any more.
+	// MembershipChanged is called for a pod whose group has changed, or that is no longer blocked.
 	MembershipChanged(pod *corev1.Pod, before types.NamespacedName, was bool)
 }
 
-// Witness is told of the objects that a Resolver goes by, so that the same can be found out from them again.
+// Witness records the objects that a Resolver uses, so that its results can be reproduced.
 type Witness interface {
-	// Known is told of an object that counts from now on, reduced to what groups go by. It must not be changed.
+	// Known is called with an object that is used from now on, reduced to the fields for groups. It
+	// must not be changed.
 	Known(resource schema.GroupVersionResource, u *unstructured.Unstructured)
-	// Forgotten is told of an object that does not count any more.
+	// Forgotten is called for an object that is no longer used.
 	Forgotten(resource schema.GroupVersionResource, namespace, name string)
 }
 
-// Resolver knows which pods belong to which derived group. It is safe for concurrent use and never blocks on calls.
+// Resolver maps pods to derived groups. It is safe for concurrent use and never blocks on calls.
 type Resolver struct {
-	// These do not change.
+	// These fields do not change.
 	rules    map[schema.GroupKind]*Rule
 	profiles map[string]*Settings
 	pods     Pods
 	witness  Witness
-	// changed is told of groups that may have to be written anew, and holdChanged of pods that are held back for another reason
-	// than before, or for none.
+	// changed is called for groups that may need to be written again. holdChanged is called for
+	// pods whose reason to be blocked has changed or ended.
 	changed, holdChanged func(types.NamespacedName)
 
-	// changing is held for one change of what is known at a time.
+	// changing serializes changes of the state below.
 	changing sync.Mutex
 
 	mu         sync.RWMutex
@@ -63,41 +64,42 @@ type Resolver struct {
 	groups     map[types.NamespacedName]member
 }
 
-// kind is one whose objects are followed.
+// kind is a kind with followed objects.
 type kind struct {
 	schema.GroupVersionKind
 	resource string
-	// trouble says why its objects are not known; "" where they are.
+	// trouble is the reason why its objects are not known; "" if they are.
 	trouble string
-	// wanted is true once a pod has been held back for want of one.
+	// wanted is true once a pod is blocked because its object of this kind is unknown.
 	wanted atomic.Bool
 }
 
-// object is one of a kind that is followed.
+// object is an object of a followed kind.
 type object struct {
 	objectName
 	gvk schema.GroupVersionKind
 	uid types.UID
-	// created is when it was; zero where that is not known. The object replaced had its name before.
+	// created is the creation time; zero if unknown. replaced is the object that had the name
+	// before.
 	created  metav1.Time
 	replaced types.UID
 	owner    *metav1.OwnerReference
-	// gone is true where it has been deleted, and pods of it are left.
+	// gone is true if the object has been deleted and some of its pods are left.
 	gone bool
 
-	// seen is the object as it was read last.
+	// seen is the object as last read.
 	seen *unstructured.Unstructured
-	// rule is nil for a kind that only leads to others. The rest is for those that have one.
+	// rule is nil for a kind that only leads to others. The fields below are used only with a rule.
 	rule    *Rule
 	reading Reading
 	choice  Choice
-	// plan is what counts; nil as long as its namespace is not known. It does not for units that are among kept, which have another one
+	// plan is the plan in force; nil until the namespace is known. Units in kept use another plan
 	// as long as they run.
 	plan *plan
 	kept map[string]*plan
-	// note says why the plan of something is not what the object says now; "" where it is.
+	// note is the reason why some plan differs from the object's current state; "" if none does.
 	note string
-	// said is what the youngest pods of units say of the size of those.
+	// said has the sizes of units according to their youngest pods.
 	said  map[string]saidSize
 	names map[suffix]types.NamespacedName
 }
@@ -107,7 +109,7 @@ type objectName struct {
 	namespace, name string
 }
 
-// member names a group by its object.
+// member identifies a group by its object.
 type member struct {
 	root   types.UID
 	suffix suffix
@@ -115,8 +117,8 @@ type member struct {
 
 var _ gang.Derived = (*Resolver)(nil)
 
-// NewResolver returns a Resolver for the pods of profiles, by their names. It knows nothing until a [Follower] runs. The
-// function changed must not block.
+// NewResolver returns a Resolver for the pods of profiles, by their names. It has no data until a
+// [Follower] runs. The function changed must not block.
 func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedName)) (*Resolver, error) {
 	rules, err := Merge(profiles)
 	if err != nil {
@@ -130,7 +132,7 @@ func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedNam
 	for _, rule := range rules {
 		r.rules[rule.Kind.GroupKind()] = rule
 		if !rule.hasObjects() {
-			// Nothing is read.
+			// There is no object to read.
 			continue
 		}
 		for _, through := range append([]Through{{rule.Kind, rule.Resource}}, rule.Through...) {
@@ -143,20 +145,20 @@ func NewResolver(profiles map[string]*Settings, changed func(types.NamespacedNam
 	return r, nil
 }
 
-// Used reports whether any profile has groups derived.
+// Used reports whether any profile derives groups.
 func (r *Resolver) Used() bool { return len(r.rules) > 0 }
 
-// Attach names the scheduler. Call it before anything is followed.
+// Attach sets the scheduler. Call it before a Follower starts.
 func (r *Resolver) Attach(pods Pods) { r.pods = pods }
 
-// Witnessed names who is told of what is known. Call it before anything is followed.
+// Witnessed sets the recorder of known objects. Call it before a Follower starts.
 func (r *Resolver) Witnessed(by Witness) { r.witness = by }
 
-// TellHolds names who is told of pods that are held back for another reason than before, or for none; it must not block. Call it before
-// anything is followed.
+// TellHolds sets the function that is called for pods whose reason to be blocked has changed or
+// ended. The function must not block. Call TellHolds before a Follower starts.
 func (r *Resolver) TellHolds(to func(pod types.NamespacedName)) { r.holdChanged = to }
 
-// GroupOf names the PodGroup that a pod belongs to: the one that it names itself, else the one that is derived for it.
+// GroupOf returns the PodGroup of a pod: the one that it names, or else the derived one.
 func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if key, ok := gang.GroupOf(pod); ok {
 		return key, true
@@ -179,7 +181,8 @@ func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	return r.name(o.uid, suffix)
 }
 
-// Hold says why a pod cannot be considered before more is known of what it belongs to; the zero Verdict for a pod that can.
+// Hold returns the reason why a pod is blocked until more about its object is known; the zero
+// Verdict if it is not.
 func (r *Resolver) Hold(pod *corev1.Pod) gang.Verdict {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -192,7 +195,7 @@ func (r *Resolver) Hold(pod *corev1.Pod) gang.Verdict {
 	return hold
 }
 
-// name gives a group its name.
+// name assigns a group its name.
 func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -206,7 +209,8 @@ func (r *Resolver) name(root types.UID, suffix suffix) (types.NamespacedName, bo
 	return key, true
 }
 
-// resolve finds the object that a pod belongs to, and the part of it that is its group; or says why neither is known.
+// resolve returns the object of a pod, and the part of it that is the pod's group. If that is not
+// known, it returns the reason.
 func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s suffix, ok bool, hold gang.Verdict) {
 	o, hold = r.root(pod, settings)
 	switch {
@@ -219,7 +223,8 @@ func (r *Resolver) resolve(pod *corev1.Pod, settings *Settings) (o *object, s su
 	return o, s, ok, hold
 }
 
-// partOf is the part of an object whose group a pod is in by a plan; false for a pod that is in none, or why that cannot be said.
+// partOf returns the part of an object that is a pod's group by a plan. It returns false for a pod
+// without a group, with a reason if the group is not known.
 func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix, ok bool, hold gang.Verdict) {
 	if !p.grouped(settings) || o.rule.Aside.isOn(pod) {
 		return s, false, gang.Verdict{}
@@ -256,7 +261,7 @@ func (o *object) partOf(p *plan, pod *corev1.Pod, settings *Settings) (s suffix,
 	return s, true, gang.Verdict{}
 }
 
-// root is the topmost object that a pod belongs to and the profile has a rule for; nil for none.
+// root returns the topmost object of a pod that the profile has a rule for; nil for none.
 func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verdict) {
 	for _, rule := range settings.rules {
 		if name := rule.nameIn(pod); name != "" {
@@ -285,26 +290,26 @@ func (r *Resolver) root(pod *corev1.Pod, settings *Settings) (*object, gang.Verd
 		}
 		owner = o.owner
 	}
-	// Of objects that own each other, none is at the top.
+	// Objects that own each other have no topmost one.
 	return own, gang.Verdict{}
 }
 
-// deepest is how many owners a pod may have, one above the other.
+// deepest bounds the number of owners above a pod.
 const deepest = 8
 
-// named is the object that something in a namespace names as its owner. Users may write any reference: one that names an object of
-// another namespace by its UID, or of another kind or name, names nothing.
+// named returns the object of an owner reference from a namespace. Users may write any reference,
+// so its namespace, kind and name must match the object with its UID.
 func (r *Resolver) named(owner *metav1.OwnerReference, namespace string) (*object, bool) {
 	o, ok := r.objects[owner.UID]
 	return o, ok && o.objectName == objectName{groupKindOf(owner), namespace, owner.Name}
 }
 
-// leeway is by how much a pod may be older than the object that it was made for: creation times have whole seconds, and those of two
-// API servers may differ a little.
+// leeway is how much older a pod may be than its object. Creation times have whole seconds, and
+// those of two API servers may differ slightly.
 const leeway = time.Second
 
-// bearer is the object of a name to which a pod that names it belongs: the one that has it now, or one that had it before, where the
-// pod is older than that.
+// bearer returns the object of a pod that names it: the current object with the name, or an earlier
+// one if the pod is older than the current one.
 func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
 	o, ok := r.objects[r.byName[named]]
 	for ok && o.isMadeAfter(pod) {
@@ -313,20 +318,21 @@ func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
 	return o, ok
 }
 
-// isMadeAfter reports whether an object is too young to have a pod that names it.
+// isMadeAfter reports whether an object is too young to be the object of a pod that names it.
 func (o *object) isMadeAfter(pod *corev1.Pod) bool {
 	return o.rule != nil && o.rule.MakesAll && !pod.CreationTimestamp.IsZero() && pod.CreationTimestamp.Add(leeway).Before(o.created.Time)
 }
 
-// isLostTo reports whether an object is gone, and a pod has no node yet. In most cases the pod goes as well; where it stays, it hears the
-// same from a process that starts later, which does not know the object.
+// isLostTo reports whether an object is deleted and a pod of it has no node yet. Usually the pod is
+// deleted too. If not, a process that starts later returns the same, because it does not know the
+// object.
 func (o *object) isLostTo(pod *corev1.Pod) bool { return o.gone && pod.Spec.NodeName == "" }
 
-// unknown is about an object that a pod belongs to.
+// unknown returns the verdict on a pod whose object is unknown.
 func (r *Resolver) unknown(gk schema.GroupKind, name string) gang.Verdict {
 	k, ok := r.kinds[gk]
 	if !ok {
-		// A gang without an object, which is made known again when the pod is looked at next.
+		// The gang has no object. It is registered again when the pod is next looked at.
 		return gang.Verdict{Reason: ReasonOwnerUnknown, Message: fmt.Sprintf("the pod belongs to the gang %s, which is not known yet", name)}
 	}
 	k.wanted.Store(true)
@@ -345,5 +351,5 @@ func groupKindOf(owner *metav1.OwnerReference) schema.GroupKind {
 	return schema.GroupKind{Group: group, Kind: owner.Kind}
 }
 
-// String is how messages name an object.
+// String returns the object's name for messages.
 func (o *object) String() string { return o.kind.Kind + " " + o.name }

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// noUnit is the unit of pods whose objects have one only.
+// noUnit is the unit of objects with a single unit.
 const noUnit = ""
 
-// saidSize is how large a unit is by one of its pods.
+// saidSize is the size of a unit according to one of its pods.
 type saidSize struct {
 	replicas int64
-	// created is when that pod was.
+	// created is the creation time of that pod.
 	created metav1.Time
 }
 
-// unitOf is the unit of an object that a pod is of.
+// unitOf returns the name of the unit of the object that the pod belongs to.
 func (o *object) unitOf(pod *corev1.Pod) string {
 	if o.rule.UnitLabel == "" {
 		return noUnit
@@ -28,7 +28,7 @@ func (o *object) unitOf(pod *corev1.Pod) string {
 	return pod.Labels[o.rule.UnitLabel]
 }
 
-// planOf is the plan that counts for a unit.
+// planOf returns the plan in force for a unit.
 func (o *object) planOf(unit string) *plan {
 	if p, ok := o.kept[unit]; ok {
 		return p
@@ -36,7 +36,8 @@ func (o *object) planOf(unit string) *plan {
 	return o.plan
 }
 
-// noteOf says why the plan of a unit is not what the object says now; "" where it is.
+// noteOf returns the reason why a unit's plan differs from the object's current state; "" if it
+// does not.
 func (o *object) noteOf(unit string) string {
 	if _, ok := o.kept[unit]; !ok && len(o.kept) > 0 {
 		return ""
@@ -44,8 +45,8 @@ func (o *object) noteOf(unit string) string {
 	return o.note
 }
 
-// sizes are those of the roles that a unit has by a plan. An object that is made larger or smaller makes some units again as they were:
-// what their pods say counts for those.
+// sizes returns the sizes of a unit's roles by a plan. When an object is resized, some units may be
+// created with the old size. For these, the sizes come from their pods.
 func (o *object) sizes(p *plan, unit string) []Size {
 	said, ok := o.said[unit]
 	if !ok {
@@ -63,7 +64,7 @@ func (o *object) sizes(p *plan, unit string) []Size {
 	return out
 }
 
-// said is what a pod says of the size of its unit; false for nothing.
+// said returns the size of a pod's unit according to the pod; false if it has none.
 func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	for i := range r.Roles {
 		if k := r.Roles[i].Said; k != (key{}) {
@@ -74,7 +75,7 @@ func (r *Rule) said(pod *corev1.Pod) (saidSize, bool) {
 	return saidSize{}, false
 }
 
-// hear takes the youngest pod of a unit at its word on how large that is.
+// hear updates the size of a unit from its youngest pod.
 func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
 	now, ok := rule.said(pod)
 	if !ok || pod.DeletionTimestamp != nil {
@@ -114,7 +115,8 @@ func (r *Resolver) hear(rule *Rule, pod *corev1.Pod, name string) {
 	}
 }
 
-// serves returns a function that reports whether a scheduler is a profile that groups pods of a kind.
+// serves returns a function that reports whether a scheduler is a profile that groups pods of a
+// kind.
 func (r *Resolver) serves(kind schema.GroupKind) func(scheduler string) bool {
 	return func(scheduler string) bool {
 		settings, ok := r.profiles[scheduler]
