@@ -9,12 +9,13 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// BuiltIn are the rules that need not be written, by kind. Deployments and StatefulSets have none: their pods do not need each
-// other to start.
+// BuiltIn returns the built-in rules by kind. Deployments and StatefulSets have none, because their
+// pods do not need each other to start.
 func BuiltIn() map[string]*Rule {
 	job := Through{schema.GroupVersionKind{Group: "batch", Version: "v1", Kind: "Job"}, "jobs"}
 	rayCluster := Through{schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayCluster"}, "rayclusters"}
-	// Where Ray keeps its state in Redis, a Job clears that away once the cluster's pods have gone. It is made from the head's template.
+	// If Ray keeps its state in Redis, a Job clears it once the cluster's pods are deleted. The
+	// Job's pod has the head's template.
 	rayCleanup := Label{"ray.io/node-type", "redis-cleanup"}
 	const exclusive, labeled = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 	return map[string]*Rule{
@@ -32,7 +33,8 @@ func BuiltIn() map[string]*Rule {
 				Each: "spec.replicatedJobs", NameAt: "name", Times: "replicas",
 				Replicas: "template.spec.parallelism", AtMost: "template.spec.completions", Default: 1,
 				Templates: []Path{"template.spec.template"},
-				// All pods of a Job but its first are refused as long as that has no node, unless nodes have been labeled beforehand.
+				// All pods of a Job except the first are rejected until the first has a node,
+				// unless nodes have been labeled before.
 				Led:     Led{"metadata.annotations[" + exclusive + "]", "metadata.annotations[" + labeled + "]"},
 				ItemLed: Led{"template.metadata.annotations[" + exclusive + "]", "template.metadata.annotations[" + labeled + "]"},
 			}},
@@ -44,7 +46,8 @@ func BuiltIn() map[string]*Rule {
 			Kind: schema.GroupVersionKind{Group: "kubeflow.org", Version: "v2beta1", Kind: "MPIJob"}, Resource: "mpijobs",
 			Through: []Through{job}, Suspend: "spec.runPolicy.suspend", Ends: []string{"Succeeded", "Failed"}, RoleLabel: "training.kubeflow.org/job-role",
 			Roles: []Role{
-				// With WaitForWorkersReady it is made once the workers are ready, so they cannot wait for it.
+				// With WaitForWorkersReady, the launcher is created once the workers are ready, so
+				// they cannot wait for it.
 				{
 					Name: "launcher", Replicas: "spec.mpiReplicaSpecs.Launcher.replicas", Default: 1,
 					AloneWhen: []Condition{{"spec.launcherCreationPolicy", "WaitForWorkersReady"}},
@@ -82,7 +85,7 @@ func BuiltIn() map[string]*Rule {
 				{
 					Name: "executor", Replicas: "spec.executor.instances", Default: 1,
 					Minimum: "spec.dynamicAllocation.minExecutors", Elastic: "spec.dynamicAllocation.enabled",
-					// Spark lets all executors go that are idle.
+					// Spark removes all idle executors.
 					Least: 1,
 				},
 			},
@@ -97,7 +100,7 @@ func leaderWorkerSet() *Rule {
 		Resource: "leaderworkersets", NameLabel: "leaderworkerset.sigs.k8s.io/name",
 		UnitLabel: "leaderworkerset.sigs.k8s.io/group-index", Units: "spec.replicas",
 		RoleLabel: "leaderworkerset.sigs.k8s.io/worker-index",
-		// The former is the default of the API.
+		// RecreateGroupOnPodRestart is the default of the API.
 		WholeWhen: []Condition{{restartPolicy, "RecreateGroupOnPodRestart"}, {restartPolicy, "RecreateGroupAfterStart"}},
 		Roles: []Role{
 			// With LeaderReady the workers are made once the leader is ready, and with exclusive placement once it has a node, so it
@@ -110,7 +113,7 @@ func leaderWorkerSet() *Rule {
 				},
 				Templates: []Path{"spec.leaderWorkerTemplate.leaderTemplate", worker},
 			},
-			// A replica that is made again before its turn in a rollout is as large as it was.
+			// A replica that is recreated before its turn in a rollout keeps its old size.
 			{
 				Name: AnyName, Replicas: "spec.leaderWorkerTemplate.size", Default: 1, Plus: -1,
 				Said: annotation("leaderworkerset.sigs.k8s.io/size"), Templates: []Path{worker},
@@ -119,14 +122,15 @@ func leaderWorkerSet() *Rule {
 	}
 }
 
-// rayRoles are those of a Ray cluster that is described at a path. What submits a job has no group of Ray's.
+// rayRoles returns the roles of the Ray cluster described at a path. The pod that submits a job has
+// no Ray group.
 func rayRoles(at Path) []Role {
 	return []Role{
 		{Name: NoName, Alone: true},
 		{Name: "headgroup", Default: 1, Templates: []Path{at + "headGroupSpec.template"}},
 		{
 			Each: at + "workerGroupSpecs", NameAt: "groupName", Off: "suspend", Times: "numOfHosts", Replicas: "replicas", Default: 1,
-			// What is asked for is kept within these bounds, whether the cluster scales by itself or not.
+			// The replicas are kept within these bounds, with or without autoscaling.
 			AtLeast: "minReplicas", AtMost: "maxReplicas",
 			Minimum: "minReplicas", Elastic: at + "enableInTreeAutoscaling", Templates: []Path{"template"},
 		},
@@ -136,7 +140,7 @@ func rayRoles(at Path) []Role {
 // FromArgs reads the rules that a profile asks for: those of the kinds it names, and its own.
 func FromArgs(args *configv1alpha1.GroupArgs) ([]*Rule, error) {
 	var out []*Rule
-	// What pods name by themselves comes before what they belong to.
+	// Keys on pods come before the objects that own them.
 	for _, scheduler := range args.Labels {
 		out = append(out, foreign(scheduler).rules...)
 	}

@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Path names a field: names with dots between them, or in brackets where they have dots themselves, as in
-// "metadata.annotations[example.com/size]". "" is for none.
+// Path is the path of a field: names separated by dots, or in brackets if they contain dots, as in
+// "metadata.annotations[example.com/size]". "" is no path.
 type Path string
 
-// names are those of a path, one below the other.
+// names returns the names of a path, from the outermost to the innermost.
 func (p Path) names() []string {
 	var out []string
 	for rest := string(p); rest != ""; {
@@ -38,7 +38,7 @@ func (p Path) names() []string {
 	return out
 }
 
-// value is what stands at a path below from, if anything does.
+// value returns the value at a path below from, if it exists.
 func (p Path) value(from map[string]any) (any, bool) {
 	if p == "" {
 		return nil, false
@@ -47,7 +47,7 @@ func (p Path) value(from map[string]any) (any, bool) {
 	return v, ok && err == nil && v != nil
 }
 
-// Condition is that a field has a value, written as text; "" for any.
+// Condition is true if a field has a value, compared as text; "" for any value.
 type Condition struct {
 	Path   Path
 	Equals string
@@ -58,58 +58,65 @@ func (c Condition) holds(from map[string]any) bool {
 	return ok && (c.Equals == "" || fmt.Sprint(v) == c.Equals)
 }
 
-// Rule says of one kind of objects how many pods belong together.
+// Rule defines how many pods of an object of one kind belong together.
 type Rule struct {
 	Kind     schema.GroupVersionKind
 	Resource string
-	// Through are kinds between the object and its pods that have to be followed to find it.
+	// Through are the kinds between the object and its pods that must be followed to find it.
 	Through []Through
-	// Suspend is a boolean.
+	// Suspend is the path of a boolean.
 	Suspend Path
-	// Ends are the types of conditions, and EndsWhen values of other fields, by which an object says that its work is over.
+	// Ends are the types of conditions that mean that the object's work is done. EndsWhen are
+	// values of other fields with that meaning.
 	Ends     []string
 	EndsWhen []Condition
-	// NameLabel is the label by which pods name the object; "" where owner references lead to it.
+	// NameLabel is the label that pods name the object by; "" if owner references lead to it.
 	NameLabel string
-	// MakesAll is true where an object makes each of its pods itself: an older one that names it is of another one that had its name.
-	// Others may take over pods that have been left behind.
+	// MakesAll is true if an object creates each of its pods itself. Then an older pod that names
+	// it belongs to an earlier object with the name. Objects of other kinds may adopt pods that
+	// were left behind.
 	MakesAll bool
-	// Names are several keys in place of it, of which the first counts that a pod has.
+	// Names replaces NameLabel by several keys. The first one that a pod has is used.
 	Names []key
-	// Count is where pods say how many they are; such gangs have no object.
+	// Count is the key that pods give their number by; such gangs have no object.
 	Count key
-	// Asks is true where to name an object is to ask for a gang.
+	// Asks is true if naming an object requests a gang.
 	Asks bool
-	// Refused are fields that confine a gang in ways that are not known here: no gang is made where they are set.
+	// Refused are fields with constraints on a gang that Reprieve does not support. If one is set,
+	// no gang is made.
 	Refused []Refusal
-	// Queue and PriorityClass are where an object names them.
+	// Queue and PriorityClass are the paths where an object names them.
 	Queue, PriorityClass Path
-	// WholeWhen are conditions under which the controller deletes all pods of a gang when one goes.
-	// The gang is then preempted whole, unless an annotation has another disruption mode.
+	// WholeWhen are conditions that mean that the controller deletes all pods of a gang when one is
+	// deleted. The gang is then preempted as a whole, unless an annotation sets another disruption
+	// mode.
 	WholeWhen []Condition
-	// UnitLabel tells replicas apart that are gangs of their own; "" for none. Units is how many there are, 1 if absent.
+	// UnitLabel distinguishes replicas that are gangs of their own; "" for none. Units is the path
+	// of their number, 1 if absent.
 	UnitLabel string
 	Units     Path
-	// RoleLabel tells roles apart. Without one, all pods have the first role.
+	// RoleLabel distinguishes roles. Without one, all pods have the first role.
 	RoleLabel string
 	Roles     []Role
-	// Aside is a label of pods that belong to the object and have no place in a gang, whatever their role.
+	// Aside is a label of pods that belong to the object but to no gang, in any role.
 	Aside Label
-	// InOrder are conditions under which one role waits for another: no gang can then span them.
+	// InOrder are conditions that mean that one role waits for another. Then no gang can span the
+	// roles.
 	InOrder []Condition
-	// InOrderItems is the path of a list of which any item may have the field InOrderField to the same effect.
+	// InOrderItems is the path of a list. If any item has the field InOrderField, that means the
+	// same.
 	InOrderItems, InOrderField Path
 }
 
-// Refusal is a field that may not be set, unless another one is; "" for none that changes that.
+// Refusal is a field that must not be set, unless another one is; "" if no other matters.
 type Refusal struct{ Set, Unless Path }
 
-// refuses reports whether an object has the field.
+// refuses reports whether the refusal applies to an object.
 func (r *Refusal) refuses(from map[string]any) bool {
 	return isSet(r.Set, from) && !isSet(r.Unless, from)
 }
 
-// Label is one that pods have. The zero Label is on none.
+// Label is a label of pods. The zero Label matches no pod.
 type Label struct{ Key, Value string }
 
 func (l Label) isOn(pod *corev1.Pod) bool { return l.Key != "" && pod.Labels[l.Key] == l.Value }
@@ -120,80 +127,84 @@ type Through struct {
 	Resource string
 }
 
-// Role is one kind of an object's pods, or with Each one for each item of a list or map.
+// Role is one role of an object's pods. With Each, it is one role for each item of a list or map.
 type Role struct {
-	// Name is the value of the rule's RoleLabel; AnyName fits all that others do not, and NoName pods without the label.
+	// Name is the value of the rule's RoleLabel. AnyName matches all values without a role of their
+	// own, and NoName matches pods without the label.
 	Name string
-	// Each is the path of a list or map. NameAt is where its items have their names; those of a map are its keys, in lower
-	// case. Paths below are within an item then.
+	// Each is the path of a list or map. NameAt is the path of an item's name; items of a map are
+	// named by their keys, in lower case. With Each, the paths below are relative to an item.
 	Each, NameAt Path
-	// Where is a path without which the object has no such role; "" for one that it has in any case.
+	// Where is a path that the object must have for the role to exist; "" if it always exists.
 	Where Path
-	// Off is a boolean that is true while the role has no pods.
+	// Off is the path of a boolean that is true while the role has no pods.
 	Off Path
 	// The role has Times × Replicas pods, which are raised to AtLeast and then lowered to AtMost.
 	Times, Replicas, AtLeast, AtMost Path
-	// Minimum takes the place of that product's second factor where Elastic, a boolean of the whole object, is true. An
-	// empty Elastic always is. Least is Minimum where nothing is there; 0 for what Replicas come to.
+	// Minimum replaces the second factor of that product if Elastic, a boolean of the whole object,
+	// is true. An empty Elastic counts as true. Least is the value of an absent Minimum; 0 for that
+	// of Replicas.
 	Minimum, Elastic Path
 	Least            int64
-	// Default is Replicas where nothing is there; 0 for an error. Plus is added to each product: LeaderWorkerSets count
-	// their leader with the workers.
+	// Default is the value of absent Replicas; 0 for an error. Plus is added to each product:
+	// LeaderWorkerSets count their leader with the workers.
 	Default, Plus int64
-	// Floor is the least of each product.
+	// Floor is a lower bound of each product.
 	Floor int64
-	// Done are how many of AtMost are over and have no pods any more: numbers, or lists of indexes such as "0,3-5".
+	// Done are the paths of how many of AtMost are done and have no pods any more: numbers, or
+	// lists of indexes such as "0,3-5".
 	Done []Path
 	// Alone has the pods scheduled by themselves; AloneWhen does so on any of some conditions on the whole object.
 	Alone     bool
 	AloneWhen []Condition
 	// Led, of the whole object, and ItemLed tell that the first pod of each product has to have a node before the others are made.
 	Led, ItemLed Led
-	// Said is where pods say what Replicas were when their unit was made. It counts for that unit.
+	// Said is the key by which pods give the value of Replicas when their unit was created. It
+	// applies to that unit.
 	Said key
-	// Templates are where the template of the pods may stand. The first counts that is there.
+	// Templates are the possible paths of the pods' template. The first one that exists is used.
 	Templates []Path
 }
 
-// Led is a field that has one pod go before others where it is set, unless another one is set as well.
+// Led is a field that makes one pod precede others if it is set, unless another field is set too.
 type Led struct{ When, Unless Path }
 
 const (
-	// AnyName is for a role that has no name of its own.
+	// AnyName is the name of a role for all other values of the label.
 	AnyName = "*"
-	// NoName is for pods without the label of roles.
+	// NoName is the name of a role for pods without the label of roles.
 	NoName = ""
 )
 
-// Size is how many pods a role has.
+// Size is the number of pods of a role.
 type Size struct {
 	Name  string
 	Count int64
-	// Over is how many of Count are not to come any more, since that much of the object's work is done.
+	// Over is how many of Count will not come any more, because their part of the work is done.
 	Over int64
-	// MayCome is true where Count is 0 because no pod is needed, though some may come.
+	// MayCome is true if Count is 0 because no pod is needed, but some may come.
 	MayCome bool
 	Alone   bool
-	// Led is true where all but the first pods are made only once those have a node.
+	// Led is true if all but the first pods are created only after these have a node.
 	Led bool
-	// Scheduler is the one that the template of the pods names; "" for none.
+	// Scheduler is the scheduler in the pods' template; "" for none.
 	Scheduler string
 }
 
-// Reading is what an object says of its pods.
+// Reading is the result of reading an object by its rule.
 type Reading struct {
 	Suspended bool
-	// Finished is true once its work is over: no pods are to come any more.
+	// Finished is true once its work is done and no more pods will come.
 	Finished bool
 	Units    int64
 	Roles    []Size
-	// Queue and PriorityClass are what it asks for in its fields; "" for nothing.
+	// Queue and PriorityClass are those in its fields; "" for none.
 	Queue, PriorityClass string
-	// Whole is true where the controller deletes all pods of a gang when one goes.
+	// Whole is true if the controller deletes all pods of a gang when one is deleted.
 	Whole bool
-	// InOrder is true where one role's pods come once those of another are ready.
+	// InOrder is true if the pods of one role are created once those of another are ready.
 	InOrder bool
-	// Flaw says what could not be read; "" for nothing.
+	// Flaw is the reason why the object is invalid; "" for none.
 	Flaw string
 }
 
@@ -244,10 +255,10 @@ func (r *Rule) Read(u *unstructured.Unstructured) Reading {
 	return out
 }
 
-// conditions is where objects have conditions.
+// conditions is the path of an object's conditions.
 const conditions Path = "status.conditions"
 
-// isFinished reports whether an object says that its work is over.
+// isFinished reports whether an object's work is done.
 func (r *Rule) isFinished(from map[string]any) bool {
 	if slices.ContainsFunc(r.EndsWhen, func(c Condition) bool { return c.holds(from) }) {
 		return true
@@ -259,13 +270,13 @@ func (r *Rule) isFinished(from map[string]any) bool {
 	})
 }
 
-// isSet reports whether something stands at a path, other than nothing in so many words.
+// isSet reports whether a field has a value other than its zero value or an empty map.
 func isSet(field Path, from map[string]any) bool {
 	v, ok := field.value(from)
 	return ok && !reflect.ValueOf(v).IsZero() && fmt.Sprint(v) != "map[]"
 }
 
-// item is one of a list or map.
+// item is an item of a list or map.
 type item struct {
 	name   string
 	fields map[string]any
@@ -323,7 +334,7 @@ func (role *Role) read(root map[string]any) ([]Size, error) {
 	return out, nil
 }
 
-// size is that of one role of an object, or of an item of it.
+// size returns the size of one role of an object, or of an item in it.
 func (role *Role) size(name string, root, from map[string]any) (Size, error) {
 	count, over, err := role.count(root, from)
 	if err != nil {
@@ -336,7 +347,7 @@ func (role *Role) size(name string, root, from map[string]any) (Size, error) {
 	}, nil
 }
 
-// isLed reports whether some of so many pods are made only once others have a node.
+// isLed reports whether the controller creates some of the pods only after others have a node.
 func (role *Role) isLed(root, from map[string]any, count int64) bool {
 	is := false
 	for _, at := range [...]struct {
@@ -354,7 +365,7 @@ func (role *Role) isLed(root, from map[string]any, count int64) bool {
 	return is && err == nil && count > times
 }
 
-// scheduler is the one that the template of the pods names.
+// scheduler returns the scheduler in the pods' template.
 func (role *Role) scheduler(from map[string]any) string {
 	for _, template := range role.Templates {
 		if _, is := template.value(from); is {
@@ -366,10 +377,10 @@ func (role *Role) scheduler(from map[string]any) string {
 	return ""
 }
 
-// schedulerName is where a template of pods names their scheduler.
+// schedulerName is the path of the scheduler in a template.
 const schedulerName Path = ".spec.schedulerName"
 
-// count is how many pods a role needs, and how many of those are not to come any more.
+// count returns how many pods a role needs, and how many of those will not come any more.
 func (role *Role) count(root, from map[string]any) (count, over int64, err error) {
 	if off, _ := role.Off.value(from); role.Alone || off == true {
 		return 0, 0, nil
@@ -400,7 +411,7 @@ func (role *Role) count(root, from map[string]any) (count, over int64, err error
 	return times * count, times * over, nil
 }
 
-// isElastic reports whether fewer pods of a role may be needed than there may be.
+// isElastic reports whether a role may need fewer pods than it may have.
 func (role *Role) isElastic(root map[string]any) bool {
 	elastic := role.Elastic == ""
 	if v, ok := role.Elastic.value(root); ok {
@@ -409,13 +420,13 @@ func (role *Role) isElastic(root map[string]any) bool {
 	return elastic && role.Minimum != ""
 }
 
-// mayCome reports whether a role of which so many are needed is one that needs none, and may have some.
+// mayCome reports whether a role needs no pods, by its count, but may have some.
 func (role *Role) mayCome(root, from map[string]any, count int64) bool {
 	off, _ := role.Off.value(from)
 	return count == 0 && off != true && !role.Alone && role.isElastic(root)
 }
 
-// elastic is how many of the pods of a role are needed, if that may be fewer.
+// elastic returns how many of a role's pods are needed, which may be fewer than count.
 func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, error) {
 	if !role.isElastic(root) {
 		return count, nil
@@ -424,7 +435,8 @@ func (role *Role) elastic(root, from map[string]any, count, most int64) (int64, 
 	return min(least, most), err
 }
 
-// done is how many of a role's pods are over. What cannot be read is not: too few are only waited for.
+// done returns how many of a role's pods are done. Unreadable values count as 0, so that too few
+// are only waited for.
 func (role *Role) done(from map[string]any) int64 {
 	var sum int64
 	for _, path := range role.Done {
@@ -440,7 +452,7 @@ func (role *Role) done(from map[string]any) int64 {
 	return sum
 }
 
-// indexes counts those of a list such as "0,3-5".
+// indexes counts the indexes in a list such as "0,3-5".
 func indexes(list string) int64 {
 	var sum int64
 	for part := range strings.SplitSeq(list, ",") {
@@ -460,7 +472,7 @@ func indexes(list string) int64 {
 	return sum
 }
 
-// optional is the number at a path; where nothing is there, the given one.
+// optional returns the number at a path, or the standard if it is absent.
 func optional(from map[string]any, path Path, standard int64) (int64, error) {
 	if _, ok := path.value(from); !ok {
 		return standard, nil
@@ -468,7 +480,8 @@ func optional(from map[string]any, path Path, standard int64) (int64, error) {
 	return number(from, path, standard)
 }
 
-// number is the one at a path; where nothing is there, the given one, unless that is 0.
+// number returns the number at a path, or the standard if it is absent. It returns an error if both
+// are missing.
 func number(from map[string]any, path Path, standard int64) (int64, error) {
 	v, ok := path.value(from)
 	if !ok && (standard != 0 || path == "") {
