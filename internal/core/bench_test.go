@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// benchCluster feeds a Cluster with nodes of pods made by a function.
+// benchCluster fills a Cluster with nodes; a function makes each node's pods.
 func benchCluster(b testing.TB, resources []string, nodes int, allocatable Amounts, podsOf func(n int) []RunningPod) *Cluster {
 	b.Helper()
 	c := NewCluster(resources)
@@ -35,7 +35,7 @@ func benchCluster(b testing.TB, resources []string, nodes int, allocatable Amoun
 func benchPod(n, i int, request Amounts) Pod {
 	name, h := fmt.Sprintf("pod-%05d-%02d", n, i), fnv.New64a()
 	h.Write([]byte(name))
-	// UIDs differ from the first digit on, as real ones do.
+	// UIDs differ from the first digit on, like real ones.
 	uid := fmt.Sprintf("%016x-4000-8000-%012x", h.Sum64(), n)
 	return Pod{Namespace: "default", Name: name, UID: uid, Request: request, Start: int64(1 + (n*31+i*17)%1000)}
 }
@@ -55,7 +55,7 @@ func podCluster(b *testing.B, nodes, priorities int) *Cluster {
 
 var gpuResources = []string{"cpu", "memory", "nvidia.com/gpu", "pods"}
 
-// gangCluster is the shape of the benchmark "gang": nodes of 8 GPUs, each taken by a pod of its own.
+// gangCluster is the shape of the benchmark "gang": nodes of 8 GPUs with 8 single pods each.
 func gangCluster(b *testing.B, nodes, priorities int) *Cluster {
 	return benchCluster(b, gpuResources, nodes, Amounts{64000, 512 << 30, 8, 110}, func(n int) []RunningPod {
 		pods := make([]RunningPod, 8)
@@ -66,14 +66,15 @@ func gangCluster(b *testing.B, nodes, priorities int) *Cluster {
 	})
 }
 
-// groupCluster is the shape of the benchmark "groups": nodes with 8 pods each, in groups of such a size.
+// groupCluster is the shape of the benchmark "groups": nodes with 8 pods each, in groups of the
+// given size.
 func groupCluster(b *testing.B, nodes, size int) *Cluster {
 	groups := make([]*Group, nodes*8/size)
 	for g := range groups {
 		name := fmt.Sprintf("job-%04d", g)
 		groups[g] = &Group{Namespace: "default", Name: name, UID: "group-" + name, Priority: int32(10 + g%5), Whole: true}
 	}
-	// Where a pod of a group stands says nothing about the others.
+	// The pods of a group are on random nodes.
 	of := rand.New(rand.NewPCG(1, 2)).Perm(nodes * 8)
 	return benchCluster(b, gpuResources, nodes, Amounts{64000, 512 << 30, 8, 110}, func(n int) []RunningPod {
 		pods := make([]RunningPod, 8)
@@ -84,7 +85,7 @@ func groupCluster(b *testing.B, nodes, size int) *Cluster {
 	})
 }
 
-// measure runs one decision b.N times and reports median and 99th percentile.
+// measure runs one decision b.N times and reports the median and the 99th percentile.
 func measure(b *testing.B, want Outcome, decide func() Decision) {
 	b.Helper()
 	if d := decide(); d.Outcome != want {
@@ -143,8 +144,8 @@ func BenchmarkGroups(b *testing.B) {
 	}
 }
 
-// BenchmarkUnequal has pods of one priority of which no two have the same size: what nodes cost is nearly the same, and
-// takes a search on each.
+// BenchmarkUnequal has pods of one priority in distinct sizes. Nodes have nearly the same cost, so
+// each needs a search.
 func BenchmarkUnequal(b *testing.B) {
 	allocatable := Amounts{100_000, 400_000, 8000}
 	for _, count := range []int{10, 1000} {
@@ -179,8 +180,8 @@ func BenchmarkLeaderAndWorkers(b *testing.B) {
 	measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
 }
 
-// reclaimCluster is the shape of the benchmark "reclaim": nodes of 8 GPUs, each taken by a pod of its own, in 800 queues
-// that all have a little more than their share, beside one that has nothing.
+// reclaimCluster is the shape of the benchmark "reclaim": nodes of 8 GPUs with 8 single pods each.
+// The pods are in 800 queues slightly above their share, beside a queue that has nothing.
 func reclaimCluster(b *testing.B, nodes int) *Cluster {
 	b.Helper()
 	var queues []fairshare.Queue
@@ -231,7 +232,8 @@ func BenchmarkReclaim(b *testing.B) {
 	}
 }
 
-// BenchmarkAtTheLimit: a queue at its limit, where as much has to go of it as a gang asks for, and any pod will do.
+// BenchmarkAtTheLimit has a queue at its limit. It must evict as much of its own work as a gang
+// requests, and any pod is suitable.
 func BenchmarkAtTheLimit(b *testing.B) {
 	for _, size := range []int{128, 1000} {
 		b.Run(fmt.Sprintf("gang=%d/nodes=400", size), func(b *testing.B) {
@@ -250,7 +252,7 @@ func BenchmarkAtTheLimit(b *testing.B) {
 	}
 }
 
-// hostSpread is an oracle of members that stay off each other's hosts, on every other node.
+// hostSpread is an oracle for members that need hosts of their own, on every other node.
 type hostSpread struct {
 	Arithmetic
 	placed map[int]int
@@ -292,7 +294,7 @@ func BenchmarkConstrained(b *testing.B) {
 	}
 }
 
-// BenchmarkSnapshot is what a decision costs that starts without columns.
+// BenchmarkSnapshot measures a decision without columns.
 func BenchmarkSnapshot(b *testing.B) {
 	kept := gangCluster(b, 5000, 1).Snapshot()
 	s := &Snapshot{Resources: kept.Resources, Nodes: kept.Nodes, Units: kept.Units}
@@ -300,8 +302,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	measure(b, Preempts, func() Decision { return decideBench(b, s, p, nil) })
 }
 
-// BenchmarkSteadyState reports what the columns of 5,000 nodes and 150,000 pods occupy, and what it costs to
-// keep them up to date when one node changes.
+// BenchmarkSteadyState reports the memory of the columns of 5,000 nodes and 150,000 pods, and the
+// time to update them when one node changes.
 func BenchmarkSteadyState(b *testing.B) {
 	before := heapInUse()
 	c := podCluster(b, 5000, 50)
@@ -321,7 +323,7 @@ func BenchmarkSteadyState(b *testing.B) {
 	runtime.KeepAlive(c)
 }
 
-// heapOfNames is what the names and UIDs of the pods occupy, which a scheduler's cache shares.
+// heapOfNames returns the memory of the pods' names and UIDs, which a scheduler's cache shares.
 func heapOfNames(nodes, pods int) uint64 {
 	before := heapInUse()
 	names := make([]string, 0, 2*nodes*pods)

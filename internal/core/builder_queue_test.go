@@ -7,7 +7,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queueOption changes a queue after it is made.
+// queueOption changes a new queue.
 type queueOption func(*fairshare.Queue)
 
 func under(parent string) queueOption  { return func(q *fairshare.Queue) { q.Parent = parent } }
@@ -29,7 +29,7 @@ func queue(name string, opts ...queueOption) fairshare.Queue {
 	return q
 }
 
-// bundlesOf is what quotas carry by what the nodes have.
+// bundlesOf returns the bundles for the nodes of a snapshot.
 func bundlesOf(s *Snapshot) fairshare.Bundles {
 	return fairshare.NewBundles(s.Resources, func(name string) fairshare.Amounts {
 		out, of := make(Amounts, len(s.Resources)), slices.Index(s.Resources, name)
@@ -60,7 +60,7 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 		}
 		if pick(2) == 0 {
 			if q.Quota = amounts(8); pick(3) == 0 {
-				// It names one resource, and what goes along is carried.
+				// The quota names one resource and carries the others.
 				q.Quota = q.Quota[:1]
 			}
 		}
@@ -73,7 +73,7 @@ func randomTree(pick chooser, dims int) *fairshare.Tree {
 	return tree
 }
 
-// randomMinRuntime is that of a profile, or of none, up to some length.
+// randomMinRuntime returns the min-runtimes of a profile, up to a length, or nil for no profile.
 func randomMinRuntime(pick chooser, most int) *MinRuntime {
 	if pick(2) == 0 {
 		return nil

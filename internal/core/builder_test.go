@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// build puts a snapshot together for a test. Nodes are named, and what is free is what pods leave over.
+// build builds a snapshot for a test. Nodes are identified by name, and pods reduce their free
+// room.
 type build struct {
 	s     Snapshot
 	nodes map[string]int
@@ -31,7 +32,7 @@ func (b *build) node(name string, allocatable ...int64) *build {
 	return b
 }
 
-// podOn makes a pod and takes its room.
+// podOn makes a pod and subtracts its request from the node's room.
 func (b *build) podOn(name, node string, request ...int64) Pod {
 	p := Pod{Namespace: "ns", Name: name, UID: "uid-" + name, Node: -1, Request: amounts(request, len(b.s.Resources))}
 	if n, ok := b.nodes[node]; ok {
@@ -43,7 +44,7 @@ func (b *build) podOn(name, node string, request ...int64) Pod {
 	return p
 }
 
-// unitOption changes a unit after it is made.
+// unitOption changes a new unit.
 type unitOption func(u *Unit)
 
 func startedAt(t int64) unitOption {
@@ -67,7 +68,7 @@ func withBudget(budgets ...int) unitOption {
 	}
 }
 
-// pod adds a unit of one pod that occupies some of the first resource.
+// pod adds a unit with one pod that requests some of the first resource.
 func (b *build) pod(name, node string, priority int32, request int64, opts ...unitOption) *build {
 	return b.podOf(name, node, priority, []int64{request}, opts...)
 }
@@ -81,7 +82,7 @@ func (b *build) podOf(name, node string, priority int32, request []int64, opts .
 	return b
 }
 
-// group adds a whole group with a pod of the same size on every node that is named.
+// group adds a whole group with pods of one size, one on each given node.
 func (b *build) group(name string, priority int32, request int64, nodes []string, opts ...unitOption) *build {
 	u := Unit{Namespace: "ns", Name: name, UID: "uid-" + name, Group: true, PodGroup: "uid-" + name, Priority: priority}
 	for i, n := range nodes {
@@ -130,7 +131,8 @@ func gangOf(priority int32, minCount int, classes ...Class) *Preemptor {
 	}
 }
 
-// chooser draws numbers below n: from rapid, which shrinks them, or from a plain source of random numbers.
+// chooser draws numbers below n, either from rapid, which shrinks them, or from a source of random
+// numbers.
 type chooser func(n int) int
 
 func fromRapid(t *rapid.T) chooser {
@@ -142,23 +144,22 @@ func fromRand(seed uint64) chooser {
 	return func(n int) int { return r.IntN(n) }
 }
 
-// randomShape bounds what randomCase makes.
+// randomShape bounds the cases of randomCase.
 type randomShape struct {
 	nodes, units, members, classes int
 	gang, groups, budgets, leaving bool
-	// tolerations has some units tolerate low priorities, some until now and some for longer.
+	// tolerations makes some units tolerate low priorities, some until now and some for longer.
 	tolerations bool
-	// static has some of the pods be static ones.
+	// static makes some of the pods static.
 	static bool
-	// full makes as many units as there may be, on small nodes, with a preemptor above most of them.
+	// full makes as many units as allowed, on small nodes, with a preemptor above most of them.
 	full bool
-	// gangs has half of the single pods be members of three gangs, some of which have members to
-	// spare, or too few; whole leaves no gang with members to spare. gangRoles has the members be
-	// of two roles.
+	// gangs makes half of the single pods members of three gangs. Some gangs have members to spare,
+	// or too few; with whole, none has members to spare. gangRoles gives the members two roles.
 	gangs, whole, gangRoles bool
-	// flat has all units of one priority.
+	// flat gives all units one priority.
 	flat bool
-	// roles has the classes be of two roles.
+	// roles gives the classes two roles.
 	roles bool
 }
 
@@ -270,7 +271,7 @@ func randomUnit(b *build, pick chooser, sh randomShape, i, nodes int, size func(
 	b.s.Units = append(b.s.Units, u)
 }
 
-// randomGangs makes half of the single pods members of gangs whose members go one by one.
+// randomGangs makes half of the single pods members of gangs that are preempted one by one.
 func randomGangs(b *build, pick chooser, sh randomShape) {
 	members := make([][]*Unit, 3)
 	for u := range b.s.Units {
@@ -299,7 +300,7 @@ func randomGangs(b *build, pick chooser, sh randomShape) {
 	refSurplus(&b.s)
 }
 
-// refuse has the deletion of one pod of a unit be refused.
+// refuse records a refused deletion of one pod of a unit.
 func refuse(u *Unit, pod int, until int64) {
 	u.Pods[pod].RefusedUntil = until
 	u.RefusedUntil = max(u.RefusedUntil, until)

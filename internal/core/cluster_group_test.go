@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// TestUnitsHaveAllOfTheirGroup: whatever a Group says reaches the units of its pods, from the first and when it changes.
+// TestUnitsHaveAllOfTheirGroup checks that every field of a Group reaches the units of its pods, at
+// first and after a change.
 func TestUnitsHaveAllOfTheirGroup(t *testing.T) {
 	t.Parallel()
-	// What members that go one by one have of their own.
+	// Members that are preempted one by one have their own values of these fields.
 	ofMembers := map[string]bool{"Namespace": true, "Name": true, "Start": true}
 	newCluster := func() *Cluster { return NewCluster([]string{"cpu"}) }
 	for _, whole := range []bool{true, false} {
@@ -51,7 +52,7 @@ func change(t *testing.T, v reflect.Value) {
 	}
 }
 
-// setGroup tells a cluster of one node with one pod, a member of the group.
+// setGroup sets a node with one pod, a member of the group.
 func setGroup(t *testing.T, c *Cluster, g *Group) {
 	t.Helper()
 	pod := RunningPod{Pod: Pod{Namespace: "ns", Name: "p", UID: "p", Request: Amounts{1}}, Group: g}

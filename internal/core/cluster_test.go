@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// feed tells a Cluster what a Snapshot holds of one node.
+// feed sets a node of a Cluster from a Snapshot.
 func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node int) {
 	st := &NodeState{Node: s.Nodes[node]}
 	for u := range s.Units {
@@ -44,7 +44,7 @@ func feed(t interface{ Fatalf(string, ...any) }, c *Cluster, s *Snapshot, node i
 	}
 }
 
-// named gives units the names that a Cluster derives from pods and groups.
+// named sets the names that a Cluster derives from pods and groups.
 func named(s *Snapshot) *Snapshot {
 	for u := range s.Units {
 		unit := &s.Units[u]
@@ -57,19 +57,19 @@ func named(s *Snapshot) *Snapshot {
 	return s
 }
 
-// TestClusterDecidesLikeASnapshot feeds a Cluster with one cluster, then changes it node by node into
-// another one: decisions are those on a Snapshot made from scratch.
+// TestClusterDecidesLikeASnapshot fills a Cluster and then changes it node by node into another
+// cluster. Decisions must equal those on a new Snapshot.
 func TestClusterDecidesLikeASnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
 		sh := drawShape(t)
 		before, was := randomCase(pick, sh)
-		// All cases have the same two dimensions here.
+		// All cases here have the same dimensions.
 		after, p := randomCase(pick, sh)
 		if len(before.Resources) != len(after.Resources) {
 			return
 		}
-		// What is surplus, a Cluster tells by itself.
+		// A Cluster determines surplus members by itself.
 		for _, units := range [][]Unit{before.Units, after.Units} {
 			for u := range units {
 				units[u].Surplus = false
@@ -113,7 +113,8 @@ func TestClusterDecidesLikeASnapshot(t *testing.T) {
 	})
 }
 
-// TestPodsOfAGroupDrawInOrder: which node came first does not matter to what the eviction of a group breaks.
+// TestPodsOfAGroupDrawInOrder checks that the budgets that evicting a group breaks do not depend on
+// the order of nodes.
 func TestPodsOfAGroupDrawInOrder(t *testing.T) {
 	group := &Group{Namespace: "ns", Name: "g", UID: "uid-g", Whole: true}
 	member := func(name string, budgets ...int) RunningPod {
@@ -138,7 +139,7 @@ func TestPodsOfAGroupDrawInOrder(t *testing.T) {
 	}
 }
 
-// queued puts a case under queues, with members of gangs that can do without some among the single pods.
+// queued adds queues to a case, and makes some single pods members of gangs with surplus.
 func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	tree := randomTree(pick, len(s.Resources))
 	leaf := func() string { return tree.Queue(int32(pick(tree.Len()))).Name }
@@ -159,7 +160,7 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 	for u := range s.Units {
 		unit := &s.Units[u]
 		if !unit.Group && unit.PodGroup != "" {
-			// It is in a gang already.
+			// The unit is in a gang already.
 			if others[unit.PodGroup] == nil {
 				others[unit.PodGroup] = &QueueMembership{Queue: leaf(), MinCount: unit.Membership.MinCount}
 			}
@@ -171,7 +172,7 @@ func queued(pick chooser, s *Snapshot, p *Preemptor) {
 			unit.Membership = &QueueMembership{Queue: leaf()}
 			continue
 		}
-		// Members of equal rank but for their UID.
+		// Members differ in importance by their UID only.
 		unit.PodGroup, unit.Membership, unit.Running, unit.Since, unit.MinRuntime = "uid-gang", gang, true, 2, nil
 		unit.GroupName = "gang"
 		unit.Priority, unit.Start, unit.Pods[0].Start, unit.Toleration, unit.Static = 1, 0, 0, nil, false
@@ -256,8 +257,8 @@ func TestClusterForgetsWhatHasGone(t *testing.T) {
 	}
 }
 
-// TestLone holds what columns say of units that stand alone to the units themselves, while nodes come, change
-// and go.
+// TestLone compares the columns' data of single pods with the units, while nodes are added, changed
+// and removed.
 func TestLone(t *testing.T) {
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -91,8 +91,8 @@ func TestBudgets(t *testing.T) {
 	}
 }
 
-// TestBudgetsAcrossZones: members are spread over zones, one of each has a pod that would be the cheapest, and all three pods
-// have the budget of one.
+// TestBudgetsAcrossZones spreads members over zones. One pod of each zone would be the cheapest
+// victim, and all three pods share a budget of one.
 func TestBudgetsAcrossZones(t *testing.T) {
 	c := clusterOf("gpu").budget(1)
 	for i := range 27 {
@@ -115,7 +115,7 @@ func TestBudgetsAcrossZones(t *testing.T) {
 	}
 }
 
-// admissions counts the nodes that are asked about.
+// admissions counts the nodes that the search asks about.
 type admissions struct {
 	Arithmetic
 	asked int
@@ -123,7 +123,8 @@ type admissions struct {
 
 func (o *admissions) Admits(int, int) string { o.asked++; return "" }
 
-// TestSurplusOutOfReach: surplus that is not to go, as it is above the ceiling, is no reason to work nodes out.
+// TestSurplusOutOfReach checks that surplus above the ceiling does not make the search work nodes
+// out.
 func TestSurplusOutOfReach(t *testing.T) {
 	c := clusterOf("gpu")
 	for i := range 50 {
@@ -206,7 +207,8 @@ func TestCeilingAndScore(t *testing.T) {
 		},
 		"of two on one node, as much surplus as can be": {
 			decideCase: decideCase{
-				// Any pod but the old one is needed for the young ones' pair, and the old one for that with the surplus.
+				// Any pod except the old one is needed to evict the young pair, and the old one is
+				// needed with the surplus.
 				cluster: clusterOf("cpu", "gpu").node("a", 10, 10).
 					podOf("old", "a", 3, []int64{3, 1}, startedAt(5)).podOf("y1", "a", 3, []int64{2, 2}, startedAt(6)).podOf("y2", "a", 3, []int64{2, 2}, startedAt(7)).
 					podOf("surplus", "a", 3, []int64{1, 3}, startedAt(8), isSurplus(true)).podOf("top", "a", 50, []int64{2, 2}),
@@ -319,8 +321,8 @@ func TestBetter(t *testing.T) {
 	}
 }
 
-// TestSmallGangOfMembersApart: a small gang whose members mind each other is packed anew for each victim that is looked
-// at, and what all that may cost is bounded.
+// TestSmallGangOfMembersApart checks the bound of the work for a small gang with members that
+// depend on each other. Such a gang is packed again for each victim.
 func TestSmallGangOfMembersApart(t *testing.T) {
 	c := clusterOf("cpu")
 	for n := range 20 {
@@ -332,7 +334,7 @@ func TestSmallGangOfMembersApart(t *testing.T) {
 			}
 		}
 	}
-	// Members may go to every other node: five are empty, and five are full.
+	// Members may use every other node. Five of these are empty, and five are full.
 	h := &hostSpread{placed: map[int]int{}}
 	d := mustDecide(t, c.snapshot(), gangOf(10, 6, members("w", 6, 0, 2)), h)
 	if d.Outcome != Preempts || len(d.Victims) != 2 {
@@ -343,8 +345,8 @@ func TestSmallGangOfMembersApart(t *testing.T) {
 	}
 }
 
-// TestFewerPodsBeforeGroups: on a node as for a gang, the score decides between sets of victims of one priority; which units are put back
-// first decides only where all of the score is the same.
+// TestFewerPodsBeforeGroups checks that, on a node as for a gang, the score decides between sets of
+// victims of one priority. The order of putting units back decides only among equal scores.
 func TestFewerPodsBeforeGroups(t *testing.T) {
 	t.Parallel()
 	b := clusterOf("cpu").node("n", 8).group("g", 0, 2, []string{"n", "n"}, startedAt(1))

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// victimNames are the names of a decision's victims, most important first.
+// victimNames returns the names of a decision's victims, most important first.
 func victimNames(d *Decision) []string {
 	var names []string
 	for i := range d.Victims {
@@ -17,7 +17,7 @@ func victimNames(d *Decision) []string {
 	return names
 }
 
-// nodesUsed are the nodes of a decision's placements, by member.
+// nodesUsed returns the nodes of a decision's placements, by member.
 func nodesUsed(d *Decision) []string {
 	var nodes []string
 	for _, p := range d.Placements {
@@ -164,7 +164,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// nowhere has rules about domains of which there are none, because there are no nodes.
+// nowhere has rules about domains in a cluster without nodes.
 type nowhere struct{ Arithmetic }
 
 func (nowhere) Topologies(class int) []Topology {
@@ -175,7 +175,8 @@ func (nowhere) Count(int32) int { return 0 }
 
 func (nowhere) Takes(int32) bool { return true }
 
-// TestRulesAboutNoDomains: where there are no nodes, that is said of members that are to be spread or to be together as well.
+// TestRulesAboutNoDomains checks the message without nodes for members that must be spread or
+// together.
 func TestRulesAboutNoDomains(t *testing.T) {
 	t.Parallel()
 	for name, preemptor := range map[string]*Preemptor{"a pod": podOf(10, 8), "a gang": gangOf(10, 2, members("w", 2, 0, 8))} {
@@ -247,7 +248,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// ofRoles gives the classes of a preemptor roles.
+// ofRoles sets the roles of a preemptor's classes.
 func ofRoles(p *Preemptor, roles ...string) *Preemptor {
 	for c := range p.Classes {
 		p.Classes[c].Role = roles[c]
@@ -255,7 +256,8 @@ func ofRoles(p *Preemptor, roles ...string) *Preemptor {
 	return p
 }
 
-// TestNeededComeFirst: the first MinCount places are those of the members that are needed, where one stands in for another of its role too.
+// TestNeededComeFirst checks that the first MinCount placements are those of needed members, also
+// if one replaces another member of its role.
 func TestNeededComeFirst(t *testing.T) {
 	p := ofRoles(gangOf(10, 3, members("lost", 1, 0, 100), members("b", 2, 1, 1), members("head", 1, 3, 2), members("small", 1, 4, 4)), "a", "b", "head", "a")
 	p.Classes[1].Members[1].Rank = 5

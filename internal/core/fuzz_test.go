@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fromBytes draws numbers from a fuzzer's input, zeros once it has run out.
+// fromBytes draws numbers from a fuzzer's input, and zeros after its end.
 func fromBytes(data []byte) chooser {
 	return func(n int) int {
 		if len(data) == 0 {
@@ -76,8 +76,8 @@ func distortUnit(pick chooser, u *Unit, odd func(Amounts)) {
 	}
 }
 
-// FuzzDecide holds that any input leads to a decision or a typed error, twice the same one, and that the
-// oracle is left as it was found.
+// FuzzDecide checks that any input leads to a decision or a typed error, twice the same one. The
+// oracle's state must be unchanged afterwards.
 func FuzzDecide(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 4, 1, 5, 2, 2, 2, 3, 3, 1, 0, 0, 2, 1, 1})

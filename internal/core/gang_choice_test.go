@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// optionsOf makes a choice among random options of some nodes, without a cluster behind it.
+// optionsOf returns a choice among random options of some nodes, without a cluster.
 func optionsOf(pick chooser, nodes, most int) *choice {
 	ch := &choice{
 		counter: &counter{}, after: math.MinInt64, limit: price{sum: math.MaxInt64}, proven: true, effort: exchangeEffort,
@@ -19,7 +19,7 @@ func optionsOf(pick chooser, nodes, most int) *choice {
 		node := choiceNode{node: int32(n), options: []nodeOption{{cost: noCost()}}}
 		cost := noCost()
 		for gain := range pick(most + 1) {
-			// Surplus is some of the pods: to let more go than are needed is never worth it.
+			// Some of the pods are surplus. Evicting more than needed must never pay off.
 			pods := pick(2)
 			cost = cost.plus(setCost{int64(pick(7)), pods, pods * pick(2), int64(1 + pick(9))})
 			if pick(4) > 0 {
@@ -33,7 +33,7 @@ func optionsOf(pick chooser, nodes, most int) *choice {
 	return ch
 }
 
-// best is the dynamic programming over the nodes.
+// best solves the choice by dynamic programming over the nodes.
 func (ch *choice) best() (refCost, bool) {
 	none := refCost{sum: -1}
 	best := slices.Repeat([]refCost{none}, ch.missing+1)
@@ -54,7 +54,7 @@ func (ch *choice) best() (refCost, bool) {
 	return best[ch.missing], best[ch.missing] != none
 }
 
-// result is what the choice has come to.
+// result returns the cost and the gain of the choice.
 func (ch *choice) result() (cost refCost, gain int) {
 	cost.start = math.MaxInt64
 	for _, n := range ch.nodes {
@@ -86,7 +86,8 @@ func TestChoice(t *testing.T) {
 	})
 }
 
-// TestChoiceOutOfEffort: a choice that there is no time to improve makes room all the same.
+// TestChoiceOutOfEffort checks that a choice without the budget to improve it still makes enough
+// room.
 func TestChoiceOutOfEffort(t *testing.T) {
 	unproven := 0
 	for seed := range uint64(300) {
@@ -107,7 +108,8 @@ func TestChoiceOutOfEffort(t *testing.T) {
 	}
 }
 
-// TestCountedGangsAreOptimal compares decisions for gangs of one class, among pods of their own, with the optimum.
+// TestCountedGangsAreOptimal compares decisions for gangs of one class, among single pods, with the
+// optimum.
 func TestCountedGangsAreOptimal(t *testing.T) {
 	preempts := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -132,8 +134,8 @@ func TestCountedGangsAreOptimal(t *testing.T) {
 	}
 }
 
-// TestChoiceTakesWhatIsLeftOver has room for a last member that is cheaper than another two at once, on a node that is not
-// worth a look at the price of a member.
+// TestChoiceTakesWhatIsLeftOver has room for one last member that is cheaper than room for two. It
+// is on a node that the price per member rules out.
 func TestChoiceTakesWhatIsLeftOver(t *testing.T) {
 	tt := decideCase{
 		cluster: clusterOf("gpu").node("a", 8).node("b", 8).node("c", 8).
@@ -144,7 +146,8 @@ func TestChoiceTakesWhatIsLeftOver(t *testing.T) {
 	tt.run(t)
 }
 
-// TestChoiceMindsBudgets has a budget that the cheapest choice would break, and one that is as cheap and does not.
+// TestChoiceMindsBudgets has a budget that the cheapest choice would break, and an equally cheap
+// choice that does not.
 func TestChoiceMindsBudgets(t *testing.T) {
 	tt := decideCase{
 		cluster: clusterOf("gpu").budget(1).node("a", 8).node("b", 8).node("c", 8).

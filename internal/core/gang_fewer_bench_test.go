@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// besideGangs is a cluster that gangs of 16 fill, whose members go one by one, dealt out in turn.
+// besideGangs is a cluster full of gangs of 16, with members that are preempted one by one and
+// dealt out in turn.
 func besideGangs(nodes int) *Snapshot {
 	c := NewCluster([]string{"gpu"})
 	groups := make([]*Group, nodes/2)
@@ -28,7 +29,7 @@ func besideGangs(nodes int) *Snapshot {
 	return c.Snapshot()
 }
 
-// BenchmarkBesideGangs is a preemptor among gangs of which it breaks as few as it can.
+// BenchmarkBesideGangs has a preemptor that should break as few gangs as possible.
 func BenchmarkBesideGangs(b *testing.B) {
 	for _, nodes := range []int{100, 1000, 5000} {
 		s := besideGangs(nodes)

@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// brokenNames names the gangs that a decision breaks.
+// brokenNames returns the names of the gangs that a decision breaks.
 func brokenNames(d *Decision) []string {
 	var names []string
 	for _, g := range d.BrokenGangs {
@@ -20,8 +20,8 @@ func brokenNames(d *Decision) []string {
 	return names
 }
 
-// fourGangs are four gangs of four, one member of each on every node, where those that began last
-// have their members on the same node.
+// fourGangs has four gangs of four, with one member of each on every node. The members that started
+// last are on the same node.
 func fourGangs(leaf string) *build {
 	b := clusterOf("gpu")
 	for n := range 4 {
@@ -39,7 +39,7 @@ func fourGangs(leaf string) *build {
 }
 
 func TestFewerGangsFallBelowMinCount(t *testing.T) {
-	// The later start is that of one member of each Job.
+	// One member of each Job has the later start.
 	twoJobs := func(leaf string) *build {
 		membership := &QueueMembership{Queue: leaf, MinCount: 2}
 		member := func(job string, start int64) []unitOption {

@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("core.update", false, "write the golden files anew")
 
-// TestGoldenJSON holds the JSON form of decisions still: other programs read it.
+// TestGoldenJSON fixes the JSON form of decisions, because other programs read it.
 func TestGoldenJSON(t *testing.T) {
 	tests := map[string]struct {
 		cluster   *build

@@ -104,7 +104,8 @@ func TestDecisionIsComplete(t *testing.T) {
 	}
 }
 
-// TestElsewhereUnits: a decision names who might have gone on other nodes, the least important first.
+// TestElsewhereUnits checks that a decision names potential victims on other nodes, least important
+// first.
 func TestElsewhereUnits(t *testing.T) {
 	crowd := clusterOf("gpu").node("n00", 8).pod("taken", "n00", 0, 8)
 	for i := range capElsewhere + 3 {

@@ -16,9 +16,9 @@ var (
 	podShape   = randomShape{nodes: 5, units: 14, groups: true, budgets: true, leaving: true}
 	gangShape  = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, groups: true, budgets: true, leaving: true}
 	mixedShape = randomShape{nodes: 4, units: 10, members: 3, classes: 3, gang: true, groups: true, budgets: true, leaving: true, roles: true}
-	// bareShape has neither budgets nor groups, so that counting alone settles a gang.
+	// bareShape has neither budgets nor groups, so counting settles a gang.
 	bareShape = randomShape{nodes: 5, units: 14, members: 6, classes: 1, gang: true, leaving: true}
-	// besideShape has gangs among those that run.
+	// besideShape has running gangs.
 	besideShape = randomShape{nodes: 5, units: 14, full: true, members: 6, classes: 1, gang: true, groups: true, gangs: true, gangRoles: true, leaving: true}
 	calmShape   = randomShape{nodes: 4, units: 12, members: 4, classes: 2, gang: true, groups: true, budgets: true, leaving: true, tolerations: true, static: true}
 )
@@ -43,7 +43,7 @@ func decideOrFail(t *rapid.T, s *Snapshot, p *Preemptor, o Oracle) Decision {
 	return d
 }
 
-// victimUnits finds a decision's victims in the snapshot.
+// victimUnits returns a decision's victims as indices into the snapshot.
 func victimUnits(t *rapid.T, s *Snapshot, d *Decision) []int {
 	var units []int
 	for i := range d.Victims {
@@ -56,7 +56,7 @@ func victimUnits(t *rapid.T, s *Snapshot, d *Decision) []int {
 	return units
 }
 
-// checkSound holds a decision against everything that must never happen.
+// checkSound checks that a decision violates no invariant.
 func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 	if d.Outcome == Infeasible {
 		if len(d.Placements)+len(d.Victims) > 0 {
@@ -98,7 +98,7 @@ func checkSound(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision) {
 	checkPlacements(t, s, p, d, room)
 }
 
-// checkElsewhere holds the units that a decision says stay on other nodes against its victims and its placements.
+// checkElsewhere compares a decision's units on other nodes with its victims and its placements.
 func checkElsewhere(s *Snapshot, d *Decision) error {
 	if len(d.ElsewhereUnits) > min(capElsewhere, d.Reprieved) {
 		return fmt.Errorf("%d units stay elsewhere, of %d that were reprieved", len(d.ElsewhereUnits), d.Reprieved)
@@ -117,7 +117,7 @@ func checkElsewhere(s *Snapshot, d *Decision) error {
 	return nil
 }
 
-// checkPlacements placements the members in the given room.
+// checkPlacements places the members in the given room.
 func checkPlacements(t *rapid.T, s *Snapshot, p *Preemptor, d *Decision, room [][]int64) {
 	if len(d.Placements) < p.MinCount {
 		t.Fatalf("%d placements, want at least %d", len(d.Placements), p.MinCount)
@@ -159,8 +159,8 @@ func TestInvariants(t *testing.T) {
 	})
 }
 
-// TestEveryVictimIsNeeded puts victims back one at a time: the preemptor must then have no room, even if all
-// members move.
+// TestEveryVictimIsNeeded puts victims back one at a time. The preemptor must then have no room,
+// even if all members move.
 func TestEveryVictimIsNeeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := randomCase(fromRapid(t), drawShape(t))
@@ -179,7 +179,7 @@ func TestEveryVictimIsNeeded(t *testing.T) {
 			gone[u] = true
 		}
 		if !refFeasible(s, p, gone, nodes, counts) {
-			// Other members than the first by rank had to do.
+			// The decision placed members other than the first by rank.
 			return
 		}
 		for _, u := range victims {
@@ -192,8 +192,8 @@ func TestEveryVictimIsNeeded(t *testing.T) {
 	})
 }
 
-// TestLargeGangsTakeWhatTheyNeed puts the victims of gangs back one at a time that are too large to be polished,
-// and for which counting settles everything.
+// TestLargeGangsTakeWhatTheyNeed puts victims back one at a time, for gangs that are settled by
+// counting and too large for the local search.
 func TestLargeGangsTakeWhatTheyNeed(t *testing.T) {
 	sh := randomShape{nodes: 60, units: 400, members: 100, classes: 1, gang: true, full: true}
 	count := func(s *Snapshot, p *Preemptor, gone map[int]bool) int {
@@ -235,8 +235,8 @@ func TestLargeGangsTakeWhatTheyNeed(t *testing.T) {
 	}
 }
 
-// TestReprieveCounted lets everything go that may, and has it brought back: what stays out leaves room enough, and
-// none of it could come back alone.
+// TestReprieveCounted removes all potential victims and reprieves them. The victims must make
+// enough room, and none of them may fit alone.
 func TestReprieveCounted(t *testing.T) {
 	reprieved := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -270,7 +270,7 @@ func TestReprieveCounted(t *testing.T) {
 	}
 }
 
-// TestMoreRoomNeverRaisesTheCeiling adds a node, or lifts a refusal.
+// TestMoreRoomNeverRaisesTheCeiling adds a node, or removes a refusal.
 func TestMoreRoomNeverRaisesTheCeiling(t *testing.T) {
 	shapes := []randomShape{
 		{nodes: 5, units: 14, groups: true},
@@ -305,7 +305,7 @@ func TestMoreRoomNeverRaisesTheCeiling(t *testing.T) {
 	})
 }
 
-// shuffled is the same cluster and preemptor with everything in another order.
+// shuffled returns the same cluster and preemptor in another order.
 func shuffled(r *rand.Rand, s *Snapshot, p *Preemptor) (*Snapshot, *Preemptor) {
 	perm := r.Perm(len(s.Nodes))
 	t := &Snapshot{Resources: s.Resources, Budgets: s.Budgets, Nodes: make([]Node, len(s.Nodes))}
@@ -379,7 +379,7 @@ func deepCopy(t *rapid.T, s *Snapshot) *Snapshot {
 	return &c
 }
 
-// TestOracle holds decisions against a world in which more than room matters.
+// TestOracle checks decisions in a world where more than room matters.
 func TestOracle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := fromRapid(t)
@@ -398,7 +398,7 @@ func TestOracle(t *testing.T) {
 	})
 }
 
-// checkOrder replays the placements in the world, one by one: each member passes given those before it.
+// checkOrder places the members in the world one by one. Each must pass given those before it.
 func checkOrder(t *rapid.T, w *world, d *Decision) {
 	if d.Outcome == Infeasible {
 		return
@@ -425,8 +425,8 @@ func checkOrder(t *rapid.T, w *world, d *Decision) {
 	})
 }
 
-// TestOracleNeverInfeasible compares with an exhaustive search where ports and anti-affinity matter, and
-// checks that every victim is needed.
+// TestOracleNeverInfeasible compares decisions with an exhaustive search where ports and
+// anti-affinity matter, and checks that every victim is needed.
 func TestOracleNeverInfeasible(t *testing.T) {
 	shapes := []randomShape{
 		{nodes: 4, units: 8, groups: true},

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestNeeded: of the pods that go, those are needed that leave too little on their node as long as they are there.
+// TestNeeded checks that exactly the pods are needed that leave too little room on their node until
+// they terminate.
 func TestNeeded(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// TestWideGroups: where groups stand on so many nodes that what each option makes room for is not counted for all of them, about as few go as
-// where it is.
+// TestWideGroups checks groups on so many nodes that gains are not computed for every option. The
+// decision must have about as few victims as with all gains.
 func TestWideGroups(t *testing.T) {
 	t.Parallel()
 	const nodes, size = 1000, 400
 	for name, tt := range map[string]struct {
-		// of is the group of a pod, of so many.
+		// of returns the group of a pod, given the number of groups.
 		of func(r *rand.Rand, n, i, groups int) int
-		// wantMore is how many units more may go.
+		// wantMore is how many more victims are allowed.
 		wantMore int
 	}{
 		"dealt out in turn": {of: func(_ *rand.Rand, n, i, groups int) int { return (n + i*7) % groups }},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestNominatedOfRoles: workers that have places do not make up for a head that has none.
+// TestNominatedOfRoles checks that nominated workers do not replace a head without a nomination.
 func TestNominatedOfRoles(t *testing.T) {
 	p := ofRoles(gangOf(10, 3, members("head", 1, 0, 8), members("w", 4, 1, 2)), "head", "w")
 	for i := range 4 {
@@ -18,13 +18,14 @@ func TestNominatedOfRoles(t *testing.T) {
 	}
 }
 
-// minded is an oracle to which other pods matter, and which lets all of them in.
+// minded is an oracle with classes that depend on other pods. It accepts all placements.
 type minded struct{ Arithmetic }
 
-// Stateful is part of Oracle.
+// Stateful always returns true.
 func (minded) Stateful(int) bool { return true }
 
-// TestNominatedNeededFirst: whatever order they are nominated in, the members that are needed of each role come first.
+// TestNominatedNeededFirst checks that the needed members of each role come first, in any order of
+// nominations.
 func TestNominatedNeededFirst(t *testing.T) {
 	p := ofRoles(gangOf(10, 3, members("head", 1, 0, 2), members("w", 4, 1, 2)), "head", "w")
 	for _, name := range []string{"w-00", "w-01", "w-02", "w-03", "head-00"} {
@@ -39,7 +40,8 @@ func TestNominatedNeededFirst(t *testing.T) {
 	}
 }
 
-// TestNominated: the places of an earlier decision are taken again where they hold.
+// TestNominated checks that the placements of an earlier decision are used again where they still
+// fit.
 func TestNominated(t *testing.T) {
 	place := func(member, node string) Placement {
 		return Placement{Member: member, UID: "uid-" + member, Node: node}

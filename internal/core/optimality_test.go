@@ -8,8 +8,8 @@ import (
 
 var optimalityCases = flag.Int("core.cases", 400, "random cases per row of the optimality test, and a fifth of those played on under queues")
 
-// TestOptimality compares decisions with an exhaustive search over all sets of victims, and with the plain
-// algorithm, and prints how often the optimum was reached.
+// TestOptimality compares decisions with an exhaustive search over all sets of victims and with the
+// plain algorithm. It prints how often the optimum was reached.
 func TestOptimality(t *testing.T) {
 	tests := map[string]struct {
 		shape       randomShape
@@ -63,7 +63,7 @@ type optimalityTally struct {
 	firstMiss                                                                                string
 }
 
-// one decides one case and compares; cases without victims only have to agree on feasibility.
+// one decides one case and compares it. For cases without victims, only feasibility must agree.
 func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 	s, p := randomCase(fromRand(seed), sh)
 	d, err := Decide(s, p, nil)
@@ -93,7 +93,7 @@ func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 	}
 	free := d.Outcome == Fits || d.Outcome == Waits
 	if free && len(p.Classes) > 1 && refAnyMix(p, refRoom(s, nil), refNodes(s), make([]int, len(p.Classes)), 0, p.MinCount) {
-		// Other members than the first ones by rank are enough, and need nothing to go.
+		// Members other than the first ones by rank are enough, and need no victims.
 		return
 	}
 	if (best == noVictims()) != free {
@@ -139,8 +139,8 @@ func (o *optimalityTally) one(t *testing.T, seed uint64, sh randomShape) {
 	}
 }
 
-// TestNeverWorseThanPlain compares with the plain algorithm on clusters that are too large to search
-// exhaustively.
+// TestNeverWorseThanPlain compares decisions with the plain algorithm, on clusters that are too
+// large for an exhaustive search.
 func TestNeverWorseThanPlain(t *testing.T) {
 	shapes := map[string]randomShape{
 		"pod":                   {nodes: 12, units: 60, full: true, groups: true, leaving: true},

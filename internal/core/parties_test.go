@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGatherings: rules about the same domains are one gathering where they share a class, and gatherings that share one are
-// for one party.
+// TestGatherings checks that rules about the same domains form one gathering if they share a class.
+// Gatherings that share a class must be in one party.
 func TestGatherings(t *testing.T) {
 	t.Parallel()
 	keys := map[string][]int32{
@@ -19,7 +19,7 @@ func TestGatherings(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		rules []rule
-		// wantGatherings are counts of domains with classes, wantParties classes.
+		// wantGatherings are numbers of domains with classes. wantParties are classes.
 		wantGatherings, wantParties string
 	}{
 		"none": {wantGatherings: "[]", wantParties: "[[0 1 2 3]]"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// poolOnly is an oracle by which members of some classes stand on some nodes only.
+// poolOnly is an oracle that limits members of one class to some nodes.
 type poolOnly struct {
 	Arithmetic
 	class int
@@ -19,8 +19,8 @@ func (o *poolOnly) Admits(class, node int) string {
 	return ""
 }
 
-// TestTightestFirst has gangs of more members than are searched through, of which those have to choose first that have the least choice,
-// and not those that ask for the most.
+// TestTightestFirst has gangs that are too large for backtracking. Classes with the fewest possible
+// nodes must be placed first, not those with the largest requests.
 func TestTightestFirst(t *testing.T) {
 	t.Parallel()
 	t.Run("for what few nodes have", func(t *testing.T) {

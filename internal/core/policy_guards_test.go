@@ -83,7 +83,8 @@ func TestGuards(t *testing.T) {
 	}
 }
 
-// TestGuardsHaveAll: what protects a unit from one preemptor protects it from some, and from none for longer.
+// TestGuardsHaveAll checks that every protection from one preemptor is among the guards, with no
+// earlier end.
 func TestGuardsHaveAll(t *testing.T) {
 	protected := 0
 	rapid.Check(t, func(t *rapid.T) {

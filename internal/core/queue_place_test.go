@@ -8,16 +8,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// zones tell nodes apart by the jobs that can be on them.
+// zones groups nodes by the jobs that can reach them.
 type zones struct {
-	// of is by node, and reach has a bit for each zone that a job can be in, by the job's name.
+	// of is the zone of each node. reach has a bit for each zone that a job can reach, by the job's
+	// name.
 	of    []int
 	reach map[string]uint64
-	// markets counts the decisions in which nodes were shared apart.
+	// markets counts the decisions with more than one market.
 	markets int
 }
 
-// inZone keeps members of a class to the nodes of some zones.
+// inZone limits members of a class to the nodes of some zones.
 type inZone struct {
 	Arithmetic
 	reach uint64
@@ -31,7 +32,7 @@ func (z inZone) Admits(_, node int) string {
 	return ""
 }
 
-// judges has a snapshot judged by the shares of where a job can be, and returns the Oracle of its
+// judges sets a snapshot's shares to those of the job's place, and returns the Oracle of its
 // members.
 func (z *zones) judges(c *contention, s *Snapshot, j *job) Oracle {
 	if z == nil {
@@ -64,7 +65,7 @@ func (z *zones) judges(c *contention, s *Snapshot, j *job) Oracle {
 	return inZone{reach: z.reach[j.name], of: z.of}
 }
 
-// field is what there is to share, zone by zone, and the class of each reach.
+// field returns the field with a pool for each zone, and the class of each reach.
 func (z *zones) field(c *contention) (*fairshare.Field, map[uint64]int) {
 	f, of := &fairshare.Field{Allocated: c.tree.Rows()}, make(map[uint64]int)
 	for range slices.Max(z.of) + 1 {
@@ -102,7 +103,7 @@ func (z *zones) field(c *contention) (*fairshare.Field, map[uint64]int) {
 	return f, of
 }
 
-// TestNoTakingInTurnsBetweenZones plays clusters on whose jobs can be on some nodes only.
+// TestNoTakingInTurnsBetweenZones plays clusters with jobs that can reach some nodes only.
 func TestNoTakingInTurnsBetweenZones(t *testing.T) {
 	reclaims, byQuota, apart, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -129,7 +130,7 @@ func TestNoTakingInTurnsBetweenZones(t *testing.T) {
 	}
 }
 
-// TestUseElsewhere has two queues with the same use, of which one has some on nodes that the
+// TestUseElsewhere has two queues with the same usage. One of them has some of it on nodes that the
 // preemptor cannot reach.
 func TestUseElsewhere(t *testing.T) {
 	c := clusterOf("gpu").node("n", 4).node("far", 4)
@@ -140,7 +141,7 @@ func TestUseElsewhere(t *testing.T) {
 	p := podOf(0, 1)
 	p.Queue, p.Now = "a", 100
 	s := c.snapshot()
-	// Of the four GPUs that it can reach a has one part, b one and c two.
+	// The preemptor can reach four GPUs. The shares are 1 for a, 1 for b and 2 for c.
 	s.Queues = queuesFor(s, []fairshare.Queue{queue("a"), queue("b"), queue("c")})
 	s.Queues.Shares = []Amounts{{1}, {1}, {2}}
 	s.ShareIn(s.Queues.Shares, func(node string, _ int) bool { return node == "n" }, map[string][]Hold{

@@ -8,8 +8,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// refForbids says why a set of units may not be taken for a preemptor, min-runtimes and tolerations left aside; "" where it
-// may. All queues are judged by what is there once the set has gone and the preemptor is in.
+// refForbids returns the reason why a set of units may not be taken for a preemptor, apart from
+// min-runtimes and tolerations; "" if it may. All queues are judged by their usage after the
+// eviction, with the preemptor added.
 func refForbids(s *Snapshot, p *Preemptor, set []int) string {
 	tree, dims := s.Queues.Tree, len(s.Resources)
 	before, gone := make([]Amounts, tree.Len()), make([]Amounts, tree.Len())
@@ -67,7 +68,7 @@ func refForbids(s *Snapshot, p *Preemptor, set []int) string {
 	return ""
 }
 
-// guaranteed is what a queue can always get back: its quota, as far as its share says that there is so much.
+// guaranteed returns the amounts that a queue can always get back: its quota, limited to its share.
 func guaranteed(qs *Queues, q int32) Amounts {
 	out := slices.Clone(qs.Tree.Queue(q).Quota)
 	for i := range out {
@@ -76,7 +77,7 @@ func guaranteed(qs *Queues, q int32) Amounts {
 	return out
 }
 
-// refQueues is what queues have before a set of units goes, and what goes.
+// refQueues has the usage of queues before a set of units is evicted, and the usage of the set.
 type refQueues struct {
 	s             *Snapshot
 	mine          []int32
@@ -84,7 +85,7 @@ type refQueues struct {
 	outside, want Amounts
 }
 
-// after is what a queue of the preemptor's comes to.
+// after returns the usage of one of the preemptor's queues after the eviction.
 func (r *refQueues) after(q int32, i int) int64 { return r.before[q][i] + r.want[i] - r.gone[q][i] }
 
 func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
@@ -112,7 +113,7 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 	}
 	share := func(q int32) Amounts { return r.s.Queues.Shares[q] }
 	quota := func(q int32) Amounts {
-		// What the preemptor's queue has no quota of, it has by its fair share.
+		// For resources without quota, the preemptor's queue has its fair share.
 		to := guaranteed(r.s.Queues, q)
 		for i, v := range tree.Queue(r.mine[0]).Quota {
 			if v == 0 {
@@ -122,7 +123,7 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 		return to
 	}
 	lent := r.lends(set, top, share(top))
-	// With nothing gone, the last unit may be more than is lent.
+	// Without any eviction, the last unit may exceed the lent amount.
 	if r.isEntitled(steps, share, r.before) && lent || r.isEntitled(steps, share, r.left()) && lent && r.keeps(top, share(top)) {
 		return ""
 	}
@@ -138,13 +139,15 @@ func (r *refQueues) forbids(p *Preemptor, set []int, u int) string {
 	return fmt.Sprintf("%s is not to take from %s", p.Queue, tree.Queue(top).Name)
 }
 
-// returns reports whether the preemptor's queue has no less of what holds the preemptor.
+// returns reports whether the preemptor's queue has no less of the resources that hold the
+// preemptor.
 func (r *refQueues) returns() bool {
 	mine := r.mine[0]
 	return !slices.ContainsFunc(r.holding(mine, func(i int) int64 { return r.want[i] }), func(i int) bool { return r.after(mine, i) < r.before[mine][i] })
 }
 
-// holding is the device that takes up the largest part of a queue's quota, or else one of the other kinds.
+// holding returns the device with the largest part of a queue's quota, or else a resource of
+// another kind.
 func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 	for _, kind := range []fairshare.Kind{fairshare.Device, fairshare.Basic, fairshare.Bound} {
 		var best []int
@@ -156,7 +159,7 @@ func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 				continue
 			}
 			if len(best) > 0 {
-				// Amounts of tests are small: their products are exact.
+				// Amounts in tests are small, so their products are exact.
 				order = cmp.Compare(use*quota[best[0]], useOf(best[0])*quota[i])
 			}
 			switch order {
@@ -173,7 +176,7 @@ func (r *refQueues) holding(q int32, useOf func(i int) int64) []int {
 	return nil
 }
 
-// left is what all queues have without the set.
+// left returns the usage of all queues without the set.
 func (r *refQueues) left() []Amounts {
 	left := make([]Amounts, len(r.before))
 	for q := range left {
@@ -185,7 +188,7 @@ func (r *refQueues) left() []Amounts {
 	return left
 }
 
-// isEntitled reports whether the lowest queues of the preemptor come to no more than what they are entitled to.
+// isEntitled reports whether the lowest queues of the preemptor use no more than their entitlement.
 func (r *refQueues) isEntitled(steps int, to func(q int32) Amounts, have []Amounts) bool {
 	for _, q := range r.mine[:steps] {
 		for i, w := range r.want {
@@ -197,7 +200,7 @@ func (r *refQueues) isEntitled(steps int, to func(q int32) Amounts, have []Amoun
 	return true
 }
 
-// keeps reports whether a queue keeps its fair share of what it had more of.
+// keeps reports whether a queue keeps its fair share of each resource that it had more of.
 func (r *refQueues) keeps(q int32, share Amounts) bool {
 	for i, w := range r.want {
 		if w > 0 && r.before[q][i] > share[i] && r.before[q][i]-r.gone[q][i] < share[i] {
@@ -207,8 +210,8 @@ func (r *refQueues) keeps(q int32, share Amounts) bool {
 	return true
 }
 
-// lends reports whether there is a unit that may go last: without the others of the set, the queue has more than what it may
-// keep, of something that the preemptor's has more of afterwards.
+// lends reports whether some unit may be evicted last. Without the others of the set, the queue
+// exceeds the amount that it may keep, for a resource that the preemptor's queue gains.
 func (r *refQueues) lends(set []int, top int32, keeps Amounts) bool {
 	tree := r.s.Queues.Tree
 	for _, u := range set {
@@ -227,7 +230,8 @@ func (r *refQueues) lends(set []int, top int32, keeps Amounts) bool {
 	return false
 }
 
-// refMakesRoom reports whether a preemptor has room with some units gone: on one node for a pod, on all of them for a gang.
+// refMakesRoom reports whether a preemptor has room without some units: on one node for a pod, on
+// all nodes for a gang.
 func refMakesRoom(s *Snapshot, p *Preemptor, set []int) bool {
 	gone := make(map[int]bool)
 	for _, u := range set {

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// The references are written apart from the search: they work on plain copies of free room and know
-// nothing of columns, costs of nodes or counting.
+// The references are independent of the search: they use plain copies of free room, without
+// columns, node costs or counting.
 
-// refRoom is the room of every node with leaving pods and some units gone.
+// refRoom returns the room of every node without leaving pods and some units.
 func refRoom(s *Snapshot, gone map[int]bool) [][]int64 {
 	room := make([][]int64, len(s.Nodes))
 	for i := range s.Nodes {
@@ -43,7 +43,8 @@ func refFits(request Amounts, room []int64) bool {
 	return true
 }
 
-// refPack searches exhaustively for placements for counts members of each class on some nodes.
+// refPack searches exhaustively for placements of the given number of members of each class on some
+// nodes.
 func refPack(p *Preemptor, room [][]int64, nodes []int, counts []int) bool {
 	class := -1
 	for c, n := range counts {
@@ -58,11 +59,11 @@ func refPack(p *Preemptor, room [][]int64, nodes []int, counts []int) bool {
 	if len(nodes) == 0 {
 		return false
 	}
-	// Seat 0, 1, 2, ... members of the class on the first node, then go on with the others.
+	// Place 0, 1, 2, ... members of the class on the first node, then continue with the others.
 	return refNode(p, room, nodes, counts, 0)
 }
 
-// refNode distributes members of class c and later ones over the first node, then over the rest.
+// refNode distributes members of class c and later classes over the first node, then over the rest.
 func refNode(p *Preemptor, room [][]int64, nodes, counts []int, c int) bool {
 	if c == len(counts) {
 		return refPack(p, room, nodes[1:], counts)
@@ -95,7 +96,7 @@ func refNodes(s *Snapshot) []int {
 	return nodes
 }
 
-// refCounts are the members of lowest rank that have to be placed, by class.
+// refCounts returns the number of members to place by class, lowest ranks first.
 func refCounts(p *Preemptor) []int {
 	type rc struct{ rank, class int }
 	var all []rc
@@ -123,7 +124,7 @@ func refRoles(p *Preemptor, counts []int) map[string]int {
 	return out
 }
 
-// refAnyMix reports whether any MinCount members can be placed, as many of each role as are needed.
+// refAnyMix reports whether any MinCount members fit, with enough of each role.
 func refAnyMix(p *Preemptor, room [][]int64, nodes, counts []int, c, left int) bool {
 	if c == len(p.Classes) {
 		return left == 0 && maps.Equal(refRoles(p, counts), refRoles(p, refCounts(p))) && refPack(p, room, nodes, slices.Clone(counts))
@@ -152,12 +153,12 @@ func refEligible(s *Snapshot, p *Preemptor) []int {
 	return units
 }
 
-// refFeasible reports whether the preemptor has room with some units gone, on some nodes.
+// refFeasible reports whether the preemptor has room on some nodes without some units.
 func refFeasible(s *Snapshot, p *Preemptor, gone map[int]bool, nodes, counts []int) bool {
 	return refPack(p, refRoom(s, gone), nodes, slices.Clone(counts))
 }
 
-// refScore is the score of a set, by the definition of the five criteria.
+// refScore returns the score of a set, by the definition of the criteria.
 func refScore(s *Snapshot, set []int) Score {
 	order := slices.Clone(set)
 	slices.SortFunc(order, func(a, b int) int { return moreImportant(&s.Units[a], &s.Units[b]) })
@@ -170,7 +171,7 @@ func refScore(s *Snapshot, set []int) Score {
 	return sc
 }
 
-// refGangs lists the members of the gangs whose members go one by one, by UID.
+// refGangs lists the members of the gangs that are preempted one by one, by UID.
 func refGangs(s *Snapshot) map[string][]int {
 	out := map[string][]int{}
 	for u := range s.Units {
@@ -181,7 +182,7 @@ func refGangs(s *Snapshot) map[string][]int {
 	return out
 }
 
-// refWhole reports whether some members are minCount, and of each role as many as are needed.
+// refWhole reports whether the counted members are at least minCount, and enough of each role.
 func refWhole(s *Snapshot, members []int, counts func(u int) bool) bool {
 	all, byRole := 0, map[string]int{}
 	for _, u := range members {
@@ -201,8 +202,8 @@ func refWhole(s *Snapshot, members []int, counts func(u int) bool) bool {
 	})
 }
 
-// refBroken lists the gangs that fall below minCount, by what runs where that is enough, and by
-// what has a node otherwise.
+// refBroken lists the gangs that fall below minCount. It counts running members if they are enough,
+// otherwise all with a node.
 func refBroken(s *Snapshot, set []int) (uids []string) {
 	for uid, members := range refGangs(s) {
 		basis := func(u int) bool { return s.Units[u].Running }
@@ -217,8 +218,8 @@ func refBroken(s *Snapshot, set []int) (uids []string) {
 	return uids
 }
 
-// refSurplus marks the members that gangs can do without, one at a time: of those that the gang has
-// too many of, those that do not run first, then the least important ones.
+// refSurplus marks the surplus members of gangs, one at a time: members that do not run first, then
+// the least important.
 func refSurplus(s *Snapshot) {
 	for _, members := range refGangs(s) {
 		slices.SortFunc(members, func(a, b int) int {
@@ -247,7 +248,7 @@ func refSurplus(s *Snapshot) {
 	}
 }
 
-// exhaustive goes through every set of victims and returns the best score.
+// exhaustive tries every set of victims and returns the best score.
 func exhaustive(s *Snapshot, p *Preemptor, counts []int) (best Score, ok bool) {
 	domains := [][]int{refNodes(s)}
 	if !p.Gang {
@@ -290,7 +291,8 @@ type plainReference struct {
 	placements [][]int
 }
 
-// schedule placements all members by first fit, the class with the larger request first, and reports success.
+// schedule places all members by first fit, the class with the larger request first, and reports
+// success.
 func (r *plainReference) schedule() bool {
 	room := refRoom(r.s, r.gone)
 	r.placements = make([][]int, len(r.s.Nodes))
@@ -315,7 +317,7 @@ func (r *plainReference) schedule() bool {
 	return true
 }
 
-// stays reports whether the placements still have their room with the units that are gone now.
+// stays reports whether the placements still fit with the current victims.
 func (r *plainReference) stays() bool {
 	room := refRoom(r.s, r.gone)
 	for n := range r.placements {
@@ -335,7 +337,7 @@ func (r *plainReference) stays() bool {
 	return true
 }
 
-// giveBack reprieves units in order and returns those that are still gone.
+// giveBack reprieves units in order and returns the remaining victims.
 func (r *plainReference) giveBack(units []int) (victims []int) {
 	for _, u := range units {
 		delete(r.gone, u)
@@ -382,7 +384,7 @@ func (r *plainReference) run(potential []int) ([]int, bool) {
 			remaining = append(remaining, u)
 		}
 	}
-	// The ceiling: the first priority, from below, up to which it is enough to take units.
+	// The ceiling is the lowest priority such that evicting units up to it is enough.
 	for i := len(remaining) - 1; i >= 0; i-- {
 		ceiling := r.s.Units[remaining[i]].Priority
 		r.gone = map[int]bool{}

@@ -77,7 +77,7 @@ func TestRetryAt(t *testing.T) {
 	}
 }
 
-// TestRetryAtIsTheMoment: at that moment there is room, and just before there is not.
+// TestRetryAtIsTheMoment checks that there is room at RetryAt, and none just before.
 func TestRetryAtIsTheMoment(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, p := randomCase(fromRapid(t), calmShape)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWordsOfADecision: what both sides of a preemption are told of it.
+// TestWordsOfADecision checks the messages of a preemption for both sides.
 func TestWordsOfADecision(t *testing.T) {
 	t.Parallel()
 	victims := []Victim{

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestMemoryIsUsedAgain decides for several preemptors on one picture of the cluster, in turn and at once, and compares
-// with what each of them comes to on a picture of its own.
+// TestMemoryIsUsedAgain decides for several preemptors on one snapshot, in turn and concurrently.
+// It compares the decisions with those on separate snapshots.
 func TestMemoryIsUsedAgain(t *testing.T) {
 	preempts := 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// reclaimCase is a random case in which the preemptor's queue has nothing, and the units are in others: two that have
-// more than their share, by a little or by more, and one that has not, and some in none.
+// reclaimCase is a random case with a preemptor in an empty queue. The units are in other queues or
+// in none: two queues exceed their share, slightly or by more, and one does not.
 func reclaimCase(t *rapid.T, shape randomShape) (*Snapshot, *Preemptor, []fairshare.Queue) {
 	pick := fromRapid(t)
 	s, p := randomCase(pick, shape)
@@ -64,7 +64,8 @@ func queuesFor(s *Snapshot, queues []fairshare.Queue) *Queues {
 	return q
 }
 
-// guardCase gives some of the queues a quota, or a min-runtime that some of their units are past.
+// guardCase gives some of the queues a quota, or a min-runtime that has passed for some of their
+// units.
 func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
 	pick := fromRapid(t)
 	first, most := pick(2), 1+pick(10)
@@ -85,8 +86,8 @@ func guardCase(t *rapid.T, s *Snapshot, queues []fairshare.Queue) {
 	s.Queues = queuesFor(s, queues)
 }
 
-// TestIgnoredLeavesAreUnprotected: a leaf that min-runtimes ignore has no unit that they protect,
-// whichever profiles the units are of.
+// TestIgnoredLeavesAreUnprotected checks that min-runtimes protect no unit of a leaf that they
+// ignore, for units of any profile.
 func TestIgnoredLeavesAreUnprotected(t *testing.T) {
 	ignored, protected := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,8 +111,8 @@ func TestIgnoredLeavesAreUnprotected(t *testing.T) {
 	}
 }
 
-// TestLeafByLeaf compares what is judged a leaf at a time, as far as that can be, with what is judged one by one, as it
-// is where nothing is known of a leaf's units as a whole.
+// TestLeafByLeaf compares decisions that judge whole leaves with decisions that judge all units one
+// by one.
 func TestLeafByLeaf(t *testing.T) {
 	reclaimed, protected := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

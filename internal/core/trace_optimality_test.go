@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What the issue asks of gangs on the trace: that so many decisions are optimal, and that the others take so little more.
+// The required quality of decisions for gangs on the trace: the part of optimal decisions, and the
+// mean excess of the others.
 const (
 	wantTraceOptimal = 0.95
 	wantTraceExcess  = 0.005
@@ -17,7 +18,7 @@ func traceMembers() map[string]int64 {
 	return map[string]int64{"no GPU": 0, "a part of a GPU": 500, "1 GPU": 1000, "2 GPUs": 2000, "4 GPUs": 4000, "8 GPUs": 8000}
 }
 
-// traceTally counts how decisions compare with the optimum.
+// traceTally counts decisions compared with the optimum.
 type traceTally struct {
 	cases, optimal, victims int
 	podExcess, sumExcess    float64
@@ -36,7 +37,7 @@ func (o *traceTally) add(seed uint64, got, best Score) {
 	}
 }
 
-// check prints how close the decisions come to the optimum, and fails where that is not close enough.
+// check prints how close the decisions are to the optimum, and fails if that is not close enough.
 func (o *traceTally) check(t *testing.T) {
 	t.Helper()
 	n := float64(o.cases)
@@ -66,11 +67,12 @@ func (o *traceTally) decide(t *testing.T, seed uint64, s *Snapshot, p *Preemptor
 	o.add(seed, *d.Score, best)
 }
 
-// traceStep is the distance of two priority levels: next to nothing beside a pod more, little, and much.
+// traceStep returns the distance of two priority levels: negligible compared with one more pod,
+// small, or large.
 func traceStep(seed uint64) int32 { return []int32{1, 1000, 100_000_000}[seed%3] }
 
-// TestTraceOptimality decides for gangs on 20 nodes of the openb trace that pods of the trace fill, and compares with the
-// exact optimum.
+// TestTraceOptimality decides for gangs on 20 nodes of the openb trace, filled with pods of the
+// trace, and compares with the exact optimum.
 func TestTraceOptimality(t *testing.T) {
 	tr := loadTrace(t)
 	for name, gpu := range traceMembers() {
@@ -106,8 +108,8 @@ func TestTraceWholeCluster(t *testing.T) {
 	}
 }
 
-// TestTraceBesideGroups has a group on each of two nodes that the gang may not take, and a budget that no eviction breaks:
-// neither makes a decision worse.
+// TestTraceBesideGroups adds a group that the gang may not take on each of two nodes, and a budget
+// that no eviction breaks. Neither may make a decision worse.
 func TestTraceBesideGroups(t *testing.T) {
 	tr := loadTrace(t)
 	var tally traceTally
@@ -136,8 +138,8 @@ func TestTraceBesideGroups(t *testing.T) {
 	tally.check(t)
 }
 
-// gang is a gang of members with so many GPUs, in thousandths, that needs a part of the room that there could be; nil where
-// there is none to be had.
+// gang returns a gang of members with the given GPUs, in thousandths, that needs a part of the
+// possible room; nil if there is none.
 func (tr *trace) gang(r *rand.Rand, s *Snapshot, gpu int64, priority int32) *Preemptor {
 	request := tr.member(r, gpu)
 	p := gangOf(priority, 1, members("w", 1, 0, request...))

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// The reference for gangs of one class where only room matters: what each node costs for every number of members, by the
-// sets of its units that no other set beats, and then the best numbers of members by dynamic programming over the nodes.
-// Both are exact.
+// The reference for gangs of one class where only room matters has two exact steps. For each node
+// and number of members, it finds the cost from the sets of units that no other set beats. Then
+// dynamic programming over the nodes finds the best numbers of members.
 
-// refCost is what some units of one ceiling cost. Units below the ceiling do not count for the start.
+// refCost is the cost of some units of one ceiling. The start only counts units at the ceiling.
 type refCost struct {
 	sum           int64
 	pods, surplus int
@@ -27,7 +27,7 @@ func (c refCost) compare(o refCost) int {
 	)
 }
 
-// refUnit is a unit on one node: what it frees, and what it costs.
+// refUnit is a unit on one node, with the room that it frees and its cost.
 type refUnit struct {
 	frees []int64
 	cost  refCost
@@ -39,7 +39,8 @@ type refSet struct {
 	cost  refCost
 }
 
-// refGang is the exact optimum for a gang of one class of units of one pod each, without budgets.
+// refGang returns the exact optimum for a gang of one class, among units with one pod and without
+// budgets.
 func refGang(s *Snapshot, p *Preemptor) (Score, bool) {
 	eligible := refEligible(s, p)
 	wanted := p.Classes[0].Request
@@ -118,7 +119,7 @@ func refChoice(s *Snapshot, wanted []int64, need int, units [][]refUnit) (refCos
 	return best[need], best[need] != none
 }
 
-// refNodeCost is the least that it costs to have room for so many members on a node.
+// refNodeCost returns the lowest cost of room for a number of members on a node.
 func refNodeCost(wanted, free []int64, members int, units []refUnit) (refCost, bool) {
 	short := make([]int64, len(wanted))
 	for r, w := range wanted {
@@ -146,7 +147,7 @@ func refNodeCost(wanted, free []int64, members int, units []refUnit) (refCost, b
 	return refCost{}, false
 }
 
-// refUnbeaten leaves out every set that frees no more and costs no less than another one.
+// refUnbeaten removes every set that frees no more and costs no less than another one.
 func refUnbeaten(sets []refSet) []refSet {
 	slices.SortFunc(sets, func(a, b refSet) int {
 		return cmp.Or(a.cost.compare(b.cost), -slices.Compare(a.frees, b.frees))

@@ -23,7 +23,7 @@ var (
 	traceWrite = flag.Bool("core.trace.write", false, "write testdata/openb/openb.txt from -core.trace.nodes and -core.trace.pods")
 )
 
-// trace is what the tests take from the openb trace: nodes and pods by their shapes, in the order of the lists.
+// trace has the nodes and pods of the openb trace by their shapes, in the order of the lists.
 type trace struct {
 	nodes []Amounts
 	pods  []tracePod
@@ -37,7 +37,7 @@ type tracePod struct {
 
 var traceResources = []string{"cpu", "memory", "gpu"}
 
-// loadTrace reads testdata/openb, or the lists that the flags name.
+// loadTrace reads testdata/openb, or the lists given by flags.
 func loadTrace(t *testing.T) *trace {
 	t.Helper()
 	path := filepath.Join("testdata", "openb", "openb.txt")
@@ -61,7 +61,7 @@ func loadTrace(t *testing.T) *trace {
 	return tr
 }
 
-// readTraceLists reads the lists as they are published.
+// readTraceLists reads the lists in their published form.
 func readTraceLists(t *testing.T, nodes, pods string) *trace {
 	t.Helper()
 	tr := &trace{}
@@ -99,7 +99,8 @@ func readList(t *testing.T, path string, row func(of func(string) string, number
 	}
 }
 
-// compact is the form of testdata/openb: the shapes, then the lists as shapes with how often each follows itself.
+// compact returns the form of testdata/openb: the shapes, then the lists as shapes with repeat
+// counts.
 func (tr *trace) compact() string {
 	var b strings.Builder
 	b.WriteString("# Nodes and pods of the openb trace; see README.md.\n")
@@ -191,7 +192,7 @@ func parseAmounts(words []string) (Amounts, error) {
 	return a, nil
 }
 
-// traceLevels are the priority levels that pods of a QoS have: ten in all.
+// traceLevels returns the priority levels of a QoS class. There are ten in all.
 func traceLevels(qos string) (from, count int) {
 	switch qos {
 	case "BE":
@@ -205,8 +206,9 @@ func traceLevels(qos string) (from, count int) {
 	}
 }
 
-// fill puts pods of the trace, from one of them on, on some of its nodes by best fit, until so many in a row have found
-// no room. A step is what lies between two priority levels.
+// fill puts pods of the trace on some of its nodes by best fit, from a random pod on. It stops
+// after a number of consecutive pods without room. step is the distance between two priority
+// levels.
 func (tr *trace) fill(r *rand.Rand, nodes []int, step int32) *Snapshot {
 	b := clusterOf(traceResources...)
 	for i, n := range nodes {
@@ -232,7 +234,7 @@ func (tr *trace) fill(r *rand.Rand, nodes []int, step int32) *Snapshot {
 	return b.snapshot()
 }
 
-// fuller reports whether a node has fewer GPUs left than another one, or as many and less CPU.
+// fuller reports whether a node has fewer GPUs left than another, or equally many and less CPU.
 func fuller(a, b *Node) bool {
 	if a.Free[2] != b.Free[2] {
 		return a.Free[2] < b.Free[2]
@@ -247,7 +249,8 @@ func (tr *trace) sample(r *rand.Rand, count int) []int {
 	return nodes
 }
 
-// member is a request of a pod of the trace with so many GPUs, in thousandths; any share of one for 0 < gpu < 1000.
+// member returns the request of a pod of the trace with the given GPUs, in thousandths. For 0 < gpu
+// < 1000, any share of one GPU matches.
 func (tr *trace) member(r *rand.Rand, gpu int64) Amounts {
 	var like []Amounts
 	for i := range tr.pods {

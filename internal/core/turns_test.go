@@ -10,26 +10,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// contention is a whole cluster under queues that is played on until nothing changes any more.
+// contention is a cluster with queues that is played until nothing changes any more.
 type contention struct {
 	tree   *fairshare.Tree
 	shares []Amounts
 	jobs   []*job
-	// demand is what all jobs of each queue ask for.
+	// demand is the demand of all jobs of each queue.
 	demand []Amounts
-	// size is how much of each resource every node has.
+	// size is the capacity of every node.
 	size  Amounts
 	nodes int
-	// reclaims counts what has been reclaimed.
+	// reclaims counts reclaims.
 	reclaims int
-	// zones are those of the nodes; nil where jobs can be on any node.
+	// zones are the zones of the nodes; nil if jobs can use any node.
 	zones *zones
-	// byQuota counts the decisions by which a queue had back what is in its quota, and unnamed those of them whose work asks for
-	// something that its quota does not name.
+	// byQuota counts the decisions that took back a queue's quota. unnamed counts those with work
+	// that requests a resource without quota.
 	byQuota, unnamed int
 }
 
-// job is a workload: members of one size that are placed together or not at all.
+// job is a workload: members of one size that are all placed together or not at all.
 type job struct {
 	// leaf is "" for a job outside all queues.
 	name, leaf string
@@ -37,7 +37,8 @@ type job struct {
 	request    Amounts
 	members    int
 	whole      bool
-	// nodes are where members run; as long as there are fewer than members, the job waits for the others.
+	// nodes are the nodes of running members. If there are fewer than members, the job waits for
+	// the others.
 	nodes []int
 }
 
@@ -73,12 +74,12 @@ func randomContention(pick chooser) *contention {
 	return c
 }
 
-// carried has a quota of GPUs carry CPUs, and one of CPUs alone nothing.
+// carried returns bundles: a quota of GPUs carries CPUs, and one of CPUs alone carries nothing.
 func (c *contention) carried() fairshare.Bundles {
 	return fairshare.NewBundles([]string{"gpu", "cpu"}[:len(c.size)], func(string) fairshare.Amounts { return c.size })
 }
 
-// share divides what the jobs outside all queues leave.
+// share divides the capacity that jobs outside all queues leave.
 func (c *contention) share() []Amounts {
 	if c.demand == nil {
 		return c.shares
@@ -99,7 +100,7 @@ func (c *contention) share() []Amounts {
 	return c.tree.FairShares(capacity, c.carried(), c.demand)
 }
 
-// snapshot is the cluster with the jobs that run.
+// snapshot returns the cluster with the running jobs.
 func (c *contention) snapshot() *Snapshot {
 	b := clusterOf([]string{"gpu", "cpu"}[:len(c.size)]...)
 	for i := range c.nodes {
@@ -133,7 +134,7 @@ func (c *contention) snapshot() *Snapshot {
 	return s
 }
 
-// turn lets one waiting job try, and reports whether anything has changed.
+// turn tries one waiting job and reports whether anything has changed.
 func (c *contention) turn(t testing.TB, j *job) bool {
 	t.Helper()
 	s, p := c.snapshot(), c.preemptor(j)
@@ -161,7 +162,7 @@ func (c *contention) turn(t testing.TB, j *job) bool {
 	return true
 }
 
-// checkLimits holds what runs to the limits of all queues.
+// checkLimits compares the usage with the limits of all queues.
 func (c *contention) checkLimits(t testing.TB) {
 	t.Helper()
 	s := c.snapshot()
@@ -172,7 +173,7 @@ func (c *contention) checkLimits(t testing.TB) {
 	}
 }
 
-// lose takes a victim off its job: all of it where that is whole, or one member, which waits then by itself.
+// lose removes a victim from its job: the whole job, or one member, which then waits alone.
 func (j *job) lose(victim string) {
 	if victim == j.name {
 		j.nodes = nil
@@ -185,10 +186,10 @@ func (j *job) lose(victim string) {
 	}
 }
 
-// compact forgets the places of members that are lost.
+// compact removes the nodes of lost members.
 func (j *job) compact() { j.nodes = slices.DeleteFunc(j.nodes, func(n int) bool { return n < 0 }) }
 
-// preemptor is what a job waits for.
+// preemptor returns the preemptor for a waiting job.
 func (c *contention) preemptor(j *job) *Preemptor {
 	missing := j.members - len(j.nodes)
 	p := gangOf(j.priority, missing, members(j.name, missing, 0, j.request...))
@@ -196,7 +197,7 @@ func (c *contention) preemptor(j *job) *Preemptor {
 	return p
 }
 
-// check holds a decision to the rules of reclaim, worked out the long way.
+// check compares a decision with the rules of reclaim, computed independently.
 func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision) {
 	t.Helper()
 	var set []int
@@ -215,8 +216,9 @@ func (c *contention) check(t testing.TB, s *Snapshot, p *Preemptor, d *Decision)
 	c.checkQuotas(t, s, p, set)
 }
 
-// checkQuotas holds a reclaim to what its end rests on: where what holds each unit that runs is one resource in all of a leaf, what all leaves have
-// of these within their quotas never becomes less by it, and a reclaimer that stays within its own has more within it.
+// checkQuotas checks the property that makes reclaims end. It applies if one resource holds all
+// units of a leaf. The sum of these resources within quotas, over all leaves, must never shrink. A
+// reclaimer that stays within its quota must gain within it.
 func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []int) {
 	t.Helper()
 	before := usedBy(s, newRoster(s).leaves)
@@ -270,7 +272,7 @@ func (c *contention) checkQuotas(t testing.TB, s *Snapshot, p *Preemptor, set []
 	}
 }
 
-// holding is the resource that holds all units of a leaf; -1 where they differ.
+// holding returns the resource that holds all units of a leaf; -1 if they differ.
 func (c *contention) holding(s *Snapshot, leaf int32) int {
 	all, queues := -1, &refQueues{s: s}
 	for u := range s.Units {
@@ -286,7 +288,7 @@ func (c *contention) holding(s *Snapshot, leaf int32) int {
 	return all
 }
 
-// play lets waiting jobs try until nothing changes any more, and returns how many rounds that took.
+// play tries waiting jobs until nothing changes any more, and returns the number of rounds.
 func (c *contention) play(t testing.TB) int {
 	t.Helper()
 	rounds := 0
@@ -296,7 +298,7 @@ func (c *contention) play(t testing.TB) int {
 		}
 		changed = false
 		for i := range c.jobs {
-			// Another start each time, so that different orders are tried.
+			// Each round starts with another job, to try different orders.
 			j := c.jobs[(i+rounds)%len(c.jobs)]
 			for len(j.nodes) < j.members && c.turn(t, j) {
 				changed = true
@@ -306,7 +308,7 @@ func (c *contention) play(t testing.TB) int {
 	return rounds
 }
 
-// TestNoTakingInTurns plays random clusters on until nothing changes any more: it always ends.
+// TestNoTakingInTurns plays random clusters until nothing changes any more. This must always end.
 func TestNoTakingInTurns(t *testing.T) {
 	reclaims, byQuota, unnamed, longest := 0, 0, 0, 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -323,9 +325,9 @@ func TestNoTakingInTurns(t *testing.T) {
 	}
 }
 
-// TestNoTakingInTurnsBesideOthers has jobs outside all queues as well, all of them more important than those in queues,
-// or all of them less. In between it may go round: the queues' work takes room by priority then that the fair shares
-// have given to others.
+// TestNoTakingInTurnsBesideOthers adds jobs outside all queues, all of them more important than
+// those in queues, or all less important. With priorities in between, the game may not end: work in
+// queues would take room by priority that fair shares gave to others.
 func TestNoTakingInTurnsBesideOthers(t *testing.T) {
 	taken := 0
 	for seed := range 5 * uint64(*optimalityCases) {
@@ -356,8 +358,8 @@ func TestNoTakingInTurnsBesideOthers(t *testing.T) {
 	}
 }
 
-// TestNoTakingInTurnsForTwoResources is a case that once went on for ever: each queue was over its share of another
-// resource, by way of preemption inside the queue.
+// TestNoTakingInTurnsForTwoResources is a case that once never ended. Each queue exceeded its share
+// of another resource, because of preemption inside the queue.
 func TestNoTakingInTurnsForTwoResources(t *testing.T) {
 	tree, _ := fairshare.NewTree(2, []fairshare.Queue{queue("a"), queue("b")})
 	c := &contention{tree: tree, nodes: 1, size: Amounts{8, 8}, shares: []Amounts{{4, 4}, {4, 4}}, jobs: []*job{

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// world is an Oracle with a mind of its own: it models host ports, anti-affinity by host, topology spread
-// and refusals, and keeps a simulation state of its own from which it notices every unbalanced call.
+// world is an Oracle that models host ports, anti-affinity by host, topology spread and refusals.
+// Its own simulated state detects every unbalanced call.
 type world struct {
 	s *Snapshot
 	p *Preemptor
-	// classes are what each class minds.
+	// classes has the rules of each class.
 	classes []worldClass
 	// ports are the host ports of each unit's pods, 0 for none.
 	ports []int
-	// hostile marks units that no member with anti-affinity stands next to.
+	// hostile marks units that members with anti-affinity must not be next to.
 	hostile []bool
-	// zones has the zone of each node, and domains the same for the search.
+	// zones has the zone of each node; domains is the same in the search's form.
 	zones   []int
 	domains []int32
 
@@ -31,8 +31,8 @@ type worldClass struct {
 	anti    bool
 	skew    int
 	refuses []bool
-	// near are the classes of which a member has to be in the same zone already; the first of a class that is near
-	// itself is free to choose.
+	// near are the classes that must already have a member in the same zone. The first member of a
+	// class that is near itself may use any zone.
 	near []int
 }
 
@@ -50,7 +50,7 @@ func newWorld(s *Snapshot, p *Preemptor) *world {
 	return w
 }
 
-// randomWorld makes the classes mind things.
+// randomWorld adds random rules to the classes.
 func randomWorld(pick chooser, s *Snapshot, p *Preemptor, spread bool) *world {
 	w := newWorld(s, p)
 	for n := range w.zones {
@@ -86,7 +86,7 @@ func (w *world) Admits(class, node int) string {
 	return ""
 }
 
-// Stateful is also true for a class that minds nothing itself where another one's members mind it.
+// Stateful is also true for a class without rules if another class has anti-affinity.
 func (w *world) Stateful(class int) bool {
 	c := &w.classes[class]
 	return c.port != 0 || c.skew != 0 || len(c.near) > 0 || slices.ContainsFunc(w.classes, func(o worldClass) bool { return o.anti })
@@ -103,7 +103,7 @@ func (w *world) Fits(class, node int) bool {
 	return w.peaceful(class, node) && w.spreadAllows(class, node) && w.isNear(class, node)
 }
 
-// isNear reports whether those are in the zone that members of a class have to have there.
+// isNear reports whether a zone has the members that a class needs there.
 func (w *world) isNear(class, node int) bool {
 	for _, c := range w.classes[class].near {
 		here, anywhere := 0, 0
@@ -120,7 +120,7 @@ func (w *world) isNear(class, node int) bool {
 	return true
 }
 
-// Topologies are the rules about zones.
+// Topologies returns the rules about zones.
 func (w *world) Topologies(class int) []Topology {
 	zones := w.zoneOf()
 	var out []Topology
@@ -133,7 +133,7 @@ func (w *world) Topologies(class int) []Topology {
 	return out
 }
 
-// zoneOf is the zone of each node, in one slice for all rules.
+// zoneOf returns the zone of each node, in one slice for all rules.
 func (w *world) zoneOf() []int32 {
 	if w.domains == nil {
 		for _, z := range w.zones {
@@ -163,10 +163,10 @@ func (s worldSpread) Takes(domain int32) bool {
 	return s.w.spreadAllows(s.class, slices.Index(s.w.zoneOf(), domain))
 }
 
-// Touches tells the units apart that some member may mind.
+// Touches reports whether a unit may matter to some member.
 func (w *world) Touches(unit int) bool { return w.ports[unit] != 0 || w.hostile[unit] }
 
-// hasRoom works out the room of a node from the simulation state.
+// hasRoom computes the room of a node from the simulated state.
 func (w *world) hasRoom(class, node int) bool {
 	room := slices.Clone(w.s.Nodes[node].Free)
 	for u := range w.s.Units {
@@ -193,7 +193,7 @@ func (w *world) hasRoom(class, node int) bool {
 	return refFits(w.p.Classes[class].Request, room)
 }
 
-// peaceful reports whether neither ports nor anti-affinity are in the way.
+// peaceful reports whether ports and anti-affinity allow a member.
 func (w *world) peaceful(class, node int) bool {
 	mine := &w.classes[class]
 	for c := range w.placed {
@@ -256,7 +256,7 @@ func (w *world) Unplace(class, node int) {
 	}
 }
 
-// restored reports whether the simulation state is what it was at first.
+// restored reports whether the simulated state is the initial one.
 func (w *world) restored() bool {
 	for c := range w.placed {
 		if slices.ContainsFunc(w.placed[c], func(n int) bool { return n != 0 }) {
@@ -266,8 +266,8 @@ func (w *world) restored() bool {
 	return !slices.Contains(w.unitOut, true) && !slices.Contains(w.leavingOut, true)
 }
 
-// canPlace searches exhaustively for placements for the members left, and for an order, on some nodes, in the simulation
-// state.
+// canPlace searches exhaustively for placements of the remaining members, and for an order, on some
+// nodes in the simulated state.
 func (w *world) canPlace(left []int, nodes []int) bool {
 	done := true
 	for class, count := range left {
@@ -292,7 +292,7 @@ func (w *world) canPlace(left []int, nodes []int) bool {
 	return done
 }
 
-// with runs f with some units, and all leaving pods, out of the simulation state.
+// with runs f with some units, and all leaving pods, removed from the simulated state.
 func (w *world) with(units []int, f func()) {
 	for _, u := range units {
 		w.unitOut[u] = true
