@@ -20,7 +20,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// localVolume is a volume that one node has.
+// localVolume returns a volume on one node.
 func localVolume(name, node string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
@@ -35,7 +35,7 @@ func localVolume(name, node string) *corev1.PersistentVolume {
 	}
 }
 
-// TestVolumeForEachMember: no two members are planned for one volume.
+// TestVolumeForEachMember checks that no two members are planned for one volume.
 func TestVolumeForEachMember(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -43,7 +43,7 @@ func TestVolumeForEachMember(t *testing.T) {
 		members int
 		want    core.Outcome
 		nodes   []string
-		// dataset is the claim that all of them have as well; nil for none.
+		// dataset is a claim that all members use; nil for none.
 		dataset *corev1.PersistentVolumeClaim
 	}{
 		"one volume on each node, and a volume that all have": {
@@ -94,7 +94,7 @@ func TestVolumeForEachMember(t *testing.T) {
 				}
 			}
 			w := newWorld(t, nil, objects...)
-			// Nothing is left of the first decision.
+			// The first decision must leave nothing behind.
 			for range 2 {
 				d := w.decide(all...)
 				if d.Outcome != c.want || !sameNodes(placedOn(d), c.nodes) {
@@ -105,7 +105,8 @@ func TestVolumeForEachMember(t *testing.T) {
 	}
 }
 
-// TestVolumesWithoutBinding: where nothing binds volumes, how many a node attaches still counts for each member by its own.
+// TestVolumesWithoutBinding checks that attach limits count each member's own volumes, even if
+// nothing binds them.
 func TestVolumesWithoutBinding(t *testing.T) {
 	t.Parallel()
 	objects := append(nodes(2, "8"), &storagev1.StorageClass{
@@ -133,7 +134,7 @@ func TestVolumesWithoutBinding(t *testing.T) {
 	}
 }
 
-// devices are what a node has of a driver's.
+// devices returns the devices of one driver on a node.
 func devices(node string, count int) *resourceapi.ResourceSlice {
 	s := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: node},
@@ -147,7 +148,8 @@ func devices(node string, count int) *resourceapi.ResourceSlice {
 	return s
 }
 
-// TestDeviceForEachMember: no two members are planned for one device, though all of them look alike to filters.
+// TestDeviceForEachMember checks that no two members are planned for one device, though filters
+// cannot distinguish the members.
 func TestDeviceForEachMember(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -183,7 +185,8 @@ func TestDeviceForEachMember(t *testing.T) {
 	}
 }
 
-// TestDeviceSharedByMembers: a gang whose members share a claim that has no devices yet is told so, and takes nothing from others.
+// TestDeviceSharedByMembers has a gang that shares a claim without devices. It must be told so, and
+// preempt nothing.
 func TestDeviceSharedByMembers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -217,12 +220,13 @@ func TestDeviceSharedByMembers(t *testing.T) {
 	}
 }
 
-// TestDeviceOfAPromisedPod: what a pod claims that is promised room is not there for others, and nothing goes for it in vain.
+// TestDeviceOfAPromisedPod checks that the claims of pods with reservations are not free for
+// others, and that no pod is evicted for them in vain.
 func TestDeviceOfAPromisedPod(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		devices [2]int
-		// claims is true where the promised pod has a device.
+		// claims is true if the pod with a reservation has a device.
 		claims bool
 		want   core.Outcome
 		on     string
@@ -255,7 +259,7 @@ func TestDeviceOfAPromisedPod(t *testing.T) {
 					t.Fatalf("%s on %v: %s; want %s on %q", d.Outcome, on, d.Message, c.want, c.on)
 				}
 			}
-			// Nothing stays reserved.
+			// Nothing may stay reserved.
 			if d := w.decide(first); c.claims && d.Outcome == core.Infeasible {
 				t.Errorf("the device is not there for the pod that is promised room: %s", d.Message)
 			}
@@ -263,7 +267,8 @@ func TestDeviceOfAPromisedPod(t *testing.T) {
 	}
 }
 
-// TestDeviceSharedWithAPromisedPod: a pod goes beside one that is promised room and has the same claim, as they have it together.
+// TestDeviceSharedWithAPromisedPod checks that a pod may go next to one with a reservation and the
+// same claim, because they share it.
 func TestDeviceSharedWithAPromisedPod(t *testing.T) {
 	t.Parallel()
 	first, p := pod("first", "", "2", 9), pod("p", "", "2", 5)
@@ -284,8 +289,9 @@ func TestDeviceSharedWithAPromisedPod(t *testing.T) {
 	}
 }
 
-// TestHeldDevices: devices that a member was given on a node where it was not bound, and where there is no room for it any more, are
-// given back for the gang to be planned elsewhere. They stay with a pod that others share them with.
+// TestHeldDevices has members with devices on a node where they were not bound and have no room any
+// more. The devices are released, so that the gang can be planned elsewhere. Devices that other
+// pods share are not.
 func TestHeldDevices(t *testing.T) {
 	t.Parallel()
 	another := resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "another", UID: "another"}
@@ -326,7 +332,7 @@ func TestHeldDevices(t *testing.T) {
 	}
 }
 
-// allocatedOn is the device of a node.
+// allocatedOn returns the allocation of a node's device.
 func allocatedOn(node string) *resourceapi.AllocationResult {
 	return &resourceapi.AllocationResult{
 		Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{
@@ -338,14 +344,14 @@ func allocatedOn(node string) *resourceapi.AllocationResult {
 	}
 }
 
-// claimDevice has a pod claim a device.
+// claimDevice adds a device claim to a pod.
 func claimDevice(p *corev1.Pod) {
 	p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: ptr.To("gpu")}}
 	p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	p.Status.ResourceClaimStatuses = []corev1.PodResourceClaimStatus{{Name: "gpu", ResourceClaimName: ptr.To(p.Name)}}
 }
 
-// claimOf is the claim that a template has made for a pod.
+// claimOf returns a pod's claim from a template.
 func claimOf(p *corev1.Pod) *resourceapi.ResourceClaim {
 	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{

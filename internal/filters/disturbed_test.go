@@ -12,15 +12,15 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFewestInTheWay: where there is room on all nodes, and pods that members keep off stand on each, the members go where the fewest of these have
-// to go.
+// TestFewestInTheWay has room on all nodes, and pods on each that repel the members. The members
+// must go where the fewest of these are evicted.
 func TestFewestInTheWay(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		// inTheWay are how many pods there are on each node.
+		// inTheWay is the number of pods on each node.
 		inTheWay []int
 		members  int
-		// apart has members keep off each other as well.
+		// apart makes members repel each other too.
 		apart bool
 		want  int
 	}{
@@ -59,7 +59,8 @@ func TestFewestInTheWay(t *testing.T) {
 	}
 }
 
-// TestRoomOnRefusedNodes: what would go on nodes that a filter then refuses is not taken for gone when the next member is placed.
+// TestRoomOnRefusedNodes checks that units on nodes that a filter rejects do not count as evicted
+// when the next member is placed.
 func TestRoomOnRefusedNodes(t *testing.T) {
 	t.Parallel()
 	var objects []runtime.Object

@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// extender serves the extenders' protocol. It refuses some nodes, and nodes some of whose victims it wants
-// replaced.
+// extender serves the extenders' protocol. It rejects some nodes, and demands other victims on
+// some.
 type extender struct {
 	failed, unresolvable extenderv1.FailedNodesMap
 	dropped              []string
@@ -57,7 +57,7 @@ func reply(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body) // The client is gone then.
 }
 
-// serve starts the extender. It is asked about preemption where preempts says so.
+// serve starts the extender. With a preemptVerb, it takes part in preemption.
 func (e *extender) serve(t *testing.T, preemptVerb string) []config.Extender {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -71,7 +71,8 @@ func (e *extender) serve(t *testing.T, preemptVerb string) []config.Extender {
 	}}
 }
 
-// TestExtendersAreAsked: what extenders say of nodes and victims counts in planning.
+// TestExtendersAreAsked checks that planning respects the extenders' answers about nodes and
+// victims.
 func TestExtendersAreAsked(t *testing.T) {
 	t.Parallel()
 	refused := func(name string) extenderv1.FailedNodesMap { return extenderv1.FailedNodesMap{name: "no"} }
@@ -114,7 +115,8 @@ func TestExtendersAreAsked(t *testing.T) {
 	}
 }
 
-// TestResourcesOfExtenders: what an extender manages alone does not keep a gang from nodes that lack it.
+// TestResourcesOfExtenders checks that a resource that only an extender manages does not exclude
+// nodes without it.
 func TestResourcesOfExtenders(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFiltersAreAsked: what the in-tree filters know decides where a gang goes and who has to go for it.
+// TestFiltersAreAsked checks that the in-tree filters determine a gang's nodes and victims.
 func TestFiltersAreAsked(t *testing.T) {
 	t.Parallel()
 	apart := func(p *corev1.Pod) *corev1.Pod {
@@ -101,8 +101,7 @@ func TestFiltersAreAsked(t *testing.T) {
 	}
 }
 
-// sameNodes compares which nodes are used how often; where one node is as good as another, the names do not
-// matter.
+// sameNodes compares how often nodes are used. Names do not matter where nodes are equal.
 func sameNodes(got, want []string) bool {
 	shape := func(names []string) []int {
 		counts := map[string]int{}
@@ -126,8 +125,8 @@ func TestMessagesNameWhatIsShort(t *testing.T) {
 	}
 }
 
-// TestAntiAffinityBetweenClasses: members of one class that keep apart from another class, which has no terms itself, get
-// nodes of their own.
+// TestAntiAffinityBetweenClasses has members that repel another class, which has no terms itself.
+// They must be on separate nodes.
 func TestAntiAffinityBetweenClasses(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -157,7 +156,7 @@ func TestAntiAffinityBetweenClasses(t *testing.T) {
 	}
 }
 
-// TestSimulates: a PreFilter plugin can tell that it is called for a simulation.
+// TestSimulates checks that a PreFilter plugin can detect a simulation.
 func TestSimulates(t *testing.T) {
 	t.Parallel()
 	o := newWorld(t, nil, nodes(1, "1")...).oracle(pod("p", "", "1", 0))

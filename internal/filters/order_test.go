@@ -17,8 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestEveryMemberPasses plays what decisions say, member by member in their order, through the filters as a scheduler runs
-// them, and searches small cases that are said not to fit through all placements and orders.
+// TestEveryMemberPasses places the members of a decision in order, with the filters as a scheduler
+// runs them. For small infeasible cases, it searches all placements and orders.
 func TestEveryMemberPasses(t *testing.T) {
 	t.Parallel()
 	for i := range 30 {
@@ -30,8 +30,8 @@ func TestEveryMemberPasses(t *testing.T) {
 	}
 }
 
-// TestCompanyThatGoes: a member has to stand beside a pod of some kind. One of those may go, and with it where the member has been proposed
-// to stand; beside the other, which stays, there is a way.
+// TestCompanyThatGoes has a member that must be beside a pod of some kind. One such pod may be
+// evicted, and the first proposed place depends on it. The other one stays, so there is a solution.
 func TestCompanyThatGoes(t *testing.T) {
 	t.Parallel()
 	racked := func(name, in string) *corev1.Node {
@@ -60,7 +60,8 @@ func TestCompanyThatGoes(t *testing.T) {
 	}
 }
 
-// playCase decides one case and plays the decision, or searches for a way where it says that there is none.
+// playCase decides one case and places the members, or searches for a solution if the decision has
+// none.
 func playCase(t *rapid.T, w *world) {
 	c := drawCase(t)
 	if d := playDrawn(t, w, c); d.Outcome != core.Infeasible {
@@ -79,7 +80,7 @@ func playCase(t *rapid.T, w *world) {
 	}
 }
 
-// playDrawn decides one case and plays the decision.
+// playDrawn decides one case and places the members.
 func playDrawn(t rapid.TB, w *world, c *drawnCase) *core.Decision {
 	s := &stage{world: w, t: t}
 	defer s.clear()
@@ -108,7 +109,7 @@ func playDrawn(t rapid.TB, w *world, c *drawnCase) *core.Decision {
 	return d
 }
 
-// stage is a world whose nodes and pods come and go.
+// stage is a world with changing nodes and pods.
 type stage struct {
 	*world
 	t     rapid.TB
@@ -154,7 +155,8 @@ func (s *stage) clear() {
 	s.level()
 }
 
-// place runs all filters for a pod on a node, as a scheduling cycle does, and puts it there; it says what is against it.
+// place runs all filters for a pod on a node, as a scheduling cycle does, and places it. It returns
+// the reason if the pod is rejected.
 func (s *stage) place(pod *corev1.Pod, node string) string {
 	s.level()
 	state := framework.NewCycleState()
@@ -178,7 +180,7 @@ func (s *stage) place(pod *corev1.Pod, node string) string {
 	return ""
 }
 
-// search tries all placements in all orders, as far as it gets, and returns one that works.
+// search tries all placements in all orders, within a bound, and returns one that works.
 func (s *stage) search(left []*corev1.Pod, seen map[string]bool) []string {
 	if len(left) == 0 {
 		return []string{}
@@ -198,7 +200,7 @@ func (s *stage) search(left []*corev1.Pod, seen map[string]bool) []string {
 	seen[key] = true
 	tried := make(map[string]bool)
 	for i, pod := range left {
-		// Members of one role are alike.
+		// Members of one role are equal.
 		if tried[pod.Labels["role"]] {
 			continue
 		}
@@ -243,7 +245,8 @@ const (
 	rack = "rack"
 )
 
-// drawCase makes zones of racks of nodes, some of which are full, and a gang with roles that mind each other.
+// drawCase returns zones of racks of nodes, some of them full, and a gang with roles that depend on
+// each other.
 func drawCase(t *rapid.T) *drawnCase {
 	c := &drawnCase{}
 	pick := func(n int, what string) int { return rapid.IntRange(0, n-1).Draw(t, what) }
@@ -294,7 +297,7 @@ func drawCase(t *rapid.T) *drawnCase {
 	return c
 }
 
-// drawRules gives a role hard rules about other pods.
+// drawRules adds hard rules about other pods to a role.
 func drawRules(p *corev1.Pod, pick func(int, string) int) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"role": p.Labels["role"]}}
 	for range pick(3, "spreads") {

@@ -16,19 +16,19 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// partyCase is a gang of several parties, each of which has to be together, on a cluster.
+// partyCase is a cluster and a gang of several parties that each need one domain.
 type partyCase struct {
 	drawnCase
-	// key is that of the domains below.
+	// key is the topology key of the domains below.
 	key string
-	// wantIn is the domain that a role is to be in; any will do for the others.
+	// wantIn is the domain of each role; other roles may be in any.
 	wantIn map[string]string
-	// wantVictims is how many pods have to go, by the domain that they are in.
+	// wantVictims is the number of victims, by their domain.
 	wantVictims map[string]int
 }
 
-// TestParties: roles, and jobs of a set, that have to be together each for itself find a domain each, where room has to be made
-// as well. None of these cases is small enough to be searched through.
+// TestParties has roles, and jobs of a set, that each need one domain, some after preemption. All
+// cases are too large for backtracking.
 func TestParties(t *testing.T) {
 	t.Parallel()
 	for name, tt := range partyCases() {
@@ -84,7 +84,7 @@ func roles() []*corev1.Pod {
 }
 
 func zoneCases() map[string]*partyCase {
-	// Decode finds no place in the second zone, though there is room.
+	// The role decode does not fit in the second zone, although that has free room.
 	noise := on(pod("noise", "", "1", 100), "zone-2-node-0")
 	noise.Labels = map[string]string{v1alpha1.LabelPodGroup: "g", "role": "noise"}
 	oneLarge := slices.Concat(domain(zone, "zone-0", 1, 10), domain(zone, "zone-1", 8, 8), domain(zone, "zone-2", 8, 8, 8, 8, 8), domain(zone, "zone-3", 8, 8))
@@ -151,7 +151,7 @@ func rackCases() map[string]*partyCase {
 	}
 }
 
-// jobCases are sets of jobs of one rack each.
+// jobCases returns sets of jobs of one rack each.
 func jobCases(jobs int) map[string]*partyCase {
 	nodes := domain(rack, "rack-00", 1, 6)
 	var plain, exclusive []*corev1.Pod
@@ -159,7 +159,7 @@ func jobCases(jobs int) map[string]*partyCase {
 		nodes = append(nodes, domain(rack, fmt.Sprintf("rack-%02d", i+1), 4, 4)...)
 		job := fmt.Sprintf("job-%02d", i)
 		plain = append(plain, party(job, rack, 8)...)
-		// As a JobSet with exclusive placement has it.
+		// These have the rules of a JobSet with exclusive placement.
 		exclusive = append(exclusive, shuns(party(job, rack, 8), rack, metav1.LabelSelectorOpNotIn, job)...)
 	}
 	return map[string]*partyCase{
@@ -168,7 +168,7 @@ func jobCases(jobs int) map[string]*partyCase {
 	}
 }
 
-// victimCases are those in which room has to be made.
+// victimCases returns the cases with victims.
 func victimCases() map[string]*partyCase {
 	nodes := slices.Concat(threeZones(zone), domain(zone, "zone-3", 8, 8, 8), domain(zone, "zone-4", 8, 8, 8))
 	large := slices.Concat(threeZones(zone), domain(zone, "zone-3", 8, 8, 8, 8, 8, 8))
@@ -201,7 +201,7 @@ func victimCases() map[string]*partyCase {
 			), running: slices.Concat(
 				running(nodes, "zone-0", 100, 11), running(nodes, "zone-1", 1, 4), running(nodes, "zone-2", 1, 24),
 			)},
-			// Wherever that is.
+			// The victims may be in any domain.
 			wantVictims: map[string]int{"": 16},
 		},
 		"room is made in racks of a zone": {
@@ -232,12 +232,13 @@ func victimsOfJobs() *partyCase {
 	return &partyCase{drawnCase: drawnCase{nodes: nodes, gang: gang, running: there}, key: rack, wantVictims: want}
 }
 
-// threeZones are two domains with room for one role of 20 each, and one with a node that comes first by name and not enough.
+// threeZones returns two domains with room for one role of 20 each. A third domain comes first by
+// name and is too small.
 func threeZones(key string) []*corev1.Node {
 	return slices.Concat(domain(key, "zone-0", 1, 10), domain(key, "zone-1", 8, 8, 8), domain(key, "zone-2", 8, 8, 8))
 }
 
-// domain makes nodes of some CPUs in a domain.
+// domain returns nodes of some CPUs in a domain.
 func domain(key, value string, cpus ...int) []*corev1.Node {
 	var out []*corev1.Node
 	for i, cpu := range cpus {
@@ -248,7 +249,7 @@ func domain(key, value string, cpus ...int) []*corev1.Node {
 	return out
 }
 
-// both makes nodes in a rack in a zone.
+// both returns nodes in a rack in a zone.
 func both(zoneName, rackName string, cpus ...int) []*corev1.Node {
 	out := domain(rack, rackName, cpus...)
 	for _, n := range out {
@@ -257,7 +258,7 @@ func both(zoneName, rackName string, cpus ...int) []*corev1.Node {
 	return out
 }
 
-// running makes so many pods of one CPU in a domain, on one node after the other.
+// running returns a number of pods of one CPU in a domain, on one node after the other.
 func running(nodes []*corev1.Node, in string, priority int32, count int) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, n := range nodes {
@@ -269,7 +270,7 @@ func running(nodes []*corev1.Node, in string, priority int32, count int) []*core
 	return out
 }
 
-// party makes members of a role that have to be in one domain with each other.
+// party returns members of a role that must share a domain.
 func party(role, key string, count int) []*corev1.Pod {
 	out := make([]*corev1.Pod, count)
 	for i := range out {
@@ -282,7 +283,7 @@ func party(role, key string, count int) []*corev1.Pod {
 	return out
 }
 
-// ofRole is about the members of the gang that have one of some roles, or that have none of them.
+// ofRole returns a term about the members of the gang that have one of some roles, or none of them.
 func ofRole(key string, operator metav1.LabelSelectorOperator, roles ...string) corev1.PodAffinityTerm {
 	return corev1.PodAffinityTerm{TopologyKey: key, LabelSelector: &metav1.LabelSelector{
 		MatchLabels:      map[string]string{v1alpha1.LabelPodGroup: "g"},
@@ -290,7 +291,7 @@ func ofRole(key string, operator metav1.LabelSelectorOperator, roles ...string) 
 	}}
 }
 
-// near has members be in a domain with some of other roles instead of each other.
+// near changes members to need other roles in their domain instead of each other.
 func near(pods []*corev1.Pod, roles ...string) []*corev1.Pod {
 	for _, p := range pods {
 		p.Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchExpressions[0].Values = roles
@@ -298,7 +299,7 @@ func near(pods []*corev1.Pod, roles ...string) []*corev1.Pod {
 	return pods
 }
 
-// shuns keeps members from the domains of some roles of the gang, or of all others.
+// shuns excludes members from the domains of some roles of the gang, or of all others.
 func shuns(pods []*corev1.Pod, key string, operator metav1.LabelSelectorOperator, roles ...string) []*corev1.Pod {
 	for _, p := range pods {
 		p.Spec.Affinity.PodAntiAffinity = &corev1.PodAntiAffinity{
@@ -308,7 +309,7 @@ func shuns(pods []*corev1.Pod, key string, operator metav1.LabelSelectorOperator
 	return pods
 }
 
-// only keeps members to the nodes with a label.
+// only limits members to the nodes with a label.
 func only(pods []*corev1.Pod, key, value string) []*corev1.Pod {
 	for _, p := range pods {
 		p.Spec.NodeSelector = map[string]string{key: value}
@@ -316,8 +317,8 @@ func only(pods []*corev1.Pod, key, value string) []*corev1.Pod {
 	return pods
 }
 
-// TestTwoParties: two roles that have to be in one zone each have a place exactly if there are two zones with room for one of
-// them each, or one with room for both.
+// TestTwoParties has two roles that each need one zone. They fit exactly if two zones have room for
+// one role each, or one zone for both.
 func TestTwoParties(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -339,7 +340,8 @@ func TestTwoParties(t *testing.T) {
 	})
 }
 
-// TestNoNodes: a gang whose members have to be together finds no place where there are no nodes, or none any more.
+// TestNoNodes checks a gang that must be together, in a cluster without nodes, from the start or
+// later.
 func TestNoNodes(t *testing.T) {
 	t.Parallel()
 	all := members("g", 2, "1", 10)

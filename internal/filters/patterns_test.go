@@ -11,8 +11,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestPlainPatterns: gangs of any size with the rules that people use are placed exactly if they can be, which for these a
-// short calculation tells.
+// TestPlainPatterns checks that gangs of any size with common rules are placed exactly if they fit.
+// For these, a short calculation gives the answer.
 func TestPlainPatterns(t *testing.T) {
 	t.Parallel()
 	for name, p := range patterns() {
@@ -24,12 +24,12 @@ func TestPlainPatterns(t *testing.T) {
 	}
 }
 
-// pattern is a rule of members of one CPU each.
+// pattern is a rule for members of one CPU each.
 type pattern struct {
 	rule func(p *corev1.Pod)
-	// drivers is how many members have no rule.
+	// drivers is the number of members without a rule.
 	drivers int
-	// fits says whether so many members have a place, for the free CPUs of each node by zone.
+	// fits reports whether a number of members fit, given the free CPUs of each node by zone.
 	fits func(zones [][]int, members int) bool
 }
 
@@ -111,7 +111,8 @@ func hosts(zones [][]int) int {
 	return count
 }
 
-// evenly reports whether members can be spread over domains of some capacity with a skew of one.
+// evenly reports whether members can be spread over domains with a skew of one, given the domains'
+// capacities.
 func evenly(capacity []int, members int) bool {
 	each, more := members/len(capacity), members%len(capacity)
 	for _, c := range capacity {
@@ -125,7 +126,8 @@ func evenly(capacity []int, members int) bool {
 	return more <= 0
 }
 
-// drawZones makes zones of nodes, some of which are full, and tells the CPUs of each node that are free or can be.
+// drawZones returns zones of nodes, some of them full, and the CPUs of each node that are free or
+// can be.
 func drawZones(pick func(int, string) int) ([][]int, *drawnCase) {
 	c := &drawnCase{}
 	zones := make([][]int, 1+pick(4, "zones"))
@@ -141,7 +143,7 @@ func drawZones(pick func(int, string) int) ([][]int, *drawnCase) {
 				case 0:
 					zones[z][len(zones[z])-1]++
 				case 1:
-					// It may be taken.
+					// The pod may be preempted.
 					zones[z][len(zones[z])-1]++
 					c.running = append(c.running, on(pod(fmt.Sprintf("low-%s-%d", n.Name, i), "", "1", int32(pick(3, "priority"))), n.Name))
 				default:

@@ -17,7 +17,7 @@ func cpus(amount string) corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: quantity(amount)}
 }
 
-// largerPods are ways in which a pod asks for 3 CPUs whose first container asks for 1.
+// largerPods returns ways for a pod to request 3 CPUs although its first container requests 1.
 func largerPods() map[string]func(*corev1.Pod) {
 	container := func(amount string, policy *corev1.ContainerRestartPolicy) corev1.Container {
 		return corev1.Container{Name: "init", Image: "i", RestartPolicy: policy, Resources: corev1.ResourceRequirements{Requests: cpus(amount)}}
@@ -45,8 +45,8 @@ func largerPods() map[string]func(*corev1.Pod) {
 	}
 }
 
-// TestRequestsAreCountedAsUpstreamDoes: what a pod asks for is more than the sum of its containers, for the members of
-// a gang and for those that run.
+// TestRequestsAreCountedAsUpstreamDoes checks requests that exceed the sum of a pod's containers,
+// for members of a gang and for running pods.
 func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 	t.Parallel()
 	for name, change := range largerPods() {
@@ -74,7 +74,8 @@ func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 					t.Errorf("%s: %s, taking %v: %s; want %s, taking %v", c.what, d.Outcome, victims(d), d.Message, c.want, c.wantVictims)
 				}
 			}
-			// The other side: two of those run, and what they have is theirs, and comes back when they go.
+			// Two such pods run. Their full requests count as used, and become free when they are
+			// evicted.
 			for asks, want := range map[string]int{"1": 0, "4": 1, "5": 2} {
 				objects := []runtime.Object{node("node-0", "7")}
 				for _, p := range members("r", 2, "1", 0) {
@@ -91,7 +92,7 @@ func TestRequestsAreCountedAsUpstreamDoes(t *testing.T) {
 
 const driver = "csi.example.com"
 
-// volume is a claim of that name that is bound to a volume, on the nodes of those names, or on all if there are none.
+// volume returns a claim and its bound volume, on the named nodes, or on all nodes without names.
 func volume(name string, mode corev1.PersistentVolumeAccessMode, nodeNames ...string) []runtime.Object {
 	modes := []corev1.PersistentVolumeAccessMode{mode}
 	size := corev1.ResourceList{corev1.ResourceStorage: quantity("1Gi")}
@@ -122,7 +123,7 @@ func volume(name string, mode corev1.PersistentVolumeAccessMode, nodeNames ...st
 	return []runtime.Object{pv, pvc}
 }
 
-// claims has a pod use the claims of those names.
+// claims adds the named claims to a pod.
 func claims(p *corev1.Pod, names ...string) *corev1.Pod {
 	for _, name := range names {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{
@@ -132,7 +133,7 @@ func claims(p *corev1.Pod, names ...string) *corev1.Pod {
 	return p
 }
 
-// attachLimit says how many volumes a node can attach.
+// attachLimit returns the attach limit of a node.
 func attachLimit(nodeName string, count int32) *storagev1.CSINode {
 	return &storagev1.CSINode{
 		ObjectMeta: metav1.ObjectMeta{Name: nodeName},
@@ -142,15 +143,15 @@ func attachLimit(nodeName string, count int32) *storagev1.CSINode {
 	}
 }
 
-// TestVolumesAreAsked: where volumes are, who may use them and how many a node attaches decides where a gang goes and
-// who has to go for it.
+// TestVolumesAreAsked checks that the locations, access modes and attach limits of volumes
+// determine a gang's nodes and victims.
 func TestVolumesAreAsked(t *testing.T) {
 	t.Parallel()
 	const many, once = corev1.ReadWriteMany, corev1.ReadWriteOncePod
 	cases := map[string]struct {
 		objects []runtime.Object
 		running []*corev1.Pod
-		// claims are those of each member.
+		// claims are the claims of each member.
 		claims      [][]string
 		want        core.Outcome
 		wantNodes   []string

@@ -20,14 +20,14 @@ import (
 
 const gpu corev1.ResourceName = "example.com/gpu"
 
-// gpuClass is a DeviceClass that maps GPUs.
+// gpuClass returns a DeviceClass that maps GPUs.
 func gpuClass() *resourceapi.DeviceClass {
 	return &resourceapi.DeviceClass{
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu"}, Spec: resourceapi.DeviceClassSpec{ExtendedResourceName: ptr.To(string(gpu))},
 	}
 }
 
-// gpuNodes are nodes whose device plugin has two GPUs each.
+// gpuNodes returns nodes with two GPUs each from a device plugin.
 func gpuNodes(count int) []runtime.Object {
 	out := make([]runtime.Object, count)
 	for i := range out {
@@ -38,7 +38,7 @@ func gpuNodes(count int) []runtime.Object {
 	return out
 }
 
-// asking has pods ask for two GPUs each.
+// asking adds a request for two GPUs to each pod.
 func asking(pods ...*corev1.Pod) []*corev1.Pod {
 	for _, p := range pods {
 		p.Spec.Containers[0].Resources.Requests[gpu] = quantity("2")
@@ -46,12 +46,12 @@ func asking(pods ...*corev1.Pod) []*corev1.Pod {
 	return pods
 }
 
-// fullGPUs are pods that have all GPUs of the nodes 0 and 1, of these priorities.
+// fullGPUs returns pods with the given priorities that use all GPUs of nodes 0 and 1.
 func fullGPUs(first, second int32) []*corev1.Pod {
 	return asking(on(pod("r-0", "", "1", first), "node-0"), on(pod("r-1", "", "1", second), "node-1"))
 }
 
-// mapping waits until the scheduler knows whether a DeviceClass maps GPUs.
+// mapping waits until the scheduler sees that a DeviceClass maps GPUs, or does not.
 func (w *world) mapping(isThere bool) {
 	w.t.Helper()
 	err := wait.PollUntilContextTimeout(w.t.Context(), time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
@@ -95,13 +95,13 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// TestDevicesOfBothKinds: where a DeviceClass maps GPUs, those of device plugins count as before, and a node without a device plugin
-// takes what it has devices for.
+// TestDevicesOfBothKinds has a DeviceClass that maps GPUs. GPUs of device plugins count as before,
+// and a node without a device plugin admits as many pods as it has devices.
 func TestDevicesOfBothKinds(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		running []*corev1.Pod
-		// devices are those of node-2, which has no device plugin.
+		// devices is the number of devices of node-2, which has no device plugin.
 		devices     int
 		members     []*corev1.Pod
 		want        core.Outcome
@@ -157,7 +157,8 @@ func TestDevicesOfBothKinds(t *testing.T) {
 	}
 }
 
-// TestClassThatComes: a DeviceClass counts as soon as it is there, and no longer, whatever the profile has been asked before.
+// TestClassThatComes checks that a DeviceClass counts exactly as long as it exists, regardless of
+// earlier answers.
 func TestClassThatComes(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {

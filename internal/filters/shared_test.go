@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// unboundClaim is one of a class that has none for it yet, if the volume is "", or just this volume.
+// unboundClaim returns an unbound claim of a class. With a volume, it is for that volume.
 func unboundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("claim-" + name), Annotations: map[string]string{}},
@@ -28,7 +28,7 @@ func unboundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// boundClaim has its volume.
+// boundClaim returns a claim that is bound to its volume.
 func boundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	claim := unboundClaim(name, class, volume)
 	claim.Annotations["pv.kubernetes.io/bind-completed"] = "yes"
@@ -36,8 +36,8 @@ func boundClaim(name, class, volume string) *corev1.PersistentVolumeClaim {
 	return claim
 }
 
-// TestSharedVolume: a volume that is yet to be made is made where the first member goes, and the others have to go there too. No pod goes
-// for a plan that has them elsewhere.
+// TestSharedVolume has a volume that is provisioned on the first member's node, where the other
+// members must go too. No pod may be evicted for a plan on several nodes.
 func TestSharedVolume(t *testing.T) {
 	t.Parallel()
 	share := func(claim string, pods ...*corev1.Pod) []*corev1.Pod {
@@ -151,8 +151,9 @@ func TestSharedVolume(t *testing.T) {
 	}
 }
 
-// TestUnitsThatCameBackAreChosen: pods come back beside a member that minds none of them, and may still be the cheapest ones for a member
-// of another class. There are too many pods for the plain algorithm to find it in the end.
+// TestUnitsThatCameBackAreChosen has pods that are put back beside a member that does not depend on
+// them, and may still be the cheapest victims for another class. There are too many pods for the
+// plain algorithm.
 func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	t.Parallel()
 	const many = 301
@@ -179,7 +180,8 @@ func TestUnitsThatCameBackAreChosen(t *testing.T) {
 	}
 }
 
-// TestVolumeOfAPromisedPod: nothing goes for a pod that has a claim for one pod, which another one that is promised room has as well.
+// TestVolumeOfAPromisedPod checks that nothing is evicted for a pod with an exclusive claim that a
+// pod with a reservation uses too.
 func TestVolumeOfAPromisedPod(t *testing.T) {
 	t.Parallel()
 	t.Run("of the same name in another namespace", func(t *testing.T) {
@@ -193,7 +195,7 @@ func TestVolumeOfAPromisedPod(t *testing.T) {
 		for _, claim := range []*corev1.PersistentVolumeClaim{theirs, ours} {
 			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		}
-		// It asks for no CPU, so that the volume is all that is in the way.
+		// The pod requests no CPU, so only the volume is in the way.
 		promised, p := pod("x", "", "0", 9), pod("p", "", "1", 5)
 		promised.Namespace, promised.Status.NominatedNodeName = "other", "node-0"
 		claims(promised, "data")

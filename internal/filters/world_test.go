@@ -30,7 +30,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// world is a cluster as the default profile of a scheduler sees it, with the real filters.
+// world is a cluster with the default profile of a scheduler and the real filters.
 type world struct {
 	// minCount is how many members a gang needs; 0 for all.
 	minCount int
@@ -38,7 +38,7 @@ type world struct {
 	profile  framework.Framework
 	cache    internalcache.Cache
 	client   *fake.Clientset
-	// resources is kept from one decision to the next, as it is by a scheduler.
+	// resources is kept between decisions, as in a scheduler.
 	resources *Resources
 	claims    snapshot.Claims
 }
@@ -48,7 +48,7 @@ func newWorld(t *testing.T, extenders []config.Extender, objects ...runtime.Obje
 	return newWorldWith(t, kubescheduler.WithExtenders(extenders...), objects...)
 }
 
-// newWorldWith is newWorld with any option for the scheduler.
+// newWorldWith is newWorld with an option for the scheduler.
 func newWorldWith(t *testing.T, option kubescheduler.Option, objects ...runtime.Object) *world {
 	t.Helper()
 	client := fake.NewClientset(objects...)
@@ -71,7 +71,7 @@ func newWorldWith(t *testing.T, option kubescheduler.Option, objects ...runtime.
 	return w
 }
 
-// level brings the framework's snapshot level with the cache.
+// level updates the framework's snapshot from the cache.
 func (w *world) level() {
 	w.t.Helper()
 	listed, ok := w.profile.SnapshotSharedLister().(*internalcache.Snapshot)
@@ -83,7 +83,7 @@ func (w *world) level() {
 	}
 }
 
-// decide decides for pods: for a gang where they name a group.
+// decide returns the decision for pods; they are a gang if they name a group.
 func (w *world) decide(pods ...*corev1.Pod) *core.Decision {
 	w.t.Helper()
 	d, _, err := w.oracle(pods...).Decide()
@@ -98,7 +98,7 @@ func (w *world) oracle(pods ...*corev1.Pod) *Oracle {
 	return w.oracleBeside(nil, pods...)
 }
 
-// oracleBeside is the oracle for pods that have to leave room to others, which are not on their nodes yet.
+// oracleBeside returns the oracle for pods that must leave room to pods with reservations.
 func (w *world) oracleBeside(promised []*corev1.Pod, pods ...*corev1.Pod) *Oracle {
 	w.t.Helper()
 	promises := make([]snapshot.Promise, len(promised))
@@ -173,7 +173,7 @@ func nodes(count int, cpu string) []runtime.Object {
 	return out
 }
 
-// pod makes a pod that asks for CPUs, of a group unless that is "".
+// pod returns a pod that requests CPUs, in a group unless that is "".
 func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).SchedulerName(corev1.DefaultSchedulerName).
 		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()
@@ -206,7 +206,7 @@ func with(objects []runtime.Object, pods ...*corev1.Pod) []runtime.Object {
 	return out
 }
 
-// wrap gives a pod to the builders of upstream's tests.
+// wrap returns a pod in the form of upstream's test builders.
 func wrap(p *corev1.Pod) *st.PodWrapper { return &st.PodWrapper{Pod: *p} }
 
 func quantity(s string) resource.Quantity { return resource.MustParse(s) }

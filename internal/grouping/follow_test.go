@@ -22,10 +22,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// bound is how long anything may take on a machine that is busy with other things.
+// bound is how long anything may take on a busy machine.
 const bound = time.Minute
 
-// served is an API server's discovery, by group and version.
+// served is the discovery of an API server, by group and version.
 type served map[string][]metav1.APIResource
 
 func (s served) ServerResourcesForGroupVersion(gv string) (*metav1.APIResourceList, error) {
@@ -43,8 +43,8 @@ func (s served) ServerPreferredNamespacedResources() ([]*metav1.APIResourceList,
 	return nil, nil
 }
 
-// TestFollower: what can be read is known once it has started; a kind that is not served, and one that may not be read, do not
-// keep it from starting, and their pods hear why they wait.
+// TestFollower checks that all readable kinds are known after Start. A kind that is not served, and
+// one that may not be read, must not block it, and the messages of their pods must say so.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	resource := func(kind string) schema.GroupVersionResource {
@@ -93,7 +93,7 @@ func TestFollower(t *testing.T) {
 	}
 }
 
-// TestKindThatIsNotServed is said once, however often it is looked for.
+// TestKindThatIsNotServed checks that the missing kind is logged once for any number of attempts.
 func TestKindThatIsNotServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "LeaderWorkerSet")
@@ -115,8 +115,8 @@ func TestKindThatIsNotServed(t *testing.T) {
 	}
 }
 
-// TestRightWithdrawn: a kind that could be read and may not be any more is named for as long as that is so, to pods of objects that are not
-// known.
+// TestRightWithdrawn checks that pods of unknown objects name a kind as long as its read access is
+// withdrawn.
 func TestRightWithdrawn(t *testing.T) {
 	t.Parallel()
 	jobs := schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}

@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// newForeignWorld is a world whose profile understands other schedulers.
+// newForeignWorld returns a world with a profile that understands other schedulers.
 func newForeignWorld(t *testing.T, schedulers ...configv1alpha1.GroupLabels) *world {
 	t.Helper()
 	args := &configv1alpha1.ReprieveArgs{Groups: configv1alpha1.GroupArgs{Labels: schedulers, Kinds: []string{"Job"}}}
@@ -138,7 +138,7 @@ func TestForeignGroups(t *testing.T) {
 	}
 }
 
-// TestForeignGroupsOptOut: the words of Reprieve come before those of others.
+// TestForeignGroupsOptOut checks that Reprieve's annotations take precedence over those of others.
 func TestForeignGroupsOptOut(t *testing.T) {
 	t.Parallel()
 	w := newForeignWorld(t, "coscheduling")
@@ -173,7 +173,8 @@ func TestForeignGroupsOptOut(t *testing.T) {
 	}
 }
 
-// TestPodsThatCount: gangs that have no object are as long as there are pods of them, and what is amiss with a pod is said.
+// TestPodsThatCount checks that gangs without an object exist as long as their pods, and that
+// invalid pods have a reason.
 func TestPodsThatCount(t *testing.T) {
 	t.Parallel()
 	const name, count = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
@@ -204,7 +205,7 @@ func TestPodsThatCount(t *testing.T) {
 	if n, _ := w.MinCount(key); n != 4 || w.Hold(again) != (gang.Verdict{}) {
 		t.Errorf("its next run needs %d, want 4", n)
 	}
-	// What a namespace says comes later, for gangs that were seen before it, and for one that comes while it is taken in.
+	// The namespace's choice comes after some gangs were seen, and while another one appears.
 	late := w.annotated("f", name, "late", count, "2")
 	late.Namespace = "new"
 	if v := w.Hold(late); v.Reason != ReasonOwnerUnknown {
@@ -226,8 +227,8 @@ func TestPodsThatCount(t *testing.T) {
 	}
 }
 
-// TestPoliciesKnowForeignWords: what pods say in other schedulers' words is named in the policies for pods, which leave such pods to the
-// scheduler.
+// TestPoliciesKnowForeignWords checks that the policies for pods name the keys of other schedulers.
+// They leave such pods to the scheduler.
 func TestPoliciesKnowForeignWords(t *testing.T) {
 	t.Parallel()
 	raw, err := deploy.API.ReadFile("admission-queues.yaml")
@@ -263,7 +264,8 @@ func TestPoliciesKnowForeignWords(t *testing.T) {
 	}
 }
 
-// TestAnnotations: what groups go by is known where annotations are left out.
+// TestAnnotations checks that the annotations for groups are known wherever annotations are left
+// out.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	all, pods := Annotations(), PodAnnotations()
@@ -280,7 +282,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// TestPodsThatCountAnew: what the pods of a gang say counts as they are now, whichever of them was seen first.
+// TestPodsThatCountAnew checks that the current annotations of a gang's pods count, regardless of
+// which pod was seen first.
 func TestPodsThatCountAnew(t *testing.T) {
 	t.Parallel()
 	const name, count = "gang.scheduling.koordinator.sh/name", "gang.scheduling.koordinator.sh/min-available"
@@ -290,11 +293,11 @@ func TestPodsThatCountAnew(t *testing.T) {
 		}
 	}
 	tests := map[string]struct {
-		// first is what the first pod says, and others what the two others do.
+		// first is the count of the first pod, and others that of the two others.
 		first, others string
 		change        func(w *world, pods []*corev1.Pod)
 		want          int
-		// wantHeld are those that wait.
+		// wantHeld are the blocked pods.
 		wantHeld []string
 	}{
 		"the first says nothing that counts": {first: "x", others: "3", want: 3, wantHeld: []string{"a"}},

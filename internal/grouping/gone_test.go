@@ -17,13 +17,13 @@ import (
 
 const sparkName, sparkRole = "sparkoperator.k8s.io/app-name", "spark-role"
 
-// executor adds one of a SparkApplication.
+// executor adds an executor pod of a SparkApplication.
 func (w *world) executor(name, application string) *corev1.Pod {
 	return w.pod(name, "Pod/driver", sparkName, application, sparkRole, "executor")
 }
 
-// TestLostPods: pods that an object leaves behind before they have a node hear of that, and hear the same kind of thing from a process
-// that starts later.
+// TestLostPods checks the reason for pods that a deleted object leaves without a node. A process
+// that starts later must give the same kind of reason.
 func TestLostPods(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -64,7 +64,8 @@ func TestLostPods(t *testing.T) {
 	}
 }
 
-// TestHoldsAreTold: a hold may begin, change and end while the pod does not.
+// TestHoldsAreTold checks that changes of the reason to be blocked are reported while the pod does
+// not change.
 func TestHoldsAreTold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
@@ -87,8 +88,8 @@ func TestHoldsAreTold(t *testing.T) {
 	step("false", "parallelism: 3")
 }
 
-// TestPodAmidAChange: whenever a pod comes while its object is taken in, it is told that it is held back no more, or is not held back
-// at its first look.
+// TestPodAmidAChange adds a pod at each point of a change of its object. Either the end of its
+// block is reported, or it is not blocked at the first look.
 func TestPodAmidAChange(t *testing.T) {
 	t.Parallel()
 	for _, annotations := range []string{"", gangOn} {
@@ -122,8 +123,8 @@ func TestPodAmidAChange(t *testing.T) {
 	}
 }
 
-// TestMadeAnewUnseen: after an interrupted watch, an informer tells of an object that was deleted and made anew as of one that has
-// changed.
+// TestMadeAnewUnseen checks an object that was deleted and created again during an interrupted
+// watch. An informer reports it as an update.
 func TestMadeAnewUnseen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
@@ -146,19 +147,20 @@ func TestMadeAnewUnseen(t *testing.T) {
 	}
 }
 
-// TestNamesakes: an object has the name of one that is gone, and pods of that are left. Pods name either of them by the same label.
+// TestNamesakes has an object with the name of a deleted one that still has pods. Pods name both by
+// the same label.
 func TestNamesakes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	tests := map[string]struct {
-		// age is how much older the pod is than the second object, and runs is true where it has a node.
+		// age is how much older the pod is than the second object. runs is true if it has a node.
 		age  time.Duration
 		runs bool
-		// unseen is true where the first object has never been known.
+		// unseen is true if the first object has never been known.
 		unseen bool
-		// want is the object that it belongs to; "" for none.
+		// want is the pod's object; "" for none.
 		want string
-		// wantHold is true where it is held back.
+		// wantHold is true if the pod is blocked.
 		wantHold bool
 	}{
 		"a pod that was made later":                {age: -time.Second, want: "second"},
@@ -195,7 +197,7 @@ func TestNamesakes(t *testing.T) {
 	}
 }
 
-// application is a SparkApplication of the name spark, by its UID.
+// application adds a SparkApplication with the name spark, by its UID.
 func (w *world) application(uid types.UID, at time.Time) {
 	w.t.Helper()
 	u := objectFrom(w.t, "apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {namespace: ns, name: spark, annotations: {"+gangOn+"}}\nspec: {executor: {instances: 3}}\n")
@@ -204,7 +206,8 @@ func (w *world) application(uid types.UID, at time.Time) {
 	w.Set(u.GroupVersionKind().GroupKind(), u)
 }
 
-// TestNamesakesAreForgotten: one that is gone is known as long as pods of its own are left, however many the other one has.
+// TestNamesakesAreForgotten checks that a deleted object is known exactly as long as it has pods of
+// its own, regardless of the other object's pods.
 func TestNamesakesAreForgotten(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -229,7 +232,7 @@ func TestNamesakesAreForgotten(t *testing.T) {
 	if w.objects["first"] != nil || w.objects["second"] == nil {
 		t.Errorf("known are %v", w.objects)
 	}
-	// Others may have pods that are older.
+	// Objects of other rules may have older pods.
 	theirs := newForeignWorld(t, "coscheduling")
 	early := theirs.pod("early", "", "scheduling.x-k8s.io/pod-group", "g")
 	early.CreationTimestamp = metav1.NewTime(at.Add(-time.Hour))
@@ -241,7 +244,7 @@ func TestNamesakesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestPartNames: what differs in labels differs in names.
+// TestPartNames checks that different labels lead to different names.
 func TestPartNames(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]string)

@@ -8,7 +8,8 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// TestReduce: of an object, what groups go by is kept and nothing else is; what is kept reads the same.
+// TestReduce checks that reduced objects keep exactly the fields for groups and have the same
+// reading.
 func TestReduce(t *testing.T) {
 	t.Parallel()
 	const head = "metadata: {namespace: ns, name: x, uid: u, creationTimestamp: '2026-01-02T03:04:05Z', annotations: {reprieve.dev/gang: 'true', who: alice}, labels: {reprieve.dev/queue: q, who: alice}}\n"
@@ -81,7 +82,7 @@ func TestReduce(t *testing.T) {
 				}
 			}
 			before, after := rule.Read(u), rule.Read(reduced)
-			// What is no number, and is shown, is not shown whole.
+			// An invalid value that the flaw shows may be reduced.
 			before.Flaw, _, _ = strings.Cut(before.Flaw, " is ")
 			after.Flaw, _, _ = strings.Cut(after.Flaw, " is ")
 			if !reflect.DeepEqual(before, after) {

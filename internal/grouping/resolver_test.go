@@ -21,14 +21,14 @@ import (
 
 const profile = "reprieve-scheduler"
 
-// world is a Resolver with pods around it.
+// world is a Resolver with pods.
 type world struct {
 	*Resolver
 	t  *testing.T
 	mu sync.Mutex
-	// looked is called after each look at pods, without mu; nil for nothing.
+	// looked is called after each look at pods, without mu; nil for none.
 	looked func()
-	// mu is held for the rest.
+	// mu protects the fields below.
 	pods    []*corev1.Pod
 	moved   []string
 	changed []types.NamespacedName
@@ -70,7 +70,7 @@ func newWorld(t *testing.T, always bool, kinds ...string) *world {
 	return w
 }
 
-// object is "Kind/name", whose UID it is, with annotations and a spec; its owner is another such, or "".
+// object adds an object, given as "Kind/name", which is also its UID. owner is another one, or "".
 func (w *world) object(what, owner, annotations, spec string) {
 	w.t.Helper()
 	kind, name, _ := strings.Cut(what, "/")
@@ -92,7 +92,7 @@ func ownerRef(what string) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: types.UID(what), Controller: ptr.To(true)}
 }
 
-// pod adds one that is controlled by an object, with labels in pairs.
+// pod adds a pod that is controlled by an object, with labels in pairs.
 func (w *world) pod(name, owner string, labels ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{}},
@@ -110,7 +110,8 @@ func (w *world) pod(name, owner string, labels ...string) *corev1.Pod {
 	return pod
 }
 
-// group is the name of a pod's group without its hash; "" for none. It fails where the pod is held back.
+// group returns the name of a pod's group without its hash; "" for none. It fails if the pod is
+// blocked.
 func (w *world) group(pod *corev1.Pod) string {
 	w.t.Helper()
 	if v := w.Hold(pod); v != (gang.Verdict{}) {
@@ -249,7 +250,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// TestHeldBack: a pod of which not all is known is no single pod.
+// TestHeldBack checks that a pod is no single pod until all facts about its group are known.
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet", "LeaderWorkerSet")
@@ -280,7 +281,7 @@ func TestHeldBack(t *testing.T) {
 	w.held(w.pod("unit", "StatefulSet/x", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/worker-index", "1"), ReasonNotGroupable, "group-index")
 }
 
-// TestRoles: what a gang needs of each role.
+// TestRoles checks the number of members that a gang needs of each role.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "RayCluster")
@@ -308,7 +309,8 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestGroupOfAnObjectAbove: a Job that becomes known puts its pods into the group of its JobSet, whose PodGroup is looked at then.
+// TestGroupOfAnObjectAbove checks that pods join the group of their JobSet when their Job becomes
+// known, and that its PodGroup is reported.
 func TestGroupOfAnObjectAbove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet")
@@ -327,7 +329,7 @@ func TestGroupOfAnObjectAbove(t *testing.T) {
 	}
 }
 
-// TestOwnersInACircle: the API server takes objects that own each other.
+// TestOwnersInACircle has objects that own each other, which the API server accepts.
 func TestOwnersInACircle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet")
@@ -350,7 +352,8 @@ func TestOwnersInACircle(t *testing.T) {
 	}
 }
 
-// TestForgedOwners: users may write any owner into what is theirs. It counts where it is one.
+// TestForgedOwners has forged owner references, which users may write. A reference must match its
+// object.
 func TestForgedOwners(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(pod *corev1.Pod){
@@ -380,7 +383,7 @@ func TestForgedOwners(t *testing.T) {
 	}
 }
 
-// TestForgedOwnerOfAnObject: an object says that one of another namespace owns it.
+// TestForgedOwnerOfAnObject has an object with an owner in another namespace.
 func TestForgedOwnerOfAnObject(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job", "JobSet")
@@ -402,7 +405,7 @@ func kindOf(ref metav1.OwnerReference, kind string) metav1.OwnerReference {
 	return ref
 }
 
-// TestChangesOfShape: where a pod has a node, its gang stays what it is until none has.
+// TestChangesOfShape checks that a gang with a running pod keeps its shape until no pod has a node.
 func TestChangesOfShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
@@ -429,13 +432,14 @@ func TestChangesOfShape(t *testing.T) {
 	}
 }
 
-// TestRolesThatChange: of a gang that runs, roles may come and grow. One that goes counts until its pods have.
+// TestRolesThatChange checks that roles of a running gang may be added and may grow. A removed role
+// counts until its pods are gone.
 func TestRolesThatChange(t *testing.T) {
 	t.Parallel()
 	const a, b = "{groupName: a, replicas: 2}", "{groupName: b, replicas: 3}"
 	tests := map[string]struct {
 		annotations, before, after, added string
-		// wantGroup is that of the added pod; "" where it is held back.
+		// wantGroup is the group of the added pod; "" if it is blocked.
 		wantGroup string
 		wantCount int
 		wantNote  bool
@@ -474,11 +478,12 @@ func TestRolesThatChange(t *testing.T) {
 	}
 }
 
-// TestGone: an object stays what it is to its pods that have a node until they have gone, and one of its name is another one.
+// TestGone checks that pods of a deleted object keep their groups if they have a node. A new object
+// with its name is another object.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "Job")
-	// Its owner is of no kind that is followed.
+	// Its owner's kind is not followed.
 	w.object("Job/train", "Trial/t", gangOn, "parallelism: 2")
 	pod := w.pod("p", "Job/train")
 	key, _ := w.GroupOf(pod)
@@ -502,7 +507,7 @@ func TestGone(t *testing.T) {
 	}
 }
 
-// TestRecall: a group that an earlier process has written is known without its pods.
+// TestRecall checks that a group of an earlier process is known without its pods.
 func TestRecall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "LeaderWorkerSet")
@@ -529,7 +534,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// clusterOf is the RayCluster that a RayJob makes.
+// clusterOf returns the RayCluster of a RayJob.
 func clusterOf(t *testing.T, job string) *unstructured.Unstructured {
 	t.Helper()
 	u := objectFrom(t, "apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {namespace: ns, name: ray-1, uid: RayCluster/ray-1}\nspec: {}\n")

@@ -159,7 +159,7 @@ type Role struct {
 	AloneWhen []Condition
 	// Led, of the whole object, and ItemLed tell that the first pod of each product has to have a node before the others are made.
 	Led, ItemLed Led
-	// Said is the key by which pods give the value of Replicas when their unit was created. It
+	// Said is the key that pods give the value of Replicas at their unit's creation with. It
 	// applies to that unit.
 	Said key
 	// Templates are the possible paths of the pods' template. The first one that exists is used.

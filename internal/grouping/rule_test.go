@@ -12,7 +12,7 @@ import (
 	configv1alpha1 "github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// objectFrom reads an object as an informer has it, with int64 for numbers.
+// objectFrom parses an object into an informer's form, with int64 for numbers.
 func objectFrom(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
@@ -192,7 +192,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestFinished: objects say in their status that no more pods are to come.
+// TestFinished checks the statuses that mean that no more pods will come.
 func TestFinished(t *testing.T) {
 	t.Parallel()
 	conditions := func(of, status string) string {
@@ -230,7 +230,7 @@ func TestFinished(t *testing.T) {
 	}
 }
 
-// TestKindsAreBuiltIn: the configuration allows the kinds that have a rule, and no others.
+// TestKindsAreBuiltIn checks that the configuration allows exactly the kinds with a rule.
 func TestKindsAreBuiltIn(t *testing.T) {
 	t.Parallel()
 	var kinds []string
@@ -269,7 +269,7 @@ func TestRulesOfOperators(t *testing.T) {
 		}
 	}
 
-	// Of tasks in a list, none has a path; what all of them need together has.
+	// A task in a list has no path, but the total of all tasks has one.
 	volcano, err := FromArgs(&configv1alpha1.GroupArgs{Kinds: []string{"Job"}, Rules: []configv1alpha1.GroupRule{{
 		APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Resource: "jobs", Roles: []configv1alpha1.GroupRole{{Name: "task", Replicas: "spec.minAvailable"}},
 	}}})

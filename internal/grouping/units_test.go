@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// serving adds a pod of a replica of the LeaderWorkerSet serve, which says how large that is; "" for nothing.
+// serving adds a pod of a replica of the LeaderWorkerSet serve. size is the replica's size
+// according to the pod; "" for none.
 func (w *world) serving(name, replica, worker, size string, age time.Duration) *corev1.Pod {
 	pod := w.pod(name, "", "leaderworkerset.sigs.k8s.io/name", "serve", "leaderworkerset.sigs.k8s.io/group-index", replica,
 		"leaderworkerset.sigs.k8s.io/worker-index", worker)
@@ -21,7 +22,7 @@ func (w *world) serving(name, replica, worker, size string, age time.Duration) *
 	return pod
 }
 
-// needs is how many members the group of a pod needs.
+// needs returns how many members the group of a pod needs.
 func (w *world) needs(pod *corev1.Pod) int {
 	w.t.Helper()
 	w.group(pod)
@@ -30,8 +31,8 @@ func (w *world) needs(pod *corev1.Pod) int {
 	return g.MinCount
 }
 
-// TestReplicasOfAnotherSize: a LeaderWorkerSet that is made larger or smaller makes some replicas again as they were. They need what they
-// have, and the others what it says now.
+// TestReplicasOfAnotherSize has a resized LeaderWorkerSet that recreates some replicas with the old
+// size. These need their old number of pods, and the others the new one.
 func TestReplicasOfAnotherSize(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]string{"larger": "8", "smaller": "2", "of leaders": "1"} {
@@ -50,7 +51,7 @@ func TestReplicasOfAnotherSize(t *testing.T) {
 			if _, needed := w.RoleOf(worker); needed != 3 {
 				t.Errorf("of its workers it needs %d", needed)
 			}
-			// It is replaced, and a pod of what it was is left.
+			// The replica is replaced, and a pod of the old one is left.
 			w.changed = nil
 			young := w.serving("serve-0-new", "0", "0", size, 0)
 			key, _ := w.GroupOf(young)
@@ -61,7 +62,8 @@ func TestReplicasOfAnotherSize(t *testing.T) {
 	}
 }
 
-// TestReplicaKeepsItsShape: where a replica runs that a change would take apart, it stays as it is, and holds up no other.
+// TestReplicaKeepsItsShape checks that a running replica keeps its shape if a change would split
+// it, and does not delay others.
 func TestReplicaKeepsItsShape(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "LeaderWorkerSet")
@@ -89,8 +91,8 @@ func TestReplicaKeepsItsShape(t *testing.T) {
 	}
 }
 
-// TestRolesOfAnotherScheduler: a role that the cluster's own scheduler places is not waited for. Where the templates name none at all,
-// something else may put the name into the pods.
+// TestRolesOfAnotherScheduler checks that gangs do not wait for roles of the default scheduler. If
+// no template names a scheduler, something else may set it in the pods.
 func TestRolesOfAnotherScheduler(t *testing.T) {
 	t.Parallel()
 	const ours = "template: {spec: {schedulerName: " + profile + "}}"
@@ -123,7 +125,8 @@ func TestRolesOfAnotherScheduler(t *testing.T) {
 	}
 }
 
-// TestExclusivePlacement: no gang can have pods that are made only once others of it have a node.
+// TestExclusivePlacement checks that no gang includes pods that are created only after other
+// members have a node.
 func TestExclusivePlacement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, false, "JobSet", "Job", "LeaderWorkerSet")

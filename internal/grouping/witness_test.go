@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// notes are what a Witness is told.
+// notes are the calls to a Witness.
 type notes []string
 
 func (n *notes) Known(resource schema.GroupVersionResource, u *unstructured.Unstructured) {
@@ -20,7 +20,8 @@ func (n *notes) Forgotten(resource schema.GroupVersionResource, _, name string) 
 	*n = append(*n, resource.Resource+"/"+name+" forgotten")
 }
 
-// TestWitness: it is told of objects as they count: not of a change that does not count yet, nor that one is gone whose pods are left.
+// TestWitness checks that objects are reported in the state that is in use. Deferred changes are
+// not reported, nor a deletion while pods are left.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	w, told := newWorld(t, false, "Job", "RayJob"), &notes{}

@@ -11,7 +11,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// unreadable is a budget whose selector has an operator that does not exist.
+// unreadable returns a budget with an invalid operator in its selector.
 func unreadable(namespace string) *policyv1.PodDisruptionBudget {
 	pdb := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "broken"}}
 	pdb.Spec.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Resembles"}}}
@@ -19,7 +19,8 @@ func unreadable(namespace string) *policyv1.PodDisruptionBudget {
 	return pdb
 }
 
-// TestBudgetThatCannotBeRead guards whatever it may be meant for, until it is mended.
+// TestBudgetThatCannotBeRead checks that a budget with an invalid selector guards all pods of its
+// namespace until it is fixed.
 func TestBudgetThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	index, pdb := newBudgetIndex(), unreadable("ns")
@@ -47,7 +48,8 @@ func TestBudgetThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestDecidedInSpiteOfABudget: one that cannot be read stops no decision, and its pods go last.
+// TestDecidedInSpiteOfABudget checks that an invalid budget blocks no decision, and that its pods
+// are evicted last.
 func TestDecidedInSpiteOfABudget(t *testing.T) {
 	t.Parallel()
 	metrics.Register()

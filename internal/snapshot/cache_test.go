@@ -24,7 +24,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// theatre is a cluster that changes at random, with the framework's own cache and snapshot.
+// theatre is a cluster with random changes, and the framework's own cache and snapshot.
 type theatre struct {
 	rt       *rapid.T
 	cache    internalcache.Cache
@@ -44,7 +44,8 @@ func newTheatre(rt *rapid.T) *theatre {
 		nodes: map[string]*corev1.Node{}, pods: map[string]*corev1.Pod{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, facts: f, kept: NewCache(f.sources()),
 	}
-	// One that takes no pod, and has GPUs throughout: a new cache does not know a resource that no node has any more.
+	// This node takes no pod and always has GPUs, because a new cache does not know a resource that
+	// no node has.
 	th.cache.AddNode(klog.Background(), withGPUs(node("full", "0")))
 	return th
 }
@@ -135,7 +136,7 @@ func (th *theatre) changeGroup() {
 	th.kept.GroupChanged(k)
 }
 
-// rederive has a pod belong to a group, or to none, without a change of its object.
+// rederive changes the group of a pod without a change of its object.
 func (th *theatre) rederive() {
 	if len(th.pods) == 0 {
 		return
@@ -149,7 +150,7 @@ func (th *theatre) rederive() {
 	th.kept.NodeChanged(p.Spec.NodeName)
 }
 
-// flip has something be said of a pod, or not any more, without a change of its object.
+// flip changes a source's answer for a pod without a change of its object.
 func (th *theatre) flip(said map[types.UID]bool) {
 	if len(th.pods) == 0 {
 		return
@@ -180,12 +181,12 @@ func (th *theatre) changeBudget() {
 	th.budgets[name] = pdb
 }
 
-// mapGPUs has a DeviceClass for GPUs come or go.
+// mapGPUs adds or removes a DeviceClass for GPUs.
 func (th *theatre) mapGPUs() {
 	th.facts.delegated["example.com/gpu"] = !th.facts.delegated["example.com/gpu"]
 }
 
-// decide asks the core for a gang of CPUs and GPUs on what a cache shows.
+// decide asks the core for a gang of CPUs and GPUs, on the view of a cache.
 func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) string {
 	th.must(c.Level(infos, slices.Collect(maps.Values(th.budgets))))
 	classes, err := ClassesOf(pods, nil, nil)
@@ -200,14 +201,14 @@ func (th *theatre) decide(c *Cache, infos []fwk.NodeInfo, pods []*corev1.Pod) st
 	return string(out)
 }
 
-// countsAll is a profile that leaves no resource to others.
+// countsAll is a profile that counts all resources.
 type countsAll struct{}
 
 func (countsAll) Ignores(corev1.ResourceName) bool { return false }
 
 func (countsAll) Delegates(corev1.ResourceName) bool { return false }
 
-// delegating is a profile that leaves to DynamicResources what the facts say.
+// delegating is a profile that delegates resources to DynamicResources as the facts say.
 type delegating struct {
 	countsAll
 	facts *facts
@@ -244,7 +245,7 @@ func (th *theatre) check() {
 	}
 }
 
-// TestCacheIsLevel: whatever has changed, a cache that was kept shows what a new one does.
+// TestCacheIsLevel checks that a cache with any changes equals a new one.
 func TestCacheIsLevel(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -267,7 +268,7 @@ func TestCacheIsLevel(t *testing.T) {
 	})
 }
 
-// TestLevelCostsWhatHasChanged: a node that has not changed is not read again.
+// TestLevelCostsWhatHasChanged checks that an unchanged node is not read again.
 func TestLevelCostsWhatHasChanged(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -318,7 +319,8 @@ func TestLevelCostsWhatHasChanged(t *testing.T) {
 	}
 }
 
-// TestOneClockOnAllNodes: a group that is read on one node, and stands otherwise than before, is read on the others as well.
+// TestOneClockOnAllNodes checks that a group is read on all its nodes if its standing has changed
+// on one.
 func TestOneClockOnAllNodes(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -358,7 +360,7 @@ func TestOneClockOnAllNodes(t *testing.T) {
 	}
 }
 
-// TestLevelStartsOverAfterAnError: what was noted before is not lost.
+// TestLevelStartsOverAfterAnError checks that recorded changes are not lost.
 func TestLevelStartsOverAfterAnError(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -372,7 +374,7 @@ func TestLevelStartsOverAfterAnError(t *testing.T) {
 	if err := s.level(); err != nil {
 		t.Fatal(err)
 	}
-	// A cluster of other dimensions takes no node.
+	// A cluster with other dimensions rejects every node.
 	s.kept.cluster = core.NewCluster([]string{"one"})
 	group.Priority = ptr.To[int32](7)
 	s.kept.GroupChanged(group.Key)

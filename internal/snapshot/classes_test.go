@@ -22,7 +22,7 @@ func TestClasses(t *testing.T) {
 	label := func(k, v string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels[k] = v } }
 	none := func(*corev1.Pod) {}
 	alike := func(int, *corev1.PersistentVolumeClaim) {}
-	// selected and spreadBy give a label by which pods keep away from others, and are spread.
+	// selected and spreadBy add a label to a pod, with an anti-affinity or a spread that uses it.
 	selected := func(key, value string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			label(key, value)(p)
@@ -50,7 +50,7 @@ func TestClasses(t *testing.T) {
 	}
 	cases := map[string]struct {
 		a, b func(*corev1.Pod)
-		// claims changes the claims of a and b, by number; nil where they have none.
+		// claims changes the claims of a and b, by number; nil if they have none.
 		claims func(int, *corev1.PersistentVolumeClaim)
 		same   bool
 	}{
@@ -124,7 +124,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// claimFor is the claim for a volume v of a pod.
+// claimFor returns the claim of a pod's volume v.
 func claimFor(pod *corev1.Pod) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{
@@ -138,7 +138,8 @@ func claimFor(pod *corev1.Pod) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// TestSharedClaims: pods that have one claim go where it goes, and pods with others like it do not.
+// TestSharedClaims checks that pods of one claim must go where it goes, and pods with equal claims
+// need not.
 func TestSharedClaims(t *testing.T) {
 	t.Parallel()
 	claims := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})

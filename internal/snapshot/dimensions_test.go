@@ -14,13 +14,13 @@ import (
 
 const gpu corev1.ResourceName = "example.com/gpu"
 
-// asking has a pod ask for a resource.
+// asking adds a request for a resource to a pod.
 func asking(p *corev1.Pod, name corev1.ResourceName, count string) *corev1.Pod {
 	p.Spec.Containers[0].Resources.Requests[name] = quantity(count)
 	return p
 }
 
-// describe is a single pod as the core gets it.
+// describe returns a single pod in the core's form.
 func describe(t *testing.T, v *View, p *corev1.Pod, filter ResourceFilter) *core.Preemptor {
 	t.Helper()
 	classes, err := ClassesOf([]*corev1.Pod{p}, nil, nil)
@@ -30,8 +30,8 @@ func describe(t *testing.T, v *View, p *corev1.Pod, filter ResourceFilter) *core
 	return &core.Preemptor{Namespace: "ns", Name: p.Name, UID: string(p.UID), MinCount: 1, Classes: v.Describe(classes, filter)}
 }
 
-// TestDelegatedRoom: a node without a resource has room for it as long as a DeviceClass maps it, and nodes that have not changed are
-// read again when one comes or goes.
+// TestDelegatedRoom checks that a node without a resource has room for it as long as a DeviceClass
+// maps it. Unchanged nodes must be read again when a class is added or removed.
 func TestDelegatedRoom(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -68,7 +68,7 @@ func TestDelegatedRoom(t *testing.T) {
 			if got, _ := v.Cluster.ShortOf(describe(t, v, asking(pod("p", "", "1", 0), gpu, "1000"), countsAll{})); !maps.Equal(got, c.wantShort) {
 				t.Errorf("%v are short, want %v", got, c.wantShort)
 			}
-			// What people read has nothing of it.
+			// The state for people does not include delegated room.
 			for _, n := range s.kept.State(nil).Nodes {
 				free, all := map[string]int64{"plugged": 0, "bare": -1}[n.Name], map[string]int64{"plugged": 1, "bare": 0}[n.Name]
 				if n.Free[string(gpu)] != free || n.Allocatable[string(gpu)] != all {
@@ -79,7 +79,7 @@ func TestDelegatedRoom(t *testing.T) {
 	}
 }
 
-// TestRequests: what a profile leaves to others is left out of what a pod asks for, where others decide on every node.
+// TestRequests checks that requests leave out resources that others decide on every node.
 func TestRequests(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -113,7 +113,7 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// leaves is a profile that leaves one resource to others everywhere, and one where nodes have none of it.
+// leaves is a profile that ignores one resource everywhere and delegates another.
 type leaves struct{ ignores, delegates corev1.ResourceName }
 
 func (l leaves) Ignores(name corev1.ResourceName) bool { return name == l.ignores }

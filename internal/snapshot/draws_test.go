@@ -10,7 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 )
 
-// guard is a stage with one budget, over three pods that are ready on nodes of their own.
+// guard is a stage with one budget over three ready pods on separate nodes.
 type guard struct {
 	*stage
 	pods []*corev1.Pod
@@ -33,7 +33,7 @@ func newGuard(t *testing.T, healthy int32) *guard {
 	return g
 }
 
-// says is what the disruption controller writes.
+// says sets the status that the disruption controller writes.
 func (g *guard) says(healthy, allowed int32, counted ...string) {
 	g.pdb = &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "guard"}}
 	g.pdb.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}
@@ -45,7 +45,7 @@ func (g *guard) says(healthy, allowed int32, counted ...string) {
 	}
 }
 
-// allowed is what the core is told that the budget allows.
+// allowed returns the allowance of the budget in the core.
 func (g *guard) allowed() int32 {
 	g.t.Helper()
 	if err := g.cache.UpdateSnapshot(klog.Background(), g.snapshot); err != nil {
@@ -61,7 +61,7 @@ func (g *guard) allowed() int32 {
 	return g.kept.View(nil).Cluster.Budgets[0].Allowed
 }
 
-// order has a pod be on its way out without its object saying so.
+// order makes a pod leave, or stay, without a deletion timestamp.
 func (g *guard) order(i int, goes bool) {
 	g.facts.disrupted[g.pods[i].UID] = goes
 	g.kept.NodeChanged(g.pods[i].Spec.NodeName)
@@ -84,7 +84,8 @@ func (g *guard) remove(i int) {
 	}
 }
 
-// TestBudgetOfThoseOnTheirWay: what is on its way draws on a budget until its status accounts for it, and not longer.
+// TestBudgetOfThoseOnTheirWay checks that leaving pods draw on a budget until its status includes
+// them, and no longer.
 func TestBudgetOfThoseOnTheirWay(t *testing.T) {
 	t.Parallel()
 	type step struct {
@@ -158,7 +159,7 @@ func TestBudgetOfThoseOnTheirWay(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOfDraws: what is counted ends with the pods and the budget.
+// TestNothingIsLeftOfDraws checks that the counts are removed with the pods and the budget.
 func TestNothingIsLeftOfDraws(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// scheduledAt says when a pod was scheduled.
+// scheduledAt sets when a pod was scheduled.
 func scheduledAt(p *corev1.Pod, at time.Time) *corev1.Pod {
 	p.Status.Conditions = []corev1.PodCondition{{
 		Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(at),
@@ -20,7 +20,7 @@ func scheduledAt(p *corev1.Pod, at time.Time) *corev1.Pod {
 	return p
 }
 
-// TestGroups: how a PodGroup stands as a victim, and since when.
+// TestGroups checks the standing of PodGroups as victims, and its start.
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	start, later := time.Unix(1000, 0), time.Unix(2000, 0)

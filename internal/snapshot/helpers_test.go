@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/queue"
 )
 
-// facts is all Sources of a test, which changes it. Pods count for the group that they name.
+// facts implements all Sources for a test, which changes it. Pods count for the group that they
+// name.
 type facts struct {
 	groups    map[types.NamespacedName]*gang.Group
 	placed    []*corev1.Pod
@@ -25,15 +26,16 @@ type facts struct {
 	overdue   map[types.UID]bool
 	// refused are by name.
 	refused map[string]time.Time
-	// derived is the group of pods that name none.
+	// derived has the group of pods that name none.
 	derived map[types.UID]types.NamespacedName
-	// delegated are the resources that some DeviceClass maps.
+	// delegated are the resources that a DeviceClass maps.
 	delegated map[corev1.ResourceName]bool
-	// minRuntime is that of the profile of all groups.
+	// minRuntime is the min-runtime of all groups' profile.
 	minRuntime *core.MinRuntime
-	// degraded is how groups lack members.
+	// degraded has the state of groups that lack members.
 	degraded map[types.NamespacedName]Degraded
-	// reads counts the pods that the cache has read, and asked those whose group it has asked for.
+	// reads counts the pods that the cache has read, and asked the pods that it asked for the group
+	// of.
 	reads, asked int
 }
 
@@ -92,7 +94,7 @@ func (f *facts) OfPod(*corev1.Pod) *core.Toleration { return nil }
 
 func (f *facts) OfGroup(*gang.Group, int32, time.Time) *core.Toleration { return nil }
 
-// QueueOf is q for the members of gangs.
+// QueueOf returns q for the members of gangs.
 func (f *facts) QueueOf(pod *corev1.Pod) string {
 	key, _ := f.GroupOf(pod)
 	if g := f.groups[key]; g != nil && g.MinCount > 0 {
@@ -105,8 +107,7 @@ func (f *facts) QueueOfGroup(*gang.Group) string { return "" }
 
 func (f *facts) Standing([]string) *queue.Standing { return nil }
 
-// MinRuntimeOf is an hour for the pods of the profile patient, and MinRuntimeOfGroup for the groups
-// of a test.
+// MinRuntimeOf returns an hour for pods of the profile patient.
 func (f *facts) MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime {
 	if pod.Spec.SchedulerName == "patient" {
 		return patient
@@ -120,7 +121,7 @@ var patient = &core.MinRuntime{Preempt: int64(time.Hour), Resolve: core.ResolveL
 
 func (f *facts) Delegates(name corev1.ResourceName) bool { return f.delegated[name] }
 
-// stage is the framework's own cache and snapshot, with a Cache that follows them.
+// stage is the framework's own cache and snapshot, with a Cache in sync with them.
 type stage struct {
 	t        *testing.T
 	facts    *facts
@@ -138,7 +139,7 @@ func newStage(t *testing.T) *stage {
 	}
 }
 
-// add adds nodes of four CPUs each.
+// addNodes adds nodes of four CPUs each.
 func (s *stage) addNodes(names ...string) {
 	for _, name := range names {
 		s.cache.AddNode(klog.Background(), node(name, "4"))
@@ -154,7 +155,7 @@ func (s *stage) addPods(pods ...*corev1.Pod) {
 	}
 }
 
-// level brings the kept Cache up to date, and returns what it says.
+// level updates the kept Cache and returns its error.
 func (s *stage) level() error {
 	s.t.Helper()
 	s.facts.reads, s.facts.asked = 0, 0
@@ -168,7 +169,7 @@ func (s *stage) level() error {
 	return s.kept.Level(infos, nil)
 }
 
-// view is level and then a view.
+// view calls level and returns a view.
 func (s *stage) view(promises ...Promise) *View {
 	s.t.Helper()
 	if err := s.level(); err != nil {
@@ -184,7 +185,7 @@ func node(name, cpu string) *corev1.Node {
 		Capacity(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: "64Gi", corev1.ResourcePods: "110"}).Obj()
 }
 
-// pod makes a pod that asks for CPUs, of a group unless that is "".
+// pod returns a pod that requests CPUs, in a group unless that is "".
 func pod(name, group, cpu string, priority int32) *corev1.Pod {
 	p := st.MakePod().Namespace("ns").Name(name).UID("uid-" + name).
 		Priority(priority).Req(map[corev1.ResourceName]string{corev1.ResourceCPU: cpu}).Obj()

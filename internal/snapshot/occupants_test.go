@@ -10,14 +10,14 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// TestFingerprintHasAll has every field of what runs count, but for those that are no matter for whether there is room: a
-// new one is to be added here or there.
+// TestFingerprintHasAll checks that every field of running pods counts, except those that do not
+// matter for room. A new field must be added to one of the two.
 func TestFingerprintHasAll(t *testing.T) {
 	exempt := map[string]bool{
-		// What it is called, and the caller's own.
+		// These are names, and the caller's own data.
 		"Pod.Namespace": true, "Pod.Name": true, "Pod.UID": true, "Pod.Ref": true, "Pod.Node": true,
 		"Group.Namespace": true, "Group.Name": true,
-		// They order victims.
+		// These order victims.
 		"Pod.Start": true, "Pod.Budgets": true, "Group.Start": true,
 	}
 	o := newOccupants()
@@ -63,7 +63,8 @@ func TestFingerprintHasAll(t *testing.T) {
 	visit("", func(rp *core.RunningPod) reflect.Value { return reflect.ValueOf(rp).Elem() })
 }
 
-// TestChanges has a node with one pod, and says which changes may make room, and which are changes at all.
+// TestChanges has a node with one pod, and checks which changes may make room, and which count at
+// all.
 func TestChanges(t *testing.T) {
 	node := func(change ...func(*corev1.Node)) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("snapshot.update", false, "write the golden files anew")
 
-// queued has all pods and groups of a test in one queue.
+// queued puts all pods and groups of a test into one queue.
 type queued struct{ *facts }
 
 func (queued) QueueOf(*corev1.Pod) string { return "research" }
@@ -62,7 +62,7 @@ func (queued) Standing(resources []string) *queue.Standing {
 	return &queue.Standing{Standing: fairshare.Standing{Tree: tree, Shares: []fairshare.Amounts{amounts(7000), amounts(7000)}}}
 }
 
-// stateOf is a cluster with one of everything.
+// stateOf returns the state of a cluster with one object of each kind.
 func stateOf(t *testing.T) State {
 	t.Helper()
 	metrics.Register()
@@ -114,7 +114,7 @@ func stateOf(t *testing.T) State {
 	})
 }
 
-// TestGoldenState holds the JSON form of what decisions go by still: other programs read it.
+// TestGoldenState fixes the JSON form of the state, because other programs read it.
 func TestGoldenState(t *testing.T) {
 	t.Parallel()
 	state := stateOf(t)
@@ -154,7 +154,7 @@ func TestGoldenState(t *testing.T) {
 	}
 }
 
-// TestStateOfNothing: a cluster without nodes has a state, too.
+// TestStateOfNothing checks the state of a cluster without nodes.
 func TestStateOfNothing(t *testing.T) {
 	t.Parallel()
 	kept := NewCache(newFacts().sources())

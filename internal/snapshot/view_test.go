@@ -28,7 +28,7 @@ func podInfo(t *testing.T, p *corev1.Pod) fwk.PodInfo {
 	return pi
 }
 
-// left is the most CPUs that a pod can ask for and get.
+// left returns the most CPUs that a pod can request and get.
 func left(t *testing.T, v *View) string {
 	t.Helper()
 	for _, cpus := range []string{"4", "3", "2", "1"} {
@@ -49,7 +49,8 @@ func left(t *testing.T, v *View) string {
 	return "0"
 }
 
-// TestPromises: what others have been promised is not there, each promise once, and only where it has to be respected.
+// TestPromises checks that reserved room is not free, each reservation once, and only if it must be
+// respected.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -75,7 +76,7 @@ func TestPromises(t *testing.T) {
 				s.addPods(on(p.DeepCopy(), "node-0"))
 			}
 			promise := Promise{Pod: podInfo(t, p), Node: c.node, Respected: c.respected}
-			// The room comes back with the next view.
+			// The room is restored for the next view.
 			for range 2 {
 				v := s.view(promise)
 				if left := left(t, v); left != c.wantLeft {
@@ -89,7 +90,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// TestDisrupted: pods are on their way out of a node from when a source says so, and until it says otherwise.
+// TestDisrupted checks that pods leave a node as long as a source says so.
 func TestDisrupted(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -110,7 +111,8 @@ func TestDisrupted(t *testing.T) {
 	}
 }
 
-// TestOverdue: a pod that should have gone long ago keeps its room, and is no victim.
+// TestOverdue checks that a pod that should have terminated long ago keeps its room and is no
+// victim.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -147,7 +149,8 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestRefusedDeletions: a group that goes as a whole is left alone for as long as any of its pods is, and others only for their own.
+// TestRefusedDeletions checks that a refused deletion protects a whole group, but of other groups
+// only the pod itself.
 func TestRefusedDeletions(t *testing.T) {
 	t.Parallel()
 	metrics.Register()
@@ -167,7 +170,8 @@ func TestRefusedDeletions(t *testing.T) {
 	}
 }
 
-// TestStaticPods are units of their own that nothing takes, whatever their mirror in the API says.
+// TestStaticPods checks that static pods are units of their own and never victims, regardless of
+// their mirror in the API.
 func TestStaticPods(t *testing.T) {
 	t.Parallel()
 	metrics.Register()

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// queueOption changes a queue after it is made.
+// queueOption changes a new queue.
 type queueOption func(*Queue)
 
 func under(parent string) queueOption   { return func(q *Queue) { q.Parent = parent } }
@@ -153,7 +153,8 @@ func TestTreeFaults(t *testing.T) {
 	}
 }
 
-// TestCarried is what quotas are with what they carry, on 8 nodes with 8 GPUs and 80 CPUs each, and as many without GPUs.
+// TestCarried checks quotas with the amounts that they carry, on 8 nodes with 8 GPUs and 80 CPUs
+// each, and as many without GPUs.
 func TestCarried(t *testing.T) {
 	names := []string{"cpu", "gpu", "pods"}
 	all := Amounts{1280, 64, 1600}
@@ -206,7 +207,8 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// TestSharesOfWhatIsCarried: what a quota carries comes after all quotas that are named, and before all that none claims.
+// TestSharesOfWhatIsCarried checks that carried amounts come after all named quotas and before
+// unclaimed capacity.
 func TestSharesOfWhatIsCarried(t *testing.T) {
 	capacity := Amounts{100, 10}
 	carried := NewBundles([]string{"cpu", "gpu"}, func(string) Amounts { return capacity })
@@ -270,8 +272,9 @@ func randomTree(pick func(int) int) *Tree {
 	return tree
 }
 
-// TestFairSharesHold checks what no division may break: no queue gets more than demand and limit, siblings together no
-// more than their parent, nothing is left over that a queue could have, and every quota is served if all can be.
+// TestFairSharesHold checks the invariants of every division. No queue gets more than its demand
+// and its limit, and siblings together no more than their parent. No capacity is left that a queue
+// could use, and every quota is served if all can be.
 func TestFairSharesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pick := func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "n") }
@@ -314,8 +317,8 @@ func TestFairSharesHold(t *testing.T) {
 	})
 }
 
-// FuzzFairShares has no amounts overflow.
-// TestSharesOfLargeQuotas: queues that are to have all that there is, in numbers that add up to more than there are, have the same each.
+// TestSharesOfLargeQuotas checks that queues with equal quotas, which add up to more than an int64,
+// get equal shares.
 func TestSharesOfLargeQuotas(t *testing.T) {
 	const all = 1 << 40
 	var queues []Queue

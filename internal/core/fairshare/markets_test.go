@@ -9,17 +9,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wants is what a queue runs and waits for with work of one reach: on the pools of which it has the
-// bit.
+// wants is a queue's running and waiting work of one reach. reach has a bit for each pool.
 type wants struct {
 	queue          string
 	reach          uint64
 	running, waits int64
-	// in is the pool that it runs in.
+	// in is the pool of the running work.
 	in int
 }
 
-// fieldOf makes a field of one resource.
+// fieldOf returns a field of one resource.
 func fieldOf(tree *Tree, pools []int64, all []wants) *Field {
 	f := &Field{Allocated: tree.Rows()}
 	for _, v := range pools {
@@ -50,7 +49,7 @@ func fieldOf(tree *Tree, pools []int64, all []wants) *Field {
 	return f
 }
 
-// TestMarkets has pools of six and of eight.
+// TestMarkets has pools with capacities of six and eight.
 func TestMarkets(t *testing.T) {
 	const small, large, both = 1, 2, 3
 	four := func(reach uint64, queues ...string) (out []wants) {
@@ -61,7 +60,7 @@ func TestMarkets(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		work []wants
-		// want are the shares of each market, by its pools.
+		// want has the shares of each market, by its pools.
 		want map[uint64]map[string]int64
 	}{
 		"all can go anywhere": {
@@ -118,9 +117,9 @@ func TestMarkets(t *testing.T) {
 	}
 }
 
-// TestMarketsHold: shares can be had by the work that they are for, all of it at once, and no pool
-// is left over that a queue below its share of everything could use. To ask for nodes that other
-// work of a queue cannot use changes nothing in the market of that work.
+// TestMarketsHold checks that work can reach its shares, all at the same time. No pool has room
+// left that a queue below its share of everything could use. Demand for nodes that a queue's other
+// work cannot use does not change that work's market.
 func TestMarketsHold(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		names := []string{"a", "b", "c"}
@@ -166,7 +165,7 @@ func TestMarketsHold(t *testing.T) {
 		if seen != 1<<len(pools)-1 {
 			rt.Fatalf("pools %b are in markets, of %d", seen, len(pools))
 		}
-		// A pool of its own, which nobody else's work can reach.
+		// The new pool is out of reach of all other work.
 		more := fieldOf(tree, append(slices.Clone(pools), 5), append(slices.Clone(work), wants{
 			queue: rapid.SampledFrom(names).Draw(rt, "asks for more"), reach: 1 << len(pools), waits: 9,
 		}))
@@ -176,7 +175,7 @@ func TestMarketsHold(t *testing.T) {
 		}
 		for _, m := range tree.Markets(more, nil)[0] {
 			if m.Pools&(1<<len(pools)) == 0 && !want[fmt.Sprint(m.Pools, m.Shares)] {
-				// The rest has what it asks for, with the new pool or without.
+				// The rest has enough for its demand, with or without the new pool.
 				rest := slices.IndexFunc(markets, func(o Market) bool { return o.Pools == m.Pools })
 				rt.Fatalf("the pools %b are shared as %v, and were not before: %v (%d)", m.Pools, m.Shares, markets, rest)
 			}

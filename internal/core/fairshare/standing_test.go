@@ -48,9 +48,11 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestTurnsWithoutAShare has queues whose share of what they ask for is 0: turns go by what they have already.
+// TestTurnsWithoutAShare has queues with a share of 0 of the requested resources. Their usage
+// decides whose turn it is.
 func TestTurnsWithoutAShare(t *testing.T) {
-	// Another queue takes all of the first resource; the second is not scarce, and all have their share of it.
+	// Another queue takes all of the first resource. The second is not scarce, and all have their
+	// share of it.
 	all := queue("all", ranked(1))
 	for name, tc := range map[string]struct {
 		queues []Queue
@@ -114,7 +116,8 @@ func TestTurnsWithoutAShare(t *testing.T) {
 	}
 }
 
-// TestEntitledToWhatThereIs: of what there is nothing to share, such as devices that only a class maps, no share is asked for.
+// TestEntitledToWhatThereIs checks that no share is needed of resources without capacity, such as
+// devices that only a class maps.
 func TestEntitledToWhatThereIs(t *testing.T) {
 	tree, _ := NewTree(2, []Queue{queue("a"), queue("b")})
 	a, _ := tree.Find("a")

@@ -2,12 +2,12 @@ package fairshare
 
 import "testing"
 
-// TestTurnsGoByTheRequest has the resources gpu, nic and cpu, of which there are 8, 8 and 80, and
-// asks whose turn it is.
+// TestTurnsGoByTheRequest has the resources gpu, nic and cpu with capacities of 8, 8 and 80, and
+// checks whose turn it is.
 func TestTurnsGoByTheRequest(t *testing.T) {
 	gpus, nics := Amounts{1, 0, 1}, Amounts{0, 1, 1}
 	for name, tc := range map[string]struct {
-		// quota is a's, and has and demand are a's and c's.
+		// quota is a's; the usage and demand are a's and c's.
 		quota            Amounts
 		hasA, hasC       Amounts
 		demandA, demandC Amounts
