@@ -93,6 +93,23 @@ func refuseRise(out io.Writer, granted, now counts, moved bool) error {
 	return nil
 }
 
+// lower returns the lower of two counts, for each rule of each package and page.
+func lower(granted, now counts) counts {
+	lower := counts{}
+	for unit, rules := range now {
+		for rule, count := range rules {
+			if count = min(count, granted[unit][rule]); count == 0 {
+				continue
+			}
+			if lower[unit] == nil {
+				lower[unit] = map[string]int{}
+			}
+			lower[unit][rule] = count
+		}
+	}
+	return lower
+}
+
 // sum returns the counts of each rule over all packages and pages, under one name.
 func (c counts) sum() counts {
 	sum := map[string]int{}

@@ -82,12 +82,24 @@ func check(ctx context.Context, out io.Writer, base string) error {
 	}
 	changed := changedLines(ctx, base)
 	for _, rise := range above {
-		for _, f := range changed.prefer(rise.of(found)) {
-			fmt.Fprintln(out, f)
-		}
+		listSome(out, changed.prefer(rise.of(found)))
 		fmt.Fprintf(out, "%s: %d findings of %s, the baseline grants %d\n", rise.unit, rise.count, rise.rule, rise.granted)
 	}
 	return fmt.Errorf("the language of %d packages or pages got worse; docs/writing.md has the rules", unitsOf(above))
+}
+
+// mostListed is the number of findings that check lists for one rule and package or page.
+const mostListed = 20
+
+// listSome prints the first findings.
+func listSome(out io.Writer, found []finding) {
+	for i, f := range found {
+		if i == mostListed {
+			fmt.Fprintf(out, "… and %d more; make prose-list IN=%s lists all\n", len(found)-i, unitOf(f.file))
+			return
+		}
+		fmt.Fprintln(out, f)
+	}
 }
 
 // list prints every finding below the paths.
@@ -106,7 +118,8 @@ func list(ctx context.Context, out io.Writer, paths []string) error {
 	return nil
 }
 
-// tighten lowers the baseline to the findings of the work tree. It refuses to raise a count.
+// tighten lowers the baseline to the findings of the work tree. It fails if a count is above the
+// baseline, and does not raise the baseline for it.
 func tighten(ctx context.Context, out io.Writer, moved bool) error {
 	granted, err := readBaseline(baselineFile)
 	if errors.Is(err, os.ErrNotExist) {
@@ -120,10 +133,12 @@ func tighten(ctx context.Context, out io.Writer, moved bool) error {
 		return err
 	}
 	now := countsOf(found)
-	if granted != nil {
-		if err := refuseRise(out, granted, now, moved); err != nil {
-			return err
-		}
+	if granted == nil {
+		return writeBaseline(baselineFile, now)
 	}
-	return writeBaseline(baselineFile, now)
+	refused := refuseRise(out, granted, now, moved)
+	if refused != nil || !moved {
+		now = lower(granted, now)
+	}
+	return errors.Join(writeBaseline(baselineFile, now), refused)
 }

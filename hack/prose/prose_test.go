@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -164,6 +165,16 @@ func TestMergedBaseline(t *testing.T) {
 	}
 	if _, err := parseBaseline("<<<<<<< a\n"); err == nil {
 		t.Error("the mark of a conflict was read as a line of the baseline")
+	}
+}
+
+// TestLower lowers a baseline of which one package got worse.
+func TestLower(t *testing.T) {
+	t.Parallel()
+	got := lower(counts{"a": {"What": 2, "Have": 1}, "b": {"Line": 3}, "gone": {"Line": 1}},
+		counts{"a": {"What": 1, "Have": 2}, "b": {"What": 1}, "new": {"Line": 1}})
+	if want := (counts{"a": {"What": 1, "Have": 1}}); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
