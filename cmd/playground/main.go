@@ -1,4 +1,5 @@
-// Command playground runs a Kubernetes control plane with simulated nodes and the Reprieve scheduler on one machine.
+// Command playground runs a Kubernetes control plane with simulated nodes and the Reprieve
+// scheduler on one machine.
 package main
 
 import (
@@ -10,7 +11,8 @@ import (
 )
 
 func main() {
-	// Whoever reads the output may be gone by the time of the shutdown, which has to go on regardless.
+	// Whoever reads the output may be gone by the time of the shutdown, which has to go on
+	// regardless.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	command := newCommand(os.Stdout, os.Stderr)

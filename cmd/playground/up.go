@@ -15,7 +15,8 @@ import (
 // errInterrupted is the result of a signal that comes before the playground is ready.
 var errInterrupted = errors.New("interrupted before it was ready")
 
-// schedulerSuffix is added to the kubeconfig's name for the one of a scheduler that is started by hand.
+// schedulerSuffix is added to the kubeconfig's name for the one of a scheduler that is started by
+// hand.
 const schedulerSuffix = ".scheduler"
 
 // upFlags are the flags of `playground up` as they are given.

@@ -1,5 +1,6 @@
-// Command build runs "go build" and shows how far it is: a control plane compiles for minutes, of which the go command says
-// nothing. What is compiled stays in its cache, so that a build that was interrupted goes on where it was.
+// Command build runs "go build" and shows how far it is: a control plane compiles for minutes, of
+// which the go command says nothing. What is compiled stays in its cache, so that a build that was
+// interrupted goes on where it was.
 //
 //	go run ./hack/build LABEL [-C DIR] FLAGS... PACKAGE
 //
@@ -21,9 +22,11 @@ import (
 )
 
 const (
-	// quick is how long a build takes that has nothing to compile. Only for longer ones is it worth finding out how much.
+	// quick is how long a build takes that has nothing to compile. Only for longer ones is it worth
+	// finding out how much.
 	quick = 3 * time.Second
-	// redraw is the time between two looks of a terminal, and report that between two lines elsewhere.
+	// redraw is the time between two looks of a terminal, and report that between two lines
+	// elsewhere.
 	redraw, report = time.Second, time.Minute
 	// killDelay is how long the go command may take to end when it is interrupted.
 	killDelay = 10 * time.Second
@@ -87,7 +90,8 @@ func directory(args []string) (dir, rest []string) {
 	return nil, args
 }
 
-// command runs the go command, which is interrupted when the context ends, and keeps what it has compiled.
+// command runs the go command, which is interrupted when the context ends, and keeps what it has
+// compiled.
 func command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -95,8 +99,8 @@ func command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// count says how many packages there are in a build, and how many of them are not in the cache. Both are 0 where that cannot
-// be found out: the build says why.
+// count says how many packages there are in a build, and how many of them are not in the cache.
+// Both are 0 where that cannot be found out: the build says why.
 func count(ctx context.Context, dir, args []string) (total, left int) {
 	list := slices.Concat([]string{"list"}, dir, []string{"-deps", "-f", "{{.Stale}}"}, without(args, "-o"))
 	stale, err := command(ctx, list...).Output()
@@ -130,8 +134,8 @@ type meter struct {
 	target string
 	began  time.Time
 
-	// compiled is how many packages this build has begun to compile, and before how many had been when it was found out how
-	// many there are: total. That is 0 until then.
+	// compiled is how many packages this build has begun to compile, and before how many had been
+	// when it was found out how many there are: total. That is 0 until then.
 	compiled, before, total int
 	linking, drawn          bool
 }
@@ -170,7 +174,8 @@ func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 	}
 }
 
-// hear takes note of a line of the go command: the package that it compiles now, or something that the user should read.
+// hear takes note of a line of the go command: the package that it compiles now, or something that
+// the user should read.
 func (m *meter) hear(line string) {
 	if line == "" || strings.HasPrefix(line, "#") || strings.ContainsAny(line, " \t:") {
 		m.say(line)

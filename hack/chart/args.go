@@ -29,7 +29,8 @@ type schema struct {
 // durations are those that arguments can be: none of them is negative.
 const durations = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 
-// schemaOf is that of a type of arguments. What depends on more than one field, and how large a value may be, the scheduler says.
+// schemaOf is that of a type of arguments. What depends on more than one field, and how large a
+// value may be, the scheduler says.
 func schemaOf(t reflect.Type) (*schema, error) {
 	named := map[reflect.Type]*schema{
 		reflect.TypeFor[metav1.Duration]():        {Type: "string", Pattern: durations},
@@ -95,7 +96,8 @@ func words[T ~string](all []T) []string {
 	return out
 }
 
-// withArgs puts the schema of the arguments of a profile into that of the values, and leaves all else as it is.
+// withArgs puts the schema of the arguments of a profile into that of the values, and leaves all
+// else as it is.
 func withArgs(values []byte) ([]byte, error) {
 	args, err := schemaOf(reflect.TypeFor[v1alpha1.ReprieveArgs]())
 	if err != nil {

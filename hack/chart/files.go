@@ -12,7 +12,8 @@ import (
 // filesDir is where the chart has its copies.
 const filesDir = "files"
 
-// templated are the resources of deploy/ that the chart has templates for, since values reach into them.
+// templated are the resources of deploy/ that the chart has templates for, since values reach into
+// them.
 func templated() []string { return []string{"deployment.yaml", "resourcequota.yaml"} }
 
 // filesOf are the files that the chart has from deploy/, by their paths in the chart.

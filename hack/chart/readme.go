@@ -14,7 +14,8 @@ import (
 //go:embed intro.md
 var intro string
 
-// readme is the chart's page: an introduction, and a row for each value, from the comment before it.
+// readme is the chart's page: an introduction, and a row for each value, from the comment before
+// it.
 func readme(values []byte) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(values, &document); err != nil {
@@ -32,7 +33,8 @@ func readme(values []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// rows writes a row for each value of a mapping, and for those below one that says nothing of itself.
+// rows writes a row for each value of a mapping, and for those below one that says nothing of
+// itself.
 func rows(b *bytes.Buffer, mapping *yaml.Node, path string) error {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]

@@ -1,5 +1,5 @@
-// Command configdoc writes docs/configuration.md from the types of api/config/v1alpha1: a section for each field,
-// with what its comment says, its default and its example.
+// Command configdoc writes docs/configuration.md from the types of api/config/v1alpha1: a section
+// for each field, with what its comment says, its default and its example.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// The dashboard command draws the panels of the chart's Grafana dashboard, from what a Prometheus has answered to their queries, as one
-// picture: much as Grafana would, so that what is written in the dashboard can be looked at where there is no Grafana.
+// The dashboard command draws the panels of the chart's Grafana dashboard, from what a Prometheus
+// has answered to their queries, as one picture: much as Grafana would, so that what is written in
+// the dashboard can be looked at where there is no Grafana.
 package main
 
 import (

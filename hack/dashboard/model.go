@@ -135,7 +135,8 @@ func (o *override) dashes(name string) bool {
 	return false
 }
 
-// colour is that of a value by the thresholds; Grafana has green where there is none, and red from 80 on.
+// colour is that of a value by the thresholds; Grafana has green where there is none, and red from
+// 80 on.
 func (f *field) colour(value float64) string {
 	steps := f.Thresholds.Steps
 	if len(steps) == 0 {

@@ -1,5 +1,5 @@
-// Command demo plays examples/gang-preempts-gang on a playground and narrates what it sees. It exits with 0
-// only if it has seen what it is meant to show.
+// Command demo plays examples/gang-preempts-gang on a playground and narrates what it sees. It
+// exits with 0 only if it has seen what it is meant to show.
 package main
 
 import (

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// narrator writes what happens, line by line, with the time since it began. It may be used from any goroutine.
+// narrator writes what happens, line by line, with the time since it began. It may be used from any
+// goroutine.
 type narrator struct {
 	mu    sync.Mutex
 	out   io.Writer

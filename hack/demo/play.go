@@ -134,8 +134,8 @@ func (s *stage) cast() map[string][]types.UID {
 	return out
 }
 
-// takenWhole says what is missing for a gang to have been preempted whole: every pod has been told why, and
-// is gone or on its way out.
+// takenWhole says what is missing for a gang to have been preempted whole: every pod has been told
+// why, and is gone or on its way out.
 func (s *stage) takenWhole(uids []types.UID) func() error {
 	return func() error {
 		for _, uid := range uids {

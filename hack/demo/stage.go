@@ -19,7 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// stage is what the demo sees of the cluster: every pod that ever was, as it was last, and the PodGroups.
+// stage is what the demo sees of the cluster: every pod that ever was, as it was last, and the
+// PodGroups.
 type stage struct {
 	out *narrator
 
@@ -118,8 +119,8 @@ func (s *stage) tellPod(before, now *corev1.Pod, deleted bool) {
 	}
 }
 
-// tellGroup tells of the conditions of a PodGroup that is filled in. Before that, they say for a moment
-// that its PriorityClass is missing, which the demo has applied.
+// tellGroup tells of the conditions of a PodGroup that is filled in. Before that, they say for a
+// moment that its PriorityClass is missing, which the demo has applied.
 func (s *stage) tellGroup(before, now *v1alpha1.PodGroup) {
 	if now.Spec.Priority == nil {
 		return

@@ -1,6 +1,7 @@
-// Command frameworks writes the CustomResourceDefinitions of the frameworks whose pods are grouped, for the tests in
-// test/integration/groups: each from the framework's own module at a version that is pinned here, without descriptions, which are most
-// of it, and without versions that no rule is for. No framework's module is a dependency of this one.
+// Command frameworks writes the CustomResourceDefinitions of the frameworks whose pods are grouped,
+// for the tests in test/integration/groups: each from the framework's own module at a version that
+// is pinned here, without descriptions, which are most of it, and without versions that no rule is
+// for. No framework's module is a dependency of this one.
 package main
 
 import (

@@ -39,7 +39,8 @@ const (
 // gangSizes are the gangs that are measured; each takes perNode times as many pods.
 func gangSizes() []int { return []int{50, 200} }
 
-// gangResult is how long a gang took, from the creation of its first pod until its last one has its node.
+// gangResult is how long a gang took, from the creation of its first pod until its last one has its
+// node.
 type gangResult struct {
 	size    int
 	setting string
@@ -147,7 +148,8 @@ func followPlaced(ctx context.Context, kube kubernetes.Interface, size int) (<-c
 	return all, nil
 }
 
-// clients are two clients without a rate limit: one for all kinds, and one for lists and watches of many objects.
+// clients are two clients without a rate limit: one for all kinds, and one for lists and watches of
+// many objects.
 func clients(p *playground.Playground) (client.Client, kubernetes.Interface, error) {
 	config := p.RESTConfig()
 	config.QPS = -1

@@ -40,13 +40,16 @@ const (
 
 // largeResult is what a large cluster takes.
 type largeResult struct {
-	// startUp is from the start of the scheduler's process until a pod that has waited has its node.
+	// startUp is from the start of the scheduler's process until a pod that has waited has its
+	// node.
 	startUp time.Duration
-	// preemptions are from the creation of each pod that preempts until it has its node; gone is how many pods went for them.
+	// preemptions are from the creation of each pod that preempts until it has its node; gone is
+	// how many pods went for them.
 	preemptions []time.Duration
 	gone        int
-	// killed is from the end of the lease of a leader that was killed until the next one has given a pod its node, and led the part of
-	// it since that one has the lease; handedOver is from the signal to a leader that is asked to end.
+	// killed is from the end of the lease of a leader that was killed until the next one has given
+	// a pod its node, and led the part of it since that one has the lease; handedOver is from the
+	// signal to a leader that is asked to end.
 	killed, led, handedOver time.Duration
 }
 
@@ -58,7 +61,8 @@ type large struct {
 	placed  *placedPods
 }
 
-// measureLarge has two schedulers, with the configuration of an installation, start, preempt and take over from each other.
+// measureLarge has two schedulers, with the configuration of an installation, start, preempt and
+// take over from each other.
 func measureLarge(ctx context.Context, binDir, config string) (r *largeResult, err error) {
 	nodes := playground.NodeGroup{Count: largeNodes, Resources: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(largeNode)}}
 	p, err := playground.Start(ctx, playground.Options{
@@ -229,7 +233,8 @@ func (l *large) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	return lease, err
 }
 
-// placedPods knows when pods were first seen with a node. Its methods may be called from any goroutine.
+// placedPods knows when pods were first seen with a node. Its methods may be called from any
+// goroutine.
 type placedPods struct {
 	mu      sync.Mutex
 	at      map[string]time.Time

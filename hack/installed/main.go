@@ -1,5 +1,6 @@
-// Command installed measures Reprieve from outside, as an installation is: the scheduler's own binary on a playground, with a
-// client that looks at the API. It writes its tables into a page of the documentation.
+// Command installed measures Reprieve from outside, as an installation is: the scheduler's own
+// binary on a playground, with a client that looks at the API. It writes its tables into a page of
+// the documentation.
 package main
 
 import (

@@ -32,14 +32,16 @@ const (
 	backlog = 6000
 )
 
-// neighbourResult is what another client of the API server has left beside the scheduler, and what that got done.
+// neighbourResult is what another client of the API server has left beside the scheduler, and what
+// that got done.
 type neighbourResult struct {
 	setting string
 	// kept is the neighbour's throughput as a part of what it had alone; bound is pods a second.
 	kept, bound []float64
 }
 
-// measureNeighbours has a client that keeps the API server busy work alone, and beside the scheduler, under each setting in turn.
+// measureNeighbours has a client that keeps the API server busy work alone, and beside the
+// scheduler, under each setting in turn.
 func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbourResult, error) {
 	results := make([]neighbourResult, len(settings()))
 	for range runs {
@@ -56,7 +58,8 @@ func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbou
 	return results, nil
 }
 
-// measureNeighbour does so once. The kubelets are away meanwhile: what they have to do would be counted as well.
+// measureNeighbour does so once. The kubelets are away meanwhile: what they have to do would be
+// counted as well.
 func measureNeighbour(ctx context.Context, binDir string, s *setting) (kept, bound float64, err error) {
 	nodes := playground.NodeGroup{Count: 20, Resources: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourcePods: resource.MustParse("1000"),

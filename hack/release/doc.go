@@ -1,4 +1,5 @@
-// Command release makes a release of Reprieve, without publishing anything. docs/releasing.md is for those who release.
+// Command release makes a release of Reprieve, without publishing anything. docs/releasing.md is
+// for those who release.
 //
 //	release build      builds the programs for all platforms
 //	release pack       makes archives, images, lists of modules, the krew manifest, the chart and the notes of them

@@ -33,7 +33,8 @@ func kinds() []gvk {
 // quantity is written as a string, and read from a number too.
 const quantity = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 
-// ofKubernetes are the schemas of kinds, by their files, from the module that the repository's go.mod pins.
+// ofKubernetes are the schemas of kinds, by their files, from the module that the repository's
+// go.mod pins.
 func ofKubernetes(root string) (map[string]document, error) {
 	list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes")
 	list.Dir = root

@@ -11,8 +11,8 @@ const definitionsAt = "#/definitions/"
 // schema is a JSON schema, or what OpenAPI has in its place.
 type schema map[string]any
 
-// kept are the keywords that are taken over as they are. Patterns and bounds are the API server's matter too, but a value that breaks
-// one is found sooner.
+// kept are the keywords that are taken over as they are. Patterns and bounds are the API server's
+// matter too, but a value that breaks one is found sooner.
 func kept() []string {
 	return []string{"$ref", "type", "required", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 }

@@ -1,5 +1,5 @@
-// The simulation command plays a trace with kubectl reprieve simulate and writes its answer, as a table and as a plot, into
-// a page of the documentation.
+// The simulation command plays a trace with kubectl reprieve simulate and writes its answer, as a
+// table and as a plot, into a page of the documentation.
 package main
 
 import (

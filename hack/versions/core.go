@@ -1,6 +1,7 @@
 package main
 
-// area is a part of what Reprieve does, and the tests that show that it does so on a version of Kubernetes.
+// area is a part of what Reprieve does, and the tests that show that it does so on a version of
+// Kubernetes.
 type area struct {
 	// name heads the area's column, and says what is shown.
 	name, what string
@@ -15,8 +16,9 @@ type tests struct {
 	since uint
 }
 
-// core are the areas that every version is tested for: little enough for a few minutes, and some of all that an API server has
-// a part in. A test that is named here and does not run is a failure, so names cannot go stale.
+// core are the areas that every version is tested for: little enough for a few minutes, and some of
+// all that an API server has a part in. A test that is named here and does not run is a failure, so
+// names cannot go stale.
 func core() []area {
 	const integration = "./test/integration/"
 	return []area{

@@ -54,7 +54,8 @@ func write(out io.Writer, path string, rows []row) error {
 	return nil
 }
 
-// table is the whole of it: versions that have not been run stay as they are in the old one, as long as its head is the same.
+// table is the whole of it: versions that have not been run stay as they are in the old one, as
+// long as its head is the same.
 func table(old []string, rows []row) string {
 	head, rule := "| Kubernetes | tested with |", "| --- | --- |"
 	for _, a := range core() {

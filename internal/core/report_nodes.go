@@ -50,8 +50,8 @@ func (s *Snapshot) shortOf(node int32, resource int) string {
 	return "short of " + s.Resources[resource]
 }
 
-// missing returns the first wanted resource that a node has none of, or else the resource that it is
-// short of.
+// missing returns the first wanted resource that a node has none of, or else the resource that it
+// is short of.
 func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	for r, amount := range wanted {
 		if amount > 0 && s.Nodes[node].Allocatable[r] == 0 {

@@ -10,10 +10,11 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// CanToleratePreemption reports whether a pod tolerates being preempted by another one. A pod whose class has
-// no policy does not. An error says that the class has a malformed policy (a *MalformedError), which is no toleration
-// either, or that it cannot be read. What a class says that does not exist any more cannot be known: its pods tolerate
-// all preemptors that [MissingClass] says, and the error is a NotFound.
+// CanToleratePreemption reports whether a pod tolerates being preempted by another one. A pod whose
+// class has no policy does not. An error says that the class has a malformed policy (a
+// *MalformedError), which is no toleration either, or that it cannot be read. What a class says
+// that does not exist any more cannot be known: its pods tolerate all preemptors that
+// [MissingClass] says, and the error is a NotFound.
 func CanToleratePreemption(victimCandidate, preemptor *corev1.Pod, classes schedulinglisters.PriorityClassLister, now time.Time) (bool, error) {
 	if victimCandidate.Spec.PriorityClassName == "" {
 		return false, nil
@@ -34,8 +35,8 @@ func CanToleratePreemption(victimCandidate, preemptor *corev1.Pod, classes sched
 	return tolerates, nil
 }
 
-// ScheduledAt is when a pod was scheduled: the transition of its PodScheduled condition; zero while that is
-// absent or not True.
+// ScheduledAt is when a pod was scheduled: the transition of its PodScheduled condition; zero while
+// that is absent or not True.
 func ScheduledAt(pod *corev1.Pod) time.Time {
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]

@@ -11,12 +11,12 @@ import (
 
 // The annotations of a PriorityClass that make up its policy.
 const (
-	// AnnotationMinimumPreemptablePriority is the lowest priority that may preempt pods of the class at once,
-	// an int32. It defaults to the class's value + 1.
+	// AnnotationMinimumPreemptablePriority is the lowest priority that may preempt pods of the
+	// class at once, an int32. It defaults to the class's value + 1.
 	AnnotationMinimumPreemptablePriority = "preemption-toleration.scheduling.x-k8s.io/minimum-preemptable-priority"
-	// AnnotationTolerationSeconds is for how many seconds after they were scheduled pods of the class tolerate
-	// preemption by lower priorities than that, an int64. It defaults to 0, no toleration at all; a negative
-	// value means forever.
+	// AnnotationTolerationSeconds is for how many seconds after they were scheduled pods of the
+	// class tolerate preemption by lower priorities than that, an int64. It defaults to 0, no
+	// toleration at all; a negative value means forever.
 	AnnotationTolerationSeconds = "preemption-toleration.scheduling.x-k8s.io/toleration-seconds"
 )
 
@@ -30,20 +30,23 @@ func Forever() time.Time { return time.Unix(1<<62, 0) }
 type Policy struct {
 	// MinimumPreemptablePriority is the lowest priority against which there is no toleration.
 	MinimumPreemptablePriority int32
-	// TolerationSeconds is how long the toleration lasts, in seconds since the pod was scheduled: 0 for not at
-	// all, negative for without end. It is never more than a time.Duration holds.
+	// TolerationSeconds is how long the toleration lasts, in seconds since the pod was scheduled: 0
+	// for not at all, negative for without end. It is never more than a time.Duration holds.
 	TolerationSeconds int64
 }
 
-// SystemCriticalPriority is the lowest priority of system-critical pods, above all that users may have.
+// SystemCriticalPriority is the lowest priority of system-critical pods, above all that users may
+// have.
 const SystemCriticalPriority int32 = 2_000_000_000
 
-// MissingClass is the policy of pods whose class does not exist: nothing below system-critical takes them.
+// MissingClass is the policy of pods whose class does not exist: nothing below system-critical
+// takes them.
 func MissingClass() *Policy {
 	return &Policy{MinimumPreemptablePriority: SystemCriticalPriority, TolerationSeconds: -1}
 }
 
-// MalformedError says which annotation of which class cannot be read, and why. The class has no policy then.
+// MalformedError says which annotation of which class cannot be read, and why. The class has no
+// policy then.
 type MalformedError struct {
 	// Class is the name of the PriorityClass.
 	Class string
@@ -58,8 +61,8 @@ func (e *MalformedError) Error() string {
 	return fmt.Sprintf("PriorityClass %s: annotation %s: %q %s", e.Class, e.Annotation, e.Value, e.Reason)
 }
 
-// FromPriorityClass reads the policy of a class, with defaults filled in; nil if it has none. The only error is
-// a *MalformedError.
+// FromPriorityClass reads the policy of a class, with defaults filled in; nil if it has none. The
+// only error is a *MalformedError.
 func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	priority, hasPriority := class.Annotations[AnnotationMinimumPreemptablePriority]
 	seconds, hasSeconds := class.Annotations[AnnotationTolerationSeconds]
@@ -92,9 +95,9 @@ func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	return p, nil
 }
 
-// Tolerates reports whether a victim that was scheduled at that time tolerates preemption by that priority, and
-// until when: the last moment of the toleration, or Forever. A victim whose time is zero has not been scheduled
-// yet, and tolerates it as long as that lasts.
+// Tolerates reports whether a victim that was scheduled at that time tolerates preemption by that
+// priority, and until when: the last moment of the toleration, or Forever. A victim whose time is
+// zero has not been scheduled yet, and tolerates it as long as that lasts.
 func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (bool, time.Time) {
 	if p == nil || p.TolerationSeconds == 0 || preemptorPriority >= p.MinimumPreemptablePriority {
 		return false, time.Time{}
@@ -103,8 +106,8 @@ func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (b
 	return !now.After(until), until
 }
 
-// Until is the last moment of the toleration of a victim that was scheduled at that time, or Forever: where it
-// has no end, or has not begun.
+// Until is the last moment of the toleration of a victim that was scheduled at that time, or
+// Forever: where it has no end, or has not begun.
 func (p *Policy) Until(scheduled time.Time) time.Time {
 	if p.TolerationSeconds < 0 || scheduled.IsZero() {
 		return Forever()

@@ -55,7 +55,8 @@ func (s *subject) backsOff(objects *inventory.Inventory) (*whenAnswer, bool, err
 	return nil, false, nil
 }
 
-// madeBy reports whether the subject is a Job, or a PodGroup or an object that a Job makes pods for.
+// madeBy reports whether the subject is a Job, or a PodGroup or an object that a Job makes pods
+// for.
 func (s *subject) madeBy(job *batchv1.Job) bool {
 	if s.kind == kindJob && job.Name == s.key.Name {
 		return true

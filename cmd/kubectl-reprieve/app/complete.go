@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// completionTimeout is how long a shell waits for names at most, and mostCompleted how many it is given.
+	// completionTimeout is how long a shell waits for names at most, and mostCompleted how many it
+	// is given.
 	completionTimeout = 3 * time.Second
 	mostCompleted     = 500
 )

@@ -33,8 +33,8 @@ type degradedRow struct {
 	Needed int `json:"needed"`
 	// GPUs is what the placed members hold.
 	GPUs float64 `json:"gpus"`
-	// Since is when the gang began to lack members, by its condition Degraded; without that, when the
-	// newest of the placed members got its node.
+	// Since is when the gang began to lack members, by its condition Degraded; without that, when
+	// the newest of the placed members got its node.
 	Since time.Time `json:"since,omitzero"`
 	// Why is what the condition Degraded says; empty for a gang that never had enough members.
 	Why string `json:"why,omitempty"`

@@ -32,7 +32,8 @@ const (
 	exitUnreachable = 5
 	// exitNoRoom: the question has been answered, and something that was planned finds no room.
 	exitNoRoom = 6
-	// exitInterrupted: what goes on until something has come about was interrupted before; as shells have it for SIGINT.
+	// exitInterrupted: what goes on until something has come about was interrupted before; as
+	// shells have it for SIGINT.
 	exitInterrupted = 130
 )
 

@@ -15,7 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// family is an object for which groups are made, with what it has made that has pods in its stead: the Jobs of a JobSet, say.
+// family is an object for which groups are made, with what it has made that has pods in its stead:
+// the Jobs of a JobSet, say.
 type family struct {
 	rule *grouping.Rule
 	// key is the object's; without a namespace, it is all objects of that name.
@@ -78,7 +79,8 @@ func (f *family) storedAs() string {
 	return inventory.RootName(f.rule.Kind.GroupVersion().WithResource(f.rule.Resource))
 }
 
-// nameParts adds the names of the object's pods, and of the PodGroups that they name, as happenings have them.
+// nameParts adds the names of the object's pods, and of the PodGroups that they name, as happenings
+// have them.
 func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) error {
 	pods, err := inventory.Decode[*corev1.Pod](objects, inventory.Pods)
 	for _, pod := range pods {
@@ -93,7 +95,8 @@ func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) er
 	return err
 }
 
-// hadPod reports whether a name in a happening is one that a Job of the family gives to its pods: those that have gone are known by that.
+// hadPod reports whether a name in a happening is one that a Job of the family gives to its pods:
+// those that have gone are known by that.
 func (f *family) hadPod(name string) bool {
 	for of := range f.between {
 		if of.Kind == kindJob && isPodOf("pod "+of.NamespacedName.String(), name) {

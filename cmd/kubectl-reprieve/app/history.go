@@ -20,7 +20,8 @@ import (
 type historyAnswer struct {
 	typed
 	Preemptions []happening `json:"preemptions"`
-	// QueueUnknown counts what is left out because the queue of its victim is not known any more. Only where a queue is asked about.
+	// QueueUnknown counts what is left out because the queue of its victim is not known any more.
+	// Only where a queue is asked about.
 	QueueUnknown int `json:"queueUnknown,omitempty"`
 }
 
@@ -114,9 +115,10 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	return answer, nil
 }
 
-// readParties reads the objects and, where queues matter, the workloads among them: in which queue they are, the scheduler's
-// configuration says as well. It says too of which objects it takes some to find the pods of a preemptor.
-// A caller who may not list that much gets the objects of the namespace, unless that is "".
+// readParties reads the objects and, where queues matter, the workloads among them: in which queue
+// they are, the scheduler's configuration says as well. It says too of which objects it takes some
+// to find the pods of a preemptor. A caller who may not list that much gets the objects of the
+// namespace, unless that is "".
 func (a *asking) readParties(ctx context.Context, shown *progress, namespace string, queues bool, by *subject) (*inventory.Inventory, map[string]report.Party, error) {
 	if !queues && (by == nil || by.rule == nil) {
 		objects, err := a.read(ctx, shown)
@@ -170,7 +172,8 @@ func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 	return table(to, rows)
 }
 
-// isNamed reports whether a name in a happening is the subject's in whichever namespace, or that of a pod of the Job that it is.
+// isNamed reports whether a name in a happening is the subject's in whichever namespace, or that of
+// a pod of the Job that it is.
 func (s *subject) isNamed(name string) bool {
 	kind, rest, _ := strings.Cut(name, " ")
 	_, own, _ := strings.Cut(rest, "/")
@@ -180,8 +183,8 @@ func (s *subject) isNamed(name string) bool {
 	return strings.EqualFold(kind, s.kind) && own == s.key.Name
 }
 
-// namesIn returns a function that reports whether a name in a happening is the subject's, or that of a pod or PodGroup that objects have
-// of it, in whichever namespace. Of no subject, all are.
+// namesIn returns a function that reports whether a name in a happening is the subject's, or that
+// of a pod or PodGroup that objects have of it, in whichever namespace. Of no subject, all are.
 func (s *subject) namesIn(objects *inventory.Inventory) (func(name string) bool, error) {
 	if s == nil {
 		return func(string) bool { return true }, nil

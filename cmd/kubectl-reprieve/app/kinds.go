@@ -28,7 +28,8 @@ type workKind struct {
 	rule *grouping.Rule
 }
 
-// workKinds are Pod, Job and PodGroup, then all other kinds that groups are made for by rules that need not be written.
+// workKinds are Pod, Job and PodGroup, then all other kinds that groups are made for by rules that
+// need not be written.
 func workKinds() []workKind {
 	out := []workKind{
 		{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("Pod"), resource: "pods", short: "po"},
@@ -46,8 +47,9 @@ func workKinds() []workKind {
 	return out
 }
 
-// kindNamed is the kind that a word means in any of the forms that kubectl takes: po, pods, job, jobs.batch, lws, podgroups.reprieve.dev,
-// podgroups.v1alpha1.reprieve.dev and the like. It reports false for one that may not be asked about.
+// kindNamed is the kind that a word means in any of the forms that kubectl takes: po, pods, job,
+// jobs.batch, lws, podgroups.reprieve.dev, podgroups.v1alpha1.reprieve.dev and the like. It reports
+// false for one that may not be asked about.
 func kindNamed(word string) (workKind, bool) {
 	resource, rest, _ := strings.Cut(strings.ToLower(word), ".")
 	for _, kind := range workKinds() {

@@ -21,8 +21,8 @@ import (
 
 // told is what a condition or an event says of some work.
 type told struct {
-	// Of is the object, by kind and name; of several pods that are told the same, the first, and Pods
-	// counts them.
+	// Of is the object, by kind and name; of several pods that are told the same, the first, and
+	// Pods counts them.
 	Of   string `json:"of"`
 	Pods int    `json:"pods,omitempty"`
 	// Type is the condition's; empty for an event.

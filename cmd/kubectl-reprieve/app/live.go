@@ -26,7 +26,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// keptDecisions is how many decisions of a scheduler ui remembers: it has but the latest thousand itself.
+// keptDecisions is how many decisions of a scheduler ui remembers: it has but the latest thousand
+// itself.
 const keptDecisions = 10_000
 
 // keptSamples is how many looks at the cluster's queues ui remembers: six hours of them.
@@ -82,7 +83,8 @@ func (a *asking) liveSource(files []string, scheduler schedulerEndpoint, plan []
 	}
 }
 
-// schedulerSource reads the decisions that a scheduler has in memory, as the user of the kubeconfig, and remembers them.
+// schedulerSource reads the decisions that a scheduler has in memory, as the user of the
+// kubeconfig, and remembers them.
 func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, error) {
 	client, where, err := a.schedulerClient(scheduler)
 	if err != nil {
@@ -106,7 +108,8 @@ func (a *asking) schedulerSource(scheduler schedulerEndpoint) (inputSource, erro
 	}, nil
 }
 
-// schedulerClient is a client for a scheduler, as the user of the kubeconfig, and the URL of its decisions.
+// schedulerClient is a client for a scheduler, as the user of the kubeconfig, and the URL of its
+// decisions.
 func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, string, error) {
 	at, err := url.Parse(scheduler.url)
 	if err != nil || at.Scheme != "https" || at.Host == "" {
@@ -126,7 +129,8 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	if scheduler.authority == "" {
-		// The certificate of a scheduler is usually its own. The caller's token goes to no other machine without knowing which.
+		// The certificate of a scheduler is usually its own. The caller's token goes to no other
+		// machine without knowing which.
 		if !isHere {
 			return nil, "", usage(fmt.Errorf("--scheduler %s is another machine: name its authority with --scheduler-certificate-authority, or forward its port to this one", scheduler.url))
 		}
@@ -165,7 +169,8 @@ func askScheduler(ctx context.Context, client *http.Client, where string, beside
 	return records, source, err
 }
 
-// remember adds entries to those known, each of which may have come further, and forgets the oldest.
+// remember adds entries to those known, each of which may have come further, and forgets the
+// oldest.
 func remember(known, more []report.Entry) []report.Entry {
 	at := make(map[string]int, len(known))
 	for i := range known {
@@ -224,7 +229,8 @@ func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document)
 	return in, now, err
 }
 
-// partiesOf are the workloads that are there, by the names that preemptions have for them, with their queues as the scheduler has them.
+// partiesOf are the workloads that are there, by the names that preemptions have for them, with
+// their queues as the scheduler has them.
 func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, error) {
 	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
 	if err != nil {

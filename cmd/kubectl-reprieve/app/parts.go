@@ -12,13 +12,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// parts are what a look has found of some work: by these, changes of the work are told from those of its neighbours.
+// parts are what a look has found of some work: by these, changes of the work are told from those
+// of its neighbours.
 type parts struct {
 	work *subject
-	// pods are the names of its pods, and groups are the PodGroups that they are in, those that are not written yet included.
+	// pods are the names of its pods, and groups are the PodGroups that they are in, those that are
+	// not written yet included.
 	pods   sets.Set[string]
 	groups sets.Set[types.NamespacedName]
-	// together is true where all pods of the groups count, and of the owners of its pods: new ones come with other names.
+	// together is true where all pods of the groups count, and of the owners of its pods: new ones
+	// come with other names.
 	together bool
 	owners   sets.Set[types.UID]
 }
@@ -47,8 +50,9 @@ func (s *subject) parts() *parts {
 	return p
 }
 
-// have reports whether an object of the work's namespace, a pod or a PodGroup, is a part of it. A new pod is one by its name, group or
-// owner; the next look finds others, as those of a new Job of a JobSet.
+// have reports whether an object of the work's namespace, a pod or a PodGroup, is a part of it. A
+// new pod is one by its name, group or owner; the next look finds others, as those of a new Job of
+// a JobSet.
 func (p *parts) have(object *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	if object.GetKind() != "Pod" {

@@ -31,21 +31,23 @@ type happening struct {
 	Namespace string `json:"namespace"`
 	Rule      string `json:"rule,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// Source says where this stands: an event, the status of the victim, or the scheduler's record; of several, the one that knows the
-	// latest moment.
+	// Source says where this stands: an event, the status of the victim, or the scheduler's record;
+	// of several, the one that knows the latest moment.
 	Source string `json:"source"`
 
-	// group is the PodGroup that a pod went with, as Victim would name it; "" for none. memberOf is the PodGroup of a pod
-	// that was preempted without the others of its group; "" for none, and where that is not known.
+	// group is the PodGroup that a pod went with, as Victim would name it; "" for none. memberOf is
+	// the PodGroup of a pod that was preempted without the others of its group; "" for none, and
+	// where that is not known.
 	group, memberOf string
-	// recorded is true where the record tells of it: queue is the victim's leaf queue then, "" for none, and pods went with it.
+	// recorded is true where the record tells of it: queue is the victim's leaf queue then, "" for
+	// none, and pods went with it.
 	recorded bool
 	queue    string
 	pods     []core.VictimPod
 }
 
-// queueAmong returns the victim's leaf queue, "" for none: by the record, else by the message to the victim, else by the
-// work that is there. It reports false if none of them tells.
+// queueAmong returns the victim's leaf queue, "" for none: by the record, else by the message to
+// the victim, else by the work that is there. It reports false if none of them tells.
 func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
 	if h.recorded {
 		return h.queue, true
@@ -63,8 +65,8 @@ func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
 // reasonPreempted is the reason of the scheduler's events on victims.
 const reasonPreempted = "Preempted"
 
-// preemptions are those that the cluster and some records still tell of, newest first: by the statuses of victims in the objects
-// and, of a live cluster, by events. Namespace is empty for all.
+// preemptions are those that the cluster and some records still tell of, newest first: by the
+// statuses of victims in the objects and, of a live cluster, by events. Namespace is empty for all.
 func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, namespace string, records []decisionlog.Record) ([]happening, error) {
 	out, err := byStatus(objects)
 	if err != nil {
@@ -85,8 +87,9 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 	return onceEach(out), nil
 }
 
-// onceEach has one of those that tell of the same, with what each of them tells: a pod's event, its condition and the record do. Pods
-// that went with their PodGroup are left out where anything tells of that. They are newest first.
+// onceEach has one of those that tell of the same, with what each of them tells: a pod's event, its
+// condition and the record do. Pods that went with their PodGroup are left out where anything tells
+// of that. They are newest first.
 func onceEach(all []happening) []happening {
 	type same struct{ victim, preemptor string }
 	told := make(map[same]bool)
@@ -163,7 +166,8 @@ func byStatus(objects *inventory.Inventory) ([]happening, error) {
 	return out, nil
 }
 
-// preemptorIn is the preemptor that a victim's message names, and groupIn the PodGroup that it went with; "" for none.
+// preemptorIn is the preemptor that a victim's message names, and groupIn the PodGroup that it went
+// with; "" for none.
 func preemptorIn(message string) string {
 	rest, told := strings.CutPrefix(message, "preempted by ")
 	kind, rest, _ := strings.Cut(rest, " ")

@@ -9,7 +9,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// progress shows on a terminal what is being waited for, once that takes longer than patience. Any goroutine may tell it.
+// progress shows on a terminal what is being waited for, once that takes longer than patience. Any
+// goroutine may tell it.
 type progress struct {
 	to   io.Writer
 	done chan struct{}
@@ -20,7 +21,8 @@ type progress struct {
 	notes []string
 }
 
-// newProgress starts showing progress, until end is called. Where the writer is no terminal, it shows nothing.
+// newProgress starts showing progress, until end is called. Where the writer is no terminal, it
+// shows nothing.
 func newProgress(to io.Writer, clk clock.Clock) *progress {
 	p := &progress{to: to, done: make(chan struct{})}
 	if !isTerminal(to) {

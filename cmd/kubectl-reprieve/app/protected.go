@@ -33,7 +33,8 @@ type protectedRow struct {
 	Pods      int    `json:"pods"`
 	// By is the rule, and MinRuntime for the longest of the min-runtimes.
 	By string `json:"by"`
-	// From says from which preemptors, and Profiles of which profiles those are; it is absent where they are of any.
+	// From says from which preemptors, and Profiles of which profiles those are; it is absent where
+	// they are of any.
 	From     string   `json:"from"`
 	Profiles []string `json:"profiles,omitempty"`
 	// Until is absent where there is no end.
@@ -100,7 +101,8 @@ With a name and --from, show who could stop that work now: of what waits, each w
 	return cmd
 }
 
-// protected answers about some work, or about all of a namespace, "" for all of them, where about is nil.
+// protected answers about some work, or about all of a namespace, "" for all of them, where about
+// is nil.
 func (a *asking) protected(ctx context.Context, shown *progress, namespace string, about *subject) (*protectedAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {

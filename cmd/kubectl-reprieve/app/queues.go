@@ -42,9 +42,11 @@ type queueRow struct {
 	Ready string `json:"notReady,omitempty"`
 	// Unserved is why the queue does not get its quota, or not all of it; empty where it does.
 	Unserved string `json:"quotaNotServed,omitempty"`
-	// Gone is true for a queue that has been deleted and that pods on nodes name: they go on, and count for no queue.
+	// Gone is true for a queue that has been deleted and that pods on nodes name: they go on, and
+	// count for no queue.
 	Gone bool `json:"gone,omitempty"`
-	// Below says that work waits although the queue uses less than its quota; nil where it does not.
+	// Below says that work waits although the queue uses less than its quota; nil where it does
+	// not.
 	Below *belowQuota `json:"belowQuota,omitempty"`
 }
 
@@ -67,7 +69,8 @@ func verb(n int, one, many string) string {
 	return fmt.Sprintf("%d pods %s", n, many)
 }
 
-// setBelow fills in, for every queue, the work that waits in it or below it although it uses less than its quota.
+// setBelow fills in, for every queue, the work that waits in it or below it although it uses less
+// than its quota.
 func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
 	at := make(map[string]int, len(answer.Queues))
 	for i := range answer.Queues {
@@ -92,7 +95,8 @@ func (answer *queuesAnswer) setBelow(cluster *whatif.Cluster) {
 	}
 }
 
-// waits counts a pod that waits, if the queue uses less than its quota of something that the pod requests.
+// waits counts a pod that waits, if the queue uses less than its quota of something that the pod
+// requests.
 func (q *queueRow) waits(pod *corev1.Pod, leaf bool) {
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	var short []string
@@ -193,13 +197,14 @@ type shareChange struct {
 	Resource string `json:"resource"`
 	Before   string `json:"before"`
 	After    string `json:"after"`
-	// Gains is true where the share grows, and Reclaimable is what the queue uses past its share afterwards: others of the tree may
-	// take it back.
+	// Gains is true where the share grows, and Reclaimable is what the queue uses past its share
+	// afterwards: others of the tree may take it back.
 	Gains       bool   `json:"gains"`
 	Reclaimable string `json:"reclaimable"`
 }
 
-// changesOf compares the shares of two answers, in the order of the second. It has no queue that both lack a share of.
+// changesOf compares the shares of two answers, in the order of the second. It has no queue that
+// both lack a share of.
 func changesOf(before, after *queuesAnswer) []shareChange {
 	was := make(map[[2]string]resourceAmount)
 	for _, q := range before.Queues {

@@ -16,8 +16,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// recordSource is where the scheduler's record of its decisions is: in files, or with the scheduler itself. The zero value is
-// nowhere.
+// recordSource is where the scheduler's record of its decisions is: in files, or with the scheduler
+// itself. The zero value is nowhere.
 type recordSource struct {
 	files     []string
 	scheduler schedulerEndpoint
@@ -40,7 +40,8 @@ func (r *recordSource) check() error {
 	return nil
 }
 
-// records are the decisions of a record, each once, newest first; none where there is no record to go by.
+// records are the decisions of a record, each once, newest first; none where there is no record to
+// go by.
 func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog.Record, error) {
 	var all []decisionlog.Record
 	var nothing error
@@ -90,7 +91,8 @@ func ofLog(name string, err error) error {
 	return err
 }
 
-// isEmpty reports whether a decision log has no line: that of a scheduler that has decided nothing yet, or stands by.
+// isEmpty reports whether a decision log has no line: that of a scheduler that has decided nothing
+// yet, or stands by.
 func isEmpty(err error) bool {
 	var empty *report.EmptyError
 	return errors.As(err, &empty) && empty.First == nil
@@ -128,7 +130,8 @@ type choice struct {
 	// Message says what was decided, and With names the others that went with the work.
 	Message string   `json:"message"`
 	With    []string `json:"with,omitempty"`
-	// Stayed are units that were looked at and stayed: those that might have been taken, then those that were protected.
+	// Stayed are units that were looked at and stayed: those that might have been taken, then those
+	// that were protected.
 	Stayed []stayer `json:"stayed,omitempty"`
 	// Unnamed counts those that might have been taken and that the record does not name.
 	Unnamed int `json:"unnamed,omitempty"`
@@ -185,8 +188,9 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 	return out
 }
 
-// elsewhere says why a unit stayed that might have been taken on another node. By priority, none above the ceiling was at risk; where
-// queues take back what is theirs, what goes first depends on how far each is over its share, which the record does not have.
+// elsewhere says why a unit stayed that might have been taken on another node. By priority, none
+// above the ceiling was at risk; where queues take back what is theirs, what goes first depends on
+// how far each is over its share, which the record does not have.
 func elsewhere(d *core.Decision, u *core.ElsewhereUnit) string {
 	byPriority := !slices.ContainsFunc(d.Victims, func(v core.Victim) bool { return v.Rule != core.RuleLowerPriority })
 	if byPriority && d.Ceiling != nil && u.Priority > *d.Ceiling {
@@ -200,7 +204,8 @@ func (s *subject) isVictim(name string, pods []core.VictimPod) bool {
 	return s.is(name) || slices.ContainsFunc(pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
 }
 
-// otherThan leaves of a choice what it says of some other work. Where it says nothing of it, the second result says so.
+// otherThan leaves of a choice what it says of some other work. Where it says nothing of it, the
+// second result says so.
 func (c *choice) otherThan(other *subject) (stayed []stayer, silence string) {
 	for _, s := range c.Stayed {
 		if other.is(s.Work) {

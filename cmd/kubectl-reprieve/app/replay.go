@@ -24,7 +24,8 @@ import (
 // replayAnswer is the answer of replay. Taken is when the last of the decisions was made.
 type replayAnswer struct {
 	typed
-	// Versions are those of the schedulers that decided, as far as the log says, and Version is the one that decides now.
+	// Versions are those of the schedulers that decided, as far as the log says, and Version is the
+	// one that decides now.
 	Versions []string `json:"versions,omitempty"`
 	Version  string   `json:"version"`
 	// Same, Differs and Unknown count the decisions.

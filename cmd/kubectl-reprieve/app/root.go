@@ -25,13 +25,15 @@ type asking struct {
 	kube     *genericclioptions.ConfigFlags
 	clock    clock.Clock
 	coloured bool
-	// snapshot and configuration are the names of files, "" for the live cluster and for the default; format is that of answers.
+	// snapshot and configuration are the names of files, "" for the live cluster and for the
+	// default; format is that of answers.
 	snapshot, configuration, format string
 	// noted are the notes that have been shown.
 	noted map[string]bool
 }
 
-// Run runs the command and returns its exit code. Environment looks up a variable of the environment.
+// Run runs the command and returns its exit code. Environment looks up a variable of the
+// environment.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string, environment func(string) (string, bool)) int {
 	_, plain := environment("NO_COLOR")
 	a := &asking{
@@ -50,8 +52,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	return codeOf(err)
 }
 
-// Silence has the library's own log say nothing: it is about a scheduler that does not run here. What is at or above its threshold
-// would go to standard error in any case. The log is the process's, so it is for main, before Run.
+// Silence has the library's own log say nothing: it is about a scheduler that does not run here.
+// What is at or above its threshold would go to standard error in any case. The log is the
+// process's, so it is for main, before Run.
 func Silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -77,7 +80,8 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl reprieve"},
-		// Cobra's own words about a command that there is not would end with the code for what failed.
+		// Cobra's own words about a command that there is not would end with the code for what
+		// failed.
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -85,7 +89,8 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	cmd.SuggestionsMinimumDistance = 2
 	cmd.SetVersionTemplate("{{.Version}}\n")
 	flags := cmd.PersistentFlags()
-	// The scheduler's library has a flag of this name for the whole process, which cobra would take in otherwise.
+	// The scheduler's library has a flag of this name for the whole process, which cobra would take
+	// in otherwise.
 	flags.Bool("version", false, "Print the version.")
 	a.kube.AddFlags(flags)
 	flags.StringVarP(&a.format, "output", "o", formatTable, "How to write the answer: table, wide, json or yaml.")

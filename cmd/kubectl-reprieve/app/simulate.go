@@ -29,9 +29,9 @@ import (
 // simulateAnswer is the answer of simulate.
 type simulateAnswer struct {
 	typed
-	// Nodes, Pods and Work count what is simulated, Skipped the broken lines of the trace; FirstSkipped is what is wrong
-	// with the first of them.
-	// Snapshot says what became of the objects of a snapshot; nil where there is none.
+	// Nodes, Pods and Work count what is simulated, Skipped the broken lines of the trace;
+	// FirstSkipped is what is wrong with the first of them. Snapshot says what became of the
+	// objects of a snapshot; nil where there is none.
 	Snapshot     *scenario.Facts `json:"snapshot,omitempty"`
 	Nodes        int             `json:"nodes"`
 	Pods         int             `json:"pods"`
@@ -298,8 +298,8 @@ func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) 
 	return out, nil
 }
 
-// policyOf is the policy that a scheduler's configuration stands for, by the arguments of its first profile that has any for
-// Reprieve.
+// policyOf is the policy that a scheduler's configuration stands for, by the arguments of its first
+// profile that has any for Reprieve.
 func policyOf(ctx context.Context, file string) (simulation.Policy, error) {
 	p := simulation.Policy{Name: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)), Rule: simulation.ByQueues}
 	cfg, err := schedulerapp.LoadConfig(ctx, file)

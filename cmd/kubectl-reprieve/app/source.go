@@ -26,14 +26,15 @@ type question struct {
 	cfg     *config.KubeSchedulerConfiguration
 	// groups knows which pods belong together.
 	groups *derived.Groups
-	// unseen are the resources that the caller may not list. Where there are any, the objects are those of one namespace that
-	// she may list, and nothing is decided on them.
+	// unseen are the resources that the caller may not list. Where there are any, the objects are
+	// those of one namespace that she may list, and nothing is decided on them.
 	unseen []string
 	// namespace is the one of the objects where there are unseen ones; "" for all.
 	namespace string
 }
 
-// whyUnwritten says why no PodGroup can be made for what a pod belongs to; "" where one is there, or is not needed.
+// whyUnwritten says why no PodGroup can be made for what a pod belongs to; "" where one is there,
+// or is not needed.
 func (q *question) whyUnwritten(pod *corev1.Pod) string {
 	key, _ := q.groups.GroupOf(pod)
 	for _, lacking := range q.groups.Unwritten() {
@@ -57,7 +58,8 @@ func (a *asking) gather(ctx context.Context, shown *progress) (*question, error)
 	return &question{objects: completed, cfg: cfg, groups: groups}, nil
 }
 
-// readAll reads the objects with those by which pods belong together, and the configuration, which says what these are.
+// readAll reads the objects with those by which pods belong together, and the configuration, which
+// says what these are.
 func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inventory, *config.KubeSchedulerConfiguration, error) {
 	if a.snapshot != "" {
 		objects, err := a.read(ctx, shown)
@@ -164,7 +166,8 @@ func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, er
 	return &inventory.Listing{Client: client, Discovery: discoverer, Now: a.clock.Now(), Roots: roots}, rest.Host, nil
 }
 
-// reached adds to the error of a call that the API server did not answer which server that is and where its address is from.
+// reached adds to the error of a call that the API server did not answer which server that is and
+// where its address is from.
 func (a *asking) reached(host string, err error) error {
 	if err == nil || codeOf(err) != exitUnreachable {
 		return err

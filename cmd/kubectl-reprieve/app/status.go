@@ -31,15 +31,16 @@ type statusAnswer struct {
 	NodesOut int `json:"nodesOut"`
 	// Resources say how full the nodes that take pods are.
 	Resources []fullness `json:"resources"`
-	// Largest says, for pods of 1, 2, 4 and so on of the resource Of, how many fit on the free nodes
-	// as things are.
+	// Largest says, for pods of 1, 2, 4 and so on of the resource Of, how many fit on the free
+	// nodes as things are.
 	Of      string        `json:"of,omitempty"`
 	Largest []largestGang `json:"largest"`
-	// Waiting counts workloads that wait, and Degraded gangs that hold nodes with fewer members than
-	// they need.
+	// Waiting counts workloads that wait, and Degraded gangs that hold nodes with fewer members
+	// than they need.
 	Waiting  int `json:"waiting"`
 	Degraded int `json:"degraded"`
-	// Leader is the scheduler that leads; nil where that is not known, for the reason in LeaderUnknown.
+	// Leader is the scheduler that leads; nil where that is not known, for the reason in
+	// LeaderUnknown.
 	Leader        *leader `json:"leader,omitempty"`
 	LeaderUnknown string  `json:"leaderUnknown,omitempty"`
 }

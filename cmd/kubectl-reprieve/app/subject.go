@@ -28,11 +28,13 @@ type subject struct {
 	// rule is that of the kind, and family what it says of the objects; nil for a kind without one.
 	rule   *grouping.Rule
 	family *family
-	// all are the PodGroups that it is, has or is a part of, of reprieve.dev and scheduling.k8s.io. Group is the one that the question is about: the only one, or
-	// the only one that waits; nil where that is of none.
+	// all are the PodGroups that it is, has or is a part of, of reprieve.dev and scheduling.k8s.io.
+	// Group is the one that the question is about: the only one, or the only one that waits; nil
+	// where that is of none.
 	all   []*v1alpha1.PodGroup
 	group *v1alpha1.PodGroup
-	// waiting are the parts that wait, by kind and name, if there are several: each is decided on by itself.
+	// waiting are the parts that wait, by kind and name, if there are several: each is decided on
+	// by itself.
 	waiting []string
 	// pods are all that it has; of a pod in a gang, those of the gang.
 	pods []*corev1.Pod
@@ -43,8 +45,8 @@ type subject struct {
 // name is the subject for people.
 func (s *subject) name() string { return strings.ToLower(s.kind) + " " + s.key.String() }
 
-// pending are the pods that wait for a node, those behind scheduling gates last: work is asked about by its first, and such a pod speaks
-// for none that can go.
+// pending are the pods that wait for a node, those behind scheduling gates last: work is asked
+// about by its first, and such a pod speaks for none that can go.
 func (s *subject) pending() []*corev1.Pod {
 	waits := func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !isOver(pod)
@@ -63,8 +65,8 @@ func (s *subject) gated() (count int) {
 	return count
 }
 
-// heldByGate has the answer about a pod that is behind a scheduling gate say so first, whatever the others of its gang come to without it.
-// It reports whether it is about one.
+// heldByGate has the answer about a pod that is behind a scheduling gate say so first, whatever the
+// others of its gang come to without it. It reports whether it is about one.
 func (s *subject) heldByGate(step *whatif.Step) bool {
 	if s.kind != "Pod" {
 		return false
@@ -95,7 +97,8 @@ func (s *subject) leaving() []*corev1.Pod {
 // isGang reports whether the pods that the question is about are decided on together.
 func (s *subject) isGang() bool { return s.group != nil && gang.FromPodGroup(s.group).IsGang() }
 
-// hasEnough reports whether a gang has as many members on nodes as it needs; false for what is none.
+// hasEnough reports whether a gang has as many members on nodes as it needs; false for what is
+// none.
 func (s *subject) hasEnough() bool {
 	if !s.isGang() {
 		return false
@@ -177,7 +180,8 @@ func (s *subject) find(asked *question) (bool, error) {
 	return s.existsAlone(objects)
 }
 
-// existsAlone reports whether there is an object that has no pods now: it makes some again after a while.
+// existsAlone reports whether there is an object that has no pods now: it makes some again after a
+// while.
 func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	if s.rule == nil {
 		_, exists := objects.Find(inventory.Jobs, s.key.Namespace, s.key.Name)
@@ -192,7 +196,8 @@ func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	return false, nil
 }
 
-// findGroups fills in the PodGroups: those that its pods are in, and those that have been made for it.
+// findGroups fills in the PodGroups: those that its pods are in, and those that have been made for
+// it.
 func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
 	keys := sets.New[types.NamespacedName]()
 	for _, pod := range pods {

@@ -23,7 +23,8 @@ import (
 const (
 	// loopback is the only address that ui listens on.
 	loopback = "127.0.0.1"
-	// freshFor is how long what has been asked for is good: pages ask more often, and there may be several.
+	// freshFor is how long what has been asked for is good: pages ask more often, and there may be
+	// several.
 	freshFor = 15 * time.Second
 	// headerTimeout bounds how long a request may take to say what it wants.
 	headerTimeout = 10 * time.Second
@@ -156,8 +157,8 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// refuses says why a request is not answered: a site that has its name lead to this machine sends its own name as the host, and one
-// that only sends requests here is another origin.
+// refuses says why a request is not answered: a site that has its name lead to this machine sends
+// its own name as the host, and one that only sends requests here is another origin.
 func (p *pages) refuses(r *http.Request) string {
 	_, port, err := net.SplitHostPort(p.host)
 	if err != nil || r.Host != p.host && r.Host != net.JoinHostPort("localhost", port) {

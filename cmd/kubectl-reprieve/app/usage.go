@@ -62,8 +62,8 @@ func (h *queueHistory) add(in *decisionlog.Inputs) {
 // mostSamples is about how many moments samples have: a page has no more.
 const mostSamples = 400
 
-// samples are how the queues stood, one for each line in which something of them is new; of very many lines, the last of each stretch of
-// time.
+// samples are how the queues stood, one for each line in which something of them is new; of very
+// many lines, the last of each stretch of time.
 func (h *queueHistory) samples() []report.Sample {
 	if len(h.lines) == 0 {
 		return nil

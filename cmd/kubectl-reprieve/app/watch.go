@@ -23,16 +23,17 @@ import (
 )
 
 const (
-	// lookEvery is how long why --watch goes without looking where nothing tells of a change, and retryEvery where the API server
-	// does not answer.
+	// lookEvery is how long why --watch goes without looking where nothing tells of a change, and
+	// retryEvery where the API server does not answer.
 	lookEvery  = 15 * time.Second
 	retryEvery = 2 * time.Second
-	// restFor is how long it goes without looking at least, whatever changes: each look lists the whole cluster. And settleFor is how
-	// long it waits for more after a change: members of a gang change together.
+	// restFor is how long it goes without looking at least, whatever changes: each look lists the
+	// whole cluster. And settleFor is how long it waits for more after a change: members of a gang
+	// change together.
 	restFor   = 5 * time.Second
 	settleFor = 500 * time.Millisecond
-	// refusedFor is how long it puts up with an answer that it would end with otherwise: an API server that has just started may
-	// not know yet who may do what, nor all that it serves.
+	// refusedFor is how long it puts up with an answer that it would end with otherwise: an API
+	// server that has just started may not know yet who may do what, nor all that it serves.
 	refusedFor = time.Minute
 )
 
@@ -109,8 +110,9 @@ type watching struct {
 // growing is what grows while nothing changes.
 var growing = regexp.MustCompile(`[<0-9.]+ GPU-hours`)
 
-// tell writes the first answer whole, and of later ones the lines that are new, with the time. In JSON and YAML, an answer in which
-// something is new is written whole. What it has found of the work is what is watched from now on.
+// tell writes the first answer whole, and of later ones the lines that are new, with the time. In
+// JSON and YAML, an answer in which something is new is written whole. What it has found of the
+// work is what is watched from now on.
 func (w *watching) tell(answer *whyAnswer) error {
 	var text bytes.Buffer
 	w.showWhy(&text, answer, w.format == formatWide)
@@ -140,7 +142,8 @@ func (w *watching) tell(answer *whyAnswer) error {
 	return nil
 }
 
-// pause waits after a look until something has changed, or for as long as it may go without looking.
+// pause waits after a look until something has changed, or for as long as it may go without
+// looking.
 func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 	looked, most := w.clock.Now(), lookEvery
 	if !w.failing.IsZero() {
@@ -169,7 +172,8 @@ func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 	return nil
 }
 
-// endures says once that the API server does not answer, and once that it does again. It returns the errors that the command ends with.
+// endures says once that the API server does not answer, and once that it does again. It returns
+// the errors that the command ends with.
 func (w *watching) endures(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return errInterrupted
@@ -194,8 +198,8 @@ func (w *watching) endures(ctx context.Context, err error) error {
 	return nil
 }
 
-// changes tells of changes of what has been seen of the work in its namespace, for as long as ctx lives. The caller waits for watches
-// before it forgets about them.
+// changes tells of changes of what has been seen of the work in its namespace, for as long as ctx
+// lives. The caller waits for watches before it forgets about them.
 func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespace string) (<-chan struct{}, error) {
 	rest, err := w.kube.ToRESTConfig()
 	if err != nil {
@@ -220,9 +224,9 @@ func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespa
 	return changed, nil
 }
 
-// watchAll signals changes of objects that are parts of the work. A watch that ends is begun again: what has changed meanwhile is
-// found by looking, and so is everything where the caller may not watch. One that has worked may be refused for a while: by an API
-// server that has just started.
+// watchAll signals changes of objects that are parts of the work. A watch that ends is begun again:
+// what has changed meanwhile is found by looking, and so is everything where the caller may not
+// watch. One that has worked may be refused for a while: by an API server that has just started.
 func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface, signal func()) {
 	for worked := false; ctx.Err() == nil; {
 		stream, err := from.Watch(ctx, metav1.ListOptions{})

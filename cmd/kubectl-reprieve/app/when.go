@@ -19,13 +19,15 @@ import (
 type whenAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Placed is since when all of its pods have their nodes, and how many that are; nil where some wait, of which Decision and Bounds tell.
+	// Placed is since when all of its pods have their nodes, and how many that are; nil where some
+	// wait, of which Decision and Bounds tell.
 	Placed *placedSince `json:"placed,omitempty"`
 	// Gated counts pods behind scheduling gates that Decision and Bounds leave out.
 	Gated    int            `json:"gated,omitempty"`
 	Decision *whatif.Step   `json:"decision,omitempty"`
 	Bounds   *whatif.Bounds `json:"bounds,omitempty"`
-	// BackOff says that it has no pods now, because its Job waits before it creates some again; nil where that is not so.
+	// BackOff says that it has no pods now, because its Job waits before it creates some again; nil
+	// where that is not so.
 	BackOff *backOff `json:"backOff,omitempty"`
 }
 

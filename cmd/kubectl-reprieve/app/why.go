@@ -23,7 +23,8 @@ const (
 	stateRunning  = "Running"
 	stateLeaving  = "Leaving"
 	stateFinished = "Finished"
-	// stateGone is that of work that does not exist, or that was taken and has no pods; stateEmpty that of other work without pods.
+	// stateGone is that of work that does not exist, or that was taken and has no pods; stateEmpty
+	// that of other work without pods.
 	stateGone  = "Gone"
 	stateEmpty = "Empty"
 )
@@ -34,34 +35,39 @@ type whyAnswer struct {
 	Subject string `json:"subject"`
 	// State is Pending, Running, Leaving, Finished, Gone or Empty.
 	State string `json:"state"`
-	// Pending, Running and Leaving count the pods, and Gated those of Pending behind scheduling gates.
+	// Pending, Running and Leaving count the pods, and Gated those of Pending behind scheduling
+	// gates.
 	Pending int `json:"pending"`
 	Gated   int `json:"gated,omitempty"`
 	Running int `json:"running"`
 	Leaving int `json:"leaving"`
 	// Blocked are conditions that keep the work whatever room there is, the cause first.
 	Blocked []told `json:"blocked,omitempty"`
-	// Told is what conditions and events say of the work, and NotSeen the resources that the caller may not list. Only where there
-	// are any: nothing is decided then.
+	// Told is what conditions and events say of the work, and NotSeen the resources that the caller
+	// may not list. Only where there are any: nothing is decided then.
 	Told    []told   `json:"told,omitempty"`
 	NotSeen []string `json:"notSeen,omitempty"`
 	// Decision is what the next decision would say of the pending pods, and Line where they stand.
 	Decision *whatif.Step `json:"decision,omitempty"`
 	Line     *whatif.Line `json:"line,omitempty"`
-	// Remedies are single changes that would help, each verified by a decision; Tried is false where they were not looked for.
+	// Remedies are single changes that would help, each verified by a decision; Tried is false
+	// where they were not looked for.
 	Remedies []whatif.Remedy `json:"remedies,omitempty"`
 	Tried    bool            `json:"tried"`
-	// Took are the preemptions by which it has what it has, and TakenBy those that it fell victim to, newest first.
+	// Took are the preemptions by which it has what it has, and TakenBy those that it fell victim
+	// to, newest first.
 	Took    []happening `json:"took,omitempty"`
 	TakenBy []happening `json:"takenBy,omitempty"`
-	// Choices are the decisions that it fell victim to, as the scheduler's record has them, with what else was looked at; newest first.
-	// Unrecorded is why there are none, or what they do not say; empty where nothing is lacking.
+	// Choices are the decisions that it fell victim to, as the scheduler's record has them, with
+	// what else was looked at; newest first. Unrecorded is why there are none, or what they do not
+	// say; empty where nothing is lacking.
 	Choices    []choice `json:"choices,omitempty"`
 	Unrecorded string   `json:"unrecorded,omitempty"`
 	// Untold is why the past could not be asked about; empty where it could.
 	Untold string `json:"untold,omitempty"`
 
-	// exists is true where there is something of the work, and enough where as much of it has a node as it needs to run.
+	// exists is true where there is something of the work, and enough where as much of it has a
+	// node as it needs to run.
 	exists, enough bool
 	// about is the work, as it has been found.
 	about *subject
@@ -80,7 +86,8 @@ type whyOptions struct {
 	other *subject
 }
 
-// check refuses flags that are not right or do not go together, before anything is read, and reads what not names.
+// check refuses flags that are not right or do not go together, before anything is read, and reads
+// what not names.
 func (o *whyOptions) check(a *asking) error {
 	switch {
 	case o.watch && a.snapshot != "":
@@ -226,8 +233,8 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 	return answer, nil
 }
 
-// addPreemptions adds the preemptions by the work, and of it. It fails if nothing else is known of the
-// work.
+// addPreemptions adds the preemptions by the work, and of it. It fails if nothing else is known of
+// the work.
 func (a *asking) addPreemptions(ctx context.Context, shown *progress, asked *question, answer *whyAnswer, records []decisionlog.Record) error {
 	about := answer.about
 	shown.say("looking for preemptions")
@@ -288,7 +295,8 @@ func stateOf(answer *whyAnswer, pods int) string {
 	}
 }
 
-// is reports whether a name in a happening is the subject's, that of one of its groups, or of one of its pods.
+// is reports whether a name in a happening is the subject's, that of one of its groups, or of one
+// of its pods.
 func (s *subject) is(name string) bool {
 	if name == "" {
 		return false
@@ -305,8 +313,8 @@ func (s *subject) is(name string) bool {
 	return s.kind == kindJob && isPodOf("pod "+s.key.String(), name) || s.family != nil && s.family.hadPod(name)
 }
 
-// isPodOf reports whether a name is one that the Job controller gives to a pod of the Job of another: the Job's, an index where the
-// pods have one, and five characters at random.
+// isPodOf reports whether a name is one that the Job controller gives to a pod of the Job of
+// another: the Job's, an index where the pods have one, and five characters at random.
 func isPodOf(job, name string) bool {
 	rest, ok := strings.CutPrefix(name, job+"-")
 	if index, random, has := strings.Cut(rest, "-"); has {

@@ -119,7 +119,8 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	}
 }
 
-// showVictims lists the victims of a decision. It puts those of one owner that cost the same into one line, unless wide.
+// showVictims lists the victims of a decision. It puts those of one owner that cost the same into
+// one line, unless wide.
 func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	all := make([]mention, len(step.Victims))
 	for i, v := range step.Victims {

@@ -14,8 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// checkArguments refuses arguments under pluginConfig that no plugin would read: the library leaves out what it does not know, and
-// what they protect would be preempted. It refuses those of Reprieve that cannot be read as well, before anything is started.
+// checkArguments refuses arguments under pluginConfig that no plugin would read: the library leaves
+// out what it does not know, and what they protect would be preempted. It refuses those of Reprieve
+// that cannot be read as well, before anything is started.
 func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	known := sets.KeySet(plugins.NewInTreeRegistry()).Insert(scheduler.Name, scheduler.GateName, scheduler.SortName)
 	for i := range cfg.Profiles {
@@ -38,7 +39,8 @@ func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	return err
 }
 
-// fieldsOfFlags are the fields of a configuration file that stand for flags which the library does not read beside one, by the flag.
+// fieldsOfFlags are the fields of a configuration file that stand for flags which the library does
+// not read beside one, by the flag.
 func fieldsOfFlags() map[string]string {
 	return map[string]string{
 		"kube-api-qps": "clientConnection.qps", "kube-api-burst": "clientConnection.burst", "kube-api-content-type": "clientConnection.contentType",

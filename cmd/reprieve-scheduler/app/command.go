@@ -112,7 +112,8 @@ of the queue, ReprievePrioritySort.`,
 	return cmd
 }
 
-// VersionLine tells Reprieve's version, which stands in the build metadata, from that of the Kubernetes library.
+// VersionLine tells Reprieve's version, which stands in the build metadata, from that of the
+// Kubernetes library.
 func VersionLine(gitVersion string) string {
 	kubernetes, reprieve, stamped := strings.Cut(gitVersion, "+reprieve.")
 	if !stamped {

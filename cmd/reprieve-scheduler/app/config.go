@@ -13,7 +13,8 @@ import (
 //go:embed default-config.yaml
 var defaultConfigYAML []byte
 
-// defaultConfig returns the default configuration, with its one profile renamed where name is not empty.
+// defaultConfig returns the default configuration, with its one profile renamed where name is not
+// empty.
 func defaultConfig(name string) (*config.KubeSchedulerConfiguration, error) {
 	obj, _, err := configscheme.Codecs.UniversalDecoder().Decode(defaultConfigYAML, nil, nil)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// decisionsPath and snapshotPath are what Reprieve answers beside what kube-scheduler does. The ClusterRole in deploy/ names
-// them.
+// decisionsPath and snapshotPath are what Reprieve answers beside what kube-scheduler does. The
+// ClusterRole in deploy/ names them.
 const (
 	decisionsPath = "/debug/reprieve/decisions"
 	snapshotPath  = "/debug/reprieve/snapshot"

@@ -24,7 +24,8 @@ const standardOutput = "-"
 // megabyte is the unit of --decision-log-maxsize.
 const megabyte = 1 << 20
 
-// DecisionLogOptions say where the record of decisions is written. The latest are in memory in any case.
+// DecisionLogOptions say where the record of decisions is written. The latest are in memory in any
+// case.
 type DecisionLogOptions struct {
 	// Path is the file, "-" for standard output, or empty for nowhere.
 	Path string
@@ -32,7 +33,8 @@ type DecisionLogOptions struct {
 	MaxSize int
 	// MaxBackup is how many older files are kept, from 0 on.
 	MaxBackup int
-	// Inputs says whether what decisions went by is written as well: none, redacted or full; empty for none.
+	// Inputs says whether what decisions went by is written as well: none, redacted or full; empty
+	// for none.
 	Inputs string
 }
 
@@ -84,7 +86,8 @@ func (o *DecisionLogOptions) open(stdout io.Writer) (io.Writer, error) {
 	return file, nil
 }
 
-// processName is a name for this process that no other one has: the one by which it holds the lease, if it takes one.
+// processName is a name for this process that no other one has: the one by which it holds the
+// lease, if it takes one.
 func processName(cc *schedulerconfig.CompletedConfig) (string, error) {
 	if cc.LeaderElection != nil {
 		return cc.LeaderElection.Lock.Identity(), nil
@@ -96,7 +99,8 @@ func processName(cc *schedulerconfig.CompletedConfig) (string, error) {
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// writingObserver counts what becomes of records, and logs that they cannot be written: once, until one is again.
+// writingObserver counts what becomes of records, and logs that they cannot be written: once, until
+// one is again.
 type writingObserver struct {
 	logger  klog.Logger
 	metrics *metrics.Metrics
@@ -125,7 +129,8 @@ func (w *writingObserver) Unwritable(err error) {
 	}
 }
 
-// startWriting has a log write until ctx is done, or until the call of end, which returns when all has been written.
+// startWriting has a log write until ctx is done, or until the call of end, which returns when all
+// has been written.
 func startWriting(ctx context.Context, log *decisionlog.Log) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var writing sync.WaitGroup

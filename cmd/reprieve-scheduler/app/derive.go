@@ -78,7 +78,8 @@ func (p *parts) membership() gang.Membership {
 	return p.derived
 }
 
-// schedulerDerived is what the plugins are told: nil, and not a nil *grouping.Resolver, for nothing.
+// schedulerDerived is what the plugins are told: nil, and not a nil *grouping.Resolver, for
+// nothing.
 func (p *parts) schedulerDerived() scheduler.Derived {
 	if p.derived == nil {
 		return nil

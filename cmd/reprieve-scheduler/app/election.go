@@ -7,12 +7,13 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 )
 
-// retryPeriod is how often the leader renews its lease, and how often the others look at it, where that is not configured. With the
-// library's two seconds, a lease that has been given up stays free for up to four; a call or two more a second are less than a busy
-// cluster loses by that.
+// retryPeriod is how often the leader renews its lease, and how often the others look at it, where
+// that is not configured. With the library's two seconds, a lease that has been given up stays free
+// for up to four; a call or two more a second are less than a busy cluster loses by that.
 const retryPeriod = 500 * time.Millisecond
 
-// retrySoon has a lease that is free be taken at once, as near as that can be had, unless the period is configured.
+// retrySoon has a lease that is free be taken at once, as near as that can be had, unless the
+// period is configured.
 func retrySoon(c *schedulerconfig.Config, opts *Options) error {
 	if c.LeaderElection == nil {
 		return nil
@@ -28,7 +29,8 @@ func retrySoon(c *schedulerconfig.Config, opts *Options) error {
 	return nil
 }
 
-// isRetryConfigured reports whether a flag or the file says how often the lease is looked at. Flags count beside a file.
+// isRetryConfigured reports whether a flag or the file says how often the lease is looked at. Flags
+// count beside a file.
 func isRetryConfigured(opts *Options) (bool, error) {
 	if f := opts.Flags.FlagSet("leader election").Lookup("leader-elect-retry-period"); f != nil && f.Changed {
 		return true, nil

@@ -61,7 +61,8 @@ func newWitness(opts *Options, process string, log *decisionlog.Log, lines io.Wr
 	return recorder, nil
 }
 
-// configurationText is the configuration of the scheduler as one would write it; empty for the default one.
+// configurationText is the configuration of the scheduler as one would write it; empty for the
+// default one.
 func configurationText(opts *Options) (string, error) {
 	switch {
 	case opts.ConfigFile != "":
@@ -100,8 +101,8 @@ func schedulerWitness(recorder *inputs.Recorder) scheduler.Witness {
 	return recorder
 }
 
-// followed are the kinds that deciding needs and the library may watch, by resource. Nodes are taken from snapshots, and of pods
-// the scheduler tells.
+// followed are the kinds that deciding needs and the library may watch, by resource. Nodes are
+// taken from snapshots, and of pods the scheduler tells.
 func followed() map[string]runtime.Object {
 	return map[string]runtime.Object{
 		inventory.PriorityClasses: &schedulingv1.PriorityClass{}, "namespaces": &corev1.Namespace{},
@@ -114,8 +115,8 @@ func followed() map[string]runtime.Object {
 	}
 }
 
-// witness has the recorder hear of all that deciding needs and the scheduler watches, and returns when it knows what there is. The
-// informers have to run by then.
+// witness has the recorder hear of all that deciding needs and the scheduler watches, and returns
+// when it knows what there is. The informers have to run by then.
 func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFactory, hub *scheduler.Hub) error {
 	if p.inputs == nil {
 		return nil

@@ -7,8 +7,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// LoadConfig reads and checks a scheduler's configuration as the scheduler does, or returns the one that it has by default where
-// the name of the file is empty. It is for commands that decide as the scheduler would.
+// LoadConfig reads and checks a scheduler's configuration as the scheduler does, or returns the one
+// that it has by default where the name of the file is empty. It is for commands that decide as the
+// scheduler would.
 func LoadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
 	cfg, err := LoadRecordedConfig(ctx, file)
 	if err != nil || file == "" {
@@ -20,7 +21,8 @@ func LoadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfigur
 	return cfg, nil
 }
 
-// LoadRecordedConfig is LoadConfig for what a scheduler has run with, which may be of a version that let more pass.
+// LoadRecordedConfig is LoadConfig for what a scheduler has run with, which may be of a version
+// that let more pass.
 func LoadRecordedConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
 	opts := NewOptions()
 	opts.ConfigFile = file

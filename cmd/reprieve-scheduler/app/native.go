@@ -20,8 +20,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/native"
 )
 
-// findNative returns the kind of the PodGroups of scheduling.k8s.io; nil where the cluster serves none, or does
-// not let Reprieve read them.
+// findNative returns the kind of the PodGroups of scheduling.k8s.io; nil where the cluster serves
+// none, or does not let Reprieve read them.
 func findNative(ctx context.Context, rest *restclient.Config, direct client.Client) (*schema.GroupVersionKind, error) {
 	logger := klog.FromContext(ctx)
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)
@@ -62,8 +62,9 @@ func mayRead(ctx context.Context, direct client.Client, kind schema.GroupVersion
 	return true, nil
 }
 
-// readWorkloadRefs has pods read with the groups of Workloads that they name in spec.workloadRef, where the cluster has those
-// (Kubernetes 1.35) and lets Reprieve read them, and returns the kind of the Workloads; nil for none.
+// readWorkloadRefs has pods read with the groups of Workloads that they name in spec.workloadRef,
+// where the cluster has those (Kubernetes 1.35) and lets Reprieve read them, and returns the kind
+// of the Workloads; nil for none.
 func readWorkloadRefs(ctx context.Context, rest *restclient.Config, c *schedulerconfig.Config, opts *Options) (*schema.GroupVersionKind, error) {
 	logger := klog.FromContext(ctx)
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)

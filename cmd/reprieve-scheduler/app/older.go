@@ -13,8 +13,9 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// fitGates switches off the features of the library that read what the cluster's API server does not serve, because it is
-// older: the scheduler would wait for it and never be ready. It has to be called before the scheduler is made.
+// fitGates switches off the features of the library that read what the cluster's API server does
+// not serve, because it is older: the scheduler would wait for it and never be ready. It has to be
+// called before the scheduler is made.
 func fitGates(logger klog.Logger, client discovery.ServerResourcesInterface, gates featuregate.MutableFeatureGate) error {
 	if !gates.Enabled(features.DynamicResourceAllocation) || !gates.Enabled(features.DRADeviceTaintRules) {
 		return nil

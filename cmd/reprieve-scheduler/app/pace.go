@@ -39,13 +39,15 @@ func (o *Options) isChanged(name string) bool {
 	return f != nil && f.Changed
 }
 
-// saysRate reports whether somebody has set a flag of the rate to anything but 0, which is nothing said, as it is in a file.
+// saysRate reports whether somebody has set a flag of the rate to anything but 0, which is nothing
+// said, as it is in a file.
 func (o *Options) saysRate(name string) bool {
 	return o.isChanged(name) && o.Flags.FlagSet("deprecated").Lookup(name).Value.String() != "0"
 }
 
-// isRateConfigured reports whether somebody has said how many calls a second may be made. The library has a default for
-// where that is left open, which cannot be told from the same number in a file, and for 0.
+// isRateConfigured reports whether somebody has said how many calls a second may be made. The
+// library has a default for where that is left open, which cannot be told from the same number in a
+// file, and for 0.
 func isRateConfigured(opts *Options) (bool, error) {
 	if opts.ConfigFile == "" {
 		return slices.ContainsFunc(rateFlags(), opts.saysRate), nil
@@ -60,7 +62,8 @@ func isRateConfigured(opts *Options) (bool, error) {
 	return file.ClientConnection.QPS != 0 || file.ClientConnection.Burst != 0, err
 }
 
-// readWritten reads what stands in the configuration file, before any defaults; nothing where there is none.
+// readWritten reads what stands in the configuration file, before any defaults; nothing where there
+// is none.
 func (o *Options) readWritten(into any) error {
 	if o.ConfigFile == "" {
 		return nil
@@ -80,8 +83,8 @@ func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config 
 	return limiter.Config(rest)
 }
 
-// pace has all calls that the scheduler makes go by a limiter: those of its informers, and for its lease, are few, and stay as
-// they are.
+// pace has all calls that the scheduler makes go by a limiter: those of its informers, and for its
+// lease, are few, and stay as they are.
 func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limiter) error {
 	if limiter == nil {
 		return nil

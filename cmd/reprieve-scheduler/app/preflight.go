@@ -70,7 +70,8 @@ func effectiveConfig(ctx context.Context, opts *Options) (*config.KubeSchedulerC
 	return cfg, nil
 }
 
-// checkStandby refuses to have a scheduler that stands by follow nothing: it is ready once it knows the cluster.
+// checkStandby refuses to have a scheduler that stands by follow nothing: it is ready once it knows
+// the cluster.
 func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
 	if cfg.DelayCacheUntilActive {
 		return errors.New("delayCacheUntilActive: one that stands by follows the cluster, so that it can take over at once; leave it out")
@@ -78,8 +79,8 @@ func checkStandby(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// preflight finds out, before anything is started, whether the API server can be reached and has the CRDs, and fits the
-// feature gates to it.
+// preflight finds out, before anything is started, whether the API server can be reached and has
+// the CRDs, and fits the feature gates to it.
 func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts *Options) (*restclient.Config, error) {
 	if err := needKubeconfig(cfg.ClientConnection.Kubeconfig, opts); err != nil {
 		return nil, err
@@ -119,8 +120,8 @@ func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts
 	return rest, nil
 }
 
-// needKubeconfig says what to do where nothing tells how to reach an API server. The library's own words
-// are about variables of the environment.
+// needKubeconfig says what to do where nothing tells how to reach an API server. The library's own
+// words are about variables of the environment.
 func needKubeconfig(kubeconfig string, opts *Options) error {
 	if kubeconfig != "" || opts.Master != "" || os.Getenv("KUBERNETES_MASTER") != "" {
 		return nil

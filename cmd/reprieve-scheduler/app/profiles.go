@@ -15,8 +15,9 @@ import (
 // enableIt is what a profile says so that Reprieve preempts in it.
 const enableIt = "plugins: {multiPoint: {enabled: [{name: " + scheduler.Name + "}], disabled: [{name: " + names.DefaultPreemption + "}]}}"
 
-// checkProfiles refuses configurations that start and do not work: those in which no profile has the plugin, which would be
-// kube-scheduler's, and profiles that have half of it, or none and no other preemption.
+// checkProfiles refuses configurations that start and do not work: those in which no profile has
+// the plugin, which would be kube-scheduler's, and profiles that have half of it, or none and no
+// other preemption.
 func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	if !slices.ContainsFunc(cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return uses(&p, scheduler.Name) }) {
 		return fmt.Errorf("no profile has the plugin %[1]s, so nothing would be scheduled as %[1]s does; write %[2]s in profiles[0]", scheduler.Name, enableIt)
@@ -35,7 +36,8 @@ func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// checkNames refuses profiles of one name. What the library says of them shows neither the name nor the other profile.
+// checkNames refuses profiles of one name. What the library says of them shows neither the name nor
+// the other profile.
 func checkNames(cfg *config.KubeSchedulerConfiguration) error {
 	first := make(map[string]int)
 	for i := range cfg.Profiles {
@@ -57,9 +59,9 @@ func checkOther(at string, plugins *config.Plugins) error {
 		at, scheduler.Name, names.DefaultPreemption, enableIt)
 }
 
-// checkOurs is about a profile with Reprieve: at all of its extension points, before the other PreFilter plugins, and without
-// the other plugin that preempts. That one comes to its turn whenever Reprieve finds no victim, takes single members of gangs,
-// and knows of no protection.
+// checkOurs is about a profile with Reprieve: at all of its extension points, before the other
+// PreFilter plugins, and without the other plugin that preempts. That one comes to its turn
+// whenever Reprieve finds no victim, takes single members of gangs, and knows of no protection.
 func checkOurs(at string, plugins *config.Plugins) error {
 	for _, point := range ourPoints(plugins) {
 		if !slices.Contains(inOrder(plugins, point.set), scheduler.Name) {
@@ -81,7 +83,8 @@ func checkOurs(at string, plugins *config.Plugins) error {
 	return nil
 }
 
-// checkOrder is about any profile: they share one queue, whose order is that of the PodGroups' priorities.
+// checkOrder is about any profile: they share one queue, whose order is that of the PodGroups'
+// priorities.
 func checkOrder(at string, plugins *config.Plugins) error {
 	if plugins == nil {
 		return nil
@@ -110,7 +113,8 @@ func ourPoints(p *config.Plugins) []extensionPoint {
 	}
 }
 
-// warnOfProfiles says where profiles have Reprieve in a way that works, and not as well as it could.
+// warnOfProfiles says where profiles have Reprieve in a way that works, and not as well as it
+// could.
 func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	for i := range cfg.Profiles {
 		profile := &cfg.Profiles[i]
@@ -126,15 +130,17 @@ func warnOfProfiles(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) 
 	}
 }
 
-// uses reports whether a profile has a plugin at every extension point that it implements, or at some.
+// uses reports whether a profile has a plugin at every extension point that it implements, or at
+// some.
 func uses(profile *config.KubeSchedulerProfile, plugin string) bool {
 	p := profile.Plugins
 	return p != nil && (has(p.MultiPoint.Enabled, plugin) ||
 		slices.ContainsFunc(ourPoints(p), func(point extensionPoint) bool { return has(point.set.Enabled, plugin) }))
 }
 
-// inOrder are the plugins that may be called at an extension point, in the order of their calls: those of multiPoint
-// that are named again, the rest of multiPoint, and all others. Which of multiPoint implement it is not known here.
+// inOrder are the plugins that may be called at an extension point, in the order of their calls:
+// those of multiPoint that are named again, the rest of multiPoint, and all others. Which of
+// multiPoint implement it is not known here.
 func inOrder(plugins *config.Plugins, point *config.PluginSet) []string {
 	var again, rest, others []string
 	for _, p := range plugins.MultiPoint.Enabled {

@@ -54,11 +54,12 @@ import (
 // component is how Reprieve signs its events and log lines.
 const component = "reprieve-scheduler"
 
-// upstreamLease is the lease of the cluster's own kube-scheduler, and the default of its configuration.
+// upstreamLease is the lease of the cluster's own kube-scheduler, and the default of its
+// configuration.
 const upstreamLease = "kube-system/kube-scheduler"
 
-// Run runs the scheduler until ctx is done. It returns an error where it cannot start; once it leads, it
-// ends the process itself, as kube-scheduler does.
+// Run runs the scheduler until ctx is done. It returns an error where it cannot start; once it
+// leads, it ends the process itself, as kube-scheduler does.
 func Run(ctx context.Context, opts *Options) error {
 	logger := klog.FromContext(ctx)
 	ctrl.SetLogger(logr.New(logger.GetSink()))
@@ -131,7 +132,8 @@ func registeredMetrics(opts *Options) (*metrics.Metrics, error) {
 	return measured, nil
 }
 
-// configure completes the configuration, and returns the kind of Workloads by which pods name their groups; nil for none.
+// configure completes the configuration, and returns the kind of Workloads by which pods name their
+// groups; nil for none.
 func configure(ctx context.Context, opts *Options, rest *restclient.Config, limiter *pacing.Limiter) (schedulerconfig.CompletedConfig, *schema.GroupVersionKind, error) {
 	c, err := opts.Config(ctx)
 	if err != nil {
@@ -159,8 +161,8 @@ func configure(ctx context.Context, opts *Options, rest *restclient.Config, limi
 	return cc, workloads, nil
 }
 
-// check finds out whether the scheduler can be started with these options: it returns how to reach the API server, and what
-// decisions are written to, nil for nothing.
+// check finds out whether the scheduler can be started with these options: it returns how to reach
+// the API server, and what decisions are written to, nil for nothing.
 func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, error) {
 	effective, err := effectiveConfig(ctx, opts)
 	if err != nil {
@@ -186,8 +188,8 @@ func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, e
 	return rest, lines, nil
 }
 
-// warnOfUpstreamLease says when the lease is that of the cluster's own scheduler: beside a running one,
-// Reprieve would wait for it forever.
+// warnOfUpstreamLease says when the lease is that of the cluster's own scheduler: beside a running
+// one, Reprieve would wait for it forever.
 func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	le := cfg.LeaderElection
 	if le.LeaderElect && le.ResourceNamespace+"/"+le.ResourceName == upstreamLease {
@@ -209,14 +211,15 @@ type parts struct {
 	statuses  *podstatus.Writer
 	executor  *eviction.Executor
 	plugins   *scheduler.Plugins
-	// native is the kind of the PodGroups of scheduling.k8s.io, or nil; workloads that of the Workloads there whose groups pods
-	// name, or nil.
+	// native is the kind of the PodGroups of scheduling.k8s.io, or nil; workloads that of the
+	// Workloads there whose groups pods name, or nil.
 	native, workloads *schema.GroupVersionKind
 	// source finds groups of both APIs; sources are what it is made of.
 	source  gang.Source
 	sources []*controller.Groups
-	// derived knows the groups that are made for pods which name none, and follower tells it of the objects that they belong
-	// to; nil where no profile asks for any. derivedChanged is told of such groups, and holdChanged of pods that wait for one.
+	// derived knows the groups that are made for pods which name none, and follower tells it of the
+	// objects that they belong to; nil where no profile asks for any. derivedChanged is told of
+	// such groups, and holdChanged of pods that wait for one.
 	derived                     *grouping.Resolver
 	follower                    *grouping.Follower
 	derivedChanged, holdChanged *controller.Trigger
@@ -247,12 +250,14 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
-	// One of its own: where a rate is configured, the statuses of a thousand Queues are not before those of groups.
+	// One of its own: where a rate is configured, the statuses of a thousand Queues are not before
+	// those of groups.
 	queueClient, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme, Cache: reading})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of Queues: %w", err)
 	}
-	// Evictions read what they are about to change from the API server, so that a conflict can be resolved.
+	// Evictions read what they are about to change from the API server, so that a conflict can be
+	// resolved.
 	direct, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
@@ -292,8 +297,8 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	return p, nil
 }
 
-// newStatuses makes the writer of pods' statuses. It has a rate of its own, as high as that of the client with which pods
-// are bound.
+// newStatuses makes the writer of pods' statuses. It has a rate of its own, as high as that of the
+// client with which pods are bound.
 func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*podstatus.Writer, error) {
 	limiter := flowcontrol.NewFakeAlwaysRateLimiter()
 	rest := restclient.CopyConfig(cc.KubeConfig)
@@ -309,7 +314,8 @@ func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*pod
 	return podstatus.New(ctx, pods, cc.Client, limiter, clock.RealClock{}), nil
 }
 
-// ofOneRate is for a client that keeps to the rate that is configured, if one is: by itself it would for each kind of object.
+// ofOneRate is for a client that keeps to the rate that is configured, if one is: by itself it
+// would for each kind of object.
 func ofOneRate(rest *restclient.Config) *restclient.Config {
 	rest = restclient.CopyConfig(rest)
 	if rest.QPS > 0 {
@@ -358,7 +364,8 @@ func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.Informer
 	return synced && toolscache.WaitForCacheSync(ctx.Done(), queuesTold)
 }
 
-// start fills the cache, and has the controllers run once sched does. What it returns is closed then.
+// start fills the cache, and has the controllers run once sched does. What it returns is closed
+// then.
 func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) (leading <-chan struct{}, err error) {
 	logger := klog.FromContext(ctx)
 	// checkProfiles has seen to it that there is one.
@@ -419,8 +426,9 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	return leading, nil
 }
 
-// awaitIntents returns when planning knows all that earlier leaders have begun. The cache of one that has stood
-// by may lag behind what the leader before it wrote last, and what it does not know it would take again.
+// awaitIntents returns when planning knows all that earlier leaders have begun. The cache of one
+// that has stood by may lag behind what the leader before it wrote last, and what it does not know
+// it would take again.
 func (p *parts) awaitIntents(ctx context.Context, hub *scheduler.Hub) {
 	logger := klog.FromContext(ctx)
 	for {
@@ -442,13 +450,14 @@ func (p *parts) awaitIntents(ctx context.Context, hub *scheduler.Hub) {
 }
 
 const (
-	// intentsInterval is how often the cache is compared with the API server, and intentsPage how many
-	// PodGroups are read at a time.
+	// intentsInterval is how often the cache is compared with the API server, and intentsPage how
+	// many PodGroups are read at a time.
 	intentsInterval = 200 * time.Millisecond
 	intentsPage     = 500
 )
 
-// unknownIntents are the PodGroups that list disrupted pods and of which planning does not know that.
+// unknownIntents are the PodGroups that list disrupted pods and of which planning does not know
+// that.
 func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing []string, err error) {
 	next := ""
 	for {
@@ -468,8 +477,8 @@ func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing
 	}
 }
 
-// onceItRuns calls prepare, and then closes the channel that it returns, when the scheduler asks for its first
-// pod, which it does only as the leader, and after its informers have synced.
+// onceItRuns calls prepare, and then closes the channel that it returns, when the scheduler asks
+// for its first pod, which it does only as the leader, and after its informers have synced.
 func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} {
 	leading := make(chan struct{})
 	var once sync.Once

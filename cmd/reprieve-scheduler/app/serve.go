@@ -40,9 +40,10 @@ const shutdownTimeout = 5 * time.Second
 // errNotSynced is what /readyz says until all handlers of events have been told what there is.
 var errNotSynced = errors.New("handlers are not fully synchronized")
 
-// serve answers on the secure port from now on, until the call of end, which waits for requests that are being answered. The
-// library has a server of its own, to which nothing can be added. So it is told to have none, and what it would answer is
-// put together here, from its parts and in its order, with Reprieve's own behind the same authentication and authorization.
+// serve answers on the secure port from now on, until the call of end, which waits for requests
+// that are being answered. The library has a server of its own, to which nothing can be added. So
+// it is told to have none, and what it would answer is put together here, from its parts and in its
+// order, with Reprieve's own behind the same authentication and authorization.
 //
 // The caller has leading closed when the process leads. Without a secure port nothing is served.
 func serve(ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, leading <-chan struct{}, own map[string]http.Handler) (end func(), err error) {
@@ -120,7 +121,8 @@ func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedCon
 	slis.SLIMetricsWithReset{}.Install(paths)
 }
 
-// installDebug answers those who look for a fault in the process itself, as far as its options and feature gates let them.
+// installDebug answers those who look for a fault in the process itself, as far as its options and
+// feature gates let them.
 func installDebug(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig) {
 	if cc.ComponentConfig.EnableProfiling {
 		routes.Profiling{}.Install(paths)

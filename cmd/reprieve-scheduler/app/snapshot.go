@@ -23,8 +23,9 @@ type describer interface {
 	State(nodes []fwk.NodeInfo) (snapshot.State, error)
 }
 
-// snapshots answers with what decisions go by. The nodes and pods are of one moment: they are copied as a scheduling cycle
-// copies them, under the lock of the scheduler's cache, and into a snapshot that no cycle uses.
+// snapshots answers with what decisions go by. The nodes and pods are of one moment: they are
+// copied as a scheduling cycle copies them, under the lock of the scheduler's cache, and into a
+// snapshot that no cycle uses.
 type snapshots struct {
 	cache   nodeCache
 	hub     describer

@@ -13,7 +13,8 @@ import (
 
 // Module is one that is linked into a program.
 type Module struct {
-	// Path is what the code imports, Source and Version what was taken for it: the same path, but for a module that is replaced.
+	// Path is what the code imports, Source and Version what was taken for it: the same path, but
+	// for a module that is replaced.
 	Path, Source, Version string
 	// Sum is its checksum as go.sum has it.
 	Sum string
@@ -58,14 +59,15 @@ func Read(content []byte) (*Program, error) {
 func module(m *debug.Module) Module {
 	out := Module{Path: m.Path, Source: m.Path, Version: m.Version, Sum: m.Sum}
 	if r := m.Replace; r != nil {
-		// A module that is replaced by a directory has no version; the go command lists it without one.
+		// A module that is replaced by a directory has no version; the go command lists it without
+		// one.
 		out.Source, out.Version, out.Sum = r.Path, strings.TrimPrefix(r.Version, "(devel)"), r.Sum
 	}
 	return out
 }
 
-// Check reports a program that is for another platform, or of another version. The version is looked for where the linker has
-// put it: a program of another platform cannot be asked.
+// Check reports a program that is for another platform, or of another version. The version is
+// looked for where the linker has put it: a program of another platform cannot be asked.
 func (p *Program) Check(on product.Platform, version string) error {
 	if p.Platform != on {
 		return fmt.Errorf("it is for %s, want %s", p.Platform, on)

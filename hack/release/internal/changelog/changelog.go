@@ -145,7 +145,8 @@ func (s *Section) Body(heading string) string {
 	return strings.Join(parts, "\n")
 }
 
-// Of is what a version changes: its section if the changelog has one, else what is unreleased and the fragments.
+// Of is what a version changes: its section if the changelog has one, else what is unreleased and
+// the fragments.
 func (l *Log) Of(version string, fragments []Entry) Section {
 	if s := l.find(version); s != nil {
 		return *s

@@ -8,7 +8,8 @@ import (
 // link is one of Markdown: its words, and where it goes.
 var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
 
-// Absolute has the links to files of the repository go to where those are on the web, as release notes are read elsewhere.
+// Absolute has the links to files of the repository go to where those are on the web, as release
+// notes are read elsewhere.
 func Absolute(markdown string, page func(path string) string) string {
 	return link.ReplaceAllStringFunc(markdown, func(found string) string {
 		parts := link.FindStringSubmatch(found)

@@ -78,7 +78,8 @@ func Files(r *product.Release, dir fs.FS, changes []changelog.Entry, platforms [
 	return out, nil
 }
 
-// replaced are texts of the chart, each of which stands in its file once, and what a release has in their place.
+// replaced are texts of the chart, each of which stands in its file once, and what a release has in
+// their place.
 func replaced(r *product.Release) map[string]map[string]string {
 	repository := r.Registry + "/" + product.Scheduler
 	return map[string]map[string]string{
@@ -165,7 +166,8 @@ func released(raw []byte, r *product.Release, crds []crd, changes []changelog.En
 	return yaml.Marshal(chart)
 }
 
-// listed are the changes as Artifact Hub has them: its kinds are those of Keep a Changelog in lower case.
+// listed are the changes as Artifact Hub has them: its kinds are those of Keep a Changelog in lower
+// case.
 func listed(entries []changelog.Entry) []change {
 	out := []change{}
 	for _, e := range entries {

@@ -11,7 +11,8 @@ import (
 // ignored are the names that Helm leaves out when it packs: those of directories end with a slash.
 type ignored []string
 
-// readIgnored reads the chart's list of them, of which only names are understood, without directories before them.
+// readIgnored reads the chart's list of them, of which only names are understood, without
+// directories before them.
 func readIgnored(dir fs.FS) (ignored, error) {
 	raw, err := fs.ReadFile(dir, ignore)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -41,8 +41,8 @@ type Step struct {
 	Platform product.Platform
 }
 
-// Steps are all that has to be built, each once, the platforms one after the other: what is compiled for one is used
-// again for the next program.
+// Steps are all that has to be built, each once, the platforms one after the other: what is
+// compiled for one is used again for the next program.
 func Steps(products []product.Product) []Step {
 	var platforms []product.Platform
 	for _, p := range products {
@@ -68,7 +68,8 @@ func Steps(products []product.Product) []Step {
 	return out
 }
 
-// Run builds all programs. What was compiled before is in the go command's cache, so that it goes on where it was interrupted.
+// Run builds all programs. What was compiled before is in the go command's cache, so that it goes
+// on where it was interrupted.
 func Run(ctx context.Context, o Options) error {
 	tools, err := os.MkdirTemp("", "release")
 	if err != nil {

@@ -1,2 +1,3 @@
-// Package krew writes the manifest by which krew, the package manager of kubectl, installs the plugin.
+// Package krew writes the manifest by which krew, the package manager of kubectl, installs the
+// plugin.
 package krew

@@ -22,7 +22,8 @@ import (
 // recognized is how much of a text, in percent, has to be that of a licence.
 const recognized = 75
 
-// legal are the names of the files that have a licence, or what goes with it. The first group is that of licences.
+// legal are the names of the files that have a licence, or what goes with it. The first group is
+// that of licences.
 var legal = regexp.MustCompile(`(?i)^(?:(licen[cs]es?|copying)|notices?|patents)(?:[._-].*)?$`)
 
 // Book has the licences of modules.

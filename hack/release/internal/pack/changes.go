@@ -38,7 +38,8 @@ func Changes(root string, r *product.Release) (changelog.Section, error) {
 	return log.Of(r.Number(), fragments), nil
 }
 
-// Gather moves what is unreleased to a section for a version, and removes the fragments, of which it returns the names.
+// Gather moves what is unreleased to a section for a version, and removes the fragments, of which
+// it returns the names.
 func Gather(root string, r *product.Release, day string) ([]string, error) {
 	log, fragments, err := read(root)
 	if err != nil {

@@ -31,7 +31,8 @@ type Release struct {
 	Version string
 	// Commit is what it is built from.
 	Commit string
-	// Date is when that was committed. All files have it, so that a commit gives the same bytes whenever it is built.
+	// Date is when that was committed. All files have it, so that a commit gives the same bytes
+	// whenever it is built.
 	Date time.Time
 	// Registry is where the images are, such as ghcr.io/reprieve-dev.
 	Registry string
@@ -102,11 +103,13 @@ type Binary struct {
 	Name string
 	// Module is the directory of its module, and Package its import path or directory there.
 	Module, Package string
-	// Ours is set for the commands of this repository, and Versioned for those of them that say the version of the release.
+	// Ours is set for the commands of this repository, and Versioned for those of them that say the
+	// version of the release.
 	Ours, Versioned bool
 }
 
-// Product is something that users get: an archive for each platform, and an image if it makes sense.
+// Product is something that users get: an archive for each platform, and an image if it makes
+// sense.
 type Product struct {
 	// Name is that of its command.
 	Name string
@@ -120,7 +123,8 @@ type Product struct {
 	Platforms []Platform
 	// Scripts are files of the repository that are packed beside the program, but not for Windows.
 	Scripts []string
-	// HasImage says that there is an image, for each platform with Linux. It has the first of the binaries.
+	// HasImage says that there is an image, for each platform with Linux. It has the first of the
+	// binaries.
 	HasImage bool
 	// Port is what the program in the image serves on; 0 for none.
 	Port int
@@ -142,8 +146,9 @@ func Products() []Product {
 			Scripts: []string{"cmd/kubectl-reprieve/kubectl_complete-reprieve"}, HasImage: true,
 		},
 		{
-			// With the control plane, so that it runs where it is unpacked. No image: what it serves, to users with all rights, is
-			// on 127.0.0.1, where only processes of the same container would reach it.
+			// With the control plane, so that it runs where it is unpacked. No image: what it
+			// serves, to users with all rights, is on 127.0.0.1, where only processes of the same
+			// container would reach it.
 			Name: Playground, Title: "a cluster on one machine", Archive: "reprieve-playground", Platforms: linux,
 			Binaries: []Binary{
 				command(Playground), scheduler,
@@ -180,8 +185,8 @@ func (p *Product) PlatformNames() []string {
 	return out
 }
 
-// Select leaves out the products that are not named, and the platforms that are not given; empty lists are for all. What is
-// named and does not exist is an error.
+// Select leaves out the products that are not named, and the platforms that are not given; empty
+// lists are for all. What is named and does not exist is an error.
 func Select(all []Product, names []string, platforms []Platform) ([]Product, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p Product) bool { return p.Name == name }) {

@@ -19,8 +19,8 @@ import (
 // Name is the file name of the list for an archive.
 func Name(archive string) string { return archive + ".cdx.json" }
 
-// Write lists the modules of the programs of an archive. licenses are the SPDX names by "source@version"; one that is not known
-// is left out.
+// Write lists the modules of the programs of an archive. licenses are the SPDX names by
+// "source@version"; one that is not known is left out.
 func Write(r *product.Release, name string, programs []*binary.Program, licenses map[string][]string) ([]byte, error) {
 	seed := sha256.New()
 	modules := make(map[string]binary.Module)
