@@ -152,7 +152,7 @@ PROFILE ?=
 .PHONY: perf
 perf: $(BIN)/etcd ## Compare the throughput with kube-scheduler's own (an hour; WORKLOADS="gang-100 gangs" for less).
 	@PERF_DECISION_LOG="$(abspath $(DECISION_LOG))" PATH="$(abspath $(BIN)):$$PATH" $(STATIC) go -C test/perf run . -out $(abspath $(BIN))/perf \
-		-doc $(abspath docs)/performance.md -workloads "$(WORKLOADS)" -size $(SIZE) -count $(COUNT) -sides $(SIDES) \
+		-doc $(abspath docs/results)/performance.md -workloads "$(WORKLOADS)" -size $(SIZE) -count $(COUNT) -sides $(SIDES) \
 		$(if $(PROFILE),-profile)
 
 .PHONY: perf-calls
@@ -171,8 +171,8 @@ perf-log: ## Measure which part of the processor's time the decision log takes w
 		2>/dev/null | grep 'accounting for'
 
 .PHONY: perf-installed
-perf-installed: build ## Measure preemptions from outside, as installed, and write docs/installed.md (half an hour).
-	@$(STATIC) go run ./hack/installed -runs $(RUNS) -doc docs/installed.md
+perf-installed: build ## Measure preemptions from outside, as installed, and write docs/results/installed.md (half an hour).
+	@$(STATIC) go run ./hack/installed -runs $(RUNS) -doc docs/results/installed.md
 
 .PHONY: bench
 bench: ## Compare victims and times of decisions with upstream's for some minutes, and write docs/results/benchmarks.md.

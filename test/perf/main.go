@@ -1,5 +1,5 @@
 // Command perf compares Reprieve's throughput with that of kube-scheduler's own plugins, on the workloads in
-// throughput/, and writes the table in docs/performance.md. `make perf` runs it.
+// throughput/, and writes the table in docs/results/performance.md. `make perf` runs it.
 package main
 
 import (
