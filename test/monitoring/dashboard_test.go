@@ -119,14 +119,14 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestRowsAreDocumented: docs/monitoring.md says of each row what it is for.
+// TestRowsAreDocumented: docs/monitoring.md gives the purpose of each row.
 func TestRowsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(root, "docs", "monitoring.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(string(page), "\n| row | what it is for |\n| --- | --- |\n")
+	_, table, _ := strings.Cut(string(page), "\n| row | purpose |\n| --- | --- |\n")
 	var documented, rows []string
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, " | ")
