@@ -85,7 +85,7 @@ func (w *writer) fields(typeName string, path []string) error {
 		}
 		kind := typeOf(field.Type)
 		if _, nested := w.types[kind]; nested {
-			fmt.Fprintf(w.out, "\n## %s\n\n%s\n", strings.Join(at, "."), doc.text)
+			fmt.Fprintf(w.out, "\n## %s\n\n%s\n", strings.Join(at, "."), wrap(doc.text, ""))
 			if err := w.fields(kind, at); err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ func (w *writer) fields(typeName string, path []string) error {
 			return fmt.Errorf("field %s: its comment needs a line \"Default: …\" and a line \"Example: …\"", strings.Join(at, "."))
 		}
 		fmt.Fprintf(w.out, "\n### %s\n\n%s\n\nA %s; by default %s.\n\n```yaml\n%s```\n",
-			strings.Join(at, "."), doc.text, kind, doc.standard, nest(at, doc.example))
+			strings.Join(at, "."), wrap(doc.text, ""), kind, doc.standard, nest(at, doc.example))
 		if err := w.elements(field.Type, strings.Join(at, ".")); err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (w *writer) elements(e ast.Expr, of string) error {
 		if err != nil {
 			return fmt.Errorf("field %s of %s: %w", jsonName(field), of, err)
 		}
-		fmt.Fprintf(w.out, "- %s\n", doc.text)
+		fmt.Fprintf(w.out, "- %s\n", wrap(doc.text, "  "))
 	}
 	for _, field := range s.Fields.List {
 		if err := w.elements(field.Type, of+"."+jsonName(field)); err != nil {
@@ -184,6 +184,30 @@ func parseDoc(comment, name string) (fieldDoc, error) {
 	}
 	d.text = "`" + name + "`" + strings.TrimPrefix(d.text, name)
 	return d, nil
+}
+
+// lineLength is the longest line of the page in characters, except in examples and headings.
+const lineLength = 100
+
+// wrap breaks the lines of a text at spaces. Lines after the first begin with the indent.
+func wrap(text, indent string) string {
+	var b strings.Builder
+	// The first line follows a list's mark, which is as long as the indent.
+	length := len(indent)
+	for i, word := range strings.Split(text, " ") {
+		switch {
+		case i == 0:
+		case length+1+len(word) > lineLength:
+			b.WriteString("\n" + indent)
+			length = len(indent)
+		default:
+			b.WriteString(" ")
+			length++
+		}
+		b.WriteString(word)
+		length += len(word)
+	}
+	return b.String()
 }
 
 // nest writes a value as YAML under its path.

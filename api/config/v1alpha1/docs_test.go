@@ -104,8 +104,8 @@ func argsOf(t *testing.T, profile *config.KubeSchedulerProfile) *ReprieveArgs {
 func TestDocumentedBounds(t *testing.T) {
 	t.Parallel()
 	number := regexp.MustCompile(`^[0-9]+$`)
-	section := regexp.MustCompile(`(?m)^### (\S+)\n\n(.*)$`)
-	bounds := regexp.MustCompile(`Between (\w+) and (\w+)`)
+	section := regexp.MustCompile(`(?m)^### (\S+)\n\n((?:.+\n)+)`)
+	bounds := regexp.MustCompile(`Between\s(\w+)\sand\s(\w+)`)
 	checked := 0
 	for _, s := range section.FindAllStringSubmatch(page(t), -1) {
 		b := bounds.FindStringSubmatch(s[2])
