@@ -8,11 +8,15 @@ import (
 	"html"
 )
 
-// picture is a text of docs/pictures: panels of nodes, whose cells are colored by workload.
+// picture is a text of docs/pictures: panels of nodes, whose cells are colored by workload, or a diagram of states.
 type picture struct {
+	diagram
+
 	Title       string     `json:"title"`
 	Description string     `json:"description"` // for screen readers
 	Cells       int        `json:"cells"`       // of each node
+	CellSize    int        `json:"cellSize"`    // 24 if unset
+	Stacked     bool       `json:"stacked"`     // panels are below each other
 	Workloads   []workload `json:"workloads"`
 	Panels      []panel    `json:"panels"`
 	Notes       []string   `json:"notes"` // lines of text below the panels
@@ -59,7 +63,7 @@ func (r *row) UnmarshalJSON(raw []byte) error {
 
 const (
 	margin     = 16
-	cell       = 24 // the side of a cell and the gap behind it
+	cellSize   = 24 // the side of a cell and the gap behind it
 	gap        = 4
 	nameWidth  = 64
 	lineHeight = 22
@@ -75,6 +79,12 @@ var colors = [][2]string{{"#8250df", "#a371f7"}, {"#bf8700", "#d29922"}, {"#1f7a
 func (p *picture) check() error {
 	if len(p.Workloads) > len(colors) {
 		return fmt.Errorf("%d workloads, and %d colors", len(p.Workloads), len(colors))
+	}
+	if p.CellSize == 0 {
+		p.CellSize = cellSize
+	}
+	if err := p.checkDiagram(); err != nil {
+		return err
 	}
 	if p.Title == "" || p.Description == "" {
 		return errors.New("the picture needs a title and a description")
@@ -95,64 +105,89 @@ func (p *picture) check() error {
 	return nil
 }
 
-func (p *picture) draw(out *bytes.Buffer) {
-	panelWidth, rows := nameWidth+p.Cells*cell, 0
-	width := 2*margin + len(p.Panels)*panelWidth + (len(p.Panels)-1)*panelGap
-	for _, panel := range p.Panels {
-		rows = max(rows, len(panel.Rows))
-	}
-	for _, note := range p.Notes {
-		width = max(width, 2*margin+int(textWidth*float64(len([]rune(note)))))
-	}
-	legend := margin + lineHeight + rows*cell + 2*margin
-	notes := legend + len(p.Workloads)*lineHeight + margin/2
-	height := notes + len(p.Notes)*lineHeight + margin/2
+// layout is the places of the parts of a picture.
+type layout struct {
+	width, height  int
+	panelsX        []int
+	panelsY        []int
+	legendY, noteY int
+}
 
+func (p *picture) layout() layout {
+	var l layout
+	panelWidth, bottom := nameWidth+p.Cells*p.CellSize, 0
+	x, y := margin, margin
+	for i, panel := range p.Panels {
+		if i > 0 && !p.Stacked {
+			x += panelWidth + panelGap
+		}
+		l.panelsX, l.panelsY = append(l.panelsX, x), append(l.panelsY, y)
+		height := lineHeight + len(panel.Rows)*cellSize
+		bottom = max(bottom, y+height)
+		if p.Stacked {
+			y += height + margin
+		}
+		l.width = max(l.width, x+panelWidth+margin)
+	}
+	width, height := p.diagramSize()
+	l.width, bottom = max(l.width, width), max(bottom, height)
+	for _, note := range p.Notes {
+		l.width = max(l.width, 2*margin+int(textWidth*float64(len([]rune(note)))))
+	}
+	l.legendY = bottom + 2*margin
+	l.noteY = l.legendY + len(p.Workloads)*lineHeight + margin/2
+	l.height = l.noteY + len(p.Notes)*lineHeight + margin/2
+	return l
+}
+
+func (p *picture) draw(out *bytes.Buffer) {
+	l := p.layout()
 	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="t d">`+"\n",
-		width, height, width, height)
+		l.width, l.height, l.width, l.height)
 	fmt.Fprintf(out, "<title id=\"t\">%s</title>\n<desc id=\"d\">%s</desc>\n", html.EscapeString(p.Title), html.EscapeString(p.Description))
 	p.style(out)
-	fmt.Fprintf(out, `<rect class="back" width="%d" height="%d" rx="8"/>`+"\n", width, height)
+	fmt.Fprintf(out, `<rect class="back" width="%d" height="%d" rx="8"/>`+"\n", l.width, l.height)
 	for i, panel := range p.Panels {
-		x := margin + i*(panelWidth+panelGap)
-		if i > 0 {
-			y := margin + lineHeight + rows*cell/2
-			fmt.Fprintf(out, `<path class="arrow" d="M%d %dh%dm-8 -7l8 7l-8 7"/>`+"\n", x-panelGap+14, y, panelGap-32)
+		x, y := l.panelsX[i], l.panelsY[i]
+		if i > 0 && !p.Stacked {
+			middle := y + lineHeight + len(panel.Rows)*cellSize/2
+			fmt.Fprintf(out, `<path class="arrow" d="M%d %dh%dm-8 -7l8 7l-8 7"/>`+"\n", x-panelGap+14, middle, panelGap-32)
 		}
-		p.drawPanel(out, panel, x)
+		p.drawPanel(out, panel, x, y)
 	}
+	p.drawDiagram(out)
 	for i, w := range p.Workloads {
-		y := legend + i*lineHeight
+		y := l.legendY + i*lineHeight
 		fmt.Fprintf(out, `<rect class="w%d" x="%d" y="%d" width="14" height="14" rx="3"/>`, i, margin, y-12)
 		fmt.Fprintf(out, `<text x="%d" y="%d">%s</text>`+"\n", margin+22, y, html.EscapeString(w.Label))
 	}
 	for i, note := range p.Notes {
-		fmt.Fprintf(out, `<text x="%d" y="%d">%s</text>`+"\n", margin, notes+(i+1)*lineHeight-margin/2, html.EscapeString(note))
+		fmt.Fprintf(out, `<text x="%d" y="%d">%s</text>`+"\n", margin, l.noteY+(i+1)*lineHeight-margin/2, html.EscapeString(note))
 	}
 	out.WriteString("</svg>\n")
 }
 
 // style writes the colors: those of light displays, and those of dark ones behind a media query.
 func (p *picture) style(out *bytes.Buffer) {
-	out.WriteString("<style>\ntext{font:14px ui-sans-serif,system-ui,sans-serif}.head{font-weight:600}\n")
+	out.WriteString("<style>\ntext{font:14px ui-sans-serif,system-ui,sans-serif}.head{font-weight:600}.note{font-size:12px}.mid{text-anchor:middle}.end{text-anchor:end}\n")
 	for mode, frame := range [][3]string{{"#ffffff", "#1f2328", "#e7ebef"}, {"#0d1117", "#e6edf3", "#262c36"}} {
 		if mode == 1 {
 			out.WriteString("@media (prefers-color-scheme: dark){\n")
 		}
 		fmt.Fprintf(out, ".back{fill:%s}text{fill:%s}.free{fill:%s}.arrow{fill:none;stroke:%s;stroke-width:2.5}\n", frame[0], frame[1], frame[2], frame[1])
-		for i := range p.Workloads {
-			fmt.Fprintf(out, ".w%d{fill:%s}", i, colors[i][mode])
+		for i, color := range colors {
+			fmt.Fprintf(out, ".w%d{fill:%s}.s%d{stroke:%s;stroke-width:2.5}", i, color[mode], i, color[mode])
 		}
 		out.WriteString("\n")
 	}
 	out.WriteString("}\n</style>\n")
 }
 
-// drawPanel writes one panel at x: a title, and a row of cells for each node.
-func (p *picture) drawPanel(out *bytes.Buffer, panel panel, x int) {
-	fmt.Fprintf(out, `<text class="head" x="%d" y="%d">%s</text>`+"\n", x, margin+10, html.EscapeString(panel.Title))
+// drawPanel writes one panel: a title, and a row of cells for each node.
+func (p *picture) drawPanel(out *bytes.Buffer, panel panel, x, top int) {
+	fmt.Fprintf(out, `<text class="head" x="%d" y="%d">%s</text>`+"\n", x, top+10, html.EscapeString(panel.Title))
 	for i, r := range panel.Rows {
-		y := margin + lineHeight + i*cell
+		y := top + lineHeight + i*cellSize
 		fmt.Fprintf(out, `<text x="%d" y="%d">%s</text>`, x, y+15, html.EscapeString(r.name))
 		at := 0
 		for w, of := range p.Workloads {
@@ -169,5 +204,7 @@ func (p *picture) drawPanel(out *bytes.Buffer, panel panel, x int) {
 }
 
 func (p *picture) drawCell(out *bytes.Buffer, class string, x, y, at int) {
-	fmt.Fprintf(out, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="3"/>`, class, x+nameWidth+at*cell, y, cell-gap, cell-gap)
+	between := min(gap, p.CellSize/4)
+	fmt.Fprintf(out, `<rect class="%s" x="%d" y="%d" width="%d" height="%d" rx="%d"/>`,
+		class, x+nameWidth+at*p.CellSize, y, p.CellSize-between, cellSize-gap, between-1)
 }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"math"
+	"strings"
+)
+
+// diagram is the part of a picture with states and the edges between them.
+type diagram struct {
+	States []state `json:"states"`
+	Edges  []edge  `json:"edges"`
+}
+
+// state is a box. Column and Row are its place, in units of boxes.
+type state struct {
+	Name   string  `json:"name"`
+	Column float64 `json:"column"`
+	Row    float64 `json:"row"`
+	// Color is the index of the color of its frame.
+	Color int `json:"color"`
+}
+
+type edge struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Label string `json:"label"` // lines are separated by "|"
+}
+
+const (
+	boxWidth, boxHeight     = 126.0, 40.0
+	columnWidth, rowHeight  = 240.0, 118.0
+	labelHeight, labelWidth = 16.0, 6.8 // of one line, and of one character
+	twoWays                 = 18.0      // between the two edges of a pair of states
+)
+
+// checkDiagram returns an error if an edge names no state, or a state has no color.
+func (p *picture) checkDiagram() error {
+	for _, s := range p.States {
+		if s.Color < 0 || s.Color >= len(colors) {
+			return fmt.Errorf("state %s has the color %d of %d", s.Name, s.Color, len(colors))
+		}
+	}
+	for _, e := range p.Edges {
+		for _, end := range []string{e.From, e.To} {
+			if _, ok := p.state(end); !ok {
+				return fmt.Errorf("there is no state %q", end)
+			}
+		}
+	}
+	return nil
+}
+
+func (p *picture) state(name string) (state, bool) {
+	for _, s := range p.States {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return state{}, false
+}
+
+func (s *state) center() (x, y float64) {
+	return 2*margin + boxWidth/2 + s.Column*columnWidth, 2*margin + boxHeight/2 + s.Row*rowHeight
+}
+
+// size returns the width and height of the diagram; 0 without states.
+func (p *picture) diagramSize() (width, height int) {
+	for _, s := range p.States {
+		x, y := s.center()
+		width, height = max(width, int(x+boxWidth/2)+2*margin), max(height, int(y+boxHeight/2)+margin)
+	}
+	return width, height
+}
+
+func (p *picture) drawDiagram(out *bytes.Buffer) {
+	for _, e := range p.Edges {
+		from, _ := p.state(e.From)
+		to, _ := p.state(e.To)
+		p.drawEdge(out, &from, &to, e)
+	}
+	for _, s := range p.States {
+		x, y := s.center()
+		fmt.Fprintf(out, `<rect class="back s%d" x="%.0f" y="%.0f" width="%.0f" height="%.0f" rx="8"/>`,
+			s.Color, x-boxWidth/2, y-boxHeight/2, boxWidth, boxHeight)
+		fmt.Fprintf(out, `<text class="head mid" x="%.0f" y="%.0f">%s</text>`+"\n", x, y+5, html.EscapeString(s.Name))
+	}
+}
+
+// drawEdge writes an arrow from the border of one box to that of the other, and its label on the middle. The two edges
+// of a pair of states keep a distance from each other.
+func (p *picture) drawEdge(out *bytes.Buffer, from, to *state, e edge) {
+	x1, y1 := from.center()
+	x2, y2 := to.center()
+	dx, dy := x2-x1, y2-y1
+	length := math.Hypot(dx, dy)
+	dx, dy = dx/length, dy/length
+	side := 0.0
+	for _, other := range p.Edges {
+		if other.From == e.To && other.To == e.From {
+			side = twoWays / 2
+		}
+	}
+	x1, y1, x2, y2 = x1-dy*side, y1+dx*side, x2-dy*side, y2+dx*side
+	// border returns the distance from the middle of a box to its border in the edge's direction.
+	border := math.Min(boxWidth/2/math.Max(math.Abs(dx), 1e-9), boxHeight/2/math.Max(math.Abs(dy), 1e-9))
+	x1, y1, x2, y2 = x1+dx*(border+2), y1+dy*(border+2), x2-dx*(border+4), y2-dy*(border+4)
+	fmt.Fprintf(out, `<path class="arrow" d="M%.1f %.1fL%.1f %.1f"/>`, x1, y1, x2, y2)
+	fmt.Fprintf(out, `<path class="arrow" d="M%.1f %.1fL%.1f %.1fL%.1f %.1f"/>`,
+		x2-9*dx+5*dy, y2-9*dy-5*dx, x2, y2, x2-9*dx-5*dy, y2-9*dy+5*dx)
+	lines := strings.Split(e.Label, "|")
+	// A label is beside its edge: on the outer side of a pair, to the left of a single upward edge, above a horizontal one.
+	x, y := (x1+x2)/2-dy*side, (y1+y2)/2+dx*side
+	height := labelHeight * float64(len(lines))
+	class := "note mid"
+	switch {
+	case math.Abs(dx) < 0.2 && (side > 0) == (dy > 0):
+		class = "note end"
+		x -= 8
+		y -= height / 2
+	case math.Abs(dx) < 0.2:
+		class, x, y = "note", x+8, y-height/2
+	case math.Abs(dy) < 0.2 && dx*side >= 0 && side > 0:
+		y += 2
+	case math.Abs(dy) < 0.2:
+		y -= height + 6
+	default:
+		y -= height / 2
+		longest := 0
+		for _, line := range lines {
+			longest = max(longest, len([]rune(line)))
+		}
+		w := labelWidth*float64(longest) + 8
+		fmt.Fprintf(out, `<rect class="back" x="%.0f" y="%.0f" width="%.0f" height="%.0f"/>`, x-w/2, y-2, w, height+4)
+	}
+	for i, line := range lines {
+		fmt.Fprintf(out, `<text class="%s" x="%.0f" y="%.0f">%s</text>`, class, x, y+labelHeight*float64(i)+12, html.EscapeString(line))
+	}
+	out.WriteString("\n")
+}
