@@ -1,13 +1,13 @@
-// Package v1alpha1 is the API that users of Reprieve write: Workload, PodGroup and Queue of the group
+// Package v1alpha1 is the API of Reprieve for users: Workload, PodGroup and Queue of the group
 // reprieve.dev.
 //
-// A Pod joins a PodGroup of its own namespace with the label in [LabelPodGroup]. The PodGroup says how
-// its members are placed (one by one, or as a gang), how they may be disrupted (one by one, or together)
-// and at which priority both happen. A Workload holds templates for PodGroups. A Queue is one node of the
-// cluster-wide tree by which teams share capacity.
+// A Pod joins a PodGroup of its own namespace with the label in [LabelPodGroup]. The PodGroup defines the
+// placement of its members (one by one, or as a gang), their disruption (one by one, or together) and
+// the priority for both. A Workload holds templates for PodGroups. A Queue is one node of the
+// cluster-wide tree in which teams share capacity.
 //
-// What a single object can show to be wrong is refused by the API server (the CEL rules stand as markers
-// beside the fields); what takes other objects to see becomes a condition.
+// The API server rejects errors that a single object shows: the CEL rules are markers beside the
+// fields. Errors that depend on other objects become conditions.
 //
 // +kubebuilder:object:generate=true
 // +groupName=reprieve.dev

@@ -6,42 +6,44 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// LabelPodGroup is the label by which a Pod joins the PodGroup of that name in its own namespace.
+// LabelPodGroup is the label with the name of the PodGroup that a Pod joins, in its own namespace.
 const LabelPodGroup = "reprieve.dev/pod-group"
 
-// Annotations of an object whose pods are to be a gang, such as a Job, or of its namespace, for all that do not say otherwise.
+// Annotations of an object whose pods form a gang, such as a Job, or of its namespace. An
+// annotation of the namespace applies to all objects without one.
 const (
-	// AnnotationGang asks for a PodGroup with "true", and for none with "false".
+	// AnnotationGang requests a PodGroup with "true", and none with "false".
 	AnnotationGang = "reprieve.dev/gang"
-	// AnnotationGangPer says what a gang spans: GangPerObject, or GangPerRole.
+	// AnnotationGangPer is the scope of a gang: GangPerObject or GangPerRole.
 	AnnotationGangPer = "reprieve.dev/gang-per"
-	// AnnotationDisruptionMode, AnnotationPriorityClass and AnnotationQueue are the disruptionMode, priorityClassName and
-	// queueName of the PodGroup that is made.
+	// AnnotationDisruptionMode, AnnotationPriorityClass and AnnotationQueue are the disruptionMode,
+	// priorityClassName and queueName of the created PodGroup.
 	AnnotationDisruptionMode = "reprieve.dev/disruption-mode"
 	AnnotationPriorityClass  = "reprieve.dev/priority-class"
 	AnnotationQueue          = LabelQueue
 )
 
-// Annotations of a PodGroup that Reprieve has made: where its class and its queue are from, if not from its pods. They stay as long as it
-// does, whatever is asked for since.
+// Annotations of a PodGroup that Reprieve has created: the sources of its class and its queue, if
+// they are not from its pods. They do not change during the life of the PodGroup.
 const (
 	AnnotationClassOf = "reprieve.dev/class-of"
 	AnnotationQueueOf = "reprieve.dev/queue-of"
-	// FromObject is for what the object asks for, and FromNamespace for what its namespace does: a class may be above that of the pods then.
+	// FromObject marks a value from the object, and FromNamespace a value from its namespace. A
+	// class from a namespace may be above that of the pods.
 	FromObject    = "object"
 	FromNamespace = "namespace"
 )
 
 // Values of AnnotationGangPer.
 const (
-	// GangPerObject has one gang for all roles.
+	// GangPerObject is one gang for all roles.
 	GangPerObject = "object"
-	// GangPerRole has one gang for each role.
+	// GangPerRole is one gang for each role.
 	GangPerRole = "role"
 )
 
-// DisruptionMode says what is disrupted together when a PodGroup has to give up room (KEP-5710,
-// "Preemption unit").
+// DisruptionMode is the unit of a disruption when a PodGroup is preempted (KEP-5710, "Preemption
+// unit").
 //
 // +kubebuilder:validation:Enum=Pod;PodGroup
 type DisruptionMode string
@@ -49,33 +51,34 @@ type DisruptionMode string
 const (
 	// DisruptionModePod lets each member be preempted on its own.
 	DisruptionModePod DisruptionMode = "Pod"
-	// DisruptionModePodGroup preempts all members together or none. It takes the gang policy.
+	// DisruptionModePodGroup preempts all members together or none. It requires the gang policy.
 	DisruptionModePodGroup DisruptionMode = "PodGroup"
 )
 
 // Types of the conditions in PodGroupStatus.
 const (
-	// ConditionPodGroupScheduled is True while at least minCount members (at least one, under the basic
-	// policy) have a node. While it is False its reason and message say what stands in the way.
+	// ConditionPodGroupScheduled is True while at least minCount members (under the basic policy,
+	// at least one) have a node. While it is False, its reason and message name the cause.
 	ConditionPodGroupScheduled = "PodGroupScheduled"
-	// ConditionDisruptionTarget is True from the moment Reprieve has decided to preempt the whole group
-	// until the last of the members it applied to, those in status.disruption, is gone. Its message names the
+	// ConditionDisruptionTarget is True from the decision to preempt the whole group until the last
+	// affected member is gone. The affected members are in status.disruption. Its message names the
 	// preemptor.
 	ConditionDisruptionTarget = "DisruptionTarget"
-	// ConditionPodsNotMatchingPriority is True while a member carries a priority other than the group's.
-	// The group's is the one that counts.
+	// ConditionPodsNotMatchingPriority is True while the priority of a member differs from the
+	// group's. The group's priority applies.
 	ConditionPodsNotMatchingPriority = "PodsNotMatchingPriority"
-	// ConditionFollowsObject is False while a PodGroup that Reprieve has made is not as the object that it was made for asks.
-	// Its message says how. It is absent where that has never been so.
+	// ConditionFollowsObject is False while a created PodGroup differs from the request of its
+	// object. Its message names the difference. It is absent if the two have never differed.
 	ConditionFollowsObject = "FollowsObject"
-	// ConditionQueueOrphaned is True while members have a node and the Queue that the group names cannot have
-	// them: it is gone, has others below it, or cannot be used. The members stay, and count for no queue. Its
-	// reason is the one that pending work is given. The condition is absent otherwise.
+	// ConditionQueueOrphaned is True while members have a node and the group's Queue cannot contain
+	// them: it is deleted, has others below it, or cannot be used. The members stay, and count for
+	// no queue. Its reason is that of pending work in the same case. The condition is absent
+	// otherwise.
 	ConditionQueueOrphaned = "QueueOrphaned"
 	// ConditionDegraded is True while a gang lacks members that it had: at least minCount members
 	// had a node at the same time, some still have one, and fewer than minCount have one or have
-	// succeeded. Its message has the numbers, and lastTransitionTime is the time from which on the
-	// gang has lacked members. The condition is absent where that has never been so.
+	// succeeded. Its message has the numbers, and lastTransitionTime is the time of the first loss.
+	// The condition is absent if no member was ever lost.
 	ConditionDegraded = "Degraded"
 )
 
@@ -85,7 +88,7 @@ const (
 	ReasonMembersLost = "MembersLost"
 	// ReasonWhole: enough members have a node, or have succeeded, again.
 	ReasonWhole = "Whole"
-	// ReasonNoneLeft: no member has a node any more. The gang waits as a whole.
+	// ReasonNoneLeft: no member has a node. The gang waits as a whole.
 	ReasonNoneLeft = "NoneLeft"
 )
 
@@ -93,31 +96,32 @@ const (
 const (
 	// ReasonScheduled: enough members have a node.
 	ReasonScheduled = "Scheduled"
-	// ReasonNotEnoughMembers: fewer members exist than minCount asks for.
+	// ReasonNotEnoughMembers: fewer than minCount members exist.
 	ReasonNotEnoughMembers = "NotEnoughMembers"
-	// ReasonBehindItsObject: the object that the PodGroup was made for asks for more members than it does, and none has
-	// a node.
+	// ReasonBehindItsObject: the object of the PodGroup requests more members than the PodGroup,
+	// and no member has a node.
 	ReasonBehindItsObject = "BehindItsObject"
-	// ReasonPriorityAbovePods: the PodGroup was made for pods that have none, with a class that one that has come since
-	// does not have. It is made anew while no member has a node.
+	// ReasonPriorityAbovePods: the class of the PodGroup is above that of a pod that was created
+	// later. Reprieve recreates the PodGroup while no member has a node.
 	ReasonPriorityAbovePods = "PriorityAbovePods"
-	// ReasonWorkIsOver: the object that the PodGroup was made for is over, and no member of it runs or waits.
+	// ReasonWorkIsOver: the object of the PodGroup is finished, and no member runs or waits.
 	ReasonWorkIsOver = "WorkIsOver"
 	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place the gang.
 	ReasonMixedSchedulerNames = "MixedSchedulerNames"
-	// ReasonSchedulerNotServed: members name a scheduler that is no profile of Reprieve's.
+	// ReasonSchedulerNotServed: members name a scheduler that is not a profile of Reprieve.
 	ReasonSchedulerNotServed = "SchedulerNotServed"
 	// ReasonPriorityClassNotFound: the PodGroup names a PriorityClass that does not exist.
 	ReasonPriorityClassNotFound = "PriorityClassNotFound"
 	// ReasonTemplateNotFound: podGroupTemplateRef names a Workload, or a template in it, that does not exist.
 	ReasonTemplateNotFound = "TemplateNotFound"
-	// ReasonAmbiguousName: reprieve.dev and scheduling.k8s.io both have a PodGroup of that name.
+	// ReasonAmbiguousName: PodGroups of reprieve.dev and of scheduling.k8s.io have the same name.
 	ReasonAmbiguousName = "AmbiguousName"
-	// ReasonUnsupported: a PodGroup of scheduling.k8s.io asks for what Reprieve cannot give.
+	// ReasonUnsupported: a PodGroup of scheduling.k8s.io requests a feature that Reprieve does not
+	// have.
 	ReasonUnsupported = "Unsupported"
-	// ReasonInvalidTemplate: what the PodGroup sets itself and what its template has do not go together.
+	// ReasonInvalidTemplate: the fields of the PodGroup contradict those of its template.
 	ReasonInvalidTemplate = "InvalidTemplate"
-	// ReasonNotFilledIn: the API server does not let Reprieve fill the PodGroup in.
+	// ReasonNotFilledIn: the API server rejects the fields that Reprieve fills in.
 	ReasonNotFilledIn = "NotFilledIn"
 	// ReasonQueueNotFound: the PodGroup names a Queue that does not exist.
 	ReasonQueueNotFound = "QueueNotFound"
@@ -129,13 +133,14 @@ const (
 	ReasonQueueNotAllowed = "QueueNotAllowed"
 	// ReasonPriorityAboveQueue: the PodGroup has a priority above that of its Queue's maxPriorityClass.
 	ReasonPriorityAboveQueue = "PriorityAboveQueue"
-	// ReasonQueueRequired: the PodGroup is in no Queue, and the profile of its members takes no work without one.
+	// ReasonQueueRequired: the PodGroup is in no Queue, and the profile of its members requires
+	// one.
 	ReasonQueueRequired = "QueueRequired"
 	// ReasonQueueLimit: the limit of a Queue leaves no room for the gang as a whole.
 	ReasonQueueLimit = "QueueLimit"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonPreempting: room is being made by preemption; the members wait on their nominated nodes.
+	// ReasonPreempting: the victims terminate; the members wait for their nominated nodes.
 	ReasonPreempting = "Preempting"
 	// ReasonPending: the group waits for its turn.
 	ReasonPending = "Pending"
@@ -145,15 +150,16 @@ const (
 const (
 	// ReasonPodsNotMatchingPriority: the condition's message names a member whose priority differs.
 	ReasonPodsNotMatchingPriority = "PodsNotMatchingPriority"
-	// ReasonPodsMatchingPriority: no member's priority differs any more.
+	// ReasonPodsMatchingPriority: the priorities of all members match again.
 	ReasonPodsMatchingPriority = "PodsMatchingPriority"
 )
 
 // Reasons of ConditionFollowsObject.
 const (
-	// ReasonObjectNotFollowed: the condition's message says what cannot be followed, or not yet.
+	// ReasonObjectNotFollowed: the condition's message names the request that Reprieve cannot
+	// follow, or cannot follow yet.
 	ReasonObjectNotFollowed = "ObjectNotFollowed"
-	// ReasonObjectFollowed: the PodGroup is as its object asks again.
+	// ReasonObjectFollowed: the PodGroup matches the request of its object again.
 	ReasonObjectFollowed = "ObjectFollowed"
 )
 
@@ -162,11 +168,11 @@ const (
 	// ReasonPreemptionByScheduler is the reason of DisruptionTarget conditions, on Pods (where Kubernetes
 	// knows the same reason) and on PodGroups.
 	ReasonPreemptionByScheduler = "PreemptionByScheduler"
-	// ReasonPreemptionWithdrawn: a preemption was given up before any member was deleted.
+	// ReasonPreemptionWithdrawn: a preemption was abandoned before any member was deleted.
 	ReasonPreemptionWithdrawn = "PreemptionWithdrawn"
 )
 
-// PodGroup is a set of Pods that are scheduled, and may be disrupted, as one.
+// PodGroup is a set of Pods that are scheduled, and may be disrupted, as a unit.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -193,16 +199,16 @@ type PodGroup struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the user asks for. It cannot be changed after creation, except for minCount, and that Reprieve
-	// fills in what it resolves.
+	// spec is the request of the user. It is immutable, except for minCount and for the fields that
+	// Reprieve fills in.
 	// +required
 	Spec PodGroupSpec `json:"spec"`
-	// status is what Reprieve observes and decides. It is written by Reprieve only.
+	// status is the observed state. Only Reprieve writes it.
 	// +optional
 	Status PodGroupStatus `json:"status,omitempty"`
 }
 
-// PodGroupSpec is what a user asks for.
+// PodGroupSpec is the request of a user.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.schedulingPolicy) || has(self.podGroupTemplateRef)",message="set it here, or name a template that has it in podGroupTemplateRef",reason=FieldValueRequired,fieldPath=".schedulingPolicy"
 // +kubebuilder:validation:XValidation:rule="has(self.podGroupTemplateRef) == has(oldSelf.podGroupTemplateRef) && (!has(self.podGroupTemplateRef) || self.podGroupTemplateRef == oldSelf.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".podGroupTemplateRef"
@@ -211,8 +217,8 @@ type PodGroup struct {
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.priorityClassName) ? has(self.priorityClassName) && self.priorityClassName == oldSelf.priorityClassName : !has(self.priorityClassName) || has(self.podGroupTemplateRef) || (!has(oldSelf.priority) && has(self.priority))",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".priorityClassName"
 // +kubebuilder:validation:XValidation:rule="has(oldSelf.queueName) ? has(self.queueName) && self.queueName == oldSelf.queueName : !has(self.queueName) || has(self.podGroupTemplateRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".queueName"
 type PodGroupSpec struct {
-	// podGroupTemplateRef names the template of a Workload in the same namespace that this group was made
-	// from. Fields that are unset here take the template's value.
+	// podGroupTemplateRef names the template of this group, in a Workload in the same namespace.
+	// Unset fields take the value of the template.
 	// +optional
 	PodGroupTemplateRef *PodGroupTemplateReference `json:"podGroupTemplateRef,omitempty"`
 
@@ -239,55 +245,55 @@ type PodGroupTemplateReference struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.priority) || (has(self.priority) && self.priority == oldSelf.priority)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".priority"
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.preemptionPolicy) || (has(self.preemptionPolicy) && self.preemptionPolicy == oldSelf.preemptionPolicy)",message="field is immutable once it is filled in",reason=FieldValueForbidden,fieldPath=".preemptionPolicy"
 type PodGroupPolicy struct {
-	// schedulingPolicy says how the members are placed. Exactly one of its fields is set. It is required
-	// unless podGroupTemplateRef names a template that has it.
+	// schedulingPolicy defines the placement of the members. Exactly one of its fields is set. It
+	// is required unless podGroupTemplateRef names a template that has it.
 	// +optional
 	SchedulingPolicy *SchedulingPolicy `json:"schedulingPolicy,omitempty"`
 
-	// disruptionMode is the unit in which members may be preempted: Pod (each member on its own) or
-	// PodGroup (all together or none; gang policy only). Pod if unset. Immutable.
+	// disruptionMode is the unit of preemption: Pod (each member on its own) or PodGroup (all
+	// together or none; gang policy only). Pod if unset. Immutable.
 	// +optional
 	DisruptionMode *DisruptionMode `json:"disruptionMode,omitempty"`
 
-	// priorityClassName is the PriorityClass that gives the group its priority, as scheduled work and as
-	// a possible victim. "system-node-critical" and "system-cluster-critical" are the two highest
-	// priorities; any other name must be that of a PriorityClass. If unset, the global default class
-	// applies, whose name Reprieve fills in with the priority, or priority 0 where there is none.
-	// Immutable.
+	// priorityClassName is the PriorityClass of the group. Its priority applies to the scheduling
+	// and to the preemption of the group. "system-node-critical" and "system-cluster-critical" are
+	// the two highest priorities. Any other name must be that of a PriorityClass. If unset, the
+	// global default class applies, and Reprieve fills in its name with the priority. Without such
+	// a class the priority is 0. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 
-	// priority is the value of the group's PriorityClass; the higher, the more important. It counts for
-	// every member, whatever the Pod's own priority is. Reprieve fills it in; users do not set it. What
-	// becomes of the class later changes nothing here. Immutable once it is filled in.
+	// priority is the value of the group's PriorityClass; a higher value is more important. It
+	// applies to every member, regardless of the Pod's own priority. Reprieve fills it in; users do
+	// not set it. Later changes of the class have no effect on it. Immutable once it is filled in.
 	// +optional
 	// +kubebuilder:validation:Minimum=-2147483648
 	// +kubebuilder:validation:Maximum=2147483647
 	Priority *int32 `json:"priority,omitempty"`
 
-	// preemptionPolicy is that of the group's PriorityClass: PreemptLowerPriority, or Never for a group that
-	// waits for room rather than take it from others. Reprieve fills it in with priority; users do not set
-	// it. Immutable once it is filled in.
+	// preemptionPolicy is that of the group's PriorityClass: PreemptLowerPriority, or Never for a
+	// group that waits for room and preempts nothing. Reprieve fills it in with priority; users do
+	// not set it. Immutable once it is filled in.
 	// +optional
 	// +kubebuilder:validation:Enum=Never;PreemptLowerPriority
 	PreemptionPolicy *corev1.PreemptionPolicy `json:"preemptionPolicy,omitempty"`
 
-	// queueName is the leaf Queue that the group's use is counted against. A group without one is in the default
-	// queue of its namespace (its annotation reprieve.dev/queue), and stands outside the tree of queues where there is
-	// none. Immutable.
+	// queueName is the leaf Queue that counts the usage of the group. Without it, the default queue
+	// of the namespace applies (its annotation reprieve.dev/queue). Without either, the group is
+	// outside the tree of queues. Immutable.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	QueueName *string `json:"queueName,omitempty"`
 }
 
-// SchedulingPolicy says how the members of a PodGroup are placed. Exactly one field is set.
+// SchedulingPolicy defines the placement of the members of a PodGroup. Exactly one field is set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.basic) != has(self.gang)",messageExpression="has(self.basic) ? 'set one of basic and gang, not both' : 'set one of basic and gang'"
 type SchedulingPolicy struct {
-	// basic places members one by one, as Pods without a group are.
+	// basic places members one by one, like Pods without a group.
 	// +optional
 	Basic *BasicSchedulingPolicy `json:"basic,omitempty"`
 	// gang places at least minCount members together or none.
@@ -300,39 +306,41 @@ type BasicSchedulingPolicy struct{}
 
 // GangSchedulingPolicy places members together.
 type GangSchedulingPolicy struct {
-	// minCount is the number of members that must be able to run at the same time for the group to be
-	// placed at all; at least 1. Members past it are placed where they fit. In a PodGroup it may be
-	// lowered at any time, and raised while no member has a node.
+	// minCount is the number of members that must be able to run at the same time for the group to
+	// be placed; at least 1. Further members are placed where they fit. In a PodGroup you can lower
+	// it at any time, and raise it while no member has a node.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	MinCount int32 `json:"minCount"`
 }
 
-// PodGroupPhase says in one word where a PodGroup stands. Its conditions say why.
+// PodGroupPhase summarizes the state of a PodGroup. Its conditions have the reasons.
 //
 // +kubebuilder:validation:Enum=Pending;Scheduled;Running;Degraded;Disrupted;Succeeded
 type PodGroupPhase string
 
 const (
-	// PodGroupPending: fewer than minCount members (than one, under the basic policy) have a node.
+	// PodGroupPending: fewer than minCount members have a node. Under the basic policy, the number
+	// is one here and below.
 	PodGroupPending PodGroupPhase = "Pending"
-	// PodGroupScheduled: as many as that have a node, and fewer run.
+	// PodGroupScheduled: at least minCount members have a node, and fewer run.
 	PodGroupScheduled PodGroupPhase = "Scheduled"
-	// PodGroupRunning: as many as that run, or have succeeded.
+	// PodGroupRunning: at least minCount members run or have succeeded.
 	PodGroupRunning PodGroupPhase = "Running"
-	// PodGroupDegraded: some members have a node, and fewer than minCount, although there were
-	// enough before.
+	// PodGroupDegraded: some members have a node, but fewer than minCount, although enough had one
+	// before.
 	PodGroupDegraded PodGroupPhase = "Degraded"
 	// PodGroupDisrupted: the whole group is being preempted.
 	PodGroupDisrupted PodGroupPhase = "Disrupted"
-	// PodGroupSucceeded: as many as that have succeeded, and no member has a node or waits for one.
+	// PodGroupSucceeded: at least minCount members have succeeded, and no member has a node or
+	// waits for one.
 	PodGroupSucceeded PodGroupPhase = "Succeeded"
 )
 
-// PodGroupStatus is what Reprieve observes and decides.
+// PodGroupStatus is the observed state of a PodGroup.
 type PodGroupStatus struct {
-	// phase says in one word where the group stands; the conditions say why.
+	// phase summarizes the state of the group; the conditions have the reasons.
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
 
@@ -342,28 +350,31 @@ type PodGroupStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// startTime is since when minCount members have been running together. After fewer were, it begins anew.
+	// startTime is the time since which minCount members have been running together. It is reset
+	// when fewer run.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// protectedUntil is when the last min-runtime ends that bears on the group: startTime plus the longest of
-	// what guards it from preemption inside its queue and from reclaim by any other. Some preemptors may take it
-	// earlier, and members past minCount have no such protection. It follows the settings of the queues, stays
-	// when it has passed, and is absent where no min-runtime applies or startTime is.
+	// protectedUntil is the end of the longest min-runtime that applies to the group: startTime
+	// plus the longest protection, from preemption inside its queue or from reclaim by another
+	// queue. Some preemptors may preempt the group earlier, and members past minCount have no such
+	// protection. It changes with the settings of the queues and stays after it has passed. It is
+	// absent without a min-runtime or without startTime.
 	// +optional
 	ProtectedUntil *metav1.Time `json:"protectedUntil,omitempty"`
 
-	// pending is the number of members that have no node yet.
+	// pending is the number of members without a node.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Pending int32 `json:"pending,omitempty"`
-	// scheduled is the number of members that have a node and have not finished, terminating ones excluded.
+	// scheduled is the number of members that have a node and have not finished, without
+	// terminating ones.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Maximum=2147483647
 	Scheduled int32 `json:"scheduled,omitempty"`
-	// running is the number of members in phase Running, terminating ones excluded.
+	// running is the number of members in phase Running, without terminating ones.
 	// +optional
 	// +kubebuilder:default=0
 	// +kubebuilder:validation:Maximum=2147483647
@@ -379,32 +390,32 @@ type PodGroupStatus struct {
 	// +kubebuilder:validation:Maximum=2147483647
 	Finished int32 `json:"finished,omitempty"`
 
-	// disruption is the preemption of the whole group that has begun and is not over. It is written before
-	// the first member is touched, so that whoever finds it can finish exactly that, and removed when the
-	// last of its pods is gone.
+	// disruption is the preemption of the whole group that is in progress. Reprieve writes it
+	// before it touches the first member, so that any later leader can complete exactly this
+	// preemption. Reprieve removes it when the last of its pods is gone.
 	// +optional
 	Disruption *PodGroupDisruption `json:"disruption,omitempty"`
 
-	// lastDisruption is the last time that members were preempted, all together or one of them. It stays when the
-	// group has come back.
+	// lastDisruption is the last preemption of the group or of one of its members. It stays when
+	// the group runs again.
 	// +optional
 	LastDisruption *LastDisruption `json:"lastDisruption,omitempty"`
 }
 
-// LastDisruption is a preemption that has taken place, and how many there have been.
+// LastDisruption describes the last preemption, and counts all of them.
 type LastDisruption struct {
-	// preemptor is what the group made room for.
+	// preemptor is the workload that the group was preempted for.
 	// +required
 	Preemptor DisruptionPreemptor `json:"preemptor"`
-	// rule is the rule that allowed it, such as LowerPriority.
+	// rule is the rule that allowed the preemption, such as LowerPriority.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Rule string `json:"rule,omitempty"`
-	// time is when it began.
+	// time is the start of the preemption.
 	// +required
 	Time metav1.Time `json:"time"`
-	// count is how many preemptions there have been of the group, this one included. Several members that are taken
-	// one by one for the same preemptor at a time are one.
+	// count is the number of preemptions of the group, including this one. Members that are
+	// preempted one by one for the same preemptor at a time count as one preemption.
 	// +required
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
@@ -418,23 +429,24 @@ type LastDisruption struct {
 	Pods []string `json:"pods,omitempty"`
 }
 
-// PodGroupDisruption is a preemption of a whole group: who takes it, why, and which of its pods go.
+// PodGroupDisruption is a preemption of a whole group: its preemptor, its reason and its pods.
 type PodGroupDisruption struct {
-	// preemptor is who the group makes room for.
+	// preemptor is the workload that the group is preempted for.
 	// +required
 	Preemptor DisruptionPreemptor `json:"preemptor"`
-	// rule is the rule that allows it, such as LowerPriority.
+	// rule is the rule that allows the preemption, such as LowerPriority.
 	// +optional
 	// +kubebuilder:validation:MaxLength=63
 	Rule string `json:"rule,omitempty"`
-	// message says in one sentence who takes the group and why. The conditions of its pods say the same.
+	// message names the preemptor and the reason in one sentence. The conditions of the pods have
+	// the same text.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message"`
-	// time is when it began.
+	// time is the start of the preemption.
 	// +required
 	Time metav1.Time `json:"time"`
-	// pods are the members that go, and nobody else: a pod that has taken the name of one since stays.
+	// pods are the evicted members, and no others: a later pod of the same name stays.
 	// +required
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -442,19 +454,19 @@ type PodGroupDisruption struct {
 	Pods []DisruptedPod `json:"pods"`
 }
 
-// PreemptorKind says what a preemptor is.
+// PreemptorKind is the kind of a preemptor.
 //
 // +kubebuilder:validation:Enum=Pod;PodGroup
 type PreemptorKind string
 
 const (
-	// PreemptorPod is a pod that room is made for.
+	// PreemptorPod is a pod as the preemptor.
 	PreemptorPod PreemptorKind = "Pod"
-	// PreemptorPodGroup is a gang that room is made for.
+	// PreemptorPodGroup is a gang as the preemptor.
 	PreemptorPodGroup PreemptorKind = "PodGroup"
 )
 
-// DisruptionPreemptor names a preemptor. It may have gone since.
+// DisruptionPreemptor names a preemptor, which may be deleted by now.
 type DisruptionPreemptor struct {
 	// kind is Pod or PodGroup.
 	// +required
@@ -472,7 +484,7 @@ type DisruptionPreemptor struct {
 	UID types.UID `json:"uid,omitempty"`
 }
 
-// DisruptedPod is one member that goes, in the PodGroup's namespace.
+// DisruptedPod is one evicted member, in the PodGroup's namespace.
 type DisruptedPod struct {
 	// name of the pod.
 	// +required

@@ -4,7 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Workload describes the groups of Pods that one application consists of, as templates for PodGroups.
+// Workload describes the groups of Pods of one application, as templates for PodGroups.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,categories=reprieve
@@ -17,23 +17,23 @@ type Workload struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the application consists of. It cannot be changed after creation, except that Reprieve
-	// fills in what it resolves.
+	// spec lists the groups of the application. It is immutable, except for the fields that
+	// Reprieve fills in.
 	// +required
 	Spec WorkloadSpec `json:"spec"`
 }
 
-// WorkloadSpec is what an application consists of.
+// WorkloadSpec lists the groups of an application.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.controllerRef) == has(oldSelf.controllerRef) && (!has(self.controllerRef) || self.controllerRef == oldSelf.controllerRef)",message="field is immutable after creation",reason=FieldValueForbidden,fieldPath=".controllerRef"
 // +kubebuilder:validation:XValidation:rule="self.podGroupTemplates.size() == oldSelf.podGroupTemplates.size() && self.podGroupTemplates.all(t, oldSelf.podGroupTemplates.exists(o, o.name == t.name))",message="templates cannot be added, removed or renamed after creation",reason=FieldValueForbidden,fieldPath=".podGroupTemplates"
 type WorkloadSpec struct {
-	// controllerRef names the object that runs the application (a Job, a LeaderWorkerSet), for people and
-	// tools to find. It has no effect on scheduling.
+	// controllerRef names the object that runs the application, such as a Job or a LeaderWorkerSet,
+	// for people and tools. It has no effect on scheduling.
 	// +optional
 	ControllerRef *ControllerReference `json:"controllerRef,omitempty"`
 
-	// podGroupTemplates are the groups of the application, 1 to 8, each with a name of its own.
+	// podGroupTemplates are the groups of the application, 1 to 8, each with a unique name.
 	// +required
 	// +listType=map
 	// +listMapKey=name

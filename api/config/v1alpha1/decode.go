@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decode reads the arguments that a scheduler hands to the plugin's factory: nil for none, or what it found under
-// pluginConfig, as JSON or YAML. Defaults are filled in. The error names the field that is unknown or invalid.
+// Decode reads the arguments that a scheduler passes to the plugin's factory: nil, or the content of pluginConfig
+// as JSON or YAML. It fills in defaults. The error names the unknown or invalid field.
 func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 	args := &ReprieveArgs{}
 	switch given := obj.(type) {
@@ -30,7 +30,7 @@ func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 	}
 	fill := *args
 	SetDefaults(args)
-	// What they say of themselves has to be right where it is said.
+	// The type is optional, and must be correct if it is set.
 	if fill.APIVersion != "" {
 		args.APIVersion = fill.APIVersion
 	}
@@ -43,11 +43,11 @@ func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 	return args, nil
 }
 
-// unmarshalStrict reads JSON or YAML. Names of fields are compared as they are written.
+// unmarshalStrict reads JSON or YAML. The comparison of field names is case-sensitive.
 func unmarshalStrict(raw []byte, args *ReprieveArgs) error {
 	asJSON, err := yaml.YAMLToJSONStrict(raw)
 	if err != nil {
-		// What the YAML package has to say stands on several lines.
+		// The error of the YAML package has several lines.
 		return errors.New(strings.Join(strings.Fields(err.Error()), " "))
 	}
 	strict, err := json.UnmarshalStrict(asJSON, args)
@@ -60,8 +60,8 @@ func unmarshalStrict(raw []byte, args *ReprieveArgs) error {
 	return nil
 }
 
-// fieldError says in which field of a type a value is that could not be read. What a type reads by itself, as durations
-// do, fails without a word of where it stands.
+// fieldError returns an error that names the field of an unreadable value. Types with their own decoding, such as
+// durations, return errors without the field.
 func fieldError(raw []byte, in reflect.Type, at *field.Path, err error) error {
 	for in.Kind() == reflect.Pointer {
 		in = in.Elem()

@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// SetDefaults fills in everything that is left out.
+// SetDefaults fills in the defaults of omitted fields.
 func SetDefaults(args *ReprieveArgs) {
 	args.APIVersion, args.Kind = APIVersion, Kind
 	fill(&args.WorkloadAware, true)

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// KnownKinds are the kinds that have a rule without one being written, sorted.
+// KnownKinds returns the kinds with a built-in rule, sorted.
 func KnownKinds() []string {
 	return []string{"Job", "JobSet", "LeaderWorkerSet", "MPIJob", "PyTorchJob", "RayCluster", "RayJob", "SparkApplication"}
 }
 
-// KnownLabels are the schedulers whose labels and annotations can be understood, sorted.
+// KnownLabels returns the schedulers whose labels and annotations Reprieve can read, sorted.
 func KnownLabels() []GroupLabels {
 	return []GroupLabels{LabelsCoscheduling, LabelsKAI, LabelsKoordinator, LabelsVolcano}
 }
@@ -104,7 +104,7 @@ func validateRule(at *field.Path, rule *GroupRule) field.ErrorList {
 	return errs
 }
 
-// validatePath is about names of fields with dots between them, as spec.worker.replicas.
+// validatePath checks a path: names of fields with dots between them, such as spec.worker.replicas.
 func validatePath(at *field.Path, path string) field.ErrorList {
 	if path == "" || regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`).MatchString(path) {
 		return nil

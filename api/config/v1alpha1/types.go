@@ -53,9 +53,9 @@ type ReprieveArgs struct {
 	// Example: kai.scheduler/queue
 	QueueLabelKey *string `json:"queueLabelKey,omitempty"`
 
-	// preemptMinRuntime is the time during which work of this profile is protected from preemption
-	// by priority. A setting of its Queue, or of a Queue above it, takes precedence. It also
-	// protects work without a Queue. It applies to preemptors of every profile. For work of no
+	// preemptMinRuntime is the time after its start that work of this profile is protected from
+	// preemption by priority. A setting of its Queue, or of a Queue above it, takes precedence. It
+	// also protects work without a Queue. It applies to preemptors of every profile. For work of no
 	// profile, it applies to preemptors of this profile. Between 0s and 99999h.
 	//
 	// Default: 0s
@@ -63,9 +63,9 @@ type ReprieveArgs struct {
 	// Example: 5m
 	PreemptMinRuntime *metav1.Duration `json:"preemptMinRuntime,omitempty"`
 
-	// reclaimMinRuntime is the time during which work of this profile is protected from reclaim by
-	// another Queue. A setting of its Queue, or of a Queue above it, takes precedence. Like
-	// preemptMinRuntime, it applies to preemptors of every profile. Between 0s and 99999h.
+	// reclaimMinRuntime is the time after its start that work of this profile is protected from
+	// reclaim by another Queue. A setting of its Queue, or of a Queue above it, takes precedence.
+	// Like preemptMinRuntime, it applies to preemptors of every profile. Between 0s and 99999h.
 	//
 	// Default: 0s
 	//
@@ -82,9 +82,9 @@ type ReprieveArgs struct {
 	// Example: Queue
 	ReclaimResolveMethod *ResolveMethod `json:"reclaimResolveMethod,omitempty"`
 
-	// terminationTimeout is the time for which a pod may exist after the end of its grace period.
-	// Until then its room counts as free in the future: a preemptor that fits there waits and
-	// evicts nothing. After that, mostly on a node that does not answer, the pod counts as staying.
+	// terminationTimeout is the time that a pod may exist after the end of its grace period. Until
+	// then its room counts as free in the future: a preemptor that fits there waits and evicts
+	// nothing. After that, mostly on a node that does not answer, the pod counts as staying.
 	// Messages name it, and the scheduler looks for other room. If profiles differ, the longest
 	// time applies to all. Between 1s and 24h.
 	//
@@ -99,7 +99,7 @@ type ReprieveArgs struct {
 	// queues configures the use of Queues by the work of this profile.
 	Queues QueueArgs `json:"queues,omitempty"`
 
-	// groups configures the kinds of objects for which Reprieve creates PodGroups.
+	// groups configures the kinds of objects that get PodGroups from Reprieve.
 	Groups GroupArgs `json:"groups,omitempty"`
 
 	// retry configures two delays: of a preemption after failed calls, and of the next preemption
@@ -134,27 +134,27 @@ type QueueArgs struct {
 
 // GangArgs limit the durations of the steps that place a gang.
 type GangArgs struct {
-	// permitTimeout is the time for which members with a node wait for the rest of their gang.
-	// Members follow each other within one pass of the queue, so only a failure exhausts it. Then
-	// the gang is planned again. Between 1s and 15m, the maximum of the scheduler's framework.
+	// permitTimeout is the time that members with a node wait for the rest of their gang. Members
+	// follow each other within one pass of the queue, so only a failure exhausts it. Then the gang
+	// is planned again. Between 1s and 15m, the maximum of the scheduler's framework.
 	//
 	// Default: 1m
 	//
 	// Example: 30s
 	PermitTimeout *metav1.Duration `json:"permitTimeout,omitempty"`
 
-	// settleTime is the time for which the scheduler gathers frequent changes of a gang, mostly
-	// created members, before it plans again. Between 0s and 1m.
+	// settleTime is the time that the scheduler gathers frequent changes of a gang, mostly created
+	// members, before it plans again. Between 0s and 1m.
 	//
 	// Default: 100ms
 	//
 	// Example: 500ms
 	SettleTime *metav1.Duration `json:"settleTime,omitempty"`
 
-	// staleTimeout is the time for which a gang of this profile may lack members that it had. Then
-	// it gives up the room of the others, as a whole: workloads of the same or a higher priority
-	// may preempt it. The time starts at the first loss. With 0s a gang always keeps its room.
-	// Between 0s and 24h.
+	// staleTimeout is the time that a gang of this profile may lack members that it had. Then it
+	// gives up the room of the others, as a whole: workloads of the same or a higher priority may
+	// preempt it. The time starts at the first loss. With 0s a gang always keeps its room. Between
+	// 0s and 24h.
 	//
 	// Default: 1m
 	//
@@ -179,11 +179,11 @@ type RetryArgs struct {
 	// Example: 1m
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
 
-	// initialBindingBackoff is the time for which a workload preempts nothing after its first
-	// preemption without a binding: the room was free, and Reserve, Permit, PreBind or Bind failed.
-	// Meanwhile the workload may be placed where it fits without victims. The delay doubles with
-	// each further such preemption, until the workload is bound. A change of the pod or of the
-	// PodGroup ends it early. Between 1ms and 1h.
+	// initialBindingBackoff is the time that a workload preempts nothing after its first preemption
+	// without a binding: the room was free, and Reserve, Permit, PreBind or Bind failed. Meanwhile
+	// the workload may be placed where it fits without victims. The delay doubles with each further
+	// such preemption, until the workload is bound. A change of the pod or of the PodGroup ends it
+	// early. Between 1ms and 1h.
 	//
 	// Default: 1m
 	//
@@ -202,7 +202,7 @@ type RetryArgs struct {
 // SearchArgs limit the victim search. Larger values find room in more cases with members of several
 // kinds that compete for the same nodes, and take longer.
 type SearchArgs struct {
-	// packingMembers is the size of the largest gang for which the search tries all placements
+	// packingMembers is the size of the largest gang whose placements the search tries completely,
 	// after simpler packing has failed. Between 0 and 64.
 	//
 	// Default: 16
@@ -225,12 +225,12 @@ type SearchArgs struct {
 	PackingSteps *int32 `json:"packingSteps,omitempty"`
 }
 
-// GroupArgs configure the kinds of objects for which Reprieve creates PodGroups.
+// GroupArgs configure the kinds of objects that get PodGroups from Reprieve.
 type GroupArgs struct {
-	// kinds lists the kinds of objects for which this profile creates PodGroups with a built-in
-	// rule: Job, JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob and
-	// SparkApplication. Pods of such an object are gated until the object is known, so the
-	// scheduler needs the rights to list and watch the kind.
+	// kinds lists the kinds of objects that get PodGroups in this profile, by a built-in rule: Job,
+	// JobSet, LeaderWorkerSet, MPIJob, PyTorchJob, RayCluster, RayJob and SparkApplication. Pods of
+	// such an object are gated until the object is known, so the scheduler needs the rights to list
+	// and watch the kind.
 	//
 	// Default: []
 	//

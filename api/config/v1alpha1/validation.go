@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// longestMinRuntime is as long as a Queue's can be.
+// longestMinRuntime is the maximum min-runtime of a Queue.
 const longestMinRuntime = 99999 * time.Hour
 
-// longestPermit is as long as the scheduler's framework lets a pod wait at Permit, whatever a plugin asks for.
+// longestPermit is the maximum time that the scheduler's framework lets a pod wait at Permit.
 const longestPermit = 15 * time.Minute
 
-// Validate says what is wrong with arguments whose defaults are filled in, each error with the path of its field.
+// Validate returns the errors of arguments with defaults filled in, each with the path of its field.
 func Validate(args *ReprieveArgs) field.ErrorList {
 	var errs field.ErrorList
 	if args.APIVersion != APIVersion {
