@@ -7,24 +7,26 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queuePolicy entitles a preemptor by what the queues are entitled to, and by priority to units of its own queue and of
-// none. It also knows what bounds sets of units where a verdict is about each alone: shares, quotas, and the surplus of
-// gangs inside a min-runtime.
+// queuePolicy entitles a preemptor by the shares and quotas of queues, and by priority to units of
+// its own queue and of no queue. It also bounds sets of units, because verdicts judge each unit
+// alone: by shares, quotas, and the surplus of gangs inside a min-runtime.
 type queuePolicy struct {
 	*ruling
-	// used and shares are by queue; request is what the preemptor asks for, and asks lists the resources of that.
+	// used and shares are by queue. request is the preemptor's request, and asks lists the
+	// resources in it.
 	used    []int64
 	shares  []Amounts
 	request []int64
 	asks    []int
-	// kinds are those of all resources. What no node lists is absent.
+	// kinds are the kinds of all resources. A resource that no node lists is Absent.
 	kinds []fairshare.Kind
 	// use is memory for useOfAll.
 	use []int64
-	// reach is how far from its own queue the preemptor may take, and asIs how far it may with nothing gone.
+	// reach is how far from its own queue the preemptor may take; asIs is the reach without any
+	// eviction.
 	reach, asIs reach
 	subtrees    []subtree
-	// scratch is a ledger for sets of units that are looked at one after the other.
+	// scratch is a ledger for sets of units that are checked one after the other.
 	scratch *ledger
 
 	order *victimOrder
@@ -34,16 +36,18 @@ type queuePolicy struct {
 	timed []timed
 }
 
-// subtree is what the queues say of all units in one leaf, that of the queue one step below the lowest common ancestor.
+// subtree is the verdict of the queues on all units in one leaf. It belongs to the queue one step
+// below the lowest common ancestor.
 type subtree struct {
 	judged bool
-	// rule protects the leaf's units; empty where they may be reclaimed.
+	// rule protects the leaf's units; empty if they may be reclaimed.
 	rule Rule
-	// byQuota is true where they may be reclaimed down to the quota of the queue at the top, byShare where down to its fair share.
+	// byQuota is true if they may be reclaimed down to the quota of the queue at the top, byShare
+	// if down to its fair share.
 	byQuota, byShare bool
-	// near is true where the subtree is at the nearest distance from its fair share.
+	// near is true if the subtree is at the nearest distance from its fair share.
 	near bool
-	// spare is what the leaf has beyond all quotas in its subtree; nil as long as it has not been asked for.
+	// spare is the leaf's usage beyond all quotas in its subtree; nil until it is needed.
 	spare []int64
 	// top is the queue at the top of the subtree.
 	top int32
@@ -86,7 +90,7 @@ func (s *Snapshot) lists(r int) bool {
 	return false
 }
 
-// request is what the members ask for together that have to be placed.
+// request returns the sum of the requests of the members that must be placed.
 func (v *view) request() []int64 {
 	request := make([]int64, v.dims)
 	for class, n := range firstMembers(v.p.Classes, max(v.p.MinCount, 1)) {
@@ -99,7 +103,7 @@ func (v *view) request() []int64 {
 	return request
 }
 
-// inQueues are the units of each queue, and what they use.
+// inQueues returns the units of each queue, and the queues' usage.
 func (v *view) inQueues() (*roster, []int64) {
 	ro := v.c.roster
 	if ro == nil {
@@ -115,8 +119,8 @@ func (v *view) inQueues() (*roster, []int64) {
 	}
 }
 
-// fullFor finds a queue, the preemptor's or one above it, of which the limit leaves no room for the preemptor beside all that runs
-// there; -1 where there is none.
+// fullFor returns a queue with a limit that leaves no room for the preemptor: its own queue or one
+// above it. It returns -1 for none.
 func (v *view) fullFor() int32 {
 	if v.s.Queues == nil {
 		return -1
@@ -141,7 +145,7 @@ func (v *view) fullFor() int32 {
 
 func (c *queuePolicy) rules() *ruling { return c.ruling }
 
-// climb finds the way up from the preemptor's queue.
+// climb sets the path from the preemptor's queue upwards.
 func (c *queuePolicy) climb() {
 	c.onPath = make([]int32, c.t.Len())
 	if c.home < 0 {
@@ -155,7 +159,7 @@ func (c *queuePolicy) climb() {
 
 func (c *queuePolicy) usedOf(q int32) []int64 { return c.used[int(q)*c.t.Dims():][:c.t.Dims()] }
 
-// share is what a queue is entitled to, of what is listed.
+// share returns a queue's fair share of the resources that have one.
 func (c *queuePolicy) share(q int32) Amounts {
 	if int(q) >= len(c.shares) {
 		return nil
@@ -170,13 +174,14 @@ func (c *queuePolicy) shareOf(q int32, r int) int64 {
 	return 0
 }
 
-// quotaOf is what a queue can always get back: its quota, of which its fair share says how much there is where quotas claim more
-// than that, or that it wants no more.
+// quotaOf returns the amount that a queue can always get back: its quota, limited to its fair
+// share. The share is lower if quotas exceed the capacity, or if the queue's demand is lower.
 func (c *queuePolicy) quotaOf(q int32, r int) int64 {
 	return min(c.t.Queue(q).Quota[r], c.shareOf(q, r))
 }
 
-// ratio is how far a queue is over its fair share, less what has been taken, in what the preemptor asks for.
+// ratio returns how far a queue is over its fair share, less the amounts taken, among the resources
+// of the preemptor's request.
 func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 	if taken != nil {
 		taken = taken[int(q)*c.t.Dims():][:c.t.Dims()]
@@ -204,25 +209,28 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	case !c.above(st.top, nil):
 		st.rule = RuleFairShare
 	default:
-		// Down to the quota, what is above the fair share goes first, and that takes a look at each unit.
+		// Down to the quota, usage above the fair share is reclaimed first, which depends on each
+		// unit.
 		st.near = !st.byQuota && distanceOf(c.ratio(st.top, nil)) >= nearest
 	}
 	return st
 }
 
-// above reports whether a queue at the top of a subtree has more of anything that the preemptor asks for than it may be taken
-// down to, less what a ledger has, if any.
+// above reports whether a queue at the top of a subtree uses more of any requested resource than it
+// may be reclaimed down to. Units in a ledger, if there is one, are subtracted.
 func (c *queuePolicy) above(top int32, l *ledger) bool {
 	return slices.ContainsFunc(c.asks, func(r int) bool { return c.lent(top, r, c.usedOf(top)[r]-l.takenOf(top, r)) })
 }
 
-// lent reports whether so much of a resource is more than a queue at the top of a subtree may be taken down to.
+// lent reports whether a usage of a resource is more than a queue at the top of a subtree may be
+// reclaimed down to.
 func (c *queuePolicy) lent(top int32, r int, used int64) bool {
 	st := &c.subtrees[top]
 	return st.byShare && used > c.shareOf(top, r) || st.byQuota && c.hasQuota(r) && used > c.quotaOf(top, r)
 }
 
-// entitlement is by priority, or by what the unit's queue and the preemptor's are entitled to.
+// entitlement returns the verdict by priority, or by the entitlements of the unit's queue and the
+// preemptor's queue.
 func (c *queuePolicy) entitlement(u int32) Verdict {
 	if !c.reclaims(u) {
 		return c.entitledByPriority(u)
@@ -239,7 +247,8 @@ func (c *queuePolicy) entitlement(u int32) Verdict {
 	return Verdict{Eligible: true, Rule: RuleReclaim}
 }
 
-// spareOf is what a single unit of a leaf may have without leaving any queue in its subtree with less than its quota.
+// spareOf returns the most that a single unit of a leaf may use without leaving a queue in its
+// subtree below its quota.
 func (c *queuePolicy) spareOf(leaf int32) []int64 {
 	st := c.subtreeOf(leaf)
 	if st.spare != nil {
@@ -260,8 +269,8 @@ func (c *queuePolicy) spareOf(leaf int32) []int64 {
 	return spare
 }
 
-// pastSpare reports whether some queue in a leaf's subtree would be left with less than its quota of anything without something that
-// has so much of each resource.
+// pastSpare reports whether evicting a unit with the given usage would leave some queue in a leaf's
+// subtree below its quota of any resource.
 func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	for r, spare := range c.spareOf(leaf) {
 		if spare < math.MaxInt64 && use(r) > spare {
@@ -271,9 +280,10 @@ func (c *queuePolicy) pastSpare(leaf int32, use func(r int) int64) bool {
 	return false
 }
 
-// belowQuota finds a queue in the victim's subtree that would be left with less than its quota of what holds the unit to it, or one
-// that has been taken already, once it is gone beside those in a ledger, if any; and the queue at the top where that would be so of all
-// that it has to spare. It is -1 where there is none.
+// belowQuota returns a queue in the victim's subtree that its eviction would leave below its quota;
+// -1 for none. It subtracts the units in a ledger, if there is one. Only resources count that hold
+// the unit to the quota, or a unit taken before. It returns the queue at the top if that would be
+// below its quota of every resource that it has to spare.
 func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	leaf, use := c.leafOf[u], c.useOfAll(u)
 	top := c.subtreeOf(leaf).top
@@ -296,7 +306,7 @@ func (c *queuePolicy) belowQuota(u int32, l *ledger) int32 {
 	return top
 }
 
-// useOfAll is what a unit occupies of every resource, until the next call.
+// useOfAll returns a unit's usage of every resource, valid until the next call.
 func (c *queuePolicy) useOfAll(u int32) []int64 {
 	if c.use == nil {
 		c.use = make([]int64, c.t.Dims())
@@ -307,12 +317,12 @@ func (c *queuePolicy) useOfAll(u int32) []int64 {
 	return c.use
 }
 
-// holding says by which resources a queue's quota holds something that uses so much.
+// holding returns the resources that a queue's quota holds the given usage by.
 func (c *queuePolicy) holding(q int32, use []int64) fairshare.Hold {
 	return fairshare.Holding(c.kinds, c.t.Queue(q).Quota, use)
 }
 
-// useOf is what a unit occupies of one resource, on all nodes.
+// useOf returns a unit's usage of one resource, on all nodes.
 func useOf(u *Unit, r int) int64 {
 	use := int64(0)
 	for i := range u.Pods {
@@ -321,7 +331,7 @@ func useOf(u *Unit, r int) int64 {
 	return min(use, maxAmount)
 }
 
-// usedBy adds up what runs in every queue and below it.
+// usedBy returns the usage of every queue and the queues below it.
 func usedBy(s *Snapshot, leaves []int32) []int64 {
 	t := s.Queues.Tree
 	used := make([]int64, t.Len()*t.Dims())
@@ -331,7 +341,7 @@ func usedBy(s *Snapshot, leaves []int32) []int64 {
 	return used
 }
 
-// useUnit adds a unit to what is used in its leaf and in all queues above it.
+// useUnit adds a unit to the usage of its leaf and of all queues above it.
 func useUnit(t *fairshare.Tree, used []int64, leaf int32, u *Unit) {
 	for i := range u.Pods {
 		t.Use(used, leaf, u.Pods[i].Request, 1)

@@ -12,7 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// queues puts the cluster under queues. The demand of a queue is what runs and what the preemptor wants.
+// queues adds queues to the cluster. The demand of a queue is its usage and the preemptor's
+// request.
 func (b *build) queues(queues ...fairshare.Queue) *build {
 	tree, faults := fairshare.NewTree(len(b.s.Resources), queues)
 	if len(faults) > 0 {
@@ -22,7 +23,7 @@ func (b *build) queues(queues ...fairshare.Queue) *build {
 	return b
 }
 
-// shared works out the fair shares for a preemptor that waits.
+// shared computes the fair shares for a preemptor that waits.
 func (b *build) shared(p *Preemptor) *Snapshot {
 	s := &b.s
 	tree, dims := s.Queues.Tree, len(s.Resources)
@@ -67,7 +68,7 @@ func with(p *Preemptor, opts ...func(*Preemptor)) *Preemptor {
 
 func at(now int64) func(*Preemptor) { return func(p *Preemptor) { p.Now = now } }
 
-// elasticGang adds the running members of a gang in mode Pod, one on every node that is named.
+// elasticGang adds the running members of a gang in mode Pod, one on each given node.
 func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, request int64, nodes []string, opts ...unitOption) *build {
 	membership := &QueueMembership{Queue: leaf, MinCount: minCount}
 	for i, n := range nodes {
@@ -79,8 +80,8 @@ func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, r
 	return b
 }
 
-// ray adds a gang with a head, a worker with a GPU, and two workers without of which one is to
-// spare.
+// ray adds a gang with a head, a worker with a GPU, and two workers without GPUs, one of them
+// surplus.
 func (b *build) ray(opts ...unitOption) *build {
 	membership := &QueueMembership{Queue: "b", MinCount: 3}
 	member := func(role string, surplus bool) []unitOption {
@@ -115,7 +116,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"no reclaim from a queue within its share": {
-			// b has 4 of its 4; what stands in the way is c1, of no queue.
+			// b has 4 of its 4; the pod in the way is c1, of no queue.
 			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 4, inQueue("b")).pod("c1", "n", 50, 4),
 			queues:  []fairshare.Queue{queue("a"), queue("b", quota(4))}, preemptor: with(podOf(10, 1), ofQueue("a")),
 			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleNotLowerPriority: 1, RuleOverShare: 1},
@@ -149,7 +150,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"not by one either": {
-			// b has 5 of its 4: no pod of 2 can go.
+			// b has 5 of its 4, so no pod of 2 may be evicted.
 			cluster: clusterOf("gpu").node("n", 8).pod("b1", "n", 0, 2, inQueue("b")).pod("b2", "n", 0, 2, inQueue("b")).
 				pod("b3", "n", 90, 1, inQueue("b")).pod("x", "n", 100, 2),
 			queues: []fairshare.Queue{queue("a", quota(2)), queue("b", quota(4))}, preemptor: with(podOf(0, 2), ofQueue("a")),
@@ -161,25 +162,25 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
 		},
 		"what was lent comes back, though little of something else was taken with it": {
-			// b is well within its quota of CPUs, and so all of its pods seem to be needed there.
+			// b is well within its quota of CPUs, so all of its pods seem to be needed there.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 64).podOf("b1", "n", 9, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 9, []int64{4, 1}, inQueue("b"), startedAt(5)),
 			queues:  []fairshare.Queue{queue("a", quota(4, 32)), queue("b", quota(4, 32))}, preemptor: with(podOf(0, 4, 1), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b1"}, wantRule: RuleReclaim,
 		},
 		"nor does the work with GPUs go for CPUs that others of its queue have borrowed": {
-			// b has 60 CPUs of its 32, all but one of them by b2, and no more than its quota of GPUs.
+			// b has 60 CPUs of its 32, all but one of them by b2, and no more GPUs than its quota.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 61).podOf("b1", "n", 0, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 9, []int64{0, 28}, inQueue("b")).podOf("b3", "n", 9, []int64{0, 32}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(4, 28)), queue("b", quota(4, 32))}, preemptor: with(podOf(0, 4, 1), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"what is above the quota of one resource goes down to that, and no further": {
-			// Of the CPUs b has no more to spare than what b2 has.
+			// b can only spare the CPUs of b2.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 16).podOf("b1", "n", 9, []int64{4, 8}, inQueue("b")).podOf("b2", "n", 9, []int64{0, 4}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(0, 8)), queue("b", quota(4, 8))}, preemptor: with(podOf(0, 0, 8), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"nor for GPUs, where its work with GPUs has more CPUs than its quota names": {
-			// b has its 4 GPUs, and 32 CPUs of its 8; c has the rest, for another while.
+			// b has its 4 GPUs, and 32 CPUs of its 8. c has the rest, and is protected for now.
 			cluster: clusterOf("gpu", "cpu").node("n", 4, 64).node("m", 8, 64).podOf("b1", "n", 0, []int64{2, 16}, inQueue("b")).podOf("b2", "n", 0, []int64{2, 16}, inQueue("b")).
 				podOf("c1", "m", 0, []int64{8, 8}, inQueue("c"), since(1)),
 			queues:    []fairshare.Queue{queue("a", quota(4, 32)), queue("b", quota(4, 8)), queue("c", func(q *fairshare.Queue) { q.ReclaimMinRuntime = 1000 })},
@@ -187,7 +188,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantProtected: map[Rule]int{RuleQuota: 2, RuleReclaimMinRuntime: 1}, wantRetryAt: 1002,
 		},
 		"nor for what another below the same queue has": {
-			// org has 8 GPUs of its 6 because of a2, and a1 has its own, with more CPUs than its quota names.
+			// org has 8 GPUs of its 6 because of a2. a1 has its quota, with more CPUs than the
+			// quota names.
 			cluster: clusterOf("gpu", "cpu").node("n", 4, 64).node("m", 8, 64).podOf("b1", "n", 0, []int64{1, 4}, inQueue("a1")).podOf("b2", "n", 0, []int64{1, 4}, inQueue("a1")).
 				podOf("b3", "m", 0, []int64{6, 1}, inQueue("a2")).podOf("x", "n", 100, []int64{2, 0}).podOf("y", "m", 100, []int64{2, 0}),
 			queues: []fairshare.Queue{
@@ -197,7 +199,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantProtected: map[Rule]int{RuleNotLowerPriority: 2, RuleQuota: 3},
 		},
 		"of pods there may be fewer, where CPUs are named": {
-			// b has its CPUs, and pods beyond their number. c has the rest, for another while.
+			// b has its CPUs, and more pods than its quota. c has the rest, and is protected for
+			// now.
 			cluster: clusterOf("cpu", "pods").node("n", 8, 10).node("m", 8, 10).podOf("b1", "n", 0, []int64{4, 1}, inQueue("b")).podOf("b2", "n", 0, []int64{4, 1}, inQueue("b")).
 				podOf("c1", "m", 0, []int64{8, 1}, inQueue("c"), since(1)),
 			queues:    []fairshare.Queue{queue("a", quota(4, 2)), queue("b", quota(8, 1)), queue("c", func(q *fairshare.Queue) { q.ReclaimMinRuntime = 1000 })},
@@ -205,7 +208,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantProtected: map[Rule]int{RuleQuota: 2, RuleReclaimMinRuntime: 1}, wantRetryAt: 1002,
 		},
 		"GPUs that are not enough for all quotas still hold": {
-			// Of 2 GPUs, a and b have one each, by name, and c has none.
+			// The shares of the 2 GPUs are one each for a and b, by name, and none for c.
 			cluster: clusterOf("gpu", "cpu").node("n", 2, 64).podOf("a1", "n", 0, []int64{1, 8}, inQueue("a")).podOf("c1", "n", 0, []int64{1, 8}, inQueue("c")),
 			queues:  []fairshare.Queue{queue("a", quota(1, 8)), queue("b", quota(1, 8)), queue("c", quota(1, 8))}, preemptor: with(podOf(0, 1, 8), ofQueue("b")),
 			wantOutcome: Preempts, wantVictims: []string{"c1"}, wantRule: RuleReclaim,
@@ -216,7 +219,8 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"b2"}, wantRule: RuleReclaim,
 		},
 		"by what it is taken for, whatever holds the unit": {
-			// b has a CPU more than its share of 6. Without b1 it would have 6 GPUs, and 4 of its 5 CPUs.
+			// b has one CPU more than its share of 6. Without b1 it would have 6 GPUs, and 4 of its
+			// 5 CPUs.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).node("m", 8, 8).
 				podOf("b1", "n", 0, []int64{6, 3}, inQueue("b")).podOf("b2", "n", 0, []int64{1, 0}, inQueue("b")).podOf("x1", "n", 100, []int64{0, 1}).
 				podOf("b3", "m", 0, []int64{5, 3}, inQueue("b")).podOf("b4", "m", 0, []int64{0, 1}, inQueue("b")).podOf("x2", "m", 100, []int64{0, 4}),
@@ -225,13 +229,15 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Infeasible, wantProtected: map[Rule]int{RuleNotLowerPriority: 2, RuleQuota: 2},
 		},
 		"its own work goes for no less of what holds the preemptor": {
-			// a has 6 GPUs and 2 CPUs, and would come to 5 and 3, with the CPU of b, which is within its share.
+			// a has 6 GPUs and 2 CPUs. It would have 5 and 3, with the CPU of b, which is within
+			// its share.
 			cluster: clusterOf("gpu", "cpu").node("n", 8, 8).podOf("a1", "n", 0, []int64{6, 2}, inQueue("a")).podOf("b1", "n", 0, []int64{2, 6}, inQueue("b")),
 			queues:  []fairshare.Queue{queue("a", quota(6, 6)), queue("b")}, preemptor: with(podOf(2, 5, 3), ofQueue("a")),
 			wantOutcome: Infeasible,
 		},
 		"a quota of GPUs carries the CPUs that go with them": {
-			// Beside c, which goes first, a has no share of what is not claimed. b has all CPUs, and is within its share of them.
+			// With weight 0 beside b, a has no share of unclaimed capacity. b has all CPUs, and is
+			// within its share of them.
 			cluster: clusterOf("nvidia.com/gpu", "cpu").node("n", 8, 16).podOf("b1", "n", 9, []int64{4, 8}, inQueue("b")).podOf("b2", "n", 9, []int64{4, 8}, inQueue("b"), startedAt(5)),
 			queues: []fairshare.Queue{
 				queue("a", quota(4), func(q *fairshare.Queue) { q.Weight = 0 }), queue("b"),
@@ -253,7 +259,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: []string{"c3"}, wantRule: RuleReclaim,
 		},
 		"a queue is taken from only while it is above its share": {
-			// b has 6 of 4: one of its pods may go, and not two, which it would take.
+			// b has 6 of 4. One of its pods may be evicted, but the preemptor needs two.
 			cluster: clusterOf("gpu").node("n", 6).node("m", 2).pod("b1", "n", 0, 2, inQueue("b")).
 				pod("b2", "n", 0, 2, inQueue("b")).pod("b3", "n", 0, 2, inQueue("b")),
 			queues: []fairshare.Queue{queue("a"), queue("b")}, preemptor: with(podOf(0, 4), ofQueue("a")),
@@ -266,7 +272,7 @@ func TestQueuePolicy(t *testing.T) {
 			wantOutcome: Infeasible, wantMessage: "there could be room, but it takes more than queue b has beyond its fair share",
 		},
 		"fragments: the units that make room together are found": {
-			// Any one of b's units may go, and then a second; only the two on m make room.
+			// Any one of b's units may be evicted, and then a second; only the two on m make room.
 			cluster: clusterOf("gpu").node("n", 2).node("m", 2).node("o", 2).
 				pod("b0", "n", 0, 1, inQueue("b"), startedAt(9)).pod("b1", "m", 0, 1, inQueue("b"), startedAt(1)).
 				pod("b2", "m", 0, 1, inQueue("b"), startedAt(2)).pod("b3", "o", 0, 1, inQueue("b"), startedAt(8)).
@@ -441,7 +447,8 @@ func TestQueuePolicy(t *testing.T) {
 	}
 }
 
-// TestFullQueueOfOneThatTakesNothing: nodes have room for it and its queue has none, and that is what it is told.
+// TestFullQueueOfOneThatTakesNothing checks the message if nodes have room and the preemptor's
+// queue has none.
 func TestFullQueueOfOneThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -473,7 +480,8 @@ func TestFullQueueOfOneThatTakesNothing(t *testing.T) {
 	}
 }
 
-// TestMinRuntimeOfTheDocument has the examples of the min-runtime document, by the names of its queues.
+// TestMinRuntimeOfTheDocument has the examples of the min-runtime document, with its names of
+// queues.
 func TestMinRuntimeOfTheDocument(t *testing.T) {
 	const second = int64(1e9)
 	reclaim := []fairshare.Queue{
@@ -541,8 +549,8 @@ func TestMinRuntimeOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestOneQueueIsLikeNone has everything in one queue: then only priority counts, and all must come out as it does
-// without queues.
+// TestOneQueueIsLikeNone puts everything into one queue. Then only priority counts, and decisions
+// must equal those without queues.
 func TestOneQueueIsLikeNone(t *testing.T) {
 	compared := 0
 	rapid.Check(t, func(t *rapid.T) {

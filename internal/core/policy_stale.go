@@ -6,9 +6,8 @@ import (
 	"maps"
 )
 
-// staleGangs protects stale gangs from gangs that lack members themselves and are less important.
-// Two such gangs never take each other in turns: the more important one keeps its members and
-// becomes whole.
+// staleGangs protects stale gangs from less important gangs that also lack members. So two such
+// gangs never take each other in turns: the more important one keeps its members and becomes whole.
 type staleGangs struct{}
 
 func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {
@@ -21,8 +20,8 @@ func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {
 
 func (staleGangs) about(r *ruling) iter.Seq[int32] { return maps.Keys(r.c.having[traitStale]) }
 
-// ownDegraded describes the preemptor's own gang by its members that have a node; false where it
-// lacks none.
+// ownDegraded describes the preemptor's own gang by its members that have a node. It returns false
+// if the gang lacks none.
 func (r *ruling) ownDegraded() (own Unit, degraded bool) {
 	for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {
 		unit := &r.s.Units[u]
@@ -37,10 +36,10 @@ func (r *ruling) ownDegraded() (own Unit, degraded bool) {
 	return own, degraded
 }
 
-// moreImportantGang compares a stale gang of a queue with the preemptor's own gang, which lacks
-// members too; it is negative where the former is more important. Priority counts first, then how
-// far their queues are over their fair shares, then the number of members that they lack, then the
-// start.
+// moreImportantGang compares a stale gang of a queue with the preemptor's own gang, which also
+// lacks members. It is negative if the stale gang is more important. It compares priorities first,
+// then how far the queues are over their fair shares, then the numbers of missing members, then the
+// starts.
 func (r *ruling) moreImportantGang(a *Unit, leaf int32, own *Unit) int {
 	queues := 0
 	if r.ratio != nil && r.leaf >= 0 && leaf >= 0 && leaf != r.leaf {
@@ -55,7 +54,7 @@ func (r *ruling) moreImportantGang(a *Unit, leaf int32, own *Unit) int {
 	)
 }
 
-// leafOfUnit is the queue of a unit; -1 for none.
+// leafOfUnit returns the queue of a unit; -1 for none.
 func (r *ruling) leafOfUnit(u int32) int32 {
 	if r.leafOf == nil {
 		return -1

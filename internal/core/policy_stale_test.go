@@ -6,14 +6,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStaleGangs: of two gangs that lack members, the less important one may be taken by the other,
-// and never the other way round.
+// TestStaleGangs checks that, of two gangs that lack members, the more important one may take the
+// less important one, and never the reverse.
 func TestStaleGangs(t *testing.T) {
 	t.Parallel()
 	base := Unit{Priority: 9, Stale: true, Lacks: 1, Group: true, PodGroup: "a", UID: "a", Start: 100}
 	cases := map[string]struct {
 		change func(b *Unit)
-		// wantA is whether gang a may take gang b.
+		// wantA is true if gang a may take gang b.
 		wantA bool
 	}{
 		"the other one is of lower priority": {func(b *Unit) { b.Priority = 8 }, true},
@@ -38,7 +38,7 @@ func TestStaleGangs(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoStaleGangsYields: of any two stale gangs, exactly one may take the other.
+// TestOneOfTwoStaleGangsYields checks that exactly one of any two stale gangs may take the other.
 func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,8 +55,8 @@ func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	})
 }
 
-// takesStale reports whether a stale gang that needs one member more takes another one, on a full
-// node.
+// takesStale reports whether a stale gang that needs one more member takes another stale gang, on a
+// full node.
 func takesStale(t interface{ Fatal(...any) }, own, other Unit) bool {
 	for _, unit := range []*Unit{&own, &other} {
 		unit.Name = unit.UID
@@ -77,8 +77,8 @@ func takesStale(t interface{ Fatal(...any) }, own, other Unit) bool {
 	return d.Outcome == Preempts
 }
 
-// TestStaleGangIsOneUnit: a gang in disruption mode Pod is one unit while it is stale, one priority
-// lower, and several before and after.
+// TestStaleGangIsOneUnit checks a gang in disruption mode Pod. While it is stale, it is one unit
+// with a priority lower by one, and it is several units before and after.
 func TestStaleGangIsOneUnit(t *testing.T) {
 	t.Parallel()
 	c := NewCluster([]string{"cpu"})

@@ -2,21 +2,25 @@ package core
 
 import "slices"
 
-// ledger keeps count of what is taken from each queue and each gang: a queue may be taken from only while it is above
-// its fair share, or its quota, and never below its quota, and a gang inside its window loses no more than its surplus. That
-// bounds sets of units, where a verdict is about each unit alone. Any part of a set within these bounds is within them; what
-// the preemptor's own side comes to is bounded as well, and there it takes enough units.
+// ledger counts the usage taken from each queue and each gang. A queue may be taken from only while
+// it is above its fair share, or its quota, and never below its quota. A gang inside its window
+// loses no more than its surplus.
+//
+// These bounds apply to sets of units, because verdicts judge each unit alone. Any subset of a set
+// within the bounds is within them too. The usage of the preemptor's own queues is bounded as well;
+// that bound needs enough evictions.
 type ledger struct {
 	c       *queuePolicy
 	pathUse *pathUse
-	// taken is by queue and resource; most is the most that a single unit had, for the queues at the top of a subtree. Both
-	// are nil as long as nothing has been.
+	// taken is by queue and resource. most is the largest usage of a single unit, for queues at the
+	// top of a subtree. Both are nil until a unit is taken.
 	taken, most []int64
-	// held is by queue and resource as well: whether the quota of that holds something that has been taken; see [queuePolicy.holding].
+	// held reports, by queue and resource, whether the quota of the resource holds a taken unit;
+	// see [queuePolicy.holding].
 	held []bool
-	// left is what remains of the running members of gangs that lose some, by UID.
+	// left are the remaining running members of gangs that lose some, by UID.
 	left map[string]*Headcount
-	// leaves are those that something has been taken from.
+	// leaves are the leaves that units have been taken from.
 	leaves map[int32]bool
 }
 
@@ -24,7 +28,7 @@ func newLedger(c *queuePolicy) *ledger {
 	return &ledger{c: c, pathUse: newPathUse(c), left: make(map[string]*Headcount), leaves: make(map[int32]bool)}
 }
 
-// ledger is an empty one, until the next call.
+// ledger returns an empty ledger, valid until the next call.
 func (c *queuePolicy) ledger() *ledger {
 	if c.scratch == nil {
 		c.scratch = newLedger(c)
@@ -33,7 +37,7 @@ func (c *queuePolicy) ledger() *ledger {
 	return c.scratch
 }
 
-// clear has nothing taken.
+// clear empties the ledger.
 func (l *ledger) clear() {
 	for leaf := range l.leaves {
 		for q := leaf; q >= 0; q = l.c.t.Parent(q) {
@@ -47,7 +51,7 @@ func (l *ledger) clear() {
 	clear(l.pathUse.freed)
 }
 
-// takenOf is what has been taken of a queue's; nothing by no ledger.
+// takenOf returns the amount taken from a queue; 0 for a nil ledger.
 func (l *ledger) takenOf(q int32, r int) int64 {
 	if l == nil || l.taken == nil {
 		return 0
@@ -55,22 +59,22 @@ func (l *ledger) takenOf(q int32, r int) int64 {
 	return l.taken[int(q)*l.c.t.Dims()+r]
 }
 
-// holds reports whether a queue's quota of a resource holds something that has been taken.
+// holds reports whether a queue's quota of a resource holds a taken unit.
 func (l *ledger) holds(q int32, r int) bool {
 	return l != nil && l.held != nil && l.held[int(q)*l.c.t.Dims()+r]
 }
 
-// bound is what keeps a unit from being taken beside others: a queue, or a gang's window.
+// bound is the reason why units may not be taken together: a queue, or a gang's window.
 type bound struct {
 	rule Rule
-	// queue is the one that bounds what is taken; -1 for a gang.
+	// queue is the queue with the bound; -1 for a gang.
 	queue int32
-	// name is the queue's.
+	// name is the name of the queue.
 	name string
 	gang string
 }
 
-// take adds a unit to what is taken, and reports whether it may be.
+// take adds a unit if it may be taken with the others, and reports whether it may.
 func (l *ledger) take(u int32) bool {
 	c := l.c
 	unit := &c.s.Units[u]
@@ -96,7 +100,7 @@ func (l *ledger) windowed(u int32) (Rule, bool) {
 	return v.Rule, young
 }
 
-// spareOf is how many members like a unit may go from its gang beside those that have been taken.
+// spareOf returns how many more members in a unit's role its gang may lose.
 func (l *ledger) spareOf(u *Unit) int {
 	left := l.left[u.PodGroup]
 	if left == nil {
@@ -142,8 +146,8 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	}
 }
 
-// within reports whether a whole set of units may be taken for the preemptor, in some order, judged by what is there once they
-// have gone; otherwise it names a bound.
+// within reports whether a set of units may be taken for the preemptor, in some order, by the usage
+// after their eviction. If not, it returns the bound that they exceed.
 func (l *ledger) within(units []int32) (bound, bool) {
 	for _, u := range units {
 		l.add(u, l.c.reclaims(u))
@@ -152,7 +156,7 @@ func (l *ledger) within(units []int32) (bound, bool) {
 	return l.allows(units, l.pathUse)
 }
 
-// allows reports whether units that have been added may be taken, given what the preemptor's side comes to.
+// allows reports whether the added units may be taken, given the usage of the preemptor's queues.
 func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	c, after := l.c, s.reach()
 	for _, u := range units {
@@ -179,18 +183,21 @@ func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	return s.outgrown()
 }
 
-// bound is a queue's.
+// bound returns the bound of a queue.
 func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 	return bound{rule: rule, queue: queue, name: c.t.Queue(queue).Name}
 }
 
-// keeps says by which rule a queue that is so many steps away keeps what was taken, by what the preemptor's side comes to then; "" where it
-// has that to spare: it was above its fair share, or its quota, until the largest unit was taken, last of all, and has its quota of what
-// it was above.
+// keeps returns the rule that protects a queue, a number of steps away, given the usage of the
+// preemptor's queues after the evictions. It returns "" if the queue has the taken units to spare.
+// It has if it was above its fair share or its quota until the largest unit was taken, last of all.
+// It must also still have its quota of that resource.
 //
-// Where that side is entitled only because work of its own has gone, it has to have more afterwards than before: by share, the other
-// queue keeps its fair share; by quota, it has no less of what its quota holds the preemptor by. That work came in free room, more
-// of it would come in what the largest unit leaves over, and so the two would take in turns.
+// The preemptor's side may be entitled only because units of its own are evicted. Then its usage
+// must grow. By share, the other queue keeps its fair share; by quota, the preemptor's queue keeps
+// all usage of the resources that its quota holds the preemptor by. Otherwise the two might take in
+// turns: the evicted work came in free room, and more of it would come in the room that the largest
+// unit leaves over.
 func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	c := l.c
 	byShare, byQuota, spent, sharesStay := false, false, false, steps <= after.share
@@ -218,14 +225,15 @@ func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	}
 }
 
-// holdsNoLess reports whether the preemptor's queue comes to no less than it has of what its quota holds the preemptor by.
+// holdsNoLess reports whether the preemptor's queue keeps its usage of each resource that its quota
+// holds the preemptor by.
 func (c *queuePolicy) holdsNoLess(s *pathUse) bool {
 	h := c.holding(c.leaf, c.request)
 	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.By(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
 }
 
-// overdrawn finds a queue between a leaf and the top of its subtree that is left with less than its quota of what holds something
-// that was taken; -1 where there is none.
+// overdrawn returns a queue between a leaf and the top of its subtree that is below its quota of a
+// resource that holds a taken unit; -1 for none.
 func (l *ledger) overdrawn(leaf, top int32) int32 {
 	t := l.c.t
 	for q := leaf; ; q = t.Parent(q) {
@@ -241,7 +249,7 @@ func (l *ledger) overdrawn(leaf, top int32) int32 {
 	}
 }
 
-// holds reports whether a bound is about a unit.
+// holds reports whether the bound applies to a unit.
 func (b bound) holds(c *queuePolicy, u int32) bool {
 	if b.queue < 0 {
 		return c.s.Units[u].PodGroup == b.gang

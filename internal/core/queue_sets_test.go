@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestWholeSets has cases in which units may be taken together, and not each alone.
+// TestWholeSets has cases with units that may be taken together but not each alone.
 func TestWholeSets(t *testing.T) {
 	twoGangs := func() *build {
 		return clusterOf("gpu").node("n1", 8).node("n2", 8).node("n3", 8).node("n4", 8).
@@ -39,7 +39,8 @@ func TestWholeSets(t *testing.T) {
 			preemptor: with(gangOf(0, 3, members("w", 3, 0, 8)), ofQueue("a")), wantOutcome: Infeasible,
 		},
 		"at every level": {
-			// The share of org is 16, and it has that: a takes from b of another top-level queue only what a1 leaves.
+			// org uses its share of 16, so a takes from b, in another top-level queue, only the
+			// room that a1 frees.
 			cluster: twoGangs(), queues: []fairshare.Queue{queue("org", quota(16)), queue("a", under("org"), quota(16)), queue("b")},
 			preemptor:   with(gangOf(50000, 3, members("w", 3, 0, 8)), ofQueue("a")),
 			wantOutcome: Preempts, wantVictims: map[string]Rule{"a1": RuleLowerPriority, "b2": RuleReclaim},
@@ -92,7 +93,8 @@ func TestWholeSets(t *testing.T) {
 			wantOutcome: Preempts, wantVictims: map[string]Rule{"low": RuleLowerPriority},
 		},
 		"what is above its fair share goes first, with some of what is not": {
-			// One of a's seven may go by fair share; n1 takes that and c1, n2 takes two that are no more important.
+			// By fair share, one of a's seven may be evicted. n1 needs that one and c1; n2 needs
+			// two that are no more important.
 			cluster: clusterOf("cpu").node("n1", 2).node("n2", 2).node("m1", 3).node("m2", 3).node("n4", 1).
 				pod("a1", "n1", 1, 1, inQueue("a")).pod("c1", "n1", 0, 1, inQueue("c")).
 				group("a2", 9, 1, []string{"m1", "m1", "m1", "m2", "m2", "m2"}, inQueue("a"), func(u *Unit) { u.Static = true }).
@@ -135,8 +137,9 @@ func TestWholeSets(t *testing.T) {
 	}
 }
 
-// TestManyAtTheLimit: at the limit of a queue, one pod of it goes for one of as much, however many there are, also where pods of other
-// queues might go, and whatever the preemptor minds besides.
+// TestManyAtTheLimit checks that one pod of a queue at its limit is evicted for one of equal size,
+// for any number of pods. That must also hold if pods of other queues may be evicted, and for any
+// other rules of the preemptor.
 func TestManyAtTheLimit(t *testing.T) {
 	t.Parallel()
 	cluster := func(own, others, elsewhere int, opts func(node int) []unitOption) *build {
@@ -207,7 +210,7 @@ func TestManyAtTheLimit(t *testing.T) {
 	}
 }
 
-// settle puts jobs on nodes, as long as there are few units, but for one that waits.
+// settle places jobs except one that waits, up to a number of units.
 func (c *contention) settle(pick chooser, waits *job, most int) {
 	free := make([]Amounts, c.nodes)
 	for n := range free {
@@ -238,7 +241,8 @@ func (c *contention) settle(pick chooser, waits *job, most int) {
 	}
 }
 
-// anySet tries one set of units after the other, and returns the first that may be taken and makes room.
+// anySet tries the sets of units one after the other, and returns the first that may be taken and
+// makes room.
 func anySet(s *Snapshot, p *Preemptor) ([]int, bool) {
 	for bits := 1; bits < 1<<len(s.Units); bits++ {
 		var set []int
@@ -254,8 +258,9 @@ func anySet(s *Snapshot, p *Preemptor) ([]int, bool) {
 	return nil, false
 }
 
-// TestEverySetOfUnits compares decisions under quotas, weights, priorities and several levels of queues with all sets of
-// whole units: there is a way where any of them may be taken and makes room, and what is taken is one of them.
+// TestEverySetOfUnits compares decisions under quotas, weights, priorities and several levels of
+// queues with all sets of whole units. There is a solution if any of them may be taken and makes
+// room, and the victims must be one of them.
 func TestEverySetOfUnits(t *testing.T) {
 	ways, together := 0, 0
 	for seed := range 10 * uint64(*optimalityCases) {

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// ShortOf counts, by resource, the nodes that have too little of it for a single pod as they are, whatever is leaving
-// them. It reports false as soon as some node has room, and where the preemptor is no single pod. Only resources are
-// looked at.
+// ShortOf counts, by resource, the nodes that have too little of it for a single pod, whether or
+// not leaving pods would free enough. It returns false if some node has room, or if the preemptor
+// is not a single pod. It checks resources only.
 func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	if p.Gang || len(p.Classes) != 1 || validate(s, p) != nil {
 		return nil, false
@@ -38,11 +38,11 @@ func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	return nodes, true
 }
 
-// outOfRange is why an unsound node takes nothing.
+// outOfRange is the reason why an unsound node takes no member.
 const outOfRange = "with quantities out of range"
 
-// shortOf returns why a node takes nothing that asks for a resource. It tells a node that has none
-// of the resource, by its kind or by a misspelled name, from one with too little left.
+// shortOf returns the reason why a node takes nothing that requests a resource. It distinguishes a
+// node without the resource, by its kind or by a misspelled name, from a node with too little left.
 func (s *Snapshot) shortOf(node int32, resource int) string {
 	if s.Nodes[node].Allocatable[resource] == 0 {
 		return "without " + s.Resources[resource]
@@ -50,8 +50,8 @@ func (s *Snapshot) shortOf(node int32, resource int) string {
 	return "short of " + s.Resources[resource]
 }
 
-// missing returns the first wanted resource that a node has none of, or else the resource that it
-// is short of.
+// missing returns the first wanted resource that the node does not have at all, or else the
+// resource that it is short of.
 func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	for r, amount := range wanted {
 		if amount > 0 && s.Nodes[node].Allocatable[r] == 0 {
@@ -61,9 +61,10 @@ func (s *Snapshot) missing(node int32, wanted []int64, short int) int {
 	return short
 }
 
-// nodesRuledOut counts the nodes that were no choice for a preemptor that has found its place: those without room
-// for a member of any class with all potential victims gone, and those that the oracle refused when the search asked
-// about them. It asks nothing by itself: most nodes are dearer than the best, and were never worth a question.
+// nodesRuledOut counts the nodes that were no choice for a preemptor with a placement. These are
+// nodes without room for a member of any class with all potential victims evicted, and nodes that
+// the oracle rejected during the search. It asks the oracle nothing: most nodes cost more than the
+// best and were never checked.
 func (sr *search) nodesRuledOut() []ReasonCount {
 	v, counts := sr.whole.v, make(map[string]int)
 	for _, n := range v.c.byName {
@@ -81,9 +82,10 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 	return reasonCounts(counts)
 }
 
-// lacks says why a node on which so much more room can be made takes no class: because it has refused one or, where it
-// has refused none, by a resource that it is short of. It is -1 and "" where the node would take a member of some
-// class. Of several reasons the first counts, whatever the order of the classes.
+// lacks returns the reason why a node takes no class, even if more room is freed. The reason is a
+// rejection of some class, or else a resource that the node is short of. It returns -1 and "" if
+// the node takes a member of some class. Of several reasons it returns the first, in any order of
+// classes.
 func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
 	resource = -1
 	room := v.freeLater(n)
@@ -105,7 +107,7 @@ func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
 	return resource, refusal
 }
 
-// nodesOut counts why nodes take no member at all in the simulation as it stands.
+// nodesOut counts the reasons why nodes take no member in the current state of the simulation.
 func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
 	counts := make(map[string]int)
 	for _, n := range t.c.byName {
@@ -128,11 +130,11 @@ func reasonCounts(counts map[string]int) []ReasonCount {
 	return rows
 }
 
-// ReservedRoom is why a node takes nothing whose room is enough, and reserved for others.
+// ReservedRoom is the reason of a node with enough room that is reserved for other pods.
 const ReservedRoom = "with room that is reserved for others"
 
-// isReserved reports whether a node would have room for a member of a class without the room that
-// is reserved there.
+// isReserved reports whether a node would have room for a member of a class if no room were
+// reserved.
 func (t *simulation) isReserved(n int32, class int) bool {
 	reserver, ok := t.oracle.(Reserver)
 	if !ok {
@@ -142,7 +144,7 @@ func (t *simulation) isReserved(n int32, class int) bool {
 	return len(reserved) >= t.dims && shortIn(t.wanted[class], t.freeOf(n), reserved) < 0
 }
 
-// whyOut says why a node takes no member of any class.
+// whyOut returns the reason why a node takes no member of any class.
 func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
 	if !t.c.sound[n] {
 		return outOfRange, true
