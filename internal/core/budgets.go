@@ -72,8 +72,8 @@ func (d *budgetDraw) spare(unit int32) {
 	}
 }
 
-// splitByBudgets splits units into those whose eviction would break a budget, given the evictions
-// before, and the others. Both lists keep their order.
+// splitByBudgets splits units into two lists that keep their order. breaking has the units that
+// would break a budget, given the evictions before them.
 func splitByBudgets(s *Snapshot, units []int32) (breaking, others []int32) {
 	if len(s.Budgets) == 0 {
 		return nil, units

@@ -75,7 +75,8 @@ type RunningPod struct {
 	Static bool
 	// Role is the pod's role in its gang; nil for a gang without roles and for other pods.
 	Role *Role
-	// MinRuntime is that of the pod's profile, nil for none. It is used only without a group.
+	// MinRuntime has the min-runtimes of the pod's profile, nil for none. It is used only without a
+	// group.
 	MinRuntime *MinRuntime
 	// Group is the pod's PodGroup, nil for none.
 	Group *Group
@@ -96,12 +97,12 @@ type Group struct {
 	// Start is when the group was first whole, in nanoseconds since 1970; 0 to use the start of the
 	// earliest member.
 	Start int64
-	// Toleration and Membership are those of all members.
+	// Toleration and Membership apply to all members.
 	Toleration *Toleration
 	Membership *QueueMembership
 	// Since is when the group last became whole, in nanoseconds since 1970; 0 if it is not whole.
 	Since int64
-	// MinRuntime is that of the profile that schedules the members, nil for none.
+	// MinRuntime has the min-runtimes of the profile that schedules the members, nil for none.
 	MinRuntime *MinRuntime
 }
 

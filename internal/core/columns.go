@@ -10,9 +10,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// columns hold the data that a search reads of a Snapshot: flat vectors of room by node, and each
-// node's units by importance with running sums of their requests. A [Cluster] keeps them between
-// decisions; for a bare Snapshot they are built for each decision.
+// columns hold the data that a search reads of a Snapshot. They have flat vectors of room by node,
+// and each node's units by importance with running sums of their requests. A [Cluster] keeps them
+// between decisions; for a bare Snapshot they are built for each decision.
 type columns struct {
 	dims int
 	// free is each node's room now; later is its room once the leaving pods have terminated. Each

@@ -29,8 +29,8 @@ type search struct {
 	// protections apply to this decision.
 	protections []protection
 	policy      policy
-	// whole is the search over all units: this one, or the one that this restricted search belongs
-	// to.
+	// whole is the search over all units: this search, or the search that this restricted one
+	// belongs to.
 	whole *search
 	// nodes are the nodes with potential victims, or all nodes where that is not known.
 	nodes []int32
@@ -237,8 +237,8 @@ func (sr *search) insist(t *simulation) ([]want, bool) {
 	return apart.insist()
 }
 
-// insist returns the members that must be placed: the first ones by rank, or, if those do not all
-// fit, any members that do and are enough.
+// insist returns the members that must be placed. These are the first ones by rank, or, if they do
+// not all fit, any members that do and are enough.
 func (t *simulation) insist() ([]want, bool) {
 	first := firstMembers(t.p.Classes, t.p.MinCount)
 	ws := t.hardestFirst(first)

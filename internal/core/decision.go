@@ -47,7 +47,7 @@ type Decision struct {
 	// ProtectedUnits name the least important protected units, the closest to being taken, up to a
 	// cap.
 	ProtectedUnits []ProtectedUnit `json:"protectedUnits,omitempty"`
-	// Ceiling is the priority above which no unit was at risk; nil unless units were.
+	// Ceiling is the highest priority of units that were at risk; nil if none were.
 	Ceiling *int32 `json:"ceiling,omitempty"`
 	// Score is the cost of the victims; nil without victims.
 	Score *Score `json:"score,omitempty"`

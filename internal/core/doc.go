@@ -2,10 +2,10 @@
 // gang), it returns the node of each member and the units to evict.
 //
 // The package is plain Go: no Kubernetes types, no clock, no I/O. The same input gives the same
-// [Decision], byte for byte, in any order of nodes, units and members. A [Snapshot]
-// describes the cluster: nodes with free room as vectors of integers, and the preemption units that
-// run on them. An [Oracle] answers the questions that arithmetic cannot: affinity, spread, ports,
-// volumes, taints. A [Cluster] keeps the data of a search from one decision to the next and returns
+// [Decision], byte for byte, in any order of nodes, units and members. A [Snapshot] describes the
+// cluster: nodes with free room as vectors of integers, and the preemption units that run on them.
+// An [Oracle] answers the questions that arithmetic cannot: affinity, spread, ports, volumes,
+// taints. A [Cluster] keeps the data of a search from one decision to the next and returns
 // Snapshots without copying.
 //
 // A unit is evicted as a whole or not at all. A PodGroup in disruption mode PodGroup is one unit,
@@ -23,11 +23,11 @@
 //  3. insist, feasibleUpTo: does the preemptor fit with all of them removed? If not, the domain is
 //     out.
 //  4. moreImportant: the one order of units, total and deterministic.
-//  5. ceiling: the lowest priority such that the preemptor fits with all potential victims up to it
-//     evicted; units above it are safe.
+//  5. ceiling: the lowest priority such that the preemptor fits with all potential victims up to
+//     it evicted; units above it are safe.
 //  6. choose, cheapestPlacement: members are placed where freeing a node costs least.
-//  7. reprieve: units are put back, those that would break a disruption budget before all others,
-//     then the most important first.
+//  7. reprieve: units are put back. Units that would break a disruption budget come before all
+//     others, then the most important ones.
 //  8. better: the order of outcomes, which compares domains and competing searches of one domain.
 //  9. plain: the algorithm of the document to the letter. It is one of the competitors, so no
 //     outcome is worse than its own.
@@ -57,13 +57,13 @@
 // For a gang of one class that depends only on room, the search counts how many members each node
 // can hold (counter). No member is placed before the victims are known, so without any one of the
 // victims the gang would fit on no placement. Units that matter to one node only are chosen exactly
-// (choice): the cheapest ones on each node for each number of members (cover), and the cheapest
-// numbers over the nodes.
+// (choice). cover finds the cheapest units on each node for each number of members, and choice the
+// cheapest numbers over the nodes.
 //
 // Where classes compete for nodes, or the Oracle matters, the search places members and puts units
 // back around them (reprieving). A member in the way moves if it fits elsewhere. That is bin
-// packing: the search tries all placements of small cases (backtrack) and takes the first one found
-// for large cases, which may miss a solution.
+// packing. The search tries all placements of small cases (backtrack). For large cases it takes the
+// first one found, which may miss a solution.
 //
 // Parts without an exact method are greedy, and the best of several ways is kept. Then victims
 // beside groups and budgets are chosen again (refined), and a local search improves small gangs

@@ -48,7 +48,7 @@ type arranging struct {
 }
 
 // cheapArrangements places the members where freeing room costs little, in each of several domains
-// if they share one. The returned arrangements are not applied; the most promising come first.
+// if they share one. The returned arrangements are not applied; the cheapest come first.
 func (g *gang) cheapArrangements(t *simulation, level int32) []arrangement {
 	ar := &arranging{gang: g, t: t, level: level, most: pricedDomains}
 	return ar.arrange(g.ws)

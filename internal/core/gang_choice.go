@@ -9,8 +9,8 @@ import (
 )
 
 // choice determines the victims, up to a ceiling, for a gang of one class that depends only on
-// room. It decides how many more members each node gets, and the cheapest units that make room for
-// them there. Units with one pod on one node and without budgets matter to their node only, so both
+// room. It decides how many more members each node gets, and the cheapest units to evict for them
+// there. Units with one pod on one node and without budgets matter to their node only. So both
 // halves can be exact; see docs/design/victims-of-gangs.md.
 //
 // Over the nodes, the problem is a knapsack with one choice for each node. The cheapest fractional
@@ -48,7 +48,7 @@ type choiceNode struct {
 	now, most int
 	// options are sorted by gain, the first with gain 0; nil until they have been worked out.
 	options []nodeOption
-	// base is the index of the option in relax, taken that of the final choice.
+	// base is the index of the option in relax, and taken the index of the final choice.
 	base, taken int
 }
 
@@ -296,7 +296,7 @@ func (ch *choice) bound(i int32) increment {
 }
 
 // bounds calls tell with a lower bound of a node's cost for each number of members. The bound is
-// the fewest units that make room if each frees as much as the largest, at the lowest priorities.
+// the fewest units to evict if each frees as much as the largest, at the lowest priorities.
 func (ch *choice) bounds(n *choiceNode, tell func(gain int, least price)) {
 	col, free := ch.column(n.node), ch.freeOf(n.node)
 	surplus := int64(ch.surplusUpTo(col, ch.level))

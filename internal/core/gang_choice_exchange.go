@@ -14,8 +14,9 @@ const (
 	exchangeEffort = 20_000_000
 )
 
-// deviation is an option of a node other than that of the fractional choice. It has more or fewer
-// members, and a cost beyond the price of these members, scaled by the gain of the last increment.
+// deviation is an option of a node other than its option in the fractional choice. It has more or
+// fewer members, and a cost beyond the price of these members, scaled by the gain of the last
+// increment.
 type deviation struct {
 	index   int32
 	to      int

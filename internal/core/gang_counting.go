@@ -218,7 +218,7 @@ func (c *counter) apart(units []int32) (chosen, open []int32) {
 	return chosen, open
 }
 
-// dearestFirst sorts units, given by importance: those that break a budget first, then the heaviest
+// dearestFirst sorts units, given by importance: units that break a budget first, then the heaviest
 // ones.
 func dearestFirst(s *Snapshot, units []int32) []int32 {
 	breaking, others := splitByBudgets(s, units)

@@ -236,7 +236,7 @@ func (s *gangSearch) shrink() {
 	}
 }
 
-// broken lists the gangs that an outcome breaks, in the order of s.gangs.
+// broken lists the broken gangs of an outcome, in the search's order.
 func (s *gangSearch) broken(f found) []*gangAtRisk {
 	broken := brokenGangs(s.s, f.victims)
 	var out []*gangAtRisk

@@ -13,7 +13,7 @@ type gangIndex map[string]*wholeGang
 type wholeGang struct {
 	minCount int
 	// counted are the members that keep the gang whole: the running ones if they are enough,
-	// otherwise all that have a node.
+	// otherwise all members with a node.
 	counted Headcount
 	// onlyRunning is true if only running members count.
 	onlyRunning bool

@@ -204,7 +204,7 @@ func (r *reprieving) moveAside(refused []placement) bool {
 }
 
 // displace unplaces the members that no longer hold: the refused ones if there are any, otherwise
-// those without room. If all have room, it unplaces those that the oracle now rejects.
+// members without room. If all have room, it unplaces the members that the oracle now rejects.
 func (r *reprieving) displace(refused []placement) (stay, displaced []placement) {
 	part := func(holds func(placement) bool) {
 		stay, displaced = stay[:0], nil

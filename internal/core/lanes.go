@@ -76,8 +76,8 @@ func keyOf(numbers []int32) string {
 	return string(key)
 }
 
-// next returns the lane for the next member: of the lanes that have nodes left and keep the skew,
-// the one whose domains hold the fewest pods. It returns nil if there is none.
+// next returns the lane for the next member. Of the lanes that have nodes left and keep the skew,
+// it is the lane with the fewest pods in its domains. It returns nil if there is none.
 func (ls *lanes) next() *lane {
 	var best *lane
 	for i := range ls.lanes {

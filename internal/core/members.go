@@ -120,8 +120,8 @@ func allMembers(classes []Class) []int {
 	return counts
 }
 
-// hardestFirst sorts counts by class so that the hardest members are placed first: those that
-// depend on other pods, then those that request the largest part of a node.
+// hardestFirst sorts counts by class so that the hardest members are placed first. These are
+// members that depend on other pods, then members that request the largest part of a node.
 func (v *view) hardestFirst(counts []int) []want {
 	largest := make([]int64, v.dims)
 	for n := range v.s.Nodes {

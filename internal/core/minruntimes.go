@@ -28,7 +28,7 @@ func (x minRuntimeIndex) drop(m *MinRuntime) {
 }
 
 // defaultsIn returns all min-runtimes that protect some unit from one preemptor where no queue has
-// a setting: those of the units' profiles, and the preemptor's own.
+// a setting: the min-runtimes of the units' profiles, and the preemptor's own.
 func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	out := make(minRuntimeIndex)
 	if s.columns != nil && s.columns.minRuntimes != nil {
@@ -42,8 +42,8 @@ func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	return out
 }
 
-// defaultsOf returns the min-runtimes that protect a unit where no queue has a setting: those of
-// its own profile, or the preemptor's for work of no profile.
+// defaultsOf returns the min-runtimes that protect a unit where no queue has a setting. They come
+// from the unit's profile, or from the preemptor for work of no profile.
 func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
 	if u.MinRuntime != nil {
 		return u.MinRuntime

@@ -8,9 +8,9 @@ import (
 )
 
 // nodeCosts finds the cheapest room for the members of one class. Every node has an option: the
-// units to evict, and the number of additional members on all nodes, since evicting a group frees
-// room on all its nodes. The option with the lowest cost per member is taken until there is room
-// for all.
+// units to evict, and the number of additional members. These count on all nodes, since evicting a
+// group frees room on all its nodes. The option with the lowest cost per member is taken until
+// there is room for all.
 type nodeCosts struct {
 	*counter
 	x     *nodeVictims

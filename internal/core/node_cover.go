@@ -310,7 +310,7 @@ func (c *cover) surplusOpen(count int) int {
 	return min(count, open)
 }
 
-// atLeast returns a lower bound of the cost of open units still to be added, among those that start
+// atLeast returns a lower bound of the cost of open units still to be added, among units that start
 // after a time. Per resource, it counts the fewest units that free enough, each at the lowest cost.
 func (c *cover) atLeast(after int64) (sum int64, count int, ok bool) {
 	for r, left := range c.left {

@@ -66,7 +66,7 @@ func (x *nodeVictims) reachesFloor(sc *Score) bool {
 }
 
 // solve finds the cheapest set of potential victims (positions in col, least important first) that
-// makes room for wanted in addition to base. It returns their positions, most important first, in
+// frees enough for wanted in addition to base. It returns their positions, most important first, in
 // scratch space that the next call overwrites. The order of the document competes with the cheapest
 // set. Without broken budgets the result is exact. If budgets must be broken, or the oracle is
 // asked, other orders of reprieve compete too.
@@ -149,7 +149,7 @@ func (x *nodeVictims) load(col *nodeColumn, potential []int32, wanted []int64, t
 	return true
 }
 
-// covering finds the cheapest set of the loaded units that makes room for wanted in addition to
+// covering finds the cheapest set of the loaded units that frees enough for wanted in addition to
 // base.
 func (x *nodeVictims) covering(base, wanted []int64) ([]int32, Score, bool) {
 	x.base, x.wanted = base, wanted
@@ -185,7 +185,7 @@ func (x *nodeVictims) short() []int64 {
 	return x.room
 }
 
-// within tries other orders among the potential victims up to the lowest ceiling that makes room.
+// within tries other orders among the potential victims up to the lowest ceiling that is enough.
 func (x *nodeVictims) within(potential []int32) {
 	pool := x.pool(potential)
 	if len(pool) == 0 {
@@ -214,7 +214,7 @@ func (x *nodeVictims) enough(set []int32) bool {
 	return fits(x.wanted, x.room)
 }
 
-// ceiling returns the length of the shortest prefix of potential victims that makes room. Prefixes
+// ceiling returns the length of the shortest prefix of potential victims that is enough. Prefixes
 // include whole priorities only.
 func (x *nodeVictims) ceiling(potential []int32) int {
 	copy(x.room, x.base)

@@ -38,7 +38,7 @@ func (v *view) parties(ws []want) [][]want {
 }
 
 // scattered reports whether gatherings may use several places: some gathering shares no class with
-// those of smaller domains and need not be around them.
+// gatherings of smaller domains and need not be around them.
 func scattered(gs []gathering) bool {
 	for i := range gs {
 		if i > 0 && !slices.ContainsFunc(gs[:i], func(o gathering) bool { return meet(o.classes, gs[i].classes) }) {
@@ -49,8 +49,8 @@ func scattered(gs []gathering) bool {
 }
 
 // enclosures returns the ways to confine a party to one of its largest shared domains, if it needs
-// several places inside: jobs of a set in one rack each, and all of them in one zone. Otherwise it
-// returns none.
+// several places inside. An example is a set of jobs in one rack each, and all of them in one zone.
+// Otherwise it returns none.
 func (t *simulation) enclosures(ws []want) []confinement {
 	gs := t.gatherings(ws)
 	if !scattered(gs) {

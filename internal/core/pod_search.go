@@ -157,7 +157,7 @@ func (n *nodeSearch) prospect(node int32, below int64) (prospect, bool) {
 	return pr, true
 }
 
-// tryAll works out the prospects, the most promising first.
+// tryAll works out the prospects, those with the lowest bounds first.
 func (n *nodeSearch) tryAll() {
 	slices.SortFunc(n.prospects, func(a, b prospect) int {
 		return cmp.Or(
@@ -249,9 +249,9 @@ func (n *nodeSearch) try(pr prospect) {
 	}
 }
 
-// cheapest finds the cheapest set of potential victims on a node that makes room. If they may not
-// all be taken together, it tries the cheapest set of all. Then it tries the cheapest set of the
-// least important ones that may, then of the most important ones.
+// cheapest finds the cheapest set of potential victims on a node that frees enough room. If they
+// may not all be taken together, it tries the cheapest set of all. Then it tries the cheapest set
+// of the least important ones that may, then of the most important ones.
 func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]
 	orders := 1

@@ -64,7 +64,7 @@ func (r Rule) MayBeLifted() bool {
 type Verdict struct {
 	// Eligible is true where the unit may be taken.
 	Eligible bool
-	// Rule is the rule that allows it, or the one that protects the unit.
+	// Rule is the rule that allows taking the unit, or protects it.
 	Rule Rule
 	// Until is the last moment of the protection, in nanoseconds since 1970; 0 where it has no end
 	// of its own.
@@ -103,8 +103,8 @@ type policy interface {
 	potential() int
 	potentialOn(n int32) []int32
 	roomOn(n int32) []int64
-	// protected counts the other units by rule. named lists those that a Decision names, and
-	// passing those that are protected for a time only.
+	// protected counts the other units by rule. named lists the units that a Decision names, and
+	// passing the units that are protected for a time only.
 	protected() map[Rule]int
 	named() []int32
 	passing() []timed
@@ -142,8 +142,8 @@ type leafwise interface {
 	ignores(r *ruling, leaf int32) bool
 }
 
-// protections returns all protections. If several protect a unit, the one that ends last is
-// reported, and the first of equals.
+// protections returns all protections. If several protect a unit, the last to end is reported, and
+// the first of equals.
 func protections() []protection {
 	return []protection{staticPods{}, refusals{}, tolerations{}, minRuntimes{}, staleGangs{}}
 }
@@ -155,8 +155,8 @@ type timed struct {
 }
 
 // judge returns the verdict on one unit: whether it may be taken, the rule, and the end of a
-// protection (KEP-5710, "Preemption algorithm", step 1; min-runtime document). Every search and
-// every report uses it.
+// protection. See KEP-5710, "Preemption algorithm", step 1, and the min-runtime document. Every
+// search and every report uses it.
 func judge(by policy, u int32) Verdict {
 	r := by.rules()
 	if rule, forbidden := r.forbidden(); forbidden {

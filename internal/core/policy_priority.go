@@ -34,7 +34,7 @@ func (pv *potentialVictims) protect(u int32) {
 	}
 }
 
-// victims judges all units of one priority at a time, and one by one those that may be protected.
+// victims judges all units of one priority at a time, and units that may be protected one by one.
 func (pp *priorityPolicy) victims() potentialVictims {
 	pv := potentialVictims{below: int64(pp.p.Priority)}
 	pp.count = make(map[Rule]int)
@@ -60,7 +60,7 @@ func (pp *priorityPolicy) victims() potentialVictims {
 	return pv
 }
 
-// except counts a unit by its own verdict instead of that of its priority.
+// except counts a unit by its own verdict instead of the verdict of its priority.
 func (pp *priorityPolicy) except(pv *potentialVictims, u int32) {
 	v, alike := judge(pp, u), pp.byPriority(pp.s.Units[u].Priority)
 	if v == alike || v.Eligible {

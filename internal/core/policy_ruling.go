@@ -122,8 +122,9 @@ func (r *ruling) entitledByPriority(u int32) Verdict {
 	return v
 }
 
-// special lists the units that must be judged one by one regardless of their leaf: those of the
-// preemptor's own gang, and those that narrow protections list. Some may be listed twice.
+// special lists the units that must be judged one by one regardless of their leaf. They are the
+// units of the preemptor's own gang, and the units that narrow protections list. Some may be listed
+// twice.
 func (r *ruling) special() iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		for _, u := range r.c.ofPodGroup(r.s, r.p.PodGroup) {

@@ -194,9 +194,9 @@ func (c *queuePolicy) bound(rule Rule, queue int32) bound {
 // It must also still have its quota of that resource.
 //
 // The preemptor's side may be entitled only because units of its own are evicted. Then its usage
-// must grow. By share, the other queue keeps its fair share; by quota, the preemptor's queue keeps
+// must grow. By share, the other queue keeps its fair share. By quota, the preemptor's queue keeps
 // all usage of the resources that its quota holds the preemptor by. Otherwise the two might take in
-// turns: the evicted work came in free room, and more of it would come in the room that the largest
+// turns. The evicted work came in free room, and more of it would come in the room that the largest
 // unit leaves over.
 func (l *ledger) keeps(top int32, steps int, s *pathUse, after reach) Rule {
 	c := l.c
@@ -232,8 +232,8 @@ func (c *queuePolicy) holdsNoLess(s *pathUse) bool {
 	return !slices.ContainsFunc(c.asks, func(r int) bool { return h.By(r) && s.after(0, r) < c.usedOf(c.leaf)[r] })
 }
 
-// overdrawn returns a queue between a leaf and the top of its subtree that is below its quota of a
-// resource that holds a taken unit; -1 for none.
+// overdrawn returns a queue between a leaf and the top of its subtree that is below its quota; -1
+// for none. Only resources count that hold a taken unit.
 func (l *ledger) overdrawn(leaf, top int32) int32 {
 	t := l.c.t
 	for q := leaf; ; q = t.Parent(q) {

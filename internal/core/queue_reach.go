@@ -66,7 +66,7 @@ func (s *pathUse) reach() reach {
 }
 
 // hasQuota reports whether the preemptor's queue has any quota of a resource. Without quota, it can
-// only take back its fair share.
+// only reclaim its fair share.
 func (c *queuePolicy) hasQuota(r int) bool { return c.leaf >= 0 && c.t.Queue(c.leaf).Quota[r] > 0 }
 
 // steps counts the queues, from the preemptor's own upwards, that use no more than they are

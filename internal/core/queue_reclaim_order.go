@@ -8,7 +8,7 @@ import (
 
 // reclaimOrder determines how far over its fair share each subtree is when a unit's turn comes. It
 // takes units from the queues as long as their subtrees are above their fair share, always from the
-// one that is furthest over.
+// queue that is furthest over.
 type reclaimOrder struct {
 	l *ledger
 	// units are the units not taken yet, by leaf. Lists of leaves in sorted are in order.

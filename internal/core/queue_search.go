@@ -12,8 +12,7 @@ const boundRounds = 8
 
 // search runs the search over all units that may be taken. It first uses the reach with nothing
 // evicted. If that finds no room, it uses the reach with units of the preemptor's own queue
-// evicted. A preemptor that can also take back its quota does so rather than take from its own
-// queue.
+// evicted. A preemptor that can also reclaim its quota does so rather than take from its own queue.
 func (c *queuePolicy) search(sr *search) Decision {
 	far, near := c.reach, c.asIs
 	if near.share < far.share || near.share == far.share && far.quota > 0 {
@@ -69,7 +68,7 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	return sub.infeasible(), false
 }
 
-// bar adds the potential victims under the exceeded bound to without, except those of the outcome
+// bar adds the potential victims under the exceeded bound to without, except units of the outcome
 // that may be taken together.
 func (c *queuePolicy) bar(refused *refusal, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()

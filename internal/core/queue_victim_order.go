@@ -66,7 +66,7 @@ const (
 	leafMixed
 )
 
-// rank judges all units, by whole leaves where possible, and sorts those that may be taken.
+// rank judges all units, by whole leaves where possible, and sorts the potential victims.
 func (c *queuePolicy) rank(mem *scratch) *victimOrder {
 	vo := &victimOrder{
 		c: c, mem: mem, kinds: make([]leafKind, c.t.Len()+1), priorities: c.c.distinctPriorities(),
@@ -252,7 +252,7 @@ func (vo *victimOrder) on(n int32) []int32 {
 	return vo.here
 }
 
-// showBarred adds the units of barred leaves to the units that the Decision names.
+// showBarred adds the units of leafBarred leaves to the units that the Decision names.
 func (vo *victimOrder) showBarred() {
 	c := vo.c
 	if !slices.Contains(vo.kinds, leafBarred) {

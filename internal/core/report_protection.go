@@ -93,7 +93,7 @@ func (sr *search) withProtection(retryAt int64, message string) string {
 	return message
 }
 
-// protectedSentence names the units that are protected until a moment, as in "waits until
+// protectedSentence names the units that are protected until a moment. An example is "waits until
 // 2026-01-01T00:10:00Z, when ns/a (PreemptionToleration) and 2 more units are protected no longer".
 func (sr *search) protectedSentence(retryAt int64) string {
 	s := sr.whole.s

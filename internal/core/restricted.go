@@ -32,7 +32,7 @@ func (sr *search) among(vo *victimOrder, without map[int32]bool) *search {
 	}
 }
 
-// restriction builds the columns of a restricted view from those of the snapshot.
+// restriction builds the columns of a restricted view from the columns of the snapshot.
 type restriction struct {
 	vo      *victimOrder
 	c       *columns
@@ -147,7 +147,7 @@ func (b *restriction) whole(d *columns, n int32) {
 	d.sumUp(n)
 }
 
-// gather picks the units of a node that are in the view, and assigns ranks to those of open leaves.
+// gather picks the units of a node that are in the view, and assigns ranks to units of open leaves.
 func (b *restriction) gather(n int32, col *nodeColumn) {
 	vo := b.vo
 	b.picked = b.picked[:0]

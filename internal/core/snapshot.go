@@ -72,7 +72,7 @@ type Pod struct {
 // Unit is the smallest set of pods that is preempted as a whole: a pod, or a PodGroup in disruption
 // mode PodGroup.
 type Unit struct {
-	// Namespace, Name and UID are those of the pod, or of the PodGroup.
+	// Namespace, Name and UID identify the pod, or the PodGroup.
 	Namespace string
 	Name      string
 	UID       string
@@ -133,7 +133,7 @@ type QueueMembership struct {
 // Queues are the queues at the moment of a Snapshot.
 type Queues struct {
 	Tree *fairshare.Tree
-	// Shares are the queues' fair shares, by index in the tree; see [fairshare.Tree.FairShares].
+	// Shares are the queues' fair shares, by index in the tree. See [fairshare.Tree.FairShares].
 	Shares []Amounts
 	// used is the usage of each queue and all queues below it; nil to be worked out.
 	used []int64
@@ -204,7 +204,7 @@ type Preemptor struct {
 	Now int64 `json:"now,omitempty"`
 	// Queue is the name of the leaf queue, empty for none.
 	Queue string `json:"queue,omitempty"`
-	// MinRuntime protects victims of no profile whose queues have no setting; see Unit.MinRuntime.
+	// MinRuntime protects victims of no profile whose queues have no setting. See Unit.MinRuntime.
 	MinRuntime MinRuntime `json:"-"`
 	// PodGroup is the UID of the PodGroup that the preemptor is or belongs to. Its members are
 	// never victims.
@@ -260,8 +260,8 @@ func (p *Preemptor) Key() string { return p.Namespace + "/" + p.Name }
 
 // Class is a set of members with identical scheduling needs.
 type Class struct {
-	// Role is the role of the members. A member cannot stand in for one of another role: of each
-	// role, as many are placed as there are among the first MinCount members by rank.
+	// Role is the role of the members. A member cannot replace one of another role. Of each role,
+	// as many are placed as there are among the first MinCount members by rank.
 	Role string
 	// Request is the room that one member occupies.
 	Request Amounts

@@ -93,8 +93,8 @@ type oracleClass struct {
 var _ core.Oracle = (*Oracle)(nil)
 
 // NewOracle runs PreFilter for one member of each class and asks the extenders that filter.
-// [Simulates] is true for the cycle states that it uses. classes must be those that the preemptor
-// was described from. It returns an error if a plugin or an extender fails.
+// [Simulates] is true for the cycle states that it uses. classes must be the classes that the
+// preemptor was described from. It returns an error if a plugin or an extender fails.
 func NewOracle(ctx context.Context, profile framework.Framework, view *snapshot.View, preemptor *core.Preemptor, classes []snapshot.Class) (*Oracle, error) {
 	o, err := oracleOf(ctx, profile, view, preemptor, classes)
 	if err != nil {

@@ -211,7 +211,7 @@ func (r *Resolver) change(concerned []*object, apply func()) {
 			continue
 		}
 		r.pods.MembershipChanged(p.pod, p.key, p.was)
-		// The group may be of an object above those that the change concerns.
+		// The group may be of an object above the objects that the change concerns.
 		for _, s := range []standing{p.standing, now} {
 			if s.was {
 				r.changed(s.key)

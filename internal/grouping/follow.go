@@ -232,7 +232,7 @@ func (f *Follower) allow(gk schema.GroupKind) {
 	}
 }
 
-// synced reports whether all readable kinds are in sync, and records those that are.
+// synced reports whether all readable kinds are in sync, and records each kind that is.
 func (f *Follower) synced() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -75,8 +75,8 @@ func foreign(scheduler configv1alpha1.GroupLabels) words {
 	}
 }
 
-// PodAnnotations returns the pod annotations that groups and queues depend on: those of other
-// schedulers and of operators. They are in no order.
+// PodAnnotations returns the pod annotations that groups and queues depend on, from other
+// schedulers and from operators. They are in no order.
 func PodAnnotations() []string {
 	var out []string
 	add := func(keys ...key) {
@@ -194,8 +194,8 @@ func (r *Rule) countIn(pod *corev1.Pod) (int64, string) {
 	return n, ""
 }
 
-// readIn returns the reading of a gang without an object: that of the first pod with a valid number
-// of members.
+// readIn returns the reading of a gang without an object. It comes from the first pod with a valid
+// number of members.
 func (r *Rule) readIn(pods ...*corev1.Pod) Reading {
 	out := Reading{Units: 1, Roles: []Size{{}}}
 	for _, pod := range pods {

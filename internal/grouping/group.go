@@ -30,8 +30,8 @@ type Group struct {
 	// Finished is true once the object's work is done. No more pods will come unless it is started
 	// again.
 	Finished bool
-	// Surplus is true for a replica past those of the object. It may still have pods while it
-	// replaces others.
+	// Surplus is true for a replica past the object's number of replicas. It may still have pods
+	// while it replaces others.
 	Surplus bool
 	Choice  Choice
 	// Note describes changes of the object that are not in force yet; "" for none.
@@ -74,15 +74,15 @@ func (r *Resolver) hasGroup(o *object, s suffix) bool {
 	return false
 }
 
-// isSurplus reports whether a unit is past those of its object. A unit that is not a number never
-// is.
+// isSurplus reports whether a unit is past its object's number of units. A unit that is not a
+// number never is.
 func (o *object) isSurplus(s suffix) bool {
 	n, err := strconv.ParseInt(s.unit, 10, 64)
 	return o.rule.UnitLabel != "" && err == nil && n >= o.plan.reading.Units
 }
 
 // RoleOf returns the role of a pod in its derived group, and how many members of the role the group
-// needs; 0 for a pod without such a group.
+// needs. It returns 0 for a pod without such a group.
 func (r *Resolver) RoleOf(pod *corev1.Pod) (role string, needed int) {
 	settings, ok := r.profiles[pod.Spec.SchedulerName]
 	if _, named := gang.GroupOf(pod); named || !ok {
@@ -131,8 +131,8 @@ func (r *Resolver) Recall(key types.NamespacedName, root types.UID) {
 	}
 }
 
-// IsBounded reports whether the group's priority may not exceed that of its pods. Administrators
-// may lift that bound by the class of a namespace.
+// IsBounded reports whether the group's priority may not exceed the priority of its pods.
+// Administrators may lift that bound by the class of a namespace.
 func (g *Group) IsBounded() bool { return !g.Choice.ClassOfNamespace }
 
 // IsBounded reports whether a group is derived and bounded by the priority of its pods.

@@ -30,9 +30,9 @@ func (r *Resolver) Kinds() []Kind {
 	return out
 }
 
-// Reduce returns an object of the kind with only the fields for groups: names, owners, the creation
-// time, the annotations for users' choices, and the fields that the kind's rule reads. The specs of
-// containers are removed.
+// Reduce returns an object of the kind with only the fields for groups. These are names, owners,
+// the creation time, the annotations for users' choices, and the fields that the kind's rule reads.
+// The specs of containers are removed.
 func (k *Kind) Reduce(u *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: make(map[string]any)}
 	out.SetGroupVersionKind(u.GroupVersionKind())

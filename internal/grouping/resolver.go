@@ -158,7 +158,7 @@ func (r *Resolver) Witnessed(by Witness) { r.witness = by }
 // ended. The function must not block. Call TellHolds before a Follower starts.
 func (r *Resolver) TellHolds(to func(pod types.NamespacedName)) { r.holdChanged = to }
 
-// GroupOf returns the PodGroup of a pod: the one that it names, or else the derived one.
+// GroupOf returns the PodGroup of a pod: the group in its label, or else the derived one.
 func (r *Resolver) GroupOf(pod *corev1.Pod) (types.NamespacedName, bool) {
 	if key, ok := gang.GroupOf(pod); ok {
 		return key, true
@@ -304,12 +304,12 @@ func (r *Resolver) named(owner *metav1.OwnerReference, namespace string) (*objec
 	return o, ok && o.objectName == objectName{groupKindOf(owner), namespace, owner.Name}
 }
 
-// leeway is how much older a pod may be than its object. Creation times have whole seconds, and
-// those of two API servers may differ slightly.
+// leeway is how much older a pod may be than its object. Creation times have whole seconds, and the
+// clocks of two API servers may differ slightly.
 const leeway = time.Second
 
-// bearer returns the object of a pod that names it: the current object with the name, or an earlier
-// one if the pod is older than the current one.
+// bearer returns the object of a pod that names it. That is the current object with the name, or an
+// earlier one if the pod is older than the current one.
 func (r *Resolver) bearer(named objectName, pod *corev1.Pod) (*object, bool) {
 	o, ok := r.objects[r.byName[named]]
 	for ok && o.isMadeAfter(pod) {

@@ -142,8 +142,8 @@ type Role struct {
 	// The role has Times × Replicas pods, which are raised to AtLeast and then lowered to AtMost.
 	Times, Replicas, AtLeast, AtMost Path
 	// Minimum replaces the second factor of that product if Elastic, a boolean of the whole object,
-	// is true. An empty Elastic counts as true. Least is the value of an absent Minimum; 0 for that
-	// of Replicas.
+	// is true. An empty Elastic counts as true. Least is the value of an absent Minimum; 0 for the
+	// value of Replicas.
 	Minimum, Elastic Path
 	Least            int64
 	// Default is the value of absent Replicas; 0 for an error. Plus is added to each product:

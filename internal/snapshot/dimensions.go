@@ -108,8 +108,8 @@ func (d *dimensions) amounts(res fwk.Resource, pods int) core.Amounts {
 }
 
 // request returns the request of a preemptor's member. Resources that no node has are counted in
-// the spare dimension and returned by name. Resources that the profile ignores are left out, and so
-// are those that it delegates to DynamicResources on every node.
+// the spare dimension and returned by name. It leaves out resources that the profile ignores, or
+// delegates to DynamicResources on every node.
 func (d *dimensions) request(res fwk.Resource, filter ResourceFilter) (core.Amounts, []string) {
 	out := d.amounts(res, 1)
 	var unknown []string

@@ -3,9 +3,9 @@
 //
 // A scheduling cycle that needs a decision does two things:
 //
-//  1. [Cache.Level] compares the framework's nodes and the disruption budgets with those of the
-//     last call. It reads a node again if its generation has changed, or if a budget or a PodGroup
-//     of its pods has. The same holds if its pods start to leave or no longer leave
+//  1. [Cache.Level] compares the framework's nodes and the disruption budgets with the last
+//     call's. It reads a node again if its generation has changed, or if a budget or a PodGroup of
+//     its pods has. The same holds if its pods start to leave or no longer leave
 //     ([Cache.NodeChanged]).
 //  2. [Cache.View] returns a [View] for one preemptor, less the room that is reserved for others
 //     ([Promise]). The View has the [core.Snapshot] for the search, and maps its nodes and pods to
@@ -24,6 +24,6 @@
 // Level: on a node without such a resource, any amount of it fits, and DynamicResources decides.
 //
 // Units: amounts are milli-CPUs, bytes and counts, as in the framework's Resource; times are
-// nanoseconds since 1970. The dimensions of all amounts are those of the nodes, and a spare one for
+// nanoseconds since 1970. All amounts have the dimensions of the nodes, and a spare one for
 // resources that no node has (dimensions.go).
 package snapshot

@@ -94,8 +94,8 @@ type Queues interface {
 	Standing(resources []string) *queue.Standing
 }
 
-// Profiles returns the min-runtimes that protect work whose queues have no setting. They are those
-// of the profile that schedules the work, and may be shared; nil for work of no profile.
+// Profiles returns the min-runtimes that protect work whose queues have no setting. They come from
+// the profile that schedules the work, and may be shared; nil for work of no profile.
 type Profiles interface {
 	// MinRuntimeOf returns the min-runtimes of a pod. They are used if the pod has no group.
 	MinRuntimeOf(pod *corev1.Pod) *core.MinRuntime

@@ -64,7 +64,7 @@ type StateNode struct {
 
 // StateUnit is one preemption unit.
 type StateUnit struct {
-	// Namespace, Name and UID are those of the pod, or of the PodGroup.
+	// Namespace, Name and UID identify the pod, or the PodGroup.
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	UID       string `json:"uid"`
@@ -102,7 +102,8 @@ type StateUnit struct {
 	RefusedUntil int64 `json:"refusedUntil,omitempty"`
 	// Toleration protects the unit from low priorities.
 	Toleration *StateToleration `json:"toleration,omitempty"`
-	// MinRuntime is that of the profile that schedules the unit; omitted for work of no profile.
+	// MinRuntime has the min-runtimes of the profile that schedules the unit; omitted for work of
+	// no profile.
 	MinRuntime *StateMinRuntime `json:"minRuntime,omitempty"`
 	// Pods are all pods of the unit.
 	Pods []StatePod `json:"pods"`
@@ -186,8 +187,8 @@ type StateQueue struct {
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`
 }
 
-// Promised is a Promise with its priority. It is a reservation, or the nomination of a pod without
-// one.
+// Promised is room on a node with the priority of its pod. It is a reservation, or the nomination
+// of a pod without one.
 type Promised struct {
 	Promise
 	Priority int32

@@ -20,7 +20,7 @@ type ClassTolerations struct {
 	classes schedulinglisters.PriorityClassLister
 
 	mu sync.Mutex
-	// policies are those of the classes as last read. Nil policies are cached too.
+	// policies are the policies of the classes as last read. Nil policies are cached too.
 	policies map[string]knownPolicy
 }
 

@@ -44,8 +44,8 @@ type Promise struct {
 	Respected bool
 }
 
-// View returns a view for one preemptor, of the cluster at the last Level. It ignores promises on
-// nodes that do not exist, and to pods that are already on their node.
+// View returns a view for one preemptor, of the cluster at the last Level. It ignores reservations
+// on nodes that do not exist, and for pods that are already on their node.
 func (c *Cache) View(promises []Promise) *View {
 	v := &View{dimensions: &c.dimensions, nodes: c.nodes, promised: make(map[string][]fwk.PodInfo), overdue: c.overdue, occupants: c.occupants, held: make(map[string][]core.Hold), standing: c.standing}
 	holds := make([]core.Hold, 0, len(promises))
@@ -70,8 +70,8 @@ func (c *Cache) View(promises []Promise) *View {
 	return v
 }
 
-// ShareFor sets the queues' shares to those on the nodes that pods of some kinds compete for; see
-// [queue.Standing.PlaceOf].
+// ShareFor sets the queues' shares to their shares of the nodes that pods of some kinds compete
+// for. See [queue.Standing.PlaceOf].
 func (v *View) ShareFor(kinds ...string) {
 	if v.standing == nil || v.Cluster.Queues == nil {
 		return

@@ -32,8 +32,8 @@ func (e *Easing) Next(s *Standing, at uint64) *Easing {
 	return next
 }
 
-// For returns when reclaim last became easier for a leaf. Either its share or that of a queue above
-// it grew, or some queue's usage beyond its own share did.
+// For returns when reclaim last became easier for a leaf. Either its share or the share of a queue
+// above it grew, or some queue's usage beyond its own share did.
 func (e *Easing) For(leaf int32) uint64 {
 	eased := e.lent
 	for q := leaf; q >= 0; q = e.of.Tree.Parent(q) {

@@ -235,8 +235,8 @@ func (s *sharing) refine(m Market) []Market {
 }
 
 // share divides the capacity of a market among the queues. The demand is the work that waits for
-// the market, and all usage there, including that of work in other markets. A queue's usage
-// elsewhere counts against its quota.
+// the market, and all usage there, even by work in other markets. A queue's usage elsewhere counts
+// against its quota.
 func (s *sharing) share(m *Market) {
 	queues := s.t.Len()
 	demand, used := make([]int64, queues), make([]int64, queues)

@@ -49,8 +49,8 @@ type Asker struct {
 // delay work that needs none of it.
 //
 // Queues with usage but without a share are compared by their part of the capacity, divided by
-// their weight if they have one; the lowest comes first. Equal queues are sorted by name. underway
-// is usage to add to Allocated, by leaf. Next returns false without askers.
+// their weight if any. The lowest comes first. Equal queues are sorted by name. underway is usage
+// to add to Allocated, by leaf. Next returns false without askers.
 func (s *Standing) Next(askers []Asker, underway map[int32]Amounts) (int32, bool) {
 	if len(askers) == 0 {
 		return 0, false
