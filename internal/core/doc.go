@@ -55,8 +55,8 @@
 // (prospect) does not beat the best outcome so far.
 //
 // For a gang of one class that depends only on room, the search counts how many members each node
-// can hold (counter). No member is placed before the victims are known, so without any one of the
-// victims the gang would fit on no placement. Units that matter to one node only are chosen exactly
+// can hold (counter). No member is placed before the victims are known, so the gang would fit on no
+// placement if any one of the victims stayed. Units that matter to one node only are chosen exactly
 // (choice). cover finds the cheapest units on each node for each number of members, and choice the
 // cheapest numbers over the nodes.
 //

@@ -28,7 +28,7 @@ func (x minRuntimeIndex) drop(m *MinRuntime) {
 }
 
 // defaultsIn returns all min-runtimes that protect some unit from one preemptor where no queue has
-// a setting: the min-runtimes of the units' profiles, and the preemptor's own.
+// a setting. They come from the units' profiles and from the preemptor.
 func defaultsIn(s *Snapshot, p *Preemptor) minRuntimeIndex {
 	out := make(minRuntimeIndex)
 	if s.columns != nil && s.columns.minRuntimes != nil {

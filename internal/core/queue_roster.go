@@ -21,7 +21,7 @@ type leafList struct {
 	unbegun int
 }
 
-// newRoster returns the roster of a snapshot's units.
+// newRoster finds the leaf queue of each unit of a snapshot.
 func newRoster(s *Snapshot) *roster {
 	lists := 1
 	if s.Queues != nil && s.Queues.Tree != nil {

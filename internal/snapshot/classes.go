@@ -190,8 +190,8 @@ func numbersPods(label string) bool {
 		"statefulset.kubernetes.io/pod-name", "leaderworkerset.sigs.k8s.io/worker-index",
 		"jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/job-global-index", "jobset.sigs.k8s.io/job-key",
 		"training.kubeflow.org/replica-index",
-		// These identify one of several equal Jobs, such as those of a JobSet, or one executor of
-		// an application.
+		// These identify one of several equal Jobs, such as the Jobs of a JobSet, or one executor
+		// of an application.
 		"job-name", "batch.kubernetes.io/job-name", "controller-uid", "batch.kubernetes.io/controller-uid", "spark-exec-id":
 		return true
 	default:
