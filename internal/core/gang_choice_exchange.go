@@ -6,9 +6,8 @@ import (
 )
 
 const (
-	// exchangeMembers bounds the number of members, more or fewer, that the nodes tried may differ
-	// from the fractional choice together. If nodes hold more than 13 members, the bound may
-	// exclude solutions.
+	// exchangeMembers bounds how many members more or fewer than the fractional choice the tried
+	// nodes may have together. If nodes hold more than 13 members, the bound may exclude solutions.
 	exchangeMembers = 512
 	// exchangeEffort bounds the sums computed in all exchanges of a decision. One takes about 3 ns.
 	exchangeEffort = 20_000_000

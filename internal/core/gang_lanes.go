@@ -160,7 +160,7 @@ func (c *cheapLanes) node(l *cheapLane) (int32, bool) {
 	return 0, false
 }
 
-// leastDisturbed sorts the ready nodes by the cost of the units in the way of each member that fits
+// leastDisturbed sorts the ready nodes by the cost of the units in the way, per member that fits
 // there. Room is no longer a criterion.
 func (c *cheapLanes) leastDisturbed(l *cheapLane) {
 	type disturbance struct{ broken, weight float64 }

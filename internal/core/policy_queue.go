@@ -209,8 +209,7 @@ func (c *queuePolicy) subtreeOf(leaf int32) *subtree {
 	case !c.above(st.top, nil):
 		st.rule = RuleFairShare
 	default:
-		// Down to the quota, usage above the fair share is reclaimed first, which depends on each
-		// unit.
+		// By quota, usage above the fair share is reclaimed first, so units are judged one by one.
 		st.near = !st.byQuota && distanceOf(c.ratio(st.top, nil)) >= nearest
 	}
 	return st

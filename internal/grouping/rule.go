@@ -159,8 +159,8 @@ type Role struct {
 	AloneWhen []Condition
 	// Led, of the whole object, and ItemLed tell that the first pod of each product has to have a node before the others are made.
 	Led, ItemLed Led
-	// Said is the key that pods give the value of Replicas at their unit's creation with. It
-	// applies to that unit.
+	// Said is the key of the value that Replicas had when a pod's unit was created. It applies to
+	// that unit.
 	Said key
 	// Templates are the possible paths of the pods' template. The first one that exists is used.
 	Templates []Path

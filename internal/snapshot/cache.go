@@ -50,7 +50,7 @@ type Cache struct {
 	invalid bool
 	// regrouped are the PodGroups that have changed since the last decision.
 	regrouped sets.Set[types.NamespacedName]
-	// unsettled are the nodes with pods whose sources report a change without an event.
+	// unsettled are the nodes marked by NodeChanged.
 	unsettled sets.Set[string]
 }
 

@@ -68,7 +68,7 @@ func (d *dimensions) addDelegated(free, allocatable core.Amounts, room int64) {
 	}
 }
 
-// lack reports whether some node has a resource that has no dimension yet.
+// lack reports whether some node has a resource without a dimension.
 func (d *dimensions) lack(infos []fwk.NodeInfo) bool {
 	for _, info := range infos {
 		for name, v := range info.GetAllocatable().GetScalarResources() {

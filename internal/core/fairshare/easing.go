@@ -12,8 +12,8 @@ type Easing struct {
 	lent  uint64
 }
 
-// Next returns the easing up to the next standing, which was computed at a time. If e is nil or of
-// another tree, there is nothing to compare with, and everything counts as new.
+// Next returns the easing up to the next standing, which was computed at the given time. If e is
+// nil or of another tree, there is nothing to compare with, and everything counts as new.
 func (e *Easing) Next(s *Standing, at uint64) *Easing {
 	if e == nil || e.of.Tree != s.Tree {
 		return &Easing{of: s, grown: slices.Repeat([]uint64{at}, s.Tree.Len()), lent: at}
