@@ -30,7 +30,7 @@ type Cluster struct {
 	undated map[int32]bool
 	// side holds the pods of the node being set that are units of their own.
 	side []Pod
-	// going are the leaving pods by node.
+	// going are the terminating pods by node.
 	going map[int32][]Pod
 	// dirty are the nodes whose columns are out of date.
 	dirty                     map[int32]bool
@@ -52,7 +52,8 @@ type Cluster struct {
 // NodeState is the complete state of a node.
 type NodeState struct {
 	Node
-	// Pods are the running pods on the node, Leaving the leaving ones. Their Node field is ignored.
+	// Pods are the running pods on the node, Leaving the terminating ones. Their Node field is
+	// ignored.
 	Pods    []RunningPod
 	Leaving []Pod
 }

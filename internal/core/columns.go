@@ -15,8 +15,8 @@ import (
 // between decisions; for a bare Snapshot they are built for each decision.
 type columns struct {
 	dims int
-	// free is each node's room now; later is its room once the leaving pods have terminated. Each
-	// node has dims values.
+	// free is each node's room now; later is its room once the terminating pods are gone. Each node
+	// has dims values.
 	free, later []int64
 	// all is the sum of each node's units, and top the highest priority among them. Both follow
 	// from the column, but most questions about a node need only these two.

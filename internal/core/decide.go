@@ -2,7 +2,7 @@ package core
 
 import "slices"
 
-// Decide looks for room for the preemptor: as things are, once leaving pods have terminated, or by
+// Decide looks for room for the preemptor: as things are, once terminating pods are gone, or by
 // evicting units. With a nil oracle only room matters. The error wraps ErrBadInput if the input is
 // malformed. A preemptor that cannot be placed is no error but a Decision with the outcome
 // Infeasible.
@@ -78,7 +78,7 @@ func (sr *search) run() Decision {
 	return sr.policy.search(sr)
 }
 
-// allowed reports whether units may be taken together, and records the first set that may not.
+// allowed reports whether units may be evicted together, and records the first set that may not.
 func (sr *search) allowed(victims []int32) bool {
 	b, ok := sr.policy.fits(victims)
 	if !ok && sr.refused == nil {
@@ -106,8 +106,8 @@ func (sr *search) pick() (found, bool) {
 	return first, f.score != first.score && g.place(&first)
 }
 
-// removeLeaving removes all leaving pods from the oracle's state, at no cost; the result undoes it.
-// The columns already count their room, so only a stateful oracle is called.
+// removeLeaving removes all terminating pods from the oracle's state, at no cost; the result undoes
+// it. The columns already count their room, so only a stateful oracle is called.
 func (sr *search) removeLeaving() (undo func()) {
 	if !sr.v.anyStateful {
 		return func() {}

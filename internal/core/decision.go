@@ -12,7 +12,7 @@ type Outcome string
 const (
 	// Fits: there is room as things are.
 	Fits Outcome = "Fits"
-	// Waits: there is room once the leaving pods have terminated; nothing more is evicted.
+	// Waits: there is room once the terminating pods are gone; nothing more is evicted.
 	Waits Outcome = "Waits"
 	// Preempts: there is room once the victims have terminated.
 	Preempts Outcome = "Preempts"
@@ -28,7 +28,7 @@ type Decision struct {
 	// Preemptor is the pod or gang that the decision is for.
 	Preemptor Preemptor `json:"preemptor"`
 	// Placements has the node of each member, in an order of placement. Each member passes every
-	// filter given those before it, with the victims and all leaving pods gone. Surplus members
+	// filter given those before it, with the victims and all terminating pods gone. Surplus members
 	// without room are left out.
 	Placements []Placement `json:"placements,omitempty"`
 	// Victims are the units to evict, most important first.
@@ -44,7 +44,7 @@ type Decision struct {
 	ElsewhereUnits []ElsewhereUnit `json:"elsewhereUnits,omitempty"`
 	// Protected counts the units that the policy protects, by rule.
 	Protected []RuleCount `json:"protected,omitempty"`
-	// ProtectedUnits name the least important protected units, the closest to being taken, up to a
+	// ProtectedUnits name the least important protected units, the closest to eviction, up to a
 	// cap.
 	ProtectedUnits []ProtectedUnit `json:"protectedUnits,omitempty"`
 	// Ceiling is the highest priority of units that were at risk; nil if none were.
@@ -55,7 +55,7 @@ type Decision struct {
 	// have ended, if nothing else changes. It is in nanoseconds since 1970; 0 where time does not
 	// help.
 	RetryAt int64 `json:"retryAt,omitempty"`
-	// NodesOut counts, by reason, the nodes that could not take a member even with all potential
+	// NodesOut counts, by reason, the nodes that could not admit a member even with all potential
 	// victims evicted. If the preemptor has a placement, nodes that filters reject are counted only
 	// as far as the search asked about them.
 	NodesOut []ReasonCount `json:"nodesOut,omitempty"`

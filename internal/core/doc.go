@@ -14,12 +14,12 @@
 // # The search
 //
 // [Decide] is the only entry point. A preemptor that fits as things are has no victims ([Fits]).
-// One that fits once the leaving pods have terminated has none either ([Waits]). Otherwise Decide
-// runs the search of KEP-5710 ("Preemption algorithm"). Its steps, with their names in the code:
+// One that fits once the terminating pods are gone has none either ([Waits]). Otherwise Decide runs
+// the search of KEP-5710 ("Preemption algorithm"). Its steps, with their names in the code:
 //
 //  1. bestDomain: the domains to search: every node for a pod (nodeSearch), the whole cluster for
 //     a gang (gang).
-//  2. potentialVictims: the units that the policy (judge) lets this preemptor take.
+//  2. potentialVictims: the units that the policy (judge) lets this preemptor evict.
 //  3. insist, feasibleUpTo: does the preemptor fit with all of them removed? If not, the domain is
 //     out.
 //  4. moreImportant: the one order of units, total and deterministic.
@@ -32,7 +32,7 @@
 //  9. plain: the algorithm of the document to the letter. It is one of the competitors, so no
 //     outcome is worse than its own.
 //
-// # Who may be taken
+// # Who may be evicted
 //
 // judge returns the verdict on one unit, with the rule and the end of a protection. Every search
 // and every report uses it. It asks the policy for the entitlement and then each protection in
@@ -45,7 +45,7 @@
 //
 // Where queues count, potential victims have ranks in place of priorities (victimOrder,
 // reclaimOrder). The search then runs on a restricted view of the same snapshot, with columns of
-// these units only. Whether units may be taken together depends on the usage of all queues after
+// these units only. Whether units may be evicted together depends on the usage of all queues after
 // their eviction (pathUse, ledger). If the cheapest set is not allowed, the search goes through the
 // sets (wholeSets).
 //

@@ -52,7 +52,7 @@ func (r *ruling) defaultsOf(u *Unit) *MinRuntime {
 }
 
 // minRuntimeOf returns how long a unit of a leaf with these defaults runs before this preemptor may
-// take it, and the queue that has the setting. The queue is -1 if the default applies. For an
+// evict it, and the queue that has the setting. The queue is -1 if the default applies. For an
 // unknown preemptor it returns the longest min-runtime.
 func (r *ruling) minRuntimeOf(leaf int32, m *MinRuntime) (queue int32, runtime int64) {
 	if r.anyone {

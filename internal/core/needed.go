@@ -8,8 +8,8 @@ import (
 )
 
 // Needed returns the UIDs of the pods that must terminate before the decision's placements are sure
-// to have room. They are pods of its victims and leaving pods. Each requests more than its node has
-// to spare once all of them have terminated. Some pods of a whole group may not be needed
+// to have room. They are pods of its victims and terminating pods. Each requests more than its node
+// has to spare once all of them have terminated. Some pods of a whole group may not be needed
 // themselves. Only node capacity counts. Placements of the surplus do not count: the preemptor runs
 // without them.
 func (s *Snapshot) Needed(d *Decision) map[string]bool {

@@ -2,12 +2,12 @@ package core
 
 // Oracle answers the questions that depend on a scheduler's filters and not on arithmetic. It holds
 // a simulated state of the cluster, which the core changes through Remove, Restore, Place and
-// Unplace. Every change is undone before Decide returns. Classes, nodes, units and leaving pods are
-// named by their index in the Preemptor and the Snapshot.
+// Unplace. Every change is undone before Decide returns. Classes, nodes, units and terminating pods
+// are named by their index in the Preemptor and the Snapshot.
 //
 // Only Decide calls it, from one goroutine.
 type Oracle interface {
-	// Admits returns the reason why node can never take a member of class, whichever pods leave it
+	// Admits returns the reason why node can never admit a member of class, whichever pods leave it
 	// (a taint, a selector, a cordon). It returns "" if the node can.
 	Admits(class, node int) string
 	// Stateful reports whether the class depends on other pods by more than their room (affinity,
@@ -28,7 +28,8 @@ type Oracle interface {
 	// RemoveUnit removes all pods of a unit from the simulated state; RestoreUnit puts them back.
 	RemoveUnit(unit int)
 	RestoreUnit(unit int)
-	// RemoveLeaving removes a leaving pod from the simulated state; RestoreLeaving puts it back.
+	// RemoveLeaving removes a terminating pod from the simulated state; RestoreLeaving puts it
+	// back.
 	RemoveLeaving(pod int)
 	RestoreLeaving(pod int)
 	// Place puts one member of class on node in the simulated state; Unplace removes one.

@@ -250,7 +250,7 @@ func (n *nodeSearch) try(pr prospect) {
 }
 
 // cheapest finds the cheapest set of potential victims on a node that frees enough room. If they
-// may not all be taken together, it tries the cheapest set of all. Then it tries the cheapest set
+// may not all be evicted together, it tries the cheapest set of all. Then it tries the cheapest set
 // of the least important ones that may, then of the most important ones.
 func (n *nodeSearch) cheapest(col *nodeColumn, node int32, potential []int32) ([]int32, Score, bool) {
 	room, wanted := n.v.freeLater(node), n.v.wanted[n.class]

@@ -2,7 +2,7 @@ package core
 
 import "iter"
 
-// Rule is the name of a rule that allows taking a unit, or protects it. Rules are part of the
+// Rule is the name of a rule that allows evicting a unit, or protects it. Rules are part of the
 // Decision's JSON and of the messages that users read.
 type Rule string
 
@@ -18,7 +18,7 @@ const (
 	// unknown.
 	RuleClassNotFound Rule = "PriorityClassNotFound"
 	// RuleStaleGang: the unit is a gang that has had fewer members than it needs for too long. Work
-	// of equal priority may take it as a whole.
+	// of equal priority may evict it as a whole.
 	RuleStaleGang Rule = "StaleGang"
 	// RuleMoreImportantGang protects a stale gang from a less important gang that also lacks
 	// members.
@@ -60,11 +60,11 @@ func (r Rule) MayBeLifted() bool {
 	return r == RuleToleration || r == RuleClassNotFound || r == RuleDeletionRefused
 }
 
-// Verdict says whether one preemptor may take one unit.
+// Verdict says whether one preemptor may evict one unit.
 type Verdict struct {
-	// Eligible is true where the unit may be taken.
+	// Eligible is true where the unit may be evicted.
 	Eligible bool
-	// Rule is the rule that allows taking the unit, or protects it.
+	// Rule is the rule that allows evicting the unit, or protects it.
 	Rule Rule
 	// Until is the last moment of the protection, in nanoseconds since 1970; 0 where it has no end
 	// of its own.
@@ -76,7 +76,7 @@ type Verdict struct {
 // passes reports whether the protection ends by itself.
 func (v Verdict) passes() bool { return !v.Eligible && v.Until != 0 }
 
-// policy determines the units that one preemptor may take. There are two: priorityPolicy, where
+// policy determines the units that one preemptor may evict. There are two: priorityPolicy, where
 // priority alone orders units, and queuePolicy, where queues have shares or min-runtimes bound a
 // gang's losses. Both apply the same protections, in judge.
 type policy interface {
@@ -84,11 +84,11 @@ type policy interface {
 	rules() *ruling
 	// entitlement returns the verdict on a unit before any protection.
 	entitlement(u int32) Verdict
-	// fits reports whether units may be taken together. If not, it returns the bound that they
+	// fits reports whether units may be evicted together. If not, it returns the bound that they
 	// exceed.
 	fits(units []int32) (bound, bool)
-	// part returns the units of a node that may be taken together, from positions in its column, in
-	// ascending order. It prefers the first ones, and returns all of them if bounded is false.
+	// part returns the units of a node that may be evicted together, from positions in its column,
+	// in ascending order. It prefers the first ones, and returns all of them if bounded is false.
 	part(col *nodeColumn, positions []int32) []int32
 	bounded() bool
 
@@ -154,7 +154,7 @@ type timed struct {
 	verdict Verdict
 }
 
-// judge returns the verdict on one unit: whether it may be taken, the rule, and the end of a
+// judge returns the verdict on one unit: whether it may be evicted, the rule, and the end of a
 // protection. See KEP-5710, "Preemption algorithm", step 1, and the min-runtime document. Every
 // search and every report uses it.
 func judge(by policy, u int32) Verdict {

@@ -11,7 +11,7 @@ func (pp *priorityPolicy) rules() *ruling { return pp.ruling }
 
 func (pp *priorityPolicy) entitlement(u int32) Verdict { return pp.entitledByPriority(u) }
 
-// potentialVictims are the units that one preemptor may take (KEP-5710, "Identify the list of all
+// potentialVictims are the units that one preemptor may evict (KEP-5710, "Identify the list of all
 // potential victims"). On every node they are those below a priority, which are a prefix of its
 // column, except the protected ones.
 type potentialVictims struct {
@@ -19,7 +19,7 @@ type potentialVictims struct {
 	below int64
 	// protected are units of lower priority that a rule protects, or that a search leaves out.
 	protected map[int32]bool
-	// count is how many units may be taken.
+	// count is how many units may be evicted.
 	count int
 }
 
@@ -108,7 +108,7 @@ func (pp *priorityPolicy) roomOn(n int32) []int64 {
 	if v.c.top[n] < v.victims.below && v.thinned == nil {
 		return v.c.all[int(n)*v.dims:][:v.dims]
 	}
-	// Some units may not be taken, so the sum of the column's prefix is needed.
+	// Some units may not be evicted, so the sum of the column's prefix is needed.
 	col := v.column(n)
 	return col.sum(col.count(v.victims.below), v.dims)
 }

@@ -98,7 +98,7 @@ func window(since, runtime, now int64) (until int64, young bool) {
 	return until, now <= until
 }
 
-// young reports whether a unit has not run long enough for this preemptor to take it.
+// young reports whether a unit has not run long enough for this preemptor to evict it.
 func (r *ruling) young(u int32) (Verdict, bool) {
 	if !r.inWindows() {
 		return Verdict{}, false

@@ -22,7 +22,7 @@ type queuePolicy struct {
 	kinds []fairshare.Kind
 	// use is memory for useOfAll.
 	use []int64
-	// reach is how far from its own queue the preemptor may take; asIs is the reach without any
+	// reach is how far from its own queue the preemptor may evict; asIs is the reach without any
 	// eviction.
 	reach, asIs reach
 	subtrees    []subtree

@@ -66,7 +66,7 @@ func standingOf(s *Snapshot, p *Preemptor) *ruling {
 	return r
 }
 
-// Bounded reports whether more than priority may determine the units that a preemptor may take.
+// Bounded reports whether more than priority may determine the units that a preemptor may evict.
 // These then depend on the usage and the entitlement of all queues, and on the surplus of gangs.
 func Bounded(s *Snapshot, p *Preemptor) bool { return standingOf(s, p).bounded() }
 
@@ -86,7 +86,7 @@ func leafOfPreemptor(s *Snapshot, p *Preemptor) int32 {
 	return s.Queues.Tree.LeafOf(p.Queue)
 }
 
-// forbidden reports whether the preemptor may take nothing at all, and returns the rule.
+// forbidden reports whether the preemptor may evict nothing at all, and returns the rule.
 func (r *ruling) forbidden() (Rule, bool) {
 	switch {
 	case r.p.Never, r.p.BacksOff:
@@ -152,7 +152,7 @@ func (r *ruling) everyUnit(yield func(int32) bool) {
 	}
 }
 
-// reclaims reports whether a unit is taken by the entitlement of queues and not by priority.
+// reclaims reports whether the entitlement of queues, and not priority, allows a unit's eviction.
 func (r *ruling) reclaims(u int32) bool {
 	if r.leaf < 0 {
 		return false

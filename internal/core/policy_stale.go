@@ -7,7 +7,8 @@ import (
 )
 
 // staleGangs protects stale gangs from less important gangs that also lack members. So two such
-// gangs never take each other in turns: the more important one keeps its members and becomes whole.
+// gangs never evict each other in turns: the more important one keeps its members and becomes
+// whole.
 type staleGangs struct{}
 
 func (staleGangs) protects(r *ruling, u int32) (Verdict, bool) {

@@ -6,14 +6,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStaleGangs checks that, of two gangs that lack members, the more important one may take the
+// TestStaleGangs checks that, of two gangs that lack members, the more important one may evict the
 // less important one, and never the reverse.
 func TestStaleGangs(t *testing.T) {
 	t.Parallel()
 	base := Unit{Priority: 9, Stale: true, Lacks: 1, Group: true, PodGroup: "a", UID: "a", Start: 100}
 	cases := map[string]struct {
 		change func(b *Unit)
-		// wantA is true if gang a may take gang b.
+		// wantA is true if gang a may evict gang b.
 		wantA bool
 	}{
 		"the other one is of lower priority": {func(b *Unit) { b.Priority = 8 }, true},
@@ -38,7 +38,7 @@ func TestStaleGangs(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoStaleGangsYields checks that exactly one of any two stale gangs may take the other.
+// TestOneOfTwoStaleGangsYields checks that exactly one of any two stale gangs may evict the other.
 func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,8 +55,8 @@ func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	})
 }
 
-// takesStale reports whether a stale gang that needs one more member takes another stale gang, on a
-// full node.
+// takesStale reports whether a stale gang that needs one more member evicts another stale gang, on
+// a full node.
 func takesStale(t interface{ Fatal(...any) }, own, other Unit) bool {
 	for _, unit := range []*Unit{&own, &other} {
 		unit.Name = unit.UID

@@ -2,9 +2,9 @@ package core
 
 import "slices"
 
-// ledger counts the usage taken from each queue and each gang. A queue may be taken from only while
-// it is above its fair share, or its quota, and never below its quota. A gang inside its window
-// loses no more than its surplus.
+// ledger counts the usage taken from each queue and each gang. A queue may be reclaimed from only
+// while it is above its fair share, or its quota, and never below its quota. A gang inside its
+// window loses no more than its surplus.
 //
 // These bounds apply to sets of units, because verdicts judge each unit alone. Any subset of a set
 // within the bounds is within them too. The usage of the preemptor's own queues is bounded as well;
@@ -64,7 +64,7 @@ func (l *ledger) holds(q int32, r int) bool {
 	return l != nil && l.held != nil && l.held[int(q)*l.c.t.Dims()+r]
 }
 
-// bound is the reason why units may not be taken together: a queue, or a gang's window.
+// bound is the reason why units may not be evicted together: a queue, or a gang's window.
 type bound struct {
 	rule Rule
 	// queue is the queue with the bound; -1 for a gang.
@@ -74,7 +74,7 @@ type bound struct {
 	gang string
 }
 
-// take adds a unit if it may be taken with the others, and reports whether it may.
+// take adds a unit if it may be evicted with the others, and reports whether it may.
 func (l *ledger) take(u int32) bool {
 	c := l.c
 	unit := &c.s.Units[u]
@@ -146,8 +146,8 @@ func (l *ledger) add(u int32, reclaimed bool) {
 	}
 }
 
-// within reports whether a set of units may be taken for the preemptor, in some order, by the usage
-// after their eviction. If not, it returns the bound that they exceed.
+// within reports whether a set of units may be evicted for the preemptor, in some order, by the
+// usage after their eviction. If not, it returns the bound that they exceed.
 func (l *ledger) within(units []int32) (bound, bool) {
 	for _, u := range units {
 		l.add(u, l.c.reclaims(u))
@@ -156,7 +156,7 @@ func (l *ledger) within(units []int32) (bound, bool) {
 	return l.allows(units, l.pathUse)
 }
 
-// allows reports whether the added units may be taken, given the usage of the preemptor's queues.
+// allows reports whether the added units may be evicted, given the usage of the preemptor's queues.
 func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	c, after := l.c, s.reach()
 	for _, u := range units {

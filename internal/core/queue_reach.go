@@ -6,10 +6,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// reach limits the queues that a preemptor may take from, in steps up its path. share and quota
+// reach limits the queues that a preemptor may reclaim from, in steps up its path. share and quota
 // count the queues on its path, from its own upwards, that stay within their fair share or their
-// quota. The preemptor may take from queues that branch off no higher than that: usage beyond their
-// fair share within share, usage beyond their quota within quota.
+// quota. The preemptor may reclaim from queues that branch off no higher than that: usage beyond
+// their fair share within share, usage beyond their quota within quota.
 type reach struct{ share, quota int }
 
 // pathUse is the usage of the queues on the preemptor's path after evictions.
@@ -50,7 +50,7 @@ func (s *pathUse) after(step, r int) int64 {
 	return after
 }
 
-// reach returns how far the preemptor may take.
+// reach returns how far the preemptor may evict.
 func (s *pathUse) reach() reach {
 	c := s.c
 	at := reach{share: s.steps(c.shareOf)}
@@ -84,7 +84,7 @@ func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 
 // outgrown returns a queue on the path that exceeds its limit, or that uses more than its
 // entitlement and its current usage. Only free room may take a queue beyond its share and its
-// quota. If evictions could, two queues might take from each other in turns, each for another
+// quota. If evictions could, two queues might reclaim from each other in turns, each for another
 // resource. Units in no queue add to the room that all queues share, and to no limit.
 func (s *pathUse) outgrown() (bound, bool) {
 	if q := s.overLimit(); q >= 0 {
@@ -154,8 +154,8 @@ func (c *queuePolicy) reachTo(far reach) {
 	c.count, c.timed, c.shown = make(map[Rule]int), nil, topUnits{s: c.s, sign: -1, most: capUnits}
 }
 
-// farthest returns the reach with all units evicted that may be taken on the preemptor's side. They
-// may be more than may be taken together.
+// farthest returns the reach with all evictable units of the preemptor's own queues evicted. It
+// ignores bounds on evicting them together.
 func (c *queuePolicy) farthest() reach {
 	s := newPathUse(c)
 	if c.leaf < 0 {

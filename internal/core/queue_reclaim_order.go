@@ -30,7 +30,7 @@ type reclaimOrder struct {
 // step is a unit's turn.
 type step struct {
 	unit, distance int32
-	// refused is true if the unit may not be taken together with those before it.
+	// refused is true if the unit may not be evicted together with those before it.
 	refused bool
 }
 
@@ -53,7 +53,7 @@ func (w *reclaimOrder) meet(leaf int32) {
 }
 
 // run takes units until no subtree is further over than a distance, or no subtree has a unit left
-// that may be taken.
+// that may be evicted.
 func (w *reclaimOrder) run(until int32) {
 	w.start()
 	open := slices.Clone(w.tops)

@@ -10,9 +10,10 @@ import (
 // exceeded a bound.
 const boundRounds = 8
 
-// search runs the search over all units that may be taken. It first uses the reach with nothing
+// search runs the search over all units that may be evicted. It first uses the reach with nothing
 // evicted. If that finds no room, it uses the reach with units of the preemptor's own queue
-// evicted. A preemptor that can also reclaim its quota does so rather than take from its own queue.
+// evicted. A preemptor that can also reclaim its quota does so rather than evict from its own
+// queue.
 func (c *queuePolicy) search(sr *search) Decision {
 	far, near := c.reach, c.asIs
 	if near.share < far.share || near.share == far.share && far.quota > 0 {
@@ -33,7 +34,7 @@ func (c *queuePolicy) search(sr *search) Decision {
 
 // searchAmong is the search within the policy's reach. If an outcome exceeds a bound, it starts
 // over with fewer units under that bound. Then it goes through the sets one by one. Last, it tries
-// only units that may be taken in any combination.
+// only units that may be evicted in any combination.
 func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 	mem := sr.v.c.borrow()
 	defer sr.v.c.handBack(mem)
@@ -69,7 +70,7 @@ func (c *queuePolicy) searchAmong(sr *search) (Decision, bool) {
 }
 
 // bar adds the potential victims under the exceeded bound to without, except units of the outcome
-// that may be taken together.
+// that may be evicted together.
 func (c *queuePolicy) bar(refused *refusal, ranks []int32, without map[int32]bool) {
 	kept, l := make(map[int32]bool), c.ledger()
 	for _, u := range slices.Backward(refused.victims) {

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// TestWholeSets has cases with units that may be taken together but not each alone.
+// TestWholeSets has cases with units that may be evicted together but not each alone.
 func TestWholeSets(t *testing.T) {
 	twoGangs := func() *build {
 		return clusterOf("gpu").node("n1", 8).node("n2", 8).node("n3", 8).node("n4", 8).
@@ -39,7 +39,7 @@ func TestWholeSets(t *testing.T) {
 			preemptor: with(gangOf(0, 3, members("w", 3, 0, 8)), ofQueue("a")), wantOutcome: Infeasible,
 		},
 		"at every level": {
-			// org uses its share of 16, so a takes from b, in another top-level queue, only the
+			// org uses its share of 16, so a reclaims from b, in another top-level queue, only the
 			// room that a1 frees.
 			cluster: twoGangs(), queues: []fairshare.Queue{queue("org", quota(16)), queue("a", under("org"), quota(16)), queue("b")},
 			preemptor:   with(gangOf(50000, 3, members("w", 3, 0, 8)), ofQueue("a")),
@@ -241,7 +241,7 @@ func (c *contention) settle(pick chooser, waits *job, most int) {
 	}
 }
 
-// anySet tries the sets of units one after the other, and returns the first that may be taken and
+// anySet tries the sets of units one after the other, and returns the first that may be evicted and
 // makes room.
 func anySet(s *Snapshot, p *Preemptor) ([]int, bool) {
 	for bits := 1; bits < 1<<len(s.Units); bits++ {
@@ -259,7 +259,7 @@ func anySet(s *Snapshot, p *Preemptor) ([]int, bool) {
 }
 
 // TestEverySetOfUnits compares decisions under quotas, weights, priorities and several levels of
-// queues with all sets of whole units. There is a solution if any of them may be taken and makes
+// queues with all sets of whole units. There is a solution if any of them may be evicted and makes
 // room, and the victims must be one of them.
 func TestEverySetOfUnits(t *testing.T) {
 	ways, together := 0, 0

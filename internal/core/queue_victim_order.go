@@ -7,7 +7,7 @@ import (
 )
 
 // Reclaimed units have ranks in place of priorities. The search then takes surplus usage of the
-// queues furthest over their fair share first, and units taken by priority last. Distances are
+// queues furthest over their fair share first, and units evicted by priority last. Distances are
 // coarse: among queues that are about equally far over, fewer victims count for more.
 const (
 	// rankReclaim is the lowest rank.
@@ -23,7 +23,7 @@ const (
 	rankSafe = math.MaxInt32
 )
 
-// victimOrder has the units that a preemptor may take where more than priority counts. Each has a
+// victimOrder has the units that a preemptor may evict where more than priority counts. Each has a
 // rank, which replaces its priority in the search, and an order among units of that rank: lower is
 // evicted first.
 type victimOrder struct {
@@ -39,16 +39,16 @@ type victimOrder struct {
 	// priority is its step.
 	priorities []int32
 	// reclaim has the units that may be reclaimed and are judged one by one. byPriority has the
-	// units taken by priority.
+	// units evicted by priority.
 	reclaim    *reclaimOrder
 	byPriority []int32
-	// listed are all units that are judged one by one and may be taken.
+	// listed are all units that are judged one by one and may be evicted.
 	listed []int32
 	room   []int64
 	here   []int32
 	// count is the number of potential victims.
 	count int
-	// bounded is true if potential victims may exist that must not be taken together.
+	// bounded is true if potential victims may exist that must not be evicted together.
 	bounded bool
 }
 
@@ -57,7 +57,7 @@ type leafKind uint8
 
 const (
 	leafUnseen leafKind = iota
-	// leafBarred: no unit may be taken.
+	// leafBarred: no unit may be evicted.
 	leafBarred
 	// leafOpen: any unit may be reclaimed, and the leaf's subtree is so close to its fair share
 	// that units are ordered by priority.
@@ -109,7 +109,7 @@ func (vo *victimOrder) markMixed() {
 	for u := range c.c.having[traitSurplus] {
 		mixed(u)
 	}
-	// Stale gangs may be taken regardless of their queue's entitlement.
+	// Stale gangs may be evicted regardless of their queue's entitlement.
 	for u := range c.c.having[traitStale] {
 		mixed(u)
 	}
@@ -139,7 +139,7 @@ func (c *queuePolicy) kindOf(leaf int32) leafKind {
 	return leafOpen
 }
 
-// judge lists a unit if it may be taken.
+// judge lists a unit if it may be evicted.
 func (vo *victimOrder) judge(u int32) {
 	c := vo.c
 	if len(c.s.Units[u].Pods) == 0 {
@@ -267,7 +267,7 @@ func (vo *victimOrder) showBarred() {
 	}
 }
 
-// apart returns potential victims to leave out, so that any of the others may be taken together.
+// apart returns potential victims to leave out, so that any of the others may be evicted together.
 func (vo *victimOrder) apart() map[int32]bool {
 	c := vo.c
 	w := &reclaimOrder{l: newLedger(c), units: make(map[int32][]int32)}

@@ -8,7 +8,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// refForbids returns the reason why a set of units may not be taken for a preemptor, apart from
+// refForbids returns the reason why a set of units may not be evicted for a preemptor, apart from
 // min-runtimes and tolerations; "" if it may. All queues are judged by their usage after the
 // eviction, with the preemptor added.
 func refForbids(s *Snapshot, p *Preemptor, set []int) string {

@@ -9,7 +9,7 @@ import (
 // The references are independent of the search: they use plain copies of free room, without
 // columns, node costs or counting.
 
-// refRoom returns the room of every node without leaving pods and some units.
+// refRoom returns the room of every node without terminating pods and some units.
 func refRoom(s *Snapshot, gone map[int]bool) [][]int64 {
 	room := make([][]int64, len(s.Nodes))
 	for i := range s.Nodes {

@@ -6,8 +6,8 @@ import (
 )
 
 // ShortOf counts, by resource, the nodes that have too little of it for a single pod, whether or
-// not leaving pods would free enough. It returns false if some node has room, or if the preemptor
-// is not a single pod. It checks resources only.
+// not terminating pods would free enough. It returns false if some node has room, or if the
+// preemptor is not a single pod. It checks resources only.
 func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	if p.Gang || len(p.Classes) != 1 || validate(s, p) != nil {
 		return nil, false
@@ -38,10 +38,10 @@ func (s *Snapshot) ShortOf(p *Preemptor) (nodes map[string]int, nowhere bool) {
 	return nodes, true
 }
 
-// outOfRange is the reason why an unsound node takes no member.
+// outOfRange is the reason why an unsound node admits no member.
 const outOfRange = "with quantities out of range"
 
-// shortOf returns the reason why a node takes nothing that requests a resource. It distinguishes a
+// shortOf returns the reason why a node admits nothing that requests a resource. It distinguishes a
 // node without the resource, by its kind or by a misspelled name, from a node with too little left.
 func (s *Snapshot) shortOf(node int32, resource int) string {
 	if s.Nodes[node].Allocatable[resource] == 0 {
@@ -82,9 +82,9 @@ func (sr *search) nodesRuledOut() []ReasonCount {
 	return reasonCounts(counts)
 }
 
-// lacks returns the reason why a node takes no class, even if more room is freed. The reason is a
+// lacks returns the reason why a node admits no class, even if more room is freed. The reason is a
 // rejection of some class, or else a resource that the node is short of. It returns -1 and "" if
-// the node takes a member of some class. Of several reasons it returns the first, in any order of
+// the node admits a member of some class. Of several reasons it returns the first, in any order of
 // classes.
 func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
 	resource = -1
@@ -107,7 +107,7 @@ func (v *view) lacks(n int32, more []int64) (resource int, refusal string) {
 	return resource, refusal
 }
 
-// nodesOut counts the reasons why nodes take no member in the current state of the simulation.
+// nodesOut counts the reasons why nodes admit no member in the current state of the simulation.
 func (sr *search) nodesOut(t *simulation, every []want) []ReasonCount {
 	counts := make(map[string]int)
 	for _, n := range t.c.byName {
@@ -144,7 +144,7 @@ func (t *simulation) isReserved(n int32, class int) bool {
 	return len(reserved) >= t.dims && shortIn(t.wanted[class], t.freeOf(n), reserved) < 0
 }
 
-// whyOut returns the reason why a node takes no member of any class.
+// whyOut returns the reason why a node admits no member of any class.
 func (sr *search) whyOut(t *simulation, n int32, every []want) (string, bool) {
 	if !t.c.sound[n] {
 		return outOfRange, true

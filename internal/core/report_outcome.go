@@ -117,7 +117,7 @@ func (sr *search) elsewhereUnits(f found) []ElsewhereUnit {
 	return out
 }
 
-// protectedUnits lists the protected units that are closest to being taken.
+// protectedUnits lists the protected units that are closest to eviction.
 func (sr *search) protectedUnits() []ProtectedUnit {
 	named := sr.policy.named()
 	units := make([]ProtectedUnit, 0, len(named))
@@ -188,7 +188,7 @@ func (sr *search) infeasible() Decision {
 }
 
 // infeasibleAsIs returns the Decision that names the missing room as things are, for a preemptor
-// that may take nothing.
+// that may evict nothing.
 func (sr *search) infeasibleAsIs() Decision {
 	d := Decision{Outcome: Infeasible, Preemptor: *sr.p}
 	sr.missing(&d, newSimulation(sr.v, sr.v.c.later), asThingsAre)

@@ -28,7 +28,7 @@ func (c *columns) borrow() *scratch {
 
 func (c *columns) handBack(m *scratch) { c.lent.Put(m) }
 
-// grades returns ranks and orders for a number of units. Initially no unit may be taken.
+// grades returns ranks and orders for a number of units. Initially no unit may be evicted.
 func (m *scratch) grades(units int) ([]int32, []int64) {
 	if cap(m.ranks) < units {
 		m.ranks, m.orders = make([]int32, units), make([]int64, units)

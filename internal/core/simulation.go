@@ -32,7 +32,7 @@ type placement struct {
 }
 
 // newSimulation returns a simulation with all units in place. free is the nodes' room, with or
-// without leaving pods.
+// without terminating pods.
 func newSimulation(v *view, free []int64) *simulation {
 	t := &simulation{
 		view: v, free: slices.Clone(free), out: make([]bool, len(v.s.Units)),

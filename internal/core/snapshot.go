@@ -13,10 +13,10 @@ type Snapshot struct {
 	Resources []string
 	// Nodes are the schedulable nodes, in any order: ties are broken by name.
 	Nodes []Node
-	// Units are the preemption units that run on Nodes, without leaving pods.
+	// Units are the preemption units that run on Nodes, without terminating pods.
 	Units []Unit
-	// Leaving are the pods that already terminate or are about to. They occupy room until then, and
-	// waiting for them costs nothing.
+	// Leaving are the terminating pods: deleted, or ordered to be deleted. They occupy room until
+	// they are gone, and waiting for them costs nothing.
 	Leaving []Pod
 	// Budgets are the disruption budgets. Pods refer to them by index.
 	Budgets []Budget
@@ -37,8 +37,8 @@ type Snapshot struct {
 type Node struct {
 	// Name identifies the node.
 	Name string
-	// Free is the room that the node's pods, leaving ones included, and held room leave. It may be
-	// negative.
+	// Free is the room that the node's pods, terminating ones included, and held room leave. It may
+	// be negative.
 	Free Amounts
 	// Allocatable is the total capacity for pods.
 	Allocatable Amounts
@@ -49,7 +49,7 @@ type Node struct {
 	gone bool
 }
 
-// Pod is one running or leaving pod.
+// Pod is one running or terminating pod.
 type Pod struct {
 	Namespace string
 	Name      string
@@ -222,7 +222,7 @@ type Preemptor struct {
 	Limits *Limits `json:"-"`
 }
 
-// MinRuntime is how long work runs before it may be taken, where no queue has a setting.
+// MinRuntime is how long work runs before it may be evicted, where no queue has a setting.
 type MinRuntime struct {
 	// Preempt applies to preemption by priority, Reclaim to reclaim between queues. Both are in
 	// nanoseconds; 0 for none.

@@ -108,7 +108,7 @@ func TestTraceWholeCluster(t *testing.T) {
 	}
 }
 
-// TestTraceBesideGroups adds a group that the gang may not take on each of two nodes, and a budget
+// TestTraceBesideGroups adds a group that the gang may not evict on each of two nodes, and a budget
 // that no eviction breaks. Neither may make a decision worse.
 func TestTraceBesideGroups(t *testing.T) {
 	tr := loadTrace(t)

@@ -24,7 +24,7 @@ type contention struct {
 	reclaims int
 	// zones are the zones of the nodes; nil if jobs can use any node.
 	zones *zones
-	// byQuota counts the decisions that took back a queue's quota. unnamed counts those with work
+	// byQuota counts the decisions that reclaimed a queue's quota. unnamed counts those with work
 	// that requests a resource without quota.
 	byQuota, unnamed int
 }

@@ -14,7 +14,7 @@ type view struct {
 	// begin is when clocks that have not begun are assumed to begin: at the decision, even for a
 	// search at another time.
 	begin int64
-	// victims are the units that the search may take.
+	// victims are the units that the search may evict.
 	victims potentialVictims
 	// wanted is the request of one member of each class.
 	wanted [][]int64
@@ -73,7 +73,7 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 	return v
 }
 
-// narrowTo sets which units the search may take.
+// narrowTo sets which units the search may evict.
 func (v *view) narrowTo(victims potentialVictims) {
 	v.victims = victims
 	v.thin()
@@ -193,5 +193,5 @@ func (v *view) admitsNode(class int, node int32) bool {
 	return *a == admitted
 }
 
-// freeLater returns the room of a node once the leaving pods have terminated.
+// freeLater returns the room of a node once the terminating pods are gone.
 func (v *view) freeLater(node int32) []int64 { return v.c.later[int(node)*v.dims:][:v.dims] }

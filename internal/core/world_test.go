@@ -292,7 +292,7 @@ func (w *world) canPlace(left []int, nodes []int) bool {
 	return done
 }
 
-// with runs f with some units, and all leaving pods, removed from the simulated state.
+// with runs f with some units, and all terminating pods, removed from the simulated state.
 func (w *world) with(units []int, f func()) {
 	for _, u := range units {
 		w.unitOut[u] = true

@@ -48,13 +48,13 @@ func (e eitherWay) RestoreUnit(unit int) {
 	e.before.RestoreUnit(unit)
 }
 
-// RemoveLeaving removes a leaving pod from both states.
+// RemoveLeaving removes a terminating pod from both states.
 func (e eitherWay) RemoveLeaving(pod int) {
 	e.Oracle.RemoveLeaving(pod)
 	e.before.RemoveLeaving(pod)
 }
 
-// RestoreLeaving puts a leaving pod back.
+// RestoreLeaving puts a terminating pod back.
 func (e eitherWay) RestoreLeaving(pod int) {
 	e.Oracle.RestoreLeaving(pod)
 	e.before.RestoreLeaving(pod)

@@ -49,13 +49,13 @@ func (o *Oracle) RestoreUnit(unit int) {
 	}
 }
 
-// RemoveLeaving removes a leaving pod from the simulated state.
+// RemoveLeaving removes a terminating pod from the simulated state.
 func (o *Oracle) RemoveLeaving(pod int) {
 	lp := &o.view.Cluster.Leaving[pod]
 	o.remove(lp.Node, snapshot.PodInfo(lp))
 }
 
-// RestoreLeaving puts a leaving pod back.
+// RestoreLeaving puts a terminating pod back.
 func (o *Oracle) RestoreLeaving(pod int) {
 	lp := &o.view.Cluster.Leaving[pod]
 	o.add(lp.Node, snapshot.PodInfo(lp))

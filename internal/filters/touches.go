@@ -71,7 +71,8 @@ func (o *Oracle) Reserved(node int) core.Amounts {
 	return o.view.Reserved(o.view.Cluster.Nodes[node].Name)
 }
 
-// Related lists the leaving pods that matter to some class by more than their room, on any node.
+// Related lists the terminating pods that matter to some class by more than their room, on any
+// node.
 func (o *Oracle) Related() []*corev1.Pod {
 	if !o.podSensitive {
 		return nil

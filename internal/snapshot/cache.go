@@ -368,8 +368,8 @@ func (c *Cache) setNode(info fwk.NodeInfo, groups map[types.NamespacedName]*core
 	return c.cluster.SetNode(&state)
 }
 
-// departureOf returns whether a pod leaves. A static pod never does, even if its mirror in the API
-// is deleted.
+// departureOf reports whether a pod is terminating. A static pod never is, even if its mirror in
+// the API is deleted.
 func (c *Cache) departureOf(pod *corev1.Pod) Departure {
 	if isStatic(pod) {
 		return Stays

@@ -13,12 +13,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core"
 )
 
-// draws counts the leaving pods that disruption budgets guard. A budget's status is only as recent
-// as the disruption controller's last update. Until that has seen the victims of one preemption, a
-// second one could use the same allowance again. Budgets are identified by their Key in the core.
+// draws counts the terminating pods that disruption budgets guard. A budget's status is only as
+// recent as the disruption controller's last update. Until that has seen the victims of one
+// preemption, a second one could use the same allowance again. Budgets are identified by their Key
+// in the core.
 type draws struct {
 	byNode map[string]*guardedPods
-	// healthy and leaving count pods by budget: ready pods that stay, and leaving pods.
+	// healthy and leaving count pods by budget: ready pods that stay, and terminating pods.
 	healthy, leaving map[string]int
 	// gone are guarded pods that are no longer on their node, by budget, until the budget's status
 	// has caught up.
@@ -33,8 +34,8 @@ type guardedPods struct {
 // guardedPod is a pod with the budgets that guard it.
 type guardedPod struct {
 	budgets []string
-	// leaving is true for a leaving pod. healthy is true if the disruption controller counts the
-	// pod as healthy.
+	// leaving is true for a terminating pod. healthy is true if the disruption controller counts
+	// the pod as healthy.
 	leaving, healthy bool
 }
 
@@ -131,9 +132,9 @@ func (d *draws) left(uid types.UID, budgets []string) {
 }
 
 // ahead returns how many disruptions are under way that the status of a budget does not include.
-// That is at most the number of leaving and gone pods, and at most the surplus of healthy pods in
-// the status. If the status counts no healthy pods, only the number of leaving pods is used. Once
-// the status has caught up, ahead clears the gone pods.
+// That is at most the number of terminating and gone pods, and at most the surplus of healthy pods
+// in the status. If the status counts no healthy pods, only the number of terminating pods is used.
+// Once the status has caught up, ahead clears the gone pods.
 func (d *draws) ahead(budget string, currentHealthy int32) int32 {
 	drawn := d.leaving[budget]
 	if currentHealthy <= 0 {

@@ -61,7 +61,7 @@ func (g *guard) allowed() int32 {
 	return g.kept.View(nil).Cluster.Budgets[0].Allowed
 }
 
-// order makes a pod leave, or stay, without a deletion timestamp.
+// order makes a pod terminating, or not, without a deletion timestamp.
 func (g *guard) order(i int, goes bool) {
 	g.facts.disrupted[g.pods[i].UID] = goes
 	g.kept.NodeChanged(g.pods[i].Spec.NodeName)
@@ -84,8 +84,8 @@ func (g *guard) remove(i int) {
 	}
 }
 
-// TestBudgetOfThoseOnTheirWay checks that leaving pods draw on a budget until its status includes
-// them, and no longer.
+// TestBudgetOfThoseOnTheirWay checks that terminating pods draw on a budget until its status
+// includes them, and no longer.
 func TestBudgetOfThoseOnTheirWay(t *testing.T) {
 	t.Parallel()
 	type step struct {

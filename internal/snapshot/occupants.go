@@ -123,7 +123,7 @@ func sameNode(before, now *occupancy) bool {
 		slices.Equal(a.Status.DeclaredFeatures, b.Status.DeclaredFeatures)
 }
 
-// fingerprint returns a hash of the pod's request and of the facts that decide who may take it.
+// fingerprint returns a hash of the pod's request and of the facts that decide who may evict it.
 func (o *occupants) fingerprint(rp *core.RunningPod) uint64 {
 	type standing struct {
 		priority   int32

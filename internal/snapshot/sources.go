@@ -50,11 +50,12 @@ type Degraded struct {
 	// Since is the time of the first loss. Lacks is how many members are missing.
 	Since time.Time
 	Lacks int
-	// Stale is true if members have been missing for so long that the gang may be taken as a whole.
+	// Stale is true if members have been missing for so long that the gang may be evicted as a
+	// whole.
 	Stale bool
 }
 
-// Disruptions reports which pods are leaving, with or without a deletion timestamp, and which
+// Disruptions reports which pods are terminating, with or without a deletion timestamp, and which
 // cannot be deleted.
 type Disruptions interface {
 	DepartureOf(pod *corev1.Pod) Departure
@@ -63,14 +64,14 @@ type Disruptions interface {
 	RefusedUntil(pod *corev1.Pod) time.Time
 }
 
-// Departure says whether a pod leaves.
+// Departure says whether a pod is terminating.
 type Departure int
 
 const (
-	// Stays: the pod is not leaving, so it may be a victim.
+	// Stays: the pod is not terminating, so it may be a victim.
 	Stays Departure = iota
-	// Leaves: the pod is terminating or about to. Its room is free once it has terminated, and it
-	// is never a victim.
+	// Leaves: the pod was deleted, or is ordered to be deleted. Its room is free once it is gone,
+	// and it is never a victim.
 	Leaves
 	// Overdue: the pod was deleted and should have terminated long ago. Decisions do not count on
 	// its room, and it cannot be deleted again.

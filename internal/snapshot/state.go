@@ -34,7 +34,7 @@ type State struct {
 	Nodes []StateNode `json:"nodes"`
 	// Units are the preemption units: pods, and PodGroups in disruption mode PodGroup.
 	Units []StateUnit `json:"units"`
-	// Leaving are the leaving pods. Decisions count on their room.
+	// Leaving are the terminating pods. Decisions count on their room.
 	Leaving []StatePod `json:"leaving,omitempty"`
 	// Overdue are the pods that should have terminated long ago. Decisions do not count on their
 	// room, and they are never victims.
@@ -58,7 +58,8 @@ type StateNode struct {
 	// Unschedulable is true for a cordoned node.
 	Unschedulable bool         `json:"unschedulable,omitempty"`
 	Allocatable   StateAmounts `json:"allocatable"`
-	// Free is the room that all pods on the node leave, including leaving pods. It may be negative.
+	// Free is the room that all pods on the node leave, including terminating pods. It may be
+	// negative.
 	Free StateAmounts `json:"free"`
 }
 
@@ -121,7 +122,7 @@ type StateToleration struct {
 	ClassNotFound bool `json:"classNotFound,omitempty"`
 }
 
-// StateMinRuntime is how long work runs before it may be taken, where no queue has a setting.
+// StateMinRuntime is how long work runs before it may be evicted, where no queue has a setting.
 type StateMinRuntime struct {
 	Preempt int64 `json:"preempt"`
 	Reclaim int64 `json:"reclaim"`
@@ -162,7 +163,7 @@ type StateBudget struct {
 	// Key is its namespace/name.
 	Key string `json:"key"`
 	// Allowed is how many more pods may be evicted before the budget is broken, after subtracting
-	// leaving pods.
+	// terminating pods.
 	Allowed int32 `json:"allowed"`
 }
 
@@ -181,7 +182,7 @@ type StateQueue struct {
 	// OverQuotaWeight and Priority determine its part of the capacity that no quota claims.
 	OverQuotaWeight int64 `json:"overQuotaWeight"`
 	Priority        int32 `json:"priority"`
-	// PreemptMinRuntime and ReclaimMinRuntime are how long its work runs before it may be taken;
+	// PreemptMinRuntime and ReclaimMinRuntime are how long its work runs before it may be evicted;
 	// omitted if the queues above it decide.
 	PreemptMinRuntime *int64 `json:"preemptMinRuntime,omitempty"`
 	ReclaimMinRuntime *int64 `json:"reclaimMinRuntime,omitempty"`

@@ -150,7 +150,7 @@ func (v *View) Victims(d *core.Decision) []*corev1.Pod {
 	return out
 }
 
-// Disrupted returns the leaving pods on some nodes.
+// Disrupted returns the terminating pods on some nodes.
 func (v *View) Disrupted(nodes sets.Set[string]) []*corev1.Pod {
 	var out []*corev1.Pod
 	for i := range v.Cluster.Leaving {
@@ -162,7 +162,7 @@ func (v *View) Disrupted(nodes sets.Set[string]) []*corev1.Pod {
 	return out
 }
 
-// Unannounced returns the UIDs of the leaving pods without a deletion timestamp, sorted.
+// Unannounced returns the UIDs of the terminating pods without a deletion timestamp, sorted.
 func (v *View) Unannounced() []types.UID {
 	var out []types.UID
 	for i := range v.Cluster.Leaving {

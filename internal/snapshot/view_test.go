@@ -90,7 +90,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// TestDisrupted checks that pods leave a node as long as a source says so.
+// TestDisrupted checks that pods are terminating as long as a source says so.
 func TestDisrupted(t *testing.T) {
 	t.Parallel()
 	metrics.Register()

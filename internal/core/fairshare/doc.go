@@ -14,6 +14,6 @@
 //   - Which queue is next? [Standing.Next] starts at the top of the tree and picks the queue that
 //     is furthest below its share.
 //
-// The queue policy in package core decides whether a queue may take from another. Package queue
+// The queue policy in package core decides whether a queue may reclaim from another. Package queue
 // keeps the ledger of demand and usage.
 package fairshare

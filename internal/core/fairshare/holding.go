@@ -45,8 +45,8 @@ type Hold struct {
 // largest ratio of usage to quota, or several with an equal ratio.
 //
 // A queue that has borrowed GPUs for work with few CPUs gives them back, although it is within its
-// quota of CPUs. Its GPUs are not taken for CPUs that it has borrowed. kinds are the kinds of all
-// resources.
+// quota of CPUs. Its GPUs are not reclaimed for CPUs that it has borrowed. kinds are the kinds of
+// all resources.
 func Holding(kinds []Kind, quota, use []int64) Hold {
 	h := Hold{kinds: kinds, quota: quota, use: use}
 	for r, kind := range kinds {
