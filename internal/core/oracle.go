@@ -7,8 +7,8 @@ package core
 //
 // Only Decide calls it, from one goroutine.
 type Oracle interface {
-	// Admits returns the reason why node can never admit a member of class, whichever pods leave it
-	// (a taint, a selector, a cordon). It returns "" if the node can.
+	// Admits returns the reason why node can never admit a member of class, whichever pods are
+	// evicted (a taint, a selector, a cordon). It returns "" if the node can.
 	Admits(class, node int) string
 	// Stateful reports whether the class depends on other pods by more than their room (affinity,
 	// spread, host ports, volumes), or whether another class depends on it. If it is false, Fits

@@ -154,8 +154,8 @@ func (c *queuePolicy) reachTo(far reach) {
 	c.count, c.timed, c.shown = make(map[Rule]int), nil, topUnits{s: c.s, sign: -1, most: capUnits}
 }
 
-// farthest returns the reach with all evictable units of the preemptor's own queues evicted. It
-// ignores bounds on evicting them together.
+// farthest returns the reach with all evictable units of the preemptor's leaf evicted, and all
+// other usage below its path within reach. It ignores bounds on evicting them together.
 func (c *queuePolicy) farthest() reach {
 	s := newPathUse(c)
 	if c.leaf < 0 {
