@@ -2,29 +2,30 @@ package core
 
 import "slices"
 
-// setsEffort bounds the work that is spent on going through sets of units, and leastEffort that on one set, where moving units does
-// not count.
+// setsEffort bounds the work of going through sets of units. leastEffort bounds the work on one
+// set, where moving units does not count.
 const (
 	setsEffort  = 200_000
 	leastEffort = 5 * setsEffort
 )
 
-// wholeSets is a search through the sets of potential victims that may be taken together, for the cheapest that makes room.
-// Where it runs into its bound it has tried the likeliest ones: those with the more important units in place.
+// wholeSets searches the sets of potential victims that may be evicted together for the cheapest
+// one that is enough. If it reaches its bound, it has tried the likeliest sets: sets with the more
+// important units in place.
 type wholeSets struct {
 	*search
 	c  *queuePolicy
 	ws []want
 	t  *simulation
 	k  roomKeeper
-	// pool are the potential victims, most important first. All that have not been put back are out of t, and out are those
-	// of them that are to stay out.
+	// pool are the potential victims, most important first. Units that have not been put back are
+	// removed from t. out are the units removed for good.
 	pool, out []int32
-	// pathUse is what the preemptor's queues come to with all gone that are out of t.
+	// pathUse is the usage of the preemptor's queues without the units removed from t.
 	pathUse *pathUse
 	best    found
 	any     bool
-	// effort is what moving one unit costs, and left is how much more may be spent.
+	// effort is the cost of moving one unit, and left the remaining budget.
 	effort, left int
 }
 
@@ -67,7 +68,7 @@ func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	return e.best, e.any && g.place(&e.best)
 }
 
-// tooMany reports whether it would take too long to go through the sets.
+// tooMany reports whether going through the sets would take too long.
 func (e *wholeSets) tooMany() bool { return 4*len(e.pool)*e.effort > setsEffort }
 
 // goThrough tries all sets.
@@ -81,8 +82,10 @@ func (e *wholeSets) goThrough() {
 	e.t.restoreAll(e.pool)
 }
 
-// leastImportant lets the least important units go until the limits allow for the preemptor and there is room, and reprieves those of
-// them that may stay, the most important first. Those that break a budget go last, and come back first. What would take too long is no way.
+// leastImportant evicts the least important units until the limits allow the preemptor and there is
+// room. Then it reprieves units that may stay, the most important first. Units that break a budget
+// are evicted last and come back first. It returns without a result if the budget of work is used
+// up.
 func (e *wholeSets) leastImportant() {
 	defer func() { e.t.restoreAll(e.out) }()
 	leastFirst := slices.Clone(e.pool)
@@ -115,7 +118,7 @@ func (e *wholeSets) leastImportant() {
 	}
 }
 
-// reprieve brings units back, the first of those that are out first, as many at a time as can.
+// reprieve puts units back in order, as many at a time as possible.
 func (e *wholeSets) reprieve() {
 	for i, step := 0, 1; i < len(e.out) && e.left >= 0; {
 		step = min(step, len(e.out)-i)
@@ -137,7 +140,7 @@ func (e *wholeSets) reprieve() {
 	}
 }
 
-// suffices is possible, where what is dear is to ask for room, and not to move units.
+// suffices is possible for a search where asking for room is expensive and moving units is not.
 func (e *wholeSets) suffices() bool {
 	if !e.allowed() {
 		return false
@@ -156,8 +159,8 @@ func (c *queuePolicy) isBelow(u, queue int32) bool {
 	return false
 }
 
-// from tries the sets with, of the units from a position on, as many of the most important ones in place as possible, then
-// those with fewer.
+// from tries the sets that keep as many of the most important units from a position on in place as
+// possible, then sets that keep fewer.
 func (e *wholeSets) from(i int) {
 	kept := e.keep(i)
 	if kept == len(e.pool) {
@@ -171,10 +174,11 @@ func (e *wholeSets) from(i int) {
 	}
 }
 
-// without goes on with the unit at a position to stay out.
+// without continues with the unit at a position removed for good.
 func (e *wholeSets) without(k int) {
 	e.out = append(e.out, e.pool[k])
-	// What follows goes through all that are out. Before there is a set, no effort is too much for that.
+	// The next check goes through all removed units. Before a first set is found, that effort is
+	// not bounded.
 	if e.any {
 		e.left -= len(e.out)
 	}
@@ -184,7 +188,8 @@ func (e *wholeSets) without(k int) {
 	e.out = e.out[:len(e.out)-1]
 }
 
-// keep puts units from a position on back, until one cannot come back, and returns the position of that.
+// keep puts back units from a position on until one cannot come back. It returns the position of
+// that unit.
 func (e *wholeSets) keep(i int) int {
 	for step := 1; step > 0 && i < len(e.pool) && e.left > 0; {
 		step = min(step, len(e.pool)-i)
@@ -203,14 +208,15 @@ func (e *wholeSets) keep(i int) int {
 	return i
 }
 
-// possible reports whether there may be a way among the sets without the units that stay out: there is room with all gone that
-// are out of t, and bounds allow for those that are to stay out.
+// possible reports whether sets without the units in out may include a solution: there is room
+// without the removed units, and the bounds allow the units in out.
 //
-// Bounds of reclaimed units ask whether the preemptor's queue ends with more than it had, which the units of that queue decide: they
-// rank above all that are reclaimed, so it is settled which of them stay by the time that a reclaimed one is to stay out.
+// Bounds on reclaimed units depend on whether the preemptor's queue gains, which the units of that
+// queue decide. Those rank above all reclaimed units. So it is settled which of them stay before a
+// reclaimed unit is removed for good.
 func (e *wholeSets) possible() bool { return e.allowed() && e.k.room() }
 
-// allowed reports whether bounds allow for the units that stay out.
+// allowed reports whether the bounds allow the units in out.
 func (e *wholeSets) allowed() bool {
 	l := e.c.ledger()
 	for _, u := range e.out {
@@ -240,7 +246,7 @@ func (e *wholeSets) bringBack(u int32) {
 	e.pathUse.free(u, -1)
 }
 
-// consider keeps the cheapest set: all units but those that are to stay out are in place.
+// consider keeps the cheapest set, with all units except those in out in place.
 func (e *wholeSets) consider() {
 	if sc := scoreOf(e.s, e.out); !e.any || better(sc, e.best.score) < 0 {
 		e.best = found{ws: e.ws, victims: slices.Clone(e.out), score: sc, ceiling: sc.HighestPriority}
