@@ -71,9 +71,9 @@ func TestDecisions(t *testing.T) {
 	if !found {
 		t.Fatal("The page has no section about the snapshot")
 	}
-	ofSnapshot, ofInputs, found := strings.Cut(ofSnapshot, "\n## What decisions went by\n")
+	ofSnapshot, ofInputs, found := strings.Cut(ofSnapshot, "\n## Inputs of decisions\n")
 	if !found {
-		t.Fatal("The page has no section about what decisions went by")
+		t.Fatal("The page has no section about the inputs of decisions")
 	}
 	lines, ofEnds, found := strings.Cut(lines, "\n## How the wait ended\n")
 	if !found {

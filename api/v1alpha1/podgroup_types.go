@@ -106,13 +106,15 @@ const (
 	ReasonPriorityAbovePods = "PriorityAbovePods"
 	// ReasonWorkIsOver: the object of the PodGroup is finished, and no member runs or waits.
 	ReasonWorkIsOver = "WorkIsOver"
-	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place the gang.
+	// ReasonMixedSchedulerNames: members name different schedulers, so no one scheduler can place
+	// the gang.
 	ReasonMixedSchedulerNames = "MixedSchedulerNames"
 	// ReasonSchedulerNotServed: members name a scheduler that is not a profile of Reprieve.
 	ReasonSchedulerNotServed = "SchedulerNotServed"
 	// ReasonPriorityClassNotFound: the PodGroup names a PriorityClass that does not exist.
 	ReasonPriorityClassNotFound = "PriorityClassNotFound"
-	// ReasonTemplateNotFound: podGroupTemplateRef names a Workload, or a template in it, that does not exist.
+	// ReasonTemplateNotFound: podGroupTemplateRef names a Workload, or a template in it, that does
+	// not exist.
 	ReasonTemplateNotFound = "TemplateNotFound"
 	// ReasonAmbiguousName: PodGroups of reprieve.dev and of scheduling.k8s.io have the same name.
 	ReasonAmbiguousName = "AmbiguousName"
@@ -127,11 +129,13 @@ const (
 	ReasonQueueNotFound = "QueueNotFound"
 	// ReasonQueueNotLeaf: the PodGroup names a Queue that has others below it.
 	ReasonQueueNotLeaf = "QueueNotLeaf"
-	// ReasonQueueUnusable: the PodGroup names a Queue whose parents do not lead to the top of the tree.
+	// ReasonQueueUnusable: the PodGroup names a Queue whose parents do not lead to the top of the
+	// tree.
 	ReasonQueueUnusable = "QueueUnusable"
 	// ReasonQueueNotAllowed: the PodGroup names a Queue that its namespace may not use.
 	ReasonQueueNotAllowed = "QueueNotAllowed"
-	// ReasonPriorityAboveQueue: the PodGroup has a priority above that of its Queue's maxPriorityClass.
+	// ReasonPriorityAboveQueue: the PodGroup has a priority above that of its Queue's
+	// maxPriorityClass.
 	ReasonPriorityAboveQueue = "PriorityAboveQueue"
 	// ReasonQueueRequired: the PodGroup is in no Queue, and the profile of its members requires
 	// one.
@@ -165,8 +169,8 @@ const (
 
 // Reasons of ConditionDisruptionTarget.
 const (
-	// ReasonPreemptionByScheduler is the reason of DisruptionTarget conditions, on Pods (where Kubernetes
-	// knows the same reason) and on PodGroups.
+	// ReasonPreemptionByScheduler is the reason of DisruptionTarget conditions, on Pods (where
+	// Kubernetes knows the same reason) and on PodGroups.
 	ReasonPreemptionByScheduler = "PreemptionByScheduler"
 	// ReasonPreemptionWithdrawn: a preemption was abandoned before any member was deleted.
 	ReasonPreemptionWithdrawn = "PreemptionWithdrawn"
@@ -344,7 +348,8 @@ type PodGroupStatus struct {
 	// +optional
 	Phase PodGroupPhase `json:"phase,omitempty"`
 
-	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority, FollowsObject, QueueOrphaned, Degraded.
+	// conditions of the group: PodGroupScheduled, DisruptionTarget, PodsNotMatchingPriority,
+	// FollowsObject, QueueOrphaned, Degraded.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -420,8 +425,8 @@ type LastDisruption struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	Count int32 `json:"count"`
-	// pods are the names of the members that were preempted one by one, the first 64 by name. The list is empty if the
-	// whole group was preempted.
+	// pods are the names of the members that were preempted one by one, the first 64 by name. The
+	// list is empty if the whole group was preempted.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=64

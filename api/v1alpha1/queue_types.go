@@ -15,7 +15,8 @@ const AnnotationDefaultQueue = LabelQueue
 
 // Types of the conditions in QueueStatus.
 const (
-	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the top of the tree.
+	// ConditionQueueReady is False while the queue cannot be used: its parents do not lead to the
+	// top of the tree.
 	ConditionQueueReady = "Ready"
 	// ConditionQuotaServed is False while the queue's quota is reduced to its parent's, and while
 	// the queue cannot get all of it back.

@@ -9,7 +9,8 @@ import (
 // GroupName is the API group of every type in this package.
 const GroupName = "reprieve.dev"
 
-// SchemeGroupVersion is the group and version of every type in this package. It must not be changed.
+// SchemeGroupVersion is the group and version of every type in this package. It must not be
+// changed.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
 // Resource qualifies a resource name of this group, for use in API errors.
@@ -17,7 +18,8 @@ func Resource(resource string) schema.GroupResource {
 	return SchemeGroupVersion.WithResource(resource).GroupResource()
 }
 
-// AddToScheme registers the types of this package with scheme, so that clients can read and write them.
+// AddToScheme registers the types of this package with scheme, so that clients can read and write
+// them.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&Workload{}, &WorkloadList{},

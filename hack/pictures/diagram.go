@@ -89,8 +89,8 @@ func (p *picture) drawDiagram(out *bytes.Buffer) {
 	}
 }
 
-// drawEdge writes an arrow from the border of one box to that of the other, and its label on the middle. The two edges
-// of a pair of states keep a distance from each other.
+// drawEdge writes an arrow between the borders of two boxes, and its label at the middle of the
+// arrow. The two edges of a pair of states keep a distance from each other.
 func (p *picture) drawEdge(out *bytes.Buffer, from, to *state, e edge) {
 	x1, y1 := from.center()
 	x2, y2 := to.center()
@@ -111,7 +111,8 @@ func (p *picture) drawEdge(out *bytes.Buffer, from, to *state, e edge) {
 	fmt.Fprintf(out, `<path class="arrow" d="M%.1f %.1fL%.1f %.1fL%.1f %.1f"/>`,
 		x2-9*dx+5*dy, y2-9*dy-5*dx, x2, y2, x2-9*dx-5*dy, y2-9*dy+5*dx)
 	lines := strings.Split(e.Label, "|")
-	// A label is beside its edge: on the outer side of a pair, to the left of a single upward edge, above a horizontal one.
+	// A label is beside its edge: on the outer side of a pair, to the left of a single upward edge,
+	// and above a horizontal edge.
 	x, y := (x1+x2)/2-dy*side, (y1+y2)/2+dx*side
 	height := labelHeight * float64(len(lines))
 	class := "note mid"

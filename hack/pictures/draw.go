@@ -8,7 +8,8 @@ import (
 	"html"
 )
 
-// picture is a text of docs/pictures: panels of nodes, whose cells are colored by workload, or a diagram of states.
+// picture is a text of docs/pictures: panels of nodes, whose cells are colored by workload, or a
+// diagram of states.
 type picture struct {
 	diagram
 
@@ -167,7 +168,7 @@ func (p *picture) draw(out *bytes.Buffer) {
 	out.WriteString("</svg>\n")
 }
 
-// style writes the colors: those of light displays, and those of dark ones behind a media query.
+// style writes the colors for light displays, and the colors for dark displays in a media query.
 func (p *picture) style(out *bytes.Buffer) {
 	out.WriteString("<style>\ntext{font:14px ui-sans-serif,system-ui,sans-serif}.head{font-weight:600}.note{font-size:12px}.mid{text-anchor:middle}.end{text-anchor:end}\n")
 	for mode, frame := range [][3]string{{"#ffffff", "#1f2328", "#e7ebef"}, {"#0d1117", "#e6edf3", "#262c36"}} {

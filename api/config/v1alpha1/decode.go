@@ -13,8 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Decode reads the arguments that a scheduler passes to the plugin's factory: nil, or the content of pluginConfig
-// as JSON or YAML. It fills in defaults. The error names the unknown or invalid field.
+// Decode reads the arguments that a scheduler passes to the plugin's factory: nil, or the content
+// of pluginConfig as JSON or YAML. It fills in defaults. The error names the unknown or invalid
+// field.
 func Decode(obj runtime.Object) (*ReprieveArgs, error) {
 	args := &ReprieveArgs{}
 	switch given := obj.(type) {
@@ -60,8 +61,8 @@ func unmarshalStrict(raw []byte, args *ReprieveArgs) error {
 	return nil
 }
 
-// fieldError returns an error that names the field of an unreadable value. Types with their own decoding, such as
-// durations, return errors without the field.
+// fieldError returns an error that names the field of an unreadable value. Types with their own
+// decoding, such as durations, return errors without the field.
 func fieldError(raw []byte, in reflect.Type, at *field.Path, err error) error {
 	for in.Kind() == reflect.Pointer {
 		in = in.Elem()

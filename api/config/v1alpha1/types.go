@@ -288,8 +288,8 @@ const (
 	OptInAlways GroupOptIn = "Always"
 )
 
-// GroupRule describes which pods of a kind of objects form a gang, and how many. Its paths are names
-// of fields with dots between them, from the top of the object.
+// GroupRule describes which pods of a kind of objects form a gang, and how many. Its paths are
+// names of fields with dots between them, from the top of the object.
 type GroupRule struct {
 	// apiVersion is that of the kind, such as example.com/v1.
 	APIVersion string `json:"apiVersion"`

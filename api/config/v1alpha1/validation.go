@@ -15,7 +15,8 @@ const longestMinRuntime = 99999 * time.Hour
 // longestPermit is the maximum time that the scheduler's framework lets a pod wait at Permit.
 const longestPermit = 15 * time.Minute
 
-// Validate returns the errors of arguments with defaults filled in, each with the path of its field.
+// Validate returns the errors of arguments with defaults filled in, each with the path of its
+// field.
 func Validate(args *ReprieveArgs) field.ErrorList {
 	var errs field.ErrorList
 	if args.APIVersion != APIVersion {
