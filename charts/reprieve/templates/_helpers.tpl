@@ -4,7 +4,7 @@ app.kubernetes.io/name: reprieve-scheduler
 app.kubernetes.io/part-of: reprieve
 {{- end }}
 
-{{/* The labels by which the scheduler's Pods are found. */}}
+{{/* The labels that select the scheduler's Pods. */}}
 {{- define "reprieve.selector" -}}
 app.kubernetes.io/name: reprieve-scheduler
 {{- end }}
@@ -16,8 +16,8 @@ app.kubernetes.io/name: reprieve-scheduler
 {{- end }}
 
 {{/*
-One object of files/, which are copies of deploy/ that `make generate` makes: with the labels, and with the release's
-namespace wherever deploy/ has reprieve-system, in the user names of policies as well.
+One object of files/, which are copies of deploy/ by `make generate`, with the labels of the chart. The
+release's namespace replaces reprieve-system everywhere, in the user names of policies too.
 Takes root, object, and rules: further rules of a role.
 */}}
 {{- define "reprieve.object" -}}
@@ -36,10 +36,13 @@ Takes root, object, and rules: further rules of a role.
 {{- end }}
 {{- end }}
 
-{{/* Refuses arguments that the chart sets, and those that say nothing beside --config or would set leader election aside. */}}
+{{/*
+Refuses arguments that the chart sets, that have no effect beside --config, or that would disable
+leader election.
+*/}}
 {{- define "reprieve.checkArguments" -}}
-{{- $election := "the chart sets leader election up; two Pods that both lead would both preempt" -}}
-{{- $configured := "it says nothing beside --config; write it in the value configuration" -}}
+{{- $election := "the chart configures leader election; two Pods that both lead would both preempt" -}}
+{{- $configured := "it has no effect beside --config; set it in the value configuration" -}}
 {{- $refused := dict
   "config" "the chart sets it; see the values profiles and configuration"
   "secure-port" "the chart sets it"
@@ -66,7 +69,7 @@ Takes root, object, and rules: further rules of a role.
 {{- end -}}
 {{- range list "leaderElect" "resourceNamespace" "resourceName" -}}
 {{- if hasKey (get $.Values.configuration "leaderElection" | default dict) . -}}
-{{- fail (printf "configuration.leaderElection.%s: the chart sets it, as the scheduler may use that one Lease only; leave it out" .) -}}
+{{- fail (printf "configuration.leaderElection.%s: the chart sets it, because the scheduler may use only that Lease; leave it out" .) -}}
 {{- end -}}
 {{- end -}}
 {{- $profiles := list -}}
@@ -77,7 +80,7 @@ Takes root, object, and rules: further rules of a role.
   "preFilter" (dict "enabled" (list (dict "name" "Reprieve"))) -}}
 {{- range $point, $set := (get . "plugins" | default dict) -}}
 {{- if hasKey $plugins $point -}}
-{{- fail (printf "profiles: plugins.%s is set by the chart, Reprieve needs it as it is; name the plugin under another extension point" $point) -}}
+{{- fail (printf "profiles: the chart sets plugins.%s, and Reprieve needs that value; name the plugin under another extension point" $point) -}}
 {{- end -}}
 {{- $_ := set $plugins $point $set -}}
 {{- end -}}
