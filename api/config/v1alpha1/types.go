@@ -180,10 +180,10 @@ type RetryArgs struct {
 	MaxBackoff *metav1.Duration `json:"maxBackoff,omitempty"`
 
 	// initialBindingBackoff is the time that a workload preempts nothing after its first preemption
-	// without a binding: the room was free, and Reserve, Permit, PreBind or Bind failed. Meanwhile
-	// the workload may be placed where it fits without victims. The delay doubles with each further
-	// such preemption, until the workload is bound. A change of the pod or of the PodGroup ends it
-	// early. Between 1ms and 1h.
+	// without a binding. In such a preemption the room was free, and Reserve, Permit, PreBind or
+	// Bind failed. Meanwhile the workload may be placed where it fits without victims. The delay
+	// doubles with each further such preemption, until the workload is bound. A change of the pod
+	// or of the PodGroup ends it early. Between 1ms and 1h.
 	//
 	// Default: 1m
 	//
@@ -291,7 +291,7 @@ const (
 // GroupRule describes which pods of a kind of objects form a gang, and how many. Its paths are
 // names of fields with dots between them, from the top of the object.
 type GroupRule struct {
-	// apiVersion is that of the kind, such as example.com/v1.
+	// apiVersion is the group and version of the kind, such as example.com/v1.
 	APIVersion string `json:"apiVersion"`
 	// kind is the name of the kind, as in the pods' owner references.
 	Kind string `json:"kind"`
