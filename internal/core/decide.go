@@ -7,18 +7,21 @@ import "slices"
 // malformed. A preemptor that cannot be placed is no error but a Decision with the outcome
 // Infeasible.
 func Decide(s *Snapshot, p *Preemptor, oracle Oracle) (Decision, error) {
-	return decide(s, p, oracle, protections())
+	d, _, err := decide(s, p, oracle, protections())
+	return d, err
 }
 
-// decide is Decide with the given protections.
-func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) (Decision, error) {
+// decide is DecideCounting with the given protections.
+func decide(s *Snapshot, p *Preemptor, oracle Oracle, protections []protection) (d Decision, steps int, err error) {
 	if oracle == nil {
 		oracle = Arithmetic{}
 	}
 	if err := validate(s, p); err != nil {
-		return Decision{}, err
+		return Decision{}, 0, err
 	}
-	return newSearch(newView(s, p, oracle), protections).run(), nil
+	v := newView(s, p, oracle)
+	d = newSearch(v, protections).run()
+	return d, v.meter.steps, nil
 }
 
 // search is one run of Decide, over all units or in a restricted view.

@@ -159,6 +159,7 @@ type timed struct {
 // search and every report uses it.
 func judge(by policy, u int32) Verdict {
 	r := by.rules()
+	r.meter.add(1)
 	if rule, forbidden := r.forbidden(); forbidden {
 		return Verdict{Rule: rule}
 	}

@@ -24,6 +24,8 @@ type ruling struct {
 	anyone bool
 	// begin is when clocks that have not begun are assumed to begin.
 	begin int64
+	// meter counts the steps of the decision; a nil meter counts none.
+	meter *meter
 	// defaults are the min-runtimes that protect units where no queue has a setting. preempts is
 	// true if one of them applies to preemption by priority.
 	defaults minRuntimeIndex
@@ -50,7 +52,7 @@ type ruling struct {
 
 func newRuling(v *view, protections []protection) *ruling {
 	r := standingOf(v.s, v.p)
-	r.c, r.protections, r.begin = v.c, protections, v.begin
+	r.c, r.protections, r.begin, r.meter = v.c, protections, v.begin, v.meter
 	return r
 }
 

@@ -226,7 +226,7 @@ func TestAddedRule(t *testing.T) {
 				pod("v1", "n", 1, sizes[0], inQueue("v"), since(1)).pod("v2", "n", 2, sizes[1], inQueue("v"), since(1)).
 				queues(tc.queues...).shared(p)
 			decideWith := func(rules ...protection) Decision {
-				d, err := decide(s, p, nil, append(protections(), rules...))
+				d, _, err := decide(s, p, nil, append(protections(), rules...))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -282,7 +282,7 @@ func TestShortcutsAreTheRules(t *testing.T) {
 		for _, rule := range protections() {
 			every = append(every, aboutEvery{rule})
 		}
-		want, err := decide(s, p, nil, every)
+		want, _, err := decide(s, p, nil, every)
 		if err != nil {
 			t.Fatal(err)
 		}

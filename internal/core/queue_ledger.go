@@ -159,6 +159,7 @@ func (l *ledger) within(units []int32) (bound, bool) {
 // allows reports whether the added units may be evicted, given the usage of the preemptor's queues.
 func (l *ledger) allows(units []int32, s *pathUse) (bound, bool) {
 	c, after := l.c, s.reach()
+	c.meter.add(len(units))
 	for _, u := range units {
 		if rule, windowed := l.windowed(u); windowed {
 			if unit := &c.s.Units[u]; l.spareOf(unit) < 0 {

@@ -71,6 +71,7 @@ func (t *simulation) remove(unit int32) {
 		return
 	}
 	t.out[unit] = true
+	t.meter.add(1)
 	t.shift(unit, 1)
 	if t.anyStateful {
 		t.oracle.RemoveUnit(int(unit))
@@ -83,6 +84,7 @@ func (t *simulation) restore(unit int32) {
 		return
 	}
 	t.out[unit] = false
+	t.meter.add(1)
 	t.shift(unit, -1)
 	if t.anyStateful {
 		t.oracle.RestoreUnit(int(unit))

@@ -27,6 +27,8 @@ type view struct {
 	admits [][]admission
 	// thinned replaces the columns of nodes with protected units.
 	thinned map[int32]*nodeColumn
+	// meter counts the steps of the decision; a nil meter counts none.
+	meter *meter
 }
 
 // admission is a cached answer of Oracle.Admits.
@@ -49,7 +51,7 @@ func newView(s *Snapshot, p *Preemptor, oracle Oracle) *view {
 		indexed.gangs = newGangIndex(s)
 		s = &indexed
 	}
-	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now}
+	v := &view{s: s, p: p, oracle: oracle, c: c, dims: c.dims, limits: DefaultLimits(), begin: p.Now, meter: &meter{}}
 	if p.Limits != nil {
 		v.limits = *p.Limits
 	}

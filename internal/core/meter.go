@@ -1,0 +1,18 @@
+package core
+
+// meter counts the steps of one decision: verdicts on units, units that move out of the simulated
+// cluster and back, and units that bounds are asked about. The count measures the work of a search
+// and, unlike time, is the same on every machine.
+type meter struct{ steps int }
+
+// add counts steps; a nil meter counts none.
+func (m *meter) add(steps int) {
+	if m != nil {
+		m.steps += steps
+	}
+}
+
+// DecideCounting is Decide that also returns how many steps the decision took.
+func DecideCounting(s *Snapshot, p *Preemptor, oracle Oracle) (d Decision, steps int, err error) {
+	return decide(s, p, oracle, protections())
+}
