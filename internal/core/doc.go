@@ -47,7 +47,7 @@
 // reclaimOrder). The search then runs on a restricted view of the same snapshot, with columns of
 // these units only. Whether units may be evicted together depends on the usage of all queues after
 // their eviction (pathUse, ledger). If the cheapest set is not allowed, the search goes through the
-// sets (wholeSets).
+// sets (wholeSets), without the units that no allowed set can have (reclaimable).
 //
 // # Three ways to know whether there is room
 //

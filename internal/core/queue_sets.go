@@ -29,20 +29,38 @@ type wholeSets struct {
 	effort, left int
 }
 
-// wholeSets goes through the sets of units and places the preemptor for good, after what the order of units proposes has gone beyond a
-// bound. Where that is a limit, nothing but units below it helps, of which there may be too many to go through.
+// wholeSets goes through the sets of units and places the preemptor for good. It runs after the
+// cheapest set in the order of units went beyond a bound.
 func (sr *search) wholeSets(beyond Rule) (found, bool) {
-	c, isBounded := sr.policy.(*queuePolicy)
-	if !isBounded {
-		return found{}, false
-	}
-	t := newSimulation(sr.v, sr.v.c.later)
-	defer t.allBack()
-	ws, ok := sr.insist(t)
+	e, ok := sr.newWholeSets()
 	if !ok {
 		return found{}, false
 	}
+	defer e.t.allBack()
+	e.narrow(beyond)
+	switch {
+	case !e.tooMany():
+		e.goThrough()
+	case beyond == RuleLimit:
+		e.leastImportant()
+	}
+	g := &gang{search: sr, ws: e.ws}
+	return e.best, e.any && g.place(&e.best)
+}
+
+// newWholeSets returns a search through the sets of all potential victims. It reports false if
+// queues bound no sets, or if there is no room with all potential victims gone.
+func (sr *search) newWholeSets() (*wholeSets, bool) {
+	c, isBounded := sr.policy.(*queuePolicy)
+	if !isBounded {
+		return nil, false
+	}
+	t := newSimulation(sr.v, sr.v.c.later)
+	ws, ok := sr.insist(t)
 	t.allBack()
+	if !ok {
+		return nil, false
+	}
 	e := &wholeSets{search: sr, c: c, ws: ws, t: t, k: &packer{simulation: t, ws: ws}, pathUse: newPathUse(c), effort: 1, left: setsEffort}
 	switch counts := len(ws) == 1 && !sr.v.anyStateful; {
 	case counts:
@@ -53,19 +71,20 @@ func (sr *search) wholeSets(beyond Rule) (found, bool) {
 		e.effort += len(sr.s.Nodes) / 8
 	}
 	e.pool = sr.v.eligible(int32(sr.v.victims.below - 1))
+	return e, true
+}
+
+// narrow drops units that no set needs, and sorts the others. At a limit, only units below the
+// limited queue help, and there may be too many sets of all units to go through.
+func (e *wholeSets) narrow(beyond Rule) {
 	if beyond == RuleLimit && e.tooMany() {
 		limited := e.pathUse.highestOverLimit()
-		e.pool = slices.DeleteFunc(e.pool, func(u int32) bool { return !c.isBelow(u, limited) })
+		e.pool = slices.DeleteFunc(e.pool, func(u int32) bool { return !e.c.isBelow(u, limited) })
 	}
-	sortByImportance(sr.s, e.pool)
-	switch {
-	case !e.tooMany():
-		e.goThrough()
-	case beyond == RuleLimit:
-		e.leastImportant()
+	if e.c.leaf >= 0 {
+		e.pool = e.c.reclaimable(e.pool)
 	}
-	g := &gang{search: sr, ws: ws}
-	return e.best, e.any && g.place(&e.best)
+	sortByImportance(e.s, e.pool)
 }
 
 // tooMany reports whether going through the sets would take too long.
