@@ -27,6 +27,8 @@ type simulation struct {
 	agenda agenda
 	// seen is told of everything that is decided and of every moment that passes.
 	seen observer
+	// decisions counts the decisions of the core, and steps the steps that they took.
+	decisions, steps int
 	// failed is what has ended the simulation before its time.
 	failed error
 
@@ -49,7 +51,9 @@ type simulation struct {
 	// freed counts what may have made room for some. turnedDown are the kinds that have been told since refusedAt, as freed
 	// counts, that there is none.
 	freed, refusedAt uint64
-	turnedDown       []*kin
+	// refusedUnder is the standing of the queues at these refusals.
+	refusedUnder *standing
+	turnedDown   []*kin
 	// ready are the jobs in the scheduler's queue. Its next cycle is on the agenda while cycling is true, and the next
 	// tick of its clock while ticking is.
 	ready            []*job

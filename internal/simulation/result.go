@@ -24,6 +24,10 @@ type Result struct {
 	Wait       Waits   `json:"wait"`
 	Priorities []Group `json:"priorities"`
 	Groups     []Group `json:"groups"`
+	// Decisions counts the decisions of Reprieve's core, and Steps the steps that their searches
+	// took. Both measure work independently of the machine.
+	Decisions int `json:"decisions"`
+	Steps     int `json:"searchSteps"`
 }
 
 // Counts say how far work has come: all that was submitted is done, runs, or waits.
@@ -70,7 +74,7 @@ type Group struct {
 
 // result adds up what came of a simulation so far.
 func (s *simulation) result(in *Input) *Result {
-	r := &Result{Policy: s.policy.Name, Rule: s.policy.Rule}
+	r := &Result{Policy: s.policy.Name, Rule: s.policy.Rule, Decisions: s.decisions, Steps: s.steps}
 	for _, n := range s.nodes {
 		for _, p := range n.pods {
 			s.closeBooks(p)

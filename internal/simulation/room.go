@@ -48,7 +48,10 @@ func (s *simulation) decide(j *job, p *core.Preemptor, held []core.Hold) (core.D
 	if s.policy.Rule == KubeScheduler {
 		return s.decideByPod(j, p, held)
 	}
-	return core.Decide(s.cluster.Snapshot(held...), p, core.Arithmetic{})
+	d, steps, err := core.DecideCounting(s.cluster.Snapshot(held...), p, core.Arithmetic{})
+	s.decisions++
+	s.steps += steps
+	return d, err
 }
 
 // state is the node as the core knows it.
