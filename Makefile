@@ -208,8 +208,12 @@ TRACE ?= ../shared/traces/openb
 SIMULATE ?= --nodes 300 --load 1 --seed 1
 
 .PHONY: simulation
-simulation: ## Play the trace openb of TRACE with four policies, and write docs/simulation.md and its plot (2 minutes).
+simulation: ## Play the trace openb of TRACE with four policies, and write docs/simulation.md and its plot (a minute or two).
 	@$(STATIC) go run ./hack/simulation -trace "$(TRACE)" -doc docs/simulation.md -args "$(SIMULATE)"
+
+.PHONY: simulation-check
+simulation-check: ## Play it too, and fail if docs/simulation.md or its plot is not what the program prints.
+	@$(STATIC) go run ./hack/simulation -check -trace "$(TRACE)" -doc docs/simulation.md -args "$(SIMULATE)"
 
 # The rows of bench-compare, as for go test -bench, and how often each side is timed.
 BENCH ?= .

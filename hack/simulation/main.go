@@ -1,11 +1,12 @@
-// The simulation command plays a trace with kubectl reprieve simulate and writes its answer, as a
-// table and as a plot, into a page of the documentation.
+// The simulation command plays a trace, and the small day of its testdata, with kubectl reprieve
+// simulate. It writes the answers into a page of the documentation, with a plot, or checks that the
+// page has them.
 package main
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -15,65 +16,143 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/reprieve-dev/reprieve/cmd/kubectl-reprieve/app"
-	"github.com/reprieve-dev/reprieve/internal/simulation"
-	"github.com/reprieve-dev/reprieve/internal/simulation/plot"
 )
 
 func main() {
-	trace := flag.String("trace", "", "directory of the trace openb")
-	doc := flag.String("doc", "", "the page to write into")
-	args := flag.String("args", "", "flags of simulate besides")
+	var r run
+	flag.StringVar(&r.trace, "trace", "", "directory of the trace openb; empty for the small day alone")
+	flag.StringVar(&r.doc, "doc", "", "the page to write into")
+	args := flag.String("args", "", "more flags of simulate for the trace")
+	flag.StringVar(&r.day, "day", "hack/simulation/testdata/day", "directory of the small day")
+	flag.BoolVar(&r.check, "check", false, "write nothing, and fail if the page or the plot differs")
 	flag.Parse()
-	if err := write(context.Background(), *trace, *doc, strings.Fields(*args)); err != nil {
+	r.args = strings.Fields(*args)
+	if err := r.write(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-// answer is what is read of the command's answer.
-type answer struct {
-	Results []*simulation.Result `json:"results"`
+// run is one run of the command.
+type run struct {
+	trace, day, doc string
+	args            []string
+	check           bool
 }
 
-// The block of the page that is written: all from begin to end.
-const (
-	begin = "<!-- make simulation writes from here -->\n"
-	end   = "<!-- to here -->\n"
+// block is a part of the page that the command writes: everything between two lines.
+type block struct{ begin, end string }
+
+var (
+	wholeTrace = block{"<!-- make simulation writes from here -->\n", "<!-- to here -->\n"}
+	smallDay   = block{"<!-- make simulation writes the small day from here -->\n", "<!-- the small day ends here -->\n"}
 )
 
-// write plays the trace and writes the page, and its plot beside it.
-func write(ctx context.Context, trace, doc string, args []string) error {
-	page, err := os.ReadFile(doc)
-	if err != nil {
-		return err
-	}
-	before, rest, found := strings.Cut(string(page), begin)
-	_, after, closed := strings.Cut(rest, end)
+// errDiffers is returned if the page is not what the program prints.
+var errDiffers = errors.New("the page is not what the program prints; run make simulation and commit the page and its plot")
+
+// dayArgs are the flags of simulate for the small day. Its work takes more GPU time than there is,
+// so that queues contend.
+func dayArgs() []string { return []string{"--load", "1.2", "--seed", "1"} }
+
+// in returns the text of the block in a page.
+func (b block) in(page string) (before, text, after string, err error) {
+	before, rest, found := strings.Cut(page, b.begin)
+	text, after, closed := strings.Cut(rest, b.end)
 	if !found || !closed {
-		return fmt.Errorf("%s has no lines %q and %q to write between", doc, strings.TrimSpace(begin), strings.TrimSpace(end))
+		return "", "", "", fmt.Errorf("the page has no lines %q and %q to write between", strings.TrimSpace(b.begin), strings.TrimSpace(b.end))
 	}
-	table, err := ask(ctx, trace, args)
-	if err != nil {
-		return err
-	}
-	text, err := ask(ctx, trace, append(args, "-o", "json"))
-	if err != nil {
-		return err
-	}
-	var a answer
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
-	}
-	picture := strings.TrimSuffix(doc, filepath.Ext(doc)) + ".svg"
-	if err := os.WriteFile(picture, []byte(plot.Draw(a.Results)), 0o644); err != nil {
-		return err
-	}
-	block := fmt.Sprintf("\n```console\n$ kubectl reprieve simulate --trace openb %s\n%s```\n\n![How long work waited, by policy and priority](%s)\n\n",
-		strings.Join(args, " "), table, filepath.Base(picture))
-	return os.WriteFile(doc, []byte(before+begin+block+end+after), 0o644)
+	return before, text, after, nil
 }
 
-// ask runs the command and returns what it answers.
+// put returns the page with another text in the block.
+func (b block) put(page, text string) (string, error) {
+	before, _, after, err := b.in(page)
+	return before + b.begin + text + b.end + after, err
+}
+
+// write plays both days and writes the page, and the plot beside it, or compares them.
+func (r *run) write(ctx context.Context) error {
+	old, err := os.ReadFile(r.doc)
+	if err != nil {
+		return err
+	}
+	table, err := ask(ctx, r.day, dayArgs())
+	if err != nil {
+		return err
+	}
+	page, err := smallDay.put(string(old), console("hack/simulation/testdata/day", dayArgs(), table))
+	if err != nil {
+		return fmt.Errorf("%s: %w", r.doc, err)
+	}
+	if r.trace != "" {
+		if page, err = r.playTrace(ctx, page); err != nil {
+			return err
+		}
+	}
+	return r.put(r.doc, []byte(page))
+}
+
+// playTrace plays the trace and returns the page with the answer. It writes the plot.
+func (r *run) playTrace(ctx context.Context, page string) (string, error) {
+	dir, err := os.MkdirTemp("", "simulation")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	drawn := filepath.Join(dir, "plot.svg")
+	table, err := ask(ctx, r.trace, append([]string{"--plot", drawn}, r.args...))
+	if err != nil {
+		return "", err
+	}
+	picture := strings.TrimSuffix(r.doc, filepath.Ext(r.doc)) + ".svg"
+	text := console("openb", r.args, table) + fmt.Sprintf("![How long work waited, by policy and priority](%s)\n\n", filepath.Base(picture))
+	if page, err = wholeTrace.put(page, text); err != nil {
+		return "", fmt.Errorf("%s: %w", r.doc, err)
+	}
+	plot, err := os.ReadFile(drawn)
+	if err != nil {
+		return "", err
+	}
+	return page, r.put(picture, plot)
+}
+
+// put writes a file, or reports errDiffers where it only compares.
+func (r *run) put(name string, content []byte) error {
+	if !r.check {
+		return os.WriteFile(name, content, 0o644)
+	}
+	old, err := os.ReadFile(name)
+	if err == nil && !bytes.Equal(old, content) {
+		err = fmt.Errorf("%s: %w:\n%s", name, errDiffers, firstDifference(string(old), string(content)))
+	}
+	return err
+}
+
+// firstDifference shows the first line that differs.
+func firstDifference(old, now string) string {
+	was, is := strings.Split(old, "\n"), strings.Split(now, "\n")
+	for i := range max(len(was), len(is)) {
+		var a, b string
+		if i < len(was) {
+			a = was[i]
+		}
+		if i < len(is) {
+			b = is[i]
+		}
+		if a != b {
+			return fmt.Sprintf("line %d\n- %s\n+ %s", i+1, a, b)
+		}
+	}
+	return ""
+}
+
+// console is a command with its answer.
+func console(trace string, args []string, table string) string {
+	return fmt.Sprintf("\n```console\n$ kubectl reprieve simulate --trace %s %s\n%s```\n\n", trace, strings.Join(args, " "), table)
+}
+
+// ask runs the command and returns its answer.
 func ask(ctx context.Context, trace string, args []string) (string, error) {
 	var out, errOut bytes.Buffer
 	code := app.Run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errOut},

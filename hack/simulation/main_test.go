@@ -10,33 +10,57 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/reprieve-dev/reprieve/internal/simulation"
 	"github.com/reprieve-dev/reprieve/internal/simulation/plot"
 )
 
-const trace = "../../cmd/kubectl-reprieve/app/testdata/trace"
+const (
+	trace     = "../../cmd/kubectl-reprieve/app/testdata/trace"
+	committed = "../../docs/simulation.md"
+	day       = "testdata/day"
+)
 
-// TestPage: the page has the command's own answer, and the plot its percentiles; all around stays.
+// resultsOf plays a trace and returns the results.
+func resultsOf(t *testing.T, trace string, args []string) []*simulation.Result {
+	t.Helper()
+	text, err := ask(t.Context(), trace, append(args, "-o", "json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Results []*simulation.Result `json:"results"`
+	}
+	if err := json.Unmarshal([]byte(text), &answer); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Results
+}
+
+// TestPage: the page gets the command's own answers, the plot its percentiles, and everything
+// around stays. A check finds nothing different then, and finds a number that someone has changed.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	doc := filepath.Join(t.TempDir(), "page.md")
-	if err := os.WriteFile(doc, []byte("before\n"+begin+"old figures\n"+end+"after\n"), 0o600); err != nil {
+	page := "before\n" + wholeTrace.begin + "old figures\n" + wholeTrace.end + "between\n" + smallDay.begin + "older\n" + smallDay.end + "after\n"
+	if err := os.WriteFile(doc, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--seed", "3", "--load", "1.5"}
-	if err := write(t.Context(), trace, doc, args); err != nil {
+	r := run{trace: trace, day: trace, doc: doc, args: []string{"--seed", "3", "--load", "1.5"}}
+	if err := r.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(doc)
+	written, err := os.ReadFile(doc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	table, err := ask(t.Context(), trace, args)
+	table, err := ask(t.Context(), trace, r.args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "before\n" + begin + "\n```console\n$ kubectl reprieve simulate --trace openb --seed 3 --load 1.5\n" + table + "```\n\n![How long work waited, by policy and priority](page.svg)\n\n" + end + "after\n"
-	if string(page) != want {
-		t.Errorf("the page is\n%s\nwant\n%s", page, want)
+	want := "before\n" + wholeTrace.begin + "\n```console\n$ kubectl reprieve simulate --trace openb --seed 3 --load 1.5\n" + table +
+		"```\n\n![How long work waited, by policy and priority](page.svg)\n\n" + wholeTrace.end + "between\n" + smallDay.begin
+	if !strings.HasPrefix(string(written), want) || !strings.HasSuffix(string(written), "```\n\n"+smallDay.end+"after\n") {
+		t.Errorf("the page is\n%s\nwant it to begin with\n%s", written, want)
 	}
 	picture, err := os.ReadFile(strings.TrimSuffix(doc, ".md") + ".svg")
 	if err != nil {
@@ -49,34 +73,72 @@ func TestPage(t *testing.T) {
 			t.Fatalf("the plot is no XML: %v", err)
 		}
 	}
-	text, err := ask(t.Context(), trace, append(args, "-o", "json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var a answer
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		t.Fatal(err)
-	}
-	if string(picture) != plot.Draw(a.Results) || !strings.Contains(string(picture), "prefers-color-scheme: dark") {
+	if string(picture) != plot.Draw(resultsOf(t, trace, r.args)) || !strings.Contains(string(picture), "prefers-color-scheme: dark") {
 		t.Error("the plot is not that of the answer")
+	}
+	r.check = true
+	if err := r.write(t.Context()); err != nil {
+		t.Errorf("the page that was just written: %v", err)
+	}
+	if err := os.WriteFile(doc, []byte(strings.Replace(string(written), "4 nodes", "5 nodes", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.write(t.Context()); !errors.Is(err, errDiffers) || !strings.Contains(err.Error(), "- 5 nodes") || !strings.Contains(err.Error(), "+ 4 nodes") {
+		t.Errorf("a changed number: %v", err)
 	}
 }
 
-// TestCommitted: the page that is committed has been written by the command, and its plot is there.
+// TestCommitted: the committed page was written by the command, and its plot is there.
 func TestCommitted(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/simulation.md")
+	page, err := os.ReadFile(committed)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), begin)
-	block, _, found := strings.Cut(rest, end)
+	_, text, _, err := wholeTrace.in(string(page))
 	for _, words := range []string{"$ kubectl reprieve simulate --trace openb", "--seed", "KUBE-SCHEDULER", "(simulation.svg)"} {
-		if !found || !strings.Contains(block, words) {
-			t.Errorf("docs/simulation.md has no %q where make simulation writes", words)
+		if err != nil || !strings.Contains(text, words) {
+			t.Errorf("docs/simulation.md has no %q where make simulation writes: %v", words, err)
 		}
 	}
 	if _, err := os.Stat("../../docs/simulation.svg"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSmallDay: the committed page has the numbers of the small day that the program prints. The
+// trace is not in the repository, so this is how a change that makes its numbers outdated is
+// noticed.
+func TestSmallDay(t *testing.T) {
+	t.Parallel()
+	r := run{day: day, doc: committed, check: true}
+	if err := r.write(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// mostSteps is how many steps the small day may take, by policy: a fifth more than it took when
+// this was written.
+var mostSteps = map[string]int{"priority": 119_000, "queues": 2_550_000}
+
+// TestWork: the decisions of the small day take no more work than before. The test counts steps
+// rather than time, which depends on the machine. Raise the bound after a change that makes a
+// search do more on purpose.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	bounded := 0
+	for _, r := range resultsOf(t, day, dayArgs()) {
+		most, isBounded := mostSteps[r.Policy]
+		if !isBounded {
+			continue
+		}
+		bounded++
+		t.Logf("%s: %d decisions in %d steps", r.Policy, r.Decisions, r.Steps)
+		if r.Decisions == 0 || r.Steps == 0 || r.Steps > most {
+			t.Errorf("%s takes %d steps for %d decisions, want at most %d", r.Policy, r.Steps, r.Decisions, most)
+		}
+	}
+	if bounded != len(mostSteps) {
+		t.Errorf("%d policies have bounded steps, want %d", bounded, len(mostSteps))
 	}
 }
