@@ -115,7 +115,9 @@ func (k *kin) asksForLess(other *kin) bool {
 // known is what a job would be told, where one that asks for no more has been told so and nothing has made room since. One
 // that asks for less and waits as well is asked about first, so that it is known for as many as possible.
 func (s *simulation) known(j *job) *refusal {
-	s.forgetRefusals()
+	if s.refusedAt != s.freed {
+		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]
+	}
 	if len(j.promises) > 0 {
 		return nil
 	}
@@ -136,21 +138,6 @@ func (s *simulation) known(j *job) *refusal {
 	}
 	least.probed = s.freed
 	return s.probe(least)
-}
-
-// forgetRefusals forgets all refusals if a later event may help one of the rejected workloads. Under
-// queues, each change of shares, usage or capacity may. An arrival often changes none of them: its
-// queue requested more than its share before.
-func (s *simulation) forgetRefusals() {
-	if s.books.tree.Len() > 0 {
-		if now := s.standing(); !now.decidesLike(s.refusedUnder) {
-			s.refusedUnder = now
-			s.freed++
-		}
-	}
-	if s.refusedAt != s.freed {
-		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]
-	}
 }
 
 // probe asks for a decision about some that are alike, of which nothing is carried out; nil where there is room.
@@ -176,7 +163,9 @@ func (s *simulation) turnedAway(j *job, d *core.Decision, held []core.Hold) *ref
 		mayBeLifted: slices.ContainsFunc(d.Protected, func(c core.RuleCount) bool { return c.Rule.MayBeLifted() }),
 		retryAt:     d.RetryAt,
 	}
-	s.forgetRefusals()
+	if s.refusedAt != s.freed {
+		s.refusedAt, s.turnedDown = s.freed, s.turnedDown[:0]
+	}
 	if !slices.Contains(s.turnedDown, k) {
 		s.turnedDown = append(s.turnedDown, k)
 	}

@@ -57,6 +57,9 @@ func newBooks(in *Input, tree *fairshare.Tree) *books {
 // recount has the books know how the pods of a job stand.
 func (s *simulation) recount(j *job) {
 	s.books.counted++
+	if s.books.tree.Len() > 0 {
+		s.freed++
+	}
 	for _, p := range j.pods {
 		s.books.book(p, booking{asks: p.charged && !p.terminating || j.phase == pending, charged: p.charged})
 	}
@@ -113,10 +116,8 @@ func (b *books) isBelow(leaf string, queue int32) bool {
 // standing is how the queues stand at one moment, and since when they do.
 type standing struct {
 	fairshare.Standing
-	// capacity is the capacity that the queues share.
-	capacity core.Amounts
-	at       uint64
-	easing   *fairshare.Easing
+	at     uint64
+	easing *fairshare.Easing
 }
 
 // standing works out how the queues stand, after something has changed.
@@ -125,7 +126,7 @@ func (s *simulation) standing() *standing {
 	if b.last != nil && b.last.at == b.counted {
 		return b.last
 	}
-	next := &standing{Standing: fairshare.Standing{Tree: b.tree}, capacity: slices.Clone(b.capacity), at: b.counted}
+	next := &standing{Standing: fairshare.Standing{Tree: b.tree}, at: b.counted}
 	for _, a := range b.allocated {
 		next.Allocated = append(next.Allocated, slices.Clone(a))
 	}
@@ -137,14 +138,6 @@ func (s *simulation) standing() *standing {
 	next.easing = before.Next(&next.Standing, next.at)
 	b.last = next
 	return next
-}
-
-// decidesLike reports whether decisions under both standings are the same: shares, usage and
-// capacity are equal.
-func (s *standing) decidesLike(other *standing) bool {
-	equal := func(a, b []core.Amounts) bool { return slices.EqualFunc(a, b, slices.Equal) }
-	return s == other || other != nil && slices.Equal(s.capacity, other.capacity) &&
-		equal(s.Allocated, other.Allocated) && equal(s.Shares, other.Shares)
 }
 
 func add(to, amounts core.Amounts, sign int64) {

@@ -51,9 +51,7 @@ type simulation struct {
 	// freed counts what may have made room for some. turnedDown are the kinds that have been told since refusedAt, as freed
 	// counts, that there is none.
 	freed, refusedAt uint64
-	// refusedUnder is the standing of the queues at these refusals.
-	refusedUnder *standing
-	turnedDown   []*kin
+	turnedDown       []*kin
 	// ready are the jobs in the scheduler's queue. Its next cycle is on the agenda while cycling is true, and the next
 	// tick of its clock while ticking is.
 	ready            []*job
