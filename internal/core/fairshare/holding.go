@@ -31,8 +31,9 @@ func KindOf(name string) Kind {
 
 func isHugePages(name string) bool { return strings.HasPrefix(name, "hugepages-") }
 
-// Hold is the set of resources that decide whether work is within a quota: of the first kind, the
-// resources with the largest ratio of usage to quota. The quota holds the work by these resources.
+// Hold is the set of resources that decide whether work is within a quota. Of the first kind, they
+// are the resources with the largest ratio of usage to quota. The quota holds the work by these
+// resources.
 type Hold struct {
 	kinds      []Kind
 	quota, use []int64
