@@ -29,8 +29,8 @@ type wholeSets struct {
 	effort, left int
 }
 
-// wholeSets goes through the sets of units and places the preemptor for good. It runs after the
-// cheapest set in the order of units went beyond a bound.
+// wholeSets searches the sets of units and places the preemptor. It runs after the cheapest set in
+// the order of units exceeded a bound.
 func (sr *search) wholeSets(beyond Rule) (found, bool) {
 	e, ok := sr.newWholeSets()
 	if !ok {

@@ -30,7 +30,7 @@ func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 // the resource than it has: steps by fair share, and steps by quota. See [ledger.keeps].
 type gaining struct{ share, quota []int }
 
-// reachGaining works that out for the units of a pool.
+// reachGaining returns the reach while the preemptor's queue gains, given the units of a pool.
 func (c *queuePolicy) reachGaining(pool []int32) gaining {
 	g := gaining{share: make([]int, len(c.request)), quota: make([]int, len(c.request))}
 	held := c.holding(c.leaf, c.request)
@@ -52,9 +52,9 @@ func (c *queuePolicy) reachGaining(pool []int32) gaining {
 	return g
 }
 
-// reachWithin returns the reach with the units of a pool gone, of which the preemptor's queue
-// loses no more than some amounts. It looks at each resource by itself, so no single set may reach
-// as far.
+// reachWithin returns the reach with the units of a pool evicted, while the preemptor's queue loses
+// no more than some amounts. It looks at each resource alone, so it may be farther than the reach
+// of any set.
 func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	s := newPathUse(c)
 	for _, u := range pool {
