@@ -19,6 +19,7 @@ import (
 
 // Reservation is room that is kept for a pod which has not been assumed there yet. It is never changed.
 type Reservation struct {
+	// Pod is read by any goroutine once the reservation is in a Book, and must not be changed.
 	Pod  fwk.PodInfo
 	UID  types.UID
 	Node string
@@ -236,6 +237,11 @@ func (b *Book) Below(of workload.Standing) []workload.Key {
 
 // Keep reserves exactly this room for a workload. What it had besides goes to others.
 func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
+	for _, r := range reservations {
+		// The framework computes a pod's request at the first call and stores it in the PodInfo. From
+		// here on, other goroutines read it.
+		r.Pod.CalculateResource()
+	}
 	b.mu.Lock()
 	old, moved := maps.Clone(b.byKey[key]), false
 	for uid := range old {
