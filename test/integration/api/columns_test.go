@@ -43,9 +43,9 @@ func TestColumns(t *testing.T) {
 		},
 		"Queue": {
 			kind: "Queue", path: "queues", create: `{parent: top, quota: {cpu: 4}, limit: {cpu: 9}}`,
-			status: `{allocated: {cpu: 2}, fairShare: {cpu: 6}, requested: {cpu: 3}, conditions: [` +
+			status: `{allocated: {cpu: 2}, fairShare: {cpu: 6}, requested: {cpu: 3}, summary: {used: cpu 2, share: cpu 6, quota: cpu 4, ready: "False"}, conditions: [` +
 				`{type: Ready, status: "False", reason: ParentNotFound, message: m, lastTransitionTime: "2026-01-02T03:04:05Z"}]}`,
-			want:      map[string]string{"Parent": "top", "Used": `{"cpu":2}`, "Share": `{"cpu":6}`, "Quota": `{"cpu":4}`, "Waiting": "0", "Ready": "False"},
+			want:      map[string]string{"Parent": "top", "Used": "cpu 2", "Share": "cpu 6", "Quota": "cpu 4", "Waiting": "0", "Ready": "False"},
 			wantWide:  map[string]string{"Limit": `{"cpu":9}`, "Requested": `{"cpu":3}`, "Weight": "1", "Reason": "ParentNotFound"},
 			wantShort: []string{"q"},
 		},

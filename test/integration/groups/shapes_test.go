@@ -100,7 +100,6 @@ func addedRole(s *stage.Stage) {
 		s.Fatal(err)
 	}
 	rayPod(s, cluster, "ray-cpu-0", "cpu", "urgent")
-	s.Runs("ray-cpu-0", 1)
 	rayPod(s, cluster, "ray-cpu-1", "cpu", "idle")
 	says(s, "ray-cpu-1", v1alpha1.ReasonPriorityAbovePods, "higher class")
 	s.Runs("ray-", 3)
