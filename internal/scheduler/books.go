@@ -19,4 +19,6 @@ type books struct {
 	reserved *reservation.Book
 	// backsOff reports whether a workload may preempt nothing yet, because it could not be bound after earlier preemptions.
 	backsOff func(workload.Key) bool
+	// dips are the nodes that may offer less for a moment only.
+	dips *dips
 }

@@ -29,6 +29,9 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	d, pre := &made.decision, &made.pre
 	p.hub.loose.take(pod.UID)
 	p.measure(made)
+	if node, ends := p.hub.dipUnder(made); node != "" {
+		return p.rideOut(made, pod, node, ends)
+	}
 	if d.Outcome != core.Preempts {
 		p.record(made)
 	}
@@ -70,6 +73,7 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	} else {
 		p.hub.evictor.Nominate(ctx, nominations)
 		p.await(made, nodes)
+		p.retryAfterPause(pre)
 	}
 	if news {
 		p.hub.releaseCrowded(sets.New(slices.Collect(maps.Values(nodes))...), pre.key)
@@ -112,9 +116,7 @@ const retryDelay = 200 * time.Millisecond
 func (p *Plugin) tryLater(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.hub.waits
 	missed := false
-	if pre.pause != nil {
-		waits.WaitUntil(pre.key, admission.ProtectionEnds, pre.pause.Until)
-	}
+	p.retryAfterPause(pre)
 	if made.view.HasPromised() {
 		missed = !waits.Wait(pre.key, admission.Reserved, made.view.mark)
 	}
@@ -125,7 +127,9 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 		if soonest := now.Add(retryDelay); at.Before(soonest) {
 			at = soonest
 		}
-		waits.WaitUntil(pre.key, admission.ProtectionEnds, at)
+		if pre.pause == nil || at.Before(pre.pause.Until) {
+			waits.WaitUntil(pre.key, admission.ProtectionEnds, at)
+		}
 	} else if !p.hub.isCharged(pre) {
 		waits.Gather(pre.key, p.hub.clock.Now().Add(chargeDelay))
 	}
@@ -139,6 +143,19 @@ func (p *Plugin) tryLater(made *cycleDecision) {
 	if !p.hub.remains(pre) {
 		// Gone in its own cycle, it is forgotten already.
 		waits.Forget(pre.key)
+	}
+}
+
+// retryAfterPause retries a preemptor that may preempt nothing yet when that ends. Until then, it
+// has no reservation, even if a decision finds room for it once leaving pods are gone.
+func (p *Plugin) retryAfterPause(pre *preemptor) {
+	if pre.pause == nil {
+		return
+	}
+	p.hub.waits.WaitUntil(pre.key, admission.ProtectionEnds, pre.pause.Until)
+	if !p.hub.remains(pre) {
+		// Gone in its own cycle, it is forgotten already.
+		p.hub.waits.Forget(pre.key)
 	}
 }
 

@@ -115,9 +115,9 @@ func newHub(ctx context.Context, in *Inputs, handle framework.Framework) (*Hub, 
 // what it is told.
 func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache.SharedIndexInformer) *Hub {
 	h := &Hub{
-		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry, rejected: sets.New[types.UID]()}, board: queue.NewBoard()},
+		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry, rejected: sets.New[types.UID]()}, board: queue.NewBoard(), dips: newDips(dipTime)},
 		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
-		decisions: in.Decisions, witness: in.Witness, refused: in.Refused, doubted: newDoubts(),
+		decisions: in.Decisions, witness: in.Witness, refused: in.Refused, doubted: newDoubts(r.hasNode),
 	}
 	if h.witness == nil {
 		h.witness = unwitnessed{}

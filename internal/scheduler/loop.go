@@ -51,7 +51,7 @@ func (h *Hub) run(ctx context.Context) {
 		}
 		// 2. Nodes on which something has come, or that have less, may not fulfill what is reserved
 		// there.
-		h.reviewRooms()
+		h.reviewRooms(now)
 		// 3. Those wait for their turn from now on for which there is not plenty of room any more.
 		lull := h.waits.Lull(now)
 		if h.waits.AnyFree() || !lull && h.waits.CanBegin(now) {

@@ -30,7 +30,7 @@ func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHa
 			if turnsMoreAway(before, after) {
 				h.takeBackLost()
 			}
-			h.mayHaveShrunk(before, after)
+			h.mayDip(before, after)
 		},
 		DeleteFunc: func(obj any) {
 			if d, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -38,6 +38,8 @@ func (h *Hub) watchNodes(nodes cache.SharedIndexInformer) (cache.ResourceEventHa
 			}
 			if node, ok := obj.(*corev1.Node); ok {
 				h.board.DeleteNode(node.Name)
+				h.dips.forget(node.Name)
+				h.doubted.forget(node.Name)
 			}
 			h.takeBackLost()
 		},
@@ -52,12 +54,13 @@ func turnsMoreAway(before, after any) bool {
 		!maps.Equal(now.Labels, old.Labels))
 }
 
-// mayHaveShrunk looks at the reservations on a node that has less for pods than before.
-func (h *Hub) mayHaveShrunk(before, after any) {
+// mayDip records whether a node offers less than before. The main loop looks at its reservations
+// when it still does some time later.
+func (h *Hub) mayDip(before, after any) {
 	old, ok1 := before.(*corev1.Node)
 	now, ok2 := after.(*corev1.Node)
-	if ok1 && ok2 && isLess(old, now) {
-		h.doubt(now.Name)
+	if ok1 && ok2 {
+		h.dips.follow(old, now, h.clock.Now())
 	}
 }
 

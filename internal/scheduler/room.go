@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -43,8 +44,8 @@ func crowdedOut(node fwk.NodeInfo, reserved []*reservation.Reservation, seekerOf
 
 // crowdedOutOn returns the reservations on a node that the node cannot fulfill, even once all pods
 // on their way out have gone. It goes by the informers and by the places of assumed pods, and not
-// by the snapshot of a cycle, so any goroutine may call it. Nodes that have gone are for
-// takeBackLost.
+// by the snapshot of a cycle, so any goroutine may call it. A node that has just begun to offer less
+// counts as it was before. Nodes that have gone are for takeBackLost.
 func (b *books) crowdedOutOn(node string) []*reservation.Reservation {
 	reserved := b.reserved.On(node)
 	if len(reserved) == 0 {
@@ -54,6 +55,7 @@ func (b *books) crowdedOutOn(node string) []*reservation.Reservation {
 	if info == nil {
 		return nil
 	}
+	info.SetNode(b.dips.without(info.Node()))
 	return crowdedOut(info, reserved, func(r *reservation.Reservation) *seeker {
 		counted := b.profiles.resources(r.Pod.GetPod().Spec.SchedulerName)
 		if counted == nil {
@@ -146,9 +148,12 @@ func (h *Hub) loseRoom(key workload.Key, why string) {
 }
 
 // doubts are the nodes on which something has come, grown or stays after all, or that have less
-// than before. The zero value is not ready to use.
+// than before. A node that is gone is none of them, so they are no more than there are nodes. The
+// zero value is not ready to use.
 type doubts struct {
 	mu sync.Mutex
+	// exists reports whether a node exists.
+	exists func(string) bool
 	// reserved are those with reservations at that moment. The main loop looks at them.
 	reserved sets.Set[string]
 	// recent are all since the look before the last one that a decision has taken. Its snapshot may
@@ -157,14 +162,18 @@ type doubts struct {
 	wanted         chan struct{}
 }
 
-func newDoubts() *doubts {
-	return &doubts{reserved: sets.New[string](), recent: sets.New[string](), before: sets.New[string](), wanted: make(chan struct{}, 1)}
+func newDoubts(exists func(string) bool) *doubts {
+	return &doubts{exists: exists, reserved: sets.New[string](), recent: sets.New[string](), before: sets.New[string](), wanted: make(chan struct{}, 1)}
 }
 
 // add records a node, and whether there are reservations on it.
 func (d *doubts) add(node string, reserved bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	// Under the lock: once the node is gone, forget comes after this.
+	if !d.exists(node) {
+		return
+	}
 	d.recent.Insert(node)
 	if !reserved {
 		return
@@ -176,14 +185,24 @@ func (d *doubts) add(node string, reserved bool) {
 	}
 }
 
+// forget drops a node that is gone.
+func (d *doubts) forget(node string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, nodes := range []sets.Set[string]{d.reserved, d.recent, d.before} {
+		nodes.Delete(node)
+	}
+}
+
 // take returns the nodes with reservations, and forgets that they are in doubt.
 func (d *doubts) take() sets.Set[string] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	nodes := d.reserved
-	if nodes.Len() > 0 {
-		d.reserved = sets.New[string]()
+	if d.reserved.Len() == 0 {
+		return nil
 	}
+	nodes := d.reserved
+	d.reserved = sets.New[string]()
 	return nodes
 }
 
@@ -207,8 +226,14 @@ func (d *doubts) isRecent(node string) bool {
 // doubt has the main loop look at the reservations on a node, if there are any.
 func (h *Hub) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
 
-// reviewRooms releases what the nodes in doubt cannot fulfill.
-func (h *Hub) reviewRooms() { h.releaseCrowded(h.doubted.take(), workload.Key{}) }
+// reviewRooms releases what the nodes in doubt cannot fulfill, and those that have offered less for
+// some time.
+func (h *Hub) reviewRooms(now time.Time) {
+	for _, node := range h.dips.over(now) {
+		h.doubt(node)
+	}
+	h.releaseCrowded(h.doubted.take(), workload.Key{})
+}
 
 // lookAgain has a workload planned again, soon, if it has just reserved room that is not there: the
 // snapshot of its cycle was older than the informers are.
@@ -282,14 +307,4 @@ func isResized(before, now *corev1.Pod) bool {
 	}
 	return differ(before.Spec.Containers, now.Spec.Containers) || differ(before.Spec.InitContainers, now.Spec.InitContainers) ||
 		!apiequality.Semantic.DeepEqual(before.Spec.Resources, now.Spec.Resources)
-}
-
-// isLess reports whether a node has less of some resource for pods than before.
-func isLess(before, now *corev1.Node) bool {
-	for name, had := range before.Status.Allocatable {
-		if has := now.Status.Allocatable[name]; has.Cmp(had) < 0 {
-			return true
-		}
-	}
-	return false
 }

@@ -104,6 +104,12 @@ func (in *Inputs) emptyRoster() *roster {
 // Members lists the members of a group. Any goroutine may call it.
 func (r *roster) Members(key types.NamespacedName) gang.Members { return r.lister.Members(key) }
 
+// hasNode reports whether a node exists.
+func (r *roster) hasNode(name string) bool {
+	_, err := r.nodes.Get(name)
+	return err == nil
+}
+
 // remains reports whether a preemptor, or a part of it, still waits for a place. Another one may have its name by now.
 func (r *roster) remains(pre *preemptor) bool { return slices.ContainsFunc(pre.pods, r.awaitsPlace) }
 

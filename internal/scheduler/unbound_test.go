@@ -246,6 +246,36 @@ func TestPreemptsAgainLater(t *testing.T) {
 	}
 }
 
+// TestReservesWhenThePauseEnds: one that waits for a leaving pod has no reservation while it may
+// preempt nothing, and gets one when that ends, with nothing else happening in the cluster.
+func TestReservesWhenThePauseEnds(t *testing.T) {
+	t.Parallel()
+	for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			r := newRigArgs(t, "{retry: {initialBindingBackoff: 3s, maxBindingBackoff: 1h}}", nodes(1, "1")...)
+			if group != "" {
+				r.gangOf(group, 1, 10)
+			}
+			p := fails(pod("p", group, "1", 10), atBind)
+			r.create(on(pod("v", "", "1", 0), "node-0"), p)
+			r.cycles()
+			r.makeRoom(0)
+			r.isPaused(r.hub.keyOf(p))
+			r.replaceVictims(0, "1")
+			r.terminate("v-0", time.Now().Add(time.Hour))
+			r.eventually("it waits for the pod that leaves", func() bool { r.cycles(); return r.hub.waits.WaitsForVictims(r.hub.keyOf(p)) })
+			if !r.hub.reserved.Empty() {
+				t.Error("Room is reserved for it")
+			}
+			r.eventually("room is reserved for it", func() bool { r.cycles(); _, ok := r.reservedOn(p.UID); return ok })
+			if n := len(r.evictor.orders); n != 1 {
+				t.Errorf("%d preemptions, want 1", n)
+			}
+		})
+	}
+}
+
 // TestRecreatedPreemptorsBackOff: a controller that creates pods again does not end the pause of
 // the pods before.
 func TestRecreatedPreemptorsBackOff(t *testing.T) {

@@ -1,0 +1,196 @@
+package scheduler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// lastFor changes how long dips last.
+func (d *dips) lastFor(lasts time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lasts = lasts
+}
+
+func TestDips(t *testing.T) {
+	t.Parallel()
+	type at struct {
+		after time.Duration
+		// cpu is what the node offers from then on; "" for no change.
+		cpu string
+		// counts is what it counts for then, and over is true if a dip has ended by its time.
+		counts string
+		over   bool
+	}
+	tests := map[string]struct {
+		steps []at
+		left  int
+	}{
+		"as much as before":              {steps: []at{{0, "8", "8", false}, {20, "", "8", false}}},
+		"more than before":               {steps: []at{{0, "9", "9", false}, {20, "", "9", false}}},
+		"less for good":                  {steps: []at{{0, "5", "8", false}, {9, "", "8", false}, {10, "", "5", true}}},
+		"less for some time":             {steps: []at{{0, "5", "8", false}, {9, "8", "8", false}, {11, "", "8", false}}},
+		"less, then more than before":    {steps: []at{{0, "5", "8", false}, {9, "9", "9", false}, {11, "", "9", false}}},
+		"less and less":                  {steps: []at{{0, "5", "8", false}, {9, "2", "8", false}, {10, "", "2", true}, {20, "", "2", false}}},
+		"less, then somewhat more":       {steps: []at{{0, "5", "8", false}, {9, "7", "8", false}, {10, "", "7", true}}},
+		"each dip has its own time":      {steps: []at{{0, "5", "8", false}, {9, "8", "8", false}, {10, "5", "8", false}, {12, "", "8", false}, {20, "", "5", true}}},
+		"nothing, then as before":        {steps: []at{{0, "-", "8", false}, {9, "8", "8", false}, {11, "", "8", false}}},
+		"nothing any more":               {steps: []at{{0, "-", "8", false}, {10, "", "0", true}}},
+		"one that has begun is followed": {steps: []at{{0, "5", "8", false}}, left: 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, began, now := newDips(10*time.Second), time.Unix(0, 0), node("a", "8")
+			for _, step := range tt.steps {
+				moment := began.Add(step.after * time.Second)
+				if step.cpu != "" {
+					next := now.DeepCopy()
+					if step.cpu == "-" {
+						delete(next.Status.Allocatable, corev1.ResourceCPU)
+					} else {
+						next.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(step.cpu)
+					}
+					d.follow(now, next, moment)
+					now = next
+				}
+				over := d.over(moment)
+				if slices.Contains(over, "a") != step.over {
+					t.Errorf("After %d s, dips are over on %v", step.after, over)
+				}
+				if cpu := d.without(now).Status.Allocatable[corev1.ResourceCPU]; cpu.Cmp(resource.MustParse(step.counts)) != 0 {
+					t.Errorf("After %d s, it counts for %s, want %s", step.after, cpu.String(), step.counts)
+				}
+			}
+			if d.len() != tt.left {
+				t.Errorf("%d nodes have dips, want %d", d.len(), tt.left)
+			}
+			d.forget("a")
+			if d.len() != 0 {
+				t.Error("A node that is gone has dips")
+			}
+		})
+	}
+}
+
+// TestNodeThatDips: a node that offers less for a moment keeps what is reserved there, also if a
+// pod comes there meanwhile for which there is room. One that goes on to do so does not.
+func TestNodeThatDips(t *testing.T) {
+	t.Parallel()
+	for name, recovers := range map[string]bool{"for a moment": true, "for good": false} {
+		for kind, group := range map[string]string{"a pod": "", "a gang": "g"} {
+			for where, others := range map[string][]*corev1.Node{"with other room": {node("node-1", "4")}, "alone": nil} {
+				t.Run(name+", "+kind+", "+where, func(t *testing.T) {
+					t.Parallel()
+					r, p := waitingForRoom(t, group, others)
+					if recovers {
+						r.dipsFor(time.Hour)
+						r.recovers(p)
+						return
+					}
+					r.dipsFor(2 * time.Second)
+					if others == nil {
+						r.eventually("it gives up its room", func() bool { r.cycles(); _, ok := r.reservedOn(p.UID); return !ok })
+						return
+					}
+					r.eventually("other room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 1 })
+					if got := r.taken(1); !slices.Equal(got, []string{"dearer"}) {
+						t.Errorf("%v is taken then", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// waitingForRoom is a pod, or a gang of one, that waits for its victim on node-0 to terminate.
+func waitingForRoom(t *testing.T, group string, others []*corev1.Node) (*rig, *corev1.Pod) {
+	t.Helper()
+	objects := []runtime.Object{node("node-0", "5")}
+	for _, other := range others {
+		objects = append(objects, other.DeepCopy())
+	}
+	r := newRig(t, objects...)
+	r.create(on(pod("v", "", "4", 0), "node-0"))
+	for _, other := range others {
+		r.create(on(pod("dearer", "", "4", 1), other.Name))
+	}
+	if group != "" {
+		r.gangOf(group, 1, 10)
+	}
+	p := pod("p", group, "4", 10)
+	r.create(p)
+	r.eventually("room is made", func() bool { r.cycles(); return len(r.evictor.orders) > 0 })
+	if got := r.taken(0); !slices.Equal(got, []string{"v"}) {
+		t.Fatalf("%v is taken", got)
+	}
+	r.terminate("v", time.Now().Add(time.Hour))
+	r.succeed(0)
+	r.eventually("nothing is to be tried", func() bool { r.cycles(); return len(r.active()) == 0 })
+	return r, p
+}
+
+// offers changes how many CPUs node-0 offers.
+func (r *rig) offers(cpu string) {
+	r.t.Helper()
+	r.changeNode("node-0", func(n *corev1.Node) { n.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse(cpu) })
+}
+
+// dipsFor takes all CPUs from node-0, where a pod of another scheduler comes then.
+func (r *rig) dipsFor(lasts time.Duration) {
+	r.t.Helper()
+	r.hub.dips.lastFor(lasts)
+	r.offers("0")
+	r.eventually("the dip is followed", func() bool { return r.hub.dips.len() == 1 })
+	foreign := on(pod("foreign", "", "1", 30), "node-0")
+	foreign.Spec.SchedulerName = "another"
+	r.create(foreign)
+}
+
+// recovers gives node-0 its CPUs back, and its pod the room, after some time in which the pod is
+// tried.
+func (r *rig) recovers(p *corev1.Pod) {
+	r.t.Helper()
+	r.hub.retry(r.hub.keyOf(p))
+	r.never("it gives up its room", 2*time.Second, func() bool {
+		r.cycles()
+		node, _ := r.reservedOn(p.UID)
+		return node != "node-0" || len(r.evictor.orders) > 1
+	})
+	r.offers("5")
+	r.eventually("the dip is over", func() bool { return r.hub.dips.len() == 0 })
+	r.remove(r.evictor.orders[0].Victims["uid-v"])
+	r.waitBound("p")
+	if n := len(r.evictor.orders); n != 1 {
+		r.t.Errorf("%d preemptions, want 1", n)
+	}
+}
+
+// TestDoubtsEndWithTheirNode: nothing is left of a node that is gone, nor does anything come to it
+// that is heard of later.
+func TestDoubtsEndWithTheirNode(t *testing.T) {
+	t.Parallel()
+	exists := map[string]bool{"a": true, "b": true}
+	d := newDoubts(func(node string) bool { return exists[node] })
+	d.add("a", true)
+	d.looks()
+	d.add("a", true)
+	d.add("b", true)
+	exists["a"] = false
+	d.forget("a")
+	d.add("a", true)
+	if d.isRecent("a") || !d.isRecent("b") {
+		t.Error("The node that is gone is in doubt, or the other one is not")
+	}
+	if got := d.take(); got.Len() != 1 || !got.Has("b") {
+		t.Errorf("%v are looked at", got)
+	}
+	if got := d.take(); got.Len() != 0 {
+		t.Errorf("%v are looked at again", got)
+	}
+}
