@@ -1,0 +1,141 @@
+package queues
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/reprieve-dev/reprieve/internal/playground"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// cores are the resources of a node with so many CPUs.
+func cores(cpus string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpus), corev1.ResourceMemory: resource.MustParse("64Gi")}
+}
+
+// replicas creates a ReplicaSet of pods with one CPU in a queue. More is added to the spec of its
+// pods.
+func (c *cluster) replicas(name, queue string, count int, cpus string, more ...string) {
+	c.Helper()
+	c.ApplyText(fmt.Sprintf(`apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {name: %[1]s, namespace: default}
+spec:
+  replicas: %[3]d
+  selector: {matchLabels: {app: %[1]s}}
+  template:
+    metadata:
+      labels: {app: %[1]s, reprieve.dev/queue: %[2]s}
+    spec:
+      schedulerName: reprieve-scheduler
+      terminationGracePeriodSeconds: 1
+      %[5]s
+      containers:
+      - {name: main, image: example.com/work, resources: {requests: {cpu: "%[4]s"}}}
+`, name, queue, count, cpus, strings.Join(more, "\n      ")))
+}
+
+// running counts the pods of a ReplicaSet on nodes that are not on their way out.
+func (c *cluster) running(ctx context.Context, name string) (n int) {
+	for _, pod := range c.Pods(ctx, name+"-") {
+		if pod.Spec.NodeName != "" && pod.DeletionTimestamp == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// shared waits until each of some ReplicaSets has so many pods on nodes, and watches that this
+// stays so.
+func (c *cluster) shared(want int, names ...string) {
+	c.Helper()
+	differs := func(ctx context.Context) string {
+		for _, name := range names {
+			if n := c.running(ctx, name); n != want {
+				return fmt.Sprintf("%s has %d pods on nodes, want %d", name, n, want)
+			}
+		}
+		return ""
+	}
+	c.Eventually("the queues have the same", differs)
+	c.NeverFor(3*time.Second, 100*time.Millisecond, "it stays so", differs)
+}
+
+// TestNodesThatMostWorkCannotUse has three equal queues with four pods each that want six CPUs,
+// beside a node with eight CPUs that these pods cannot use. The first queue comes alone.
+func TestNodesThatMostWorkCannotUse(t *testing.T) {
+	t.Parallel()
+	kept := []corev1.Taint{{Key: "kept", Value: "large", Effect: corev1.TaintEffectNoSchedule}}
+	const (
+		small    = `nodeSelector: {size: small}`
+		tolerant = `tolerations: [{key: kept, operator: Exists}]`
+	)
+	type scene struct {
+		name string
+		// terms are those of the queues' pods, and large creates what else waits.
+		terms string
+		large func(c *cluster)
+	}
+	large := func(queue, cpus, terms string) func(c *cluster) {
+		return func(c *cluster) { c.replicas("large", queue, 1, cpus, terms) }
+	}
+	for name, tc := range map[string]struct {
+		taints []corev1.Taint
+		scenes []scene
+	}{
+		"tainted": {taints: kept, scenes: []scene{
+			{"a large pod tolerates the taint", "nodeSelector: {}", large("d", "8", tolerant)},
+			{"a large pod of one of them tolerates the taint", "nodeSelector: {}", large("a", "8", tolerant)},
+		}},
+		"not tainted": {scenes: []scene{
+			{"the nodes are selected", small, large("d", "8", "nodeSelector: {size: large}")},
+			{"idle nodes", small, func(*cluster) {}},
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			all := clusterOn(t, stage.New(t, playground.Options{NodeGroups: []playground.NodeGroup{
+				{Prefix: "small", Count: 3, Resources: cores("2"), Labels: map[string]string{"size": "small"}},
+				{Prefix: "large", Count: 1, Resources: cores("8"), Labels: map[string]string{"size": "large"}, Taints: tc.taints},
+			}}))
+			for _, scene := range tc.scenes {
+				all.scene(scene.name, func(c *cluster) { c.sharesSix(scene.terms, scene.large) })
+			}
+		})
+	}
+}
+
+// sharesSix has three queues share six CPUs, with something else that waits for the other nodes.
+func (c *cluster) sharesSix(terms string, large func(c *cluster)) {
+	c.Helper()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		c.queue(name)
+	}
+	c.known("a", "b", "c", "d")
+	// Work in no queue has a CPU of the large node, so that what asks for all of it waits.
+	c.pod("system", 0, "", nil, asking(corev1.ResourceCPU, 1), func(pod *corev1.Pod) {
+		pod.Spec.NodeSelector = map[string]string{"size": "large"}
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	})
+	c.Runs("system", 1)
+	large(c)
+	c.replicas("a", "a", 4, "1", terms)
+	c.shared(4, "a")
+	c.replicas("b", "b", 4, "1", terms)
+	c.replicas("c", "c", 4, "1", terms)
+	c.within(soon, func() { c.shared(2, "a", "b", "c") })
+}
+
+// asking returns a change that makes a pod ask for so many pieces of a device.
+func asking(device corev1.ResourceName, pieces int64) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		q := corev1.ResourceList{device: *resource.NewQuantity(pieces, resource.DecimalSI)}
+		pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: q, Limits: q}
+	}
+}
