@@ -1,0 +1,188 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// robbers are the ways in which two of the seven CPUs of node a are lost while a victim lingers
+// there. A pod that is resized is left to the test of the stepped scheduler: the nodes here are
+// simulated, and the API server refuses to resize pods on them.
+var robbers = map[string]func(*env){
+	"a higher priority": func(e *env) { e.create(podSpec{name: "robber", cpus: 2, priority: "higher", on: "a"}) },
+	"a pod of another scheduler": func(e *env) {
+		e.create(podSpec{name: "robber", cpus: 2, priority: "higher", scheduler: "another", change: func(pod *corev1.Pod) {
+			pod.Spec.NodeName = e.NodeName("a")
+		}})
+	},
+	"a node that shrinks": func(e *env) {
+		patch := []byte(`{"status":{"allocatable":{"cpu":"5"}}}`)
+		if _, err := e.Kube.CoreV1().Nodes().Patch(e.Context(), e.NodeName("a"), types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+			e.Fatalf("patch node a: %v", err)
+		}
+	},
+}
+
+// lingering is a victim that takes ten minutes to go, unless it is let go.
+func lingering(name string) podSpec {
+	return podSpec{name: name, cpus: 2, priority: "low", on: "a", grace: 600, change: stage.Hold}
+}
+
+// beginToPreempt has a pod, or a gang of one, preempt two pods on node a, of which one goes and one
+// lingers.
+func (e *env) beginToPreempt(gang bool) (member string) {
+	e.Helper()
+	e.createRunning(podSpec{name: "stays", cpus: 2, priority: "higher", on: "a"}, lingering("victim-0"), lingering("victim-1"))
+	member = "urgent"
+	if gang {
+		member = "urgent-0"
+		e.gang(stage.Group{Name: "urgent", MinCount: 1, Priority: "high"}, 1, podSpec{cpus: 5})
+	} else {
+		e.create(podSpec{name: "urgent", cpus: 5, priority: "high"})
+	}
+	e.Eventually("both victims are leaving", func(ctx context.Context) string {
+		for _, name := range []string{"victim-0", "victim-1"} {
+			if pod := e.Find(ctx, name); pod == nil || pod.DeletionTimestamp == nil {
+				return name + " is not"
+			}
+		}
+		return ""
+	})
+	e.ends("victim-0")
+	return member
+}
+
+// ends ends the grace period of a pod that lingers.
+func (e *env) ends(name string) {
+	e.Helper()
+	e.LetGo(name)
+	now := int64(0)
+	err := e.Kube.CoreV1().Pods(e.Namespace).Delete(e.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	if client.IgnoreNotFound(err) != nil {
+		e.Fatalf("delete pod %s: %v", name, err)
+	}
+	e.Gone(name)
+}
+
+// waitTold waits until a pod is told something, and returns what it is told.
+func (e *env) waitTold(name, what string) (told string) {
+	e.Helper()
+	e.Eventually(name+" is told "+what, func(ctx context.Context) string {
+		told = ""
+		if pod := e.Find(ctx, name); pod != nil {
+			for _, c := range pod.Status.Conditions {
+				if c.Type == corev1.PodScheduled {
+					told = c.Message
+				}
+			}
+		}
+		if !strings.Contains(told, what) {
+			return fmt.Sprintf("it is told %q", told)
+		}
+		return ""
+	})
+	return told
+}
+
+// eachRobber runs a test for each robber, with a pod that is robbed and with a gang.
+func eachRobber(t *testing.T, run func(e *env, rob func(*env), gang bool)) {
+	t.Helper()
+	for way, rob := range robbers {
+		for kind, gang := range map[string]bool{"a pod": false, "a gang": true} {
+			t.Run(way+", "+kind, func(t *testing.T) {
+				t.Parallel()
+				run(newEnv(t, stage.GroupAPIs(t)[0]), rob, gang)
+			})
+		}
+	}
+}
+
+// TestRobbedOfOneVictimsRoom: a preemptor whose room will be too small makes other room at once,
+// and does not wait for its last victim.
+func TestRobbedOfOneVictimsRoom(t *testing.T) {
+	t.Parallel()
+	eachRobber(t, func(e *env, rob func(*env), gang bool) {
+		e.AddNodes(7, "a")
+		e.AddNodes(5, "b")
+		e.createRunning(podSpec{name: "dearer", cpus: 5, priority: "mid", on: "b"})
+		member := e.beginToPreempt(gang)
+		rob(e)
+		e.waitRunning(member)
+		if node := e.nodeOf(member); node != "b" {
+			e.Errorf("It runs on %s", node)
+		}
+		if e.Find(e.Context(), "victim-1") == nil {
+			e.Error("The second victim has gone")
+		}
+		e.LetGo("victim-1")
+	})
+}
+
+// TestRoomThatIsNoUse: equal work is told whose room keeps it out, and has it as soon as that is
+// too small for the one it is kept for.
+func TestRoomThatIsNoUse(t *testing.T) {
+	t.Parallel()
+	eachRobber(t, func(e *env, rob func(*env), gang bool) {
+		e.AddNodes(7, "a")
+		e.beginToPreempt(gang)
+		e.create(podSpec{name: "equal", cpus: 1, priority: "high"})
+		told := e.waitTold("equal", fmt.Sprintf("room on node %s is reserved for %s/urgent (priority 1000)", e.NodeName("a"), e.Namespace))
+		if strings.Contains(told, "short of") {
+			e.Errorf("It is told %q", told)
+		}
+		rob(e)
+		e.waitRunning("equal")
+		if e.Find(e.Context(), "victim-1") == nil {
+			e.Error("The second victim has gone")
+		}
+		e.LetGo("victim-1")
+	})
+}
+
+// TestAffinityToALeavingPod: a pod that has to be with its like is tried again when the last of its
+// like has gone from a cordoned node, while others linger there.
+func TestAffinityToALeavingPod(t *testing.T) {
+	t.Parallel()
+	for kind, gang := range map[string]bool{"a pod": false, "a gang": true} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t, stage.GroupAPIs(t)[0])
+			e.AddNodes(4, "a", "b")
+			alike := podSpec{name: "like", cpus: 1, priority: "low", on: "a", grace: 600, labels: map[string]string{"app": "x"}, change: stage.Hold}
+			e.createRunning(alike, lingering("lingers"))
+			cordon := []byte(`{"spec":{"unschedulable":true}}`)
+			if _, err := e.Kube.CoreV1().Nodes().Patch(e.Context(), e.NodeName("a"), types.MergePatchType, cordon, metav1.PatchOptions{}); err != nil {
+				e.Fatalf("cordon node a: %v", err)
+			}
+			e.remove("like")
+			e.remove("lingers")
+			next := podSpec{name: "next", cpus: 1, priority: "high", labels: map[string]string{"app": "x"}, change: func(pod *corev1.Pod) {
+				pod.Spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
+					RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+						TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}},
+					}},
+				}}
+			}}
+			member := "next"
+			if gang {
+				member = "next-0"
+				e.gang(stage.Group{Name: "next", MinCount: 1, Priority: "high"}, 1, next)
+			} else {
+				e.create(next)
+			}
+			e.waitTold(member, "waits for "+e.Namespace+"/like on "+e.NodeName("a"))
+			e.ends("like")
+			e.waitRunning(member)
+			e.LetGo("lingers")
+		})
+	}
+}
