@@ -1,8 +1,8 @@
 package core
 
-// meter counts the steps of one decision: verdicts on units, units that move out of the simulated
-// cluster and back, and units that bounds are asked about. The count measures the work of a search
-// and, unlike time, is the same on every machine.
+// meter counts the steps of one decision. Steps are verdicts on units, moves of units out of the
+// simulated cluster or back, and units that bounds are asked about. The count measures the work of
+// a search and, unlike time, is the same on every machine.
 type meter struct{ steps int }
 
 // add counts steps; a nil meter counts none.

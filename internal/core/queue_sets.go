@@ -21,7 +21,7 @@ type wholeSets struct {
 	// pool are the potential victims, most important first. Units that have not been put back are
 	// removed from t. out are the units removed for good.
 	pool, out []int32
-	// pathUse is the usage of the preemptor's queues without the units removed from t.
+	// pathUse is the usage of the preemptor's queues without the removed units.
 	pathUse *pathUse
 	best    found
 	any     bool
@@ -227,8 +227,8 @@ func (e *wholeSets) keep(i int) int {
 	return i
 }
 
-// possible reports whether sets without the units in out may include a solution: there is room
-// without the removed units, and the bounds allow the units in out.
+// possible reports whether sets without the units in out may include a solution. There must be room
+// without the removed units, and the bounds must allow the units in out.
 //
 // Bounds on reclaimed units depend on whether the preemptor's queue gains, which the units of that
 // queue decide. Those rank above all reclaimed units. So it is settled which of them stay before a

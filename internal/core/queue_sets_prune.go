@@ -27,7 +27,8 @@ func (c *queuePolicy) reclaimable(pool []int32) []int32 {
 }
 
 // gaining is how far a preemptor can reach at most, by resource, while its queue ends with more of
-// the resource than it has: steps by fair share, and steps by quota. See [ledger.keeps].
+// the resource than it has. share has steps by fair share, and quota steps by quota. See
+// [ledger.keeps].
 type gaining struct{ share, quota []int }
 
 // reachGaining returns the reach while the preemptor's queue gains, given the units of a pool.
@@ -70,9 +71,9 @@ func (c *queuePolicy) reachWithin(pool []int32, most []int64) reach {
 	return s.reach()
 }
 
-// mayGive reports whether anything below the queue at the top of a subtree may be reclaimed: the
-// queue has more of a resource than its fair share, or its quota, and the preemptor, which gains
-// some of the resource, reaches it.
+// mayGive reports whether anything below the queue at the top of a subtree may be reclaimed. The
+// queue must have more of a resource than its fair share, or its quota. The preemptor must gain
+// some of the resource and reach the queue.
 func (c *queuePolicy) mayGive(top int32, reach gaining) bool {
 	steps := c.stepsTo(top)
 	return slices.ContainsFunc(c.asks, func(r int) bool {
