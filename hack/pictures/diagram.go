@@ -39,8 +39,8 @@ const (
 // checkDiagram returns an error if an edge names no state, or a state has no color.
 func (p *picture) checkDiagram() error {
 	for _, s := range p.States {
-		if s.Color < 0 || s.Color >= len(colors) {
-			return fmt.Errorf("state %s has the color %d of %d", s.Name, s.Color, len(colors))
+		if s.Color < 0 || s.Color >= len(colors()) {
+			return fmt.Errorf("state %s has the color %d of %d", s.Name, s.Color, len(colors()))
 		}
 	}
 	for _, e := range p.Edges {

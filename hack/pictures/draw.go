@@ -72,14 +72,16 @@ const (
 	textWidth  = 7.6 // of one character of a note, at most
 )
 
-// colors are the classes of the workloads in their order: the color on light and on dark displays.
-var colors = [][2]string{{"#8250df", "#a371f7"}, {"#bf8700", "#d29922"}, {"#1f7a3d", "#3fb950"}, {"#0969da", "#58a6ff"}}
+// colors returns the colors of the workloads in their order, each for light and for dark displays.
+func colors() [][2]string {
+	return [][2]string{{"#8250df", "#a371f7"}, {"#bf8700", "#d29922"}, {"#1f7a3d", "#3fb950"}, {"#0969da", "#58a6ff"}}
+}
 
 // check returns an error if the picture cannot be drawn: a workload without a color, or a node that
 // uses more cells than it has.
 func (p *picture) check() error {
-	if len(p.Workloads) > len(colors) {
-		return fmt.Errorf("%d workloads, and %d colors", len(p.Workloads), len(colors))
+	if len(p.Workloads) > len(colors()) {
+		return fmt.Errorf("%d workloads, and %d colors", len(p.Workloads), len(colors()))
 	}
 	if p.CellSize == 0 {
 		p.CellSize = cellSize
@@ -176,7 +178,7 @@ func (p *picture) style(out *bytes.Buffer) {
 			out.WriteString("@media (prefers-color-scheme: dark){\n")
 		}
 		fmt.Fprintf(out, ".back{fill:%s}text{fill:%s}.free{fill:%s}.arrow{fill:none;stroke:%s;stroke-width:2.5}\n", frame[0], frame[1], frame[2], frame[1])
-		for i, color := range colors {
+		for i, color := range colors() {
 			fmt.Fprintf(out, ".w%d{fill:%s}.s%d{stroke:%s;stroke-width:2.5}", i, color[mode], i, color[mode])
 		}
 		out.WriteString("\n")
