@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	// Whoever reads the output may be gone by the time of the shutdown, which has to go on
+	// The reader of the output may be gone before the shutdown. The shutdown must continue
 	// regardless.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

@@ -15,7 +15,7 @@ import (
 // errInterrupted is the result of a signal that comes before the playground is ready.
 var errInterrupted = errors.New("interrupted before it was ready")
 
-// schedulerSuffix is added to the kubeconfig's name for the one of a scheduler that is started by
+// schedulerSuffix is appended to the name of the kubeconfig, for a scheduler that is started by
 // hand.
 const schedulerSuffix = ".scheduler"
 
@@ -58,10 +58,10 @@ When pods can be scheduled, one line that starts with "ready" goes to standard o
 The CustomResourceDefinitions and admission policies of Reprieve are installed as they are on a cluster.
 Every port is on 127.0.0.1 and is chosen freely, so several playgrounds can run side by side.
 
-With --scheduler none, a scheduler can be started by hand with the kubeconfig FILE` + schedulerSuffix + `: its user is the one
-that the admission policies let fill in priorities. The user of FILE is not, though it has all rights.
+With --scheduler none, you can start a scheduler by hand with the kubeconfig FILE` + schedulerSuffix + `.
+The admission policies permit its user to fill in priorities. They do not permit the user of FILE, though it has all rights.
 
-A pod runs until it is deleted, and a deleted pod has its whole grace period. To let a pod end by itself, annotate it:
+A pod runs until it is deleted, and a deleted pod has its whole grace period. To end a pod by itself, annotate it:
   ` + playground.RunForAnnotation + `: "30s"`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,7 +79,7 @@ A pod runs until it is deleted, and a deleted pod has its whole grace period. To
 	set.StringVar(&flags.scheduler, "scheduler", "", "scheduler binary, or \"none\" (default: reprieve-scheduler beside the other binaries)")
 	set.StringVar(&flags.schedulerConfig, "scheduler-config", "", "KubeSchedulerConfiguration file for the scheduler")
 	set.StringVar(&flags.dataDir, "data-dir", "", "directory that keeps the cluster's state from run to run (default: a temporary one)")
-	set.BoolVar(&flags.nativeWorkloads, "native-workload-api", false, "serve the Workloads and PodGroups of scheduling.k8s.io (off by default) besides those of Reprieve")
+	set.BoolVar(&flags.nativeWorkloads, "native-workload-api", false, "also serve the Workloads and PodGroups of scheduling.k8s.io (off by default)")
 	set.StringVar(&flags.binDir, "bin-dir", "", "directory of the binaries (default: this program's, then PATH)")
 	return up
 }

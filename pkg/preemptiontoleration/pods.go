@@ -10,11 +10,11 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// CanToleratePreemption reports whether a pod tolerates being preempted by another one. A pod whose
-// class has no policy does not. An error says that the class has a malformed policy (a
-// *MalformedError), which is no toleration either, or that it cannot be read. What a class says
-// that does not exist any more cannot be known: its pods tolerate all preemptors that
-// [MissingClass] says, and the error is a NotFound.
+// CanToleratePreemption reports whether a pod tolerates preemption by another pod. A pod whose
+// class has no policy does not. If the policy of the class is malformed, the error is a
+// *MalformedError and the pod does not tolerate preemption. Another error means that the class
+// cannot be read. If the class was deleted, its policy is unknown. The pod then tolerates all
+// preemptors as in [MissingClass], and the error is a NotFound.
 func CanToleratePreemption(victimCandidate, preemptor *corev1.Pod, classes schedulinglisters.PriorityClassLister, now time.Time) (bool, error) {
 	if victimCandidate.Spec.PriorityClassName == "" {
 		return false, nil

@@ -35,8 +35,8 @@ type Policy struct {
 	TolerationSeconds int64
 }
 
-// SystemCriticalPriority is the lowest priority of system-critical pods, above all that users may
-// have.
+// SystemCriticalPriority is the lowest priority of system-critical pods. It is above all priorities
+// that users may define.
 const SystemCriticalPriority int32 = 2_000_000_000
 
 // MissingClass is the policy of pods whose class does not exist: nothing below system-critical
@@ -45,18 +45,18 @@ func MissingClass() *Policy {
 	return &Policy{MinimumPreemptablePriority: SystemCriticalPriority, TolerationSeconds: -1}
 }
 
-// MalformedError says which annotation of which class cannot be read, and why. The class has no
-// policy then.
+// MalformedError names the class, the annotation that cannot be read, and the reason. The class
+// then has no policy.
 type MalformedError struct {
 	// Class is the name of the PriorityClass.
 	Class string
-	// Annotation is its key, Value what it says.
+	// Annotation is the key of the annotation, and Value its value.
 	Annotation, Value string
-	// Reason says what is wrong and what would be right.
+	// Reason describes the error and the valid values.
 	Reason string
 }
 
-// Error names the class, the annotation and what is wrong with it.
+// Error returns the class, the annotation and the reason.
 func (e *MalformedError) Error() string {
 	return fmt.Sprintf("PriorityClass %s: annotation %s: %q %s", e.Class, e.Annotation, e.Value, e.Reason)
 }
@@ -95,9 +95,9 @@ func FromPriorityClass(class *schedulingv1.PriorityClass) (*Policy, error) {
 	return p, nil
 }
 
-// Tolerates reports whether a victim that was scheduled at that time tolerates preemption by that
-// priority, and until when: the last moment of the toleration, or Forever. A victim whose time is
-// zero has not been scheduled yet, and tolerates it as long as that lasts.
+// Tolerates reports whether a victim tolerates preemption by a priority, given the time that it was
+// scheduled at. It also returns the last moment of the toleration, or Forever. A victim with a zero
+// time is not scheduled yet, and tolerates preemption until it is.
 func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (bool, time.Time) {
 	if p == nil || p.TolerationSeconds == 0 || preemptorPriority >= p.MinimumPreemptablePriority {
 		return false, time.Time{}
@@ -106,8 +106,8 @@ func (p *Policy) Tolerates(preemptorPriority int32, scheduled, now time.Time) (b
 	return !now.After(until), until
 }
 
-// Until is the last moment of the toleration of a victim that was scheduled at that time, or
-// Forever: where it has no end, or has not begun.
+// Until returns the last moment of the toleration of a victim, given the time that it was scheduled
+// at. It returns Forever if the toleration has no end or has not begun.
 func (p *Policy) Until(scheduled time.Time) time.Time {
 	if p.TolerationSeconds < 0 || scheduled.IsZero() {
 		return Forever()

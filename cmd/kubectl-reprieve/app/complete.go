@@ -19,7 +19,8 @@ const (
 	mostCompleted     = 500
 )
 
-// completeWork completes POD and KIND/NAME in a shell. What cannot be read is not completed.
+// completeWork completes POD and KIND/NAME in a shell. Objects that cannot be read are not
+// completed.
 func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -52,7 +53,7 @@ func (a *asking) completeWork(cmd *cobra.Command, args []string, begun string) (
 	return out, directive
 }
 
-// names are those of the objects of a kind in the namespace, as far as they can be read.
+// names returns the names of the objects of a kind in the namespace, as far as they can be read.
 func (a *asking) names(ctx context.Context, of *workKind) []string {
 	namespace, err := a.namespace()
 	if err != nil {

@@ -21,12 +21,12 @@ type costAnswer struct {
 	// From and To bound the decisions that count.
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
-	// Rows are by queue and rule, and Sum is that of all.
+	// Rows has a row for each queue and rule, and Sum is the sum of all rows.
 	Rows []costRow `json:"rows"`
 	Sum  costRow   `json:"sum"`
 }
 
-// costRow is what preemptions lost.
+// costRow is the work that preemptions lost.
 type costRow struct {
 	Queue string `json:"queue,omitempty"`
 	Rule  string `json:"rule,omitempty"`
@@ -51,15 +51,15 @@ func (a *asking) costCommand() *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "cost",
-		Short: "Sum what preemption has cost a team, by the scheduler's record",
-		Long: `Sum what preemption has cost, by the scheduler's record (--log or --scheduler): how many victims and pods, and the GPU-hours and
-CPU-hours that these had been given since they started, by queue and rule. Victims are those of the namespace, of all with -A, or
-of one leaf Queue.`,
+		Short: "Sum the cost of preemptions for a team, by the scheduler's record",
+		Long: `Sum the cost of preemptions by queue and rule, from the scheduler's record (--log or --scheduler). The cost is the
+number of victims and pods, and the GPU-hours and CPU-hours that they had used since their start. The sum counts victims in the
+namespace, with -A in all namespaces, or with --queue in one leaf Queue.`,
 		Example: "  kubectl reprieve cost --queue team-a --since 168h --log decisions.jsonl",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !record.named() {
-				return usage(errors.New("cost goes by the scheduler's record: give --log FILE, or --scheduler URL"))
+				return usage(errors.New("cost reads the scheduler's record: give --log FILE, or --scheduler URL"))
 			}
 			if err := record.check(); err != nil {
 				return err
@@ -78,9 +78,9 @@ of one leaf Queue.`,
 			return a.write(answer, func(to io.Writer, _ bool) error { return showCost(to, answer) })
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Of victims in all namespaces.")
-	cmd.Flags().StringVar(&queue, "queue", "", "Only of victims in this leaf Queue, in whichever namespace.")
-	cmd.Flags().DurationVar(&since, "since", 0, "Only what was decided in this time before the newest decision of the record, such as 168h.")
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Count victims in all namespaces.")
+	cmd.Flags().StringVar(&queue, "queue", "", "Count only victims in this leaf Queue, in any namespace.")
+	cmd.Flags().DurationVar(&since, "since", 0, "Count only decisions within this time before the newest decision of the record, such as 168h.")
 	record.addFlags(cmd.Flags())
 	return cmd
 }
@@ -135,8 +135,8 @@ func (c *costAnswer) take(row *costRow) {
 	c.Rows[at].add(row)
 }
 
-// hoursOf are the GPU-hours and CPU-hours of what a record says was spent: counts and milli-CPUs,
-// times seconds.
+// hoursOf returns the GPU-hours and CPU-hours of the spent resources of a record. Records count in
+// units and milli-CPUs, times seconds.
 func hoursOf(spent map[string]float64) (gpu, cpu float64) {
 	for name, amount := range spent {
 		switch {

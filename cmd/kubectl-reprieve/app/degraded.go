@@ -31,12 +31,13 @@ type degradedRow struct {
 	// Placed members have a node; Needed is minCount.
 	Placed int `json:"placed"`
 	Needed int `json:"needed"`
-	// GPUs is what the placed members hold.
+	// GPUs is the number of GPUs that the placed members hold.
 	GPUs float64 `json:"gpus"`
 	// Since is when the gang began to lack members, by its condition Degraded; without that, when
 	// the newest of the placed members got its node.
 	Since time.Time `json:"since,omitzero"`
-	// Why is what the condition Degraded says; empty for a gang that never had enough members.
+	// Why is the message of the condition Degraded. It is empty for a gang that never had enough
+	// members.
 	Why string `json:"why,omitempty"`
 }
 
@@ -44,8 +45,9 @@ func (a *asking) degradedCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "degraded",
 		Short: "Show the gangs that hold nodes with fewer members than they need",
-		Long: `Show the gangs, in all namespaces, of which some members have a node and fewer than minCount: how many, the GPUs that they hold,
-and since when the gang lacks members, by the condition Degraded, or else since when the newest of them has its node.`,
+		Long: `Show the gangs, in all namespaces, that have some members on nodes, but fewer than minCount. Each row has the number of
+these members, the GPUs that they hold, and since when the gang lacks members. That time comes from the condition Degraded, or
+else it is when the newest of these members was bound.`,
 		Example: "  kubectl reprieve degraded",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -32,8 +32,8 @@ const (
 	exitUnreachable = 5
 	// exitNoRoom: the question has been answered, and something that was planned finds no room.
 	exitNoRoom = 6
-	// exitInterrupted: what goes on until something has come about was interrupted before; as
-	// shells have it for SIGINT.
+	// exitInterrupted: a command that waits for an event was interrupted. Shells use this code for
+	// SIGINT.
 	exitInterrupted = 130
 )
 
@@ -43,7 +43,7 @@ type codedError struct {
 	err  error
 }
 
-// Error is that of the error inside.
+// Error returns the message of the wrapped error.
 func (e *codedError) Error() string { return e.err.Error() }
 
 // Unwrap is the error inside.

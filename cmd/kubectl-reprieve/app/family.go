@@ -15,13 +15,13 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// family is an object for which groups are made, with what it has made that has pods in its stead:
-// the Jobs of a JobSet, say.
+// family is an object that groups are derived for, with the objects between it and its pods, such
+// as the Jobs of a JobSet.
 type family struct {
 	rule *grouping.Rule
 	// key is the object's; without a namespace, it is all objects of that name.
 	key types.NamespacedName
-	// between is what is between the object and its pods.
+	// between has the objects between the object and its pods.
 	between sets.Set[relative]
 }
 
@@ -34,7 +34,7 @@ type relative struct {
 // familyOf is the family of an object as far as an inventory tells of it.
 func familyOf(objects *inventory.Inventory, rule *grouping.Rule, key types.NamespacedName) (*family, error) {
 	f := &family{rule: rule, key: key, between: sets.New[relative]()}
-	// A rule names what is nearer to the object first, so that one look at each kind finds all.
+	// A rule lists kinds from the object towards the pods, so one pass over each kind finds all.
 	for _, through := range rule.Through {
 		resource := through.Kind.GroupVersion().WithResource(through.Resource)
 		for _, object := range objects.Objects(inventory.RootName(resource)) {
@@ -95,8 +95,8 @@ func (f *family) nameParts(objects *inventory.Inventory, to sets.Set[string]) er
 	return err
 }
 
-// hadPod reports whether a name in a happening is one that a Job of the family gives to its pods:
-// those that have gone are known by that.
+// hadPod reports whether a name in a happening is a name that a Job of the family gives to its
+// pods. This identifies pods that no longer exist.
 func (f *family) hadPod(name string) bool {
 	for of := range f.between {
 		if of.Kind == kindJob && isPodOf("pod "+of.NamespacedName.String(), name) {

@@ -131,7 +131,7 @@ func TestWorkOfEveryKind(t *testing.T) {
 		"what a pod took that was":    {args: []string{"history", "--preemptor", "jobset/loose"}, wantOut: []string{"pod default/v1 "}, wantNot: []string{"v2", "v3"}},
 		"what a pod took that is":     {args: []string{"history", "--preemptor", "lws/serve"}, wantOut: []string{"pod default/v3 "}, wantNot: []string{"v1", "v2"}},
 		"why not that one":            {args: []string{"why", "podgroup/batch", "--not", "lws/serve", "--log", "log.jsonl", "--snapshot", "walk.json"}, wantOut: []string{"Stayed: pod default/notebook"}},
-		"why not what is gone":        {args: []string{"why", "podgroup/batch", "--not", "rayjob/x", "--log", "log.jsonl", "--snapshot", "walk.json"}, wantOut: []string{"of rayjob default/x the record says nothing"}},
+		"why not what is gone":        {args: []string{"why", "podgroup/batch", "--not", "rayjob/x", "--log", "log.jsonl", "--snapshot", "walk.json"}, wantOut: []string{"the record has nothing about rayjob default/x"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -32,7 +32,7 @@ func (a *asking) checkFormat() error {
 	return nil
 }
 
-// typed is what every answer in JSON and YAML begins with.
+// typed is the common head of all answers in JSON and YAML.
 type typed struct {
 	APIVersion string    `json:"apiVersion"`
 	Kind       string    `json:"kind"`
@@ -65,7 +65,7 @@ func (a *asking) write(value any, show func(to io.Writer, wide bool) error) erro
 func table(to io.Writer, rows [][]string) error {
 	var text strings.Builder
 	out := printers.GetNewTabWriter(&text)
-	// What others write, as the notes of events, stands in one line and one column.
+	// Text from others, such as the notes of events, must fit in one line and one column.
 	plain := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ", "\f", " ", "\v", " ")
 	for _, row := range rows {
 		for i := range row {

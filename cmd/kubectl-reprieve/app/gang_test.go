@@ -84,11 +84,11 @@ func TestGangsAndLimits(t *testing.T) {
 		},
 		"why, of a gang with a member behind a gate": {
 			args:    []string{"why", "podgroup/train", "--snapshot", "gangs.json"},
-			wantOut: []string{"(3 pending of which 1 behind scheduling gates, 0 with a node, 0 leaving)", "Next: there is room now; gang of 2 fits"}, wantNot: []string{"example.com/wait"},
+			wantOut: []string{"(3 pending, 1 of them gated, 0 with a node, 0 leaving)", "Next: there is room now; gang of 2 fits"}, wantNot: []string{"example.com/wait"},
 		},
 		"when, of the member behind a gate": {
 			args:    []string{"when", "train-0", "--snapshot", "gangs.json"},
-			wantOut: []string{`scheduling gate "example.com/wait" has not been lifted; without it: gang of 2 fits`, "Unknown: time does not change what it waits for."},
+			wantOut: []string{`scheduling gate "example.com/wait" has not been lifted; without it: gang of 2 fits`, "Unknown: the passage of time does not unblock it."},
 			wantNot: []string{"At the latest", "leaves out"},
 		},
 		"why, of the member behind a gate": {
@@ -100,7 +100,7 @@ func TestGangsAndLimits(t *testing.T) {
 		},
 		"when, of a gang that is behind gates": {
 			args: []string{"when", "podgroup/shut", "--snapshot", "gangs.json"}, wantNot: []string{"leaves out"},
-			wantOut: []string{`scheduling gate "example.com/wait" has not been lifted`, "Unknown: time does not change what it waits for."},
+			wantOut: []string{`scheduling gate "example.com/wait" has not been lifted`, "Unknown: the passage of time does not unblock it."},
 		},
 		"why, of a gang of scheduling.k8s.io": {
 			args:    []string{"why", "podgroup/theirs", "--snapshot", "gangs.json"},

@@ -20,8 +20,8 @@ import (
 type historyAnswer struct {
 	typed
 	Preemptions []happening `json:"preemptions"`
-	// QueueUnknown counts what is left out because the queue of its victim is not known any more.
-	// Only where a queue is asked about.
+	// QueueUnknown counts the preemptions that are left out because the queue of their victim is no
+	// longer known. It is set only if the question names a queue.
 	QueueUnknown int `json:"queueUnknown,omitempty"`
 }
 
@@ -55,17 +55,17 @@ the scheduler would have it now, as long as the victim is there; others are left
 			return a.write(answer, func(to io.Writer, wide bool) error { return showHistory(to, answer, wide) })
 		},
 	}
-	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Of victims in all namespaces.")
-	cmd.Flags().DurationVar(&wanted.since, "since", 0, "Only what has begun in this time, such as 30m.")
-	cmd.Flags().StringVar(&wanted.queue, "queue", "", "Only of victims in this leaf Queue.")
-	cmd.Flags().StringVar(&wanted.preemptor, "preemptor", "", "Only what this work took: POD or KIND/NAME, in whichever namespace.")
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Show victims in all namespaces.")
+	cmd.Flags().DurationVar(&wanted.since, "since", 0, "Show only preemptions that began within this time, such as 30m.")
+	cmd.Flags().StringVar(&wanted.queue, "queue", "", "Show only victims in this leaf Queue.")
+	cmd.Flags().StringVar(&wanted.preemptor, "preemptor", "", "Show only preemptions by this work: POD or KIND/NAME, in any namespace.")
 	wanted.record.addFlags(cmd.Flags())
 	return cmd
 }
 
 // historyFilter says which preemptions are wanted.
 type historyFilter struct {
-	// namespace is that of victims, "" for all, and queue their leaf queue, "" for any.
+	// namespace is the namespace of victims, "" for all, and queue their leaf queue, "" for any.
 	namespace, queue string
 	// preemptor is POD or KIND/NAME; "" for any.
 	preemptor string
@@ -115,10 +115,10 @@ func (a *asking) history(ctx context.Context, shown *progress, wanted *historyFi
 	return answer, nil
 }
 
-// readParties reads the objects and, where queues matter, the workloads among them: in which queue
-// they are, the scheduler's configuration says as well. It says too of which objects it takes some
-// to find the pods of a preemptor. A caller who may not list that much gets the objects of the
-// namespace, unless that is "".
+// readParties reads the objects and, if queues matter, the workloads among them. The scheduler's
+// configuration is needed for the queues of workloads, and for the kinds of objects that identify
+// the pods of a preemptor. A caller without permission to list all objects gets the objects of the
+// namespace, unless it is "".
 func (a *asking) readParties(ctx context.Context, shown *progress, namespace string, queues bool, by *subject) (*inventory.Inventory, map[string]report.Party, error) {
 	if !queues && (by == nil || by.rule == nil) {
 		objects, err := a.read(ctx, shown)
@@ -130,7 +130,7 @@ func (a *asking) readParties(ctx context.Context, shown *progress, namespace str
 		if err != nil {
 			return nil, nil, err
 		}
-		a.noteOnce(shown, "you may not list %s: the answer is by what namespace %s tells", strings.Join(asked.unseen, ", "), namespace)
+		a.noteOnce(shown, "you may not list %s: the answer uses only objects of namespace %s", strings.Join(asked.unseen, ", "), namespace)
 		return asked.objects, nil, nil
 	}
 	asked, err := a.gather(ctx, shown)
@@ -148,7 +148,7 @@ func showHistory(to io.Writer, answer *historyAnswer, wide bool) error {
 	if err := showPreemptions(to, answer, wide); err != nil || answer.QueueUnknown == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(to, "Left out: %s of which the victim's queue is not known any more.\n", plural(answer.QueueUnknown, "preemption"))
+	_, err := fmt.Fprintf(to, "Left out: %s whose victim's queue is no longer known.\n", plural(answer.QueueUnknown, "preemption"))
 	return err
 }
 
@@ -172,8 +172,8 @@ func showPreemptions(to io.Writer, answer *historyAnswer, wide bool) error {
 	return table(to, rows)
 }
 
-// isNamed reports whether a name in a happening is the subject's in whichever namespace, or that of
-// a pod of the Job that it is.
+// isNamed reports whether a name in a happening is the name of the subject, in any namespace, or of
+// a pod of the subject's Job.
 func (s *subject) isNamed(name string) bool {
 	kind, rest, _ := strings.Cut(name, " ")
 	_, own, _ := strings.Cut(rest, "/")
@@ -183,8 +183,9 @@ func (s *subject) isNamed(name string) bool {
 	return strings.EqualFold(kind, s.kind) && own == s.key.Name
 }
 
-// namesIn returns a function that reports whether a name in a happening is the subject's, or that
-// of a pod or PodGroup that objects have of it, in whichever namespace. Of no subject, all are.
+// namesIn returns a function that reports whether a name in a happening belongs to the subject. The
+// name may be the subject's, or the name of one of its pods or PodGroups, in any namespace. Without
+// a subject, every name matches.
 func (s *subject) namesIn(objects *inventory.Inventory) (func(name string) bool, error) {
 	if s == nil {
 		return func(string) bool { return true }, nil

@@ -172,7 +172,7 @@ func TestHistoryOfWhatHasGone(t *testing.T) {
 		"/apis/reprieve.dev/v1alpha1/queues":               list("v1", "List", `{"metadata":{"name":"a"},"spec":{"quota":{"nvidia.com/gpu":"4"}}}`),
 		"/apis/reprieve.dev/v1alpha1/podgroups":            list("v1", "List", `{"metadata":{"namespace":"default","name":"train"},"spec":{"queueName":"a"}}`),
 	})
-	const leftOut = "Left out: 1 preemption of which the victim's queue is not known any more.\n"
+	const leftOut = "Left out: 1 preemption whose victim's queue is no longer known.\n"
 	for name, c := range map[string]struct {
 		args []string
 		// want are words of the answer, and wantNot words that it lacks; "" for none.

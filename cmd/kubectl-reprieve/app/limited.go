@@ -19,7 +19,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// told is what a condition or an event says of some work.
+// told is a message about some work, from a condition or an event.
 type told struct {
 	// Of is the object, by kind and name; of several pods that are told the same, the first, and
 	// Pods counts them.
@@ -53,8 +53,8 @@ func conditionTold(of string, c *metav1.Condition) told {
 	return told{Of: of, Type: c.Type, Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.UTC()}
 }
 
-// gatherWhatMayBe reads the objects, or of a live cluster whose nodes and the like the caller may
-// not list, those of the namespace that she may list.
+// gatherWhatMayBe reads the objects. If the caller has no permission to list cluster-scoped objects
+// such as nodes, it reads the objects of the namespace that the caller may list.
 func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace string) (*question, error) {
 	asked, err := a.gather(ctx, shown)
 	var forbidden *inventory.ForbiddenError
@@ -78,7 +78,8 @@ func (a *asking) gatherWhatMayBe(ctx context.Context, shown *progress, namespace
 	var none *inventory.ForbiddenError
 	switch {
 	case errors.As(listErr, &none):
-		// She may see nothing of it: what is missing is said of the whole.
+		// The caller may list nothing in the namespace either, so the error is about the whole
+		// cluster.
 		return nil, err
 	case listErr != nil:
 		return nil, a.reached(host, listErr)
@@ -116,8 +117,8 @@ func (s *subject) blocked() []told {
 // mostEvents bounds how many events an answer has.
 const mostEvents = 5
 
-// toldOf returns what conditions and warnings say of a subject: conditions of its PodGroups first,
-// then those of its pods.
+// toldOf returns the messages of conditions and warnings about a subject. Conditions of its
+// PodGroups come first, then conditions of its pods.
 func (a *asking) toldOf(ctx context.Context, about *subject) ([]told, error) {
 	out := about.blocked()
 	for _, pg := range about.all {
@@ -158,8 +159,8 @@ func (a *asking) toldOf(ctx context.Context, about *subject) ([]told, error) {
 	return out, nil
 }
 
-// toldPods returns what the conditions PodScheduled of the subject's pods say, once for those that
-// are told the same.
+// toldPods returns the messages of the conditions PodScheduled of the subject's pods, each message
+// once.
 func (s *subject) toldPods() []told {
 	var out []told
 	for _, pod := range s.pending() {

@@ -36,8 +36,8 @@ const keptSamples = 1440
 // decisionsPath is where a scheduler answers with its latest decisions.
 const decisionsPath = "/debug/reprieve/decisions"
 
-// noteCluster says what a page without whole decisions lacks.
-const noteCluster = "The decisions are those of which statuses and events tell: preemptions only, without what was lost. " +
+// noteCluster describes the gaps of a page without complete decisions.
+const noteCluster = "The decisions come from statuses and events. They are preemptions only, without the lost work. " +
 	"Give kubectl reprieve ui the files of a decision log, or --scheduler, for whole decisions."
 
 // schedulerEndpoint is where a scheduler's secure port is.
@@ -125,7 +125,7 @@ func (a *asking) schedulerClient(scheduler schedulerEndpoint) (*http.Client, str
 	ip := net.ParseIP(at.Hostname())
 	isHere := at.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 	if isHere {
-		// The proxy by which the kubeconfig reaches the API server has no way to this machine.
+		// The proxy of the kubeconfig reaches the API server, but not this machine.
 		config.Proxy = func(*http.Request) (*url.URL, error) { return nil, nil }
 	}
 	if scheduler.authority == "" {
@@ -169,8 +169,8 @@ func askScheduler(ctx context.Context, client *http.Client, where string, beside
 	return records, source, err
 }
 
-// remember adds entries to those known, each of which may have come further, and forgets the
-// oldest.
+// remember merges entries into the known entries, replaces older states of the same entry, and
+// drops the oldest entries.
 func remember(known, more []report.Entry) []report.Entry {
 	at := make(map[string]int, len(known))
 	for i := range known {
@@ -196,8 +196,9 @@ func rememberEnd(known []decisionlog.WaitEnd, end *decisionlog.WaitEnd) []decisi
 	return known[max(len(known)-keptDecisions, 0):]
 }
 
-// clusterSource reads the preemptions that statuses and events tell of, as history does, how the
-// queues stand, what waits, and who has the GPUs, with what the planned manifests would change.
+// clusterSource reads the state of a live cluster. The input has the preemptions from statuses and
+// events, as in history. The sample has the queues, the waiting work, the users of GPUs, and the
+// changes by the planned manifests.
 func (a *asking) clusterSource(ctx context.Context, planned []manifest.Document) (report.Input, report.Sample, error) {
 	shown := newProgress(io.Discard, a.clock)
 	defer shown.end()
@@ -260,7 +261,7 @@ func partiesOf(ctx context.Context, asked *question) (map[string]report.Party, e
 	return out, nil
 }
 
-// entriesOf are the entries of preemptions, one for what one preemptor took at one time.
+// entriesOf returns the entries of preemptions: one for each preemptor and time.
 func entriesOf(found []happening, parties map[string]report.Party) []report.Entry {
 	type key struct {
 		preemptor string

@@ -12,8 +12,8 @@ import (
 // is no terminal.
 const lineEvery = 10 * time.Second
 
-// newLongProgress is newProgress for a command that takes minutes: where the writer is no terminal,
-// such as the log of a CI job, it writes a line now and then.
+// newLongProgress is newProgress for a command that takes minutes. If the writer is no terminal,
+// such as the log of a CI job, it writes a line at intervals.
 func newLongProgress(to io.Writer, clk clock.Clock) *progress {
 	if isTerminal(to) {
 		return newProgress(to, clk)

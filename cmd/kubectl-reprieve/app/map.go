@@ -30,8 +30,8 @@ type mapping struct {
 // podPlace is where a pod stands on the map.
 type podPlace struct{ node, at int }
 
-// mapOf says which workload has which GPUs, and what the planned manifests would change; nil where
-// no node has GPUs.
+// mapOf returns the GPUs of each workload, and the changes by the planned manifests. It returns nil
+// if no node has GPUs.
 func (a *asking) mapOf(ctx context.Context, asked *question, parties map[string]report.Party, planned []manifest.Document) (*report.Map, error) {
 	nodes, err := inventory.Decode[*corev1.Node](asked.objects, inventory.Nodes)
 	if err != nil {
@@ -60,7 +60,7 @@ func (a *asking) mapOf(ctx context.Context, asked *question, parties map[string]
 	return m.out, err
 }
 
-// commonGPU is the kind of GPUs of which the nodes have most; "" where they have none.
+// commonGPU returns the most common kind of GPU on the nodes, or "" if the nodes have no GPUs.
 func commonGPU(nodes []*corev1.Node) string {
 	total := make(map[string]int64)
 	for _, node := range nodes {
@@ -100,7 +100,7 @@ func (m *mapping) nameOf(pod *corev1.Pod) string {
 	return unitName(pod.Namespace, pod.Name, false)
 }
 
-// add puts a pod on a node of the map, unless it has nothing of the resource.
+// add puts a pod on a node of the map, unless it requests none of the resource.
 func (m *mapping) add(pod *corev1.Pod, node, work, change string) {
 	at, known := m.nodes[node]
 	requests := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
@@ -116,7 +116,7 @@ func (m *mapping) add(pod *corev1.Pod, node, work, change string) {
 	n.Pods = append(n.Pods, report.MapPod{Name: pod.Name, Work: m.work(work, pod), Amount: amount.Value(), Change: change})
 }
 
-// work is the place of a workload among those of the map.
+// work returns the index of a workload in the map.
 func (m *mapping) work(name string, pod *corev1.Pod) int {
 	at, known := m.works[name]
 	if !known {
@@ -150,7 +150,7 @@ func (a *asking) planOnMap(ctx context.Context, m *mapping, documents []manifest
 	return nil
 }
 
-// plan notes what would become of one workload.
+// plan records the planned result of one workload.
 func (m *mapping) plan(r *whatif.Result, of *manifest.Workload) {
 	pods := make(map[string]*corev1.Pod, len(of.Pods))
 	for _, pod := range of.Pods {
@@ -173,8 +173,8 @@ func (m *mapping) plan(r *whatif.Result, of *manifest.Workload) {
 	m.out.Plans = append(m.out.Plans, said)
 }
 
-// goes notes that pods would be evicted. What was planned before and would go again was never
-// there.
+// goes records that pods would be evicted. A pod that is planned and then evicted again is removed
+// from the map.
 func (m *mapping) goes(pods []core.VictimPod) {
 	for _, pod := range pods {
 		place, ok := m.pods[pod.Namespace+"/"+pod.Name]

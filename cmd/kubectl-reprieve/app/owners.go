@@ -35,14 +35,14 @@ func ownersOf(objects *inventory.Inventory) (owners, error) {
 	return out, nil
 }
 
-// mention is a unit in a list of an answer, and what the list says of it.
+// mention is a unit in a list of an answer, with the remark of the list about it.
 type mention struct {
-	// unit is its name, and said what follows the name in the line.
+	// unit is the name of the unit, and said follows the name in the line.
 	unit, said string
 }
 
-// grouped puts mentions of pods of one owner of which the same is said into one: "188 pods of
-// deployment default/web". Each stands where the first of its pods stood.
+// grouped merges mentions of pods of one owner with the same remark: "188 pods of deployment
+// default/web". The merged mention takes the place of its first pod.
 func (o owners) grouped(all []mention) []mention {
 	type same struct{ owner, said string }
 	count, at := make(map[same]int), make(map[same]int)
@@ -64,8 +64,8 @@ func (o owners) grouped(all []mention) []mention {
 	return out
 }
 
-// few returns the mentions that are shown: grouped, and the first few of those, or all as they are
-// if wide. The second result counts those that are left out.
+// few returns the mentions to show. Unless wide, it groups them and returns the first few. The
+// second result counts the mentions that are left out.
 func (o owners) few(all []mention, wide bool) ([]mention, int) {
 	if wide {
 		return all, 0

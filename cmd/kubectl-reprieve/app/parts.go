@@ -12,12 +12,12 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// parts are what a look has found of some work: by these, changes of the work are told from those
-// of its neighbours.
+// parts are the objects that a look found for some work. They separate changes of the work from
+// changes of its neighbors.
 type parts struct {
 	work *subject
-	// pods are the names of its pods, and groups are the PodGroups that they are in, those that are
-	// not written yet included.
+	// pods has the names of its pods. groups has the PodGroups of these pods, also groups that are
+	// not written yet.
 	pods   sets.Set[string]
 	groups sets.Set[types.NamespacedName]
 	// together is true where all pods of the groups count, and of the owners of its pods: new ones
@@ -26,7 +26,7 @@ type parts struct {
 	owners   sets.Set[types.UID]
 }
 
-// parts are what find has found.
+// parts returns the objects that find found.
 func (s *subject) parts() *parts {
 	p := &parts{
 		work: s, pods: sets.New[string](), groups: sets.New[types.NamespacedName](), owners: sets.New[types.UID](),
@@ -50,9 +50,9 @@ func (s *subject) parts() *parts {
 	return p
 }
 
-// have reports whether an object of the work's namespace, a pod or a PodGroup, is a part of it. A
-// new pod is one by its name, group or owner; the next look finds others, as those of a new Job of
-// a JobSet.
+// have reports whether an object of the work's namespace, a pod or a PodGroup, is part of the work.
+// It recognizes a new pod by its name, group or owner. The next look finds other new pods, such as
+// the pods of a new Job of a JobSet.
 func (p *parts) have(object *unstructured.Unstructured) bool {
 	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
 	if object.GetKind() != "Pod" {

@@ -31,8 +31,8 @@ type happening struct {
 	Namespace string `json:"namespace"`
 	Rule      string `json:"rule,omitempty"`
 	Message   string `json:"message,omitempty"`
-	// Source says where this stands: an event, the status of the victim, or the scheduler's record;
-	// of several, the one that knows the latest moment.
+	// Source is the origin of this information: an event, the status of the victim, or the
+	// scheduler's record. Of several sources, the source with the latest moment counts.
 	Source string `json:"source"`
 
 	// group is the PodGroup that a pod went with, as Victim would name it; "" for none. memberOf is
@@ -65,8 +65,9 @@ func (h *happening) queueAmong(known map[string]report.Party) (string, bool) {
 // reasonPreempted is the reason of the scheduler's events on victims.
 const reasonPreempted = "Preempted"
 
-// preemptions are those that the cluster and some records still tell of, newest first: by the
-// statuses of victims in the objects and, of a live cluster, by events. Namespace is empty for all.
+// preemptions returns the known preemptions, newest first. The sources are the records, the
+// statuses of victims in the objects and, for a live cluster, events. An empty namespace selects
+// all namespaces.
 func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, namespace string, records []decisionlog.Record) ([]happening, error) {
 	out, err := byStatus(objects)
 	if err != nil {
@@ -87,9 +88,9 @@ func (a *asking) preemptions(ctx context.Context, objects *inventory.Inventory, 
 	return onceEach(out), nil
 }
 
-// onceEach has one of those that tell of the same, with what each of them tells: a pod's event, its
-// condition and the record do. Pods that went with their PodGroup are left out where anything tells
-// of that. They are newest first.
+// onceEach merges happenings about the same preemption: a pod's event, its condition and the record
+// may all report it. If a PodGroup was evicted as a whole, the result has the group and not its
+// pods. The result is sorted, newest first.
 func onceEach(all []happening) []happening {
 	type same struct{ victim, preemptor string }
 	told := make(map[same]bool)
@@ -120,7 +121,7 @@ func onceEach(all []happening) []happening {
 	return out
 }
 
-// sourceRecord is the source of what the scheduler's record tells.
+// sourceRecord is the source of happenings from the scheduler's record.
 const sourceRecord = "record"
 
 // byStatus reads the preemptions in the statuses of PodGroups, and in the conditions of pods.
@@ -203,7 +204,7 @@ func preemptorName(p v1alpha1.DisruptionPreemptor) string {
 	return kind + types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String()
 }
 
-// byEvents reads the preemptions that the API server has events of, usually those of the last hour.
+// byEvents returns the preemptions that the API server has events about, usually of the last hour.
 func (a *asking) byEvents(ctx context.Context, namespace string) ([]happening, error) {
 	told, err := a.events(ctx, namespace, "reason="+reasonPreempted)
 	if err != nil {
@@ -240,7 +241,7 @@ func (a *asking) events(ctx context.Context, namespace, selector string) ([]even
 			if namespace != "" {
 				where = "namespace " + namespace
 			}
-			return nil, &codedError{exitForbidden, fmt.Errorf("you may not list events.events.k8s.io in %s, which tell what was preempted", where)}
+			return nil, &codedError{exitForbidden, fmt.Errorf("you may not list events.events.k8s.io in %s, which report preemptions", where)}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("list events: %w", err)

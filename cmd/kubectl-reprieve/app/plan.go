@@ -26,9 +26,10 @@ type planAnswer struct {
 	Results []whatif.Result `json:"results"`
 	Cost    whatif.Cost     `json:"cost"`
 	Ignored []string        `json:"ignored,omitempty"`
-	// Unknown is what makes pods that are not known here, each with the reason.
+	// Unknown lists objects that create pods and have an unknown kind, each with the reason.
 	Unknown []string `json:"unknown,omitempty"`
-	// Notes are likely mistakes in what was given, and objects of it that the cluster has already.
+	// Notes lists likely mistakes in the given objects, and given objects that already exist in the
+	// cluster.
 	Notes []string `json:"notes,omitempty"`
 
 	// owners names the objects that made the pods of lists.
@@ -41,13 +42,17 @@ func (a *asking) planCommand() *cobra.Command {
 	var replicas int32
 	cmd := &cobra.Command{
 		Use:   "plan -f FILE|DIRECTORY",
-		Short: "Say where work would land, who would go for it, and what that costs",
-		Long: `Say where work would land if it were submitted now, who would go for it and what that costs, or why it
-would not land. Pods, Jobs, JobSets, LeaderWorkerSets, PyTorchJobs, MPIJobs, RayClusters, RayJobs, Deployments, ReplicaSets,
-StatefulSets and ReplicationControllers are planned with the PodGroups that they come with, or that the scheduler makes for those
-that ask for a gang; of what makes pods besides it is said why they are not known. PriorityClasses, Queues and the like count
-as if they were there already. Of a directory, all files that end in .yaml, .yml or .json count, by name. Several files, and several objects in one, are planned in their order, each on the cluster as the one before would leave it. Work that is pending
-in the cluster is not placed first: it keeps what it has been promised, and nothing more.`,
+		Short: "Show where work would run, which victims it needs, and their cost",
+		Long: `Show where work would run if it were submitted now, its victims and their cost, or why it would not run.
+
+The plan covers Pods, Jobs, JobSets, LeaderWorkerSets, PyTorchJobs, MPIJobs, RayClusters, RayJobs, Deployments, ReplicaSets,
+StatefulSets and ReplicationControllers. Their PodGroups are in the manifests, or the scheduler derives them if the objects
+ask for a gang. For other kinds that create pods, the answer gives the reason why they are unknown. PriorityClasses, Queues
+and the like count as if they existed.
+
+For a directory, the plan reads all files that end in .yaml, .yml or .json, by name. Several objects are planned in their order,
+each on the cluster as the one before would leave it. Pending work of the cluster is not placed first: it keeps its
+reservations, and nothing more.`,
 		Example: "  kubectl reprieve plan -f job.yaml\n  helm template . | kubectl reprieve plan -f - --set-priority high --replicas 4",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -149,7 +154,7 @@ func (a *asking) planned(ctx context.Context, shown *progress, documents []manif
 	return answer, nil
 }
 
-// queueLabel is the label by which the first profile of Reprieve's has pods name their queue.
+// queueLabel returns the label for the queue of a pod in the first profile with Reprieve.
 func queueLabel(cfg *config.KubeSchedulerConfiguration) string {
 	for _, profile := range cfg.Profiles {
 		for _, plugin := range profile.PluginConfig {
@@ -216,7 +221,8 @@ func title(r *whatif.Result) string {
 	return name + " (" + r.Namespace + ")"
 }
 
-// outcomes counts those of all steps, or is the one that all have.
+// outcomes counts the outcomes of all steps. If all steps have the same outcome, it returns that
+// outcome.
 func outcomes(r *whatif.Result) string {
 	var order []core.Outcome
 	counts := make(map[core.Outcome]int)
@@ -262,7 +268,7 @@ func victims(cost whatif.Cost) string {
 	return out
 }
 
-// nodes names those that pods go to, the first few of them unless all are wanted.
+// nodes returns the names of the nodes that pods are placed on, the first few unless all is set.
 func nodes(r *whatif.Result, all bool) string {
 	const few = 3
 	var names []string
@@ -283,7 +289,7 @@ func nodes(r *whatif.Result, all bool) string {
 	}
 }
 
-// showSteps says what the table leaves out: each decision in words, and its victims.
+// showSteps shows the details that the table leaves out: each decision in words, and its victims.
 func (a *asking) showSteps(to io.Writer, r *whatif.Result, of owners, wide bool) {
 	said := ""
 	for i := range r.Steps {
@@ -330,7 +336,7 @@ func unitName(namespace, name string, group bool) string {
 	return "pod " + namespace + "/" + name
 }
 
-// protection says by which rule a unit is protected, and until when.
+// protection returns the rule that protects a unit, and the end of the protection.
 func protection(p *core.ProtectedUnit) string {
 	said := string(p.Rule)
 	if p.Queue != "" {

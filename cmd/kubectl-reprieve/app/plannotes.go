@@ -39,8 +39,8 @@ func manifestsIn(name string) ([]string, error) {
 	return out, nil
 }
 
-// notesOn says which objects the cluster has already, and what is likely a mistake in those that
-// were given.
+// notesOn returns notes about given objects that already exist in the cluster, and about likely
+// mistakes in the given objects.
 func notesOn(asked *question, submitted *manifest.Submission, documents []manifest.Document) ([]string, error) {
 	var out []string
 	say := func(line string) {
@@ -114,7 +114,7 @@ func alreadyThere(asked *question, of owners, d *manifest.Document) string {
 	case !there:
 		return ""
 	case d.Kind == "Pod" || d.Kind == "PodGroup":
-		return name + " is in the cluster already: the plan is for it as given, in place of what is there"
+		return name + " is in the cluster already: the plan uses the given object in its place"
 	default:
 		return fmt.Sprintf("%s is in the cluster already, with %s: the plan is for as many more", name, plural(pods, "pod"))
 	}

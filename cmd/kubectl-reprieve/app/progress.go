@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// progress shows on a terminal what is being waited for, once that takes longer than patience. Any
-// goroutine may tell it.
+// progress shows the current activity on a terminal, once it takes longer than patience. It is safe
+// for concurrent use.
 type progress struct {
 	to   io.Writer
 	done chan struct{}
@@ -52,7 +52,7 @@ func newProgress(to io.Writer, clk clock.Clock) *progress {
 	return p
 }
 
-// say sets what is being done.
+// say sets the current activity.
 func (p *progress) say(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *progress) end() {
 	}
 }
 
-// isTerminal reports whether what is written is shown on a terminal.
+// isTerminal reports whether the writer is a terminal.
 func isTerminal(to io.Writer) bool {
 	file, ok := to.(*os.File)
 	if !ok {

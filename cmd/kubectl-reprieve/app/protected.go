@@ -33,8 +33,8 @@ type protectedRow struct {
 	Pods      int    `json:"pods"`
 	// By is the rule, and MinRuntime for the longest of the min-runtimes.
 	By string `json:"by"`
-	// From says from which preemptors, and Profiles of which profiles those are; it is absent where
-	// they are of any.
+	// From describes the preemptors that the protection applies to. Profiles lists their profiles;
+	// it is absent if the protection applies in all profiles.
 	From     string   `json:"from"`
 	Profiles []string `json:"profiles,omitempty"`
 	// Until is absent where there is no end.
@@ -45,13 +45,14 @@ func (a *asking) protectedCommand() *cobra.Command {
 	all, from := false, false
 	cmd := &cobra.Command{
 		Use:   "protected [" + workArgument + "]",
-		Short: "Show who is protected from preemption, by what, and until when",
-		Long: `Show which work that runs is protected from preemption, by what, from whom and until when: the longest of its
-min-runtimes, the toleration of its PriorityClass, or that it is a static pod. Work that is not listed is protected by
-nothing but its priority and its queue's share. Min-runtimes are those of the work's own profile. Where several profiles
-differ on tolerations, a line names the profiles whose preemptors it holds against. With a name, show that of one piece of work.
+		Short: "Show protected work, with the rule and the end of its protection",
+		Long: `Show which running work is protected from preemption: the rule, the preemptors that it applies to, and its end. Of
+several protections, the longest is shown: a min-runtime, the toleration of the PriorityClass, or that the pod is static. Other
+work is protected only by its priority and its queue's share. The min-runtimes of the work's own profile apply. If several
+profiles differ on tolerations, a line names the profiles of these preemptors. With a name, show one piece of work.
 
-With a name and --from, show who could stop that work now: of what waits, each workload whose next decision would take it.`,
+With a name and --from, show the workloads that could preempt that work now. These are the waiting workloads whose next
+decision would evict it.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usage(fmt.Errorf("%s takes one argument at most, and got %q", cmd.CommandPath(), args))

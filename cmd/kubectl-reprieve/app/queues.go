@@ -52,7 +52,7 @@ type queueRow struct {
 
 // belowQuota is work that waits in a queue that uses less than its quota.
 type belowQuota struct {
-	// Resources are those of which the queue uses less than its quota, and that pods wait for.
+	// Resources lists resources with pending pods whose usage in the queue is below its quota.
 	Resources []string `json:"resources"`
 	// Pods wait, the oldest since Since.
 	Pods  int       `json:"pods"`
@@ -130,11 +130,12 @@ type resourceAmount struct {
 	Resource string `json:"resource"`
 	Used     string `json:"used"`
 	Share    string `json:"share"`
-	// Quota is what counts, and SpecQuota what the spec has where that is more than the parent's.
+	// Quota is the effective quota. SpecQuota is the quota in the spec, if that is above the
+	// parent's.
 	Quota     string `json:"quota"`
 	SpecQuota string `json:"specQuota,omitempty"`
 	Limit     string `json:"limit,omitempty"`
-	// Borrowed is what is used beyond the quota.
+	// Borrowed is the usage beyond the quota.
 	Borrowed string `json:"borrowed"`
 
 	used, share, quota float64
@@ -145,13 +146,13 @@ func (a *asking) queuesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queues",
 		Short: "Show the tree of queues: quota, share, used, borrowed, waiting",
-		Long: `Show the tree of queues with what each has of every resource that its quota or limit names: what is used, what the
-queue is entitled to at present (its fair share), its quota, and what it has borrowed beyond that. A quota above the parent's is cut down to that: what counts is
-shown, and what the spec has beside it. In the bars, # is used within
-the quota, + is borrowed, and - is what the queue is entitled to and does not use.
+		Long: `Show the tree of queues. A row is about one resource of the quota or limit of a queue. It has the usage, the fair share,
+the quota, and the amount borrowed beyond the quota. The fair share is the amount that the queue is entitled to now. A quota above the parent's
+is limited to the parent's. The row then shows the effective quota, with the quota of the spec beside it. In the bars, # is
+usage within the quota, + is borrowed, and - is unused entitlement.
 
-With --with, the table is the one with the objects of a manifest, and a second one says how each share changes: who gains and
-who loses by other quotas, as things are.`,
+With --with, the table includes the objects of a manifest. A second table shows the change of each share: which queues gain
+and which lose by other quotas, for the current demand.`,
 		Example: "  kubectl reprieve queues\n  kubectl reprieve queues --with other-quotas.yaml",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -191,14 +192,14 @@ func (a *asking) queues(ctx context.Context, shown *progress, with []string) (*q
 	return answer, nil
 }
 
-// shareChange is what one queue gains or loses of one resource.
+// shareChange is the change of one queue's share of one resource.
 type shareChange struct {
 	Queue    string `json:"queue"`
 	Resource string `json:"resource"`
 	Before   string `json:"before"`
 	After    string `json:"after"`
-	// Gains is true where the share grows, and Reclaimable is what the queue uses past its share
-	// afterwards: others of the tree may take it back.
+	// Gains is true if the share grows. Reclaimable is the later usage of the queue beyond its
+	// share, which others of the tree may reclaim.
 	Gains       bool   `json:"gains"`
 	Reclaimable string `json:"reclaimable"`
 }
@@ -289,7 +290,7 @@ func queuesNow(ctx context.Context, asked *question) (*queuesAnswer, error) {
 		}
 	}
 	descend(below[""], 0)
-	// Those that are their own ancestors are below nothing.
+	// Queues that are their own ancestors have no root above them.
 	descend(queues, 0)
 	answer.setBelow(cluster)
 	return answer, nil
@@ -408,7 +409,7 @@ func (a *asking) queueRows(queues []queueRow, wide bool) [][]string {
 	return rows
 }
 
-// tellBelowAndGone names the queues that are below their quota, and those that do not exist.
+// tellBelowAndGone names the queues below their quota, and the queues that do not exist.
 func tellBelowAndGone(to io.Writer, queues []queueRow) error {
 	for _, q := range queues {
 		if b := q.Below; b != nil && b.Leaf {
@@ -429,7 +430,7 @@ func tellBelowAndGone(to io.Writer, queues []queueRow) error {
 	return nil
 }
 
-// tellUnserved says of which queues the quota is not served, and why.
+// tellUnserved names the queues with an unserved quota, and the reasons.
 func tellUnserved(to io.Writer, queues []queueRow) error {
 	for _, q := range queues {
 		if q.Unserved == "" || q.Ready != "" {

@@ -65,7 +65,7 @@ func (a *asking) records(ctx context.Context, from *recordSource) ([]decisionlog
 			return nil, err
 		}
 	}
-	// Of one decision, the line that knows what became of it counts.
+	// Of several lines about one decision, the line with the outcome counts.
 	slices.SortStableFunc(all, func(a, b decisionlog.Record) int {
 		return cmp.Or(b.Time.Compare(a.Time), cmp.Compare(a.Process, b.Process), cmp.Compare(b.Sequence, a.Sequence), b.Result.Time.Compare(a.Result.Time))
 	})
@@ -91,8 +91,8 @@ func ofLog(name string, err error) error {
 	return err
 }
 
-// isEmpty reports whether a decision log has no line: that of a scheduler that has decided nothing
-// yet, or stands by.
+// isEmpty reports whether a decision log has no line. The log of a standby is empty, and the log of
+// a scheduler that has decided nothing yet.
 func isEmpty(err error) bool {
 	var empty *report.EmptyError
 	return errors.As(err, &empty) && empty.First == nil
@@ -103,7 +103,7 @@ func happened(r *decisionlog.Record) bool {
 	return r.Decision.Outcome == core.Preempts && (r.Result.State == decisionlog.CarriedOut || r.Result.State == decisionlog.UnderWay)
 }
 
-// byRecord are the preemptions of which a record tells.
+// byRecord returns the preemptions in some records.
 func byRecord(records []decisionlog.Record) []happening {
 	var out []happening
 	for i := range records {
@@ -123,17 +123,17 @@ func byRecord(records []decisionlog.Record) []happening {
 	return out
 }
 
-// choice is a decision that took the work, with all that is recorded of what else it looked at.
+// choice is a decision that evicted the work, with the recorded alternatives.
 type choice struct {
 	Time      time.Time `json:"time"`
 	Preemptor string    `json:"preemptor"`
-	// Message says what was decided, and With names the others that went with the work.
+	// Message describes the decision, and With names the other victims.
 	Message string   `json:"message"`
 	With    []string `json:"with,omitempty"`
-	// Stayed are units that were looked at and stayed: those that might have been taken, then those
-	// that were protected.
+	// Stayed lists units that the search considered and did not evict: potential victims first,
+	// then protected units.
 	Stayed []stayer `json:"stayed,omitempty"`
-	// Unnamed counts those that might have been taken and that the record does not name.
+	// Unnamed counts the potential victims that the record does not name.
 	Unnamed int `json:"unnamed,omitempty"`
 }
 
@@ -188,13 +188,13 @@ func choiceOf(r *decisionlog.Record, about *subject) choice {
 	return out
 }
 
-// elsewhere says why a unit stayed that might have been taken on another node. By priority, none
-// above the ceiling was at risk; where queues take back what is theirs, what goes first depends on
-// how far each is over its share, which the record does not have.
+// elsewhere returns the reason why a potential victim on another node was not evicted. By priority,
+// no unit above the ceiling was at risk. In a reclaim, the order depends on each queue's usage over
+// its share, which the record does not have.
 func elsewhere(d *core.Decision, u *core.ElsewhereUnit) string {
 	byPriority := !slices.ContainsFunc(d.Victims, func(v core.Victim) bool { return v.Rule != core.RuleLowerPriority })
 	if byPriority && d.Ceiling != nil && u.Priority > *d.Ceiling {
-		return fmt.Sprintf("nothing above priority %d had to go", *d.Ceiling)
+		return fmt.Sprintf("nothing above priority %d was at risk", *d.Ceiling)
 	}
 	return "no cheaper choice was found there"
 }
@@ -204,8 +204,8 @@ func (s *subject) isVictim(name string, pods []core.VictimPod) bool {
 	return s.is(name) || slices.ContainsFunc(pods, func(pod core.VictimPod) bool { return s.is(unitName(pod.Namespace, pod.Name, false)) })
 }
 
-// otherThan leaves of a choice what it says of some other work. Where it says nothing of it, the
-// second result says so.
+// otherThan returns the part of a choice that is about some other work. If there is none, the
+// second result explains it.
 func (c *choice) otherThan(other *subject) (stayed []stayer, silence string) {
 	for _, s := range c.Stayed {
 		if other.is(s.Work) {
@@ -216,8 +216,8 @@ func (c *choice) otherThan(other *subject) (stayed []stayer, silence string) {
 	case len(stayed) > 0:
 		return stayed, ""
 	case slices.ContainsFunc(c.With, other.is):
-		return nil, other.name() + " went as well"
+		return nil, other.name() + " was evicted as well"
 	default:
-		return nil, "of " + other.name() + " the record says nothing: it names but a few of those that stayed"
+		return nil, "the record has nothing about " + other.name() + ": it names only a few of the units that stayed"
 	}
 }

@@ -24,15 +24,15 @@ import (
 // replayAnswer is the answer of replay. Taken is when the last of the decisions was made.
 type replayAnswer struct {
 	typed
-	// Versions are those of the schedulers that decided, as far as the log says, and Version is the
-	// one that decides now.
+	// Versions lists the versions of the schedulers that decided, as far as the log has them.
+	// Version is the version that decides now.
 	Versions []string `json:"versions,omitempty"`
 	Version  string   `json:"version"`
 	// Same, Differs and Unknown count the decisions.
 	Same    int `json:"same"`
 	Differs int `json:"differs"`
 	Unknown int `json:"unknown"`
-	// Skipped counts the broken lines; FirstSkipped is what is wrong with the first of them.
+	// Skipped counts the broken lines, and FirstSkipped describes the first of them.
 	Skipped      int             `json:"skippedLines,omitempty"`
 	FirstSkipped string          `json:"firstSkipped,omitempty"`
 	Decisions    []replay.Answer `json:"decisions"`
@@ -42,27 +42,27 @@ func (a *asking) replayCommand() *cobra.Command {
 	differing := false
 	cmd := &cobra.Command{
 		Use:   "replay FILE...",
-		Short: "Decide again what a decision log holds",
-		Long: `Decide again what the scheduler's decision log holds, by the code of this command and the configuration of --config, and show where
-that decides differently. The log has to have what decisions went by, which the scheduler writes with --decision-log-inputs=redacted or
-full. Files are those of --decision-log, the rotated ones among them, in any order, - for standard input; broken lines are passed over and
-counted. Decisions that the log has no cluster for are decided on that of --snapshot, where it is given.
+		Short: "Repeat the decisions of a decision log",
+		Long: `Repeat the decisions of the scheduler's decision log with the code of this command and the configuration of --config, and
+show the differences. The log must have the inputs of the decisions: run the scheduler with --decision-log-inputs=redacted or full.
+Name the files of --decision-log, with the rotated ones, in any order; - is standard input. Broken lines are skipped and counted.
+For decisions without recorded inputs, --snapshot provides the cluster.
 
-The answer is the same each time. It is no fault that decisions differ, and the exit code is 0 then as well.`,
+The answer is the same each time. A different decision is no failure: the exit code is 0.`,
 		Example: "  kubectl reprieve replay decisions.jsonl.1 decisions.jsonl\n  kubectl reprieve replay decisions.jsonl --config next.yaml --differing -o json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(fmt.Errorf("%s of what? Name the files of the scheduler's --decision-log", cmd.CommandPath()))
+				return usage(fmt.Errorf("%s needs the files of the scheduler's --decision-log", cmd.CommandPath()))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.replay(cmd.Context(), args, differing) },
 	}
-	cmd.Flags().BoolVar(&differing, "differing", false, "Show only decisions that are not the same.")
+	cmd.Flags().BoolVar(&differing, "differing", false, "Show only decisions that differ.")
 	return cmd
 }
 
-// replay decides again what some files hold.
+// replay repeats the decisions in some files.
 func (a *asking) replay(ctx context.Context, files []string, differing bool) error {
 	shown := newProgress(a.streams.ErrOut, a.clock)
 	answer, err := a.replayed(ctx, files, shown)
@@ -94,8 +94,8 @@ func (a *asking) replayed(ctx context.Context, files []string, shown *progress) 
 	case log.Decisions() == 0:
 		return nil, usage(fmt.Errorf("%s has no decision in it", strings.Join(files, ", ")))
 	case !log.HasInputs() && options.Cluster == nil:
-		return nil, usage(errors.New("the log does not have the cluster that decisions went by: have the scheduler write it, with --decision-log-inputs=redacted, " +
-			"or name a snapshot that was taken then with --snapshot"))
+		return nil, usage(errors.New("the log does not have the inputs of decisions: run the scheduler with --decision-log-inputs=redacted, " +
+			"or name a snapshot of that time with --snapshot"))
 	}
 	decided, err := log.Replay(ctx, options)
 	if err != nil {
@@ -207,7 +207,7 @@ func (a *asking) stateInWords(state replay.State) string {
 	}
 }
 
-// choiceInWords is what was decided, with the victims.
+// choiceInWords describes a decision, with the victims.
 func choiceInWords(c *replay.Choice) string {
 	if c == nil {
 		return "-"

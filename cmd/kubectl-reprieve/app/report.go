@@ -27,22 +27,22 @@ func (a *asking) reportCommand() *cobra.Command {
 	var plan []string
 	cmd := &cobra.Command{
 		Use:   "report FILE...",
-		Short: "Write a page of what a decision log tells",
-		Long: `Write one HTML page of what the scheduler's decision log tells: who stopped what, when and by which rule, what that lost, and
-where it went round in circles. The page needs no network. Files are those of the scheduler's --decision-log, the rotated ones
-among them, - for standard input; broken lines are passed over and counted. With --snapshot, queues stand in their tree, and a map shows
-who has which GPUs: with --plan also as the work of a manifest would leave it. What queues used over time is in a log that was written
-with --decision-log-inputs.`,
+		Short: "Write a page about a decision log",
+		Long: `Write one HTML page about the scheduler's decision log: preemptors and victims, times, rules, the lost work, and loops of
+preemptions. The page needs no network. Name the files of the scheduler's --decision-log, with the rotated ones; - is standard
+input. Broken lines are skipped and counted. With --snapshot, the page shows the tree of queues, and a map of the GPUs and the
+workloads that use them. With --plan, the map also shows the state after a manifest. The usage of queues over time needs a log
+that was written with --decision-log-inputs.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage(fmt.Errorf("%s of what? Name the files of the scheduler's --decision-log", cmd.CommandPath()))
+				return usage(fmt.Errorf("%s needs the files of the scheduler's --decision-log", cmd.CommandPath()))
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return a.report(cmd.Context(), args, plan, to) },
 	}
 	// In place of the format of answers.
-	cmd.Flags().StringArrayVar(&plan, "plan", nil, "Manifests to plan on the cluster of --snapshot, for the map to show before and after; again for more.")
+	cmd.Flags().StringArrayVar(&plan, "plan", nil, "Manifests to plan on the cluster of --snapshot: the map shows the state before and after. Repeat for more.")
 	cmd.Flags().StringVarP(&to, "output", "o", reportFile, "The file to write; - for standard output.")
 	return cmd
 }

@@ -19,14 +19,14 @@ import (
 	schedulerapp "github.com/reprieve-dev/reprieve/cmd/reprieve-scheduler/app"
 )
 
-// asking is what all subcommands share.
+// asking has the state that all subcommands share.
 type asking struct {
 	streams  genericiooptions.IOStreams
 	kube     *genericclioptions.ConfigFlags
 	clock    clock.Clock
 	coloured bool
-	// snapshot and configuration are the names of files, "" for the live cluster and for the
-	// default; format is that of answers.
+	// snapshot and configuration are file names, "" for the live cluster and for the default.
+	// format is the format of answers.
 	snapshot, configuration, format string
 	// noted are the notes that have been shown.
 	noted map[string]bool
@@ -52,9 +52,9 @@ func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string,
 	return codeOf(err)
 }
 
-// Silence has the library's own log say nothing: it is about a scheduler that does not run here.
-// What is at or above its threshold would go to standard error in any case. The log is the
-// process's, so it is for main, before Run.
+// Silence turns off the library's own log, because it is about a scheduler that does not run here.
+// Messages at or above its threshold would still reach standard error. The log belongs to the
+// process, so main calls Silence, before Run.
 func Silence() {
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
@@ -80,8 +80,7 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl reprieve"},
-		// Cobra's own words about a command that there is not would end with the code for what
-		// failed.
+		// Cobra's own error about an unknown command would end with the exit code for failures.
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -98,7 +97,7 @@ Reprieve; 6 answered, and something planned finds no room; 130 why --watch was i
 	flags.StringVar(&a.configuration, "config", "", "The scheduler's KubeSchedulerConfiguration file; by default that of the snapshot, or the one that the scheduler runs without --config.")
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if !cmd.HasParent() {
-			// The flags may be those of a command that there is not.
+			// The flags may belong to an unknown command.
 			if unknown := knownCommand(cmd, cmd.Flags().Args()); unknown != nil {
 				return unknown
 			}
@@ -128,7 +127,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	return usage(fmt.Errorf("unknown command %q%s; see %s --help", args[0], instead, cmd.CommandPath()))
 }
 
-// exactly is cobra's ExactArgs, with what the argument is.
+// exactly is cobra's ExactArgs, with names of the arguments for the message.
 func exactly(what ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == len(what) {

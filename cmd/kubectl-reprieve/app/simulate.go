@@ -29,9 +29,9 @@ import (
 // simulateAnswer is the answer of simulate.
 type simulateAnswer struct {
 	typed
-	// Nodes, Pods and Work count what is simulated, Skipped the broken lines of the trace;
-	// FirstSkipped is what is wrong with the first of them. Snapshot says what became of the
-	// objects of a snapshot; nil where there is none.
+	// Nodes, Pods and Work count the simulated objects, and Skipped the broken lines of the trace.
+	// FirstSkipped describes the first of these. Snapshot describes the use of the objects of a
+	// snapshot; nil without one.
 	Snapshot     *scenario.Facts `json:"snapshot,omitempty"`
 	Nodes        int             `json:"nodes"`
 	Pods         int             `json:"pods"`
@@ -65,40 +65,40 @@ func (a *asking) simulateCommand() *cobra.Command {
 		Use:   "simulate --trace DIR | --snapshot FILE | --log FILE",
 		Short: "Play a trace or a cluster in virtual time, and compare policies",
 		Long: `Play the public GPU trace openb in virtual time: work comes, waits for its turn, is placed, is evicted and comes again.
-What decides is the scheduler's own code. The answer says, for each policy, how long work waited by queue and priority, what was evicted, and
-where the GPU-hours went. The same trace, flags and seed give the same answer, byte for byte.
+The scheduler's own code decides. For each policy, the answer has the waits by queue and priority, the evictions, and
+the use of the GPU-hours. The same trace, flags and seed give the same answer, byte for byte.
 
 The policies are: ` + "`priority`, Reprieve without queues; `queues`, Reprieve with queues; `kube-scheduler`, a model of its default\npreemption, each pod of a gang by itself; `none`, gangs whole and nothing taken." + ` With --config, each configuration of a scheduler is
 played as "queues" with the plugin's arguments, and policies only where --policy names them.
 
-The trace does not say everything: priorities are by QoS, pods of one shape that come together are a gang, and each is in one of three
-queues by the seed, or of those of --queues. Times are scaled so that the trace fills its nodes for a day. Broken lines are skipped and counted.
+The trace does not have all inputs. Priorities follow the QoS. Pods of one shape that arrive together are a gang. The seed
+selects one of three queues, or one of the queues of --queues. Times are scaled so that the trace fills its nodes for a day. Broken lines are skipped and counted.
 
-With --snapshot the simulation begins with a cluster as it is: its nodes and queues, the work that runs and the work that waits, with the work of
-the trace on top where there is one. Work ends when its activeDeadlineSeconds are over; other work goes on for as long as it has been running, or
-for --runs if it still waits, and what belongs to a ReplicaSet or StatefulSet does not end.
+With --snapshot the simulation starts with the nodes, queues, running work and waiting work of a cluster. With --trace it adds
+the work of the trace. Work ends when its activeDeadlineSeconds are over. Other running work continues for as long as it has run
+before, and other waiting work runs for --runs. Work of a ReplicaSet or StatefulSet does not end.
 
-With --log the simulation begins with the first cluster of a scheduler's decision log that has what decisions went by
-(--decision-log-inputs), and the work comes and runs as it did there, as far as the log tells.`,
+With --log the simulation starts with the first cluster in a decision log with inputs (--decision-log-inputs). The work
+arrives and runs as it did there, as far as the log has it.`,
 		Example: "  kubectl reprieve simulate --trace traces/openb --nodes 400\n  kubectl reprieve simulate --trace traces/openb --config a.yaml --config b.yaml -o json\n  kubectl reprieve snapshot > cluster.json && kubectl reprieve simulate --snapshot cluster.json --span 12h",
 		Args:    exactly(),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.simulate(cmd.Context(), &f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside that of nodes.")
-	flags.StringVar(&f.plot, "plot", "", "A file to draw into, as SVG, which part of the work waited how long, by priority and policy.")
-	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play, of priority, queues, kube-scheduler and none; again for more. All of them by default, where there is no --config.")
-	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play; again for more.")
-	flags.StringArrayVar(&f.logs, "log", nil, "A file of the scheduler's --decision-log, with what decisions went by; again for more of the same log.")
-	flags.StringVar(&f.queues, "queues", "", "A file with Queues for the work of --trace, in place of three of equal quota.")
-	flags.DurationVar(&f.runs, "runs", time.Hour, "How long work of --snapshot runs that waits and declares no end.")
-	flags.Uint64Var(&f.opts.Seed, "seed", 1, "What all that is random goes by.")
-	flags.DurationVar(&f.shape.Span, "span", 24*time.Hour, "The time in which all work comes, and how long the simulation goes on.")
-	flags.Float64Var(&f.shape.Load, "load", 1.2, "The GPU time that work takes, as a part of what the nodes have; 0 for the trace's own.")
-	flags.DurationVar(&f.shape.Together, "together", time.Minute, "How far apart pods of one shape come at most that are one gang; 0 for no gangs.")
-	flags.IntVar(&f.nodes, "nodes", 0, "How many of the nodes there are, evenly picked; 0 for all.")
-	flags.DurationVar(&f.opts.Checkpoint, "checkpoint", 0, "How often work saves what it has done; 0 for never: all is lost at an eviction.")
-	flags.DurationVar(&f.opts.Grace, "grace", 30*time.Second, "How long pods take at most to end when they are evicted.")
+	flags.StringVar(&f.trace, "trace", "", "The directory with the lists "+openb.NodeList+" and "+openb.PodList+", or a list of pods beside the list of nodes.")
+	flags.StringVar(&f.plot, "plot", "", "The SVG file for a plot of the waits of work, by priority and policy.")
+	flags.StringArrayVar(&f.policies, "policy", nil, "A policy to play: priority, queues, kube-scheduler or none. Repeat for more. Without --config, the default is all.")
+	flags.StringArrayVar(&f.configs, "config", nil, "A KubeSchedulerConfiguration file to play. Repeat for more.")
+	flags.StringArrayVar(&f.logs, "log", nil, "A file of the scheduler's --decision-log, with the inputs of decisions. Repeat for more files of the same log.")
+	flags.StringVar(&f.queues, "queues", "", "A file with Queues for the work of --trace, instead of three Queues of equal quota.")
+	flags.DurationVar(&f.runs, "runs", time.Hour, "The run time of waiting work in --snapshot that declares no end.")
+	flags.Uint64Var(&f.opts.Seed, "seed", 1, "The seed of all random choices.")
+	flags.DurationVar(&f.shape.Span, "span", 24*time.Hour, "The length of the simulation. All work arrives within it.")
+	flags.Float64Var(&f.shape.Load, "load", 1.2, "The GPU time of the work, relative to the GPU time of the nodes; 0 for the trace's own.")
+	flags.DurationVar(&f.shape.Together, "together", time.Minute, "The longest time between pods of one shape that form a gang; 0 for no gangs.")
+	flags.IntVar(&f.nodes, "nodes", 0, "The number of nodes, selected evenly; 0 for all.")
+	flags.DurationVar(&f.opts.Checkpoint, "checkpoint", 0, "The interval between checkpoints of work; 0 for never, so that an eviction loses all of it.")
+	flags.DurationVar(&f.opts.Grace, "grace", 30*time.Second, "The longest time that evicted pods take to terminate.")
 	return cmd
 }
 
@@ -143,7 +143,7 @@ func (f *simulateFlags) drawPlot(results []*simulation.Result) error {
 	return nil
 }
 
-// toSimulate reads what is to be simulated.
+// toSimulate reads the input of the simulation.
 func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progress) (*simulation.Input, *simulateAnswer, error) {
 	// Any moment would do; no decision depends on the date.
 	f.shape.Start = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -176,7 +176,7 @@ func (a *asking) toSimulate(ctx context.Context, f *simulateFlags, shown *progre
 	return in, answer, nil
 }
 
-// fromTrace makes what is to be simulated of a trace.
+// fromTrace makes the input of the simulation from a trace.
 func (a *asking) fromTrace(f *simulateFlags, trace *openb.Trace) (*simulation.Input, error) {
 	queues, err := a.queuesFile(f.queues)
 	if err != nil {
@@ -202,7 +202,7 @@ func (a *asking) fromSnapshot(ctx context.Context, f *simulateFlags, trace *open
 	return in, nil
 }
 
-// fromLog reads what is to be simulated from a decision log.
+// fromLog makes the input of the simulation from a decision log.
 func (a *asking) fromLog(ctx context.Context, f *simulateFlags, answer *simulateAnswer, shown *progress) (*simulation.Input, error) {
 	log, err := a.readInputs(f.logs, shown)
 	if err != nil {
@@ -210,7 +210,7 @@ func (a *asking) fromLog(ctx context.Context, f *simulateFlags, answer *simulate
 	}
 	in, facts, err := scenario.FromLog(ctx, log, a.configs(), scenario.Assumptions{Lasts: f.opts.Lasts, Runs: f.runs})
 	if errors.Is(err, scenario.ErrNoCluster) {
-		return nil, usage(errors.New("the log does not have the cluster that decisions went by: have the scheduler write it, with --decision-log-inputs=redacted"))
+		return nil, usage(errors.New("the log does not have the inputs of decisions: run the scheduler with --decision-log-inputs=redacted"))
 	}
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (a *asking) queuesFile(name string) ([]fairshare.Queue, error) {
 	return out, nil
 }
 
-// checkSource says what is wrong with what is to be simulated.
+// checkSource returns an error about the source of the input.
 func (a *asking) checkSource(f *simulateFlags) error {
 	switch {
 	case f.trace == "" && a.snapshot == "" && len(f.logs) == 0:
@@ -263,7 +263,7 @@ func (a *asking) checkSource(f *simulateFlags) error {
 	return nil
 }
 
-// check says what is wrong with the flags, and which policies they ask for.
+// check returns the policies that the flags ask for, or an error about the flags.
 func (f *simulateFlags) check(ctx context.Context) ([]simulation.Policy, error) {
 	switch {
 	case f.shape.Span < time.Minute || f.shape.Span > 366*24*time.Hour:

@@ -14,11 +14,12 @@ func (a *asking) snapshotCommand() *cobra.Command {
 	redact := false
 	cmd := &cobra.Command{
 		Use:   "snapshot > FILE",
-		Short: "Write all that deciding needs to one file",
-		Long: `Write all that deciding needs to one file: nodes, pods, PodGroups, Queues and what else the scheduler
-reads, the configuration of --config, and what groups go by of the Jobs and the like that it names. Every other subcommand takes it with --snapshot. What containers run (command,
-environment, probes) is never in it; --redact leaves out annotations, images, addresses and messages as well. Names, labels
-and amounts are always in it, since decisions depend on them.`,
+		Short: "Write the inputs of decisions to one file",
+		Long: `Write the inputs of decisions to one file: nodes, pods, PodGroups, Queues, the other objects that the scheduler reads, and
+the configuration of --config. The file also has the fields of Jobs and other owners that groups are derived from. All other
+subcommands read the file with --snapshot. The file never has commands, environments or probes of containers. --redact leaves out
+annotations, images, addresses and messages as well. Names, labels and amounts are always in the file, because decisions depend on
+them.`,
 		Example: "  kubectl reprieve snapshot --redact > cluster.json\n  kubectl reprieve plan -f job.yaml --snapshot cluster.json",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,6 +47,6 @@ and amounts are always in it, since decisions depend on them.`,
 			return inventory.Write(a.streams.Out, objects)
 		},
 	}
-	cmd.Flags().BoolVar(&redact, "redact", false, "Leave out what may tell of people and is not needed to decide.")
+	cmd.Flags().BoolVar(&redact, "redact", false, "Leave out data that may identify people and that decisions do not need.")
 	return cmd
 }

@@ -19,22 +19,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/inventory"
 )
 
-// question is what a decision needs: the objects, and the scheduler's configuration.
+// question has the inputs of a decision: the objects, and the scheduler's configuration.
 type question struct {
 	// objects have the PodGroups that the scheduler makes for pods which name none.
 	objects *inventory.Inventory
 	cfg     *config.KubeSchedulerConfiguration
 	// groups knows which pods belong together.
 	groups *derived.Groups
-	// unseen are the resources that the caller may not list. Where there are any, the objects are
-	// those of one namespace that she may list, and nothing is decided on them.
+	// unseen lists the resources that the caller has no permission to list. If there are any, the
+	// objects are the permitted objects of one namespace, and nothing is decided on them.
 	unseen []string
-	// namespace is the one of the objects where there are unseen ones; "" for all.
+	// namespace is the namespace of the objects if there are unseen resources; "" for all.
 	namespace string
 }
 
-// whyUnwritten says why no PodGroup can be made for what a pod belongs to; "" where one is there,
-// or is not needed.
+// whyUnwritten returns the reason why no PodGroup can be derived for the owner of a pod. It returns
+// "" if a PodGroup exists or is not needed.
 func (q *question) whyUnwritten(pod *corev1.Pod) string {
 	key, _ := q.groups.GroupOf(pod)
 	for _, lacking := range q.groups.Unwritten() {
@@ -58,8 +58,8 @@ func (a *asking) gather(ctx context.Context, shown *progress) (*question, error)
 	return &question{objects: completed, cfg: cfg, groups: groups}, nil
 }
 
-// readAll reads the objects with those by which pods belong together, and the configuration, which
-// says what these are.
+// readAll reads the configuration and the objects. The configuration names the kinds of objects
+// that define groups, and these are read too.
 func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inventory, *config.KubeSchedulerConfiguration, error) {
 	if a.snapshot != "" {
 		objects, err := a.read(ctx, shown)
@@ -72,7 +72,7 @@ func (a *asking) readAll(ctx context.Context, shown *progress) (*inventory.Inven
 		}
 		roots, err := derived.Roots(cfg)
 		if _, asked := objects.Roots(); err == nil && len(roots) > 0 && !asked {
-			a.noteOnce(shown, "the snapshot is of an older version, without the objects by which pods belong together: pods that name no PodGroup are taken for single ones")
+			a.noteOnce(shown, "the snapshot is of an older version, without the objects that define groups: pods that name no PodGroup count as single pods")
 		}
 		a.noteUnread(shown, objects)
 		return objects, cfg, err
@@ -132,7 +132,7 @@ func (a *asking) read(ctx context.Context, shown *progress) (*inventory.Inventor
 	return objects, nil
 }
 
-// list reads the objects of the live cluster, and those of further kinds.
+// list reads the objects of the live cluster, and the objects of further kinds.
 func (a *asking) list(ctx context.Context, shown *progress, roots []inventory.Root) (*inventory.Inventory, error) {
 	with, host, err := a.listing(roots)
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *asking) listing(roots []inventory.Root) (*inventory.Listing, string, er
 	if err != nil {
 		return nil, "", usage(fmt.Errorf("kubeconfig: %w", err))
 	}
-	// A few hundred calls at most, which the server's own limits hold back where they have to be.
+	// There are a few hundred calls at most. The server's own limits slow them down if necessary.
 	rest.QPS = -1
 	client, err := dynamic.NewForConfig(rest)
 	if err != nil {
@@ -191,7 +191,8 @@ func (a *asking) reached(host string, err error) error {
 	return fmt.Errorf("the API server %s does not answer (kubeconfig %s, context %s): %w", host, from, current, err)
 }
 
-// load reads the configuration of --config, else that of the snapshot, else the default one.
+// load reads the configuration of --config, else the configuration in the snapshot, else the
+// default.
 func (a *asking) load(ctx context.Context, objects *inventory.Inventory) (*config.KubeSchedulerConfiguration, error) {
 	if a.configuration != "" || objects.Configuration == "" {
 		return schedulerapp.LoadConfig(ctx, a.configuration)
@@ -220,7 +221,7 @@ func (a *asking) open(name string) (from io.Reader, end func(), err error) {
 	return file, func() { _ = file.Close() }, nil
 }
 
-// namespace is that of the flags, or of the kubeconfig's context, or default.
+// namespace returns the namespace of the flags, or of the kubeconfig's context, or default.
 func (a *asking) namespace() (string, error) {
 	namespace, _, err := a.kube.ToRawKubeConfigLoader().Namespace()
 	if err != nil && a.snapshot == "" {

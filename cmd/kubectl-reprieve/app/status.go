@@ -26,7 +26,7 @@ import (
 // statusAnswer is the answer of status.
 type statusAnswer struct {
 	typed
-	// Nodes counts those that take pods, and NodesOut those that are cordoned or not ready.
+	// Nodes counts the schedulable nodes, and NodesOut the nodes that are cordoned or not ready.
 	Nodes    int `json:"nodes"`
 	NodesOut int `json:"nodesOut"`
 	// Resources say how full the nodes that take pods are.
@@ -59,7 +59,7 @@ type largestGang struct {
 	Pods int64 `json:"pods"`
 }
 
-// leader is what a Lease says of the scheduler.
+// leader describes the scheduler that holds a Lease.
 type leader struct {
 	Name    string    `json:"name"`
 	Renewed time.Time `json:"renewed"`
@@ -173,8 +173,8 @@ func addTo(sums, more corev1.ResourceList) {
 	}
 }
 
-// fullnessOf lists CPU, memory and what nodes have besides of extended resources, those that pods
-// may take as a GPU first.
+// fullnessOf lists CPU, memory and the extended resources of nodes. Resources that pods may request
+// as a GPU come first.
 func fullnessOf(all, used corev1.ResourceList) []fullness {
 	var names []string
 	for name := range all {

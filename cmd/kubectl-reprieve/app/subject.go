@@ -25,18 +25,18 @@ type subject struct {
 	// kind is one of workKinds; key names it.
 	kind string
 	key  types.NamespacedName
-	// rule is that of the kind, and family what it says of the objects; nil for a kind without one.
+	// rule is the rule for the kind, and family has its objects; nil for a kind without a rule.
 	rule   *grouping.Rule
 	family *family
-	// all are the PodGroups that it is, has or is a part of, of reprieve.dev and scheduling.k8s.io.
-	// Group is the one that the question is about: the only one, or the only one that waits; nil
-	// where that is of none.
+	// all has the PodGroups of the subject, of reprieve.dev and scheduling.k8s.io: it is one, has
+	// some, or is part of one. Group is the group that the question is about: the only one, or the
+	// only one that waits. It is nil if there is no such group.
 	all   []*v1alpha1.PodGroup
 	group *v1alpha1.PodGroup
 	// waiting are the parts that wait, by kind and name, if there are several: each is decided on
 	// by itself.
 	waiting []string
-	// pods are all that it has; of a pod in a gang, those of the gang.
+	// pods has all pods of the subject. For a pod in a gang, these are the pods of the gang.
 	pods []*corev1.Pod
 	// groups knows which pods belong together.
 	groups gang.Membership
@@ -45,8 +45,8 @@ type subject struct {
 // name is the subject for people.
 func (s *subject) name() string { return strings.ToLower(s.kind) + " " + s.key.String() }
 
-// pending are the pods that wait for a node, those behind scheduling gates last: work is asked
-// about by its first, and such a pod speaks for none that can go.
+// pending returns the pods that wait for a node, with gated pods last. A question about the work is
+// asked for its first pod, and a gated pod cannot represent the others.
 func (s *subject) pending() []*corev1.Pod {
 	waits := func(pod *corev1.Pod) bool {
 		return pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && !isOver(pod)
@@ -97,8 +97,8 @@ func (s *subject) leaving() []*corev1.Pod {
 // isGang reports whether the pods that the question is about are decided on together.
 func (s *subject) isGang() bool { return s.group != nil && gang.FromPodGroup(s.group).IsGang() }
 
-// hasEnough reports whether a gang has as many members on nodes as it needs; false for what is
-// none.
+// hasEnough reports whether a gang has as many members on nodes as it needs. It returns false for
+// other work.
 func (s *subject) hasEnough() bool {
 	if !s.isGang() {
 		return false
@@ -143,7 +143,7 @@ func parseSubject(arg, namespace string) (*subject, error) {
 	return &subject{kind: kind.Kind, rule: kind.rule, key: types.NamespacedName{Namespace: namespace, Name: name}}, nil
 }
 
-// find fills in what there is of a subject. It reports false where there is nothing of it.
+// find fills in the objects of a subject. It reports false if there are none.
 func (s *subject) find(asked *question) (bool, error) {
 	objects := asked.objects
 	s.groups = asked.groups
@@ -196,7 +196,7 @@ func (s *subject) existsAlone(objects *inventory.Inventory) (bool, error) {
 	return false, nil
 }
 
-// findGroups fills in the PodGroups: those that its pods are in, and those that have been made for
+// findGroups fills in the PodGroups: the groups of its pods, and the groups that were derived for
 // it.
 func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) error {
 	keys := sets.New[types.NamespacedName]()
@@ -215,7 +215,7 @@ func (s *subject) findGroups(objects *inventory.Inventory, pods []*corev1.Pod) e
 	return err
 }
 
-// podGroups are those of both APIs.
+// podGroups returns the PodGroups of both APIs.
 func podGroups(objects *inventory.Inventory) ([]*v1alpha1.PodGroup, error) {
 	all, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
 	if err != nil {
@@ -247,7 +247,7 @@ func (s *subject) isOwner(o metav1.OwnerReference) bool {
 	return o.Kind == kindJob && o.Name == s.key.Name
 }
 
-// narrow finds out which part the question is about: only what waits is decided on.
+// narrow selects the part that the question is about: decisions are only about waiting work.
 func (s *subject) narrow() {
 	s.group, s.waiting = nil, nil
 	var groups []*v1alpha1.PodGroup
@@ -280,7 +280,8 @@ func (s *subject) groupOf(pod *corev1.Pod) *v1alpha1.PodGroup {
 	return nil
 }
 
-// asOne is the error of a question that has one answer, about work of which several parts wait.
+// asOne returns an error if a question with a single answer is about work with several waiting
+// parts.
 func (s *subject) asOne() error {
 	if len(s.waiting) == 0 {
 		return nil
@@ -292,7 +293,7 @@ func (s *subject) asOne() error {
 	return usage(fmt.Errorf("%d parts of %s wait, and each is decided on by itself: ask about one of %s%s", len(s.waiting), s.name(), strings.Join(named, ", "), more))
 }
 
-// isOwn reports whether a pod is a part of the subject by what the pod says.
+// isOwn reports whether a pod is part of the subject according to the pod's own fields.
 func (s *subject) isOwn(pod *corev1.Pod) bool {
 	return pod.Namespace == s.key.Namespace && s.has(pod)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// meantKind proposes a kind for a word that names none; "" if none is near.
+// meantKind proposes a kind for an unknown word; "" if no kind is similar.
 func meantKind(word string) string {
 	var words []string
 	for _, kind := range workKinds() {
@@ -30,7 +30,7 @@ func (s *subject) missing(objects *inventory.Inventory, more string) error {
 	return notFound(fmt.Errorf("%s does not exist%s%s", s.name(), more, s.meant(objects)))
 }
 
-// meant proposes what the name of a subject was to be; "" if nothing is near.
+// meant proposes the intended name of a subject; "" if no name is similar.
 func (s *subject) meant(objects *inventory.Inventory) string {
 	var here, anywhere []string
 	for _, kind := range workKinds() {

@@ -16,8 +16,8 @@ const mostAsked = 50
 type threatsAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Threats are the workloads that would stop the subject by their next decision, in the order in
-	// which they are tried.
+	// Threats lists the workloads that would evict the subject with their next decision, in the
+	// order of the scheduler.
 	Threats []threat `json:"threats"`
 	// Asked is how many waiting workloads were decided on, and Unasked how many were not.
 	Asked   int `json:"asked"`
@@ -29,13 +29,13 @@ type threat struct {
 	Work     string `json:"work"`
 	Priority int32  `json:"priority"`
 	Queue    string `json:"queue,omitempty"`
-	// Victim is the unit that it takes, and Rule what allows that.
+	// Victim is the unit that the workload evicts, and Rule the rule that permits it.
 	Victim string `json:"victim"`
 	Rule   string `json:"rule"`
 }
 
-// threats decides for what waits, one after the other and each as things are, and lists those that
-// would take the subject.
+// threats decides for each waiting workload, each on the current state, and lists the workloads
+// that would evict the subject.
 func (a *asking) threats(ctx context.Context, shown *progress, about *subject) (*threatsAnswer, error) {
 	asked, err := a.gather(ctx, shown)
 	if err != nil {

@@ -23,10 +23,9 @@ import (
 const (
 	// loopback is the only address that ui listens on.
 	loopback = "127.0.0.1"
-	// freshFor is how long what has been asked for is good: pages ask more often, and there may be
-	// several.
+	// freshFor is the lifetime of an answer. Pages ask more often, and there may be several pages.
 	freshFor = 15 * time.Second
-	// headerTimeout bounds how long a request may take to say what it wants.
+	// headerTimeout bounds the time to read the headers of a request.
 	headerTimeout = 10 * time.Second
 )
 
@@ -63,7 +62,7 @@ whole URL, which has a secret in it.`,
 
 // serve serves the page until ctx is done.
 func (a *asking) serve(ctx context.Context, port int, source inputSource) error {
-	// What cannot be read at all is told now, and not to a browser.
+	// Report unreadable input now, on the command line, and not in a browser.
 	pages := &pages{source: source, asking: a, secret: rand.Text()}
 	if _, err := pages.report(ctx); err != nil {
 		return err
@@ -85,7 +84,7 @@ func (a *asking) serve(ctx context.Context, port int, source inputSource) error 
 	return nil
 }
 
-// inputSource reads what a report is made of.
+// inputSource reads the input of a report.
 type inputSource func(ctx context.Context) (report.Input, error)
 
 // pages answers with the page and its data, to browsers that have been told the secret.
@@ -157,8 +156,8 @@ func (p *pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body.Bytes())
 }
 
-// refuses says why a request is not answered: a site that has its name lead to this machine sends
-// its own name as the host, and one that only sends requests here is another origin.
+// refuses returns the reason why a request is refused. A site whose name resolves to this machine
+// sends its own name as the host. A site that only sends requests here is another origin.
 func (p *pages) refuses(r *http.Request) string {
 	_, port, err := net.SplitHostPort(p.host)
 	if err != nil || r.Host != p.host && r.Host != net.JoinHostPort("localhost", port) {

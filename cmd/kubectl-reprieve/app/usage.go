@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// noUsageInLog and noUsageOfScheduler say why it is not known what queues used over time.
-	noUsageInLog       = "The log does not have what queues used over time: have the scheduler write what decisions went by, with --decision-log-inputs=redacted."
-	noUsageOfScheduler = "What queues used is not among the scheduler's latest decisions: give kubectl reprieve ui a decision log with --decision-log-inputs, or no file, to see the queues of the cluster."
+	// noUsageInLog and noUsageOfScheduler explain why the usage of queues over time is unknown.
+	noUsageInLog       = "The log does not have the usage of queues over time: run the scheduler with --decision-log-inputs=redacted."
+	noUsageOfScheduler = "The scheduler's latest decisions do not have the usage of queues. Give kubectl reprieve ui a decision log with --decision-log-inputs, or no file, to see the queues of the cluster."
 )
 
 // queueHistory are the Queues as the lines of decision logs have them.
@@ -27,7 +27,7 @@ type queueHistory struct {
 	told bool
 }
 
-// queueLine is what one line says of Queues.
+// queueLine is the part of one line about Queues.
 type queueLine struct {
 	process string
 	number  uint64
@@ -37,7 +37,7 @@ type queueLine struct {
 	gone    []string
 }
 
-// add takes note of what a line says of Queues, if anything.
+// add records the part of a line about Queues, if any.
 func (h *queueHistory) add(in *decisionlog.Inputs) {
 	h.told = true
 	line := queueLine{process: in.Process, number: in.Number, whole: in.Whole != nil, at: in.Time}
@@ -62,8 +62,8 @@ func (h *queueHistory) add(in *decisionlog.Inputs) {
 // mostSamples is about how many moments samples have: a page has no more.
 const mostSamples = 400
 
-// samples are how the queues stood, one for each line in which something of them is new; of very
-// many lines, the last of each stretch of time.
+// samples returns the states of the queues, one for each line with a change. If there are very many
+// lines, it returns the last state of each interval.
 func (h *queueHistory) samples() []report.Sample {
 	if len(h.lines) == 0 {
 		return nil

@@ -21,8 +21,8 @@ import (
 // waitingAnswer is the answer of waiting.
 type waitingAnswer struct {
 	typed
-	// Waiting are in the order in which the scheduler tries them, and NotTried those that it cannot
-	// try yet.
+	// Waiting is sorted in the order of the scheduler. NotTried has the work that it cannot try
+	// yet.
 	Waiting  []waitingRow `json:"waiting"`
 	NotTried []waitingRow `json:"notTried"`
 }
@@ -38,7 +38,7 @@ type waitingRow struct {
 	Pods int `json:"pods"`
 	// Since is when the first of them was created.
 	Since time.Time `json:"since"`
-	// Why is what its status says, with Reason.
+	// Why is the message of its status, with Reason.
 	Reason string `json:"reason,omitempty"`
 	Why    string `json:"why,omitempty"`
 }
@@ -47,11 +47,11 @@ func (a *asking) waitingCommand() *cobra.Command {
 	queue := ""
 	cmd := &cobra.Command{
 		Use:   "waiting",
-		Short: "Show what waits, in the order in which it is tried, and why",
-		Long: `Show the workloads that wait for nodes, in all namespaces and in the order in which the scheduler tries them, with what their
-statuses say. Where there are Queues, work of the one furthest below its share goes first, and the order counts within each. Pods of
-one owner that are told the same are one line; -o wide lists them. Work that cannot be tried yet follows: pods behind scheduling
-gates, and gangs with too few members.`,
+		Short: "Show the waiting work in the order of the scheduler, with causes",
+		Long: `Show the workloads that wait for nodes, in all namespaces and in the order of the scheduler, with the messages of their
+statuses. If there are Queues, work of the queue furthest below its share comes first, and the order applies within each queue.
+Pods of one owner with the same message share a line; -o wide lists them. Work that cannot be tried yet follows: pods with
+scheduling gates, and gangs with too few members.`,
 		Example: "  kubectl reprieve waiting\n  kubectl reprieve waiting --queue team-a",
 		Args:    exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +68,7 @@ gates, and gangs with too few members.`,
 	return cmd
 }
 
-// waitingShown is an answer of waiting with what its table needs besides.
+// waitingShown is an answer of waiting, with further data for its table.
 type waitingShown struct {
 	answer *waitingAnswer
 	owners owners
@@ -175,8 +175,8 @@ func (s *waitingShown) show(to io.Writer, wide bool) error {
 	return err
 }
 
-// lines are the lines of a table: those of pods of one owner that are told the same are one, unless
-// wide.
+// lines returns the lines of a table. Unless wide, pods of one owner with the same message share a
+// line.
 func (s *waitingShown) lines(all []waitingRow, wide bool) [][]string {
 	type same struct {
 		owner, queue, why string

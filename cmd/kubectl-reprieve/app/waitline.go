@@ -15,8 +15,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/report"
 )
 
-// waitersOf are the workloads with pods that wait for a node, by priority and then by age, with
-// what the statuses say keeps them.
+// waitersOf returns the workloads with pods that wait for a node, sorted by priority and then by
+// age, with the causes from their statuses.
 func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waiter, error) {
 	groups, err := inventory.Decode[*v1alpha1.PodGroup](asked.objects, inventory.PodGroups)
 	if err != nil {
@@ -62,8 +62,7 @@ func waitersOf(asked *question, parties map[string]report.Party) ([]report.Waite
 	return out, nil
 }
 
-// take adds a pod to the workload that it waits with. The condition is that of its PodGroup; nil
-// where there is none.
+// take adds a pod to its waiting workload. The condition is the condition of its PodGroup, or nil.
 func (w *waiter) take(pod *corev1.Pod, of *metav1.Condition) {
 	if created := pod.CreationTimestamp.Time; created.Before(w.Since) {
 		w.Since = created

@@ -32,12 +32,12 @@ const (
 	// change together.
 	restFor   = 5 * time.Second
 	settleFor = 500 * time.Millisecond
-	// refusedFor is how long it puts up with an answer that it would end with otherwise: an API
-	// server that has just started may not know yet who may do what, nor all that it serves.
+	// refusedFor is how long the watch tolerates a refusal that would otherwise end it. An API
+	// server that has just started may not know all permissions and resources yet.
 	refusedFor = time.Minute
 )
 
-// watchWhy answers why again and again until the work runs or is gone, and says what has changed.
+// watchWhy repeats the answer of why until the work runs or is gone, and shows the changes.
 func (a *asking) watchWhy(ctx context.Context, name string, options *whyOptions) error {
 	answer, err := a.why(ctx, name, options)
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *asking) watchWhy(ctx context.Context, name string, options *whyOptions)
 	}
 }
 
-// ended reports whether there is nothing more to follow, and with which error that ends.
+// ended reports whether there is nothing more to follow, and returns the error to end with.
 func ended(answer *whyAnswer) (bool, error) {
 	switch {
 	case !answer.exists:
@@ -99,20 +99,19 @@ func interruptedOr(ctx context.Context, err error) error {
 // watching is a why --watch under way.
 type watching struct {
 	*asking
-	// said are the lines of the last answer, without what changes all the time.
+	// said has the lines of the last answer, without the parts that change all the time.
 	said []string
 	// failing is since when the API server has not answered; zero while it does.
 	failing time.Time
-	// seen is what the last look has found of the work.
+	// seen has the objects that the last look found.
 	seen atomic.Pointer[parts]
 }
 
-// growing is what grows while nothing changes.
+// growing matches numbers that grow while nothing changes.
 var growing = regexp.MustCompile(`[<0-9.]+ GPU-hours`)
 
-// tell writes the first answer whole, and of later ones the lines that are new, with the time. In
-// JSON and YAML, an answer in which something is new is written whole. What it has found of the
-// work is what is watched from now on.
+// tell writes the first answer in full, and then the new lines of later answers, with the time. In
+// JSON and YAML it writes each changed answer in full. It then watches the objects of the answer.
 func (w *watching) tell(answer *whyAnswer) error {
 	var text bytes.Buffer
 	w.showWhy(&text, answer, w.format == formatWide)
@@ -164,7 +163,7 @@ func (w *watching) pause(ctx context.Context, changed <-chan struct{}) error {
 		return errInterrupted
 	case <-timer.C():
 	}
-	// The look that comes now sees what has changed meanwhile as well.
+	// The next look also sees the changes in between.
 	select {
 	case <-changed:
 	default:
@@ -198,8 +197,8 @@ func (w *watching) endures(ctx context.Context, err error) error {
 	return nil
 }
 
-// changes tells of changes of what has been seen of the work in its namespace, for as long as ctx
-// lives. The caller waits for watches before it forgets about them.
+// changes signals changes of the seen objects of the work in its namespace until ctx is done. The
+// caller waits for watches before it drops them.
 func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespace string) (<-chan struct{}, error) {
 	rest, err := w.kube.ToRESTConfig()
 	if err != nil {
@@ -224,9 +223,10 @@ func (w *watching) changes(ctx context.Context, watches *sync.WaitGroup, namespa
 	return changed, nil
 }
 
-// watchAll signals changes of objects that are parts of the work. A watch that ends is begun again:
-// what has changed meanwhile is found by looking, and so is everything where the caller may not
-// watch. One that has worked may be refused for a while: by an API server that has just started.
+// watchAll signals changes of objects that are parts of the work. It restarts a watch that ends;
+// the next look finds the changes in between. A caller without permission to watch relies on these
+// looks alone. A watch that has worked may be refused for a while by an API server that has just
+// started.
 func (w *watching) watchAll(ctx context.Context, from dynamic.ResourceInterface, signal func()) {
 	for worked := false; ctx.Err() == nil; {
 		stream, err := from.Watch(ctx, metav1.ListOptions{})

@@ -19,8 +19,8 @@ import (
 type whenAnswer struct {
 	typed
 	Subject string `json:"subject"`
-	// Placed is since when all of its pods have their nodes, and how many that are; nil where some
-	// wait, of which Decision and Bounds tell.
+	// Placed tells since when all of its pods have nodes, and how many pods these are. It is nil if
+	// some wait; then Decision and Bounds describe them.
 	Placed *placedSince `json:"placed,omitempty"`
 	// Gated counts pods behind scheduling gates that Decision and Bounds leave out.
 	Gated    int            `json:"gated,omitempty"`
@@ -31,7 +31,7 @@ type whenAnswer struct {
 	BackOff *backOff `json:"backOff,omitempty"`
 }
 
-// placedSince is since when so many pods have nodes; zero where they do not say.
+// placedSince is the number of pods with nodes, and the time since; zero if the pods do not tell.
 type placedSince struct {
 	Since time.Time `json:"since,omitzero"`
 	Pods  int       `json:"pods"`
@@ -179,15 +179,15 @@ func (a *asking) showWhen(to io.Writer, answer *whenAnswer) {
 func whyUnknown(decision *whatif.Step, b *whatif.Bounds) string {
 	switch {
 	case decision.Outcome == whatif.Held && (decision.Reason != v1alpha1.ReasonQueueLimit || b.Endless+b.Unread == 0):
-		return "time does not change what it waits for"
+		return "the passage of time does not unblock it"
 	case decision.Outcome == core.Waits:
-		return "nothing tells which pods it waits for, or when they have gone"
+		return "the pods that it waits for, or their ends, are unknown"
 	case b.Unread > 0:
-		return fmt.Sprintf("of %s that run it is not known whether their Jobs declare an end: the Jobs are not in the snapshot, or you may not list jobs.batch", plural(b.Unread, "pod"))
+		return fmt.Sprintf("the Jobs of %s that run are unknown, and so are their ends: the Jobs are not in the snapshot, or you may not list jobs.batch", plural(b.Unread, "pod"))
 	case b.Endless == 0:
-		return "the end of what runs makes no room for it"
+		return "the end of running work frees no room for it"
 	default:
-		// What others use of a limit, or of nodes, comes back when they end.
+		// The usage of others, of a limit or of nodes, is released when they end.
 		return fmt.Sprintf("%d of the pods that run declare no end", b.Endless)
 	}
 }

@@ -23,8 +23,8 @@ const (
 	stateRunning  = "Running"
 	stateLeaving  = "Leaving"
 	stateFinished = "Finished"
-	// stateGone is that of work that does not exist, or that was taken and has no pods; stateEmpty
-	// that of other work without pods.
+	// stateGone is the state of work that does not exist, or that was evicted and has no pods.
+	// stateEmpty is the state of other work without pods.
 	stateGone  = "Gone"
 	stateEmpty = "Empty"
 )
@@ -35,7 +35,7 @@ type whyAnswer struct {
 	Subject string `json:"subject"`
 	// State is Pending, Running, Leaving, Finished, Gone or Empty.
 	State string `json:"state"`
-	// Pending, Running and Leaving count the pods, and Gated those of Pending behind scheduling
+	// Pending, Running and Leaving count the pods. Gated counts the pending pods with scheduling
 	// gates.
 	Pending int `json:"pending"`
 	Gated   int `json:"gated,omitempty"`
@@ -43,24 +43,23 @@ type whyAnswer struct {
 	Leaving int `json:"leaving"`
 	// Blocked are conditions that keep the work whatever room there is, the cause first.
 	Blocked []told `json:"blocked,omitempty"`
-	// Told is what conditions and events say of the work, and NotSeen the resources that the caller
-	// may not list. Only where there are any: nothing is decided then.
+	// Told lists messages of conditions and events about the work. NotSeen lists the resources that
+	// the caller has no permission to list. If there are any, nothing is decided.
 	Told    []told   `json:"told,omitempty"`
 	NotSeen []string `json:"notSeen,omitempty"`
-	// Decision is what the next decision would say of the pending pods, and Line where they stand.
+	// Decision is the next decision for the pending pods, and Line their position in the order.
 	Decision *whatif.Step `json:"decision,omitempty"`
 	Line     *whatif.Line `json:"line,omitempty"`
 	// Remedies are single changes that would help, each verified by a decision; Tried is false
 	// where they were not looked for.
 	Remedies []whatif.Remedy `json:"remedies,omitempty"`
 	Tried    bool            `json:"tried"`
-	// Took are the preemptions by which it has what it has, and TakenBy those that it fell victim
-	// to, newest first.
+	// Took lists the preemptions by the work, and TakenBy the preemptions of the work, newest
+	// first.
 	Took    []happening `json:"took,omitempty"`
 	TakenBy []happening `json:"takenBy,omitempty"`
-	// Choices are the decisions that it fell victim to, as the scheduler's record has them, with
-	// what else was looked at; newest first. Unrecorded is why there are none, or what they do not
-	// say; empty where nothing is lacking.
+	// Choices lists the recorded decisions that evicted the work, with their alternatives, newest
+	// first. Unrecorded explains missing or incomplete decisions; empty if nothing is missing.
 	Choices    []choice `json:"choices,omitempty"`
 	Unrecorded string   `json:"unrecorded,omitempty"`
 	// Untold is why the past could not be asked about; empty where it could.
@@ -86,8 +85,7 @@ type whyOptions struct {
 	other *subject
 }
 
-// check refuses flags that are not right or do not go together, before anything is read, and reads
-// what not names.
+// check validates the flags before anything is read, and parses the name in not.
 func (o *whyOptions) check(a *asking) error {
 	switch {
 	case o.watch && a.snapshot != "":
@@ -113,18 +111,17 @@ func (a *asking) whyCommand() *cobra.Command {
 	options := whyOptions{remedies: true}
 	cmd := &cobra.Command{
 		Use:   "why " + workArgument,
-		Short: "Say why work is pending, what it took, or who took it",
-		Long: `Say why work is pending: what is missing and on how many nodes, what protects those who have it and until when,
-its place in line, and which single change would let it run. Each change that is named has been tried by a decision of the
-scheduler's own code, with just that changed. Of work that runs, say what it took; of work that has gone, who took it and by
-which rule, as far as statuses and events still tell. With the scheduler's record (--log or --scheduler), say as well what else
-was looked at, and why that stayed.
+		Short: "Show why work is pending, its victims, or its preemptor",
+		Long: `Show why work is pending: the missing resources and the number of nodes that lack them, and the protections of running
+work with their ends. Show its place in the order, and single changes that would let it run. The scheduler's own code has tried each of these
+changes with a decision. For running work, show its victims. For evicted work, show its preemptor and the rule, as far as statuses
+and events still have them. With the scheduler's record (--log or --scheduler), also show the alternatives, and why they stayed.
 
-Work is POD, or KIND/NAME with the kind ` + kindsInWords() + `. Of work with
-several PodGroups that wait, each is asked about by itself.
+Work is POD, or KIND/NAME with the kind ` + kindsInWords() + `. If several
+PodGroups of the work wait, ask about each of them.
 
-With --watch, go on until it runs, and say what changes: exit code 0 once it runs or has finished, 3 when it is gone, 130 when
-interrupted.`,
+With --watch, continue until the work runs, and show the changes. The exit code is 0 once the work runs or has finished, 3 when it
+is gone, and 130 when the command is interrupted.`,
 		Example: "  kubectl reprieve why train-0\n  kubectl reprieve why podgroup/train -n team-a -o wide\n  kubectl reprieve why podgroup/train --watch\n" +
 			"  kubectl reprieve why podgroup/batch --not pod/notebook --log decisions.jsonl",
 		Args:              exactly(workArgument),
@@ -144,9 +141,9 @@ interrupted.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&options.remedies, "remedies", true, "Look for single changes that would help. Each takes a decision.")
-	flags.BoolVarP(&options.watch, "watch", "w", false, "Go on until it runs or is gone, and say what changes.")
-	flags.StringVar(&options.not, "not", "", "Of what else was looked at, say only why this work stayed: POD or KIND/NAME. Takes --log or --scheduler.")
+	flags.BoolVar(&options.remedies, "remedies", true, "Look for single changes that would help. Each of them needs a decision.")
+	flags.BoolVarP(&options.watch, "watch", "w", false, "Continue until the work runs or is gone, and show the changes.")
+	flags.StringVar(&options.not, "not", "", "Of the alternatives, show only why this work stayed: POD or KIND/NAME. Needs --log or --scheduler.")
 	flags.StringArrayVar(&options.with, "with", nil, withUsage)
 	options.record.addFlags(flags)
 	return cmd
@@ -171,7 +168,7 @@ func (a *asking) why(ctx context.Context, name string, options *whyOptions) (*wh
 	}
 	shown := newProgress(a.streams.ErrOut, a.clock)
 	defer shown.end()
-	// What cannot be read is told before the cluster is asked for all that it has.
+	// Report an unreadable record before reading the whole cluster.
 	records, err := a.records(ctx, &options.record)
 	if err != nil {
 		return nil, err
@@ -195,7 +192,7 @@ func (a *asking) whyOf(ctx context.Context, shown *progress, asked *question, ab
 		return nil, err
 	}
 	if other := options.other; other != nil {
-		// What is not there any more may be in the record all the same.
+		// Work that no longer exists may still be in the record.
 		if _, err := other.find(asked); err != nil && codeOf(err) != exitNotFound {
 			return nil, err
 		}
@@ -257,18 +254,18 @@ func (a *asking) addPreemptions(ctx context.Context, shown *progress, asked *que
 	return nil
 }
 
-// choose fills in what else was looked at when the work was taken.
+// choose fills in the alternatives of the decisions that evicted the work.
 func choose(answer *whyAnswer, about *subject, options *whyOptions, records []decisionlog.Record) {
 	answer.Choices = choicesOf(records, about)
 	switch {
 	case len(answer.TakenBy) == 0:
 		if options.other != nil {
-			answer.Unrecorded = "nothing tells that " + about.name() + " was taken"
+			answer.Unrecorded = "no source reports that " + about.name() + " was evicted"
 		}
 	case !options.record.named():
-		answer.Unrecorded = "what else was looked at is in the scheduler's record; give --log FILE, or --scheduler URL"
+		answer.Unrecorded = "the alternatives are in the scheduler's record; give --log FILE, or --scheduler URL"
 	case len(answer.Choices) == 0:
-		answer.Unrecorded = fmt.Sprintf("the record has nothing of it (%s)", plural(len(records), "decision"))
+		answer.Unrecorded = fmt.Sprintf("the record does not have it (%s)", plural(len(records), "decision"))
 	case options.other != nil:
 		// The newest decides.
 		latest := &answer.Choices[0]
@@ -277,7 +274,7 @@ func choose(answer *whyAnswer, about *subject, options *whyOptions, records []de
 	}
 }
 
-// stateOf says how the work stands, of which there are so many pods.
+// stateOf returns the state of work with the given number of pods.
 func stateOf(answer *whyAnswer, pods int) string {
 	switch {
 	case !answer.exists:
@@ -295,8 +292,8 @@ func stateOf(answer *whyAnswer, pods int) string {
 	}
 }
 
-// is reports whether a name in a happening is the subject's, that of one of its groups, or of one
-// of its pods.
+// is reports whether a name in a happening names the subject, one of its groups, or one of its
+// pods.
 func (s *subject) is(name string) bool {
 	if name == "" {
 		return false
@@ -313,8 +310,8 @@ func (s *subject) is(name string) bool {
 	return s.kind == kindJob && isPodOf("pod "+s.key.String(), name) || s.family != nil && s.family.hadPod(name)
 }
 
-// isPodOf reports whether a name is one that the Job controller gives to a pod of the Job of
-// another: the Job's, an index where the pods have one, and five characters at random.
+// isPodOf reports whether the Job controller gives a name to pods of a Job. Such a name has the
+// name of the Job, an index if the pods have one, and five random characters.
 func isPodOf(job, name string) bool {
 	rest, ok := strings.CutPrefix(name, job+"-")
 	if index, random, has := strings.Cut(rest, "-"); has {
@@ -326,7 +323,7 @@ func isPodOf(job, name string) bool {
 	return ok && len(rest) == 5 && !strings.Contains(rest, "-")
 }
 
-// decideWhy asks what the next decision would say.
+// decideWhy computes the next decision.
 func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question, about *subject, answer *whyAnswer, options *whyOptions) error {
 	pods := about.pending()
 	cluster, err := whatif.New(ctx, asked.objects, asked.cfg)
@@ -359,7 +356,7 @@ func (a *asking) decideWhy(ctx context.Context, shown *progress, asked *question
 	answer.Remedies, err = whatif.Search(ctx, asked.objects, asked.cfg, pods, about.group, func(decided int) {
 		shown.say("trying changes: %d decisions so far", decided)
 	})
-	// Those that the owner of the work may make come first.
+	// Remedies that the owner of the work may apply come first.
 	slices.SortStableFunc(answer.Remedies, func(x, y whatif.Remedy) int {
 		switch {
 		case x.ByAdministrators == y.ByAdministrators:

@@ -60,8 +60,8 @@ func TestWhy(t *testing.T) {
 		"why not the pods of a Job": {
 			args: []string{"why", "podgroup/batch", "--not", "job/etl", "--log", "log.jsonl"}, wantOut: []string{"Stayed: pod default/etl-"}, wantNot: []string{"notebook"},
 		},
-		"why not one that is not named":    {args: []string{"why", "podgroup/batch", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"of pod default/other the record says nothing"}},
-		"why not, of what was not taken":   {args: []string{"why", "podgroup/urgent", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"Took: podgroup default/batch", "nothing tells that podgroup default/urgent was taken"}},
+		"why not one that is not named":    {args: []string{"why", "podgroup/batch", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"the record has nothing about pod default/other"}},
+		"why not, of what was not taken":   {args: []string{"why", "podgroup/urgent", "--not", "other", "--log", "log.jsonl"}, wantOut: []string{"Took: podgroup default/batch", "no source reports that podgroup default/urgent was evicted"}},
 		"why not work of another kind":     {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "log.jsonl"}, want: 2, wantErr: `error: --not "deploy/y": ask about POD or KIND/NAME, with the kind pod, job, podgroup, jobset`},
 		"why not, before all else":         {args: []string{"why", "podgroup/urgent", "--not", "deploy/y", "--log", "no.jsonl", "--server", "https://127.0.0.1:1"}, want: 2, wantErr: `error: --not "deploy/y"`},
 		"a PodGroup, for short":            {args: []string{"why", "pg/urgent"}, wantOut: []string{"podgroup default/urgent: running"}},

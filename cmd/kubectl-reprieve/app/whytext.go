@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/whatif"
 )
 
-// The words with which the lines of why begin. docs/troubleshooting.md has each of them.
+// The first words of the lines of why. docs/troubleshooting.md has each of them.
 const (
 	saysBlocked   = "Blocked"
 	saysTold      = "Told"
@@ -43,7 +43,7 @@ func (a *asking) showWhy(to io.Writer, answer *whyAnswer, wide bool) {
 	if answer.Pending+answer.Running+answer.Leaving > 1 {
 		gated := ""
 		if answer.Gated > 0 {
-			gated = fmt.Sprintf(" of which %d behind scheduling gates", answer.Gated)
+			gated = fmt.Sprintf(", %d of them gated", answer.Gated)
 		}
 		fmt.Fprintf(to, " (%d pending%s, %d with a node, %d leaving)", answer.Pending, gated, answer.Running, answer.Leaving)
 	}
@@ -98,7 +98,7 @@ func messageOf(h *happening) string {
 	return ": " + h.Message
 }
 
-// showChoice shows what else was looked at.
+// showChoice shows the alternatives of a decision.
 func showChoice(to io.Writer, c *choice, wide bool) {
 	if len(c.With) > 0 {
 		fmt.Fprintf(to, "%s with it: %s.\n", saysTaken, strings.Join(c.With, ", "))
@@ -119,8 +119,8 @@ func showChoice(to io.Writer, c *choice, wide bool) {
 	}
 }
 
-// showVictims lists the victims of a decision. It puts those of one owner that cost the same into
-// one line, unless wide.
+// showVictims lists the victims of a decision. Unless wide, victims of one owner with the same cost
+// share a line.
 func showVictims(to io.Writer, step *whatif.Step, of owners, wide bool) {
 	all := make([]mention, len(step.Victims))
 	for i, v := range step.Victims {

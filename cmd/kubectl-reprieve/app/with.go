@@ -11,8 +11,7 @@ import (
 // withUsage is the help of --with.
 const withUsage = "Manifests of objects to decide with as if the cluster had them: Queues, PriorityClasses, Nodes and the like; - for standard input, again for more."
 
-// suppose has the objects be as if those of some manifests were among them, each in the place of
-// the one that has its name.
+// suppose replaces or adds the objects of some manifests, by name.
 func (a *asking) suppose(ctx context.Context, asked *question, files []string) error {
 	if len(files) == 0 {
 		return nil

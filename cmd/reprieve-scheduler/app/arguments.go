@@ -14,9 +14,9 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// checkArguments refuses arguments under pluginConfig that no plugin would read: the library leaves
-// out what it does not know, and what they protect would be preempted. It refuses those of Reprieve
-// that cannot be read as well, before anything is started.
+// checkArguments rejects arguments under pluginConfig that no plugin reads. The library ignores
+// them, and the pods that they should protect would be preempted. It also rejects arguments of
+// Reprieve that cannot be read, before anything starts.
 func checkArguments(cfg *config.KubeSchedulerConfiguration) error {
 	known := sets.KeySet(plugins.NewInTreeRegistry()).Insert(scheduler.Name, scheduler.GateName, scheduler.SortName)
 	for i := range cfg.Profiles {

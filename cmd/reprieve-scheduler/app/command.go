@@ -39,7 +39,7 @@ func NewOptions() *Options {
 	return o
 }
 
-// showDefaults has the help show what holds where a flag of kube-scheduler's is not given.
+// showDefaults adds to the help the values that apply if a flag of kube-scheduler is not given.
 func (o *Options) showDefaults() {
 	for _, d := range []struct{ section, flag, value, unset string }{
 		{section: "leader election", flag: "leader-elect-resource-name", value: o.LeaderElection.ResourceName},
@@ -60,11 +60,11 @@ func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "reprieve-scheduler",
 		Short: "A Kubernetes scheduler that places gangs whole and preempts whole workloads",
-		Long: `reprieve-scheduler is a kube-scheduler with Reprieve's plugins: gangs are placed whole or not at
-all, and room is made for them by preempting whole workloads, as few as possible.
+		Long: `reprieve-scheduler is a kube-scheduler with Reprieve's plugins. It places gangs whole or not at all.
+For them it preempts whole workloads, as few as possible.
 
 Without --config it runs one profile, named reprieve-scheduler, with Reprieve on and DefaultPreemption off.
-With --config it takes any KubeSchedulerConfiguration; the plugins' names there are Reprieve and, for the order
+With --config it takes any KubeSchedulerConfiguration. The names of the plugins are Reprieve and, for the order
 of the queue, ReprievePrioritySort.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -82,7 +82,7 @@ of the queue, ReprievePrioritySort.`,
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), VersionLine(version.Get().GitVersion))
 				return err
 			}
-			// What is left are --version=raw and --version=vX.Y.Z, as every component has them.
+			// Handles --version=raw and --version=vX.Y.Z, as in every component.
 			verflag.PrintAndExitIfRequested()
 			if err := logsapi.ValidateAndApply(opts.Logs, utilfeature.DefaultFeatureGate); err != nil {
 				return err
@@ -112,7 +112,7 @@ of the queue, ReprievePrioritySort.`,
 	return cmd
 }
 
-// VersionLine tells Reprieve's version, which stands in the build metadata, from that of the
+// VersionLine separates Reprieve's version, which is in the build metadata, from the version of the
 // Kubernetes library.
 func VersionLine(gitVersion string) string {
 	kubernetes, reprieve, stamped := strings.Cut(gitVersion, "+reprieve.")

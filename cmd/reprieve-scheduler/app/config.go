@@ -8,7 +8,7 @@ import (
 	configscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 )
 
-// defaultConfigYAML is what the scheduler runs without --config.
+// defaultConfigYAML is the configuration of a scheduler without --config.
 //
 //go:embed default-config.yaml
 var defaultConfigYAML []byte

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/decisionlog"
 )
 
-// decisionsPath and snapshotPath are what Reprieve answers beside what kube-scheduler does. The
+// decisionsPath and snapshotPath are the endpoints that Reprieve adds to kube-scheduler's. The
 // ClusterRole in deploy/ names them.
 const (
 	decisionsPath = "/debug/reprieve/decisions"
@@ -20,8 +20,8 @@ const (
 // jsonLines is the type of documents with one JSON value in each line.
 const jsonLines = "application/x-ndjson"
 
-// latestDecisions answers with the latest records, the oldest first, each as it stands in the file
-// of --decision-log, and then with the ends of waits among them.
+// latestDecisions serves the latest records, the oldest first, in the form of the file of
+// --decision-log. The ends of their waits follow.
 func latestDecisions(log *decisionlog.Log) http.Handler {
 	return readOnly(func(w http.ResponseWriter, r *http.Request) {
 		latest, ends := log.Latest(), log.Ends()
@@ -41,7 +41,7 @@ func latestDecisions(log *decisionlog.Log) http.Handler {
 	})
 }
 
-// readOnly refuses what is neither GET nor HEAD.
+// readOnly rejects requests other than GET and HEAD.
 func readOnly(handle http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {

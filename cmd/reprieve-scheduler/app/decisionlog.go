@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/metrics"
 )
 
-// standardOutput is what --decision-log says for it.
+// standardOutput is the value of --decision-log for standard output.
 const standardOutput = "-"
 
 // megabyte is the unit of --decision-log-maxsize.
@@ -33,23 +33,24 @@ type DecisionLogOptions struct {
 	MaxSize int
 	// MaxBackup is how many older files are kept, from 0 on.
 	MaxBackup int
-	// Inputs says whether what decisions went by is written as well: none, redacted or full; empty
-	// for none.
+	// Inputs selects how the inputs of decisions are recorded: none, redacted or full. Empty means
+	// none.
 	Inputs string
 }
 
-// addFlags adds the flags, whose names are like those of kube-apiserver for its audit log.
+// addFlags adds the flags. Their names follow the audit log of kube-apiserver.
 func (o *DecisionLogOptions) addFlags(sets *cliflag.NamedFlagSets) {
 	flags := sets.FlagSet("decision log")
 	o.MaxSize, o.MaxBackup, o.Inputs = 100, 5, withoutInputs
 	flags.StringVar(&o.Path, "decision-log", o.Path,
-		"A file to write a line of JSON to for each decision that preempts, waits or finds no way; \"-\" for standard output.")
+		"A file that gets a line of JSON for each decision that preempts, waits or fails; \"-\" for standard output.")
 	flags.IntVar(&o.MaxSize, "decision-log-maxsize", o.MaxSize,
-		"How many megabytes the file of --decision-log has before it is rotated.")
+		"The maximum size of the file of --decision-log in megabytes. Larger files are rotated.")
 	flags.IntVar(&o.MaxBackup, "decision-log-maxbackup", o.MaxBackup,
-		"How many rotated files of --decision-log are kept, named with \".1\" at the end and so on, the newest first.")
+		"The number of rotated files of --decision-log to keep, with the suffixes \".1\" (the newest), \".2\" and so on.")
 	flags.StringVar(&o.Inputs, "decision-log-inputs", o.Inputs,
-		"Whether --decision-log has the cluster as well that decisions went by, for kubectl reprieve replay: \"none\", \"redacted\" (without what may tell of people) or \"full\".")
+		"How --decision-log records the cluster state of decisions, for kubectl reprieve replay: \"none\", "+
+			"\"redacted\" (without data that may identify people) or \"full\".")
 }
 
 // validate refuses numbers that make no sense.
@@ -63,7 +64,7 @@ func (o *DecisionLogOptions) validate() error {
 	return o.validateInputs()
 }
 
-// open opens what lines are written to; nil for nothing.
+// open opens the file of the log. It returns nil if no log is configured.
 func (o *DecisionLogOptions) open(stdout io.Writer) (io.Writer, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -86,8 +87,8 @@ func (o *DecisionLogOptions) open(stdout io.Writer) (io.Writer, error) {
 	return file, nil
 }
 
-// processName is a name for this process that no other one has: the one by which it holds the
-// lease, if it takes one.
+// processName returns a unique name for this process. It is the holder identity of the lease, if
+// the process takes part in leader election.
 func processName(cc *schedulerconfig.CompletedConfig) (string, error) {
 	if cc.LeaderElection != nil {
 		return cc.LeaderElection.Lock.Identity(), nil
@@ -99,8 +100,8 @@ func processName(cc *schedulerconfig.CompletedConfig) (string, error) {
 	return host + "_" + string(uuid.NewUUID()), nil
 }
 
-// writingObserver counts what becomes of records, and logs that they cannot be written: once, until
-// one is again.
+// writingObserver counts the outcomes of records. It logs the first failure to write one, and again
+// after a success in between.
 type writingObserver struct {
 	logger  klog.Logger
 	metrics *metrics.Metrics
@@ -110,7 +111,7 @@ type writingObserver struct {
 
 var _ decisionlog.Observer = (*writingObserver)(nil)
 
-// Written is part of decisionlog.Observer.
+// Written implements decisionlog.Observer.
 func (w *writingObserver) Written() {
 	w.metrics.Recorded(metrics.Written)
 	if w.failing.CompareAndSwap(true, false) {
@@ -129,8 +130,8 @@ func (w *writingObserver) Unwritable(err error) {
 	}
 }
 
-// startWriting has a log write until ctx is done, or until the call of end, which returns when all
-// has been written.
+// startWriting starts writing a log until ctx is done or end is called. end returns after all
+// records are written.
 func startWriting(ctx context.Context, log *decisionlog.Log) (end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var writing sync.WaitGroup

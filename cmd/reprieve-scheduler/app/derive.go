@@ -16,7 +16,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// deriveGroups makes what derives groups, where a profile asks for it.
+// deriveGroups creates the parts that derive groups, if a profile asks for it.
 func (p *parts) deriveGroups(rest *restclient.Config, profiles []config.KubeSchedulerProfile) error {
 	settings, err := grouping.SettingsOf(profiles, scheduler.Name)
 	if err != nil {
@@ -64,7 +64,7 @@ func (p *parts) follow(ctx context.Context, hub *scheduler.Hub) error {
 	}
 	p.derived.Attach(hub)
 	if err := p.follower.Start(ctx); err != nil {
-		return fmt.Errorf("read what groups are made for: %w", err)
+		return fmt.Errorf("read the objects that groups are derived for: %w", err)
 	}
 	go p.follower.Run(ctx)
 	return nil
@@ -78,8 +78,8 @@ func (p *parts) membership() gang.Membership {
 	return p.derived
 }
 
-// schedulerDerived is what the plugins are told: nil, and not a nil *grouping.Resolver, for
-// nothing.
+// schedulerDerived returns the derived groups for the plugins. It returns nil, and not a nil
+// *grouping.Resolver, if no groups are derived.
 func (p *parts) schedulerDerived() scheduler.Derived {
 	if p.derived == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package app is the reprieve-scheduler command: kube-scheduler's own options, server and loop,
-// with Reprieve's plugins registered, a default configuration in which they are on, and Reprieve's
-// controllers beside the loop on the leader.
+// Package app is the reprieve-scheduler command. It consists of kube-scheduler's options, server
+// and loop, with Reprieve's plugins registered and enabled by default. Reprieve's controllers run
+// beside the loop on the leader.
 package app

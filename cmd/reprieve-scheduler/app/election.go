@@ -7,9 +7,9 @@ import (
 	schedulerconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 )
 
-// retryPeriod is how often the leader renews its lease, and how often the others look at it, where
-// that is not configured. With the library's two seconds, a lease that has been given up stays free
-// for up to four; a call or two more a second are less than a busy cluster loses by that.
+// retryPeriod is the default interval of the leader's renewals of its lease, and of the checks by
+// others. With the library's two seconds, a released lease stays free for up to four seconds. A
+// busy cluster loses more by that than by a call or two more a second.
 const retryPeriod = 500 * time.Millisecond
 
 // retrySoon has a lease that is free be taken at once, as near as that can be had, unless the

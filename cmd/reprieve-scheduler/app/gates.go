@@ -7,9 +7,9 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// checkGates refuses the gates that have pods scheduled in ways which Reprieve knows nothing of:
-// kube-scheduler's own cycle for PodGroups takes members away from Reprieve's, and pods that run
-// come into the cycle as if they had no node.
+// checkGates rejects feature gates that schedule pods outside Reprieve's cycle. With
+// kube-scheduler's own cycle for PodGroups, Reprieve does not see the members. Running pods would
+// also enter the cycle as if they had no node.
 func checkGates(gates featuregate.FeatureGate) error {
 	if gates.Enabled(features.GenericWorkload) {
 		return fmt.Errorf("--feature-gates: leave %[1]s off: with it, kube-scheduler's own cycle for PodGroups schedules and preempts beside Reprieve; "+

@@ -33,10 +33,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// withoutInputs is what --decision-log-inputs says by default.
+// withoutInputs is the default of --decision-log-inputs.
 const withoutInputs = "none"
 
-// newWitness makes what writes down what decisions go by; nil where the options do not ask for it.
+// newWitness returns the recorder of the inputs of decisions, or nil if the options do not ask for
+// one.
 func newWitness(opts *Options, process string, log *decisionlog.Log, lines io.Writer, logger klog.Logger) (*inputs.Recorder, error) {
 	if opts.DecisionLog.Inputs == withoutInputs {
 		return nil, nil //nolint:nilnil // That there is none is no error.
@@ -93,7 +94,8 @@ func renamed(name string) (string, error) {
 	return string(text), nil
 }
 
-// schedulerWitness is what the plugins are told: nil, and not a nil *inputs.Recorder, for nothing.
+// schedulerWitness returns the recorder for the plugins. It returns nil, and not a nil
+// *inputs.Recorder, if there is no recorder.
 func schedulerWitness(recorder *inputs.Recorder) scheduler.Witness {
 	if recorder == nil {
 		return nil
@@ -115,8 +117,8 @@ func followed() map[string]runtime.Object {
 	}
 }
 
-// witness has the recorder hear of all that deciding needs and the scheduler watches, and returns
-// when it knows what there is. The informers have to run by then.
+// witness connects the recorder to the informers of all objects that decisions depend on, and
+// returns after they have synced. The informers must run before the call.
 func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFactory, hub *scheduler.Hub) error {
 	if p.inputs == nil {
 		return nil
@@ -135,7 +137,7 @@ func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFac
 		if _, ok := watched[reflect.TypeOf(example)]; !ok {
 			continue
 		}
-		// It exists, so none is made.
+		// The informer exists, so InformerFor does not create one.
 		if err := follow(resource, factory.InformerFor(example, nil)); err != nil {
 			return err
 		}
@@ -166,18 +168,18 @@ func (p *parts) witness(ctx context.Context, factory informers.SharedInformerFac
 		return fmt.Errorf("follow finished pods: %w", err)
 	}
 	if !toolscache.WaitForCacheSync(ctx.Done(), append(told, synced, hub.HasSynced)...) {
-		return fmt.Errorf("hear of what there is: %w", context.Cause(ctx))
+		return fmt.Errorf("wait for the existing objects: %w", context.Cause(ctx))
 	}
 	p.inputs.Begin()
 	return nil
 }
 
-// inputsChoices are what --decision-log-inputs may say.
+// inputsChoices returns the valid values of --decision-log-inputs.
 func inputsChoices() []string {
 	return []string{withoutInputs, string(inventory.Redacted), string(inventory.Full)}
 }
 
-// validateInputs refuses what --decision-log-inputs cannot say.
+// validateInputs rejects invalid values of --decision-log-inputs.
 func (o *DecisionLogOptions) validateInputs() error {
 	if o.Inputs == "" {
 		o.Inputs = withoutInputs

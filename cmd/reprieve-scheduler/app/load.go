@@ -7,9 +7,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 )
 
-// LoadConfig reads and checks a scheduler's configuration as the scheduler does, or returns the one
-// that it has by default where the name of the file is empty. It is for commands that decide as the
-// scheduler would.
+// LoadConfig reads and validates a configuration as the scheduler does. If file is empty, it
+// returns the default configuration. Commands that decide like the scheduler use it.
 func LoadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
 	cfg, err := LoadRecordedConfig(ctx, file)
 	if err != nil || file == "" {
@@ -21,8 +20,8 @@ func LoadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfigur
 	return cfg, nil
 }
 
-// LoadRecordedConfig is LoadConfig for what a scheduler has run with, which may be of a version
-// that let more pass.
+// LoadRecordedConfig is LoadConfig for the recorded configuration of a scheduler, whose version may
+// have accepted more.
 func LoadRecordedConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
 	opts := NewOptions()
 	opts.ConfigFile = file

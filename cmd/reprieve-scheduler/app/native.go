@@ -62,9 +62,9 @@ func mayRead(ctx context.Context, direct client.Client, kind schema.GroupVersion
 	return true, nil
 }
 
-// readWorkloadRefs has pods read with the groups of Workloads that they name in spec.workloadRef,
-// where the cluster has those (Kubernetes 1.35) and lets Reprieve read them, and returns the kind
-// of the Workloads; nil for none.
+// readWorkloadRefs configures the reading of pods with spec.workloadRef, which names a group of a
+// Workload (Kubernetes 1.35). It returns the kind of the Workloads. It returns nil if the cluster
+// does not serve them or Reprieve has no permission to read them.
 func readWorkloadRefs(ctx context.Context, rest *restclient.Config, c *schedulerconfig.Config, opts *Options) (*schema.GroupVersionKind, error) {
 	logger := klog.FromContext(ctx)
 	discoverer, err := discovery.NewDiscoveryClientForConfig(rest)

@@ -13,9 +13,9 @@ import (
 	"k8s.io/kubernetes/pkg/features"
 )
 
-// fitGates switches off the features of the library that read what the cluster's API server does
-// not serve, because it is older: the scheduler would wait for it and never be ready. It has to be
-// called before the scheduler is made.
+// fitGates disables the features of the library that read kinds which an older API server does not
+// serve. Otherwise the scheduler would wait for these kinds and never be ready. Call it before the
+// scheduler is created.
 func fitGates(logger klog.Logger, client discovery.ServerResourcesInterface, gates featuregate.MutableFeatureGate) error {
 	if !gates.Enabled(features.DynamicResourceAllocation) || !gates.Enabled(features.DRADeviceTaintRules) {
 		return nil

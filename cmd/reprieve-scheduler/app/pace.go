@@ -18,7 +18,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/pacing"
 )
 
-// newLimiter is what calls go by where no rate is configured; nil where one is.
+// newLimiter returns the limiter of calls if no rate is configured, and nil otherwise.
 func newLimiter(opts *Options, measured *metrics.Metrics) (*pacing.Limiter, error) {
 	configured, err := isRateConfigured(opts)
 	if err != nil {
@@ -62,8 +62,7 @@ func isRateConfigured(opts *Options) (bool, error) {
 	return file.ClientConnection.QPS != 0 || file.ClientConnection.Burst != 0, err
 }
 
-// readWritten reads what stands in the configuration file, before any defaults; nothing where there
-// is none.
+// readWritten reads the configuration file without defaults. It reads nothing if there is no file.
 func (o *Options) readWritten(into any) error {
 	if o.ConfigFile == "" {
 		return nil
@@ -83,8 +82,8 @@ func paced(rest *restclient.Config, limiter *pacing.Limiter) *restclient.Config 
 	return limiter.Config(rest)
 }
 
-// pace has all calls that the scheduler makes go by a limiter: those of its informers, and for its
-// lease, are few, and stay as they are.
+// pace makes all calls of the scheduler wait for a limiter. The calls of informers and for the
+// lease are few and do not wait.
 func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limiter) error {
 	if limiter == nil {
 		return nil
@@ -102,7 +101,7 @@ func pace(ctx context.Context, c *schedulerconfig.Config, limiter *pacing.Limite
 	if c.LeaderElection == nil {
 		return nil
 	}
-	// What it has to say goes by the broadcaster that is started.
+	// The events of the lock use the broadcaster that is started.
 	if lock, ok := c.LeaderElection.Lock.(*resourcelock.LeaseLock); ok {
 		lock.LockConfig.EventRecorder = c.EventBroadcaster.DeprecatedNewLegacyRecorder(c.ComponentConfig.Profiles[0].SchedulerName)
 	}

@@ -120,8 +120,8 @@ func preflight(ctx context.Context, cfg *config.KubeSchedulerConfiguration, opts
 	return rest, nil
 }
 
-// needKubeconfig says what to do where nothing tells how to reach an API server. The library's own
-// words are about variables of the environment.
+// needKubeconfig returns an error with the remedy if no option tells how to reach an API server.
+// The message of the library is about environment variables.
 func needKubeconfig(kubeconfig string, opts *Options) error {
 	if kubeconfig != "" || opts.Master != "" || os.Getenv("KUBERNETES_MASTER") != "" {
 		return nil

@@ -12,12 +12,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/scheduler"
 )
 
-// enableIt is what a profile says so that Reprieve preempts in it.
+// enableIt is the part of a profile that enables preemption by Reprieve.
 const enableIt = "plugins: {multiPoint: {enabled: [{name: " + scheduler.Name + "}], disabled: [{name: " + names.DefaultPreemption + "}]}}"
 
-// checkProfiles refuses configurations that start and do not work: those in which no profile has
-// the plugin, which would be kube-scheduler's, and profiles that have half of it, or none and no
-// other preemption.
+// checkProfiles rejects configurations that start but do not work. In these, no profile has the
+// plugin, a profile has half of it, or a profile has neither the plugin nor another preemption.
 func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	if !slices.ContainsFunc(cfg.Profiles, func(p config.KubeSchedulerProfile) bool { return uses(&p, scheduler.Name) }) {
 		return fmt.Errorf("no profile has the plugin %[1]s, so nothing would be scheduled as %[1]s does; write %[2]s in profiles[0]", scheduler.Name, enableIt)
@@ -36,8 +35,8 @@ func checkProfiles(cfg *config.KubeSchedulerConfiguration) error {
 	return nil
 }
 
-// checkNames refuses profiles of one name. What the library says of them shows neither the name nor
-// the other profile.
+// checkNames rejects profiles with the same name. The error of the library shows neither the name
+// nor the other profile.
 func checkNames(cfg *config.KubeSchedulerConfiguration) error {
 	first := make(map[string]int)
 	for i := range cfg.Profiles {
@@ -83,8 +82,8 @@ func checkOurs(at string, plugins *config.Plugins) error {
 	return nil
 }
 
-// checkOrder is about any profile: they share one queue, whose order is that of the PodGroups'
-// priorities.
+// checkOrder checks the QueueSort plugin of any profile. All profiles share one queue, which is
+// ordered by the priorities of PodGroups.
 func checkOrder(at string, plugins *config.Plugins) error {
 	if plugins == nil {
 		return nil
@@ -97,7 +96,7 @@ func checkOrder(at string, plugins *config.Plugins) error {
 	return nil
 }
 
-// extensionPoint is one at which Reprieve has to be.
+// extensionPoint is an extension point that Reprieve must be enabled at.
 type extensionPoint struct {
 	name string
 	set  *config.PluginSet
@@ -138,9 +137,9 @@ func uses(profile *config.KubeSchedulerProfile, plugin string) bool {
 		slices.ContainsFunc(ourPoints(p), func(point extensionPoint) bool { return has(point.set.Enabled, plugin) }))
 }
 
-// inOrder are the plugins that may be called at an extension point, in the order of their calls:
-// those of multiPoint that are named again, the rest of multiPoint, and all others. Which of
-// multiPoint implement it is not known here.
+// inOrder lists the plugins that may be called at an extension point, in the order of their calls.
+// Plugins of multiPoint that are named again come first, then the rest of multiPoint, then all
+// others. The plugins of multiPoint that do not implement the point are not known here.
 func inOrder(plugins *config.Plugins, point *config.PluginSet) []string {
 	var again, rest, others []string
 	for _, p := range plugins.MultiPoint.Enabled {

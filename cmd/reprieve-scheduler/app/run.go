@@ -119,10 +119,10 @@ func Run(ctx context.Context, opts *Options) error {
 	return kubeschedulerapp.Run(ctx, &cc, sched)
 }
 
-// registeredMetrics are Reprieve's metrics, beside those of the library.
+// registeredMetrics returns Reprieve's metrics, registered beside the library's.
 func registeredMetrics(opts *Options) (*metrics.Metrics, error) {
 	if reflect.DeepEqual(opts.Metrics, kubemetrics.NewOptions()) {
-		// To apply what is not set logs an error.
+		// Applying unset options logs an error.
 		opts.Metrics = nil
 	}
 	measured := metrics.New()
@@ -132,8 +132,8 @@ func registeredMetrics(opts *Options) (*metrics.Metrics, error) {
 	return measured, nil
 }
 
-// configure completes the configuration, and returns the kind of Workloads by which pods name their
-// groups; nil for none.
+// configure completes the configuration. It returns the kind of the Workloads whose groups pods
+// name, or nil.
 func configure(ctx context.Context, opts *Options, rest *restclient.Config, limiter *pacing.Limiter) (schedulerconfig.CompletedConfig, *schema.GroupVersionKind, error) {
 	c, err := opts.Config(ctx)
 	if err != nil {
@@ -161,8 +161,8 @@ func configure(ctx context.Context, opts *Options, rest *restclient.Config, limi
 	return cc, workloads, nil
 }
 
-// check finds out whether the scheduler can be started with these options: it returns how to reach
-// the API server, and what decisions are written to, nil for nothing.
+// check checks whether the scheduler can start with these options. It returns the configuration for
+// the API server and the writer of decisions, which is nil without a log.
 func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, error) {
 	effective, err := effectiveConfig(ctx, opts)
 	if err != nil {
@@ -188,8 +188,8 @@ func check(ctx context.Context, opts *Options) (*restclient.Config, io.Writer, e
 	return rest, lines, nil
 }
 
-// warnOfUpstreamLease says when the lease is that of the cluster's own scheduler: beside a running
-// one, Reprieve would wait for it forever.
+// warnOfUpstreamLease warns if the lease belongs to the cluster's own scheduler. While that
+// scheduler runs, Reprieve would wait for the lease forever.
 func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfiguration) {
 	le := cfg.LeaderElection
 	if le.LeaderElect && le.ResourceNamespace+"/"+le.ResourceName == upstreamLease {
@@ -198,7 +198,7 @@ func warnOfUpstreamLease(logger klog.Logger, cfg *config.KubeSchedulerConfigurat
 	}
 }
 
-// parts are what Reprieve adds to a kube-scheduler.
+// parts are the parts that Reprieve adds to a kube-scheduler.
 type parts struct {
 	cache       cache.Cache
 	client      client.Client
@@ -206,20 +206,20 @@ type parts struct {
 	queueClient client.Client
 	changed     *controller.Trigger
 	recorder    events.EventRecorder
-	// recorders are those of the profiles, by name.
+	// recorders has the event recorder of each profile, by name.
 	recorders map[string]events.EventRecorder
 	statuses  *podstatus.Writer
 	executor  *eviction.Executor
 	plugins   *scheduler.Plugins
-	// native is the kind of the PodGroups of scheduling.k8s.io, or nil; workloads that of the
-	// Workloads there whose groups pods name, or nil.
+	// native is the kind of PodGroups of scheduling.k8s.io, and workloads the kind of the Workloads
+	// there whose groups pods name. Either may be nil.
 	native, workloads *schema.GroupVersionKind
-	// source finds groups of both APIs; sources are what it is made of.
+	// source finds groups of both APIs, and sources are its parts.
 	source  gang.Source
 	sources []*controller.Groups
-	// derived knows the groups that are made for pods which name none, and follower tells it of the
-	// objects that they belong to; nil where no profile asks for any. derivedChanged is told of
-	// such groups, and holdChanged of pods that wait for one.
+	// derived finds the groups that are derived for pods without a group. follower passes it the
+	// objects that own these pods. Both are nil if no profile asks for derived groups.
+	// derivedChanged reports changed groups, and holdChanged reports pods that wait for a group.
 	derived                     *grouping.Resolver
 	follower                    *grouping.Follower
 	derivedChanged, holdChanged *controller.Trigger
@@ -228,7 +228,7 @@ type parts struct {
 	// evicted is told of the groups that an eviction has done with.
 	evicted *controller.Trigger
 	metrics *metrics.Metrics
-	// inputs writes down what decisions go by; nil for nothing that does.
+	// inputs records the inputs of decisions; nil without a recorder.
 	inputs *inputs.Recorder
 }
 
@@ -250,14 +250,14 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
 	}
-	// One of its own: where a rate is configured, the statuses of a thousand Queues are not before
-	// those of groups.
+	// Queues have a client of their own. With a configured rate, the statuses of a thousand Queues
+	// would otherwise delay the statuses of groups.
 	queueClient, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme, Cache: reading})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of Queues: %w", err)
 	}
-	// Evictions read what they are about to change from the API server, so that a conflict can be
-	// resolved.
+	// Evictions read the objects that they change from the API server, so that they can resolve a
+	// conflict.
 	direct, err := client.New(ofOneRate(rest), client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, fmt.Errorf("make the client of %s: %w", v1alpha1.GroupName, err)
@@ -297,8 +297,8 @@ func assemble(ctx context.Context, rest *restclient.Config, cc *schedulerconfig.
 	return p, nil
 }
 
-// newStatuses makes the writer of pods' statuses. It has a rate of its own, as high as that of the
-// client with which pods are bound.
+// newStatuses returns the writer of pod statuses. Its rate is its own, and as high as the rate of
+// the client that binds pods.
 func newStatuses(ctx context.Context, cc *schedulerconfig.CompletedConfig) (*podstatus.Writer, error) {
 	limiter := flowcontrol.NewFakeAlwaysRateLimiter()
 	rest := restclient.CopyConfig(cc.KubeConfig)
@@ -324,7 +324,7 @@ func ofOneRate(rest *restclient.Config) *restclient.Config {
 	return rest
 }
 
-// recorderOf is the recorder of a profile, or the one of the whole for a name that is none's.
+// recorderOf returns the event recorder of a profile, or the common recorder for an unknown name.
 func (p *parts) recorderOf(profile string) events.EventRecorder {
 	if r, ok := p.recorders[profile]; ok {
 		return r
@@ -364,8 +364,8 @@ func (p *parts) groupsSynced(ctx context.Context, queuesTold toolscache.Informer
 	return synced && toolscache.WaitForCacheSync(ctx.Done(), queuesTold)
 }
 
-// start fills the cache, and has the controllers run once sched does. What it returns is closed
-// then.
+// start fills the cache, and starts the controllers once sched runs. It closes the returned channel
+// at that time.
 func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *schedulerconfig.CompletedConfig) (leading <-chan struct{}, err error) {
 	logger := klog.FromContext(ctx)
 	// checkProfiles has seen to it that there is one.
@@ -380,7 +380,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 			klog.FlushAndExit(klog.ExitFlushTimeout, 1)
 		}
 	}()
-	// A pod is of what it belongs to, which has to be known by then.
+	// The group of a pod depends on its owners, so these must be known first.
 	if err := p.follow(ctx, hub); err != nil {
 		return nil, err
 	}
@@ -407,7 +407,7 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 		p.awaitIntents(ctx, hub)
 		hub.WaitForSync(ctx)
 		if err := p.witness(ctx, cc.InformerFactory, hub); err != nil {
-			logger.Error(err, "What decisions go by is not written")
+			logger.Error(err, "The inputs of decisions are not recorded")
 		}
 		hub.Lead()
 	})
@@ -426,9 +426,9 @@ func (p *parts) start(ctx context.Context, sched *kubescheduler.Scheduler, cc *s
 	return leading, nil
 }
 
-// awaitIntents returns when planning knows all that earlier leaders have begun. The cache of one
-// that has stood by may lag behind what the leader before it wrote last, and what it does not know
-// it would take again.
+// awaitIntents returns when planning knows the intents of all earlier leaders. The cache of a
+// standby may lag behind the last writes of the leader before it. Without these intents, the new
+// leader would evict the same groups again.
 func (p *parts) awaitIntents(ctx context.Context, hub *scheduler.Hub) {
 	logger := klog.FromContext(ctx)
 	for {
@@ -456,8 +456,8 @@ const (
 	intentsPage     = 500
 )
 
-// unknownIntents are the PodGroups that list disrupted pods and of which planning does not know
-// that.
+// unknownIntents returns the PodGroups that list disrupted pods and are not known to planning as
+// such.
 func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing []string, err error) {
 	next := ""
 	for {
@@ -477,8 +477,8 @@ func (p *parts) unknownIntents(ctx context.Context, hub *scheduler.Hub) (missing
 	}
 }
 
-// onceItRuns calls prepare, and then closes the channel that it returns, when the scheduler asks
-// for its first pod, which it does only as the leader, and after its informers have synced.
+// onceItRuns calls prepare when the scheduler asks for its first pod, and then closes the returned
+// channel. The scheduler asks only as the leader, and after its informers have synced.
 func onceItRuns(sched *kubescheduler.Scheduler, prepare func()) <-chan struct{} {
 	leading := make(chan struct{})
 	var once sync.Once

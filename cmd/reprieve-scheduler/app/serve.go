@@ -31,21 +31,22 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics/resources"
 )
 
-// endpointsName is what the library calls its server in what it answers.
+// endpointsName is the library's name for its server in responses.
 const endpointsName = "kube-scheduler"
 
 // shutdownTimeout is how long requests have that are being answered when the scheduler ends.
 const shutdownTimeout = 5 * time.Second
 
-// errNotSynced is what /readyz says until all handlers of events have been told what there is.
+// errNotSynced is the response of /readyz until all event handlers have received the existing
+// objects.
 var errNotSynced = errors.New("handlers are not fully synchronized")
 
-// serve answers on the secure port from now on, until the call of end, which waits for requests
-// that are being answered. The library has a server of its own, to which nothing can be added. So
-// it is told to have none, and what it would answer is put together here, from its parts and in its
-// order, with Reprieve's own behind the same authentication and authorization.
+// serve serves on the secure port until end is called. end waits for requests in progress. The
+// library's own server cannot be extended, so it is disabled. serve installs its handlers in the
+// same order, and adds Reprieve's behind the same authentication and authorization.
 //
-// The caller has leading closed when the process leads. Without a secure port nothing is served.
+// The caller closes leading when the process becomes the leader. Without a secure port, nothing is
+// served.
 func serve(ctx context.Context, cc *schedulerconfig.CompletedConfig, sched *kubescheduler.Scheduler, leading <-chan struct{}, own map[string]http.Handler) (end func(), err error) {
 	serving := cc.SecureServing
 	if serving == nil {
@@ -107,7 +108,7 @@ func installHealth(ctx context.Context, paths *mux.PathRecorderMux, cc *schedule
 	healthz.InstallReadyzHandler(paths, ready...)
 }
 
-// installMetrics answers with what the process measures, and how it is configured.
+// installMetrics serves the metrics and the configuration of the process.
 func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig, leading <-chan struct{}) {
 	configz.InstallHandler(paths)
 	paths.Handle("/metrics", legacyregistry.HandlerWithReset())
@@ -121,8 +122,8 @@ func installMetrics(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedCon
 	slis.SLIMetricsWithReset{}.Install(paths)
 }
 
-// installDebug answers those who look for a fault in the process itself, as far as its options and
-// feature gates let them.
+// installDebug serves the debug endpoints of the process, if its options and feature gates permit
+// them.
 func installDebug(paths *mux.PathRecorderMux, cc *schedulerconfig.CompletedConfig) {
 	if cc.ComponentConfig.EnableProfiling {
 		routes.Profiling{}.Install(paths)

@@ -18,20 +18,20 @@ type nodeCache interface {
 	UpdateSnapshot(logger klog.Logger, s *internalcache.Snapshot) error
 }
 
-// describer says what decisions go by, for the nodes of a snapshot.
+// describer returns the inputs of decisions for the nodes of a snapshot.
 type describer interface {
 	State(nodes []fwk.NodeInfo) (snapshot.State, error)
 }
 
-// snapshots answers with what decisions go by. The nodes and pods are of one moment: they are
-// copied as a scheduling cycle copies them, under the lock of the scheduler's cache, and into a
-// snapshot that no cycle uses.
+// snapshots serves the inputs of decisions. The nodes and pods are consistent: they are copied like
+// for a scheduling cycle, under the lock of the scheduler's cache. The copy is a snapshot that no
+// cycle uses.
 type snapshots struct {
 	cache   nodeCache
 	hub     describer
 	process string
 
-	// taking has one be taken at a time: each copies the whole cluster.
+	// taking serializes snapshots, because each copies the whole cluster.
 	taking sync.Mutex
 }
 
