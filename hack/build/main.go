@@ -1,10 +1,10 @@
-// Command build runs "go build" and shows how far it is: a control plane compiles for minutes, of
-// which the go command says nothing. What is compiled stays in its cache, so that a build that was
-// interrupted goes on where it was.
+// Command build runs "go build" and shows its progress. A control plane compiles for minutes, and
+// the go command reports no progress. The go command caches compiled packages, so an interrupted
+// build continues where it stopped.
 //
 //	go run ./hack/build LABEL [-C DIR] FLAGS... PACKAGE
 //
-// All that comes after the label is handed on to "go build".
+// All arguments after the label are arguments of "go build".
 package main
 
 import (
@@ -60,7 +60,7 @@ func isTerminal(f *os.File) bool {
 
 // run builds, and returns when the go command has ended.
 func run(ctx context.Context, out io.Writer, terminal bool, label string, args []string) error {
-	// -C has to come first.
+	// -C must be the first argument.
 	dir, args := directory(args)
 	cmd := command(ctx, append(slices.Concat([]string{"build"}, dir, []string{"-v"}), args...)...)
 	said, err := cmd.StderrPipe()
@@ -90,8 +90,8 @@ func directory(args []string) (dir, rest []string) {
 	return nil, args
 }
 
-// command runs the go command, which is interrupted when the context ends, and keeps what it has
-// compiled.
+// command returns the go command. It is interrupted when the context ends, and keeps the compiled
+// packages.
 func command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
@@ -130,17 +130,18 @@ type meter struct {
 	out      io.Writer
 	terminal bool
 	label    string
-	// target is the end of the import path of what is built. It is compiled last, then linked.
+	// target is the end of the import path of the main package. It is compiled last, then linked.
 	target string
 	began  time.Time
 
-	// compiled is how many packages this build has begun to compile, and before how many had been
-	// when it was found out how many there are: total. That is 0 until then.
+	// compiled counts the packages that this build has started to compile. total is the number of
+	// all packages, and before is the value of compiled when total became known. Until then total
+	// is 0.
 	compiled, before, total int
 	linking, drawn          bool
 }
 
-// follow shows what the go command says until it has said all.
+// follow shows the output of the go command until its end.
 func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 	every := report
 	if m.terminal {
@@ -163,7 +164,7 @@ func (m *meter) follow(lines <-chan string, count func() (total, left int)) {
 			sofar := m.compiled
 			go func() {
 				total, left := count()
-				// What is not in the cache now is still to come.
+				// Packages that are not in the cache now are still to be compiled.
 				counted <- [2]int{total, total - left - sofar}
 			}()
 		case c := <-counted:

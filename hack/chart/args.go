@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/config/v1alpha1"
 )
 
-// schema is a JSON schema, of what the arguments of the plugin need.
+// schema is a JSON schema, with the keywords for the arguments of the plugin.
 type schema struct {
 	Type                 string             `json:"type,omitempty"`
 	Enum                 []string           `json:"enum,omitempty"`
@@ -26,11 +26,11 @@ type schema struct {
 	Properties           map[string]*schema `json:"properties,omitempty"`
 }
 
-// durations are those that arguments can be: none of them is negative.
+// durations matches valid durations of arguments. No duration is negative.
 const durations = `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 
-// schemaOf is that of a type of arguments. What depends on more than one field, and how large a
-// value may be, the scheduler says.
+// schemaOf returns the schema of a type of arguments. The scheduler checks the sizes of values, and
+// the conditions on more than one field.
 func schemaOf(t reflect.Type) (*schema, error) {
 	named := map[reflect.Type]*schema{
 		reflect.TypeFor[metav1.Duration]():        {Type: "string", Pattern: durations},
@@ -96,8 +96,8 @@ func words[T ~string](all []T) []string {
 	return out
 }
 
-// withArgs puts the schema of the arguments of a profile into that of the values, and leaves all
-// else as it is.
+// withArgs sets the schema of the arguments of a profile in the schema of the values, and changes
+// nothing else.
 func withArgs(values []byte) ([]byte, error) {
 	args, err := schemaOf(reflect.TypeFor[v1alpha1.ReprieveArgs]())
 	if err != nil {

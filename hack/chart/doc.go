@@ -1,7 +1,7 @@
-// Command chart writes what the Helm chart has from elsewhere: charts/reprieve/files, the objects
-// of deploy/ that the templates take as they are, charts/reprieve/README.md, from the comments of
-// values.yaml, and in values.schema.json what the arguments of a profile are.
+// Command chart writes the generated parts of the Helm chart. charts/reprieve/files has the objects
+// of deploy/ that the templates include unchanged. charts/reprieve/README.md comes from the
+// comments of values.yaml. values.schema.json gets the schema of the arguments of a profile.
 //
-// A chart cannot read what is outside of it, so it needs copies. That they are copies, `make
-// verify` checks; that what is rendered from them is what deploy/ installs, test/chart does.
+// A chart cannot read files outside its folder, so it needs copies. `make verify` checks that they
+// are copies. test/chart checks that the rendered objects are the objects of deploy/.
 package main

@@ -42,7 +42,7 @@ func filesOf(deploy string) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, path := range from {
 		if out[name], err = os.ReadFile(path); err != nil {
-			return nil, fmt.Errorf("read what the chart has from deploy/: %w", err)
+			return nil, fmt.Errorf("read the chart's copies of deploy/: %w", err)
 		}
 	}
 	out["components/native-workload-rules.yaml"], err = addedRules(filepath.Join(deploy, "components", "native-workload-api"))

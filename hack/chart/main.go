@@ -41,7 +41,7 @@ func run(root, out string) error {
 	if err := write(filepath.Join(out, chart, "values.schema.json"), known); err != nil {
 		return err
 	}
-	// What has gone from deploy/ goes here.
+	// Remove copies of files that deploy/ no longer has.
 	if err := os.RemoveAll(filepath.Join(out, chart, filesDir)); err != nil {
 		return fmt.Errorf("remove the old files: %w", err)
 	}

@@ -33,8 +33,8 @@ func readme(values []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// rows writes a row for each value of a mapping, and for those below one that says nothing of
-// itself.
+// rows writes a row for each value of a mapping, and for the values below a mapping without a
+// comment.
 func rows(b *bytes.Buffer, mapping *yaml.Node, path string) error {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		key, value := mapping.Content[i], mapping.Content[i+1]
@@ -47,7 +47,7 @@ func rows(b *bytes.Buffer, mapping *yaml.Node, path string) error {
 			}
 			continue
 		case what == "":
-			return fmt.Errorf("line %d: %s has no comment that says what it is", key.Line, at)
+			return fmt.Errorf("line %d: %s has no comment that describes it", key.Line, at)
 		}
 		var standard any
 		if err := value.Decode(&standard); err != nil {

@@ -1,5 +1,5 @@
-// Command configdoc writes docs/configuration.md from the types of api/config/v1alpha1: a section
-// for each field, with what its comment says, its default and its example.
+// Command configdoc writes docs/configuration.md from the types of api/config/v1alpha1. Each field
+// has a section with its comment, its default and its example.
 package main
 
 import (
@@ -67,7 +67,7 @@ type writer struct {
 	out   *bytes.Buffer
 }
 
-// fields writes a section for each field of a type, those of nested types included.
+// fields writes a section for each field of a type, with the fields of nested types.
 func (w *writer) fields(typeName string, path []string) error {
 	s, ok := w.types[typeName]
 	if !ok {
@@ -103,7 +103,7 @@ func (w *writer) fields(typeName string, path []string) error {
 	return nil
 }
 
-// elements writes a line for each field of what a list consists of.
+// elements writes a line for each field of the elements of a list.
 func (w *writer) elements(e ast.Expr, of string) error {
 	list, ok := e.(*ast.ArrayType)
 	if !ok {

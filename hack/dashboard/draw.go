@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The sizes are those of Grafana: a grid of 24 columns, and units of height with gaps between them.
+// The sizes of Grafana: a grid of 24 columns, and units of height with gaps between them.
 const (
 	columns     = 24
 	columnWidth = 60
@@ -15,7 +15,7 @@ const (
 	margin      = 12
 )
 
-// style goes by what the reader prefers: light or dark.
+// style follows the reader's preference for light or dark.
 const style = `<style>
 text{font:12px system-ui,sans-serif;fill:#1f2328}.title{font-weight:600;font-size:13px}.row{font-weight:600;font-size:16px}.stat{font-size:38px;font-weight:600}
 .back{fill:#f4f5f5}.panel{fill:#ffffff;stroke:#d0d7de}.grid{stroke:#d0d7de}.faint{fill:#59636e}

@@ -105,7 +105,7 @@ func trace(b *strings.Builder, l *line, colour string, across, down func(float64
 	b.WriteString("\"/>\n")
 }
 
-// fill draws what is between a line and the one below it, which is 0 where there is none.
+// fill draws the area between a line and the line below it, or 0 if there is no such line.
 func fill(b *strings.Builder, upper, lower []point, colour string, opacity float64, across, down func(float64) float64) {
 	if len(lower) == 0 {
 		lower = []point{{at: upper[0].at}, {at: upper[len(upper)-1].at}}
@@ -120,7 +120,7 @@ func fill(b *strings.Builder, upper, lower []point, colour string, opacity float
 	b.WriteString("Z\"/>\n")
 }
 
-// level leaves out what is between two points of the same value.
+// level removes the points between two points of the same value.
 func level(points []point) []point {
 	var out []point
 	for i, v := range points {
@@ -161,7 +161,7 @@ func stack(lines []line) []line {
 	return out
 }
 
-// legends are where the names of lines are: how far right, and in which row.
+// legends are the positions of the names of lines: the offset from the left, and the row.
 type legends struct {
 	rows int
 	at   []struct {

@@ -1,6 +1,6 @@
-// The dashboard command draws the panels of the chart's Grafana dashboard, from what a Prometheus
-// has answered to their queries, as one picture: much as Grafana would, so that what is written in
-// the dashboard can be looked at where there is no Grafana.
+// The dashboard command draws the panels of the chart's Grafana dashboard as one picture, from the
+// answers of a Prometheus to their queries. The picture resembles Grafana's, so that a dashboard
+// can be reviewed without Grafana.
 package main
 
 import (
@@ -12,7 +12,7 @@ import (
 
 func main() {
 	from := flag.String("dashboard", "charts/reprieve/monitoring/dashboard.json", "the dashboard")
-	data := flag.String("data", "", "what its queries have been answered with: the file of TestDashboard's -dashboard-data")
+	data := flag.String("data", "", "the answers to its queries: the file of TestDashboard's -dashboard-data")
 	out := flag.String("out", "", "the picture to write, as SVG")
 	flag.Parse()
 	if err := run(*from, *data, *out); err != nil {

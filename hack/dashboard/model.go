@@ -30,7 +30,7 @@ type field struct {
 	Decimals   *int
 	Thresholds struct{ Steps []threshold }
 	Custom     struct {
-		// FillOpacity is drawn below what is stacked only, in parts of a hundred.
+		// FillOpacity is the opacity of the area below stacked lines, in percent.
 		FillOpacity     int
 		Stacking        struct{ Mode string }
 		ThresholdsStyle struct{ Mode string }
@@ -49,7 +49,7 @@ type override struct {
 	Properties []struct{ ID string }
 }
 
-// answers are what the queries were answered with.
+// answers are the answers to the queries.
 type answers struct {
 	Begin, End int64
 	Resource   string
@@ -79,14 +79,14 @@ func (p *point) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// line is what a panel shows of a series.
+// line is one series of a panel.
 type line struct {
 	name   string
 	dashed bool
 	points []point
 }
 
-// lines are those of a panel, each with its name by the legend.
+// lines returns the lines of a panel, with the names of the legend.
 func (a *answers) lines(p *panel) ([]line, error) {
 	label := regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
 	var out []line
@@ -135,8 +135,8 @@ func (o *override) dashes(name string) bool {
 	return false
 }
 
-// colour is that of a value by the thresholds; Grafana has green where there is none, and red from
-// 80 on.
+// colour returns the color of a value by the thresholds. Without thresholds, Grafana uses green,
+// and red from 80 on.
 func (f *field) colour(value float64) string {
 	steps := f.Thresholds.Steps
 	if len(steps) == 0 {

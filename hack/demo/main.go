@@ -1,5 +1,5 @@
-// Command demo plays examples/gang-preempts-gang on a playground and narrates what it sees. It
-// exits with 0 only if it has seen what it is meant to show.
+// Command demo plays examples/gang-preempts-gang on a playground and narrates the events. It exits
+// with 0 only if it has seen the expected preemption.
 package main
 
 import (
@@ -93,7 +93,7 @@ func run(ctx context.Context, examples, binDir, reportTo string, keep bool) (err
 	if err := writeReport(ctx, binDir, decisions, reportTo); err != nil {
 		return err
 	}
-	out.title("What was decided, as a page to open in a browser: %s", reportTo)
+	out.title("The decisions, as a page to open in a browser: %s", reportTo)
 	if keep {
 		out.title("The playground stays up until it is interrupted: export KUBECONFIG=%s", p.Kubeconfig())
 		<-ctx.Done()

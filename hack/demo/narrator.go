@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// narrator writes what happens, line by line, with the time since it began. It may be used from any
-// goroutine.
+// narrator writes the events, line by line, with the time since its start. It is safe for
+// concurrent use.
 type narrator struct {
 	mu    sync.Mutex
 	out   io.Writer
@@ -34,7 +34,7 @@ func (n *narrator) say(format string, args ...any) {
 	n.write("%6.1fs  %s\n", n.now().Sub(n.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// write ignores errors: whoever has closed our output does not want to hear of it.
+// write ignores errors: a reader that closed the output does not need an error.
 func (n *narrator) write(format string, args ...any) {
 	_, _ = fmt.Fprintf(n.out, format, args...)
 }

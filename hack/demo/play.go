@@ -29,7 +29,7 @@ const (
 	highCount    = 4
 )
 
-// play plays the example and checks what it sees.
+// play plays the example and checks the events.
 func play(ctx context.Context, p *playground.Playground, example fs.FS, out *narrator) error {
 	s, err := watch(ctx, p.RESTConfig(), out)
 	if err != nil {
@@ -104,7 +104,7 @@ func (o only) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return e.Name() != o.name }), err
 }
 
-// running says what keeps a set of pods from running whole.
+// running returns a function that returns an error while a set of pods does not run completely.
 func (s *stage) running(label, value string, count int) func() error {
 	return func() error {
 		running := 0
@@ -134,8 +134,8 @@ func (s *stage) cast() map[string][]types.UID {
 	return out
 }
 
-// takenWhole says what is missing for a gang to have been preempted whole: every pod has been told
-// why, and is gone or on its way out.
+// takenWhole returns a function that returns an error until a gang is preempted as a whole. Every
+// pod then has the reason in its status, and terminates or is deleted.
 func (s *stage) takenWhole(uids []types.UID) func() error {
 	return func() error {
 		for _, uid := range uids {
@@ -145,7 +145,7 @@ func (s *stage) takenWhole(uids []types.UID) func() error {
 			case pod.DeletionTimestamp == nil && !s.gone[uid]:
 				return fmt.Errorf("pod %s stays", pod.Name)
 			case c == nil || c.Reason != corev1.PodReasonPreemptionByScheduler || !strings.Contains(c.Message, high):
-				return fmt.Errorf("pod %s does not say by whom it was preempted", pod.Name)
+				return fmt.Errorf("pod %s does not name its preemptor", pod.Name)
 			}
 		}
 		return nil

@@ -18,8 +18,7 @@ const (
 	recordPause = 100 * time.Millisecond
 )
 
-// awaitRecord waits until the page of the decision log will say what the demo has seen: that no
-// work waits.
+// awaitRecord waits until the decision log shows that no work waits.
 func awaitRecord(ctx context.Context, decisions string) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()

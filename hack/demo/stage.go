@@ -19,8 +19,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// stage is what the demo sees of the cluster: every pod that ever was, as it was last, and the
-// PodGroups.
+// stage is the state of the cluster for the demo: the last version of every pod that ever existed,
+// and the PodGroups.
 type stage struct {
 	out *narrator
 
@@ -111,7 +111,7 @@ func (s *stage) tellPod(before, now *corev1.Pod, deleted bool) {
 		if c := disruption(now); c != nil {
 			why = c.Message
 		}
-		s.out.say("pod %s has to leave %s: %s", now.Name, now.Spec.NodeName, why)
+		s.out.say("pod %s is evicted from %s: %s", now.Name, now.Spec.NodeName, why)
 	case now.Status.NominatedNodeName != "" && was.Status.NominatedNodeName == "" && now.Spec.NodeName == "":
 		s.out.say("pod %s is nominated for %s", now.Name, now.Status.NominatedNodeName)
 	case now.Spec.NodeName != "" && was.Spec.NodeName == "":
@@ -170,7 +170,7 @@ func (s *stage) live(label, value string) []*corev1.Pod {
 	return out
 }
 
-// disruption is what the pod says of being preempted, or nil.
+// disruption returns the pod's condition about its preemption, or nil.
 func disruption(pod *corev1.Pod) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if pod.Status.Conditions[i].Type == corev1.DisruptionTarget {

@@ -1,7 +1,7 @@
 // Command frameworks writes the CustomResourceDefinitions of the frameworks whose pods are grouped,
-// for the tests in test/integration/groups: each from the framework's own module at a version that
-// is pinned here, without descriptions, which are most of it, and without versions that no rule is
-// for. No framework's module is a dependency of this one.
+// for the tests in test/integration/groups. It reads each from the framework's own module, at a
+// version that is pinned here. It leaves out descriptions, which are most of the text, and versions
+// without a rule. No framework's module is a dependency of this one.
 package main
 
 import (
@@ -102,10 +102,10 @@ func (s *source) write(out string) (string, error) {
 	return name, os.WriteFile(filepath.Join(out, name), packed.Bytes(), 0o644)
 }
 
-// download has the go command fetch a module, which it verifies, and says where it is.
+// download downloads and verifies a module with the go command, and returns its directory.
 func download(module string) (string, error) {
 	cmd := exec.Command("go", "mod", "download", "-json", module)
-	// Outside of this module, of which it is to be no part.
+	// Run outside of this module, so that the download does not become a dependency.
 	cmd.Dir = os.TempDir()
 	raw, err := cmd.Output()
 	var said struct{ Dir, Error string }

@@ -123,7 +123,7 @@ func measureGang(ctx context.Context, binDir string, s *setting, size int) (took
 	}
 }
 
-// followPlaced tells when so many members have a node.
+// followPlaced sends the time when the given number of members have nodes.
 func followPlaced(ctx context.Context, kube kubernetes.Interface, size int) (<-chan time.Time, error) {
 	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.LabelSelector = v1alpha1.LabelPodGroup

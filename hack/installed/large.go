@@ -26,19 +26,20 @@ const (
 	// largeNodes of 4 CPUs have largePods of 190m each on them, so that 200m are left of each.
 	largeNodes, largePods = 1000, 20000
 	largeNode, largePod   = "4", "190m"
-	// fitting is what finds room as things are, preempting what finds it once one pod has gone.
+	// fitting is a request that finds room at once, and preempting a request that fits after the
+	// eviction of one pod.
 	fitting, preempting = "1m", "385m"
-	// perMinute is how many pods that preempt come in a minute, for so many minutes.
+	// perMinute is the number of preempting pods per minute, and minutes the number of minutes.
 	perMinute, minutes = 100, 3
 	// largePatience is how long anything may take that all pods of the cluster take part in.
 	largePatience = 20 * time.Minute
-	// measuredLabel is what the pods have that are looked at.
+	// measuredLabel is the label of the measured pods.
 	measuredLabel = "measured"
 	// leaseNamespace and leaseName are where the schedulers' lease is, as installed.
 	leaseNamespace, leaseName = "reprieve-system", "reprieve-scheduler"
 )
 
-// largeResult is what a large cluster takes.
+// largeResult has the times in a large cluster.
 type largeResult struct {
 	// startUp is from the start of the scheduler's process until a pod that has waited has its
 	// node.
@@ -47,9 +48,9 @@ type largeResult struct {
 	// how many pods went for them.
 	preemptions []time.Duration
 	gone        int
-	// killed is from the end of the lease of a leader that was killed until the next one has given
-	// a pod its node, and led the part of it since that one has the lease; handedOver is from the
-	// signal to a leader that is asked to end.
+	// killed is the time from the end of a killed leader's lease until the next leader has placed a
+	// pod. led is the part of it after the next leader acquired the lease. handedOver is the time
+	// from the signal to a leader that is asked to end.
 	killed, led, handedOver time.Duration
 }
 
@@ -149,7 +150,7 @@ func (l *large) create(ctx context.Context, name, class, cpu string) error {
 	return l.objects.Create(ctx, pod)
 }
 
-// preempt has pods come one after the other that each need what a lower one has.
+// preempt creates pods one after the other that each need the room of a pod of lower priority.
 func (l *large) preempt(ctx context.Context, r *largeResult) error {
 	created := make([]time.Time, perMinute*minutes)
 	for i := range created {
@@ -205,7 +206,7 @@ func (l *large) takeOver(ctx context.Context, one *playground.Component, r *larg
 	if err := one.Start(ctx); err != nil {
 		return err
 	}
-	// The standby has to be ready before the leader goes.
+	// The standby must be ready before the leader ends.
 	asked := time.Now()
 	if err := l.create(ctx, "after-signal", "low", fitting); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (l *large) lease(ctx context.Context) (*coordinationv1.Lease, error) {
 	lease := &coordinationv1.Lease{}
 	err := l.objects.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease)
 	if err == nil && (lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil || lease.Spec.AcquireTime == nil) {
-		err = errors.New("the lease is held by none")
+		err = errors.New("the lease has no holder")
 	}
 	return lease, err
 }
@@ -278,7 +279,7 @@ func largeTable(r *largeResult) string {
 	fmt.Fprintf(&out, "%d nodes, %d pods.\n\n| What | Time |\n| --- | ---: |\n", largeNodes, largePods)
 	row := func(what string, took time.Duration) { fmt.Fprintf(&out, "| %s | %.2f s |\n", what, took.Seconds()) }
 	row("Start of the process, until a pod that waits has its node", r.startUp)
-	row(fmt.Sprintf("%d pods a minute for %d minutes, each of which takes one (%d have gone): p50", perMinute, minutes, r.gone), percentile(r.preemptions, 0.5))
+	row(fmt.Sprintf("%d pods a minute for %d minutes, each evicts one (%d evicted): p50", perMinute, minutes, r.gone), percentile(r.preemptions, 0.5))
 	row("the same, p99", percentile(r.preemptions, 0.99))
 	row("Leader killed, from the end of its lease until the next pod has its node", r.killed)
 	row("of that, once the next one has the lease", r.led)

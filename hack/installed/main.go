@@ -34,7 +34,7 @@ type setting struct {
 	args []string
 }
 
-// settings are compared with each other; the first is what comes without any configuration.
+// settings are the compared settings. The first is the default configuration.
 func settings() []setting {
 	return []setting{
 		{name: "as installed"},
@@ -46,7 +46,7 @@ func settings() []setting {
 func main() {
 	binDir := flag.String("bin-dir", "bin", "directory of the binaries")
 	doc := flag.String("doc", "", "page to write the tables into; empty prints them")
-	runs := flag.Int("runs", 5, "how often each thing is measured, but for the large cluster")
+	runs := flag.Int("runs", 5, "the number of measurements of each thing, except the large cluster")
 	config := flag.String("config", "deploy/config/scheduler.yaml", "configuration of an installation")
 	only := flag.String("only", "", "the one thing to measure, and print: gangs, neighbours or large; empty measures all")
 	flag.Parse()
@@ -60,7 +60,7 @@ func main() {
 	}
 }
 
-// measuring is what is asked for.
+// measuring has the flags of the command.
 type measuring struct {
 	binDir, doc, config, only string
 	runs                      int
@@ -124,7 +124,7 @@ func start(ctx context.Context, binDir string, s *setting, nodes playground.Node
 	return playground.Start(ctx, options)
 }
 
-// writeInto replaces what stands between the marks of a page.
+// writeInto replaces the text between the marks of a page.
 func writeInto(path, text string) error {
 	page, err := os.ReadFile(path)
 	if err != nil {

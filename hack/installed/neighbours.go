@@ -32,11 +32,11 @@ const (
 	backlog = 6000
 )
 
-// neighbourResult is what another client of the API server has left beside the scheduler, and what
-// that got done.
+// neighbourResult is the throughput of another client of the API server beside the scheduler, and
+// the throughput of the scheduler.
 type neighbourResult struct {
 	setting string
-	// kept is the neighbour's throughput as a part of what it had alone; bound is pods a second.
+	// kept is the neighbor's throughput relative to its throughput alone. bound is pods per second.
 	kept, bound []float64
 }
 
@@ -58,8 +58,8 @@ func measureNeighbours(ctx context.Context, binDir string, runs int) ([]neighbou
 	return results, nil
 }
 
-// measureNeighbour does so once. The kubelets are away meanwhile: what they have to do would be
-// counted as well.
+// measureNeighbour measures once. The kubelets are stopped during the measurement, because it would
+// count their calls too.
 func measureNeighbour(ctx context.Context, binDir string, s *setting) (kept, bound float64, err error) {
 	nodes := playground.NodeGroup{Count: 20, Resources: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("1000"), corev1.ResourcePods: resource.MustParse("1000"),

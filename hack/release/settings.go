@@ -18,10 +18,10 @@ import (
 // registry is where the images of releases are.
 const registry = "ghcr.io/reprieve-dev"
 
-// dateVariable is what reproducible builds take the time from.
+// dateVariable is the environment variable with the time of reproducible builds.
 const dateVariable = "SOURCE_DATE_EPOCH"
 
-// settings are what the flags say.
+// settings has the values of the flags.
 type settings struct {
 	root, version, commit, date, registry string
 	only, platforms                       string
@@ -30,7 +30,7 @@ type settings struct {
 	day                                   string
 }
 
-// identity has the flags that say what is released.
+// identity adds the flags that identify the release.
 func (s *settings) identity(set *flag.FlagSet) {
 	set.StringVar(&s.commit, "commit", "", "the commit; that of the work tree by default")
 	set.StringVar(&s.date, "date", os.Getenv(dateVariable), "the time of the commit, in seconds since 1970; "+dateVariable+" or that of the commit by default")
@@ -43,7 +43,7 @@ func (s *settings) selection(set *flag.FlagSet) {
 	set.StringVar(&s.platforms, "platforms", "", "the platforms, such as linux/amd64, separated by spaces; all by default")
 }
 
-// products are those that the flags select.
+// products returns the products that the flags select.
 func (s *settings) products() ([]product.Product, error) {
 	var platforms []product.Platform
 	for _, name := range strings.Fields(s.platforms) {
@@ -56,7 +56,7 @@ func (s *settings) products() ([]product.Product, error) {
 	return product.Select(product.Products(), strings.Fields(s.only), platforms)
 }
 
-// release is what is released, of which git knows what the flags do not say.
+// release returns the release. Git provides the values that the flags do not have.
 func (s *settings) release(ctx context.Context) (*product.Release, error) {
 	commit, date := s.commit, s.date
 	var err error

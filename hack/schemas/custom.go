@@ -33,7 +33,7 @@ func ofReprieve(root string) (map[string]document, error) {
 // ofMonitoring are the schemas of monitoringKinds, by their files.
 func ofMonitoring() (map[string]document, error) {
 	download := exec.Command("go", "mod", "download", "-json", operator)
-	// Outside of this module, of which it is to be no part.
+	// Run outside of this module, so that the download does not become a dependency.
 	download.Dir = os.TempDir()
 	raw, err := download.Output()
 	var said struct{ Dir, Error string }
@@ -60,7 +60,7 @@ func ofCustom(files []string) (map[string]document, error) {
 	return out, nil
 }
 
-// addCustom adds what a CustomResourceDefinition defines, in each version.
+// addCustom adds the kind of a CustomResourceDefinition, in each version.
 func addCustom(to map[string]document, file string) error {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// kinds are those of Kubernetes that the chart can render.
+// kinds returns the Kubernetes kinds that the chart can render.
 func kinds() []gvk {
 	const (
 		admission  = "admissionregistration.k8s.io"
@@ -64,7 +64,7 @@ func ofKubernetes(root string) (map[string]document, error) {
 	return out, nil
 }
 
-// documentOf takes a kind and all that it refers to out of the definitions.
+// documentOf returns the definition of a kind with all definitions that it refers to.
 func documentOf(kind gvk, definitions map[string]schema) (document, error) {
 	root := ""
 	for name, definition := range definitions {

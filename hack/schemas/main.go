@@ -76,7 +76,7 @@ type gvk struct {
 	Kind    string `json:"kind"`
 }
 
-// file is the name by which kubeconform finds the schema: with the first word of the group.
+// file returns the file name that kubeconform expects, with the first word of the group.
 func (k gvk) file() string {
 	name := k.Kind
 	if k.Group != "" {
@@ -90,7 +90,7 @@ func (k gvk) file() string {
 type document struct {
 	// kind names the definition of the kind itself.
 	kind string
-	// definitions are all that it takes.
+	// definitions has all definitions that the kind refers to.
 	definitions map[string]schema
 }
 

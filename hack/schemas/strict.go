@@ -8,7 +8,7 @@ import (
 // definitionsAt is where a schema has its definitions.
 const definitionsAt = "#/definitions/"
 
-// schema is a JSON schema, or what OpenAPI has in its place.
+// schema is a JSON schema, or its equivalent in OpenAPI.
 type schema map[string]any
 
 // kept are the keywords that are taken over as they are. Patterns and bounds are the API server's
@@ -17,7 +17,7 @@ func kept() []string {
 	return []string{"$ref", "type", "required", "enum", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 }
 
-// strict is a schema that refuses fields that it does not name, without what only readers need.
+// strict returns the schema without descriptions. It rejects unknown fields.
 func strict(s schema) schema {
 	out := schema{}
 	for _, keyword := range kept() {
@@ -61,7 +61,7 @@ func asSchema(value any) (schema, bool) {
 	return nil, false
 }
 
-// withoutStatus drops what no manifest has.
+// withoutStatus removes the status, which no manifest has.
 func withoutStatus(kind schema) schema {
 	if properties, ok := asSchema(kind["properties"]); ok {
 		delete(properties, "status")

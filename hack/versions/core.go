@@ -1,9 +1,8 @@
 package main
 
-// area is a part of what Reprieve does, and the tests that show that it does so on a version of
-// Kubernetes.
+// area is an area of Reprieve, with the tests that show that it works on a version of Kubernetes.
 type area struct {
-	// name heads the area's column, and says what is shown.
+	// name is the head of the area's column. The second field describes the tests.
 	name, what string
 	tests      []tests
 }
@@ -12,21 +11,21 @@ type area struct {
 type tests struct {
 	pkg   string
 	names []string
-	// since is the first minor version that has what they are about; 0 for any.
+	// since is the first minor version with the tested feature; 0 for any.
 	since uint
 }
 
-// core are the areas that every version is tested for: little enough for a few minutes, and some of
-// all that an API server has a part in. A test that is named here and does not run is a failure, so
-// names cannot go stale.
+// core returns the areas that every version is tested for. The tests take a few minutes, and cover
+// every part that depends on the API server. A named test that does not run is a failure, so names
+// cannot go stale.
 func core() []area {
 	const integration = "./test/integration/"
 	return []area{
-		{"Install", "the manifests are admitted, the rights are enough and none is left over, a standby takes over", []tests{
+		{"Install", "the manifests are admitted, the rights are enough and no right is unused, a standby takes over", []tests{
 			{pkg: integration + "deploy", names: []string{"TestInstalled", "TestRenamedAccount"}},
 			{pkg: integration + "api"},
 		}},
-		{"Gangs", "they are placed whole or wait, follow their PodGroup, and say what they wait for", []tests{
+		{"Gangs", "they are placed whole or wait, follow their PodGroup, and their statuses have the reason", []tests{
 			{pkg: integration + "scheduling", names: []string{
 				"TestGangIsPlacedWhole", "TestGangThatDoesNotFitWaitsWhole", "TestMembersWaitForTheirPodGroup", "TestTooFewMembers",
 				"TestSchedulingGatesHoldTheGang", "TestBasicGroupIsPlacedOneByOne", "TestVolumeForEachMember", "TestDeviceForEachMember",

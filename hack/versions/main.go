@@ -1,11 +1,10 @@
 // Command versions runs the core of the tests against the control planes of some versions of
-// Kubernetes, with the scheduler as it is, and writes what has passed into a page of the
-// documentation.
+// Kubernetes, with the current scheduler. It writes the results into a page of the documentation.
 //
 //	go run ./hack/versions -bin-dir bin -doc docs/versions.md 1.34 1.37
 //
-// The control plane of a version is in versions/<version> of the directory; that of the newest one
-// is in the directory itself.
+// The control plane of a version is in versions/<version> of the directory. The newest control
+// plane is in the directory itself.
 package main
 
 import (
@@ -37,8 +36,7 @@ func main() {
 	}
 }
 
-// run tests one version after the other. What fails is said with its output, and stands in the page
-// as well.
+// run tests one version after the other. It prints the output of failures, and the page lists them.
 func run(ctx context.Context, out io.Writer, binDir, doc string, versions []string) error {
 	if len(versions) == 0 {
 		return errors.New("no versions are given")

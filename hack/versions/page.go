@@ -17,7 +17,7 @@ const (
 	endMark   = "<!-- Up to here. -->"
 )
 
-// row is what a version came to, a result for each area.
+// row is the result of a version, for each area.
 type row struct {
 	version, built string
 	results        []result
@@ -54,8 +54,8 @@ func write(out io.Writer, path string, rows []row) error {
 	return nil
 }
 
-// table is the whole of it: versions that have not been run stay as they are in the old one, as
-// long as its head is the same.
+// table returns the whole table. Rows of versions that were not run stay as they are in the old
+// table, if its head is the same.
 func table(old []string, rows []row) string {
 	head, rule := "| Kubernetes | tested with |", "| --- | --- |"
 	for _, a := range core() {

@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/playground"
 )
 
-// prepare gives a version a directory with all binaries that tests run. The control plane of an
-// older one is there; all else is what the newest one is tested with.
+// prepare gives a version a directory with all binaries of the tests. An older control plane exists
+// there already. The other binaries are the same as for the newest version.
 func prepare(binDir, version string) (string, error) {
 	dir := filepath.Join(binDir, "versions", version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -42,8 +42,8 @@ func prepare(binDir, version string) (string, error) {
 	return dir, nil
 }
 
-// builtVersion asks both parts of a control plane for their version, which has to be the same one:
-// a controller manager must not be newer than its API server.
+// builtVersion returns the version of both parts of a control plane. The versions must be equal,
+// because a controller manager must not be newer than its API server.
 func builtVersion(ctx context.Context, dir string) (string, error) {
 	var versions []string
 	for _, name := range []string{playground.APIServer, playground.ControllerManager} {

@@ -22,13 +22,13 @@ const (
 	killDelay = 30 * time.Second
 )
 
-// result is what the tests of an area came to.
+// result is the result of the tests of an area.
 type result struct {
 	// pass are how many tests have passed, cases of tables included.
 	pass int
-	// failed names those that have failed or have not run.
+	// failed has the names of tests that failed or did not run.
 	failed []string
-	// output is what the failed ones have said.
+	// output has the output of failed tests.
 	output string
 }
 
@@ -85,13 +85,13 @@ func runTests(ctx context.Context, dir string, t tests) (result, error) {
 	if err := cmd.Wait(); err != nil && (!errors.As(err, &exit) || ctx.Err() != nil) {
 		return result{}, fmt.Errorf("go test: %w", err)
 	} else if err != nil && len(r.failed) == 0 {
-		// What happens outside of a test, such as a playground that does not stop.
+		// A failure outside of a test, such as a playground that does not stop.
 		r.failed = append(r.failed, t.pkg)
 	}
 	return r, nil
 }
 
-// read reads what go test -json says of a package's tests.
+// read reads the output of go test -json for a package.
 func read(events io.Reader, t tests) (result, error) {
 	var r result
 	said := make(map[string]*strings.Builder)
@@ -101,7 +101,7 @@ func read(events io.Reader, t tests) (result, error) {
 	for scanner.Scan() {
 		var e struct{ Action, Test, Output string }
 		if err := json.Unmarshal(scanner.Bytes(), &e); err != nil {
-			return result{}, fmt.Errorf("read what go test says: %w", err)
+			return result{}, fmt.Errorf("read the output of go test: %w", err)
 		}
 		if said[e.Test] == nil {
 			said[e.Test] = &strings.Builder{}
@@ -122,7 +122,7 @@ func read(events io.Reader, t tests) (result, error) {
 		}
 	}
 	if err := scanner.Err(); err != nil {
-		return result{}, fmt.Errorf("read what go test says: %w", err)
+		return result{}, fmt.Errorf("read the output of go test: %w", err)
 	}
 	if len(t.names) == 0 && len(seen) == 0 && len(r.failed) == 0 {
 		r.failed = append(r.failed, t.pkg+" did not run")

@@ -25,7 +25,7 @@ type File struct {
 	Content []byte
 }
 
-// TarGz writes a compressed tar archive, in which each directory comes before what is in it.
+// TarGz writes a compressed tar archive. Each directory precedes its files.
 func TarGz(w io.Writer, when time.Time, files []File) error {
 	compressed := gzip.NewWriter(w)
 	archive := tar.NewWriter(compressed)

@@ -1,3 +1,3 @@
-// Package archive writes archives that are the same, byte by byte, for the same files and time:
-// sorted, owned by root, and with nothing in them of the machine that packs.
+// Package archive writes reproducible archives: the same files and time give the same bytes.
+// Entries are sorted, owned by root, and independent of the machine.
 package archive

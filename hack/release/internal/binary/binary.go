@@ -13,21 +13,21 @@ import (
 
 // Module is one that is linked into a program.
 type Module struct {
-	// Path is what the code imports, Source and Version what was taken for it: the same path, but
-	// for a module that is replaced.
+	// Path is the import path. Source and Version are the module that was used for it. Source
+	// differs from Path if a module is replaced.
 	Path, Source, Version string
 	// Sum is its checksum as go.sum has it.
 	Sum string
 }
 
-// Program is a program, with what it says of itself.
+// Program is a program, with its embedded build information.
 type Program struct {
 	Content []byte
-	// Platform is what it runs on.
+	// Platform is the platform that the program runs on.
 	Platform product.Platform
 	// Go is the toolchain that built it, such as go1.26.0.
 	Go string
-	// Package is that of its main function, and Main the module of that.
+	// Package is the path of the main package, and Main its module.
 	Package string
 	Main    Module
 	// Modules are all others, by path.
@@ -38,7 +38,7 @@ type Program struct {
 func Read(content []byte) (*Program, error) {
 	info, err := buildinfo.Read(bytes.NewReader(content))
 	if err != nil {
-		return nil, fmt.Errorf("read what it was built from: %w", err)
+		return nil, fmt.Errorf("read its build information: %w", err)
 	}
 	p := &Program{Content: content, Go: info.GoVersion, Package: info.Path, Main: module(&info.Main)}
 	for _, s := range info.Settings {
@@ -78,5 +78,5 @@ func (p *Program) Check(on product.Platform, version string) error {
 	return nil
 }
 
-// Stamp is what stands for a version in Kubernetes' own, of which it is the build metadata.
+// Stamp returns the build metadata for a version, which is appended to the version of Kubernetes.
 func Stamp(version string) string { return "+reprieve." + strings.ReplaceAll(version, "+", ".") }

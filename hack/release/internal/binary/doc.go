@@ -1,3 +1,3 @@
-// Package binary reads what the go command has written into a program: for which platform it is,
-// and which modules it is made of.
+// Package binary reads the build information that the go command writes into a program: the
+// platform and the modules.
 package binary

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Unreleased is the title of what no release has yet.
+// Unreleased is the title of the section of unreleased changes.
 const Unreleased = "Unreleased"
 
-// Kind is what a change is, in the words of Keep a Changelog.
+// Kind is the kind of a change, in the words of Keep a Changelog.
 type Kind string
 
 // The kinds.
@@ -23,7 +23,7 @@ const (
 	Security   Kind = "Security"
 )
 
-// kinds are all of them, in the order in which they are read.
+// kinds returns all kinds, in the order of a section.
 func kinds() []Kind { return []Kind{Added, Changed, Deprecated, Removed, Fixed, Security} }
 
 // Entry is one change.
@@ -33,7 +33,7 @@ type Entry struct {
 	Text string
 }
 
-// Section is what one release changes.
+// Section has the changes of one release.
 type Section struct {
 	// Title is Unreleased, or a version without v.
 	Title string
@@ -46,7 +46,7 @@ type Section struct {
 
 // Log is a changelog.
 type Log struct {
-	// Head is what stands before the first section.
+	// Head is the text before the first section.
 	Head     string
 	Sections []Section
 }
@@ -125,7 +125,7 @@ func (l *Log) String() string {
 	return b.String()
 }
 
-// Body is what stands below the title, with the kinds as headings.
+// Body returns the text below the title, with the kinds as headings.
 func (s *Section) Body(heading string) string {
 	var parts []string
 	if s.Intro != "" {
@@ -145,8 +145,8 @@ func (s *Section) Body(heading string) string {
 	return strings.Join(parts, "\n")
 }
 
-// Of is what a version changes: its section if the changelog has one, else what is unreleased and
-// the fragments.
+// Of returns the changes of a version: its section if the changelog has one, else the unreleased
+// changes and the fragments.
 func (l *Log) Of(version string, fragments []Entry) Section {
 	if s := l.find(version); s != nil {
 		return *s
@@ -159,7 +159,7 @@ func (l *Log) Of(version string, fragments []Entry) Section {
 	return out
 }
 
-// Release moves what is unreleased, and the fragments, to a section for a version.
+// Release moves the unreleased changes, and the fragments, to a section for a version.
 func (l *Log) Release(version, date string, fragments []Entry) error {
 	if l.find(version) != nil {
 		return fmt.Errorf("%s: %w", version, ErrReleased)

@@ -1,3 +1,3 @@
-// Package changelog keeps CHANGELOG.md: what is new stands in fragments, one file for each change,
-// so that two changes made at the same time do not meet in one place; a release gathers them.
+// Package changelog keeps CHANGELOG.md. Each change has a fragment, a file of its own, so that two
+// concurrent changes do not conflict. A release gathers the fragments.
 package changelog

@@ -12,7 +12,7 @@ import (
 // guide is the file among the fragments that says how they are written.
 const guide = "README.md"
 
-// Fragments reads a directory of them. It returns all that is wrong with any.
+// Fragments reads a directory of them. It returns the faults of all of them.
 func Fragments(dir fs.FS) ([]Entry, error) {
 	names, err := FragmentNames(dir)
 	if err != nil {

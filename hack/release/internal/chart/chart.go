@@ -27,10 +27,10 @@ const (
 	crdDir     = "files/crds"
 )
 
-// FileName is that of the packed chart.
+// FileName returns the file name of the packed chart.
 func FileName(r *product.Release) string { return name + "-" + r.Number() + ".tgz" }
 
-// Files are those of the chart as it is released.
+// Files returns the files of the released chart.
 func Files(r *product.Release, dir fs.FS, changes []changelog.Entry, platforms []string) ([]archive.File, error) {
 	var out []archive.File
 	left, err := readIgnored(dir)
@@ -78,8 +78,8 @@ func Files(r *product.Release, dir fs.FS, changes []changelog.Entry, platforms [
 	return out, nil
 }
 
-// replaced are texts of the chart, each of which stands in its file once, and what a release has in
-// their place.
+// replaced has texts of the chart, by file, with the texts of a release in their place. Each text
+// occurs in its file once.
 func replaced(r *product.Release) map[string]map[string]string {
 	repository := r.Registry + "/" + product.Scheduler
 	return map[string]map[string]string{
@@ -98,14 +98,14 @@ func replaced(r *product.Release) map[string]map[string]string {
 func replace(raw []byte, words map[string]string) ([]byte, error) {
 	for _, old := range slices.Sorted(maps.Keys(words)) {
 		if bytes.Count(raw, []byte(old)) != 1 {
-			return nil, fmt.Errorf("%q does not stand there once", strings.TrimSpace(old))
+			return nil, fmt.Errorf("%q does not occur exactly once", strings.TrimSpace(old))
 		}
 		raw = bytes.Replace(raw, []byte(old), []byte(words[old]), 1)
 	}
 	return raw, nil
 }
 
-// What Artifact Hub reads.
+// The fields that Artifact Hub reads.
 type (
 	crd struct {
 		Kind        string `json:"kind"`
@@ -166,8 +166,8 @@ func released(raw []byte, r *product.Release, crds []crd, changes []changelog.En
 	return yaml.Marshal(chart)
 }
 
-// listed are the changes as Artifact Hub has them: its kinds are those of Keep a Changelog in lower
-// case.
+// listed returns the changes in the form of Artifact Hub. Its kinds are the kinds of Keep a
+// Changelog in lower case.
 func listed(entries []changelog.Entry) []change {
 	out := []change{}
 	for _, e := range entries {
@@ -176,7 +176,8 @@ func listed(entries []changelog.Entry) []change {
 	return out
 }
 
-// words are what a kind is called where people read: ResourceQuota is a resource quota.
+// words matches the borders of words in a kind, to write it as people do: ResourceQuota is a
+// resource quota.
 var words = regexp.MustCompile(`([a-z])([A-Z])`)
 
 // crds are the CustomResourceDefinitions that the chart installs.

@@ -1,3 +1,3 @@
-// Package chart packs the Helm chart for a release: with its version, the released image, and what
-// Artifact Hub shows of it.
+// Package chart packs the Helm chart for a release: with its version, the released image, and the
+// annotations for Artifact Hub.
 package chart

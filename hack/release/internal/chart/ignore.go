@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// ignored are the names that Helm leaves out when it packs: those of directories end with a slash.
+// ignored has the names that Helm leaves out when it packs. Names of directories end with a slash.
 type ignored []string
 
-// readIgnored reads the chart's list of them, of which only names are understood, without
+// readIgnored reads the chart's list of ignored names. It understands only names without
 // directories before them.
 func readIgnored(dir fs.FS) (ignored, error) {
 	raw, err := fs.ReadFile(dir, ignore)
@@ -19,7 +19,7 @@ func readIgnored(dir fs.FS) (ignored, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what is not packed: %w", err)
+		return nil, fmt.Errorf("read the list of ignored files: %w", err)
 	}
 	var out ignored
 	for line := range strings.Lines(string(raw)) {

@@ -17,7 +17,7 @@ import (
 // killDelay is how long the go command may take to end when it is interrupted.
 const killDelay = 15 * time.Second
 
-// Options say what to build, and how.
+// Options select the programs to build, and the flags.
 type Options struct {
 	// Root is the repository.
 	Root string
@@ -41,8 +41,8 @@ type Step struct {
 	Platform product.Platform
 }
 
-// Steps are all that has to be built, each once, the platforms one after the other: what is
-// compiled for one is used again for the next program.
+// Steps returns the builds, each once and sorted by platform. So the packages that are compiled for
+// one program are used again for the next.
 func Steps(products []product.Product) []Step {
 	var platforms []product.Platform
 	for _, p := range products {
@@ -68,18 +68,18 @@ func Steps(products []product.Product) []Step {
 	return out
 }
 
-// Run builds all programs. What was compiled before is in the go command's cache, so that it goes
-// on where it was interrupted.
+// Run builds all programs. The go command caches compiled packages, so an interrupted run continues
+// where it stopped.
 func Run(ctx context.Context, o Options) error {
 	tools, err := os.MkdirTemp("", "release")
 	if err != nil {
 		return fmt.Errorf("make a directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(tools) }()
-	// The one that shows progress is of this machine, whatever it builds for.
+	// The program that shows progress runs on this machine, so it is built for its platform.
 	meter := filepath.Join(tools, "build")
 	if err := run(ctx, o, nil, "go", "build", "-trimpath", "-buildvcs=false", "-o", meter, "./hack/build"); err != nil {
-		return fmt.Errorf("build what shows progress: %w", err)
+		return fmt.Errorf("build the program that shows progress: %w", err)
 	}
 	steps := Steps(o.Products)
 	for i, s := range steps {
@@ -103,7 +103,8 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// environment has all by which the go command makes other programs of the same sources.
+// environment returns the variables that make the go command build other programs from the same
+// sources.
 func environment(on product.Platform) []string {
 	return []string{
 		"GOOS=" + on.OS, "GOARCH=" + on.Arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off", "GOFLAGS=-trimpath", "GOWORK=off",

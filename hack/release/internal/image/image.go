@@ -33,16 +33,16 @@ const (
 	keyDocs     = "org.opencontainers.image.documentation"
 	keyLicenses = "org.opencontainers.image.licenses"
 	keyVendor   = "org.opencontainers.image.vendor"
-	// keyName is what names an index in a layout.
+	// keyName is the annotation with the name of an index in a layout.
 	keyName = "org.opencontainers.image.ref.name"
 )
 
-// Content is what is in the image for one platform.
+// Content is the content of the image for one platform.
 type Content struct {
 	Platform product.Platform
 	// Program is the command, which is the entrypoint.
 	Program []byte
-	// License is Reprieve's, and ThirdParty has those of what is linked in.
+	// License is Reprieve's licence, and ThirdParty has the licences of the linked modules.
 	License, ThirdParty []byte
 }
 
@@ -123,7 +123,7 @@ func layerOf(when time.Time, files []archive.File) (v1.Layer, error) {
 	}, tarball.WithMediaType(types.OCILayer))
 }
 
-// labels are those of an image, and the annotations of the index.
+// labels returns the labels of an image, which are also the annotations of the index.
 func labels(r *product.Release, p *product.Product) map[string]string {
 	return map[string]string{
 		keyTitle:    p.Name,

@@ -1,3 +1,2 @@
-// Package krew writes the manifest by which krew, the package manager of kubectl, installs the
-// plugin.
+// Package krew writes the manifest of the plugin for krew, the package manager of kubectl.
 package krew

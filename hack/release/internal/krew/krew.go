@@ -8,27 +8,27 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// File is the name that the manifest has to have: that of the plugin.
+// File is the required name of the manifest: the name of the plugin.
 const File = "reprieve.yaml"
 
-const summary = "Ask a gang scheduler who would go, and why work waits"
+const summary = "Ask a gang scheduler for victims and causes of waits"
 
-const description = `Asks Reprieve, a scheduler that places gangs whole and preempts whole
-workloads, about its decisions: where work would land and who would go for it
-before it is submitted (plan), what it waits for and which single change would
-help (why), when it starts (when), what may be taken and what not (queues,
-protected), and what has been decided (history, report, replay). The code that
-decides in the scheduler answers, by the live cluster or by a snapshot. It only
-reads.
+const description = `Asks Reprieve about its decisions. Reprieve is a scheduler that places gangs
+whole and preempts whole workloads. Before work is submitted, the plugin shows
+where it would run, and its victims (plan). For waiting work it shows the cause
+and the single changes that would help (why), and the start (when). It also shows
+protected work (queues, protected) and past decisions (history, report,
+replay). The scheduler's own code answers, from the live cluster or from a
+snapshot. The plugin only reads.
 `
 
-const caveats = `What you may ask depends on what you may read: the ClusterRole
-reprieve-planner, which Reprieve installs, is for those who plan.
+const caveats = `The answers depend on your permissions. To plan, use the ClusterRole
+reprieve-planner, which Reprieve installs.
 `
 
 // Archive is one that has the plugin.
 type Archive struct {
-	// Name is that of the file, and SHA256 its sum, in hexadecimal.
+	// Name is the name of the file, and SHA256 its sum, in hexadecimal.
 	Name, SHA256 string
 	Platform     product.Platform
 	// License is the name of the licence in it.
@@ -72,7 +72,7 @@ type file struct {
 	To   string `json:"to"`
 }
 
-// Manifest is that of a release.
+// Manifest returns the manifest of a release.
 func Manifest(r *product.Release, archives []Archive) ([]byte, error) {
 	m := manifest{
 		APIVersion: "krew.googlecontainertools.github.com/v1alpha2",

@@ -19,11 +19,10 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/binary"
 )
 
-// recognized is how much of a text, in percent, has to be that of a licence.
+// recognized is the part of a text, in percent, that must match a licence.
 const recognized = 75
 
-// legal are the names of the files that have a licence, or what goes with it. The first group is
-// that of licences.
+// legal matches the names of files with a licence or its notices. The first group matches licences.
 var legal = regexp.MustCompile(`(?i)^(?:(licen[cs]es?|copying)|notices?|patents)(?:[._-].*)?$`)
 
 // Book has the licences of modules.
@@ -48,7 +47,7 @@ func (b *Book) Names() map[string][]string { return b.names }
 // AddProgram adds the modules of a program that was built in the directory of a module.
 func (b *Book) AddProgram(ctx context.Context, dir string, p *binary.Program) error {
 	modules := p.Modules
-	// What is the program's own module is not among its dependencies.
+	// The program's own module is not among its dependencies.
 	if p.Main.Sum != "" {
 		modules = append(slices.Clone(modules), p.Main)
 	}
@@ -147,7 +146,7 @@ func (b *Book) Text() []byte {
 		return strings.Compare(a.modules+"\x00"+a.text, b.modules+"\x00"+b.text)
 	})
 	var out bytes.Buffer
-	out.WriteString("What is linked into this program, and the licences that it is under.\n")
+	out.WriteString("The modules that are linked into this program, and their licences.\n")
 	line := strings.Repeat("=", 80)
 	for _, p := range parts {
 		fmt.Fprintf(&out, "\n%s\n%s\n%s\n\n%s\n", line, p.modules, line, p.text)

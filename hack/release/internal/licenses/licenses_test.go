@@ -46,7 +46,7 @@ func TestBook(t *testing.T) {
 		}
 	}
 	line := strings.Repeat("=", 80)
-	want := "What is linked into this program, and the licences that it is under.\n" +
+	want := "The modules that are linked into this program, and their licences.\n" +
 		"\n" + line + "\na@v1.0.0\nb@v1.0.0\n" + line + "\n\n" + strings.TrimSpace(string(apache)) + "\n" +
 		"\n" + line + "\nb@v1.0.0\n" + line + "\n\nBy many.\n" +
 		"\n" + line + "\nc@v1.0.0\n" + line + "\n\nDo as you like.\n"

@@ -29,7 +29,7 @@ func read(root string) (*changelog.Log, []changelog.Entry, error) {
 	return log, fragments, err
 }
 
-// Changes are what a release changes.
+// Changes returns the changes of a release.
 func Changes(root string, r *product.Release) (changelog.Section, error) {
 	log, fragments, err := read(root)
 	if err != nil {
@@ -38,8 +38,8 @@ func Changes(root string, r *product.Release) (changelog.Section, error) {
 	return log.Of(r.Number(), fragments), nil
 }
 
-// Gather moves what is unreleased to a section for a version, and removes the fragments, of which
-// it returns the names.
+// Gather moves the unreleased changes to a section for a version, removes the fragments, and
+// returns their names.
 func Gather(root string, r *product.Release, day string) ([]string, error) {
 	log, fragments, err := read(root)
 	if err != nil {
@@ -64,7 +64,7 @@ func Gather(root string, r *product.Release, day string) ([]string, error) {
 	return names, nil
 }
 
-// notes are what the page of the release says.
+// notes returns the text of the page of the release.
 func notes(r *product.Release, changes *changelog.Section, images []string) string {
 	var b strings.Builder
 	b.WriteString(changelog.Absolute(changes.Body("##"), r.Page))

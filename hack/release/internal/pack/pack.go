@@ -44,10 +44,10 @@ const (
 // ErrForeign is for a directory that has something else than a release.
 var ErrForeign = errors.New("it has files, and is no release: not overwritten")
 
-// Options say what to pack.
+// Options select the files to pack.
 type Options struct {
 	Release *product.Release
-	// Products are what is released, of which Binaries has the programs.
+	// Products are the released products, and Binaries has their programs.
 	Products []product.Product
 	Binaries string
 	// Root is the repository.
@@ -62,11 +62,11 @@ type Options struct {
 type packer struct {
 	Options
 	license []byte
-	// sums are those of the files, by name.
+	// sums has the checksums of the files, by name.
 	sums map[string]string
 	// plugins are the archives that krew installs.
 	plugins []krew.Archive
-	// images are those that nodes pull, by digest.
+	// images has the images that nodes pull, by digest.
 	images []string
 }
 
@@ -80,7 +80,7 @@ func Run(ctx context.Context, o Options) error {
 	if p.license, err = os.ReadFile(filepath.Join(o.Root, license)); err != nil {
 		return fmt.Errorf("read the licence: %w", err)
 	}
-	// What cannot be read shows before the long part.
+	// Fail for unreadable files before the long part.
 	changes, err := Changes(o.Root, o.Release)
 	if err != nil {
 		return err
@@ -99,13 +99,13 @@ func Run(ctx context.Context, o Options) error {
 	return p.checksums()
 }
 
-// makeRoom makes room for a release.
+// makeRoom clears the directory for a release.
 func makeRoom(dir string) error {
 	entries, err := os.ReadDir(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return fmt.Errorf("look at what is there: %w", err)
+		return fmt.Errorf("look at the directory: %w", err)
 	case len(entries) > 0 && !slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == Checksums }):
 		return fmt.Errorf("%s: %w", dir, ErrForeign)
 	}
@@ -151,7 +151,7 @@ func (p *packer) product(ctx context.Context, it *product.Product) error {
 	return p.image(it, contents)
 }
 
-// programs reads the programs for a platform, and checks that they are what they are taken for.
+// programs reads the programs for a platform, and checks that they are the expected ones.
 func (p *packer) programs(it *product.Product, on product.Platform) ([]*binary.Program, error) {
 	var out []*binary.Program
 	for _, b := range it.Binaries {
@@ -176,7 +176,7 @@ func (p *packer) programs(it *product.Product, on product.Platform) ([]*binary.P
 	return out, nil
 }
 
-// archive packs what users download for a platform.
+// archive packs the download for a platform.
 func (p *packer) archive(it *product.Product, on product.Platform, programs []*binary.Program, book *licenses.Book) error {
 	files := []archive.File{
 		{Name: license, Mode: 0o644, Content: p.license},
@@ -230,7 +230,7 @@ func (p *packer) image(it *product.Product, contents []image.Content) error {
 	return nil
 }
 
-// rest writes what there is one of.
+// rest writes the files that a release has only one of.
 func (p *packer) rest(changes changelog.Section) error {
 	if len(p.plugins) > 0 {
 		manifest, err := krew.Manifest(p.Release, p.plugins)

@@ -1,3 +1,3 @@
-// Package product says what a release consists of: which commands, for which platforms, and how the
-// files are named. All other packages are told from here.
+// Package product defines the contents of a release: the commands, their platforms, and the names
+// of the files. All other packages read these from here.
 package product

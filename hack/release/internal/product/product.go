@@ -29,7 +29,7 @@ const windows = "windows"
 type Release struct {
 	// Version is a semantic version with a leading v.
 	Version string
-	// Commit is what it is built from.
+	// Commit is the commit that the release is built from.
 	Commit string
 	// Date is when that was committed. All files have it, so that a commit gives the same bytes
 	// whenever it is built.
@@ -71,7 +71,7 @@ func (r *Release) Download(file string) string {
 // Page is the address of a file of the repository, as the release has it.
 func (r *Release) Page(path string) string { return Repository + "/blob/" + r.Version + "/" + path }
 
-// Platform is what a binary is for.
+// Platform is the operating system and architecture of a binary.
 type Platform struct{ OS, Arch string }
 
 // ParsePlatform reads a platform such as linux/amd64.
@@ -99,38 +99,38 @@ func (p Platform) Binary(name string) string {
 
 // Binary is one program.
 type Binary struct {
-	// Name is that of the command.
+	// Name is the name of the command.
 	Name string
 	// Module is the directory of its module, and Package its import path or directory there.
 	Module, Package string
-	// Ours is set for the commands of this repository, and Versioned for those of them that say the
-	// version of the release.
+	// Ours is set for the commands of this repository, and Versioned for those commands that report
+	// the version of the release.
 	Ours, Versioned bool
 }
 
 // Product is something that users get: an archive for each platform, and an image if it makes
 // sense.
 type Product struct {
-	// Name is that of its command.
+	// Name is the name of its command.
 	Name string
-	// Title says what it is, in a few words.
+	// Title describes the product in a few words.
 	Title string
-	// Archive is what the names of its archives begin with.
+	// Archive is the first part of the names of its archives.
 	Archive string
 	// Binaries are the programs that are in an archive.
 	Binaries []Binary
-	// Platforms are those that there is an archive for.
+	// Platforms are the platforms with an archive.
 	Platforms []Platform
 	// Scripts are files of the repository that are packed beside the program, but not for Windows.
 	Scripts []string
 	// HasImage says that there is an image, for each platform with Linux. It has the first of the
 	// binaries.
 	HasImage bool
-	// Port is what the program in the image serves on; 0 for none.
+	// Port is the port of the program in the image; 0 for none.
 	Port int
 }
 
-// Products are all that a release consists of.
+// Products returns all products of a release.
 func Products() []Product {
 	linux := []Platform{{"linux", "amd64"}, {"linux", "arm64"}}
 	desktops := []Platform{{"darwin", "amd64"}, {"darwin", "arm64"}, {windows, "amd64"}, {windows, "arm64"}}
@@ -146,9 +146,9 @@ func Products() []Product {
 			Scripts: []string{"cmd/kubectl-reprieve/kubectl_complete-reprieve"}, HasImage: true,
 		},
 		{
-			// With the control plane, so that it runs where it is unpacked. No image: what it
-			// serves, to users with all rights, is on 127.0.0.1, where only processes of the same
-			// container would reach it.
+			// The archive contains the control plane, so that the playground runs where it is
+			// unpacked. There is no image. The playground serves users with all rights on
+			// 127.0.0.1, and only processes of the same container would reach it.
 			Name: Playground, Title: "a cluster on one machine", Archive: "reprieve-playground", Platforms: linux,
 			Binaries: []Binary{
 				command(Playground), scheduler,
@@ -185,12 +185,12 @@ func (p *Product) PlatformNames() []string {
 	return out
 }
 
-// Select leaves out the products that are not named, and the platforms that are not given; empty
-// lists are for all. What is named and does not exist is an error.
+// Select returns the named products and platforms; an empty list selects all. An unknown name is an
+// error.
 func Select(all []Product, names []string, platforms []Platform) ([]Product, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p Product) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("%q is not among what is released", name)
+			return nil, fmt.Errorf("%q is no product or platform of the release", name)
 		}
 	}
 	var out []Product

@@ -1,3 +1,3 @@
-// Package sbom lists what a program is made of, in the format of CycloneDX: Go's standard library
-// and every module that is linked in, as the program itself says.
+// Package sbom lists the modules of a program in the format of CycloneDX. The list has Go's
+// standard library and every linked module, from the build information of the program.
 package sbom

@@ -10,7 +10,7 @@ import (
 	"github.com/reprieve-dev/reprieve/hack/release/internal/product"
 )
 
-// sources are those of a module that depends on another, which stands below it.
+// sources returns the files of a module, and of another module below it that it depends on.
 func sources() map[string]string {
 	return map[string]string{
 		"go.mod": "module example.com/app\n\ngo 1.26.0\n\nrequire example.com/lib v1.2.3\n\nreplace example.com/lib => ./lib\n",
