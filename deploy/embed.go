@@ -1,5 +1,5 @@
-// Package deploy embeds the CustomResourceDefinitions and admission policies that every installation of
-// Reprieve needs, wherever the scheduler itself runs.
+// Package deploy embeds the CustomResourceDefinitions and admission policies that every
+// installation of Reprieve needs, wherever the scheduler itself runs.
 package deploy
 
 import "embed"
