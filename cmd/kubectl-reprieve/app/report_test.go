@@ -52,7 +52,7 @@ func TestReport(t *testing.T) {
 		"a plan on no cluster":          {args: []string{"report", "log.jsonl", "--plan", "urgent.yaml"}, want: 2, wantErr: "give the cluster with --snapshot"},
 		"a plan that is not":            {args: []string{"report", "log.jsonl", "--snapshot", "cluster.json", "--plan", "no.yaml"}, want: 2, wantErr: "--plan: open no.yaml"},
 		"live, with a plan for a log":   {args: []string{"ui", "log.jsonl", "--plan", "urgent.yaml"}, want: 2, wantErr: "--plan is for the map of a cluster"},
-		"of nothing":                    {args: []string{"report"}, want: 2, wantErr: "report of what?"},
+		"of nothing":                    {args: []string{"report"}, want: 2, wantErr: "report needs the files"},
 		"of a file that there is not":   {args: []string{"report", "no.jsonl"}, want: 2, wantErr: "no.jsonl"},
 		"of an empty file":              {args: []string{"report", "empty.jsonl"}, want: 2, wantErr: "empty.jsonl is empty; a file of the scheduler's --decision-log is needed"},
 		"of one that stands by, beside": {args: []string{"report", "empty.jsonl", "log.jsonl", "-o", "-"}, wantOut: []string{`"decisions":2`}},

@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 		"no definitions": {"files/crds/it.yaml", "no CustomResourceDefinitions"},
 		"no values":      {"values.yaml", "no values.yaml"},
 		"no definition":  {"Chart.yaml", "no Chart.yaml"},
-		"another image":  {"", "does not stand there once"},
+		"another image":  {"", "does not occur exactly once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -16,8 +16,8 @@ const summary = "Ask a gang scheduler for victims and causes of waits"
 const description = `Asks Reprieve about its decisions. Reprieve is a scheduler that places gangs
 whole and preempts whole workloads. Before work is submitted, the plugin shows
 where it would run, and its victims (plan). For waiting work it shows the cause
-and the single changes that would help (why), and the start (when). It also shows
-protected work (queues, protected) and past decisions (history, report,
+and the single changes that would help (why), and the start (when). It also
+shows protected work (queues, protected) and past decisions (history, report,
 replay). The scheduler's own code answers, from the live cluster or from a
 snapshot. The plugin only reads.
 `

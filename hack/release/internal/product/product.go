@@ -190,7 +190,7 @@ func (p *Product) PlatformNames() []string {
 func Select(all []Product, names []string, platforms []Platform) ([]Product, error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(p Product) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("%q is no product or platform of the release", name)
+			return nil, fmt.Errorf("%q is not among the products and platforms of the release", name)
 		}
 	}
 	var out []Product
