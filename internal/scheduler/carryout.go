@@ -24,7 +24,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/snapshot"
 )
 
-// carryOut does what a decision says that finds no room as things are. The pod is the one in the cycle.
+// carryOut carries out a decision that finds no room as things are. The pod is the one in the
+// cycle.
 func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecision) (*fwk.PostFilterResult, *fwk.Status) {
 	d, pre := &made.decision, &made.pre
 	p.hub.loose.take(pod.UID)
@@ -83,7 +84,8 @@ func (p *Plugin) carryOut(ctx context.Context, pod *corev1.Pod, made *cycleDecis
 	return p.show(pre.key, pod, promised[pod.UID]), made.status(fwk.Success)
 }
 
-// tellGang has the members of a gang say what was decided, unless they find room soon, and returns that.
+// tellGang has the members of a gang say what was decided, unless they find room soon, and returns
+// that.
 func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 	if !made.pre.key.Gang {
 		return gang.Verdict{}
@@ -97,8 +99,8 @@ func (p *Plugin) tellGang(made *cycleDecision) gang.Verdict {
 	return v
 }
 
-// sayWith has the calls that nominate members also say what they would be told a moment later. Of the one in the cycle the framework
-// speaks.
+// sayWith has the calls that nominate members also say what they would be told a moment later. Of
+// the one in the cycle the framework speaks.
 func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle types.UID) {
 	for i := range nominations {
 		if n := &nominations[i]; n.Pod.UID != inCycle {
@@ -108,11 +110,12 @@ func sayWith(nominations []podstatus.Nomination, said gang.Verdict, inCycle type
 	}
 }
 
-// retryDelay is how soon a preemptor is tried again at the earliest because of time that has passed.
+// retryDelay is how soon a preemptor is tried again at the earliest because of time that has
+// passed.
 const retryDelay = 200 * time.Millisecond
 
-// tryLater has a preemptor for which there is no room wait for what may change that, where no event of the framework's
-// says so.
+// tryLater has a preemptor for which there is no room wait for what may change that, where no event
+// of the framework's says so.
 func (p *Plugin) tryLater(made *cycleDecision) {
 	d, pre, waits := &made.decision, &made.pre, p.hub.waits
 	missed := false

@@ -32,7 +32,7 @@ type dips struct {
 	nodes map[string]map[corev1.ResourceName]dip
 }
 
-// dip is one resource of which a node offers less.
+// dip is a resource that a node offers less of than before.
 type dip struct {
 	// had is how much the node offered before.
 	had  resource.Quantity
@@ -136,8 +136,8 @@ func (d *dips) endOf(node string) (end time.Time, ok bool) {
 }
 
 // dipUnder returns the node of a preemptor's reservation that has a dip, and when the dip ends; ""
-// if the decision may be carried out. With what the node offered before, the reservation can be
-// fulfilled, and the decision would release it, or evict others.
+// if the decision may be carried out. The node could fulfill the reservation before the dip, and the
+// decision would release it, or evict others.
 func (h *Hub) dipUnder(made *cycleDecision) (node string, ends time.Time) {
 	if d := made.decision.Outcome; d != core.Preempts && d != core.Infeasible {
 		return "", time.Time{}

@@ -226,8 +226,8 @@ func (d *doubts) isRecent(node string) bool {
 // doubt has the main loop look at the reservations on a node, if there are any.
 func (h *Hub) doubt(node string) { h.doubted.add(node, len(h.reserved.On(node)) > 0) }
 
-// reviewRooms releases what the nodes in doubt cannot fulfill, and those that have offered less for
-// some time.
+// reviewRooms releases the reservations that nodes in doubt cannot fulfill. A node is in doubt, too,
+// once it has offered less for some time.
 func (h *Hub) reviewRooms(now time.Time) {
 	for _, node := range h.dips.over(now) {
 		h.doubt(node)
