@@ -17,7 +17,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
-// Reservation is room that is kept for a pod which has not been assumed there yet. It is never changed.
+// Reservation is room that is kept for a pod which has not been assumed there yet. It is never
+// changed.
 type Reservation struct {
 	// Pod is read by any goroutine once the reservation is in a Book, and must not be changed.
 	Pod  fwk.PodInfo
