@@ -239,8 +239,8 @@ func (b *Book) Below(of workload.Standing) []workload.Key {
 // Keep reserves exactly this room for a workload. What it had besides goes to others.
 func (b *Book) Keep(key workload.Key, reservations []*Reservation) {
 	for _, r := range reservations {
-		// The framework computes a pod's request at the first call and stores it in the PodInfo. From
-		// here on, other goroutines read it.
+		// The framework computes a pod's request at the first call and stores it in the PodInfo.
+		// From here on, other goroutines read it.
 		r.Pod.CalculateResource()
 	}
 	b.mu.Lock()
