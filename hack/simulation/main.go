@@ -43,10 +43,15 @@ type run struct {
 // block is a part of the page that the command writes: everything between two lines.
 type block struct{ begin, end string }
 
-var (
-	wholeTrace = block{"<!-- make simulation writes from here -->\n", "<!-- to here -->\n"}
-	smallDay   = block{"<!-- make simulation writes the small day from here -->\n", "<!-- the small day ends here -->\n"}
-)
+// wholeTrace is the block with the results of the trace, and the plot.
+func wholeTrace() block {
+	return block{"<!-- make simulation writes from here -->\n", "<!-- to here -->\n"}
+}
+
+// smallDay is the block with the results of the small day.
+func smallDay() block {
+	return block{"<!-- make simulation writes the small day from here -->\n", "<!-- the small day ends here -->\n"}
+}
 
 // errDiffers is returned if the page is not what the program prints.
 var errDiffers = errors.New("the page is not what the program prints; run make simulation and commit the page and its plot")
@@ -81,7 +86,7 @@ func (r *run) write(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	page, err := smallDay.put(string(old), console("hack/simulation/testdata/day", dayArgs(), table))
+	page, err := smallDay().put(string(old), console("hack/simulation/testdata/day", dayArgs(), table))
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.doc, err)
 	}
@@ -107,7 +112,7 @@ func (r *run) playTrace(ctx context.Context, page string) (string, error) {
 	}
 	picture := strings.TrimSuffix(r.doc, filepath.Ext(r.doc)) + ".svg"
 	text := console("openb", r.args, table) + fmt.Sprintf("![How long work waited, by policy and priority](%s)\n\n", filepath.Base(picture))
-	if page, err = wholeTrace.put(page, text); err != nil {
+	if page, err = wholeTrace().put(page, text); err != nil {
 		return "", fmt.Errorf("%s: %w", r.doc, err)
 	}
 	plot, err := os.ReadFile(drawn)

@@ -41,7 +41,7 @@ func resultsOf(t *testing.T, trace string, args []string) []*simulation.Result {
 func TestPage(t *testing.T) {
 	t.Parallel()
 	doc := filepath.Join(t.TempDir(), "page.md")
-	page := "before\n" + wholeTrace.begin + "old figures\n" + wholeTrace.end + "between\n" + smallDay.begin + "older\n" + smallDay.end + "after\n"
+	page := "before\n" + wholeTrace().begin + "old figures\n" + wholeTrace().end + "between\n" + smallDay().begin + "older\n" + smallDay().end + "after\n"
 	if err := os.WriteFile(doc, []byte(page), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +57,9 @@ func TestPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "before\n" + wholeTrace.begin + "\n```console\n$ kubectl reprieve simulate --trace openb --seed 3 --load 1.5\n" + table +
-		"```\n\n![How long work waited, by policy and priority](page.svg)\n\n" + wholeTrace.end + "between\n" + smallDay.begin
-	if !strings.HasPrefix(string(written), want) || !strings.HasSuffix(string(written), "```\n\n"+smallDay.end+"after\n") {
+	want := "before\n" + wholeTrace().begin + "\n```console\n$ kubectl reprieve simulate --trace openb --seed 3 --load 1.5\n" + table +
+		"```\n\n![How long work waited, by policy and priority](page.svg)\n\n" + wholeTrace().end + "between\n" + smallDay().begin
+	if !strings.HasPrefix(string(written), want) || !strings.HasSuffix(string(written), "```\n\n"+smallDay().end+"after\n") {
 		t.Errorf("the page is\n%s\nwant it to begin with\n%s", written, want)
 	}
 	picture, err := os.ReadFile(strings.TrimSuffix(doc, ".md") + ".svg")
@@ -95,7 +95,7 @@ func TestCommitted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, _, err := wholeTrace.in(string(page))
+	_, text, _, err := wholeTrace().in(string(page))
 	for _, words := range []string{"$ kubectl reprieve simulate --trace openb", "--seed", "KUBE-SCHEDULER", "(simulation.svg)"} {
 		if err != nil || !strings.Contains(text, words) {
 			t.Errorf("docs/simulation.md has no %q where make simulation writes: %v", words, err)
