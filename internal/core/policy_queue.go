@@ -26,6 +26,8 @@ type queuePolicy struct {
 	// eviction.
 	reach, asIs reach
 	subtrees    []subtree
+	// lacks is true where the preemptor is a gang that lacks members that it had.
+	lacks bool
 	// scratch is a ledger for sets of units that are checked one after the other.
 	scratch *ledger
 
@@ -72,7 +74,8 @@ func newQueuePolicy(v *view, r *ruling) *queuePolicy {
 			c.kinds = append(c.kinds, kind)
 		}
 		c.shares = v.s.Queues.Shares
-		c.ruling.ratio = func(q int32) float64 { return c.ratio(q, nil) }
+		c.ruling.ratio = c.overallRatio()
+		_, c.lacks = c.ownDegraded()
 		c.climb()
 		c.asIs = newPathUse(c).reach()
 		c.reachTo(c.farthest())
@@ -187,6 +190,19 @@ func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 		taken = taken[int(q)*c.t.Dims():][:c.t.Dims()]
 	}
 	return fairshare.DominantShare(c.usedOf(q), taken, c.share(q), c.asks)
+}
+
+// overallRatio returns a function that says how far a queue is over its fair share, by the listed
+// resource in which it is most. It does not depend on what the preemptor asks for, so two gangs that
+// compare their queues agree on the order.
+func (c *queuePolicy) overallRatio() func(q int32) float64 {
+	var listed []int
+	for r, kind := range c.kinds {
+		if kind != fairshare.Absent {
+			listed = append(listed, r)
+		}
+	}
+	return func(q int32) float64 { return fairshare.DominantShare(c.usedOf(q), nil, c.share(q), listed) }
 }
 
 // subtreeOf judges all units of a leaf that is not the preemptor's own.

@@ -44,7 +44,8 @@ type ruling struct {
 	// not count.
 	roster *roster
 	leafOf []int32
-	// ratio returns how far a queue is over its fair share; nil where queues do not count.
+	// ratio returns how far a queue is over its fair share in any resource, whatever the preemptor
+	// asks for; nil where queues do not count.
 	ratio func(queue int32) float64
 	// running counts the running members of each gang, by UID.
 	running map[string]*Headcount

@@ -1,9 +1,13 @@
 package core
 
 import (
+	"cmp"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
 // TestStaleGangs checks that, of two gangs that lack members, the more important one may evict the
@@ -55,23 +59,90 @@ func TestOneOfTwoStaleGangsYields(t *testing.T) {
 	})
 }
 
+// TestOneOfTwoStaleGangsOfQueuesYields: whatever members two stale gangs of different queues lack,
+// they agree on which queue has less of its fair share, so exactly one may take the other. Where the
+// queue of the more important gang has more of its fair share, neither may, unless it may reclaim.
+func TestOneOfTwoStaleGangsOfQueuesYields(t *testing.T) {
+	t.Parallel()
+	tree, faults := fairshare.NewTree(2, []fairshare.Queue{{Name: "a", Weight: 1}, {Name: "b", Weight: 1}})
+	if len(faults) > 0 {
+		t.Fatal(faults)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		amounts := func(least, most int64, label string) Amounts {
+			return Amounts{rapid.Int64Range(least, most).Draw(t, label), rapid.Int64Range(least, most).Draw(t, label)}
+		}
+		shares := make([]Amounts, tree.Len())
+		for q := range shares {
+			shares[q] = amounts(0, 6, "share")
+		}
+		gang := func(name string) Unit {
+			return Unit{
+				UID: name, PodGroup: name, Group: true, Stale: true, Membership: &QueueMembership{Queue: name},
+				Priority: rapid.Int32Range(8, 9).Draw(t, "priority"), Lacks: rapid.Int32Range(1, 2).Draw(t, "lacks"),
+				Start: rapid.Int64Range(0, 2).Draw(t, "start"), Pods: []Pod{{Request: amounts(1, 3, "runs")}},
+			}
+		}
+		other := func(name, queue string) Unit {
+			return Unit{UID: name, Priority: 100, Static: true, Membership: &QueueMembership{Queue: queue}, Pods: []Pod{{Request: amounts(0, 3, "runs")}}}
+		}
+		a, b, others := gang("a"), gang("b"), []Unit{other("x", "a"), other("y", "b")}
+		asks := func() Amounts { return rapid.SampledFrom([]Amounts{{1, 0}, {0, 1}, {1, 1}}).Draw(t, "request") }
+		takes := func(own, victim Unit) bool {
+			own.Pods, victim.Pods = slices.Clone(own.Pods), slices.Clone(victim.Pods)
+			return takesStaleIn(t, &Snapshot{
+				Resources: []string{"cpu", "nvidia.com/gpu"}, Nodes: []Node{{Name: "n", Free: Amounts{0, 0}, Allocatable: Amounts{12, 12}}},
+				Units: append([]Unit{own, victim}, others...), Queues: &Queues{Tree: tree, Shares: shares},
+			}, asks())
+		}
+		ratio := func(u, beside *Unit) float64 {
+			used := []int64{u.Pods[0].Request[0] + beside.Pods[0].Request[0], u.Pods[0].Request[1] + beside.Pods[0].Request[1]}
+			return fairshare.DominantShare(used, nil, shares[tree.LeafOf(u.UID)], []int{0, 1})
+		}
+		byShare := cmp.Compare(ratio(&b, &others[1]), ratio(&a, &others[0]))
+		forbidden := a.Priority != b.Priority && byShare == cmp.Compare(b.Priority, a.Priority)
+		switch aTakes, bTakes := takes(a, b), takes(b, a); {
+		case aTakes && bTakes:
+			t.Fatal("each takes the other")
+		case !aTakes && !bTakes && !forbidden:
+			t.Fatal("neither takes the other")
+		}
+	})
+}
+
 // takesStale reports whether a stale gang that needs one more member evicts another stale gang, on
 // a full node.
 func takesStale(t interface{ Fatal(...any) }, own, other Unit) bool {
 	for _, unit := range []*Unit{&own, &other} {
-		unit.Name = unit.UID
-		unit.Pods = []Pod{{Name: unit.Name + "-0", UID: unit.Name + "-0", Request: Amounts{1}}}
+		unit.Pods = []Pod{{Request: Amounts{1}}}
 	}
 	s := &Snapshot{Resources: []string{"cpu"}, Nodes: []Node{{Name: "n", Free: Amounts{0}, Allocatable: Amounts{2}}}, Units: []Unit{own, other}}
+	return takesStaleIn(t, s, Amounts{1})
+}
+
+// takesStaleIn reports whether the first gang of a snapshot takes the second one for one more
+// member.
+func takesStaleIn(t interface{ Fatal(...any) }, s *Snapshot, request Amounts) bool {
+	for u := range s.Units {
+		unit := &s.Units[u]
+		unit.Name = unit.UID
+		for i := range unit.Pods {
+			unit.Pods[i].Name, unit.Pods[i].UID = unit.Name+"-0", unit.Name+"-0"
+		}
+	}
+	own, other := &s.Units[0], &s.Units[1]
 	p := &Preemptor{
 		Name: own.Name, UID: own.UID, PodGroup: own.PodGroup, Gang: true, Priority: own.OwnPriority(), MinCount: 1,
-		Classes: []Class{{Request: Amounts{1}, Members: []Member{{Name: "m", UID: "m"}}}},
+		Classes: []Class{{Request: request, Members: []Member{{Name: "m", UID: "m"}}}},
+	}
+	if own.Membership != nil {
+		p.Queue = own.Membership.Queue
 	}
 	d, err := Decide(s, p, Arithmetic{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Outcome == Preempts && (d.Victims[0].Rule != RuleStaleGang || d.Victims[0].Priority != other.OwnPriority()) {
+	if d.Outcome == Preempts && own.Membership == nil && (d.Victims[0].Rule != RuleStaleGang || d.Victims[0].Priority != other.OwnPriority()) {
 		t.Fatal("takes", d.Victims[0])
 	}
 	return d.Outcome == Preempts

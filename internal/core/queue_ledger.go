@@ -48,7 +48,7 @@ func (l *ledger) clear() {
 	}
 	clear(l.leaves)
 	clear(l.left)
-	clear(l.pathUse.freed)
+	l.pathUse.clear()
 }
 
 // takenOf returns the amount taken from a queue; 0 for a nil ledger.

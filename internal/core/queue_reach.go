@@ -19,10 +19,13 @@ type pathUse struct {
 	// in no queue. Then one section per queue of the path has the units below it that are below no
 	// earlier queue. The last one has units below no queue of the path.
 	freed []int64
+	// yielded is the part of freed that stale gangs give up for a gang that lacks members itself.
+	yielded []int64
 }
 
 func newPathUse(c *queuePolicy) *pathUse {
-	return &pathUse{c: c, freed: make([]int64, (len(c.path)+2)*len(c.request))}
+	size := (len(c.path) + 2) * len(c.request)
+	return &pathUse{c: c, freed: make([]int64, size), yielded: make([]int64, size)}
 }
 
 // free counts a unit as evicted, or as restored if sign is -1.
@@ -31,7 +34,29 @@ func (s *pathUse) free(u int32, sign int64) {
 	if leaf := s.c.leafOf[u]; leaf >= 0 && s.c.home >= 0 {
 		at = s.c.stepsTo(leaf) + 1
 	}
-	s.freeAt(at, sign, func(r int) int64 { return useOf(&s.c.s.Units[u], r) })
+	use := func(r int) int64 { return useOf(&s.c.s.Units[u], r) }
+	s.freeAt(at, sign, use)
+	if at > 1 && s.c.lacks && s.c.yieldsStale(u) {
+		for _, r := range s.c.asks {
+			s.yielded[at*len(s.c.request)+r] += sign * use(r)
+		}
+	}
+}
+
+// clear counts no unit as gone.
+func (s *pathUse) clear() {
+	clear(s.freed)
+	clear(s.yielded)
+}
+
+// yieldedBeside is how much of a resource stale gangs give up that are not below the queue at a step
+// of the path.
+func (s *pathUse) yieldedBeside(step, r int) int64 {
+	sum := int64(0)
+	for at := step + 2; at < len(s.c.path)+2; at++ {
+		sum += s.yielded[at*len(s.c.request)+r]
+	}
+	return sum
 }
 
 func (s *pathUse) freeAt(at int, sign int64, use func(r int) int64) {
@@ -86,6 +111,8 @@ func (s *pathUse) steps(entitled func(q int32, r int) int64) int {
 // entitlement and its current usage. Only free room may take a queue beyond its share and its
 // quota. If evictions could, two queues might reclaim from each other in turns, each for another
 // resource. Units in no queue add to the room that all queues share, and to no limit.
+// A gang that lacks members may have the room of a stale gang beyond its queue's share. It is whole
+// and not stale afterwards, so nothing is taken in turns; otherwise the two could wait for ever.
 func (s *pathUse) outgrown() (bound, bool) {
 	if q := s.overLimit(); q >= 0 {
 		return s.c.bound(RuleLimit, q), false
@@ -96,7 +123,7 @@ func (s *pathUse) outgrown() (bound, bool) {
 	for i, q := range s.c.path {
 		for _, r := range s.c.asks {
 			most := max(s.c.usedOf(q)[r], s.c.shareOf(q, r))
-			if s.after(i, r)-s.freed[r] > most {
+			if s.after(i, r)-s.freed[r]-s.yieldedBeside(i, r) > most {
 				return s.c.bound(RuleOverShare, q), false
 			}
 		}

@@ -36,7 +36,9 @@ func (r *run) followPlaces(g *Group, m *Members, now time.Time) {
 		return
 	}
 	if r.minCount != g.MinCount {
-		// The new number is of what is left to do.
+		// A gang that lacked no member has lost none because it needs more. The new number counts
+		// the work that is left.
+		r.complete = r.complete && (g.MinCount < r.minCount || !r.DegradedSince.IsZero())
 		r.minCount, r.succeeded = g.MinCount, nil
 	}
 	for _, pod := range m.Succeeded {

@@ -54,6 +54,8 @@ func TestDegraded(t *testing.T) {
 		"one has succeeded, its pod is gone":    {looks: []look{{at: 20, pods: all}, {at: 30, pods: slices.Concat(all[:2], done)}, {at: 40, pods: all[:2]}}},
 		"that, fewer are needed, lost one":      {looks: []look{{at: 20, pods: all}, {at: 30, pods: slices.Concat(all[:2], done)}, {at: 40, pods: all[:2], minCount: 2}, {at: 50, pods: all[:1], minCount: 2, want: 50}}},
 		"fewer are needed":                      {looks: []look{{at: 20, pods: all}, {at: 30, pods: all[:2], want: 30}, {at: 40, pods: all[:2], minCount: 2}}},
+		"more are needed":                       {looks: []look{{at: 20, pods: all}, {at: 30, pods: all, minCount: 4}, {at: 40, pods: slices.Concat(all, bound(1)), minCount: 4}, {at: 50, pods: all, minCount: 4, want: 50}}},
+		"lost one, and more are needed":         {looks: []look{{at: 20, pods: all}, {at: 30, pods: all[:2], want: 30}, {at: 40, pods: all[:2], minCount: 4, want: 30}}},
 		"all lost":                              {looks: []look{{at: 20, pods: all}, {at: 30, pods: all[:2], want: 30}, {at: 40, pods: waits}, {at: 50, pods: slices.Concat(bound(1), waits[:2])}}},
 		"the status says it was whole":          {scheduled: true, looks: []look{{at: 30, pods: all[:2], want: 30}}},
 		"the status says since when":            {since: 12, looks: []look{{at: 30, pods: all[:2], want: 12}, {at: 40, pods: slices.Concat(all[:1], bound(1)), want: 12}}},
