@@ -36,7 +36,7 @@ func (s *pathUse) free(u int32, sign int64) {
 	}
 	use := func(r int) int64 { return useOf(&s.c.s.Units[u], r) }
 	s.freeAt(at, sign, use)
-	if at > 1 && s.c.lacks && s.c.yieldsStale(u) {
+	if at > 1 && s.c.leaf >= 0 && s.c.lacks && s.c.yieldsStale(u) {
 		for _, r := range s.c.asks {
 			s.yielded[at*len(s.c.request)+r] += sign * use(r)
 		}

@@ -3,6 +3,7 @@ package gang
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -51,8 +52,10 @@ type Runs struct {
 	runs map[types.NamespacedName]*run
 	// touched are the groups with members that have come, gone or changed since they were looked at, and those that are short of some.
 	touched sets.Set[types.NamespacedName]
-	// degraded are the groups that lacked members when they were looked at.
-	degraded sets.Set[types.NamespacedName]
+	// degraded are the groups that lacked members at the last look, and lost the groups with a
+	// member that has left since. mayLack is true if either has a group.
+	degraded, lost sets.Set[types.NamespacedName]
+	mayLack        atomic.Bool
 	// changes counts the changes of starts.
 	changes uint64
 }
@@ -63,7 +66,8 @@ type Runs struct {
 func NewRuns(members func(types.NamespacedName) Members, ready func() bool, moved func(types.NamespacedName)) *Runs {
 	return &Runs{
 		members: members, ready: ready, moved: moved,
-		runs: make(map[types.NamespacedName]*run), touched: sets.New[types.NamespacedName](), degraded: sets.New[types.NamespacedName](),
+		runs: make(map[types.NamespacedName]*run), touched: sets.New[types.NamespacedName](),
+		degraded: sets.New[types.NamespacedName](), lost: sets.New[types.NamespacedName](),
 	}
 }
 
@@ -74,24 +78,42 @@ func (r *Runs) Touch(key types.NamespacedName) {
 	r.touched.Insert(key)
 }
 
+// Lost says that a member of a group has lost its place, or is about to.
+func (r *Runs) Lost(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.touched.Insert(key)
+	r.lost.Insert(key)
+	r.mayLack.Store(true)
+}
+
 // Settle looks at the groups that have been touched, and returns a mark of what is known by then, for HasBegun.
 func (r *Runs) Settle(groups Source, now time.Time) (mark uint64) {
-	for _, key := range r.allTouched() {
+	r.lookAll(r.touched, groups, now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.changes
+}
+
+// SettleLost looks at the groups that members have left since the last look. To look at a group for
+// each member that comes would take longer than all else.
+func (r *Runs) SettleLost(groups Source, now time.Time) { r.lookAll(r.lost, groups, now) }
+
+func (r *Runs) lookAll(keys sets.Set[types.NamespacedName], groups Source, now time.Time) {
+	for _, key := range r.list(keys) {
 		if g, ok := groups.Group(key); ok {
 			r.Look(g, now)
 		} else {
 			r.Forget(key)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.changes
 }
 
-func (r *Runs) allTouched() []types.NamespacedName {
+// list returns the members of one of the sets.
+func (r *Runs) list(keys sets.Set[types.NamespacedName]) []types.NamespacedName {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.touched.UnsortedList()
+	return keys.UnsortedList()
 }
 
 // IsWhole reports whether a group was whole at the last look at it.
@@ -111,20 +133,33 @@ func (r *Runs) Look(g *Group, now time.Time) Run {
 	return out
 }
 
-// setDegraded keeps the set of groups that lack members. The caller holds the lock.
+// setDegraded keeps the set of groups that lack members after a look. The caller holds the lock.
 func (r *Runs) setDegraded(key types.NamespacedName, degraded bool) {
+	r.lost.Delete(key)
 	if degraded {
 		r.degraded.Insert(key)
 	} else {
 		r.degraded.Delete(key)
 	}
+	r.mayLack.Store(r.degraded.Len()+r.lost.Len() > 0)
 }
 
+// MayLack reports whether some group lacks members, or has lost some since the last look at it. It
+// takes no lock.
+func (r *Runs) MayLack() bool { return r.mayLack.Load() }
+
 // Degraded returns the groups that lacked members at the last look.
-func (r *Runs) Degraded() []types.NamespacedName {
+func (r *Runs) Degraded() []types.NamespacedName { return r.list(r.degraded) }
+
+// DegradedSince returns the time since when a group has lacked members, by the last look at it. The
+// time is zero if it lacks none.
+func (r *Runs) DegradedSince(key types.NamespacedName) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.degraded.UnsortedList()
+	if known := r.runs[key]; known != nil {
+		return known.DegradedSince
+	}
+	return time.Time{}
 }
 
 // HasBegun reports whether a run of a group has begun, or begun anew, since a mark: what was decided by then went by another clock. It

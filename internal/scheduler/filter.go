@@ -25,6 +25,8 @@ type seeker struct {
 	confined string
 	// apart is true for a pod that is not to go where others are promised room that claim devices or local volumes.
 	apart bool
+	// kept is the room that is kept from the pod for lost members of gangs.
+	kept []*reservation.Reservation
 	workload.Standing
 	request fwk.Resource
 	// ignored are the resources of the request that the profile's filter leaves to others, and delegated those that it leaves to
@@ -54,6 +56,19 @@ func onlyOn(node string) func(*seeker) { return func(s *seeker) { s.confined = n
 
 // apart keeps a pod away from those that are promised room and claim devices or local volumes.
 func apart(s *seeker) { s.apart = true }
+
+// beside keeps a pod out of room that is kept for lost members of gangs.
+func beside(kept []*reservation.Reservation) func(*seeker) { return func(s *seeker) { s.kept = kept } }
+
+// wasKeptOut reports whether room was kept from the pod of a cycle for lost members of gangs.
+func wasKeptOut(state fwk.CycleState) bool {
+	data, err := state.Read(seekerKey)
+	if err != nil {
+		return false
+	}
+	s, ok := data.(*seeker)
+	return ok && len(s.kept) > 0
+}
 
 // seekerOf is a pod as Filter sees it, in a profile that counts these resources.
 func seekerOf(pod fwk.PodInfo, standing workload.Standing, resources snapshot.ResourceFilter) *seeker {
@@ -100,10 +115,11 @@ func (p *Plugin) Filter(_ context.Context, state fwk.CycleState, pod *corev1.Pod
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) other than the one planned for this member")
 	}
 	reserved := p.hub.reserved.On(name)
-	if len(reserved) == 0 {
+	kept := keptOn(s.kept, name)
+	if len(reserved)+len(kept) == 0 {
 		return nil
 	}
-	held := heldFrom(reserved, node, s.Standing, pod.UID)
+	held := append(heldFrom(reserved, node, s.Standing, pod.UID), kept...)
 	if s.apart && slices.ContainsFunc(held, func(r *reservation.Reservation) bool { return filters.IsClaimant(p.handle, r.Pod.GetPod()) }) {
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) with devices or volumes that are kept for other pods")
 	}

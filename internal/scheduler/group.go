@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
@@ -19,6 +20,14 @@ func (r *roster) group(pod *corev1.Pod) *gang.Group {
 		return nil
 	}
 	return g
+}
+
+// groupKeyOf names the group of a pod; it is empty for none.
+func (r *roster) groupKeyOf(pod *corev1.Pod) types.NamespacedName {
+	if key, ok := r.groupOf(pod); ok {
+		return key
+	}
+	return types.NamespacedName{}
 }
 
 // gangOf returns the gang that a pod belongs to, or nil.

@@ -70,7 +70,9 @@ type Hub struct {
 	// runs says since when groups are whole, and outcomes which have lost a member that may count all the same.
 	runs *gang.Runs
 	// stale are the gangs that have lacked members for too long.
-	stale    staleGangs
+	stale staleGangs
+	// kept has the gangs that had room kept from other work.
+	kept     keptRooms
 	outcomes outcomes
 	// executions are the orders whose outcome is waited for, and wanted has those that are to go on.
 	executions executions

@@ -71,6 +71,7 @@ func (h *Hub) run(ctx context.Context) {
 			h.takeBackLost()
 			h.outcomes.expire(now)
 			h.sweepStale(now)
+			h.sweepKept()
 			h.takeBackHeld()
 			h.wakeHeld()
 			h.easeTurns()

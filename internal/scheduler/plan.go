@@ -112,6 +112,14 @@ func (p *Plugin) neverPreempts(g *gang.Group, pods ...*corev1.Pod) bool {
 	})
 }
 
+// groupKey names the PodGroup of the preemptor; it is empty for none.
+func (pre *preemptor) groupKey() types.NamespacedName {
+	if pre.group == nil {
+		return types.NamespacedName{}
+	}
+	return pre.group.Key
+}
+
 // standing is how the preemptor stands.
 func (pre *preemptor) standing() workload.Standing {
 	if pre.pause != nil {
@@ -178,7 +186,7 @@ func (p *Plugin) decideIn(ctx context.Context, pre preemptor, v *view, classes [
 		d.Message = joined(d.Message, pre.pauseSentence())
 	}
 	if d.Outcome == core.Infeasible && v.HasPromised() {
-		d.Message = joined(d.Message, p.reservedSentence(&pre, classes))
+		d.Message = joined(d.Message, p.reservedSentence(&pre, v.kept, classes))
 	}
 	p.logOfPreemptor(ctx, pre.key).V(4).Info("Decided", "outcome", d.Outcome, "reason", d.Message, "took", d.Elapsed)
 	if pre.key.Gang {

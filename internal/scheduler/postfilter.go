@@ -57,6 +57,10 @@ func (p *Plugin) PostFilter(ctx context.Context, state fwk.CycleState, pod *core
 			// below the pod; or the pod was held to a node, and fits on another.
 			p.hub.activate(pod)
 		}
+		if wasKeptOut(state) {
+			// Nothing tells of it that the room is not kept any more.
+			p.hub.waits.Gather(made.pre.key, p.hub.clock.Now().Add(keptDelay))
+		}
 		// Only what the core does not see (extenders) can still be in the way, and taking pods from others is
 		// no help against that.
 		return p.nominated(pod), fwk.NewStatus(fwk.Unschedulable, "preemption: not needed")

@@ -92,7 +92,11 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	if status := p.fastReject(ctx, state, pod); !status.IsSuccess() {
 		return nil, status
 	}
-	if p.hub.reserved.Empty() {
+	kept, err := p.keptFromSingle(pod)
+	if err != nil {
+		return nil, fwk.AsStatus(err)
+	}
+	if p.hub.reserved.Empty() && len(kept) == 0 {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	_, loose := p.hub.loose.of(pod.UID)
@@ -101,9 +105,9 @@ func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod 
 	}
 	switch {
 	case !p.claimsArePromised(pod):
-		return nil, p.seek(state, pod)
+		return nil, p.seek(state, pod, beside(kept))
 	case loose:
-		return nil, p.seek(state, pod, apart)
+		return nil, p.seek(state, pod, apart, beside(kept))
 	default:
 		return p.goByDecision(ctx, state, pod)
 	}

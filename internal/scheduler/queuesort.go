@@ -20,11 +20,14 @@ const SortName = "ReprievePrioritySort"
 // no use to others, and behind thousands that have come since it would stand empty for as long as those take. The queue calls
 // it, from any goroutine.
 //
+// Members that make a running gang whole come before other pods of equal priority.
+//
 // The queue is a heap, so what counts must not change while a pod is in it. A member is not, until its group's
 // priority has been filled in, and that does not change then; a turn begins, and room is reserved, before the pod is in it. Only a
 // PodGroup that is deleted, and made again with another priority, may find some of its members in their old places until their
 // next turn, and so may a pod that does not come to its turn within ten seconds, or that loses its reservation there: those below
-// it in the heap come no later than just after it.
+// it in the heap come no later than just after it. The same is true of a pod whose gang
+// loses members or becomes whole meanwhile.
 type PrioritySort struct{ plugins *Plugins }
 
 var _ fwk.QueueSortPlugin = (*PrioritySort)(nil)
@@ -58,7 +61,10 @@ func (h *Hub) seatOf(pod *corev1.Pod, came time.Time) admission.Seat {
 			return seat
 		}
 	}
-	if h.reserved.Has(pod.UID) {
+	switch {
+	case h.isHealing(pod):
+		came = time.Time{}
+	case h.reserved.Has(pod.UID):
 		came = pod.CreationTimestamp.Time
 	}
 	return admission.Seat{Priority: h.priorityOf(pod), Time: came}

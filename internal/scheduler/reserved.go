@@ -24,19 +24,23 @@ const (
 // reservedSentence names the nodes that only reservations keep from a preemptor, and the workloads
 // that these are for. It is empty if there are none. Pods that are leaving count as gone, as they
 // do for a decision.
-func (p *Plugin) reservedSentence(pre *preemptor, classes []snapshot.Class) string {
+func (p *Plugin) reservedSentence(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class) string {
 	var said []string
-	for _, node := range p.someReserved() {
-		if holders := p.holders(pre, classes, node); len(holders) > 0 {
+	for _, node := range p.someReserved(kept) {
+		if holders := p.holders(pre, kept, classes, node); len(holders) > 0 {
 			said = append(said, fmt.Sprintf("room on node %s is reserved for %s", node, strings.Join(core.FewNames(holders, mostHolders), ", ")))
 		}
 	}
 	return strings.Join(core.FewNames(said, mostHolders), "; ")
 }
 
-// someReserved lists some nodes with reservations, the first by name.
-func (p *Plugin) someReserved() []string {
+// someReserved lists some nodes with reservations, or with room that is kept for lost members of
+// gangs, the first by name.
+func (p *Plugin) someReserved(kept []*reservation.Reservation) []string {
 	nodes := sets.New[string]()
+	for _, r := range kept {
+		nodes.Insert(r.Node)
+	}
 	for node := range p.hub.reserved.Nodes() {
 		nodes.Insert(node)
 	}
@@ -56,16 +60,17 @@ func (p *Plugin) tellReserved(made *cycleDecision, statuses fwk.NodeToStatusRead
 	if err != nil {
 		return
 	}
-	for _, node := range p.someReserved() {
-		if told.Get(node).Code() == fwk.Unschedulable && len(p.holders(&made.pre, classes, node)) > 0 {
+	kept := made.view.kept
+	for _, node := range p.someReserved(kept) {
+		if told.Get(node).Code() == fwk.Unschedulable && len(p.holders(&made.pre, kept, classes, node)) > 0 {
 			told.Set(node, fwk.NewStatus(fwk.Unschedulable, "node(s) "+core.ReservedRoom))
 		}
 	}
 }
 
-// holders names the workloads whose reservations keep a node from members of a class that would
-// have room there.
-func (p *Plugin) holders(pre *preemptor, classes []snapshot.Class, node string) []string {
+// holders names the workloads whose reservations, or lost members, keep a node from members of a
+// class that would have room there.
+func (p *Plugin) holders(pre *preemptor, kept []*reservation.Reservation, classes []snapshot.Class, node string) []string {
 	info := p.hub.staying(node)
 	if info == nil {
 		return nil
@@ -73,6 +78,7 @@ func (p *Plugin) holders(pre *preemptor, classes []snapshot.Class, node string) 
 	held := slices.DeleteFunc(heldFrom(p.hub.reserved.On(node), info, pre.standing(), ""), func(r *reservation.Reservation) bool {
 		return p.hub.owns(pre, r.Pod.GetPod())
 	})
+	held = append(held, keptOn(kept, node)...)
 	isKept := slices.ContainsFunc(classes, func(c snapshot.Class) bool {
 		s := seekerOf(c.Pods[0], pre.standing(), p.resources)
 		return s.fitsBeside(info, nil) && !s.fitsBeside(info, held) && p.hub.couldRunOn(info.Node(), c.Pods[0].GetPod())
@@ -83,6 +89,9 @@ func (p *Plugin) holders(pre *preemptor, classes []snapshot.Class, node string) 
 	var names []string
 	for _, r := range held {
 		key, ok := p.hub.reserved.KeyOf(r.UID)
+		if !ok && slices.Contains(kept, r) {
+			key, ok = gangKey(p.hub.groupKeyOf(r.Pod.GetPod())), true
+		}
 		if name := fmt.Sprintf("%s (priority %d)", key, r.Priority); ok && !slices.Contains(names, name) {
 			names = append(names, name)
 		}

@@ -22,6 +22,9 @@ type view struct {
 	// promised is the room that others were promised at that moment, and own is the preemptor's, in the order of its plan.
 	promised []snapshot.Promised
 	own      []*reservation.Reservation
+	// kept is the room for lost members of gangs that the preemptor must leave. It is part of the
+	// reserved room above.
+	kept []*reservation.Reservation
 }
 
 // look takes a view of the cycle's snapshot for a preemptor. What is promised is read once, and kept for the record of the
@@ -44,6 +47,12 @@ func (p *Plugin) look(pre *preemptor) (*view, error) {
 	}
 	v.own = p.hub.reserved.Of(pre.key)
 	v.promised = slices.DeleteFunc(p.hub.allPromised(), func(one snapshot.Promised) bool { return p.hub.owns(pre, one.Pod.GetPod()) })
+	if len(pre.pods) > 0 {
+		if v.kept, err = p.keptForLost(pre.groupKey(), pre.pods[0], pre.standing()); err != nil {
+			return nil, err
+		}
+	}
+	v.promised = append(v.promised, promisedToLost(v.kept)...)
 	counting := v.promised
 	if p.hub.overtakesAtLimit(pre) {
 		counting = slices.DeleteFunc(slices.Clone(counting), func(one snapshot.Promised) bool { return !isKept(&one, pre) })

@@ -164,7 +164,11 @@ func (h *Hub) followMembership(before, after *corev1.Pod) (moved bool) {
 		h.regrouped(after, oldKey, wasMember)
 	}
 	if settles := moved || settlesAnew(before, after); isMember && (settles || before.Status.Phase != after.Status.Phase) {
-		h.runs.Touch(newKey)
+		if after.DeletionTimestamp != nil || after.Status.Phase == corev1.PodFailed {
+			h.runs.Lost(newKey)
+		} else {
+			h.runs.Touch(newKey)
+		}
 		if settles {
 			h.regroup(newKey)
 		}
@@ -339,7 +343,11 @@ func (h *Hub) memberLeft(key types.NamespacedName, pod *corev1.Pod) {
 	}
 	h.endTurns(key)
 	h.telling.retouch(key, h.clock.Now())
-	h.runs.Touch(key)
+	if pod.Spec.NodeName != "" {
+		h.runs.Lost(key)
+	} else {
+		h.runs.Touch(key)
+	}
 	h.regroup(key)
 	h.review(key)
 	if disturbed {

@@ -59,6 +59,7 @@ func TestDecode(t *testing.T) {
 			yaml:    "groups: {rules: [{apiVersion: a.b/v1, kind: C, resource: cs, roles: [{name: d, replicas: e}, {name: f, replicas: g}]}]}",
 			wantErr: "groups.rules[0].roleLabel: Required value",
 		},
+		"room that is kept for too long": {yaml: "gang: {healTimeout: 2h}", wantErr: `gang.healTimeout: Invalid value: "2h0m0s": must be between 0s and 1h0m0s`},
 		"a gang that is stale too late":  {yaml: "gang: {staleTimeout: 25h}", wantErr: `gang.staleTimeout: Invalid value: "25h0m0s": must be between 0s and 24h0m0s`},
 		"a negative duration":            {yaml: "gang: {settleTime: -1s}", wantErr: `gang.settleTime: Invalid value: "-1s": must be between 0s and 1m0s`},
 		"no time to terminate":           {yaml: "terminationTimeout: 0s", wantErr: `terminationTimeout: Invalid value: "0s": must be between 1s and 24h0m0s`},

@@ -21,6 +21,7 @@ func SetDefaults(args *ReprieveArgs) {
 	fill(&args.Gang.PermitTimeout, metav1.Duration{Duration: time.Minute})
 	fill(&args.Gang.SettleTime, metav1.Duration{Duration: 100 * time.Millisecond})
 	fill(&args.Gang.StaleTimeout, metav1.Duration{Duration: time.Minute})
+	fill(&args.Gang.HealTimeout, metav1.Duration{Duration: 20 * time.Second})
 	fill(&args.Queues.Required, false)
 	fill(&args.Groups.OptIn, OptInAnnotated)
 	fill(&args.Retry.InitialBackoff, metav1.Duration{Duration: time.Second})

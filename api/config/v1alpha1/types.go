@@ -160,6 +160,16 @@ type GangArgs struct {
 	//
 	// Example: 5m
 	StaleTimeout *metav1.Duration `json:"staleTimeout,omitempty"`
+
+	// healTimeout is the time that the scheduler keeps room for lost members of a gang of this
+	// profile, even before there are replacement pods. It keeps the room from workloads of the same
+	// or a lower priority in the same queue or in no queue. The time starts at the first loss. With
+	// 0s it keeps no room. Between 0s and 1h.
+	//
+	// Default: 20s
+	//
+	// Example: 30s
+	HealTimeout *metav1.Duration `json:"healTimeout,omitempty"`
 }
 
 // RetryArgs are the delays between failed preemptions.

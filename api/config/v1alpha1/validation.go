@@ -38,6 +38,7 @@ func Validate(args *ReprieveArgs) field.ErrorList {
 	errs = append(errs, duration(gang.Child("permitTimeout"), args.Gang.PermitTimeout, time.Second, longestPermit)...)
 	errs = append(errs, duration(gang.Child("settleTime"), args.Gang.SettleTime, 0, time.Minute)...)
 	errs = append(errs, duration(gang.Child("staleTimeout"), args.Gang.StaleTimeout, 0, 24*time.Hour)...)
+	errs = append(errs, duration(gang.Child("healTimeout"), args.Gang.HealTimeout, 0, time.Hour)...)
 	errs = append(errs, validateGroups(field.NewPath("groups"), &args.Groups)...)
 	retry := field.NewPath("retry")
 	errs = append(errs, duration(retry.Child("initialBackoff"), args.Retry.InitialBackoff, time.Millisecond, time.Hour)...)

@@ -1,0 +1,328 @@
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/reservation"
+	"github.com/reprieve-dev/reprieve/internal/snapshot"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+)
+
+// healing is a gang that lacks members and has room kept for them.
+type healing struct {
+	group    *gang.Group
+	standing workload.Standing
+	// lost are pods that stand for the missing members: first pending members, then copies of a
+	// member with a node.
+	lost []*corev1.Pod
+}
+
+// isKeptFrom reports whether the gang's room is kept from a workload: not from one of a higher
+// priority, nor from one of another queue. Turns decide between queues.
+func (one *healing) isKeptFrom(from workload.Standing) bool {
+	otherQueue := one.standing.Queue != "" && from.Queue != "" && one.standing.Queue != from.Queue
+	return one.standing.Priority >= from.Priority && !otherQueue
+}
+
+// healing lists the gangs that have room kept for missing members now, the most important first.
+// The list is derived from the members and the clock, so nothing is left to release. The room ends
+// when the gang is whole or gone, or has lacked members for healTimeout.
+func (h *Hub) healing() []healing {
+	if !h.runs.MayLack() {
+		return nil
+	}
+	now := h.clock.Now()
+	h.runs.SettleLost(h.groups, now)
+	var out []healing
+	for _, key := range h.runs.Degraded() {
+		g, ok := h.groups.Group(key)
+		if !ok || len(g.Disrupted) > 0 {
+			continue
+		}
+		degraded, members := h.degradedBy(g), h.members(key)
+		if degraded.Lacks == 0 || len(members.Assigned) == 0 {
+			continue
+		}
+		like := members.Assigned[0]
+		if args := h.profiles.of(like.Spec.SchedulerName); args == nil || now.Sub(degraded.Since) >= args.Gang.HealTimeout.Duration {
+			continue
+		}
+		lost := h.lostOf(g, &members, degraded.Lacks-len(h.reserved.Of(gangKey(key))))
+		out = append(out, healing{group: g, standing: h.standingOf(like), lost: lost})
+	}
+	slices.SortFunc(out, func(a, b healing) int {
+		return cmp.Or(
+			cmp.Compare(b.standing.Priority, a.standing.Priority), cmp.Compare(len(a.lost), len(b.lost)),
+			h.runs.DegradedSince(a.group.Key).Compare(h.runs.DegradedSince(b.group.Key)), cmp.Compare(a.group.UID, b.group.UID),
+		)
+	})
+	return out
+}
+
+// lostOf returns pods that stand for a number of missing members of a gang.
+func (h *Hub) lostOf(g *gang.Group, members *gang.Members, missing int) []*corev1.Pod {
+	waiting := slices.DeleteFunc(unplaced(members), func(pod *corev1.Pod) bool { return h.reserved.Has(pod.UID) })
+	gang.SortByAge(waiting)
+	// Pods that the gang needs of each role come first.
+	h.lacking(g, members, waiting)
+	out := waiting[:max(min(missing, len(waiting)), 0)]
+	have := make(map[string]int)
+	for _, pod := range slices.Concat(members.Assigned, out) {
+		role, _ := h.derived.RoleOf(pod)
+		have[role]++
+	}
+	gang.SortByAge(members.Assigned)
+	for i := len(out); i < missing; i++ {
+		at := slices.IndexFunc(members.Assigned, func(pod *corev1.Pod) bool {
+			role, needed := h.derived.RoleOf(pod)
+			return needed == 0 || have[role] < needed
+		})
+		if at < 0 {
+			// No member is left that is like the missing ones.
+			break
+		}
+		role, _ := h.derived.RoleOf(members.Assigned[at])
+		have[role]++
+		out = append(out, copyOf(g, members.Assigned[at], i))
+	}
+	return out
+}
+
+// copyOf returns a pod with the requests and constraints of a member. It stands for a lost member
+// that nobody has replaced yet.
+func copyOf(g *gang.Group, member *corev1.Pod, i int) *corev1.Pod {
+	out := member.DeepCopy()
+	out.Name, out.UID = fmt.Sprintf("%s-lost-%d", g.Key.Name, i), types.UID(fmt.Sprintf("%s/lost-%d", g.UID, i))
+	out.Spec.NodeName, out.Status = "", corev1.PodStatus{}
+	// These are the member's own.
+	out.Spec.Volumes, out.Spec.ResourceClaims = nil, nil
+	return out
+}
+
+// isHealing reports whether a pod waits to make a gang whole that lacks members.
+func (h *Hub) isHealing(pod *corev1.Pod) bool {
+	if !h.runs.MayLack() {
+		return false
+	}
+	key, ok := h.groupOf(pod)
+	return ok && !h.runs.DegradedSince(key).IsZero()
+}
+
+// keptForLost returns the room that is kept from a pod or gang for the missing members of gangs.
+// The room is on the nodes where it hinders the pod least. A gang that lacks members itself
+// respects only more important gangs, so one of several becomes whole first.
+func (p *Plugin) keptForLost(
+	own types.NamespacedName, asks *corev1.Pod, from workload.Standing,
+) ([]*reservation.Reservation, error) {
+	gangs := p.hub.healing()
+	if len(gangs) == 0 || gangs[0].group.Key == own {
+		return nil, nil
+	}
+	infos, err := p.handle.SnapshotSharedLister().NodeInfos().List()
+	if err != nil {
+		return nil, fmt.Errorf("list nodes of the snapshot: %w", err)
+	}
+	pi, err := framework.NewPodInfo(asks)
+	if err != nil {
+		return nil, fmt.Errorf("read pod %s: %w", asks.Name, err)
+	}
+	k := &keeping{p: p, asks: seekerOf(pi, from, p.resources), pod: asks, infos: infos}
+	for i := range gangs {
+		one := &gangs[i]
+		if one.group.Key == own {
+			break
+		}
+		if !one.isKeptFrom(from) {
+			continue
+		}
+		p.hub.kept.note(one)
+		for _, pod := range one.lost {
+			if err := k.keep(pod, one.standing); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return k.kept, nil
+}
+
+// keptFromSingle is keptForLost for a pod that is scheduled by itself.
+func (p *Plugin) keptFromSingle(pod *corev1.Pod) ([]*reservation.Reservation, error) {
+	if !p.hub.runs.MayLack() {
+		return nil, nil
+	}
+	return p.keptForLost(p.hub.groupKeyOf(pod), pod, p.hub.standingOf(pod))
+}
+
+// keeping finds room for lost members beside a pod that asks for room.
+type keeping struct {
+	p     *Plugin
+	asks  *seeker
+	pod   *corev1.Pod
+	infos []fwk.NodeInfo
+	// later are the nodes with pods that are leaving, without these; nil until they are asked for.
+	later []fwk.NodeInfo
+	kept  []*reservation.Reservation
+}
+
+// keep keeps room for a lost member on a node with room. If there is none, it takes a node with
+// room after its terminating pods are gone. It keeps no room if no node is suitable.
+func (k *keeping) keep(lost *corev1.Pod, standing workload.Standing) error {
+	pi, err := framework.NewPodInfo(lost)
+	if err != nil {
+		return fmt.Errorf("read pod %s: %w", lost.Name, err)
+	}
+	r := &reservation.Reservation{Pod: pi, UID: lost.UID, Standing: standing}
+	s := seekerOf(pi, standing, k.p.resources)
+	if r.Node = k.nodeFor(r, s, k.infos); r.Node == "" {
+		r.Node = k.nodeFor(r, s, k.leaving())
+	}
+	if r.Node != "" {
+		k.kept = append(k.kept, r)
+	}
+	return nil
+}
+
+// nodeFor returns the first node with room for a lost member, without harm to the pod that asks.
+// That pod then fits beside the member, or does not fit at all. If there is no such node, nodeFor
+// returns the first node with room.
+func (k *keeping) nodeFor(r *reservation.Reservation, s *seeker, infos []fwk.NodeInfo) (hindered string) {
+	for _, info := range infos {
+		name := info.Node().Name
+		if !s.fitsBeside(info, nil) {
+			continue
+		}
+		held := slices.DeleteFunc(slices.Clone(k.p.hub.reserved.On(name)), func(other *reservation.Reservation) bool { return other.IsUsedOn(info) })
+		held = append(held, keptOn(k.kept, name)...)
+		if !s.fitsBeside(info, held) || !k.p.hub.couldRunOn(info.Node(), r.Pod.GetPod()) {
+			continue
+		}
+		if k.asks.fitsBeside(info, append(held, r)) || !k.asks.fitsBeside(info, held) || !k.p.hub.couldRunOn(info.Node(), k.pod) {
+			return name
+		}
+		hindered = cmp.Or(hindered, name)
+	}
+	return hindered
+}
+
+// leaving returns the nodes with pods that are leaving, without these. Nodes with a pod that should
+// have gone long ago are left out.
+func (k *keeping) leaving() []fwk.NodeInfo {
+	if k.later != nil {
+		return k.later
+	}
+	k.later = make([]fwk.NodeInfo, 0)
+	for _, info := range k.infos {
+		leaves, overdue := false, false
+		for _, pi := range info.GetPods() {
+			if pod := pi.GetPod(); pod.DeletionTimestamp != nil {
+				leaves, overdue = true, overdue || k.p.hub.leaving.isOverdue(pod.UID)
+			}
+		}
+		if !leaves || overdue {
+			continue
+		}
+		if staying := k.p.hub.staying(info.Node().Name); staying != nil {
+			k.later = append(k.later, staying)
+		}
+	}
+	return k.later
+}
+
+// keptOn returns the room on a node.
+func keptOn(kept []*reservation.Reservation, node string) (out []*reservation.Reservation) {
+	for _, r := range kept {
+		if r.Node == node {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// promisedToLost converts room that is kept for lost members for a view. It counts for no queue.
+func promisedToLost(kept []*reservation.Reservation) []snapshot.Promised {
+	out := make([]snapshot.Promised, len(kept))
+	for i, r := range kept {
+		out[i] = snapshot.Promised{Promise: snapshot.Promise{Pod: r.Pod, Node: r.Node}, Priority: r.Priority}
+	}
+	return out
+}
+
+// keptRooms records the gangs that had room kept from other work, so that the main loop retries
+// that work afterwards. The zero value is ready to use, and safe for concurrent use.
+type keptRooms struct {
+	mu    sync.Mutex
+	gangs map[types.NamespacedName]keptRoom
+}
+
+// keptRoom is the standing of a gang with kept room, and the number of its missing members.
+type keptRoom struct {
+	workload.Standing
+	lost int
+}
+
+func (one *healing) room() keptRoom { return keptRoom{Standing: one.standing, lost: len(one.lost)} }
+
+// note records that room is kept for a gang.
+func (k *keptRooms) note(one *healing) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.gangs == nil {
+		k.gangs = make(map[types.NamespacedName]keptRoom)
+	}
+	k.gangs[one.group.Key] = one.room()
+}
+
+// some reports whether room was kept since the last sweep that ended it.
+func (k *keptRooms) some() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.gangs) > 0
+}
+
+// sweep forgets the gangs whose kept room has changed or ended, and reports whether there are any.
+func (k *keptRooms) sweep(now map[types.NamespacedName]keptRoom) (ended bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for key, room := range k.gangs {
+		if is, ok := now[key]; !ok || is != room {
+			delete(k.gangs, key)
+			ended = true
+		}
+	}
+	return ended
+}
+
+// sweepKept retries the workloads that waited for kept room after a gang is whole or gone, or has
+// lacked members for too long. The main loop calls it.
+func (h *Hub) sweepKept() {
+	if !h.kept.some() {
+		return
+	}
+	now := make(map[types.NamespacedName]keptRoom)
+	for _, one := range h.healing() {
+		now[one.group.Key] = one.room()
+	}
+	if !h.kept.sweep(now) {
+		return
+	}
+	for _, key := range h.waits.End(admission.Reserved) {
+		logOf(context.Background(), key).V(6).Info("Room for lost members ended")
+		h.tryAgain(key)
+	}
+}
+
+// keptDelay is the delay before the retry of a pod that kept room blocked at the start of its cycle
+// and not at the end.
+const keptDelay = 200 * time.Millisecond

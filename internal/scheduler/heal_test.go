@@ -1,0 +1,159 @@
+package scheduler
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/reprieve-dev/reprieve/internal/core"
+)
+
+// shortGang is a rig with a gang that needs two members of one CPU, of which one runs and the other
+// is lost, and a node without room.
+func shortGang(t *testing.T, healTimeout string) (r *rig, filler *corev1.Pod) {
+	t.Helper()
+	r = newRigArgs(t, "{gang: {healTimeout: "+healTimeout+", staleTimeout: 0s}}", nodes(2, "1")...)
+	g := r.gangOf("g", 2, 0)
+	g.Scheduled = true
+	member := pod("g-0", "g", "1", 0)
+	member.Status.Phase = corev1.PodRunning
+	filler = on(pod("filler", "", "1", 0), "node-1")
+	r.create(on(member, "node-0"), filler)
+	r.eventually("the gang is known to lack a member", func() bool { return r.hub.degradedBy(g).Lacks == 1 })
+	return r, filler
+}
+
+// older makes a pod that was created a minute ago.
+func older(p *corev1.Pod) *corev1.Pod {
+	p.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Minute))
+	return p
+}
+
+// TestLostMemberComesBackFirst: room that appears goes to the member that makes a running gang
+// whole, though a pod of equal priority is older; one of higher priority goes first.
+func TestLostMemberComesBackFirst(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		priority int32
+		timeout  string
+		want     string
+	}{
+		"equal priority":                   {0, "1m", "g-1"},
+		"higher priority":                  {1, "1m", "lone"},
+		"higher priority, no room is kept": {1, "0s", "lone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, filler := shortGang(t, c.timeout)
+			lone := older(pod("lone", "", "1", c.priority))
+			lone.Spec.PreemptionPolicy = ptr.To(corev1.PreemptNever)
+			r.create(lone, pod("g-1", "g", "1", 0))
+			r.eventually("both are in the queue", func() bool { return len(r.active()) == 2 })
+			r.remove(filler)
+			r.eventually("the room is taken", func() bool { r.cycles(); return r.nodeOf("lone") != "" || r.nodeOf("g-1") != "" })
+			if r.nodeOf(c.want) != "node-1" {
+				t.Errorf("%s is on %q, want it to have the room", c.want, r.nodeOf(c.want))
+			}
+		})
+	}
+}
+
+// TestMembersThatHealSortFirst: a member that makes a running gang whole comes before others of its
+// priority in the queue, also when no room is kept, and not any more once the gang is whole.
+func TestMembersThatHealSortFirst(t *testing.T) {
+	t.Parallel()
+	r, filler := shortGang(t, "0s")
+	lone, lost, came := older(pod("lone", "", "1", 0)), pod("g-1", "g", "1", 0), time.Now()
+	first, second := r.hub.seatOf(lost, came), r.hub.seatOf(lone, came.Add(-time.Minute))
+	if first.Priority != second.Priority || !first.Time.Before(second.Time) {
+		t.Errorf("The member has seat %v and the pod %v, want the member first", first, second)
+	}
+	r.remove(filler)
+	r.create(on(pod("g-2", "g", "1", 0), "node-1"))
+	r.eventually("the gang is whole", func() bool { return r.hub.seatOf(lost, came).Time.Equal(came) })
+}
+
+// TestRoomIsKeptForALostMember: before there is a pod in the place of a lost member, its room is
+// kept from others of equal priority until healTimeout, and is theirs at once when the gang goes,
+// or needs fewer members.
+func TestRoomIsKeptForALostMember(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		timeout string
+		change  func(r *rig)
+		kept    bool
+	}{
+		"until the timeout": {timeout: "3s", kept: true},
+		"turned off":        {timeout: "0s"},
+		"until the gang is gone": {timeout: "1h", kept: true, change: func(r *rig) {
+			r.groups.drop(key("g"))
+			r.hub.GroupChanged(key("g"))
+		}},
+		"until fewer are needed": {timeout: "1h", kept: true, change: func(r *rig) {
+			r.gangOf("g", 1, 0)
+			r.hub.GroupChanged(key("g"))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, filler := shortGang(t, c.timeout)
+			r.remove(filler)
+			lone := pod("lone", "", "1", 0)
+			r.create(lone)
+			if c.kept {
+				d := r.decideFor(lone)
+				if d.Outcome != core.Infeasible || !strings.Contains(d.Message, "room on node node-1 is reserved for ns/g (priority 0)") {
+					t.Errorf("%s: %s; want the room to be kept for the gang", d.Outcome, d.Message)
+				}
+				r.never("it is placed", time.Second, func() bool { r.cycles(); return r.nodeOf("lone") != "" })
+			}
+			if c.change != nil {
+				c.change(r)
+			}
+			r.eventually("it is placed", func() bool { r.cycles(); return r.nodeOf("lone") != "" })
+		})
+	}
+}
+
+// TestRoomIsKeptWhereItHindersLeast: the room for a lost member is kept on the node that another pod
+// cannot use, and once pods that are leaving are gone where there is none now.
+func TestRoomIsKeptWhereItHindersLeast(t *testing.T) {
+	t.Parallel()
+	r, filler := shortGang(t, "1h")
+	for _, other := range []*corev1.Node{node("node-2", "1"), node("node-3", "2")} {
+		if _, err := r.client.CoreV1().Nodes().Create(t.Context(), other, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		r.eventually("the node is known", func() bool { _, err := r.hub.nodes.Get(other.Name); return err == nil && r.sched.Cache.NodeCount() > 2 })
+	}
+	r.eventually("both nodes are known", func() bool { return r.sched.Cache.NodeCount() == 4 })
+	large := pod("large", "", "2", 0)
+	r.create(large)
+	r.waitBound("large")
+	// Room is left on node-2 only, and a pod that is leaving has some on node-1.
+	lone := pod("lone", "", "1", 0)
+	r.create(lone)
+	if d := r.decideFor(lone); d.Outcome != core.Infeasible {
+		t.Errorf("%s: %s; want the room of node-2 to be kept", d.Outcome, d.Message)
+	}
+	r.create(on(pod("full", "", "1", 0), "node-2"))
+	leaving, err := r.client.CoreV1().Pods("ns").Get(t.Context(), filler.Name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaving.DeletionTimestamp, leaving.Finalizers = ptr.To(metav1.Now()), []string{"test/keeps"}
+	if _, err := r.client.CoreV1().Pods("ns").Update(t.Context(), leaving, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.eventually("the pod is leaving", func() bool {
+		now, err := r.hub.pods.Pods("ns").Get(filler.Name)
+		return err == nil && now.DeletionTimestamp != nil
+	})
+	if d := r.decideFor(lone); d.Outcome != core.Infeasible {
+		t.Errorf("%s: %s; want the room of a pod that is leaving to be kept", d.Outcome, d.Message)
+	}
+}
