@@ -126,3 +126,21 @@ func (h *Hub) retryFrom(least int32) {
 		}
 	}
 }
+
+// StaleFrom returns the time when a gang that lacks members becomes stale if it stays as it is. The
+// time is zero for a gang that lacks none, or never becomes stale.
+func (h *Hub) StaleFrom(key types.NamespacedName) time.Time {
+	g, ok := h.groups.Group(key)
+	if !ok {
+		return time.Time{}
+	}
+	degraded, members := h.degradedBy(g), h.members(key)
+	if degraded.Lacks == 0 || len(members.Assigned) == 0 {
+		return time.Time{}
+	}
+	timeout := h.staleTimeout(members.Assigned[0])
+	if timeout == 0 {
+		return time.Time{}
+	}
+	return degraded.Since.Add(timeout)
+}

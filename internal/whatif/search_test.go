@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -423,6 +424,17 @@ func TestWhen(t *testing.T) {
 				return pod
 			},
 			latest: 40 * time.Second, then: "pod ns/going the last of them",
+		},
+		"a gang that lacks a member is stale": {
+			build: func(s *scene) *corev1.Pod {
+				s.running("old-0", "old", "node-a", 2, 0, time.Hour)
+				s.running("old-1", "old", "node-a", 2, 0, time.Hour)
+				meta.SetStatusCondition(&s.group("old", 3, 0, v1alpha1.DisruptionModePod, "").Status.Conditions, metav1.Condition{
+					Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-20 * time.Second)),
+				})
+				return s.pending("new", "", 4, 0)
+			},
+			latest: 40 * time.Second, then: "gang ns/old may be preempted",
 		},
 		"pods that should have gone by now": {
 			build: func(s *scene) *corev1.Pod {

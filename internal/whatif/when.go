@@ -60,7 +60,9 @@ func When(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSch
 			return out, nil
 		}
 	}
-	out, err = latest(ctx, objects, cfg, key, pods, out, told)
+	if out, err = latest(ctx, objects, cfg, key, pods, out, told); err == nil {
+		err = onceStale(ctx, objects, cfg, key, out)
+	}
 	if err == nil && out.NotBefore != nil && out.AtTheLatest != nil && out.AtTheLatest.Before(*out.NotBefore) {
 		// Others end before the protections do.
 		out.NotBefore, out.BecauseOf = nil, ""

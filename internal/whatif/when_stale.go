@@ -1,0 +1,79 @@
+package whatif
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/inventory"
+)
+
+// mostStale bounds the moments that are decided at.
+const mostStale = 8
+
+// staleGang is a gang that lacks members, and when it becomes stale.
+type staleGang struct {
+	key types.NamespacedName
+	at  time.Time
+}
+
+// onceStale adds the first moment when a gang becomes stale and the workload has a place. An
+// earlier declared end stays.
+func onceStale(
+	ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration, key types.NamespacedName, out *Bounds,
+) error {
+	gangs, err := staleGangs(ctx, objects, cfg)
+	if err != nil {
+		return err
+	}
+	for _, gang := range gangs[:min(len(gangs), mostStale)] {
+		if out.AtTheLatest != nil && !gang.at.Before(*out.AtTheLatest) {
+			return nil
+		}
+		then, err := decideAt(ctx, objects.At(gang.at.Add(time.Nanosecond)), cfg, key)
+		if err != nil {
+			return err
+		}
+		if isPlaced(&then) {
+			at := gang.at.UTC()
+			out.AtTheLatest, out.Endless, out.Unread = &at, 0, 0
+			out.Then = fmt.Sprintf("gang %s may be preempted from then on if it still lacks members (StaleGang); its victims take their grace periods on top", gang.key)
+			return nil
+		}
+	}
+	return nil
+}
+
+// staleGangs lists the gangs that lack members and are not stale yet, by the time of that.
+func staleGangs(ctx context.Context, objects *inventory.Inventory, cfg *config.KubeSchedulerConfiguration) ([]staleGang, error) {
+	groups, err := inventory.Decode[*v1alpha1.PodGroup](objects, inventory.PodGroups)
+	if err != nil {
+		return nil, err
+	}
+	groups = slices.DeleteFunc(groups, func(pg *v1alpha1.PodGroup) bool {
+		return !meta.IsStatusConditionTrue(pg.Status.Conditions, v1alpha1.ConditionDegraded)
+	})
+	if len(groups) == 0 {
+		return nil, nil
+	}
+	cluster, err := New(ctx, objects, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer cluster.Close()
+	var out []staleGang
+	for _, pg := range groups {
+		key := types.NamespacedName{Namespace: pg.Namespace, Name: pg.Name}
+		if at := cluster.hub.StaleFrom(key); at.After(objects.Taken) {
+			out = append(out, staleGang{key, at})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b staleGang) int { return a.at.Compare(b.at) })
+	return out, nil
+}
