@@ -192,9 +192,9 @@ func (c *queuePolicy) ratio(q int32, taken []int64) float64 {
 	return fairshare.DominantShare(c.usedOf(q), taken, c.share(q), c.asks)
 }
 
-// overallRatio returns a function that says how far a queue is over its fair share, by the listed
-// resource in which it is most. It does not depend on what the preemptor asks for, so two gangs that
-// compare their queues agree on the order.
+// overallRatio returns a function that reports how far a queue is over its fair share, by the
+// listed resource with the highest ratio. It does not depend on the preemptor's request, so two
+// gangs that compare their queues agree on the order.
 func (c *queuePolicy) overallRatio() func(q int32) float64 {
 	var listed []int
 	for r, kind := range c.kinds {
