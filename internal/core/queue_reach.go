@@ -49,8 +49,8 @@ func (s *pathUse) clear() {
 	clear(s.yielded)
 }
 
-// yieldedBeside is how much of a resource stale gangs give up that are not below the queue at a step
-// of the path.
+// yieldedBeside returns how much of a resource stale gangs give up that are not below the queue at
+// a step of the path.
 func (s *pathUse) yieldedBeside(step, r int) int64 {
 	sum := int64(0)
 	for at := step + 2; at < len(s.c.path)+2; at++ {
