@@ -20,7 +20,7 @@ func (d *dips) lastFor(lasts time.Duration) {
 func TestDips(t *testing.T) {
 	t.Parallel()
 	type at struct {
-		after time.Duration
+		after int
 		// cpu is what the node offers from then on; "" for no change.
 		cpu string
 		// counts is what it counts for then, and over is true if a dip has ended by its time.
@@ -48,7 +48,7 @@ func TestDips(t *testing.T) {
 			t.Parallel()
 			d, began, now := newDips(10*time.Second), time.Unix(0, 0), node("a", "8")
 			for _, step := range tt.steps {
-				moment := began.Add(step.after * time.Second)
+				moment := began.Add(time.Duration(step.after) * time.Second)
 				if step.cpu != "" {
 					next := now.DeepCopy()
 					if step.cpu == "-" {
