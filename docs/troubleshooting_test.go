@@ -225,7 +225,7 @@ func TestTroubleshooting(t *testing.T) {
 	all := source(t, "api/v1alpha1", "internal")
 	reasons := constants(all, regexp.MustCompile(`^[Rr]eason[A-Z]`))
 	events := eventReasons(all)
-	for value, where := range constants(all, regexp.MustCompile(`^[Rr]eason(MalformedToleration|IneffectiveToleration|NotFilledIn|InvalidTemplate|TemplateNotFound|PriorityClassNotFound|Pending|OwnerUnknown|NotGroupable|PodGroupNotMade|PriorityAbovePods|ObjectNotFollowed|QueueNotFound|QueueNotLeaf|QueueUnusable|QueueNotAllowed|PriorityAboveQueue|QueueRequired)$`)) {
+	for value, where := range constants(all, regexp.MustCompile(`^[Rr]eason(MalformedToleration|IneffectiveToleration|NotFilledIn|InvalidTemplate|TemplateNotFound|PriorityClassNotFound|Pending|OwnerUnknown|NotGroupable|PodGroupNotMade|PriorityAbovePods|ObjectNotFollowed|QueueNotFound|QueueNotLeaf|QueueUnusable|QueueNotAllowed|PriorityAboveQueue|QueueRequired|DriversWithoutWorkers)$`)) {
 		events[value] = where
 	}
 	for what, c := range map[string]struct {

@@ -9,6 +9,14 @@ import (
 // LabelPodGroup is the label with the name of the PodGroup that a Pod joins, in its own namespace.
 const LabelPodGroup = "reprieve.dev/pod-group"
 
+const (
+	// AnnotationLeads marks a Pod that creates its workers once it runs. Its value is the number of
+	// workers that the Pod needs at least. With "0" the Pod is no driver, regardless of its labels.
+	AnnotationLeads = "reprieve.dev/leads"
+	// LabelLedBy is the label of a worker with the name of its driver, in its own namespace.
+	LabelLedBy = "reprieve.dev/led-by"
+)
+
 // Annotations of an object whose pods form a gang, such as a Job, or of its namespace. An
 // annotation of the namespace applies to all objects without one.
 const (
@@ -140,6 +148,9 @@ const (
 	// ReasonQueueRequired: the PodGroup is in no Queue, and the profile of its members requires
 	// one.
 	ReasonQueueRequired = "QueueRequired"
+	// ReasonDriversWithoutWorkers: a member creates workers once it runs, and as many others of the
+	// Queue as may run without their workers do so.
+	ReasonDriversWithoutWorkers = "DriversWithoutWorkers"
 	// ReasonQueueLimit: the limit of a Queue leaves no room for the gang as a whole.
 	ReasonQueueLimit = "QueueLimit"
 	// ReasonUnschedulable: the members exist, but the cluster has no room for the gang as a whole.

@@ -37,13 +37,16 @@ const (
 	Going
 	// Departure: a pod is on its way out, and others count on it to go until a moment. It is the pod's own cause, not theirs.
 	Departure
+	// Drivers: the maximum number of drivers runs without workers. It ends when one of them has its
+	// workers, ends, or has exceeded its time.
+	Drivers
 
 	causes
 )
 
 // String names the cause for log lines.
 func (c Cause) String() string {
-	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Going", "Departure"}[c]
+	return [...]string{"Reserved", "Queue", "Access", "Protection", "ProtectionEnds", "Pause", "Retry", "Backoff", "Going", "Departure", "Drivers"}[c]
 }
 
 // Mark is a moment in the list's own order of events.
@@ -160,6 +163,13 @@ func (l *List) Awaits(c Cause) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.waiting[c]) > 0
+}
+
+// Waiting returns the workloads that wait for a cause, sorted.
+func (l *List) Waiting(c Cause) []workload.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(l.waiting[c]), workload.Key.Compare)
 }
 
 // WaitsFor reports whether a workload waits for a cause.

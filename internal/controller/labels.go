@@ -90,11 +90,11 @@ func (r *Labels) Reconcile(_ context.Context, req reconcile.Request) (reconcile.
 // by which pods name their queue.
 func KnownKeys(annotations bool, queueLabel string) []string {
 	if !annotations {
-		return []string{v1alpha1.LabelPodGroup, queueLabel}
+		return []string{v1alpha1.LabelLedBy, v1alpha1.LabelPodGroup, queueLabel}
 	}
 	return []string{
 		v1alpha1.AnnotationClassOf, v1alpha1.AnnotationDisruptionMode, v1alpha1.AnnotationGang, v1alpha1.AnnotationGangPer,
-		v1alpha1.AnnotationPriorityClass, v1alpha1.AnnotationQueue, v1alpha1.AnnotationQueueOf,
+		v1alpha1.AnnotationLeads, v1alpha1.AnnotationPriorityClass, v1alpha1.AnnotationQueue, v1alpha1.AnnotationQueueOf,
 	}
 }
 

@@ -198,7 +198,8 @@ func (s *Status) verdict(g *gang.Group, m *gang.Members) (gang.Verdict, bool) {
 	switch v := s.registry.Verdict(g.Key); v.Reason {
 	case v1alpha1.ReasonUnschedulable, v1alpha1.ReasonPreempting, v1alpha1.ReasonPending, v1alpha1.ReasonBehindItsObject, v1alpha1.ReasonPriorityAbovePods, v1alpha1.ReasonQueueNotFound,
 		v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable, v1alpha1.ReasonQueueLimit,
-		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired:
+		v1alpha1.ReasonQueueNotAllowed, v1alpha1.ReasonPriorityAboveQueue, v1alpha1.ReasonQueueRequired,
+		v1alpha1.ReasonDriversWithoutWorkers:
 		return v, false
 	}
 	message := "waiting for its turn"

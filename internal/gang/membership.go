@@ -24,4 +24,7 @@ type Derived interface {
 	AnchorsOf(pod *corev1.Pod) []string
 	// Anchors are those that the pods of a group may have; none for groups that are not derived.
 	Anchors(key types.NamespacedName) []string
+	// MayLead reports whether a pod may be a driver by the role that it has: it is the same for the
+	// same pod at any time.
+	MayLead(pod *corev1.Pod) bool
 }

@@ -71,7 +71,7 @@ func BuiltIn() map[string]*Rule {
 		"RayJob": {
 			Kind: schema.GroupVersionKind{Group: "ray.io", Version: "v1", Kind: "RayJob"}, Resource: "rayjobs",
 			Through: []Through{rayCluster, job}, Suspend: "spec.suspend", RoleLabel: "ray.io/group",
-			Roles: rayRoles("spec.rayClusterSpec."), Aside: rayCleanup,
+			Roles: leading(rayRoles("spec.rayClusterSpec."), "headgroup"), Aside: rayCleanup,
 			EndsWhen: []Condition{{"status.jobDeploymentStatus", "Complete"}, {"status.jobDeploymentStatus", "Failed"}},
 		},
 		"SparkApplication": {
@@ -81,7 +81,7 @@ func BuiltIn() map[string]*Rule {
 			RoleLabel: "spark-role",
 			Roles: []Role{
 				// The driver asks for the executors.
-				{Name: "driver", Alone: true},
+				{Name: "driver", Alone: true, Leads: true},
 				{
 					Name: "executor", Replicas: "spec.executor.instances", Default: 1,
 					Minimum: "spec.dynamicAllocation.minExecutors", Elastic: "spec.dynamicAllocation.enabled",
@@ -106,7 +106,7 @@ func leaderWorkerSet() *Rule {
 			// With LeaderReady the workers are made once the leader is ready, and with exclusive placement once it has a node, so it
 			// cannot wait for them.
 			{
-				Name: "0", Default: 1,
+				Name: "0", Default: 1, Leads: true,
 				AloneWhen: []Condition{
 					{"spec.startupPolicy", "LeaderReady"},
 					{Path: "metadata.annotations[leaderworkerset.sigs.k8s.io/exclusive-topology]"},
@@ -135,6 +135,15 @@ func rayRoles(at Path) []Role {
 			Minimum: "minReplicas", Elastic: at + "enableInTreeAutoscaling", Templates: []Path{"template"},
 		},
 	}
+}
+
+// leading marks the role that creates the workers. The head of a RayCluster has no such role: it
+// may wait for users for any time. The head of a RayJob has work at once.
+func leading(roles []Role, name string) []Role {
+	for i := range roles {
+		roles[i].Leads = roles[i].Name == name
+	}
+	return roles
 }
 
 // FromArgs reads the rules that a profile asks for: those of the kinds it names, and its own.
@@ -177,7 +186,7 @@ func fromArgs(args *configv1alpha1.GroupRule) (*Rule, error) {
 	}
 	for _, role := range args.Roles {
 		rule.Roles = append(rule.Roles, Role{
-			Name: role.Name, Replicas: Path(role.Replicas), Minimum: Path(role.Minimum), Alone: role.Alone,
+			Name: role.Name, Replicas: Path(role.Replicas), Minimum: Path(role.Minimum), Alone: role.Alone, Leads: role.Leads,
 		})
 	}
 	return rule, nil

@@ -157,6 +157,9 @@ type Role struct {
 	// Alone has the pods scheduled by themselves; AloneWhen does so on any of some conditions on the whole object.
 	Alone     bool
 	AloneWhen []Condition
+	// Leads is true for drivers: the workers are created once they run. It counts for pods that are
+	// scheduled by themselves, and if the object needs no pods of other roles at first.
+	Leads bool
 	// Led, of the whole object, and ItemLed tell that the first pod of each product has to have a node before the others are made.
 	Led, ItemLed Led
 	// Said is the key of the value that Replicas had when a pod's unit was created. It applies to

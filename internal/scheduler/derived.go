@@ -24,6 +24,8 @@ type Derived interface {
 	MinCount(key types.NamespacedName) (int, bool)
 	// RoleOf is the role that a member of a derived group has in it, and how many of that role the group needs; 0 for pods of other groups.
 	RoleOf(pod *corev1.Pod) (role string, needed int)
+	// Leads returns the need of a driver by its object; false if the object does not define it.
+	Leads(pod *corev1.Pod) (gang.Lead, bool)
 	// QueueOf is the queue that a pod names in words of another scheduler which its profile understands; "" for none.
 	QueueOf(pod *corev1.Pod) string
 }
@@ -45,6 +47,12 @@ func (underived) MinCount(types.NamespacedName) (int, bool) { return 0, false }
 
 // RoleOf is part of Derived.
 func (underived) RoleOf(*corev1.Pod) (string, int) { return "", 0 }
+
+// MayLead is part of gang.Derived.
+func (underived) MayLead(*corev1.Pod) bool { return false }
+
+// Leads is part of Derived.
+func (underived) Leads(*corev1.Pod) (gang.Lead, bool) { return gang.Lead{}, false }
 
 // IsBounded is part of gang.Bounds.
 func (underived) IsBounded(types.NamespacedName) bool { return false }

@@ -140,6 +140,9 @@ func (h *Hub) gateSingle(pod *corev1.Pod) *fwk.Status {
 	if h.waits.StopForEviction(podKey(pod)) {
 		return gated(holdForEviction)
 	}
+	if v := h.barSingleDriver(pod); v != (gang.Verdict{}) {
+		return gated(v.Message)
+	}
 	if h.entersQueue(pod) && h.waitsForTurn(pod) {
 		return gated(holdForTurn)
 	}
@@ -162,6 +165,9 @@ func (h *Hub) gate(key types.NamespacedName) (*gang.Group, gang.Members, gang.Ve
 		if claim() != (gang.Verdict{}) {
 			verdict = h.ask(gangKey(key), admission.Access, claim)
 		}
+	}
+	if verdict == (gang.Verdict{}) && g.IsGang() {
+		verdict = h.barGang(&members)
 	}
 	return g, members, verdict
 }

@@ -63,6 +63,8 @@ type Hub struct {
 	gaveUp, canceled marks
 	// unbound has the preemptions that did not end in a binding.
 	unbound admission.Unbound
+	// driversChanged has a token when the main loop must check the blocked drivers.
+	driversChanged chan struct{}
 	// doubted are nodes that may not be able to fulfill what is reserved there.
 	doubted *doubts
 	// hidden are nominations that a pod held to a node does not see.
@@ -120,6 +122,7 @@ func (in *Inputs) assemble(r *roster, handle framework.Framework, finished cache
 		books:   &books{occupancy: &occupancy{roster: r, registry: in.Registry, rejected: sets.New[types.UID]()}, board: queue.NewBoard(), dips: newDips(dipTime)},
 		evictor: in.Evictor, handle: handle, finished: finished, waits: admission.NewList(), metrics: in.Metrics, clock: in.Clock,
 		decisions: in.Decisions, witness: in.Witness, refused: in.Refused, doubted: newDoubts(r.hasNode),
+		driversChanged: make(chan struct{}, 1),
 	}
 	if h.witness == nil {
 		h.witness = unwitnessed{}

@@ -66,7 +66,7 @@ func (h *Hub) run(ctx context.Context) {
 			// 6. Look again at victims that stay. Take back what was promised on nodes that have
 			// been lost meanwhile and to those that others hold back, wake those that nothing holds
 			// back any more and for which shares have changed, and tell the users of those that
-			// wait, for a turn or for room.
+			// wait, for a turn or for room. Check the blocked drivers again.
 			h.sweepLeaving()
 			h.takeBackLost()
 			h.outcomes.expire(now)
@@ -74,6 +74,7 @@ func (h *Hub) run(ctx context.Context) {
 			h.sweepKept()
 			h.takeBackHeld()
 			h.wakeHeld()
+			h.retryDrivers()
 			h.easeTurns()
 			if h.leads.Load() {
 				h.telling.tellOfTurns()
@@ -100,6 +101,8 @@ func (h *Hub) awaitNext(ctx context.Context, tick <-chan time.Time, now time.Tim
 	case <-ctx.Done():
 	case <-h.waits.Wanted():
 	case <-h.doubted.wanted:
+	case <-h.driversChanged:
+		h.retryDrivers()
 	case <-h.board.PlentyEnds():
 	case <-moment:
 	case <-tick:

@@ -55,6 +55,7 @@ func (p *Plugin) Unreserve(_ context.Context, _ fwk.CycleState, pod *corev1.Pod,
 	// Before it is known to be back.
 	p.hub.returning.add(pod.UID, node)
 	p.hub.forgetPlace(pod.UID)
+	p.hub.touchDrivers(pod)
 	if g := p.hub.gangOf(pod); g != nil {
 		p.hub.release(g.Key, pod, fmt.Sprintf("member %s could not take its place on %s", pod.Name, node))
 		return

@@ -66,6 +66,9 @@ func (p *Plugin) SignPod(_ context.Context, pod *corev1.Pod) ([]fwk.SignFragment
 	if _, ok := p.hub.groupOf(pod); ok {
 		return nil, fwk.NewStatus(fwk.Unschedulable, "members of a PodGroup are planned together")
 	}
+	if _, ok := p.hub.driverOf(pod); ok {
+		return nil, fwk.NewStatus(fwk.Unschedulable, "other drivers may block a driver")
+	}
 	return nil, nil
 }
 

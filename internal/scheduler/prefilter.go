@@ -55,6 +55,9 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 	if verdict != (gang.Verdict{}) {
 		// It passed PreEnqueue, and things have changed since.
 		p.hub.cannotCome(key, pod, verdict)
+		if verdict.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+			return nil, p.turnDownDriver(state, verdict)
+		}
 		return nil, fwk.NewStatus(fwk.Unschedulable, verdict.Message)
 	}
 	if !g.IsGang() {
@@ -78,6 +81,9 @@ func (p *Plugin) preFilter(ctx context.Context, state fwk.CycleState, pod *corev
 // preFilterSingle lets Filter look only where room is reserved at all, and where there may be room. A pod for which room has been made
 // is held to that: the filters look at one node in place of all, as the framework has it for pods whose status names a node.
 func (p *Plugin) preFilterSingle(ctx context.Context, state fwk.CycleState, pod *corev1.Pod) (*fwk.PreFilterResult, *fwk.Status) {
+	if v := p.hub.barSingleDriver(pod); v != (gang.Verdict{}) {
+		return nil, p.turnDownDriver(state, v)
+	}
 	if p.hub.board.Used() {
 		p.hub.tried.set(pod.UID, podKey(pod))
 	}

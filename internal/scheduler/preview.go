@@ -105,6 +105,9 @@ func (p *Plugin) previewPod(ctx context.Context, pod *corev1.Pod) (Preview, erro
 			return heldBack(status.Message(), pod), nil
 		}
 	}
+	if v := p.hub.BlockedDriver(pod); v != (gang.Verdict{}) {
+		return Preview{Held: v, Pods: []*corev1.Pod{pod}}, nil
+	}
 	pre := p.podPreemptor(pod)
 	if v := p.hub.keptByQueue(pod); v != (gang.Verdict{}) {
 		made, v, err := p.atLimit(ctx, pre, v)

@@ -34,6 +34,9 @@ func (in *Inputs) rosterOf(factory informers.SharedInformerFactory, finished cac
 	if err := pods.Informer().AddIndexers(cache.Indexers{nodeIndex: indexByNode}); err != nil {
 		return nil, fmt.Errorf("index pods by node: %w", err)
 	}
+	if err := gang.AddDriverIndexes(pods.Informer(), r.derived); err != nil {
+		return nil, err
+	}
 	r.placed = pods.Informer().GetIndexer()
 	for _, informer := range [...]cache.SharedIndexInformer{pods.Informer(), finished} {
 		if err := addNamespaceIndex(informer); err != nil {

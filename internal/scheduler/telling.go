@@ -267,6 +267,9 @@ func (t *teller) wordFor(key types.NamespacedName, g *gang.Group, members *gang.
 	if held == (gang.Verdict{}) && g != nil && t.asksForQueues() {
 		held = t.claimOfGroup(g, members).Bar
 	}
+	if v := t.registry.Verdict(key); held == (gang.Verdict{}) && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+		held = v
+	}
 	if held != (gang.Verdict{}) {
 		t.found(key)
 		return word{Verdict: held}

@@ -169,17 +169,26 @@ func (h *Hub) keptOffQueues(pod *corev1.Pod) gang.Verdict {
 		v = h.ask(key, admission.Access, bar)
 		h.waits.LeaveTurns(key)
 	}
-	if h.telling.keptOff.set(pod, v); v != (gang.Verdict{}) && h.hasLeft(key) {
-		// It has been forgotten already, and would not be again.
-		h.waits.Forget(key)
-		h.telling.keptOff.forget(pod.UID)
+	if _, drives := h.driverOf(pod); v != (gang.Verdict{}) || !drives {
+		// Of a driver that may be in its queue, barSingleDriver has the last word.
+		h.sayKeptOff(pod, v)
 	}
 	return v
 }
 
+// sayKeptOff records why a single pod is gated, for its condition; the zero Verdict for one that is
+// not.
+func (h *Hub) sayKeptOff(pod *corev1.Pod, v gang.Verdict) {
+	if h.telling.keptOff.set(pod, v); v != (gang.Verdict{}) && !h.awaitsPlace(pod) {
+		// It has been forgotten already, and would not be again.
+		h.waits.Forget(podKey(pod))
+		h.telling.keptOff.forget(pod.UID)
+	}
+}
+
 // notHeldAnyMore drops what was said of a group that may be in its queue now.
 func (o *occupancy) notHeldAnyMore(key types.NamespacedName) {
-	if queue.IsBar(o.registry.Verdict(key)) {
+	if v := o.registry.Verdict(key); queue.IsBar(v) || v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
 		o.registry.SetVerdict(key, gang.Verdict{})
 	}
 }
@@ -225,6 +234,8 @@ type keptOffWord struct {
 	uid     types.UID
 	name    types.NamespacedName
 	verdict gang.Verdict
+	// again is true where the pod has told of the same reason before.
+	again bool
 }
 
 // untold picks those that do not say what they should, at most so many, and counts them as told.
@@ -237,8 +248,8 @@ func (k *keptOff) untold(most int) []keptOffWord {
 			break
 		}
 		if pod.verdict != pod.tells {
+			out = append(out, keptOffWord{uid, pod.name, pod.verdict, pod.tells.Reason == pod.verdict.Reason})
 			pod.tells = pod.verdict
-			out = append(out, keptOffWord{uid, pod.name, pod.verdict})
 		}
 		if pod.verdict == (gang.Verdict{}) {
 			delete(k.pods, uid)
@@ -257,7 +268,12 @@ func (t *teller) tellKeptOff() {
 		v := word.verdict
 		if v == (gang.Verdict{}) {
 			v = gang.Verdict{Reason: v1alpha1.ReasonPending, Message: "waiting for its turn"}
-		} else if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason != v1alpha1.ReasonPending {
+		} else if recorder := t.profiles.recorder(pod.Spec.SchedulerName); recorder != nil && v.Reason == v1alpha1.ReasonDriversWithoutWorkers {
+			if !word.again {
+				// Which drivers are in the way changes often; the condition has it.
+				recorder.Eventf(pod, nil, corev1.EventTypeNormal, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
+			}
+		} else if recorder != nil && v.Reason != v1alpha1.ReasonPending {
 			recorder.Eventf(pod, nil, corev1.EventTypeWarning, v.Reason, "Scheduling", "the pod waits: %s", v.Message)
 		}
 		t.statuses.Say(pod, corev1.PodCondition{

@@ -228,6 +228,7 @@ func (h *Hub) podChanged(pod *corev1.Pod, cameForward bool) {
 		h.endWait(podKey(pod), decisionlog.Bound)
 		h.followDeparture(pod)
 	}
+	h.touchDrivers(pod)
 	key, ok := h.groupOf(pod)
 	if ok && pod.Spec.NodeName == "" && h.profiles.of(pod.Spec.SchedulerName) != nil {
 		h.telling.touch(key, h.clock.Now())
@@ -301,6 +302,7 @@ func (h *Hub) podLeft(pod *corev1.Pod) {
 	h.gaveUp.take(pod.UID)
 	h.canceled.take(pod.UID)
 	h.reserved.ReleasePod(pod.UID)
+	h.touchDrivers(pod)
 	if key, ok := h.groupOf(pod); ok {
 		h.memberLeft(key, pod)
 	}

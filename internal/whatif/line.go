@@ -10,10 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
 // Line is where a pending workload stands among all that the scheduler can try, in the order of the scheduler's queue: work behind
-// scheduling gates and gangs with too few members are not counted. Where there are Queues, work of the one furthest below its
+// scheduling gates, gangs with too few members and drivers that wait for others are not counted. Where there are Queues, work of the one furthest below its
 // share goes first, and this order counts within each.
 type Line struct {
 	// Place begins at 1; Of is how many workloads there are.
@@ -72,7 +74,7 @@ func (c *Cluster) waiting(less fwk.LessFunc) ([]waiting, error) {
 	var all []waiting
 	at := make(map[string]int)
 	for _, p := range c.pods {
-		if len(p.Spec.SchedulingGates) > 0 || !c.isComplete(p) {
+		if len(p.Spec.SchedulingGates) > 0 || !c.isComplete(p) || c.hub.BlockedDriver(p) != (gang.Verdict{}) {
 			continue
 		}
 		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || c.sched.Profiles[p.Spec.SchedulerName] == nil || hasFinished(p) {

@@ -60,6 +60,13 @@ func TestDecode(t *testing.T) {
 			wantErr: "groups.rules[0].roleLabel: Required value",
 		},
 		"room that is kept for too long": {yaml: "gang: {healTimeout: 2h}", wantErr: `gang.healTimeout: Invalid value: "2h0m0s": must be between 0s and 1h0m0s`},
+		"drivers without a bound":        {yaml: "drivers: {withoutWorkers: -1}", wantErr: `drivers.withoutWorkers: Invalid value: -1: must be between 0 and 10000`},
+		"drivers that count for no time": {yaml: "drivers: {createTimeout: 0s}", wantErr: `drivers.createTimeout: Invalid value: "0s": must be between 1s and 24h0m0s`},
+		"drivers that count for ever":    {yaml: "drivers: {workersTimeout: 25h}", wantErr: `drivers.workersTimeout: Invalid value: "25h0m0s": must be between 1s and 24h0m0s`},
+		"a role that leads in the gang": {
+			yaml:    "groups: {rules: [{apiVersion: a.b/v1, kind: C, resource: cs, roles: [{name: d, replicas: spec.d, leads: true}]}]}",
+			wantErr: `groups.rules[0].roles[0].leads: Invalid value: true: requires alone: true`,
+		},
 		"a gang that is stale too late":  {yaml: "gang: {staleTimeout: 25h}", wantErr: `gang.staleTimeout: Invalid value: "25h0m0s": must be between 0s and 24h0m0s`},
 		"a negative duration":            {yaml: "gang: {settleTime: -1s}", wantErr: `gang.settleTime: Invalid value: "-1s": must be between 0s and 1m0s`},
 		"no time to terminate":           {yaml: "terminationTimeout: 0s", wantErr: `terminationTimeout: Invalid value: "0s": must be between 1s and 24h0m0s`},

@@ -98,6 +98,9 @@ func validateRule(at *field.Path, rule *GroupRule) field.ErrorList {
 		if role.Replicas == "" && !role.Alone {
 			errs = append(errs, field.Required(path.Child("replicas"), "the path of how many pods the role has"))
 		}
+		if role.Leads && !role.Alone {
+			errs = append(errs, field.Invalid(path.Child("leads"), role.Leads, "requires alone: true"))
+		}
 		errs = append(errs, validatePath(path.Child("replicas"), role.Replicas)...)
 		errs = append(errs, validatePath(path.Child("minimum"), role.Minimum)...)
 	}

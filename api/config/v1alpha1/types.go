@@ -102,6 +102,9 @@ type ReprieveArgs struct {
 	// groups configures the kinds of objects that get PodGroups from Reprieve.
 	Groups GroupArgs `json:"groups,omitempty"`
 
+	// drivers limits the number of drivers that run without their workers.
+	Drivers DriverArgs `json:"drivers,omitempty"`
+
 	// retry configures two delays: of a preemption after failed calls, and of the next preemption
 	// by a workload that could not be bound after a preemption.
 	Retry RetryArgs `json:"retry,omitempty"`
@@ -130,6 +133,37 @@ type QueueArgs struct {
 	//
 	// Example: true
 	Required *bool `json:"required,omitempty"`
+}
+
+// DriverArgs limit the number of drivers that run without their workers. A driver creates its
+// workers once it runs. Examples are the driver of Spark, the scheduler of Dask, and a pod with
+// the annotation reprieve.dev/leads.
+type DriverArgs struct {
+	// withoutWorkers is the maximum number of drivers that run without their workers at the same
+	// time. It is for each Queue, and for each namespace for drivers without a Queue. Further
+	// drivers are gated. Drivers of a lower priority do not count. 0 sets no maximum. Between 0
+	// and 10000.
+	//
+	// Default: 1
+	//
+	// Example: 4
+	WithoutWorkers *int32 `json:"withoutWorkers,omitempty"`
+
+	// createTimeout is how long a running driver counts that has created no workers. The time
+	// starts with the binding, and again with the first container. Between 1s and 24h.
+	//
+	// Default: 1m
+	//
+	// Example: 3m
+	CreateTimeout *metav1.Duration `json:"createTimeout,omitempty"`
+
+	// workersTimeout is how long a running driver counts while too few of its workers have a node.
+	// The time starts like createTimeout. Between 1s and 24h.
+	//
+	// Default: 10m
+	//
+	// Example: 30m
+	WorkersTimeout *metav1.Duration `json:"workersTimeout,omitempty"`
 }
 
 // GangArgs limit the durations of the steps that place a gang.
@@ -333,4 +367,7 @@ type GroupRole struct {
 	Minimum string `json:"minimum,omitempty"`
 	// alone is true for pods that are scheduled by themselves, beside the gang of the others.
 	Alone bool `json:"alone,omitempty"`
+	// leads is true for pods that create the others once they run, as drivers do. It requires
+	// alone.
+	Leads bool `json:"leads,omitempty"`
 }

@@ -1,0 +1,76 @@
+package grouping
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// MayLead is part of gang.Derived.
+func (r *Resolver) MayLead(pod *corev1.Pod) bool {
+	settings, ok := r.profiles[pod.Spec.SchedulerName]
+	if _, named := gang.GroupOf(pod); named || !ok {
+		return false
+	}
+	return slices.ContainsFunc(settings.rules, func(rule *Rule) bool {
+		role := pod.Labels[rule.RoleLabel]
+		return rule.RoleLabel != "" && role != "" && slices.ContainsFunc(rule.Roles, func(of Role) bool { return of.Leads && of.Name == role })
+	})
+}
+
+// Leads returns the number of pods of other roles that a driver needs, and their PodGroup if
+// they have one. It returns false for a pod that is no driver by its object. The need is 0 for
+// a driver in the same gang as its workers.
+func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
+	settings, ok := r.profiles[pod.Spec.SchedulerName]
+	if _, named := gang.GroupOf(pod); named || !ok {
+		return gang.Lead{}, false
+	}
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	o, hold := r.root(pod, settings)
+	if o == nil || o.plan == nil || hold != (gang.Verdict{}) || o.rule.Aside.isOn(pod) {
+		return gang.Lead{}, false
+	}
+	unit := o.unitOf(pod)
+	p := o.planOf(unit)
+	if p.flaw != "" {
+		return gang.Lead{}, false
+	}
+	sizes := o.sizes(p, unit)
+	own, ok := roleOf(o.rule, sizes, pod)
+	if !ok || !slices.ContainsFunc(o.rule.Roles, func(of Role) bool { return of.Leads && of.Name == own.Name }) {
+		return gang.Lead{}, false
+	}
+	workers, mayCome := 0, false
+	var roles []string
+	for _, role := range sizes {
+		if role.Name != own.Name && !role.Alone {
+			workers, mayCome = workers+int(role.Count), mayCome || role.MayCome
+			roles = append(roles, role.Name)
+		}
+	}
+	switch {
+	case workers > 0 && !own.Alone:
+		// They are placed together, or not at all.
+		return gang.Lead{}, true
+	case workers == 0 && mayCome:
+		workers = 1
+	}
+	out := gang.Lead{Workers: workers}
+	if !p.grouped(settings) {
+		return out, true
+	}
+	s := suffix{unit: unit}
+	switch {
+	case p.perRole && len(roles) == 1:
+		s.role = roles[0]
+	case p.perRole:
+		return out, true
+	}
+	out.Group = types.NamespacedName{Namespace: o.namespace, Name: groupName(o, s)}
+	return out, true
+}

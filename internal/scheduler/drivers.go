@@ -1,0 +1,412 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+	"github.com/reprieve-dev/reprieve/internal/workload"
+	"github.com/reprieve-dev/reprieve/pkg/preemptiontoleration"
+)
+
+// A driver is a pod that creates its workers once it runs. Drivers that are submitted together
+// can take the room that the workers of each of them need. So the gate blocks a driver while as
+// many others as drivers.withoutWorkers allows have a place and lack workers. There is no
+// state: each check derives the counted drivers from the informers. The main loop checks the
+// blocked drivers again at each tick, and after each change of a driver or worker.
+
+// driversInTheWay is why a cycle of a blocked driver preempts nothing.
+const driversInTheWay = "other drivers run without their workers"
+
+// scope is where drivers count against each other: a queue, or a namespace for work of no
+// queue.
+type scope struct{ queue, namespace string }
+
+func (s scope) String() string {
+	if s.queue != "" {
+		return fmt.Sprintf("Queue %q", s.queue)
+	}
+	return "namespace " + s.namespace
+}
+
+func (b *books) scopeOf(pod *corev1.Pod) scope {
+	if name := b.queueOf(pod); name != "" {
+		return scope{queue: name}
+	}
+	return scope{namespace: pod.Namespace}
+}
+
+// driverOf returns the need of a driver; false for a pod that is no driver, or whose profile
+// sets no bound.
+func (r *roster) driverOf(pod *corev1.Pod) (gang.Lead, bool) {
+	args := r.profiles.of(pod.Spec.SchedulerName)
+	if args == nil || !*args.WorkloadAware || *args.Drivers.WithoutWorkers == 0 || !gang.MayDrive(pod, r.derived) {
+		return gang.Lead{}, false
+	}
+	said, says := gang.Leads(pod)
+	lead, known := r.derived.Leads(pod)
+	labeled := gang.IsDriver(pod)
+	switch {
+	case says:
+		lead.Workers = said
+	case known && (labeled || lead.Group.Name != ""):
+		// Otherwise nothing would tell which pods are its workers.
+	case labeled:
+		lead = gang.Lead{Workers: 1}
+	default:
+		return gang.Lead{}, false
+	}
+	return lead, lead.Workers > 0
+}
+
+// workersOf counts the workers of a driver with a node, and all of its workers.
+func (r *roster) workersOf(driver *corev1.Pod, lead gang.Lead) (placed, all int) {
+	found := r.lister.Workers(driver)
+	if lead.Group.Name != "" {
+		members := r.lister.Members(lead.Group)
+		found = slices.Concat(found, members.Pending, members.Gated, members.Assigned, members.Succeeded)
+	}
+	slices.SortFunc(found, func(a, b *corev1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	found = slices.CompactFunc(found, func(a, b *corev1.Pod) bool { return a.UID == b.UID })
+	for _, pod := range found {
+		if pod.UID == driver.UID || pod.DeletionTimestamp != nil {
+			continue
+		}
+		all++
+		if pod.Spec.NodeName != "" {
+			placed++
+		}
+	}
+	return placed, all
+}
+
+// countingDriver is a driver that counts against others of its scope.
+type countingDriver struct {
+	pod      *corev1.Pod
+	priority int32
+	// placed is true for a driver with a node or a reservation; others are about to be tried.
+	placed bool
+	// until is when the driver counts no more at the latest; zero if that is not known.
+	until time.Time
+}
+
+// countingDrivers lists the drivers of a scope that lack workers. They have a place, or wait
+// for one with no other cause known.
+func (h *Hub) countingDrivers(of scope) []countingDriver {
+	now := h.clock.Now()
+	var out []countingDriver
+	for _, pod := range h.lister.Drivers(of.namespace) {
+		if pod.DeletionTimestamp != nil {
+			continue
+		}
+		lead, ok := h.driverOf(pod)
+		if !ok || h.scopeOf(pod) != of {
+			continue
+		}
+		have, all := h.workersOf(pod, lead)
+		if have >= lead.Workers {
+			continue
+		}
+		counting := countingDriver{pod: pod, priority: h.priorityOf(pod), placed: h.hasPlace(pod)}
+		switch {
+		case pod.Spec.NodeName != "":
+			counting.until = h.countsUntil(pod, all > 0)
+			if !counting.until.After(now) {
+				continue
+			}
+		case !counting.placed && !h.mayBeTried(pod):
+			continue
+		}
+		out = append(out, counting)
+	}
+	return out
+}
+
+// hasPlace reports whether a driver has a node or a reservation.
+func (h *Hub) hasPlace(pod *corev1.Pod) bool {
+	key := h.keyOf(pod)
+	return pod.Spec.NodeName != "" || h.assumed.has(pod.UID) || len(h.reserved.Of(key)) > 0 || h.waits.Evicting(key)
+}
+
+// mayBeTried reports whether a driver without a place is about to be tried, as far as that is
+// known. Of one that found no room, or failed, nobody knows when that will change.
+func (h *Hub) mayBeTried(pod *corev1.Pod) bool {
+	if len(pod.Spec.SchedulingGates) > 0 {
+		return false
+	}
+	if c := scheduledCondition(pod); c != nil && c.Status == corev1.ConditionFalse &&
+		c.Reason != v1alpha1.ReasonDriversWithoutWorkers && c.Reason != v1alpha1.ReasonPending {
+		return false
+	}
+	return !h.isHeldBack(pod) && h.keptOut(pod) == "" && (!h.asksForQueues() || h.claimOf(pod).Bar == gang.Verdict{})
+}
+
+// countsUntil returns when a driver with a node counts no more for want of workers.
+func (h *Hub) countsUntil(pod *corev1.Pod, hasCreated bool) time.Time {
+	args := h.profiles.of(pod.Spec.SchedulerName).Drivers
+	if hasCreated {
+		return startOf(pod).Add(args.WorkersTimeout.Duration)
+	}
+	return startOf(pod).Add(args.CreateTimeout.Duration)
+}
+
+// startOf returns when a pod was bound or, once a container runs, when that was started. A
+// container that is restarted counts no more.
+func startOf(pod *corev1.Pod) time.Time {
+	at := preemptiontoleration.ScheduledAt(pod)
+	if at.IsZero() {
+		at = pod.CreationTimestamp.Time
+	}
+	var started time.Time
+	for i := range pod.Status.ContainerStatuses {
+		s := &pod.Status.ContainerStatuses[i]
+		if s.State.Running == nil || s.RestartCount > 0 {
+			continue
+		}
+		if began := s.State.Running.StartedAt.Time; started.IsZero() || began.Before(started) {
+			started = began
+		}
+	}
+	if started.After(at) {
+		return started
+	}
+	return at
+}
+
+// goesBefore reports whether a driver without a place is tried before another one.
+func (c *countingDriver) goesBefore(pod *corev1.Pod, priority int32) bool {
+	return c.compare(pod, priority) < 0
+}
+
+// compare orders a driver and another one by priority, then age.
+func (c *countingDriver) compare(pod *corev1.Pod, priority int32) int {
+	return cmp.Or(
+		cmp.Compare(priority, c.priority), c.pod.CreationTimestamp.Compare(pod.CreationTimestamp.Time),
+		cmp.Compare(c.pod.Namespace, pod.Namespace), cmp.Compare(c.pod.Name, pod.Name),
+	)
+}
+
+// driversAhead returns why a driver is blocked, and until when at the latest. The Verdict is
+// zero for a driver that is not blocked, and the Time is zero if it is not known. The function
+// counting lists the drivers of a scope that lack workers.
+func (h *Hub) driversAhead(pod *corev1.Pod, counting func(scope) []countingDriver) (gang.Verdict, time.Time) {
+	lead, ok := h.driverOf(pod)
+	if !ok || h.hasPlace(pod) {
+		return gang.Verdict{}, time.Time{}
+	}
+	if _, all := h.workersOf(pod, lead); all > 0 {
+		// Its workers do not wait for it, so to block it gains them nothing.
+		return gang.Verdict{}, time.Time{}
+	}
+	of, priority, bound := h.scopeOf(pod), h.priorityOf(pod), int(*h.profiles.of(pod.Spec.SchedulerName).Drivers.WithoutWorkers)
+	var ahead, next []countingDriver
+	for _, other := range counting(of) {
+		switch {
+		case other.pod.UID == pod.UID, other.priority < priority, gang.IsSameApplication(other.pod, pod):
+		case other.placed:
+			ahead = append(ahead, other)
+		case other.goesBefore(pod, priority):
+			next = append(next, other)
+		}
+	}
+	if free := bound - len(ahead); free > 0 {
+		if len(next) < free {
+			return gang.Verdict{}, time.Time{}
+		}
+		slices.SortFunc(next, func(a, b countingDriver) int { return a.compare(b.pod, b.priority) })
+		ahead = append(ahead, next[:free]...)
+	}
+	until := endOf(ahead, len(ahead)-bound+1)
+	return gang.Verdict{Reason: v1alpha1.ReasonDriversWithoutWorkers, Message: messageOf(of, bound, ahead, until)}, until
+}
+
+// endOf returns when so many drivers count no more, if nothing happens before; zero if that is
+// not known.
+func endOf(drivers []countingDriver, count int) time.Time {
+	var ends []time.Time
+	for i := range drivers {
+		if at := drivers[i].until; !at.IsZero() {
+			ends = append(ends, at)
+		}
+	}
+	if len(ends) < count {
+		return time.Time{}
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	return ends[count-1]
+}
+
+// mostDriversNamed is how many drivers a message names.
+const mostDriversNamed = 3
+
+func messageOf(of scope, bound int, ahead []countingDriver, until time.Time) string {
+	names := make([]string, len(ahead))
+	for i := range ahead {
+		names[i] = ahead[i].pod.Namespace + "/" + ahead[i].pod.Name
+	}
+	slices.Sort(names)
+	more := ""
+	if len(names) > mostDriversNamed {
+		more = fmt.Sprintf(" and %d more", len(names)-mostDriversNamed)
+		names = names[:mostDriversNamed]
+	}
+	waits := slices.ContainsFunc(ahead, func(c countingDriver) bool { return !c.placed })
+	subject := "1 driver of " + of.String() + " runs" + only(waits, ", or is about to run,") + " without its workers"
+	if n := len(ahead); n > 1 {
+		subject = fmt.Sprintf("%d drivers of %s run%s without their workers", n, of, only(waits, ", or are about to run,"))
+	}
+	at := ""
+	if !until.IsZero() {
+		at = ", at " + until.UTC().Format(time.RFC3339) + " at the latest"
+	}
+	return fmt.Sprintf("%s: %s%s; drivers.withoutWorkers is %d; this driver is retried when one has its workers or has ended%s",
+		subject, strings.Join(names, ", "), more, bound, at)
+}
+
+// only is some text under a condition.
+func only(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
+
+// barDriver returns why a driver is blocked, and enters that cause in the waiting list. For all
+// other pods the costs are a look at their labels.
+func (h *Hub) barDriver(pod *corev1.Pod) gang.Verdict {
+	if _, ok := h.driverOf(pod); !ok {
+		return gang.Verdict{}
+	}
+	v, until := h.driversAhead(pod, h.countingDrivers)
+	h.awaitDrivers(h.keyOf(pod), v, until)
+	return v
+}
+
+// awaitDrivers enters a workload in the waiting list, or removes it.
+func (h *Hub) awaitDrivers(key workload.Key, v gang.Verdict, until time.Time) {
+	switch {
+	case v == gang.Verdict{}:
+		h.waits.Resolve(key, admission.Drivers)
+	case until.IsZero():
+		// The main loop asks again at each tick, so nothing that happens meanwhile is missed.
+		h.waits.Wait(key, admission.Drivers, h.waits.Mark())
+	default:
+		h.waits.WaitUntil(key, admission.Drivers, onClock(until, h.clock.Now()))
+	}
+}
+
+// barSingleDriver is barDriver for a pod that is scheduled by itself. A driver that is blocked
+// waits for no turn, and its condition says why it is blocked.
+func (h *Hub) barSingleDriver(pod *corev1.Pod) gang.Verdict {
+	if _, ok := h.driverOf(pod); !ok {
+		return gang.Verdict{}
+	}
+	v := h.barDriver(pod)
+	if v != (gang.Verdict{}) {
+		h.waits.LeaveTurns(podKey(pod))
+	}
+	h.sayKeptOff(pod, v)
+	return v
+}
+
+// barGang is barDriver for a gang: for the members of it that wait.
+func (h *Hub) barGang(members *gang.Members) gang.Verdict {
+	for _, pod := range members.Pending {
+		if members.Reserved.Has(pod.UID) {
+			continue
+		}
+		if v := h.barDriver(pod); v != (gang.Verdict{}) {
+			return v
+		}
+	}
+	return gang.Verdict{}
+}
+
+// turnDownDriver ends the cycle of a driver that came through PreEnqueue together with others.
+func (p *Plugin) turnDownDriver(state fwk.CycleState, v gang.Verdict) *fwk.Status {
+	state.Write(turnedDownKey, turnedDown{driversInTheWay})
+	return fwk.NewStatus(fwk.Unschedulable, v.Message)
+}
+
+// BlockedDriver returns why a driver may not have a place yet; the zero Verdict for other pods.
+// Any goroutine may call it.
+func (h *Hub) BlockedDriver(pod *corev1.Pod) gang.Verdict {
+	v, _ := h.driversAhead(pod, h.countingDrivers)
+	return v
+}
+
+// touchDrivers has the main loop look at the drivers that wait, if a pod may matter to them.
+func (h *Hub) touchDrivers(pod *corev1.Pod) {
+	if !h.waits.Awaits(admission.Drivers) {
+		return
+	}
+	if _, isMember := h.groupOf(pod); !isMember && !gang.ConcernsDrivers(pod, h.derived) {
+		return
+	}
+	select {
+	case h.driversChanged <- struct{}{}:
+	default:
+	}
+}
+
+// retryDrivers retries drivers that are not blocked any more, and updates the message of the
+// others.
+func (h *Hub) retryDrivers() {
+	known := make(map[scope][]countingDriver)
+	counting := func(of scope) []countingDriver {
+		found, ok := known[of]
+		if !ok {
+			found = h.countingDrivers(of)
+			known[of] = found
+		}
+		return found
+	}
+	for _, key := range h.waits.Waiting(admission.Drivers) {
+		if key.Gang {
+			h.retryDriverGang(key, counting)
+			continue
+		}
+		pod, ok := h.podOf(key)
+		if !ok || !h.awaitsPlace(pod) {
+			h.waits.Resolve(key, admission.Drivers)
+			continue
+		}
+		v, until := h.driversAhead(pod, counting)
+		h.awaitDrivers(key, v, until)
+		if v == (gang.Verdict{}) {
+			// The gate updates the pod's condition.
+			h.wake(key)
+			continue
+		}
+		h.sayKeptOff(pod, v)
+	}
+}
+
+// retryDriverGang is retryDrivers for a gang.
+func (h *Hub) retryDriverGang(key workload.Key, counting func(scope) []countingDriver) {
+	members := h.members(nameOf(key))
+	for _, pod := range members.Pending {
+		if members.Reserved.Has(pod.UID) {
+			continue
+		}
+		v, until := h.driversAhead(pod, counting)
+		if v == (gang.Verdict{}) {
+			continue
+		}
+		h.awaitDrivers(key, v, until)
+		if h.registry.Verdict(nameOf(key)).Reason == v1alpha1.ReasonDriversWithoutWorkers {
+			h.registry.SetVerdict(nameOf(key), v)
+		}
+		return
+	}
+	h.waits.Resolve(key, admission.Drivers)
+	h.wake(key)
+}

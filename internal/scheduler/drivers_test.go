@@ -1,0 +1,305 @@
+package scheduler
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/internal/admission"
+	"github.com/reprieve-dev/reprieve/internal/gang"
+)
+
+// sparkPod is a pod of a Spark application, of one CPU.
+func sparkPod(name, role, application string, priority int32) *corev1.Pod {
+	p := pod(name, "", "1", priority)
+	p.Labels = map[string]string{"spark-role": role, "spark-app-selector": application}
+	p.CreationTimestamp = metav1.Now()
+	return p
+}
+
+// drivers are the drivers of so many applications, the first the oldest.
+func drivers(count int) []*corev1.Pod {
+	out := make([]*corev1.Pod, count)
+	for i := range out {
+		out[i] = sparkPod(fmt.Sprintf("driver-%d", i), "driver", fmt.Sprintf("app-%d", i), 0)
+		out[i].CreationTimestamp.Time = out[i].CreationTimestamp.Add(time.Duration(i-count) * time.Second)
+	}
+	return out
+}
+
+func executor(name, application string) *corev1.Pod {
+	return sparkPod(name, "executor", application, 0)
+}
+
+// TestDriversLeaveRoomForWorkers: of four drivers that are created at once where there is room for
+// four pods, two get their executors, one after the other, and the others once those have ended.
+func TestDriversLeaveRoomForWorkers(t *testing.T) {
+	t.Parallel()
+	// The machine may be slow; no driver's time is to end here.
+	r := newRigArgs(t, "{drivers: {createTimeout: 1h}}", node("node-0", "4"))
+	all := drivers(4)
+	r.create(all...)
+	// served are the drivers with an executor, and ended how many of them have gone.
+	var served []*corev1.Pod
+	ended := 0
+	waiting := func() (placed []*corev1.Pod) {
+		for _, p := range all {
+			if !slices.Contains(served, p) && r.nodeOf(p.Name) != "" {
+				placed = append(placed, p)
+			}
+		}
+		return placed
+	}
+	for range all {
+		r.eventually("another driver is placed", func() bool { r.cycles(); return len(waiting()) > 0 })
+		r.never("two drivers run without their workers", 50*time.Millisecond, func() bool { r.cycles(); return len(waiting()) > 1 })
+		// One that found no room before another one had it may go after that.
+		next := waiting()[0]
+		worker := executor("executor-of-"+next.Name, next.Labels["spark-app-selector"])
+		r.create(worker)
+		r.waitBound(worker.Name)
+		served = append(served, next)
+		if len(served)%2 == 0 {
+			// The cluster is full, and two applications end.
+			for ; ended < len(served); ended++ {
+				r.remove(served[ended])
+				r.remove(executor("executor-of-"+served[ended].Name, ""))
+			}
+		}
+	}
+	r.eventually("nothing is known of drivers any more", func() bool { return !r.hub.waits.Awaits(admission.Drivers) })
+	if len(r.evictor.orders) > 0 {
+		t.Errorf("%d preemptions", len(r.evictor.orders))
+	}
+}
+
+// TestDriverIsRetried: whatever ends what blocks a driver, it is placed.
+func TestDriverIsRetried(t *testing.T) {
+	t.Parallel()
+	update := func(r *rig, name string, change func(*corev1.Pod)) {
+		p, err := r.client.CoreV1().Pods("ns").Get(r.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		p = p.DeepCopy()
+		change(p)
+		if _, err := r.client.CoreV1().Pods("ns").Update(r.t.Context(), p, metav1.UpdateOptions{}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	for name, tt := range map[string]struct {
+		args string
+		// first changes the driver in the way before it is created.
+		first func(*corev1.Pod)
+		ends  func(r *rig, first *corev1.Pod)
+	}{
+		"a worker is placed": {ends: func(r *rig, _ *corev1.Pod) { r.create(executor("executor", "app-0")) }},
+		"the last worker is placed": {
+			first: func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationLeads: "2"} },
+			ends: func(r *rig, _ *corev1.Pod) {
+				r.create(executor("executor-0", "app-0"))
+				r.waitBound("executor-0")
+				r.never("it is placed too early", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-1") != "" })
+				r.create(executor("executor-1", "app-0"))
+			},
+		},
+		"the driver is deleted": {ends: func(r *rig, first *corev1.Pod) { r.remove(first) }},
+		"the driver terminates": {ends: func(r *rig, _ *corev1.Pod) {
+			update(r, "driver-0", func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) })
+		}},
+		"its time is over": {args: "{drivers: {createTimeout: 2s}}", ends: func(*rig, *corev1.Pod) {}},
+		"the time of its workers is over": {args: "{drivers: {workersTimeout: 2s}}", ends: func(r *rig, _ *corev1.Pod) {
+			large := executor("executor", "app-0")
+			large.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resourceMustParse("100")
+			r.create(large)
+		}},
+		"it leads none any more": {ends: func(r *rig, _ *corev1.Pod) {
+			update(r, "driver-0", func(p *corev1.Pod) { p.Annotations = map[string]string{v1alpha1.AnnotationLeads: "0"} })
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := tt.args
+			if args == "" {
+				args = "{}"
+			}
+			r := newRigArgs(t, args, node("node-0", "8"))
+			two := drivers(2)
+			// Times are counted from here.
+			two[0].CreationTimestamp = metav1.Now()
+			two[1].CreationTimestamp = metav1.NewTime(two[0].CreationTimestamp.Add(time.Millisecond))
+			if tt.first != nil {
+				tt.first(two[0])
+			}
+			r.create(two...)
+			r.waitBound("driver-0")
+			r.never("the second is placed at once", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-1") != "" })
+			if !r.hub.waits.WaitsFor(podKey(two[1]), admission.Drivers) {
+				t.Fatal("the second driver does not wait for the first")
+			}
+			tt.ends(r, two[0])
+			r.waitBound("driver-1")
+			if r.hub.waits.WaitsFor(podKey(two[1]), admission.Drivers) {
+				t.Error("it still waits for others")
+			}
+		})
+	}
+}
+
+// TestDriverThatFindsNoRoom blocks no other, and one that is bound after all counts.
+func TestDriverThatFindsNoRoom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "2"))
+	two := drivers(2)
+	two[0].Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resourceMustParse("3")
+	r.create(two...)
+	r.waitBound("driver-1")
+	if _, err := r.client.CoreV1().Nodes().Create(t.Context(), node("node-1", "4"), metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.never("two run without their workers", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-0") != "" })
+	r.create(executor("executor", "app-1"))
+	r.waitBound("driver-0")
+}
+
+// TestDriverWhoseBindingFails gives others their turn.
+func TestDriverWhoseBindingFails(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "4"))
+	two := drivers(2)
+	two[0].Annotations = map[string]string{failsAt: atBind}
+	r.create(two...)
+	r.waitBound("driver-1")
+}
+
+// TestBlockedDriverPreemptsNothing, and is told why by its condition.
+func TestBlockedDriverPreemptsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, node("node-0", "2"))
+	r.listen()
+	r.create(on(pod("victim", "", "1", -10), "node-0"))
+	two := drivers(2)
+	r.create(two...)
+	r.waitBound("driver-0")
+	r.never("it is tried", 100*time.Millisecond, func() bool { r.cycles(); return r.nodeOf("driver-1") != "" })
+	if len(r.evictor.orders) > 0 {
+		t.Errorf("%d preemptions", len(r.evictor.orders))
+	}
+	var c *corev1.PodCondition
+	r.eventually("it says why", func() bool {
+		r.hub.telling.tellKeptOff()
+		now, ok := r.hub.podOf(podKey(two[1]))
+		if ok {
+			c = scheduledCondition(now)
+		}
+		return c != nil && c.Reason == v1alpha1.ReasonDriversWithoutWorkers
+	})
+	if !strings.Contains(c.Message, "ns/driver-0") || !strings.Contains(c.Message, "at the latest") {
+		t.Errorf("it says %s: %s", c.Reason, c.Message)
+	}
+}
+
+// TestDriversAhead: which drivers keep another one from its place.
+func TestDriversAhead(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args string
+		// change is made to the driver that is placed, and to the one that asks.
+		change  func(placed, asks *corev1.Pod)
+		others  []*corev1.Pod
+		blocked bool
+	}{
+		"another one without workers": {blocked: true},
+		"off":                         {args: "{drivers: {withoutWorkers: 0}}"},
+		"a profile of single pods":    {args: "{workloadAware: false}"},
+		"a second one is allowed":     {args: "{drivers: {withoutWorkers: 2}}"},
+		"a third one is not": {
+			args: "{drivers: {withoutWorkers: 2}}", others: []*corev1.Pod{on(sparkPod("other", "driver", "app-2", 0), "node-0")}, blocked: true,
+		},
+		"one of a lower priority":       {change: func(placed, _ *corev1.Pod) { placed.Spec.Priority = new(int32(-1)) }},
+		"one of another scheduler":      {change: func(placed, _ *corev1.Pod) { placed.Spec.SchedulerName = "other" }},
+		"one that has finished":         {change: func(placed, _ *corev1.Pod) { placed.Status.Phase = corev1.PodSucceeded }},
+		"one that was bound long ago":   {change: func(placed, _ *corev1.Pod) { placed.CreationTimestamp = metav1.NewTime(time.Now().Add(-time.Hour)) }},
+		"one whose container is young":  {change: runningSince(time.Hour, time.Second, 0), blocked: true},
+		"one whose container is old":    {change: runningSince(time.Hour, 30*time.Minute, 0)},
+		"one that is started again":     {change: runningSince(time.Hour, time.Second, 3)},
+		"one with its worker":           {others: []*corev1.Pod{on(executor("executor", "app-0"), "node-0")}},
+		"one whose worker waits":        {others: []*corev1.Pod{executor("executor", "app-0")}, blocked: true},
+		"one whose worker is of others": {others: []*corev1.Pod{on(executor("executor", "app-7"), "node-0")}, blocked: true},
+		"one that owns its worker": {
+			change: func(placed, _ *corev1.Pod) { placed.Labels = nil; placed.Annotations = leads("1") },
+			others: []*corev1.Pod{on(ownedByPod(pod("worker", "", "1", 0), "driver-0"), "node-0")},
+		},
+		"one that a worker names": {
+			change: func(placed, _ *corev1.Pod) { placed.Labels = nil; placed.Annotations = leads("1") },
+			others: []*corev1.Pod{on(ledBy(pod("worker", "", "1", 0), "driver-0"), "node-0")},
+		},
+		"one that says that it leads": {change: func(placed, _ *corev1.Pod) { placed.Labels = nil; placed.Annotations = leads("1") }, blocked: true},
+		"one that needs two":          {change: func(placed, _ *corev1.Pod) { placed.Annotations = leads("2") }, others: []*corev1.Pod{on(executor("executor", "app-0"), "node-0")}, blocked: true},
+		"one that leads none":         {change: func(placed, _ *corev1.Pod) { placed.Annotations = leads("0") }},
+		"Dask":                        {change: func(placed, asks *corev1.Pod) { placed.Labels, asks.Labels = dask("a"), dask("b") }, blocked: true},
+		"one of the same application": {change: func(_, asks *corev1.Pod) { asks.Labels["spark-app-selector"] = "app-0" }},
+		"the asking one has a worker": {others: []*corev1.Pod{executor("executor", "app-1")}},
+		"the asking one leads none":   {change: func(_, asks *corev1.Pod) { asks.Annotations = leads("0") }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := tt.args
+			if args == "" {
+				args = "{}"
+			}
+			r := newRigArgs(t, args, node("node-0", "8"))
+			two := drivers(2)
+			on(two[0], "node-0")
+			if tt.change != nil {
+				tt.change(two[0], two[1])
+			}
+			for _, p := range slices.Concat(two, tt.others) {
+				if _, err := r.client.CoreV1().Pods("ns").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.eventually("all is known", func() bool {
+				return !slices.ContainsFunc(slices.Concat(two, tt.others), func(p *corev1.Pod) bool { _, known := r.hub.podOf(podKey(p)); return !known })
+			})
+			if v := r.hub.BlockedDriver(two[1]); (v != gang.Verdict{}) != tt.blocked {
+				t.Errorf("it is told %q, want blocked %v", v.Message, tt.blocked)
+			}
+		})
+	}
+}
+
+func leads(workers string) map[string]string {
+	return map[string]string{v1alpha1.AnnotationLeads: workers}
+}
+
+func dask(cluster string) map[string]string {
+	return map[string]string{"dask.org/component": "scheduler", "dask.org/cluster-name": cluster}
+}
+
+func ownedByPod(p *corev1.Pod, driver string) *corev1.Pod {
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: driver, UID: "uid-driver-0"}}
+	return p
+}
+
+func ledBy(p *corev1.Pod, driver string) *corev1.Pod {
+	p.Labels = map[string]string{v1alpha1.LabelLedBy: driver}
+	return p
+}
+
+// runningSince has the driver that is placed be bound and started so long ago.
+func runningSince(bound, started time.Duration, restarts int32) func(placed, asks *corev1.Pod) {
+	return func(placed, _ *corev1.Pod) {
+		at := func(ago time.Duration) metav1.Time { return metav1.NewTime(time.Now().Add(-ago)) }
+		placed.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: at(bound)}}
+		placed.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(started)}},
+		}}
+	}
+}
