@@ -1,0 +1,157 @@
+package groups
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/reprieve-dev/reprieve/api/v1alpha1"
+	"github.com/reprieve-dev/reprieve/test/integration/stage"
+)
+
+// application is one whose driver creates its workers, of one CPU each.
+type application struct {
+	name    string
+	workers int
+	// driver and worker make pods, and the worker the number of that.
+	driver func() *corev1.Pod
+	worker func(driver *corev1.Pod, i int)
+	// end deletes all of it.
+	end func()
+}
+
+// TestDrivers: of four applications that are submitted at once, to a cluster with room for four pods, each in its turn gets
+// all its workers. The test plays the operator: it creates the workers once their driver runs.
+func TestDrivers(t *testing.T) {
+	t.Parallel()
+	s := startWith(t, "SparkApplication")
+	serve(s, "sparkoperator.k8s.io_sparkapplications")
+	for name, test := range map[string]struct {
+		workers int
+		submit  func(s *stage.Stage, name string, workers int) *application
+	}{
+		"SparkApplications":    {workers: 2, submit: sparkApplication},
+		"pods of spark-submit": {workers: 1, submit: sparkSubmit},
+		"pods that say so":     {workers: 2, submit: ownDriver},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := s.In(t)
+			s.AddNodes(4, "n")
+			var all []*application
+			for i := range 4 {
+				all = append(all, test.submit(s, fmt.Sprintf("app-%d", i), test.workers))
+			}
+			for _, app := range all {
+				app.driver()
+			}
+			s.WaitsFor("app-3-driver", v1alpha1.ReasonDriversWithoutWorkers, "without its workers", s.Namespace+"/app-0-driver")
+			made := make(map[string]bool)
+			for _, app := range all {
+				s.Eventually(app.name+" has its workers", func(ctx context.Context) string {
+					return operate(ctx, s, app, all, made)
+				})
+				app.end()
+			}
+		})
+	}
+}
+
+// operate creates the workers of drivers that run, and says what an application lacks; "" once it is whole.
+func operate(ctx context.Context, s *stage.Stage, app *application, all []*application, made map[string]bool) string {
+	lacking, says := 0, ""
+	for _, one := range all {
+		driver := s.Find(ctx, one.name+"-driver")
+		if driver == nil || driver.Spec.NodeName == "" || driver.DeletionTimestamp != nil {
+			if one == app {
+				says = "its driver does not run"
+			}
+			continue
+		}
+		if !made[one.name] {
+			made[one.name] = true
+			for i := range one.workers {
+				one.worker(driver, i)
+			}
+		}
+		have := 0
+		for _, worker := range s.Pods(ctx, one.name+"-worker-") {
+			if worker.Spec.NodeName != "" {
+				have++
+			}
+		}
+		if have == one.workers {
+			continue
+		}
+		lacking++
+		if one == app {
+			says = fmt.Sprintf("it has %d workers", have)
+		}
+	}
+	if lacking > 1 {
+		s.Fatalf("%d drivers run without their workers", lacking)
+	}
+	return says
+}
+
+// sparkApplication is one with its object.
+func sparkApplication(s *stage.Stage, name string, workers int) *application {
+	const named = "sparkoperator.k8s.io/app-name"
+	object := create(s, fmt.Sprintf("apiVersion: sparkoperator.k8s.io/v1beta2\nkind: SparkApplication\nmetadata: {name: %s, annotations: {%s}}\n"+
+		"spec: {type: Scala, sparkVersion: 3.5.0, mode: cluster, mainApplicationFile: f, driver: {cores: 1}, executor: {instances: %d, cores: 1}}\n", name, on, workers))
+	owner := ownedBy(object)
+	return &application{
+		name: name, workers: workers,
+		driver: func() *corev1.Pod {
+			return member(s, name+"-driver", map[string]string{named: name, "spark-role": "driver"}, &owner)
+		},
+		worker: func(driver *corev1.Pod, i int) {
+			member(s, fmt.Sprintf("%s-worker-%d", name, i), map[string]string{named: name, "spark-role": "executor"}, by(driver))
+		},
+		end: func() { remove(s, object) },
+	}
+}
+
+// sparkSubmit is one without an object.
+func sparkSubmit(s *stage.Stage, name string, workers int) *application {
+	labels := func(role string) map[string]string {
+		return map[string]string{"spark-app-selector": name, "spark-role": role}
+	}
+	return withoutObject(s, name, workers, labels("driver"), labels("executor"), nil)
+}
+
+// ownDriver is one of which nothing is known but what its driver says.
+func ownDriver(s *stage.Stage, name string, workers int) *application {
+	return withoutObject(s, name, workers, nil, nil, map[string]string{v1alpha1.AnnotationLeads: fmt.Sprint(workers)})
+}
+
+func withoutObject(s *stage.Stage, name string, workers int, driverLabels, workerLabels, annotations map[string]string) *application {
+	return &application{
+		name: name, workers: workers,
+		driver: func() *corev1.Pod {
+			pod := stage.NewPod(s.Namespace, name+"-driver", "", 1)
+			pod.Labels, pod.Annotations = driverLabels, annotations
+			s.Create(pod)
+			return pod
+		},
+		worker: func(driver *corev1.Pod, i int) {
+			member(s, fmt.Sprintf("%s-worker-%d", name, i), workerLabels, by(driver))
+		},
+		end: func() {
+			background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+			if err := client.IgnoreNotFound(s.Objects.Delete(s.Context(), s.Pod(name+"-driver"), background)); err != nil {
+				s.Fatal(err)
+			}
+		},
+	}
+}
+
+// by is the reference to a driver that owns its workers.
+func by(driver *corev1.Pod) *metav1.OwnerReference {
+	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: driver.Name, UID: driver.UID, Controller: ptr.To(true)}
+}
