@@ -22,11 +22,14 @@ type driverLabels struct {
 	declared bool
 }
 
-var knownDrivers = []driverLabels{
-	// Spark sets the first label, with the operator and without; the operator sets the second.
-	{role: "spark-role", driver: "driver", worker: "executor", application: []string{"spark-app-selector", "sparkoperator.k8s.io/app-name"}},
-	{role: "dask.org/component", driver: "scheduler", worker: "worker", application: []string{"dask.org/cluster-name"}},
-	{role: "ray.io/node-type", driver: "head", worker: "worker", application: []string{"ray.io/cluster"}, declared: true},
+// knownDrivers returns the labels of the frameworks that are known without a configuration.
+func knownDrivers() []driverLabels {
+	return []driverLabels{
+		// Spark sets the first label, with the operator and without; the operator sets the second.
+		{role: "spark-role", driver: "driver", worker: "executor", application: []string{"spark-app-selector", "sparkoperator.k8s.io/app-name"}},
+		{role: "dask.org/component", driver: "scheduler", worker: "worker", application: []string{"dask.org/cluster-name"}},
+		{role: "ray.io/node-type", driver: "head", worker: "worker", application: []string{"ray.io/cluster"}, declared: true},
+	}
 }
 
 // Lead is the need of a driver by its object.
@@ -54,7 +57,7 @@ func Leads(pod *corev1.Pod) (workers int, says bool) {
 // IsDriver reports whether a pod has the labels of a driver that creates its workers once it
 // runs.
 func IsDriver(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(knownDrivers, func(of driverLabels) bool {
+	return slices.ContainsFunc(knownDrivers(), func(of driverLabels) bool {
 		return !of.declared && pod.Labels[of.role] == of.driver
 	})
 }
@@ -64,14 +67,14 @@ func MayDrive(pod *corev1.Pod, derived Derived) bool {
 	if _, says := Leads(pod); says {
 		return true
 	}
-	return slices.ContainsFunc(knownDrivers, func(of driverLabels) bool { return pod.Labels[of.role] == of.driver }) ||
+	return slices.ContainsFunc(knownDrivers(), func(of driverLabels) bool { return pod.Labels[of.role] == of.driver }) ||
 		derived != nil && derived.MayLead(pod)
 }
 
 // references returns the names that workers use for their driver, the most precise first.
 func references(driver *corev1.Pod) []string {
 	out := []string{ownerReference(driver.Namespace, driver.UID), nameReference(driver.Namespace, driver.Name)}
-	for _, of := range knownDrivers {
+	for _, of := range knownDrivers() {
 		if driver.Labels[of.role] == of.driver {
 			out = append(out, of.labelReferences(driver)...)
 		}
@@ -90,7 +93,7 @@ func referencesOf(worker *corev1.Pod) []string {
 	if name := worker.Labels[v1alpha1.LabelLedBy]; name != "" {
 		out = append(out, nameReference(worker.Namespace, name))
 	}
-	for _, of := range knownDrivers {
+	for _, of := range knownDrivers() {
 		if worker.Labels[of.role] == of.worker {
 			out = append(out, of.labelReferences(worker)...)
 		}

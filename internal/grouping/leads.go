@@ -45,6 +45,11 @@ func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
 	if !ok || !slices.ContainsFunc(o.rule.Roles, func(of Role) bool { return of.Leads && of.Name == own.Name }) {
 		return gang.Lead{}, false
 	}
+	return o.leadOf(settings, unit, p, &own, sizes), true
+}
+
+// leadOf returns the need of a driver of a role in a unit, from the sizes of all roles there.
+func (o *object) leadOf(settings *Settings, unit string, p *plan, own *Size, sizes []Size) gang.Lead {
 	workers, mayCome := 0, false
 	var roles []string
 	for _, role := range sizes {
@@ -56,21 +61,21 @@ func (r *Resolver) Leads(pod *corev1.Pod) (gang.Lead, bool) {
 	switch {
 	case workers > 0 && !own.Alone:
 		// They are placed together, or not at all.
-		return gang.Lead{}, true
+		return gang.Lead{}
 	case workers == 0 && mayCome:
 		workers = 1
 	}
 	out := gang.Lead{Workers: workers}
 	if !p.grouped(settings) {
-		return out, true
+		return out
 	}
 	s := suffix{unit: unit}
 	switch {
 	case p.perRole && len(roles) == 1:
 		s.role = roles[0]
 	case p.perRole:
-		return out, true
+		return out
 	}
 	out.Group = types.NamespacedName{Namespace: o.namespace, Name: groupName(o, s)}
-	return out, true
+	return out
 }
