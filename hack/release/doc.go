@@ -5,7 +5,7 @@
 //	release pack       makes archives, images, module lists, the krew manifest, chart and notes
 //	release image      makes the image of one program
 //	release chart      packs the Helm chart
-//	release notes      prints the changes of the release
+//	release notes      prints the changes that the release has
 //	release changelog  moves the unreleased changes to a section for a version
 //
 // It is a module of its own, so that its libraries are no dependencies of the product.
