@@ -3,6 +3,7 @@ package groups
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,16 +51,39 @@ func TestDrivers(t *testing.T) {
 			for _, app := range all {
 				app.driver()
 			}
-			s.WaitsFor("app-3-driver", v1alpha1.ReasonDriversWithoutWorkers, "without its workers", s.Namespace+"/app-0-driver")
-			made := make(map[string]bool)
+			// Those that were created in the same second go in any order.
+			first := firstOf(s, all)
 			for _, app := range all {
+				if app != first {
+					s.WaitsFor(app.name+"-driver", v1alpha1.ReasonDriversWithoutWorkers, "without its workers", s.Namespace+"/"+first.name+"-driver")
+				}
+			}
+			made := make(map[string]bool)
+			for len(all) > 0 {
+				app := firstOf(s, all)
 				s.Eventually(app.name+" has its workers", func(ctx context.Context) string {
 					return operate(ctx, s, app, all, made)
 				})
 				app.end()
+				all = slices.DeleteFunc(all, func(a *application) bool { return a == app })
 			}
 		})
 	}
+}
+
+// firstOf waits until the driver of some application has a node, and returns that application.
+func firstOf(s *stage.Stage, all []*application) *application {
+	var first *application
+	s.Eventually("a driver has a node", func(ctx context.Context) string {
+		for _, app := range all {
+			if driver := s.Find(ctx, app.name+"-driver"); driver != nil && driver.Spec.NodeName != "" && driver.DeletionTimestamp == nil {
+				first = app
+				return ""
+			}
+		}
+		return "none has"
+	})
+	return first
 }
 
 // operate creates the workers of drivers that run, and says what an application lacks; "" once it is whole.
