@@ -84,3 +84,87 @@ func randomMinRuntime(pick chooser, most int) *MinRuntime {
 	}
 	return m
 }
+
+// queues adds queues to the cluster. The demand of a queue is its usage and the preemptor's
+// request.
+func (b *build) queues(queues ...fairshare.Queue) *build {
+	tree, faults := fairshare.NewTree(len(b.s.Resources), queues)
+	if len(faults) > 0 {
+		panic(faults)
+	}
+	b.s.Queues = &Queues{Tree: tree}
+	return b
+}
+
+// shared computes the fair shares for a preemptor that waits.
+func (b *build) shared(p *Preemptor) *Snapshot {
+	s := &b.s
+	tree, dims := s.Queues.Tree, len(s.Resources)
+	demand := make([]Amounts, tree.Len())
+	for i := range demand {
+		demand[i] = make(Amounts, dims)
+	}
+	capacity := make(Amounts, dims)
+	for i := range s.Nodes {
+		addTo(capacity, s.Nodes[i].Allocatable)
+	}
+	add := func(leaf int32, a Amounts) {
+		if leaf >= 0 {
+			addTo(demand[leaf], a)
+		}
+	}
+	for u := range s.Units {
+		for i := range s.Units[u].Pods {
+			if tree.LeafOf(s.Units[u].queue()) < 0 {
+				for r, v := range s.Units[u].Pods[i].Request {
+					capacity[r] -= v
+				}
+			}
+			add(tree.LeafOf(s.Units[u].queue()), s.Units[u].Pods[i].Request)
+		}
+	}
+	for _, c := range p.Classes {
+		for range c.Members {
+			add(tree.LeafOf(p.Queue), c.Request)
+		}
+	}
+	s.Queues.Shares = tree.FairShares(capacity, bundlesOf(s), demand)
+	return s
+}
+
+func with(p *Preemptor, opts ...func(*Preemptor)) *Preemptor {
+	for _, o := range opts {
+		o(p)
+	}
+	return p
+}
+
+func at(now int64) func(*Preemptor) { return func(p *Preemptor) { p.Now = now } }
+
+// elasticGang adds the running members of a gang in mode Pod, one on each given node.
+func (b *build) elasticGang(name, leaf string, minCount int32, priority int32, request int64, nodes []string, opts ...unitOption) *build {
+	membership := &QueueMembership{Queue: leaf, MinCount: minCount}
+	for i, n := range nodes {
+		member := append([]unitOption{inPodGroup("uid-" + name), func(u *Unit) {
+			u.Membership, u.Running, u.Surplus = membership, true, i >= int(minCount)
+		}}, opts...)
+		b.pod(name+"-"+string(rune('0'+i)), n, priority, request, member...)
+	}
+	return b
+}
+
+// ray adds a gang with a head, a worker with a GPU, and two workers without GPUs, one of them
+// surplus.
+func (b *build) ray(opts ...unitOption) *build {
+	membership := &QueueMembership{Queue: "b", MinCount: 3}
+	member := func(role string, surplus bool) []unitOption {
+		return append([]unitOption{inPodGroup("uid-ray"), func(u *Unit) {
+			u.Membership, u.Running, u.Surplus, u.Role = membership, true, surplus, &Role{Name: role, Needs: 1}
+		}}, opts...)
+	}
+	return b.pod("head", "h", 0, 4, member("head", false)...).pod("gpu-0", "g", 0, 4, member("gpu", false)...).
+		pod("cpu-0", "c", 0, 1, member("cpu", false)...).pod("cpu-1", "c", 0, 1, member("cpu", true)...)
+}
+
+// minute is a minute in nanoseconds.
+const minute = int64(60e9)

@@ -1,0 +1,175 @@
+package queue
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
+)
+
+// Standing is how the queues stand at one moment. It does not change, so any goroutine may use it.
+type Standing struct {
+	fairshare.Standing
+	// Names are the resources of every vector.
+	Names []string
+	// Faults says what is wrong with queues.
+	Faults []fairshare.Fault
+	// Requested is by index in the tree, with everything below a queue counted.
+	Requested []fairshare.Amounts
+	// Waiting counts the pods without a node, by index as well.
+	Waiting []int32
+	// Orphaned is what runs and names a queue that is not in the tree, by that name.
+	Orphaned map[string]fairshare.Amounts
+	// OrphanedPods counts the pods of that.
+	OrphanedPods int
+
+	// accesses is the access to each queue, by index.
+	accesses []*access
+	// markets are the parts of the nodes that are shared each by itself; nil where all are shared together.
+	markets *markets
+
+	// leaves are the books of each leaf as vectors; nil for one without work. They are shared with later standings.
+	leaves []*leafBooks
+
+	listed, counted uint64
+	// easing is by values of counted.
+	easing *fairshare.Easing
+}
+
+// leafBooks are an account in the resources of a standing.
+type leafBooks struct{ demand, allocated, requested fairshare.Amounts }
+
+// Standing works out how the queues stand, in some resources; nil where there are no queues. It does so again only
+// after something has changed.
+func (b *Board) Standing(names []string) *Standing {
+	if !b.Used() {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queues) == 0 {
+		return nil
+	}
+	at := slices.IndexFunc(b.standings, func(s *Standing) bool { return slices.Equal(s.Names, names) })
+	var old *Standing
+	if at >= 0 {
+		if old = b.standings[at]; old.counted == b.counted {
+			return old
+		}
+	}
+	s := b.standing(names, old)
+	switch {
+	case at >= 0:
+		b.standings[at] = s
+	case len(b.standings) < mostStandings:
+		b.standings = append(b.standings, s)
+	default:
+		b.standings = []*Standing{s}
+	}
+	return s
+}
+
+// mostStandings is how many sets of resources are remembered: those of each picture of the cluster, and of the status.
+const mostStandings = 4
+
+func (b *Board) standing(names []string, old *Standing) *Standing {
+	if b.unweighed {
+		b.weighAll()
+	}
+	b.reach()
+	s := &Standing{Names: slices.Clone(names), listed: b.listed, counted: b.counted, Orphaned: make(map[string]fairshare.Amounts)}
+	if old != nil && old.listed == b.listed {
+		s.Tree, s.Faults = old.Tree, old.Faults
+	} else {
+		s.Tree, s.Faults = fairshare.NewTree(len(names), b.described(names))
+	}
+	queues, dims := s.Tree.Len(), len(names)
+	demand, flat := make([]fairshare.Amounts, queues), make(fairshare.Amounts, 2*queues*dims)
+	s.Allocated, s.Requested = make([]fairshare.Amounts, queues), make([]fairshare.Amounts, queues)
+	s.Waiting, s.leaves = make([]int32, queues), make([]*leafBooks, queues)
+	for i := range demand {
+		s.Allocated[i], s.Requested[i] = flat[:dims:dims], flat[dims:2*dims:2*dims]
+		flat = flat[2*dims:]
+	}
+	capacity, outside := b.capacity.clone(), sets.New[string]()
+	capacity.add(b.beyond, -1)
+	for name, a := range b.accounts {
+		i := a.leafIn(s.Tree, name, b.listed)
+		if i < 0 {
+			// What is outside the queues, and stays, is not theirs to share.
+			capacity.add(a.staying, -1)
+			outside.Insert(name)
+			if name != "" && len(a.allocated) > 0 {
+				s.Orphaned[name] = a.allocated.vector(names, 0)
+				s.OrphanedPods += a.placed
+			}
+			continue
+		}
+		own := s.booksOf(i, a, old)
+		demand[i] = own.demand
+		for q := i; q >= 0; q = s.Tree.Parent(q) {
+			s.Waiting[q] += int32(a.pods - a.placed)
+			for r := range names {
+				s.Allocated[q][r] += own.allocated[r]
+				s.Requested[q][r] += own.requested[r]
+			}
+		}
+	}
+	b.addBeyond(capacity, outside)
+	s.accesses = b.accessesIn(s.Tree)
+	s.Capacity = capacity.vector(names, 0)
+	if s.markets = b.marketsOf(s); s.markets != nil {
+		s.Shares = s.markets.Shares()
+	} else {
+		s.Shares = s.Tree.FairShares(s.Capacity, b.carried(names), demand)
+	}
+	var before *fairshare.Easing
+	if old != nil {
+		before = old.easing
+	}
+	s.easing = before.Next(&s.Standing, s.counted)
+	return s
+}
+
+// booksOf has the account of a leaf as vectors, those of the standing before where nothing has changed since.
+func (s *Standing) booksOf(leaf int32, a *account, old *Standing) *leafBooks {
+	if old != nil && old.Tree == s.Tree && old.leaves[leaf] != nil && a.changed <= old.counted {
+		s.leaves[leaf] = old.leaves[leaf]
+	} else {
+		s.leaves[leaf] = &leafBooks{
+			demand: a.demand.vector(s.Names, 0), allocated: a.allocated.vector(s.Names, 0), requested: a.requested.vector(s.Names, 0),
+		}
+	}
+	return s.leaves[leaf]
+}
+
+// described are the queues as the core knows them.
+func (b *Board) described(names []string) []fairshare.Queue {
+	out := make([]fairshare.Queue, 0, len(b.queues))
+	for _, q := range b.queues {
+		d := fairshare.Queue{
+			Name: q.Name, Weight: 1, Quota: AmountsOf(q.Spec.Quota).vector(names, 0), Limit: limits(q.Spec.Limit, names),
+			PreemptMinRuntime: fairshare.Unset, ReclaimMinRuntime: fairshare.Unset,
+		}
+		if p := q.Spec.Parent; p != nil {
+			d.Parent = *p
+		}
+		if w := q.Spec.OverQuotaWeight; w != nil {
+			d.Weight = int64(*w)
+		}
+		if p := q.Spec.Priority; p != nil {
+			d.Priority = *p
+		}
+		if r := q.Spec.PreemptMinRuntime; r != nil {
+			d.PreemptMinRuntime = max(r.Nanoseconds(), 0)
+		}
+		if r := q.Spec.ReclaimMinRuntime; r != nil {
+			d.ReclaimMinRuntime = max(r.Nanoseconds(), 0)
+		}
+		out = append(out, d)
+	}
+	slices.SortFunc(out, func(x, y fairshare.Queue) int { return strings.Compare(x.Name, y.Name) })
+	return out
+}
