@@ -229,7 +229,7 @@ func TestLowerNominationsMakeWay(t *testing.T) {
 	}
 }
 
-// TestPlanThatALowerGangHasMakesWay: its members are turned back and planned anew.
+// TestPlanThatALowerGangHasMakesWay: its members are turned back and planned again.
 func TestPlanThatALowerGangHasMakesWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, node("node-0", "4"))

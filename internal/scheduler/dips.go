@@ -169,10 +169,3 @@ func (p *Plugin) rideOut(made *cycleDecision, pod *corev1.Pod, node string, ends
 	}
 	return p.show(key, pod, p.hub.reserved.NodeOf(pod.UID)), fwk.NewStatus(fwk.Success, "preemption: "+said)
 }
-
-// len counts the nodes, for tests that look for leaks.
-func (d *dips) len() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return len(d.nodes)
-}

@@ -194,3 +194,10 @@ func TestDoubtsEndWithTheirNode(t *testing.T) {
 		t.Errorf("%v are looked at again", got)
 	}
 }
+
+// len counts the nodes with a dip: one that is left over is a leak.
+func (d *dips) len() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.nodes)
+}

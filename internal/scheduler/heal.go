@@ -20,6 +20,10 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/workload"
 )
 
+// keptDelay is the delay before the retry of a pod that kept room blocked at the start of its cycle
+// and not at the end.
+const keptDelay = 200 * time.Millisecond
+
 // healing is a gang that lacks members and has room kept for them.
 type healing struct {
 	group    *gang.Group
@@ -322,7 +326,3 @@ func (h *Hub) sweepKept() {
 		h.tryAgain(key)
 	}
 }
-
-// keptDelay is the delay before the retry of a pod that kept room blocked at the start of its cycle
-// and not at the end.
-const keptDelay = 200 * time.Millisecond

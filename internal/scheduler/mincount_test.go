@@ -6,7 +6,7 @@ import (
 )
 
 // TestMinCountThatChanges while members wait at Permit: where fewer are needed they go on at once, and where more are, than the
-// plan has or than there is room for, it is planned anew, and none is bound beside too few.
+// plan has or than there is room for, it is planned again, and none is bound beside too few.
 func TestMinCountThatChanges(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -118,7 +118,7 @@ func (h *Hub) takeBackLost() {
 	}
 }
 
-// loseNode takes back what has been promised to a workload, says so, and has it planned anew.
+// loseNode takes back what has been promised to a workload, says so, and has it planned again.
 func (h *Hub) loseNode(key workload.Key, why string) {
 	happened(logOf(context.Background(), key), "Gave up the room that a workload was promised", why)
 	if key.Gang {
@@ -132,7 +132,7 @@ func (h *Hub) loseNode(key workload.Key, why string) {
 func (h *Hub) tellLost(key types.NamespacedName, why string) {
 	switch h.registry.Verdict(key).Reason {
 	case v1alpha1.ReasonPreempting, v1alpha1.ReasonPending:
-		h.registry.SetVerdict(key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned anew"})
+		h.registry.SetVerdict(key, gang.Verdict{Reason: v1alpha1.ReasonUnschedulable, Message: why + "; it is planned again"})
 	}
 }
 

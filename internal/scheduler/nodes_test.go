@@ -147,7 +147,7 @@ func (r *rig) terminate(name string, since time.Time) {
 	})
 }
 
-// TestPromiseOnALostNode: whatever is promised on a node that cannot take it any more is planned anew, at once and with
+// TestPromiseOnALostNode: whatever is promised on a node that cannot take it any more is planned again, at once and with
 // the victims that are going counted as gone, and nothing shows it any more.
 func TestPromiseOnALostNode(t *testing.T) {
 	t.Parallel()
@@ -159,7 +159,7 @@ func TestPromiseOnALostNode(t *testing.T) {
 				keys, on2 := promised(r, isGang)
 				orders := len(r.evictor.orders)
 				lose(r, on2[0])
-				r.eventually("it is planned anew", func() bool { r.cycles(); return len(r.evictor.orders) > orders })
+				r.eventually("it is planned again", func() bool { r.cycles(); return len(r.evictor.orders) > orders })
 				if got := r.victims(); len(got) != 3 {
 					t.Errorf("Victims were %v, want one more than the two before", got)
 				}

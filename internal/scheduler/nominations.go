@@ -229,7 +229,7 @@ func (b *books) unpromised(pods []*corev1.Pod) {
 	for key := range keys {
 		if b.registry.Verdict(key).Reason == v1alpha1.ReasonPreempting && len(b.reserved.Of(gangKey(key))) == 0 {
 			b.registry.SetVerdict(key, gang.Verdict{
-				Reason: v1alpha1.ReasonUnschedulable, Message: "the room that it was promised has been taken back; it is planned anew",
+				Reason: v1alpha1.ReasonUnschedulable, Message: "the room that it was promised has been taken back; it is planned again",
 			})
 		}
 	}

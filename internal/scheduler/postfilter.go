@@ -198,7 +198,7 @@ func (h *Hub) planFailed(g *gang.Group, failed *corev1.Pod, why string) *fwk.Sta
 	if again := h.registry.Failed(g.Key); !again {
 		h.metrics.Unconfirmed(metrics.FirstTime)
 		h.release(g.Key, failed, why)
-		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned anew")
+		return fwk.NewStatus(fwk.Unschedulable, "the node planned for this member no longer fits; the gang is planned again")
 	}
 	h.metrics.Unconfirmed(metrics.Repeated)
 	h.release(g.Key, nil, why)

@@ -218,7 +218,7 @@ func (p *Plugin) planGang(ctx context.Context, state fwk.CycleState, leader *cor
 		return nil, fwk.NewStatus(fwk.Unschedulable, v.Message)
 	}
 	if _, planned := p.hub.registry.PlannedNode(g.Key, leader.UID); nodes[leader.UID] != "" && !planned {
-		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned anew")
+		return nil, fwk.NewStatus(fwk.Unschedulable, "members have left while the gang was planned; it is planned again")
 	}
 	next := p.hub.registry.Next(g.Key)
 	if next == leader.UID {

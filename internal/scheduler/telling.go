@@ -341,5 +341,5 @@ func (o *occupancy) whyHeld(key types.NamespacedName, admission gang.Admission) 
 	if admission == gang.HoldForPlan {
 		return string(admission)
 	}
-	return "the gang is being planned anew"
+	return "the gang is being planned again"
 }

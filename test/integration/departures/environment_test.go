@@ -18,7 +18,7 @@ import (
 const (
 	// terminationTimeout is how long pods may still be there after their grace period.
 	terminationTimeout = 30 * time.Second
-	// promptly is how soon what is promised on a lost node is planned anew: within a second or two, but for a machine that has
+	// promptly is how soon what is promised on a lost node is planned again: within a second or two, but for a machine that has
 	// other things to do, and long before anything would come of it by itself.
 	promptly = 20 * time.Second
 )

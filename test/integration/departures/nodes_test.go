@@ -55,7 +55,7 @@ func (e *env) preempting(isGang bool, nodes ...string) (promised []string) {
 	return promised
 }
 
-// TestPromiseOnALostNode: what is promised on a node that is lost is planned anew within seconds, though the victims have not
+// TestPromiseOnALostNode: what is promised on a node that is lost is planned again within seconds, though the victims have not
 // gone, and takes one more. The preemptor runs once those are gone that are on nodes which are left.
 func TestPromiseOnALostNode(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestPromiseOnALostNode(t *testing.T) {
 				promised := e.preempting(isGang, "a", "b", "c", "d")
 				lost, kept := promised[0], promised[1]
 				lose(e, lost)
-				e.soon("it is planned anew", func(ctx context.Context) string {
+				e.soon("it is planned again", func(ctx context.Context) string {
 					now, going := e.nominated(ctx), e.leaving(ctx)
 					if len(now) != 2 || slices.Contains(now, lost) || !slices.Contains(now, kept) || len(going) < 3 {
 						return fmt.Sprintf("nominated are %v, %v go", now, going)

@@ -92,7 +92,7 @@ func elasticJob(s *stage.Stage) {
 	group(s, "train-", "needs six", needs(6))
 	s.AddNodes(1, "b")
 	// There is room for five now, of six.
-	group(s, "train-", "is planned anew", waitsFor(v1alpha1.ReasonUnschedulable, "each of 6 members; 5 have room"))
+	group(s, "train-", "is planned again", waitsFor(v1alpha1.ReasonUnschedulable, "each of 6 members; 5 have room"))
 	noneStarts(s, "train-")
 	s.AddNodes(1, "c")
 	s.Runs("train-", 6)
