@@ -1,2 +1,2 @@
-// Package heap is the binary heap of what decides: of items of any type, in whatever order they come by.
+// Package heap provides a binary heap for items of any type, in an order that the caller defines.
 package heap

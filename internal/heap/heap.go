@@ -1,16 +1,17 @@
 package heap
 
-// Heap has the item on top that comes before all others.
+// Heap is a binary heap. The first item in the order of Before is on top. A Heap is not safe for
+// concurrent use.
 type Heap[T any] struct {
-	// Items are those in the heap, the one on top first. Call Init after changing them.
+	// Items holds the items, with the top at index 0. Call Init after changing it directly.
 	Items  []T
 	Before func(a, b *T) bool
-	// Moved is told where an item stands, each time that it comes or moves; nil where nothing has to know. With it, any item can be
-	// taken out by Remove.
+	// Moved is called with the index of an item whenever the item is added or moves. It may be nil.
+	// Callers use it to find the index for Remove.
 	Moved func(item *T, at int)
 }
 
-// Init orders items that have been put in without regard to order.
+// Init establishes the heap order after Items was changed directly.
 func (h *Heap[T]) Init() {
 	for i := len(h.Items)/2 - 1; i >= 0; i-- {
 		h.down(i)
@@ -22,24 +23,24 @@ func (h *Heap[T]) Init() {
 	}
 }
 
-// Push puts an item in.
+// Push adds an item.
 func (h *Heap[T]) Push(item T) {
 	h.Items = append(h.Items, item)
 	h.moved(len(h.Items) - 1)
 	h.up(len(h.Items) - 1)
 }
 
-// Pop takes the item on top out.
+// Pop removes and returns the top item. The heap must not be empty.
 func (h *Heap[T]) Pop() T { return h.Remove(0) }
 
-// Replace puts another item in the place of the one on top.
+// Replace replaces the top item. The heap must not be empty.
 func (h *Heap[T]) Replace(item T) {
 	h.Items[0] = item
 	h.moved(0)
 	h.down(0)
 }
 
-// Remove takes out the item that stands at a place.
+// Remove removes and returns the item at an index.
 func (h *Heap[T]) Remove(at int) T {
 	var none T
 	item, last := h.Items[at], len(h.Items)-1

@@ -7,10 +7,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// item is one that knows where it stands.
+// item records its own index in the heap.
 type item struct{ value, at int }
 
-// TestHeap has items come, go and be replaced in any order: on top is the least, and each knows where it stands.
+// TestHeap pushes, pops, removes and replaces items at random. The least item must be on top, and
+// every item must have the right index.
 func TestHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Heap[*item]{
