@@ -1,12 +1,15 @@
-// Package pacing lets a process make as many calls to an API server as that can take, and no more.
+// Package pacing limits the calls of a process to the number that the API server can handle.
 //
-// A fixed rate is too low for one cluster and too high for another. A [Limiter] bounds how many calls are under way instead, and
-// moves that bound by what comes back: it grows as long as more calls at a time do not take longer each, and shrinks when the
-// API server says that it has too many (429, 503, 504) or when calls take several times as long as they can, be it for this
-// process or for another that keeps the API server busy. Who gets how much is for the API server's own priority and fairness
-// to say.
+// A fixed rate is too low for one cluster and too high for another. So a [Limiter] bounds the
+// number of calls in flight, and adapts the bound to the responses. The bound grows while more
+// concurrent calls do not slow each call down. It shrinks when the API server reports overload
+// (429, 503, 504), or when calls take several times their shortest time. The cause of slow calls
+// may be this process or another client. The API server's priority and fairness decides how clients
+// share the server.
 //
-// Calls that wait go by what depends on them: what makes and takes room first, events last (see [Class]).
+// Waiting calls start in the order of their [Class]: calls that occupy or free room come first,
+// events last.
 //
-// The bound is one number for a process. Share a Limiter among all its clients, by [Limiter.Config].
+// The bound applies to the whole process. Share one Limiter among all clients, through
+// [Limiter.Config].
 package pacing

@@ -2,11 +2,13 @@ package pacing
 
 import "time"
 
-// memory is for how long a call that was fast says how fast calls can be, at least. It is longer than another process keeps an API
-// server busy as a rule, and short enough for an API server that has become slower for good.
+// memory is how long, at least, a fast call counts as evidence of how fast calls can be. It is
+// longer than other clients usually keep an API server busy. It is short enough to adapt to an API
+// server that has become slower for good.
 const memory = 10 * time.Minute
 
-// fastest keeps how long calls take when nothing is in their way, by kind: the shortest time in two spans of memory.
+// fastest records the shortest duration of calls without contention, by kind. It covers two periods
+// of memory: the current one and the one before.
 type fastest struct {
 	now, before map[string]time.Duration
 	since       time.Time
@@ -16,8 +18,8 @@ func newFastest(now time.Time) fastest {
 	return fastest{now: make(map[string]time.Duration), since: now}
 }
 
-// see takes note of how long a call took, and returns the shortest time that one of its kind has taken; at least a
-// microsecond.
+// see records the duration of a call. It returns the shortest recorded duration of a call of the
+// same kind, at least one microsecond.
 func (f *fastest) see(kind string, took time.Duration, now time.Time) time.Duration {
 	if now.Sub(f.since) >= memory {
 		f.now, f.before, f.since = make(map[string]time.Duration), f.now, now

@@ -9,71 +9,82 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Class is how urgent a call is. Of those that wait, the most urgent goes first, in the order of arrival among equals.
+// Class is the urgency of a call. The most urgent waiting calls start first, and calls of one class
+// start in the order of their arrival.
 type Class int
 
 const (
-	// Urgent calls make room or take it: others wait until they are made.
+	// Urgent calls occupy or free room on nodes. Other work waits for them.
 	Urgent Class = iota
-	// Normal are all other calls.
+	// Normal is the class of all other calls.
 	Normal
-	// Background calls only tell people what has happened.
+	// Background calls only inform users. Events are an example.
 	Background
 
 	classes = int(Background) + 1
 )
 
 const (
-	// minCalls and maxCalls bound how many calls may be under way, startCalls is how many may at first.
+	// minCalls and maxCalls are the lowest and highest bound, and startCalls is the initial one.
 	minCalls, startCalls, maxCalls = 2, 16, 128
-	// backlog is how many times as long as they can calls may take before fewer are made at a time. Up to there, that is
-	// mostly their own doing, and does no harm.
+	// backlog is the highest slowness that does not shrink the bound. Slowness is the duration of
+	// calls as a multiple of the shortest duration. Up to backlog, the process's own calls are the
+	// likely cause, and the delay is harmless.
 	backlog = 4
-	// calm is the same for making more.
+	// calm is the limit of slowness for growth: the bound grows only below that slowness.
 	calm = 2.5
-	// shrink is what is left of the bound where calls take too long, and refused where the API server has turned some away.
+	// shrink is the factor that is applied to the bound when calls are too slow. refused is the
+	// factor when the API server rejected calls because of overload.
 	shrink, refused = 0.85, 0.5
-	// round is the least time between two changes of the bound, so that what came of one is known before the next.
+	// round is the minimum time between two changes of the bound. It lets the effect of one change
+	// show before the next.
 	round = 50 * time.Millisecond
-	// share is what part of the calls under way may be of those that only tell, as long as there are two or more.
+	// share is the part of the bound that Background calls may use. One such call is always
+	// allowed.
 	share = 0.25
 )
 
-// fair is how many calls go before one that waits, of each class, until it goes all the same.
+// fair returns how many calls of other classes may start while a call of the class waits. After
+// that number, the class goes next.
 func fair(class Class) int { return [classes]int{Urgent: 0, Normal: 8, Background: 32}[class] }
 
-// Limiter bounds how many calls are under way. Make one with [New]. It is safe for concurrent use.
+// Limiter bounds the number of calls in flight. Create one with [New]. It is safe for concurrent
+// use.
 type Limiter struct {
 	clock clock.PassiveClock
-	// told is called with each new bound, under the lock.
+	// told is called with each new bound, while the lock is held.
 	told func(calls int)
 
 	mu sync.Mutex
-	// bound is how many calls may be under way, underway how many are, and telling how many of those are in the background.
+	// bound is the number of calls that may be in flight. underway counts the calls in flight, and
+	// telling counts the Background calls among them.
 	bound             float64
 	underway, telling int
-	// waiting are the calls that may not be made yet, by class; a channel is closed to let one go.
+	// waiting holds the calls that wait to start, by class. Closing a channel starts its call.
 	waiting [classes][]chan struct{}
-	// passed is how many calls in a row have gone before those of a class that wait.
+	// passed counts the calls of other classes that started in a row while calls of a class waited.
 	passed [classes]int
-	// fastest is how long calls take when nothing is in their way.
+	// fastest holds the shortest durations of calls without contention.
 	fastest fastest
-	// slowness is how many times as long as they can the calls of this round took, by kind.
+	// slowness averages the durations of this round's calls, as multiples of the shortest
+	// durations, by kind.
 	slowness map[string]mean
 	answered int
-	// full is set if the bound has been reached in this round, and turnedAway if a call was refused that was made in it.
+	// full is set if the bound was reached in this round. turnedAway is set if the API server
+	// rejected a call that started in this round.
 	full, turnedAway bool
-	// began is when this round did.
+	// began is the start of this round.
 	began time.Time
 }
 
-// Option changes a Limiter that is being made.
+// Option configures a Limiter in [New].
 type Option func(*Limiter)
 
-// WithBoundTold has a function be told how many calls may be under way, now and whenever that changes. It must return at once.
+// WithBoundTold sets a function that is called with the bound, at the start and after each change.
+// The function must return at once, because the Limiter may be locked.
 func WithBoundTold(told func(calls int)) Option { return func(l *Limiter) { l.told = told } }
 
-// New returns a Limiter that no call has been made with.
+// New returns a Limiter without calls in flight.
 func New(clk clock.PassiveClock, options ...Option) *Limiter {
 	l := &Limiter{clock: clk, began: clk.Now(), fastest: newFastest(clk.Now()), told: func(int) {}, slowness: make(map[string]mean)}
 	for _, option := range options {
@@ -83,20 +94,21 @@ func New(clk clock.PassiveClock, options ...Option) *Limiter {
 	return l
 }
 
-// set moves the bound, within its own bounds.
+// set sets the bound, clamped to minCalls and maxCalls.
 func (l *Limiter) set(bound float64) {
 	l.bound = min(max(bound, minCalls), maxCalls)
 	l.told(int(l.bound))
 }
 
-// Bound is how many calls may be under way now.
+// Bound returns the number of calls that may be in flight now.
 func (l *Limiter) Bound() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return int(l.bound)
 }
 
-// Begin waits until a call may be made, or ctx is done. After a nil error, call [Limiter.End] exactly once.
+// Begin waits until a call may start, or ctx is done. After a nil error, call [Limiter.End] exactly
+// once.
 func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	l.mu.Lock()
 	if l.admits(class) {
@@ -117,7 +129,7 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	defer l.mu.Unlock()
 	select {
 	case <-turn:
-		// It was let go at the same moment, and will not go.
+		// The call got its turn as ctx ended. It is not made, so the next call starts.
 		l.stop(class)
 		l.letGo()
 	default:
@@ -126,7 +138,8 @@ func (l *Limiter) Begin(ctx context.Context, class Class) error {
 	return context.Cause(ctx)
 }
 
-// admits reports whether one more call may be under way. What only tells of things leaves most of the bound to what may come meanwhile.
+// admits reports whether another call of the class may start. Background calls leave most of the
+// bound to more urgent calls that may arrive.
 func (l *Limiter) admits(class Class) bool {
 	return l.underway < int(l.bound) && (class != Background || l.telling < max(int(share*l.bound), 1))
 }
@@ -155,20 +168,21 @@ func (l *Limiter) forget(class Class, turn chan struct{}) {
 	}
 }
 
-// Answer is what has come of a call.
+// Answer describes the result of a call.
 type Answer struct {
-	// Class is that with which it was begun.
+	// Class is the class that was passed to Begin.
 	Class Class
-	// Kind tells calls apart that take different times at best: a verb, say.
+	// Kind separates calls with different shortest durations, for example by verb.
 	Kind string
 	Took time.Duration
-	// Refused is set if the API server has said that it has too much to do.
+	// Refused is set if the API server rejected the call because of overload.
 	Refused bool
-	// Untimed is set if how long it took says nothing, because it has failed before it was answered.
+	// Untimed is set if the duration is no evidence of the API server's speed, because the call
+	// failed or was rejected.
 	Untimed bool
 }
 
-// End records what has come of a call that [Limiter.Begin] has let go.
+// End records the result of a call that [Limiter.Begin] started.
 func (l *Limiter) End(a Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +190,7 @@ func (l *Limiter) End(a Answer) {
 	l.stop(a.Class)
 	switch {
 	case a.Refused:
-		// One that was made before this round went by what was not known yet.
+		// A call that started before this round reflects an earlier bound. Ignore its rejection.
 		l.turnedAway = l.turnedAway || !now.Add(-a.Took).Before(l.began)
 	case !a.Untimed:
 		l.slowness[a.Kind] = l.slowness[a.Kind].with(float64(a.Took) / float64(l.fastest.see(a.Kind, a.Took, now)))
@@ -186,7 +200,8 @@ func (l *Limiter) End(a Answer) {
 	l.letGo()
 }
 
-// adapt moves the bound once a round is over in which calls were refused, or enough of them answered.
+// adapt changes the bound at the end of a round. A round ends once it is long enough and calls were
+// answered or rejected in it.
 func (l *Limiter) adapt(now time.Time) {
 	if now.Sub(l.began) < round || l.answered < minCalls && !l.turnedAway {
 		return
@@ -197,13 +212,13 @@ func (l *Limiter) adapt(now time.Time) {
 	case slowness > backlog:
 		l.set(l.bound * shrink)
 	case slowness < calm && l.full:
-		// The lower the bound, the sooner it has doubled.
+		// The increment is at least 1, so a low bound doubles sooner.
 		l.set(l.bound + max(1, l.bound/8))
 	}
 	l.nextRound(now)
 }
 
-// mean is an average in the making.
+// mean accumulates an average.
 type mean struct {
 	sum   float64
 	count int
@@ -211,8 +226,9 @@ type mean struct {
 
 func (m mean) with(v float64) mean { return mean{sum: m.sum + v, count: m.count + 1} }
 
-// leastSlow is how slow the calls of this round were of the kind that was least so. One that has too much to do is slow with all
-// of them; where only one kind is, something else holds that up, such as a webhook.
+// leastSlow returns the lowest average slowness among the kinds of calls in this round. An
+// overloaded API server is slow for all kinds. If only one kind is slow, something else delays it,
+// such as a webhook.
 func (l *Limiter) leastSlow() float64 {
 	least := math.Inf(1)
 	for _, m := range l.slowness {
@@ -236,7 +252,7 @@ func (l *Limiter) isWaitedFor() bool {
 	return false
 }
 
-// letGo lets as many calls go as may be under way.
+// letGo starts as many waiting calls as the bound permits.
 func (l *Limiter) letGo() {
 	for {
 		class, ok := l.next()
@@ -250,7 +266,8 @@ func (l *Limiter) letGo() {
 	}
 }
 
-// next is the class of the call that goes next: the most urgent, but now and then a less urgent one.
+// next returns the class of the call that starts next. This is the most urgent class with waiting
+// calls, unless a less urgent class has waited long enough; see fair.
 func (l *Limiter) next() (next Class, ok bool) {
 	for class := range Class(classes) {
 		switch {

@@ -14,15 +14,15 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// server answers as an API server does that has so many workers, each of which takes so long for a call: those that come when
-// all are busy wait.
+// server simulates an API server with a number of workers and a fixed service time. Calls wait
+// while all workers are busy.
 type server struct {
 	workers  chan struct{}
 	service  time.Duration
 	answered atomic.Int64
-	// most is how many calls were there at the same time.
+	// most is the highest number of concurrent calls.
 	here, most atomic.Int64
-	// turnsAway, if set, says that the server has too much to do.
+	// turnsAway makes the server reject all calls because of overload.
 	turnsAway atomic.Bool
 }
 
@@ -30,7 +30,7 @@ func newServer(workers int, service time.Duration) *server {
 	return &server{workers: make(chan struct{}, workers), service: service}
 }
 
-// call reports whether it was answered.
+// call reports whether the server answered the call.
 func (s *server) call() bool {
 	here := s.here.Add(1)
 	defer s.here.Add(-1)
@@ -49,7 +49,8 @@ func (s *server) call() bool {
 	return true
 }
 
-// client makes calls with a Limiter, so many goroutines one after the other, until ctx is done. It counts those that were answered.
+// client runs a number of goroutines that make calls through a Limiter, one after the other, until
+// ctx is done. It counts the answered calls.
 func client(ctx context.Context, l *Limiter, s *server, goroutines int, running *sync.WaitGroup) *atomic.Int64 {
 	var done atomic.Int64
 	for range goroutines {
@@ -72,7 +73,7 @@ func client(ctx context.Context, l *Limiter, s *server, goroutines int, running 
 	return &done
 }
 
-// rude makes calls without any bound, so many at a time.
+// rude runs a number of goroutines that make calls without a bound.
 func rude(ctx context.Context, s *server, goroutines int, running *sync.WaitGroup) *atomic.Int64 {
 	var done atomic.Int64
 	for range goroutines {
@@ -86,13 +87,13 @@ func rude(ctx context.Context, s *server, goroutines int, running *sync.WaitGrou
 	return &done
 }
 
-// TestThroughput: as much is done as the server can do, whatever that is, without any number being configured.
+// TestThroughput checks that the Limiter reaches the server's capacity without configuration.
 func TestThroughput(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		workers int
 		service time.Duration
-		// wantMost is how many calls may be at the server at the same time after it has been found out.
+		// wantMost is the highest number of concurrent calls allowed after the Limiter has adapted.
 		wantMost int
 	}{
 		"a small one":            {workers: 2, service: 2 * time.Millisecond, wantMost: 24},
@@ -125,7 +126,8 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// TestYields: a client that keeps the server busy is hardly slowed down, and what it left is taken when it has gone.
+// TestYields checks that the Limiter hardly slows down another client that keeps the server busy.
+// When the other client stops, the Limiter must use the whole capacity again.
 func TestYields(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -158,7 +160,7 @@ func TestYields(t *testing.T) {
 	})
 }
 
-// TestTurnedAway: a server that has too much to do sees few calls until it has not.
+// TestTurnedAway checks that an overloaded server gets few calls until the overload ends.
 func TestTurnedAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +186,8 @@ func TestTurnedAway(t *testing.T) {
 	})
 }
 
-// TestSomeTurnedAway: calls that are refused count whenever in a round they are, unless they were made before it.
+// TestSomeTurnedAway checks that a rejected call counts at any time in a round, unless the call
+// started before the round.
 func TestSomeTurnedAway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -205,7 +208,7 @@ func TestSomeTurnedAway(t *testing.T) {
 					l.End(a)
 				}
 				for range 10 {
-					// Of each round, one call of many is refused, and the others are as fast as ever.
+					// One call of each round is rejected. The others stay fast.
 					time.Sleep(10 * time.Millisecond)
 					end(Answer{Kind: "call", Took: c.took, Refused: true})
 					for range 10 {
@@ -221,7 +224,8 @@ func TestSomeTurnedAway(t *testing.T) {
 	}
 }
 
-// TestOneKindIsSlow: where only one kind of calls takes long, or what comes to nothing is quick, no fewer are made.
+// TestOneKindIsSlow checks that the bound stays if only one kind of call is slow, or if failed
+// calls are quick.
 func TestOneKindIsSlow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -263,7 +267,7 @@ func TestOneKindIsSlow(t *testing.T) {
 	}
 }
 
-// TestSlowerForGood: a server that has become slower is not taken for a busy one for ever.
+// TestSlowerForGood checks that the Limiter adapts to a server that became slower permanently.
 func TestSlowerForGood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -283,7 +287,8 @@ func TestSlowerForGood(t *testing.T) {
 	})
 }
 
-// TestOrder: those that wait go by their class, then by arrival; one that is less urgent goes now and then.
+// TestOrder checks that waiting calls start by class, then by arrival, and that less urgent calls
+// start now and then.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	const urgent, normal, background = 40, 10, 6
@@ -295,7 +300,7 @@ func TestOrder(t *testing.T) {
 	}
 	add(Urgent, fair(Background)-len(want))
 	add(Background, 1)
-	// Six have gone since the last normal one.
+	// Six urgent calls have started since the last normal one.
 	add(Urgent, 2)
 	add(Normal, 1)
 	add(Urgent, fair(Normal))
@@ -347,8 +352,8 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// TestBackgroundLeavesRoom: what only tells of things takes no more than a part of what may be under way, whether anything else is there
-// or not, and one at a time at least.
+// TestBackgroundLeavesRoom checks that Background calls use only their part of the bound, with or
+// without other calls, and at least one.
 func TestBackgroundLeavesRoom(t *testing.T) {
 	t.Parallel()
 	for bound, want := range map[float64]int{startCalls: startCalls / 4, minCalls: 1} {
@@ -389,7 +394,8 @@ func (l *Limiter) isWaiting() bool {
 	return l.isWaitedFor()
 }
 
-// TestGivenUp: a call that is given up while it waits takes the place of none, whenever that is.
+// TestGivenUp checks that a call whose context ends while it waits occupies no place in the bound,
+// at whatever moment that happens.
 func TestGivenUp(t *testing.T) {
 	t.Parallel()
 	l := New(clock.RealClock{})
@@ -412,7 +418,7 @@ func TestGivenUp(t *testing.T) {
 		for !l.isWaiting() {
 			runtime.Gosched()
 		}
-		// It is woken by the first, and finds that it has been let go as well.
+		// cancel ends the wait, and End may start the call at the same moment.
 		cancel(why)
 		l.End(Answer{Untimed: true})
 		if err := l.Begin(t.Context(), Normal); err != nil {

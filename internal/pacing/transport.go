@@ -8,15 +8,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Wrap has the calls of a transport wait until they may be made. It is for [k8s.io/client-go/rest.Config.Wrap].
+// Wrap returns a transport that waits for the Limiter before each call. Pass it to
+// [k8s.io/client-go/rest.Config.Wrap].
 //
-// Watches, lists and leases go at once: the first two take as long as they take, and who leads must not depend on how much the
-// leader has to do.
+// Watches, lists and calls to leases do not wait. Watches and lists can take any length of time,
+// and leader election must not depend on the leader's load.
 func (l *Limiter) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &transport{limiter: l, next: next}
 }
 
-// Config is a copy of a client's configuration whose calls go by the limiter in place of a rate.
+// Config returns a copy of a client configuration that uses the Limiter instead of a rate limit.
 func (l *Limiter) Config(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.QPS = -1
@@ -29,7 +30,7 @@ type transport struct {
 	next    http.RoundTripper
 }
 
-// RoundTrip is part of http.RoundTripper.
+// RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	call := describe(req)
 	if call.unbounded {
@@ -46,25 +47,25 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	defer func() { t.limiter.End(answer) }()
 	resp, err := t.next.RoundTrip(req)
 	if err == nil {
-		// What comes to nothing is quicker than what does not, and says nothing of that.
+		// Rejected calls return sooner than successful ones, so their duration is no evidence.
 		answer.Took, answer.Untimed = t.limiter.clock.Since(start), resp.StatusCode >= http.StatusBadRequest
 		answer.Refused = call.isRefused(resp.StatusCode)
 	}
 	return resp, err
 }
 
-// WrappedRoundTripper is the transport below, for those who look for the one that they have made.
+// WrappedRoundTripper returns the wrapped transport, for callers that unwrap transports.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 type call struct {
 	class     Class
 	kind      string
 	unbounded bool
-	// budgeted is set if 429 says that a disruption budget is in the way.
+	// budgeted is set if status 429 means that a PodDisruptionBudget forbids the eviction.
 	budgeted bool
 }
 
-// isRefused reports whether the API server has turned a call away because it has too much to do.
+// isRefused reports whether a status code means that the API server is overloaded.
 func (c *call) isRefused(code int) bool {
 	switch code {
 	case http.StatusTooManyRequests:
@@ -75,8 +76,8 @@ func (c *call) isRefused(code int) bool {
 	return false
 }
 
-// describe says what a request is, by its path: /api/v1/… or /apis/GROUP/VERSION/…, where the resource comes after the
-// namespace if there is one, and the name and subresource after it. A proxy may have put something before that.
+// describe classifies a request by its path: /api/v1/… or /apis/GROUP/VERSION/…. An optional
+// namespace is followed by the resource, the name and the subresource. A proxy may add a prefix.
 func describe(req *http.Request) call {
 	resource, name, sub := resourceOf(req.URL.Path)
 	what := call{class: Normal, kind: req.Method + " " + resource + "/" + sub, budgeted: sub == "eviction"}

@@ -50,7 +50,8 @@ type transportFunc func(*http.Request) (*http.Response, error)
 
 func (f transportFunc) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
-// TestRoundTrip: whatever comes of a call, none is under way when it is over, and only refusals make the bound lower.
+// TestRoundTrip checks that no call stays in flight after it has ended, and that only overload
+// lowers the bound.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	const pods, eviction = "/api/v1/namespaces/ns/pods/p/status", "/api/v1/namespaces/ns/pods/p/eviction"
@@ -106,7 +107,7 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// TestBodyOfACallThatIsNotMade is closed, as a RoundTripper has to.
+// TestBodyOfACallThatIsNotMade checks that the request body is closed, as RoundTripper requires.
 func TestBodyOfACallThatIsNotMade(t *testing.T) {
 	t.Parallel()
 	l := New(clock.RealClock{})
