@@ -2,17 +2,17 @@ package workload
 
 import "cmp"
 
-// Key names a workload: a PodGroup that is a gang, or a pod that is scheduled by itself. A pod and a gang of the same
-// name are two workloads, and so are two pods that have the name one after the other. A gang is the same as long as there
-// are members, whatever becomes of its PodGroup.
+// Key identifies a workload: a gang, or a pod that is scheduled by itself. A pod and a gang of the
+// same name are different workloads. Two pods that have the same name one after the other also
+// differ, by UID. A gang keeps its identity while it has members, even if its PodGroup is deleted.
 type Key struct {
 	Gang            bool
 	Namespace, Name string
-	// UID is the pod's; "" for gangs.
+	// UID is the pod's UID, and "" for gangs.
 	UID string
 }
 
-// String is "namespace/name", as log lines and messages have it.
+// String returns "namespace/name", the form in logs and messages.
 func (k Key) String() string { return k.Namespace + "/" + k.Name }
 
 // Compare orders keys by namespace, then name, then UID.
@@ -22,20 +22,20 @@ func (k Key) Compare(other Key) int {
 	)
 }
 
-// SystemCritical is the lowest priority that goes by priority everywhere, whatever the queues say.
+// SystemCritical is the lowest priority that takes precedence over queues.
 const SystemCritical = 2_000_000_000
 
-// Standing is how a workload stands that has been promised room, or wants some.
+// Standing is the rank of a workload against others.
 type Standing struct {
-	// Priority is the one that counts: the group's, where there is one.
+	// Priority is the effective priority: the group's, if the pod belongs to a group.
 	Priority int32
-	// Queue is the name of the leaf queue, "" for none.
+	// Queue is the name of the leaf queue, or "" without a queue.
 	Queue string
 }
 
-// KeepsFrom reports whether what a workload of this standing has been promised is not free for another. Between queues
-// priority does not count: what one queue has reclaimed would go back to the queue that it was taken from, and so on in
-// turns.
+// KeepsFrom reports whether a reservation of a workload with this standing excludes another
+// workload. Between different queues, priority does not count unless the other workload is
+// system-critical. Otherwise two queues could reclaim the same room from each other in turns.
 func (s Standing) KeepsFrom(other Standing) bool {
 	if s.Queue != "" && other.Queue != "" && s.Queue != other.Queue && other.Priority < SystemCritical {
 		return true
