@@ -12,11 +12,11 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Amounts are quantities by resource, in the scheduler's units: milli for CPU, bytes for memory, pieces for all
-// else. Pods count as one of the resource pods.
+// Amounts are quantities by resource, in the scheduler's units: milli-CPUs, bytes of memory, and
+// whole units of everything else. Pods count as one unit of the resource pods.
 type Amounts map[corev1.ResourceName]int64
 
-// AmountsOf reads a ResourceList.
+// AmountsOf converts a ResourceList.
 func AmountsOf(list corev1.ResourceList) Amounts {
 	out := make(Amounts, len(list))
 	for name, q := range list {
@@ -24,7 +24,7 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 		case name != corev1.ResourceCPU:
 			out[name] = q.Value()
 		case q.CmpInt64(math.MaxInt64/1000) > 0:
-			// In milli it is no int64.
+			// The value in milli-CPUs would overflow an int64.
 			out[name] = fairshare.MaxAmount
 		default:
 			out[name] = q.MilliValue()
@@ -33,7 +33,8 @@ func AmountsOf(list corev1.ResourceList) Amounts {
 	return out
 }
 
-// RequestOf is what a pod occupies on its node, as the scheduler counts it: of a resize that is under way the larger of both, for instance.
+// RequestOf returns the room that a pod occupies on its node, as the scheduler counts it. During a
+// resize, for example, the larger value counts.
 func RequestOf(pod *corev1.Pod) Amounts {
 	gates := utilfeature.DefaultFeatureGate
 	out := AmountsOf(resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{
@@ -49,14 +50,14 @@ func RequestOf(pod *corev1.Pod) Amounts {
 	return out
 }
 
-// mostRequested is the most that a pod counts with, far more than any node has: sums of it stay within range. What one
-// pod asks for in vain is not to make what its queue asks for look like nothing.
+// mostRequested is the highest amount that a pod counts with, far more than any node has. It keeps
+// sums in range. Otherwise one pod with a huge request could make its queue's demand overflow.
 const mostRequested = int64(1) << 46
 
-// Add adds other.
+// Add adds other to a.
 func (a Amounts) Add(other Amounts) { a.add(other, 1) }
 
-// add adds other, sign times, and drops what comes to nothing.
+// add adds other, multiplied by sign, and removes resources whose sum is 0.
 func (a Amounts) add(other Amounts, sign int64) {
 	for name, v := range other {
 		if a[name] += sign * v; a[name] == 0 {
@@ -72,7 +73,7 @@ func (a Amounts) clone() Amounts {
 	return maps.Clone(a)
 }
 
-// vector lists the amounts of some resources, with another value where there is none.
+// vector returns the amounts of the named resources, and absent for resources that a does not have.
 func (a Amounts) vector(names []string, absent int64) fairshare.Amounts {
 	out := make(fairshare.Amounts, len(names))
 	for r, name := range names {
@@ -85,7 +86,7 @@ func (a Amounts) vector(names []string, absent int64) fairshare.Amounts {
 	return out
 }
 
-// limits is vector for limits: what is not named has none.
+// limits is vector for limits: a resource that the list does not name is unlimited.
 func limits(list corev1.ResourceList, names []string) fairshare.Amounts {
 	return AmountsOf(list).vector(names, fairshare.Unlimited)
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
 
-// TestRequestIsTheSchedulers: a pod counts in the books as on its node.
+// TestRequestIsTheSchedulers checks that a pod counts in the ledger as it counts on its node.
 func TestRequestIsTheSchedulers(t *testing.T) {
 	cpu := func(v string) corev1.ResourceList {
 		return corev1.ResourceList{"cpu": resource.MustParse(v), "memory": resource.MustParse("1Gi")}
@@ -43,7 +43,7 @@ func TestRequestIsTheSchedulers(t *testing.T) {
 	}
 }
 
-// TestRequestsStayWithinRange: what a queue asks for never comes to less than nothing, however much its pods name.
+// TestRequestsStayWithinRange checks that the sum of huge requests does not overflow.
 func TestRequestsStayWithinRange(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{
 		Requests: corev1.ResourceList{"memory": resource.MustParse("7E"), "cpu": resource.MustParse("9E"), "gpu": resource.MustParse("8")},
@@ -62,7 +62,7 @@ func TestRequestsStayWithinRange(t *testing.T) {
 	}
 }
 
-// TestVeryLargeAmounts: a limit that is meant as none stays one, though it is no int64 in milli.
+// TestVeryLargeAmounts checks that a huge limit stays huge if it overflows an int64 in milli-CPUs.
 func TestVeryLargeAmounts(t *testing.T) {
 	for _, q := range []string{"9P", "10P", "1E", "9223372036854775807"} {
 		if got := AmountsOf(corev1.ResourceList{"cpu": resource.MustParse(q), "gpu": resource.MustParse(q)}); got["cpu"] < 1<<60 || got["gpu"] < 1<<50 {

@@ -14,101 +14,117 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Board has the books of all queues. It is safe for concurrent use, and no call blocks on anything but its lock.
+// Board is the quota ledger of all queues. It is safe for concurrent use. Calls block only on its
+// lock.
 type Board struct {
-	// used is true while there is any Queue.
+	// used is true while a Queue exists.
 	used atomic.Bool
 
 	mu     sync.Mutex
 	queues map[string]*v1alpha1.Queue
-	// inner are the names of queues with others below them, deleted those of queues that were there once.
+	// inner has the names of queues with queues below them. deleted has the names of queues that
+	// existed once.
 	inner, deleted map[string]bool
 	pods           map[types.UID]charge
-	// misnamed are those of the pods that name a queue which no work can be in, and count for the one that they had.
+	// misnamed has the pods that name a queue that cannot hold work, and so count for their
+	// previous queue.
 	misnamed sets.Set[types.UID]
-	// going are those of the pods that are on a node and terminating.
+	// going has the pods on nodes that are terminating and not overdue.
 	going map[types.UID]bool
 	nodes map[string]*nodeEntry
-	// overfull are the nodes on which more stays than they add to the capacity.
+	// overfull has the nodes with more staying usage than they add to the capacity.
 	overfull map[string]*nodeEntry
-	// accounts are by the name that the work gives, whether there is such a queue or not.
+	// accounts has the usage of each queue, by the name that the work gives. The queue need not
+	// exist.
 	accounts map[string]*account
-	// pending are what pods without a node ask for, and groups how their groups stand.
+	// pending has the pods without a node, by kind. groups has the state of their groups.
 	pending map[pendingKey]*pendingPods
 	groups  map[types.NamespacedName]*pendingGroup
-	// unweighed is true where nodes or limits have changed since pending pods were weighed by what follows: the nodes that
-	// take pods, by what they have, how many pods of a kind they could hold, and the resources that any node lists.
+	// unweighed is true after a change of nodes or limits, until weighAll computes the demand of
+	// pending pods again. weighAll also sets the fields that follow. kinds has the nodes that
+	// accept pods, by allocatable resources and taints. slots has how many pods of a kind these
+	// nodes could hold. listedByNodes has the resources that some node lists.
 	unweighed     bool
 	kinds         map[string]*nodeKind
 	slots         map[string]int64
 	listedByNodes map[corev1.ResourceName]bool
-	// limits are those of queues that have any.
+	// limits has the limits of queues that set any.
 	limits map[string]Amounts
-	// tree is what the queues are to each other, without their resources; nil as long as it has not been asked for.
+	// tree is the hierarchy of queues without their resources. It is nil until it is needed.
 	tree   *fairshare.Tree
 	plenty plenty
-	// wholeGroups are what groups have that go as a whole.
+	// wholeGroups has the usage of groups that are evicted as a whole.
 	wholeGroups map[wholeGroupKey]groupUse
-	// allocated is what is placed in each queue and below it, and waiting what is demand there of what pods without a node ask for.
+	// allocated has the usage of each queue and all queues below it. waiting has their demand by
+	// pods without a node.
 	allocated, waiting map[string]Amounts
-	// capacity is what the nodes have, and beyond what of that is behind taints that no work tolerates which waits in a queue.
+	// capacity is the sum of the nodes' counted resources. beyond is the unused part of it behind
+	// taints that no waiting work of a queue tolerates.
 	capacity, beyond Amounts
-	// nodesWith is what the nodes that list a resource have, of that and of all else.
+	// nodesWith has, for each resource, the sum of all resources of the nodes that list it.
 	nodesWith map[corev1.ResourceName]Amounts
-	// tainted are the nodes whose taints keep pods off, by these, and tolerances what waits in queues by what it tolerates. Unreached is true
-	// where either has changed since nodes were told apart by them.
+	// tainted has the nodes with repelling taints, by their taints. tolerances counts the waiting
+	// pods by queue and tolerations. unreached is true if either has changed since reach last
+	// marked the shunned nodes.
 	tainted    map[string]*taintedNodes
 	tolerances map[tolerance]*tolerant
 	unreached  bool
-	// layout is who can reach which nodes, as long as laid is true; nil where there is too much to tell apart.
+	// layout divides the nodes by the work that can reach them. It is valid while laid is true, and
+	// nil if there are too many classes, nodes or pools.
 	layout *layout
 	laid   bool
-	// listed counts the changes of queues, rehomed those of the defaults of namespaces, and counted those of anything that shares depend on.
+	// listed counts changes of queues, rehomed counts changes of namespace defaults, and counted
+	// counts changes of anything that shares depend on.
 	listed, rehomed, counted uint64
 	standings                []*Standing
-	// resources are what Resources said last.
+	// resources is the last result of Resources.
 	resources knownResources
-	// namespaces and classes are those of the cluster, and accesses is the access to each queue, as far as that has been asked; accessOrder
-	// has it by index in the tree.
+	// namespaces and classes have the cluster's namespaces and PriorityClasses. accesses caches the
+	// access rules of queues, and accessOrder has them by index in the tree.
 	namespaces  map[string]tenant
 	classes     map[string]int32
 	accesses    map[string]*access
 	accessOrder []*access
 }
 
-// charge is what one pod counts for.
+// charge is the entry of one pod in the ledger.
 type charge struct {
 	queue, node string
 	Membership
 	request Amounts
-	// terms are what the pod needs of a node beside room, and kind says that and what it requests.
+	// terms are the pod's requirements on a node besides room. kind identifies the terms and the
+	// request together.
 	terms *terms
 	kind  string
-	// namespace is the pod's, and repels where it keeps others off by anti-affinity.
+	// namespace is the pod's namespace. repels has the namespaces of pods that it repels by
+	// anti-affinity.
 	namespace string
 	repels    []string
-	// placed is true on a node, going while it is terminating, and not overdue: it asks for nothing any more then.
+	// placed is true for a pod on a node. going is true while it is terminating and not overdue;
+	// such a pod has no demand.
 	placed, going bool
 }
 
-// account is what the work in one queue has and asks for.
+// account is the usage and demand of the work in one queue.
 type account struct {
 	allocated, requested Amounts
-	// demand is what is requested and can be served, and waiting is what pods without a node ask for of that.
+	// demand is the part of requested that the cluster can serve. waiting is the part of demand by
+	// pods without a node.
 	demand, waiting Amounts
-	// staying is what is allocated and not on its way out.
+	// staying is the part of allocated by pods that are not terminating.
 	staying Amounts
-	// pods are all that count, placed those on a node.
+	// pods counts all pods, and placed the pods on nodes.
 	pods, placed int
-	// changed is when any of that changed last, as a value of Board.counted.
+	// changed is the value of Board.counted at the last change.
 	changed uint64
-	// leaf is the index of its leaf in the trees of Board.listed as that was at found; negative where there is none.
+	// leaf is the index of the account's leaf in trees of the queues at the count found of
+	// Board.listed. It is negative if there is no such leaf.
 	leaf  int32
 	found uint64
 }
 
-// leafIn is the index of the account's leaf in a tree of all queues, which are in the same order whatever the tree's resources; negative where
-// there is none.
+// leafIn returns the index of the account's leaf in a tree, or a negative number if there is none.
+// Trees of the same queues have the same order, regardless of their resources.
 func (a *account) leafIn(tree *fairshare.Tree, queue string, listed uint64) int32 {
 	if a.found != listed {
 		a.leaf, a.found = -1, listed
@@ -133,12 +149,13 @@ func NewBoard() *Board {
 	}
 }
 
-// Used reports whether there is any Queue. Where there is none, nothing need be charged.
+// Used reports whether any Queue exists. Without one, callers need not charge pods.
 func (b *Board) Used() bool { return b.used.Load() }
 
-// SetQueue takes in a Queue, which may not be changed from now on. It reports whether it is the first: then all pods
-// that there are have to be charged, and [Board.AllCharged] be told; and whether it may matter to the access to queues: then those have
-// to be that wait, or count for another queue now.
+// SetQueue adds or updates a Queue. The caller must not change the object afterwards. If first is
+// true, this is the only Queue: the caller must charge all existing pods and then call
+// [Board.AllCharged]. If confining is true, access to queues may have changed. Then the caller must
+// charge pods again that wait or count for another queue now.
 func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,21 +169,22 @@ func (b *Board) SetQueue(q *v1alpha1.Queue) (first, confining bool) {
 	return first, b.isConfining(before, q) || b.misnamed.Len() > 0
 }
 
-// CountsFor is the queue that a pod counts for; "" for none.
+// CountsFor returns the queue that a pod counts for; "" for none.
 func (b *Board) CountsFor(uid types.UID) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.pods[uid].queue
 }
 
-// AllCharged records that all pods have been charged that there were when the first Queue came.
+// AllCharged records that all pods are charged that existed when the first Queue appeared.
 func (b *Board) AllCharged() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.plenty.partial = false
 }
 
-// DeleteQueue drops a Queue. With the last one, all that was charged is forgotten. It reports the same of the access to others.
+// DeleteQueue removes a Queue. If it was the last one, all charges are deleted. It reports whether
+// access to other queues may have changed, as SetQueue does.
 func (b *Board) DeleteQueue(name string) (confining bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -193,15 +211,15 @@ func (b *Board) DeleteQueue(name string) (confining bool) {
 	return b.isConfining(before, nil) || b.misnamed.Len() > 0
 }
 
-// Listed counts the changes of queues, and of the defaults of namespaces: with equal counts, work that stays what it is has the same
-// queue, and that says the same.
+// Listed counts the changes of queues and of namespace defaults. While the count stays the same,
+// work that does not change names the same queue, and the result of [Board.Check] is the same.
 func (b *Board) Listed() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.listed + b.rehomed
 }
 
-// relisted starts over with what depends on the order of the queues.
+// relisted updates all data that depends on the hierarchy of queues or their limits.
 func (b *Board) relisted() {
 	b.listed++
 	b.counted++
@@ -226,7 +244,7 @@ func (b *Board) relisted() {
 	}
 }
 
-// addUp adds what a queue has to the sums of it and of all queues above it, or takes it away.
+// addUp adds amounts, multiplied by sign, to the sums of a queue and all queues above it.
 func (b *Board) addUp(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	for _, name := range b.path(queue) {
 		if sums[name] == nil {
@@ -236,23 +254,24 @@ func (b *Board) addUp(sums map[string]Amounts, queue string, amounts Amounts, si
 	}
 }
 
-// Charge has a pod without a group count for the queue that its work names, "" for none. One that has finished, or gone,
-// counts for nothing; see [Board.Forget].
+// Charge records that a pod without a group counts for a queue; "" for none. A finished pod is
+// forgotten instead; see [Board.Forget]. So is a pod without a node that is terminating or has
+// scheduling gates.
 func (b *Board) Charge(pod *corev1.Pod, queue string) Change {
 	return b.ChargeMember(pod, queue, Membership{})
 }
 
-// Change is what has changed in the books with a pod.
+// Change describes the effect of one call on the ledger.
 type Change struct {
-	// Any is whether anything has.
+	// Any is true if anything has changed.
 	Any bool
-	// Moved is whether the pod counted for another queue before.
+	// Moved is true if the pod counted for another queue before.
 	Moved bool
-	// Eased are the queues with a limit that have less placed in them and below them than they had.
+	// Eased has the queues with a limit whose usage has dropped, including usage below them.
 	Eased []string
 }
 
-// Add is both of two changes.
+// Add returns the combination of two changes.
 func (c Change) Add(d Change) Change {
 	out := Change{Any: c.Any || d.Any, Moved: c.Moved || d.Moved, Eased: c.Eased}
 	for _, name := range d.Eased {
@@ -263,7 +282,7 @@ func (c Change) Add(d Change) Change {
 	return out
 }
 
-// changeOf is what has changed with a pod that was known. The caller holds the lock.
+// changeOf returns the effect of charging a known pod again. The caller holds the lock.
 func (b *Board) changeOf(before, now *charge) Change {
 	change := Change{Any: true, Moved: before.queue != now.queue}
 	if change.Moved || !now.placed || !covers(now.request, before.request) {
@@ -272,7 +291,8 @@ func (b *Board) changeOf(before, now *charge) Change {
 	return change
 }
 
-// easedWithout are the queues with a limit that have less placed without a charge. The caller holds the lock.
+// easedWithout returns the queues with a limit whose usage drops without a charge. The caller holds
+// the lock.
 func (b *Board) easedWithout(c *charge) []string {
 	if !c.placed {
 		return nil
@@ -280,7 +300,7 @@ func (b *Board) easedWithout(c *charge) []string {
 	return b.limitsOn(c.queue)
 }
 
-// covers reports whether amounts are as large as others in each resource.
+// covers reports whether a is at least b for each resource.
 func covers(a, b Amounts) bool {
 	for name, v := range b {
 		if a[name] < v {
@@ -334,7 +354,7 @@ func (b *Board) ChargeMember(pod *corev1.Pod, queue string, of Membership) Chang
 	return change
 }
 
-// equals reports whether two charges of a pod count for the same.
+// equals reports whether two charges of a pod have the same effect.
 func (c *charge) equals(d *charge) bool {
 	return c.queue == d.queue && c.Membership == d.Membership && c.node == d.node && c.going == d.going &&
 		sameTerms(c.terms, d.terms) && sameAmounts(c.request, d.request)
@@ -354,7 +374,7 @@ func sameAmounts(a, b Amounts) bool {
 	return true
 }
 
-// Forget has a pod count for nothing, and returns what has changed with that.
+// Forget removes a pod from the ledger, and returns the effect.
 func (b *Board) Forget(uid types.UID) Change {
 	if !b.Used() {
 		return Change{}
@@ -373,14 +393,16 @@ func (b *Board) Forget(uid types.UID) Change {
 	return Change{Any: true, Eased: b.easedWithout(&c)}
 }
 
-// Going lists the pods on a node that are terminating. They count until they have gone.
+// Going lists the pods on nodes that are terminating and not overdue. They count as usage until
+// they are gone.
 func (b *Board) Going() []types.UID {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Collect(maps.Keys(b.going))
 }
 
-// Request is [RequestOf] of a pod, taken over from its charge where it has one. The caller must not change it.
+// Request returns [RequestOf] the pod, from its charge if it has one. The caller must not change
+// the result.
 func (b *Board) Request(pod *corev1.Pod) Amounts {
 	b.mu.Lock()
 	c, ok := b.pods[pod.UID]
@@ -391,7 +413,7 @@ func (b *Board) Request(pod *corev1.Pod) Amounts {
 	return RequestOf(pod)
 }
 
-// Knows reports whether a pod has been charged, and that its group is not held.
+// Knows reports whether a pod is charged and its group is not held.
 func (b *Board) Knows(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -400,7 +422,7 @@ func (b *Board) Knows(uid types.UID) bool {
 	return ok && (m == nil || !m.Held)
 }
 
-// book adds a charge to its account, or takes it away.
+// book adds a charge to its account, or removes it if sign is -1.
 func (b *Board) book(c charge, sign int) {
 	b.counted++
 	b.chargeWhole(c, int64(sign))

@@ -44,7 +44,7 @@ func limit(v int64) func(*v1alpha1.QueueSpec) {
 	return func(s *v1alpha1.QueueSpec) { s.Limit = list(v) }
 }
 
-// pod is one that asks for GPUs, on a node or not.
+// pod returns a pod that requests GPUs, on a node or pending.
 func pod(name string, v int64, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)},
@@ -54,7 +54,7 @@ func pod(name string, v int64, node string) *corev1.Pod {
 	}
 }
 
-// node is one that has GPUs, and lists nothing else.
+// node returns a node that lists only GPUs.
 func node(name string, v int64, change ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Allocatable: list(v)}}
 	for _, c := range change {
@@ -73,7 +73,7 @@ func boardOf(queues ...*v1alpha1.Queue) *Board {
 	return b
 }
 
-// values are the GPUs of every queue in a list by index.
+// values returns the GPUs of every queue in a list of vectors by index.
 func values(s *Standing, of []fairshare.Amounts) map[string]int64 {
 	out := make(map[string]int64)
 	for i := range of {
@@ -103,7 +103,7 @@ func TestStanding(t *testing.T) {
 	if diff := cmp.Diff(map[string]int64{"top": 6, "a": 5, "b": 1, "c": 4}, values(s, s.Requested)); diff != "" {
 		t.Errorf("requested (-want +got):\n%s", diff)
 	}
-	// 8 less the one outside and the one that is in no leaf.
+	// 8 GPUs, less 1 outside all queues and 1 in a queue that is no leaf.
 	if diff := cmp.Diff(map[string]int64{"top": 3, "a": 2, "b": 1, "c": 3}, values(s, s.Shares)); diff != "" {
 		t.Errorf("shares (-want +got):\n%s", diff)
 	}
@@ -119,7 +119,7 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestBooksBalance charges pods at random, in all their states, and forgets all of them.
+// TestBooksBalance charges pods at random, in all their states, and then forgets all of them.
 func TestBooksBalance(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	b := boardOf(queueUnder("top", ""), queueUnder("a", "top"), queueUnder("b", ""))
@@ -241,7 +241,7 @@ func TestRoom(t *testing.T) {
 			var reserved []types.UID
 			for queue, v := range tt.placed {
 				b.Charge(pod("placed-"+queue, v, "n"), queue)
-				// Known to the API server already, so not to be counted twice.
+				// The pod is placed already, so its reservation does not count again.
 				reserved = append(reserved, types.UID("placed-"+queue))
 			}
 			for queue, v := range tt.reserved {
@@ -304,7 +304,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestStatusSettles has what is said of a queue written once, whatever is wrong with it.
+// TestStatusSettles checks that the status of a queue is written only once, whatever fault it
+// reports.
 func TestStatusSettles(t *testing.T) {
 	for name, c := range map[string]struct {
 		queues []*v1alpha1.Queue
@@ -322,7 +323,7 @@ func TestStatusSettles(t *testing.T) {
 			s := b.Standing(gpus)
 			first := c.queues[0].DeepCopy()
 			s.SetStatus(first, b.WholeGroups(s))
-			// Long ago, so that a change of any status would show.
+			// Set the times to the past, so that any change of a condition shows.
 			said := false
 			for i := range first.Status.Conditions {
 				cond := &first.Status.Conditions[i]
@@ -341,8 +342,8 @@ func TestStatusSettles(t *testing.T) {
 	}
 }
 
-// TestMissingQuotas: a queue lacks what it requests up to its quota and does not have; a quota
-// above the parent's is cut down.
+// TestMissingQuotas checks that a queue lacks the part of its quota that it requests but does not
+// use. A quota above the parent's counts only up to the parent's.
 func TestMissingQuotas(t *testing.T) {
 	quota := func(q *v1alpha1.Queue, gpus string) *v1alpha1.Queue {
 		q.Spec.Quota = corev1.ResourceList{corev1.ResourceName(gpu): resource.MustParse(gpus)}
@@ -360,7 +361,7 @@ func TestMissingQuotas(t *testing.T) {
 			got[queue+" "+string(name)] = quantity.String()
 		}
 	}
-	// Requested are 3 of 4 by a, and 10 of the 6 that count by b.
+	// Queue a requests 3 of its 4. Queue b requests 10, and 6 of its quota count.
 	want := map[string]string{"top " + gpu: "5", "a " + gpu: "2", "b " + gpu: "6"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("missing (-want +got):\n%s", diff)

@@ -9,38 +9,41 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// nodeEntry is one node, as far as it counts for what there is to share.
+// nodeEntry is the part of a node that matters for capacity.
 type nodeEntry struct {
 	allocatable Amounts
-	// node is what pods' terms are about; nil for one that is gone.
+	// node is the object that pods' terms are matched with; nil after its deletion.
 	node *corev1.Node
-	// closed is true where nothing new can go: only what runs there counts then.
+	// closed is true if the node accepts no new pods. Then only its running pods count.
 	closed bool
-	// shunned is true where the taints keep off all work that waits in queues: the same counts of it.
+	// shunned is true if the taints repel all waiting work of queues. Then too, only running pods
+	// count.
 	shunned bool
-	// used is what runs there, staying what of that is not on its way out, and shares whose that is, by queue.
+	// used is the usage on the node. staying is the part of it by pods that are not terminating,
+	// and shares divides that part by queue.
 	used, staying Amounts
 	shares        map[string]Amounts
-	// kind are the nodes that are like it, as of the last time that pending pods were weighed.
+	// kind is the set of nodes like this one, as of the last weighAll.
 	kind *nodeKind
-	// pool is the node's in the layout; nil for none.
+	// pool is the node's pool in the layout; nil for none.
 	pool *nodePool
-	// counted is what it adds to the capacity, and beyond what of that is behind taints.
+	// counted is the amount that the node adds to Board.capacity. beyond is its part of
+	// Board.beyond.
 	counted, beyond Amounts
 }
 
-// SetNode takes in a node. It may not be changed from now on.
+// SetNode adds or updates a node. The caller must not change the object afterwards.
 func (b *Board) SetNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: AmountsOf(node.Status.Allocatable), node: node})
 }
 
-// SetClosedNode takes in a node that takes no more pods. It counts with what runs there: the rest is of use to no queue,
-// and what runs is still had by one.
+// SetClosedNode adds or updates a node that accepts no more pods. The node's capacity is the usage
+// of its running pods: no queue can use the rest.
 func (b *Board) SetClosedNode(node *corev1.Node) {
 	b.setNode(node.Name, nodeEntry{allocatable: AmountsOf(node.Status.Allocatable), node: node, closed: true})
 }
 
-// DeleteNode drops a node.
+// DeleteNode removes a node.
 func (b *Board) DeleteNode(name string) { b.setNode(name, nodeEntry{}) }
 
 func (b *Board) setNode(name string, now nodeEntry) {
@@ -63,8 +66,8 @@ func (b *Board) setNode(name string, now nodeEntry) {
 	b.prune(name)
 }
 
-// list adds what a node has to what the nodes have that list the same, or takes it away. Whether the node is open is no matter: what a
-// quota carries is to stay the same while nodes are cordoned.
+// list adds a node's resources, multiplied by sign, to nodesWith. Closed nodes count too, so that
+// cordoning a node does not change the amounts that a quota carries.
 func (b *Board) list(allocatable Amounts, sign int64) {
 	for name, v := range allocatable {
 		if v <= 0 {
@@ -79,12 +82,12 @@ func (b *Board) list(allocatable Amounts, sign int64) {
 	}
 }
 
-// carried is what quotas carry beside what they name.
+// carried returns the amounts that quotas carry beyond the resources that they name.
 func (b *Board) carried(names []string) fairshare.Bundles {
 	return fairshare.NewBundles(names, func(name string) fairshare.Amounts { return b.nodesWith[corev1.ResourceName(name)].vector(names, 0) })
 }
 
-// occupy adds a charge to what runs on its node, or takes it away.
+// occupy adds a charge to the usage on its node, or removes it if sign is -1.
 func (b *Board) occupy(c charge, sign int64) {
 	g := b.nodeEntry(c.node)
 	g.used.add(c.request, sign)
@@ -109,7 +112,7 @@ func (b *Board) occupy(c charge, sign int64) {
 	b.prune(c.node)
 }
 
-// vacate has nothing run anywhere.
+// vacate removes all usage from all nodes.
 func (b *Board) vacate() {
 	for name, g := range b.nodes {
 		clear(g.used)
@@ -130,14 +133,14 @@ func (b *Board) nodeEntry(name string) *nodeEntry {
 	return g
 }
 
-// prune drops a node that is gone, once nothing runs there.
+// prune removes the entry of a deleted node once nothing runs there.
 func (b *Board) prune(name string) {
 	if g := b.nodes[name]; g.allocatable == nil && len(g.used) == 0 {
 		delete(b.nodes, name)
 	}
 }
 
-// recount has a node add to the capacity what it has now.
+// recount updates the amounts that a node adds to the capacity.
 func (b *Board) recount(g *nodeEntry) {
 	b.counted++
 	if g.pool != nil {
@@ -158,7 +161,7 @@ func (b *Board) recount(g *nodeEntry) {
 	b.beyond.add(g.beyond, 1)
 }
 
-// runs is what stays on a node, up to what the node has.
+// runs returns the staying usage on a node, up to the node's resources.
 func (g *nodeEntry) runs() Amounts {
 	out := make(Amounts, len(g.staying))
 	for name, v := range g.staying {
@@ -169,8 +172,8 @@ func (g *nodeEntry) runs() Amounts {
 	return out
 }
 
-// fill takes note of whether more stays on a node than the node adds to the capacity: on one that is gone, or whose devices are, or that
-// pods name which no scheduler has put there.
+// fill records whether a node has more staying usage than it adds to the capacity. That happens if
+// the node was deleted, lost devices, or runs pods that no scheduler placed there.
 func (b *Board) fill(name string, g *nodeEntry) {
 	for r, v := range g.staying {
 		if v > g.counted[r] {
@@ -181,14 +184,16 @@ func (b *Board) fill(name string, g *nodeEntry) {
 	delete(b.overfull, name)
 }
 
-// addBeyond gives back to a capacity what work outside the queues has of nodes beyond what these add to it.
+// addBeyond corrects a capacity after the usage outside the queues was subtracted from it. It adds
+// back the usage beyond the amounts that the nodes contribute.
 func (b *Board) addBeyond(capacity Amounts, outside sets.Set[string]) {
 	for _, g := range b.overfull {
 		capacity.add(g.overfill(outside.Has), 1)
 	}
 }
 
-// overfill is what work of some queues has of a node beyond what the node adds to the capacity.
+// overfill returns the usage of some queues on a node, beyond the amounts that the node adds to the
+// capacity.
 func (g *nodeEntry) overfill(of func(queue string) bool) Amounts {
 	has, out := make(Amounts), make(Amounts)
 	for queue, amounts := range g.shares {

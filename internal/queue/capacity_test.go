@@ -13,7 +13,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestCapacity is what there is to share among two queues that want all of it, on nodes with 8 GPUs each.
+// TestCapacity checks the capacity for two queues that demand all of it, on nodes with 8 GPUs each.
 func TestCapacity(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Board)
@@ -104,7 +104,8 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestNothingIsKeptOfNodes has all that was there go.
+// TestNothingIsKeptOfNodes checks that no data of nodes is left after all nodes and queues are
+// deleted.
 func TestNothingIsKeptOfNodes(t *testing.T) {
 	b := boardOf(queueUnder("a", ""))
 	b.SetClosedNode(node("m", 8))
@@ -119,7 +120,8 @@ func TestNothingIsKeptOfNodes(t *testing.T) {
 	}
 }
 
-// TestCarriedByNodes is the share that a queue has of the CPUs only because its quota of 4 GPUs carries it, with one node with 8 GPUs and 32 CPUs, and one with as many CPUs alone.
+// TestCarriedByNodes checks the share of CPUs that a queue's quota of 4 GPUs carries. One node has
+// 8 GPUs and 32 CPUs, another one has 32 CPUs only.
 func TestCarriedByNodes(t *testing.T) {
 	with := func(gpus, cpus int64) func(*corev1.Node) {
 		return func(n *corev1.Node) {
@@ -164,7 +166,7 @@ func TestCarriedByNodes(t *testing.T) {
 	}
 }
 
-// gpuQuota is the queue a with a quota.
+// gpuQuota returns the queue a with a quota.
 func gpuQuota(gpus, cpus string) *v1alpha1.Queue {
 	return queueUnder("a", "", func(s *v1alpha1.QueueSpec) {
 		s.OverQuotaWeight = ptr.To(int32(0))
@@ -172,12 +174,13 @@ func gpuQuota(gpus, cpus string) *v1alpha1.Queue {
 	})
 }
 
-// TestCapacityBehindTaints is what two queues share of 8 GPUs that one of them has all of, and the other wants 4 of, beside a tainted node with 4.
+// TestCapacityBehindTaints checks the shares of two queues of 8 GPUs. Queue a uses all of them, and
+// queue b demands 4. A tainted node has 4 more.
 func TestCapacityBehindTaints(t *testing.T) {
 	apart := map[string]int64{"a": 4, "b": 4}
 	for name, tc := range map[string]struct {
 		change func(*Board)
-		// want are the shares, wantCapacity what there is to share.
+		// want has the shares, and wantCapacity the capacity to share.
 		want         map[string]int64
 		wantCapacity int64
 	}{

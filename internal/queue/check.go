@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Check says what keeps work from being in the queue that it names; the zero Verdict where nothing does. Work that
-// names none is in none, and where there are no queues at all, names mean nothing.
+// Check returns the reason why work cannot be in the queue that it names. It returns the zero
+// Verdict if nothing blocks the work, if it names no queue, or if no queue exists.
 func (b *Board) Check(queue string) gang.Verdict {
 	if queue == "" || !b.Used() {
 		return gang.Verdict{}
@@ -27,9 +27,10 @@ func (b *Board) Check(queue string) gang.Verdict {
 	return b.check(queue)
 }
 
-// Orphaned says why work that runs is not in the queue that it names; the zero Verdict where it is, or names none.
-// Once there is no queue left, only names of queues that have been deleted mean something, and what was said of the
-// work before stands.
+// Orphaned returns the reason why running work is not in the queue that it names. It returns the
+// zero Verdict if the work is in that queue or names none. before is true if the work was reported
+// as orphaned already. Once no queue exists, only such work and work that names a deleted queue is
+// orphaned.
 func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
 	if queue == "" {
 		return gang.Verdict{}
@@ -42,7 +43,7 @@ func (b *Board) Orphaned(queue string, before bool) gang.Verdict {
 	return b.check(queue)
 }
 
-// check is Check for a queue that is named, where there are queues.
+// check is Check for a named queue. The caller holds the lock.
 func (b *Board) check(queue string) gang.Verdict {
 	if _, ok := b.queues[queue]; !ok {
 		return gang.Verdict{Reason: v1alpha1.ReasonQueueNotFound, Message: fmt.Sprintf("Queue %q does not exist", queue)}
@@ -67,7 +68,8 @@ func (b *Board) check(queue string) gang.Verdict {
 	return gang.Verdict{}
 }
 
-// firstTwice is the first queue that comes a second time on the way up from one that leads round in a circle.
+// firstTwice returns the first queue that repeats on the way up from a queue. The way must lead
+// into a cycle.
 func (b *Board) firstTwice(queue string) string {
 	seen := map[string]bool{}
 	for at := b.queues[queue]; ; {
@@ -84,7 +86,7 @@ func unusable(queue, why string) gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonQueueUnusable, Message: fmt.Sprintf("Queue %q cannot be used: %s", queue, why)}
 }
 
-// someLeaf finds a queue below one that has none below itself.
+// someLeaf returns a leaf below a queue.
 func (b *Board) someLeaf(queue string) string {
 	at, seen := queue, map[string]bool{}
 	for !seen[at] {
@@ -103,23 +105,24 @@ func (b *Board) someLeaf(queue string) string {
 	return at
 }
 
-// Over is a limit that some work would exceed.
+// Over is a limit that a request would exceed.
 type Over struct {
 	Queue    string
 	Resource corev1.ResourceName
-	// Limit, Used and Wanted are in the scheduler's units; Used leaves the work itself out.
+	// Limit, Used and Wanted are in the scheduler's units. Used excludes the request itself.
 	Limit, Used, Wanted int64
 }
 
-// Sentence says it for people.
+// Sentence returns a description for users.
 func (o *Over) Sentence() string {
 	q := func(v int64) string { return fairshare.Format(string(o.Resource), v) }
 	return fmt.Sprintf("Queue %q has a limit of %s %s: %s are in use and %s more are needed", o.Queue, q(o.Limit), o.Resource, q(o.Used), q(o.Wanted))
 }
 
-// Room says for how much of some work, given request by request, the limits of its queue and of those above it leave
-// room: for the first ones up to one that does not fit, and why that does not. Pods that are reserved, on nodes that
-// the API server has not heard of, count as if they were placed, and those that are gone count no more.
+// Room returns how many requests, counted from the first, fit in the limits of a queue and of the
+// queues above it. It also returns the limit that blocks the next request; nil if all fit. Pods in
+// reserved hold a reservation and count as usage, even before the API server shows their nodes.
+// Pods in gone do not count.
 func (b *Board) Room(queue string, requests []Amounts, reserved, gone []types.UID) (int, *Over) {
 	if queue == "" || !b.Used() {
 		return len(requests), nil
@@ -144,14 +147,14 @@ func (b *Board) Room(queue string, requests []Amounts, reserved, gone []types.UI
 	}
 }
 
-// IsLimited reports whether a queue or one above it has a limit.
+// IsLimited reports whether a queue or a queue above it has a limit.
 func (b *Board) IsLimited(queue string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) > 0 })
 }
 
-// LimitsOn are the queues with a limit from some upwards.
+// LimitsOn lists the queues with a limit among some queues and their ancestors.
 func (b *Board) LimitsOn(queues ...string) (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -169,13 +172,14 @@ func (b *Board) limitsOn(queue string) []string {
 	return slices.DeleteFunc(b.path(queue), func(name string) bool { return len(b.limits[name]) == 0 })
 }
 
-// level is a queue with a limit, and what is used there.
+// level is a queue with a limit, and its usage.
 type level struct {
 	queue string
 	used  Amounts
 }
 
-// limited lists the queues with limits from one upwards, and the resources that these are of.
+// limited lists the queues with limits from a queue up to the top, and the resources of these
+// limits.
 func (b *Board) limited(queue string, reserved, gone []types.UID) (resources []string, levels []level) {
 	leaves := make(map[types.UID]bool, len(gone))
 	for _, uid := range gone {
@@ -205,7 +209,7 @@ func (b *Board) limited(queue string, reserved, gone []types.UID) (resources []s
 	return slices.Sorted(maps.Keys(named)), levels
 }
 
-// Unplaced adds up, by queue, what some pods ask for, those on a node left out.
+// Unplaced returns the requests of some pods by queue. It omits pods on a node.
 func (b *Board) Unplaced(pods []types.UID) map[string]Amounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()

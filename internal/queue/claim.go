@@ -1,12 +1,14 @@
 package queue
 
-// At is when the standing was worked out, for [Standing.Eased].
+// At returns the time of the standing, as a count of the Board's changes. Compare it with
+// [Standing.Eased].
 func (s *Standing) At() uint64 { return s.counted }
 
-// Listed says of which tree of queues this is a standing, as [Board.Listed] does.
+// Listed returns the count of [Board.Listed] for the tree of the standing.
 func (s *Standing) Listed() uint64 { return s.listed }
 
-// Eased is when it last became easier for a leaf to reclaim, see [fairshare.Easing.For].
+// Eased returns when reclaim last became easier for a leaf, in the units of [Standing.At]; see
+// [fairshare.Easing.For].
 func (s *Standing) Eased(leaf string) uint64 {
 	i, ok := s.Tree.Find(leaf)
 	if !ok {
@@ -15,8 +17,8 @@ func (s *Standing) Eased(leaf string) uint64 {
 	return s.easing.For(i)
 }
 
-// Entitled reports whether a leaf would have no more than its fair share of anything that is requested. Beyond it,
-// nothing is reclaimed.
+// Entitled reports whether a leaf would stay within its fair share of each requested resource. A
+// leaf beyond its fair share reclaims nothing.
 func (s *Standing) Entitled(a Asker) bool {
 	i, ok := s.Tree.Find(a.Queue)
 	if !ok {
@@ -25,7 +27,8 @@ func (s *Standing) Entitled(a Asker) bool {
 	return s.in(a.Kind).Entitled(i, a.Request.vector(s.Names, 0))
 }
 
-// HasShare reports whether a leaf is entitled to something of all that is requested; see [fairshare.Standing.HasShare].
+// HasShare reports whether a leaf has a share of each requested resource; see
+// [fairshare.Standing.HasShare].
 func (s *Standing) HasShare(a Asker) bool {
 	i, ok := s.Tree.Find(a.Queue)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestEased has shares change in all ways, and asks who may fare better since.
+// TestEased changes shares in all ways, and checks the queues that find reclaim easier afterwards.
 func TestEased(t *testing.T) {
 	tests := map[string]struct {
 		change func(b *Board)

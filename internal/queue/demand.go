@@ -14,30 +14,31 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// pendingPods are what pods that have no node yet ask for: those of one queue, of one group if they have any, that ask for the same.
+// pendingPods are pods without a node that have the same queue, group and kind.
 type pendingPods struct {
 	pendingKey
 	request Amounts
 	terms   *terms
-	// pods is how many there are, and counted of how many of them the queue's demand is.
+	// pods counts the pods. counted is the number of pods that count as demand of the queue.
 	pods, counted int64
 }
 
 type pendingKey struct {
 	queue string
 	group types.NamespacedName
-	// kind says what each of them needs of a node.
+	// kind identifies the requirements on a node: request and terms.
 	kind string
 }
 
-// terms are what a pod needs of a node beside room.
+// terms are a pod's requirements on a node besides room.
 type terms struct {
 	affinity    nodeaffinity.RequiredNodeAffinity
 	anywhere    bool
 	tolerations []corev1.Toleration
-	// plain is true where nothing else matters.
+	// plain is true if the pod has no other requirements.
 	plain bool
-	// key is the same for the same terms, tolerates for the same tolerations, and reach for the same nodes.
+	// key identifies the terms. tolerates identifies the tolerations, and reach identifies the set
+	// of nodes that match.
 	key, tolerates, reach string
 }
 
@@ -73,11 +74,11 @@ func taintsKey(taints []corev1.Taint) string {
 	return out.String()
 }
 
-// GroupState is how a group stands of which members wait for their places.
+// GroupState is the state of a group with members that wait for a node.
 type GroupState struct {
-	// Held is true where none of them can be placed, because the group lacks members, for instance.
+	// Held is true if no member can be placed, for example because the group lacks members.
 	Held bool
-	// Need is how many of them have to be placed together.
+	// Need is the number of waiting members that must be placed together.
 	Need int
 }
 
@@ -87,7 +88,7 @@ type pendingGroup struct {
 	pending map[*pendingPods]bool
 }
 
-// kindOf is the same for equal amounts.
+// kindOf returns a key that is the same for equal amounts.
 func kindOf(a Amounts) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -96,8 +97,8 @@ func kindOf(a Amounts) string {
 	return out.String()
 }
 
-// SetGroupState records how a group stands whose members have been charged with [Board.ChargeMember]. As long as that is not
-// known, they count as held.
+// SetGroupState records the state of a group with members that [Board.ChargeMember] has charged.
+// Until the first call, the group counts as held.
 func (b *Board) SetGroupState(group types.NamespacedName, now GroupState) {
 	if !b.Used() {
 		return
@@ -111,15 +112,16 @@ func (b *Board) SetGroupState(group types.NamespacedName, now GroupState) {
 	}
 }
 
-// lowerNeed has a group need one fewer where a member has come to its place, before what waits of it is weighed. What it needs in all is told
-// later.
+// lowerNeed lowers the need of a group by one when a member is placed, before the demand of the
+// others is computed. SetGroupState sets the exact need later.
 func (b *Board) lowerNeed(before, now *charge) {
 	if m := b.groups[now.Group]; m != nil && !before.placed && now.placed && before.Group == now.Group {
 		m.Need = max(m.Need-1, 0)
 	}
 }
 
-// Pends reports whether members of a group are charged that have no node yet: how other groups stand need not be told.
+// Pends reports whether a group has charged members without a node. Other groups need no
+// SetGroupState.
 func (b *Board) Pends(group types.NamespacedName) bool {
 	if !b.Used() {
 		return false
@@ -129,7 +131,7 @@ func (b *Board) Pends(group types.NamespacedName) bool {
 	return b.groups[group] != nil
 }
 
-// pend adds a pod without a node to those that are like it, or takes it away.
+// pend adds a pod without a node to the pods like it, or removes it if sign is -1.
 func (b *Board) pend(c charge, sign int64) {
 	key := pendingKey{queue: c.queue, group: c.Group, kind: c.kind}
 	d := b.pending[key]
@@ -166,7 +168,7 @@ func (b *Board) unweigh() {
 	b.plenty.end()
 }
 
-// weighAll settles all demand anew, because nodes or limits have changed.
+// weighAll computes all demand again after a change of nodes or limits.
 func (b *Board) weighAll() {
 	b.kinds, b.slots, b.listedByNodes = make(map[string]*nodeKind), make(map[string]int64), make(map[corev1.ResourceName]bool)
 	b.tainted, b.unreached = make(map[string]*taintedNodes), true
@@ -196,11 +198,11 @@ func (b *Board) weighAll() {
 	}
 }
 
-// weigh settles how much of what a group's pending pods ask for is demand, or of pods without a group: nothing of what no
-// node or no limit can ever serve.
+// weigh computes how many of a group's pending pods count as demand. For pods without a group,
+// alone has the pods. Requests that no node or limit can ever serve are no demand.
 func (b *Board) weigh(group types.NamespacedName, alone *pendingPods) {
 	if b.unweighed {
-		// All of them will be.
+		// weighAll will compute all demand. Until then, no more pods may count than exist.
 		if alone != nil && alone.pods < alone.counted {
 			b.demand(alone, alone.pods)
 		}
@@ -226,7 +228,7 @@ func (b *Board) weigh(group types.NamespacedName, alone *pendingPods) {
 	}
 }
 
-// demand has so many of some pending pods be part of what their queue asks for.
+// demand sets how many of some pending pods count as demand of their queue.
 func (b *Board) demand(d *pendingPods, pods int64) {
 	a, more := b.account(d.queue), pods-d.counted
 	a.changed = b.counted
@@ -239,7 +241,8 @@ func (b *Board) demand(d *pendingPods, pods int64) {
 	b.plenty.demand(d, more)
 }
 
-// isServed reports whether what a pod without a node asks for is demand, with all that is like it.
+// isServed reports whether a charge without a node counts as demand, together with all pending pods
+// like it.
 func (b *Board) isServed(c *charge) bool {
 	if c.placed {
 		return false
@@ -248,10 +251,12 @@ func (b *Board) isServed(c *charge) bool {
 	return d != nil && d.counted == d.pods
 }
 
-// mostKinds bounds the kinds of pods of which it is remembered how many the nodes could hold.
+// mostKinds bounds the number of entries in Board.slots.
 const mostKinds = 4096
 
-// servable is how many of some pending pods the nodes could have if nothing else ran there, and the limits above them one by one.
+// servable returns how many of some pending pods can ever run. For members of a group, this is the
+// number that fit on the nodes at the same time if nothing else ran there. The result is 0 if no
+// pod fits, or if a limit is too low for one pod.
 func (b *Board) servable(d *pendingPods) int64 {
 	slots, known := b.slots[d.kind]
 	if !known {
@@ -269,20 +274,20 @@ func (b *Board) servable(d *pendingPods) int64 {
 		return 0
 	}
 	if d.group == (types.NamespacedName{}) {
-		// They need not run at the same time.
+		// Pods without a group need not run at the same time.
 		return d.pods
 	}
 	return min(d.pods, slots)
 }
 
-// nodeKind are nodes that have the same, and the same taints.
+// nodeKind has the nodes with the same resources and taints.
 type nodeKind struct {
 	allocatable Amounts
 	taints      []corev1.Taint
 	nodes       []*nodeEntry
 }
 
-// matching counts the nodes on which a pod with such terms may be.
+// matching counts the nodes that a pod with the terms may run on.
 func (k *nodeKind) matching(t *terms) (nodes int64) {
 	if !k.tolerated(t) {
 		return 0
@@ -298,23 +303,24 @@ func (k *nodeKind) matching(t *terms) (nodes int64) {
 	return nodes
 }
 
-// tolerated reports whether a pod with such terms tolerates the nodes.
+// tolerated reports whether a pod with the terms tolerates the taints of the nodes.
 func (k *nodeKind) tolerated(t *terms) bool {
 	_, untolerated := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), k.taints, t.tolerations, keepsOff, true)
 	return !untolerated
 }
 
-// matches reports whether a pod with such terms may be on a node, taints left out. Terms that cannot be read match nothing, as in the
-// scheduler.
+// matches reports whether a pod with the terms may run on a node, regardless of taints. As in the
+// scheduler, terms that cannot be parsed match no node.
 func (t *terms) matches(node *corev1.Node) bool {
 	match, err := t.affinity.Match(node)
 	return err == nil && match
 }
 
-// keepsOff reports whether a taint keeps pods from being placed.
+// keepsOff reports whether a taint prevents pods from being placed.
 func keepsOff(taint *corev1.Taint) bool { return taint.Effect != corev1.TaintEffectPreferNoSchedule }
 
-// holds is how many pods a node could have. What no node lists may come from elsewhere, as from a device class.
+// holds returns how many such pods fit on an empty node. Resources that no node lists do not count:
+// they may come from elsewhere, such as a device class.
 func (b *Board) holds(allocatable, request Amounts) int64 {
 	most := mostRequested
 	for name, v := range request {
@@ -325,7 +331,7 @@ func (b *Board) holds(allocatable, request Amounts) int64 {
 	return most
 }
 
-// exceeds reports whether so many of some pods are too much for a limit above them, the smallest of them.
+// exceeds reports whether the smallest of some pods, need of them, exceed a limit above them.
 func (b *Board) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	checked := make(map[string]bool)
 	for d := range pods {
@@ -344,7 +350,7 @@ func (b *Board) exceeds(pods map[*pendingPods]int64, need int64) bool {
 	return false
 }
 
-// leastOf is what so many of some pods ask for of a resource, the smallest of them.
+// leastOf returns the sum of a resource over the smallest of some pods, need of them.
 func leastOf(pods map[*pendingPods]int64, name corev1.ResourceName, need int64) int64 {
 	pending := slices.SortedFunc(maps.Keys(pods), func(x, y *pendingPods) int { return cmp.Compare(x.request[name], y.request[name]) })
 	sum := int64(0)

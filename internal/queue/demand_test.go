@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TestDemand has queue a and queue b, under one parent, ask for two nodes of 8 GPUs: b for all of them, in pods of one, and
-// a for what is to be judged. What a gets is its share.
+// TestDemand checks the share of queue a, which depends on its demand. Queues a and b have one
+// parent and demand two nodes with 8 GPUs. Queue b demands all of them, in pods of one GPU.
 func TestDemand(t *testing.T) {
 	group := types.NamespacedName{Namespace: "ns", Name: "g"}
 	gangOf := func(b *Board, now GroupState, requests ...int64) {
@@ -129,7 +129,7 @@ func TestDemand(t *testing.T) {
 			for i := range 16 {
 				b.Charge(pod(fmt.Sprintf("b%d", i), 1, ""), "b")
 			}
-			// An equal weight for a would be 8 of 16, or of 32 with a large node.
+			// With equal weights, a would get 8 of 16, or of 32 with a large node.
 			tc.asks(b)
 			s := b.Standing(gpus)
 			if got := values(s, s.Shares)["a"]; got != tc.want {
@@ -148,13 +148,14 @@ func tainted(n *corev1.Node) {
 	n.Spec.Taints = []corev1.Taint{{Key: "kept", Effect: corev1.TaintEffectNoSchedule}}
 }
 
-// tolerating has a pod tolerate the taint of tainted nodes.
+// tolerating adds a toleration for the taint of tainted nodes.
 func tolerating(pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.Tolerations = []corev1.Toleration{{Key: "kept", Operator: corev1.TolerationOpExists}}
 	return pod
 }
 
-// TestDemandIsTheSameAnyWay has the books come to the same state by many changes as by the last of them.
+// TestDemandIsTheSameAnyWay checks that the ledger depends only on the last state of each object,
+// and not on the changes before.
 func TestDemandIsTheSameAnyWay(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	queues := []string{"a", "b"}

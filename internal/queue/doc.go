@@ -1,9 +1,10 @@
-// Package queue keeps the books of the queues: which there are, what the work in each of them has and asks for, and
-// what each is entitled to. The scheduler and its controllers read one [Board], which informers keep up to date.
+// Package queue keeps the quota ledger: the queues, the usage and demand of their work, and their
+// entitlements. The scheduler and its controllers share one [Board], which informers keep up to
+// date.
 //
-// What follows from the books (fair shares, whose turn it is) is worked out in internal/core/fairshare, and which units
-// may be taken because of it in internal/core; this package speaks of Kubernetes objects and turns them into plain values.
+// Package internal/core/fairshare computes fair shares and turns from the ledger, and internal/core
+// decides which units may be evicted. This package converts Kubernetes objects to the plain values
+// that they need.
 //
-// As long as there is no Queue, only what the nodes have is kept, and looking at the Board or charging a pod ends at one
-// atomic load.
+// Without any Queue, the Board only records nodes. Most calls then return after one atomic load.
 package queue

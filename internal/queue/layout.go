@@ -12,54 +12,57 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// layout tells nodes apart by which work of queues can reach them. Shares are worked out by it; see
-// [fairshare.Tree.Markets]. Without a layout, all nodes count as one pool.
+// layout divides nodes into pools by the work of queues that can reach them. Shares are computed
+// per pool; see [fairshare.Tree.Markets]. Without a layout, all nodes are one pool.
 type layout struct {
-	// kinds has the class of each kind of pods, and noClass for one that runs and is not told
-	// apart. It only grows. Signatures has the class of each set of terms and sizes.
+	// kinds has the class of each kind of pods. It only grows. Running pods beyond the maximum of
+	// classes have noClass. known counts its entries. signatures has the class of each combination
+	// of terms and matching sizes.
 	kinds      *sync.Map
 	known      int
 	signatures map[string]int
 	classes    []*podClass
-	// sizes are what different nodes have; pods are told apart by which of these they fit on.
+	// sizes has the distinct allocatable resources of nodes. The class of a pod depends on the
+	// sizes that it fits on.
 	sizes []Amounts
 	pools []*nodePool
-	// poolOf has the pool of each node by its name, and reaches the pools of each class. Neither
-	// changes.
+	// poolOf has the pool of each node, by the node's name. reaches has the pools that each class
+	// can reach, as bits. Neither changes.
 	poolOf  map[string]int
 	reaches []uint64
 }
 
-// podClass is pods that can be on the same nodes.
+// podClass is a set of pods that can run on the same nodes.
 type podClass struct {
 	terms *terms
 	fits  []bool
-	// running and waiting are what such pods ask for, by queue.
+	// running and waiting are the requests of the class, by queue.
 	running, waiting map[string]Amounts
 }
 
-// nodePool is nodes that the same classes can reach.
+// nodePool is a set of nodes that the same classes can reach.
 type nodePool struct {
-	// capacity is what the nodes add to that of the cluster, and staying is what stays there, by
-	// queue.
+	// capacity is the sum of the nodes' counted amounts less their amounts beyond. staying is the
+	// usage by pods that are not terminating, by queue.
 	capacity Amounts
 	staying  map[string]Amounts
 }
 
-// mostClasses bounds the classes of pods, and mostLaidKinds the kinds, that are told apart. With
-// more, all nodes count as one pool.
+// mostClasses bounds the classes of pods, and mostLaidKinds the kinds, that a layout separates. If
+// waiting pods need more classes, or all pods more kinds, all nodes count as one pool.
 const mostClasses, mostLaidKinds = 64, 4096
 
-// mostLaid bounds how many classes are held against nodes one by one.
+// mostLaid bounds the product of classes and nodes in a layout. Beyond it, all nodes count as one
+// pool.
 const mostLaid = 1 << 19
 
-// KindOf is the kind of a pod: the same for pods that need the same of a node.
+// KindOf returns the kind of a pod. Pods with equal requirements on a node have the same kind.
 func KindOf(pod *corev1.Pod) string { return kindOf(RequestOf(pod)) + termsOf(pod).key }
 
 // relay records that the layout is outdated.
 func (b *Board) relay() { b.layout, b.laid = nil, false }
 
-// lay makes the layout where it is outdated.
+// lay computes the layout if it is outdated.
 func (b *Board) lay() {
 	if b.laid {
 		return
@@ -92,8 +95,8 @@ func (b *Board) lay() {
 	}
 }
 
-// layRunning and layWaiting keep the layout level with what runs and waits. Work of a class that is
-// not known yet makes it outdated.
+// layRunning and layWaiting update the layout after a change of running or waiting pods. Pods of an
+// unknown class make it outdated.
 func (b *Board) layRunning(c *charge, sign int64) {
 	if b.knowsClass(c.queue, c.kind, c.request, c.terms, false) {
 		b.layout.runs(c, sign)
@@ -106,7 +109,8 @@ func (b *Board) layWaiting(d *pendingPods, more int64) {
 	}
 }
 
-// knowsClass reports whether there is a layout that has the class of some pods.
+// knowsClass reports whether the layout has the class of some pods. If a layout exists without
+// their class, it is outdated.
 func (b *Board) knowsClass(queue, kind string, request Amounts, t *terms, waits bool) bool {
 	if b.layout == nil || queue == "" {
 		return false
@@ -119,7 +123,7 @@ func (b *Board) knowsClass(queue, kind string, request Amounts, t *terms, waits 
 	return false
 }
 
-// newLayout tells nodes apart; nil where there is too much to tell apart.
+// newLayout returns a new layout; nil if there are too many classes, nodes or pools.
 func (b *Board) newLayout() *layout {
 	l := &layout{kinds: new(sync.Map), signatures: make(map[string]int), poolOf: make(map[string]int)}
 	sizes := make(map[string]Amounts)
@@ -153,8 +157,8 @@ func (b *Board) newLayout() *layout {
 	return l
 }
 
-// classify finds the class of a kind of pods, which wait or run, and reports false where there are
-// too many that wait.
+// classify finds or adds the class of a kind of pods. It returns false if there are too many kinds,
+// or if waiting pods need one class too many.
 func (b *Board) classify(l *layout, kind string, request Amounts, t *terms, waits bool) bool {
 	if class, known := l.kinds.Load(kind); known {
 		return !waits || class != noClass
@@ -187,8 +191,8 @@ func (b *Board) classify(l *layout, kind string, request Amounts, t *terms, wait
 	return true
 }
 
-// divide puts each node into the pool of those that the same classes can reach. It reports false
-// where there are too many pools.
+// divide groups the nodes that the same classes can reach into pools. It returns false if there are
+// too many pools.
 func (b *Board) divide(l *layout) bool {
 	sizes := make(map[string]int, len(l.sizes))
 	for i, size := range l.sizes {
@@ -219,8 +223,8 @@ func (b *Board) divide(l *layout) bool {
 	return true
 }
 
-// reachedBy has a bit for each class that can be on a node. Of one that takes no more pods only
-// what runs there counts, and the taints that it has for that are no matter.
+// reachedBy returns a bit for each class that can run on a node. On a closed node only running pods
+// count, so taints do not matter there.
 func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
 	kind := nodeKind{taints: g.node.Spec.Taints}
 	for i, class := range l.classes {
@@ -231,11 +235,11 @@ func (l *layout) reachedBy(g *nodeEntry, size int) (out uint64) {
 	return out
 }
 
-// noClass is in place of the class of pods that run and are not told apart: they count where they
+// noClass replaces the class of running pods beyond mostClasses. Such pods count only where they
 // run.
 const noClass = -1
 
-// classOf is the class of a kind of pods.
+// classOf returns the class of a kind of pods; noClass if the layout does not know the kind.
 func (l *layout) classOf(kind string) int {
 	known, _ := l.kinds.Load(kind)
 	if class, ok := known.(int); ok {
@@ -244,7 +248,7 @@ func (l *layout) classOf(kind string) int {
 	return noClass
 }
 
-// runs adds a pod that runs, sign times, to its class, and waits so many that wait.
+// runs adds a running pod, multiplied by sign, to its class. waits adds a number of waiting pods.
 func (l *layout) runs(c *charge, sign int64) {
 	if class := l.classOf(c.kind); class >= 0 {
 		addOf(l.classes[class].running, c.queue, c.request, sign)
@@ -257,18 +261,18 @@ func (l *layout) waits(d *pendingPods, pods int64) {
 	}
 }
 
-// count adds what a node adds to the capacity, sign times.
+// count adds a node's contribution to the capacity, multiplied by sign.
 func (p *nodePool) count(g *nodeEntry, sign int64) {
 	p.capacity.add(g.counted, sign)
 	p.capacity.add(g.beyond, -sign)
 }
 
-// stay adds what stays there, sign times.
+// stay adds usage of pods that are not terminating, multiplied by sign.
 func (p *nodePool) stay(queue string, amounts Amounts, sign int64) {
 	addOf(p.staying, queue, amounts, sign)
 }
 
-// addOf adds amounts to those of a queue, and drops what comes to nothing.
+// addOf adds amounts, multiplied by sign, to the sum of a queue. It removes an empty sum.
 func addOf(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	own := sums[queue]
 	if own == nil {
@@ -280,13 +284,13 @@ func addOf(sums map[string]Amounts, queue string, amounts Amounts, sign int64) {
 	}
 }
 
-// markets are a standing's markets, with what tells who is in which.
+// markets are the markets of a standing, with the layout that maps pods and nodes to them.
 type markets struct {
 	*fairshare.Divided
 	layout *layout
 }
 
-// marketsOf divides what there is to share; nil where all is one market.
+// marketsOf divides the capacity into markets; nil if there is one market only.
 func (b *Board) marketsOf(s *Standing) *markets {
 	b.lay()
 	l := b.layout
@@ -340,7 +344,7 @@ func (b *Board) marketsOf(s *Standing) *markets {
 	return &markets{Divided: s.Tree.Divide(f, b.carried(s.Names)), layout: l}
 }
 
-// Place is the part of the nodes that some work competes for, resource by resource.
+// Place is the set of nodes that some work competes for, by resource.
 type Place struct {
 	*fairshare.Place
 	poolOf map[string]int
@@ -352,8 +356,8 @@ func (p *Place) Has(node string, resource int) bool {
 	return ok && p.Place.Has(pool, resource)
 }
 
-// PlaceOf is where pods of some kinds compete; nil where that is all nodes, or nothing is known of
-// a kind.
+// PlaceOf returns the place where pods of some kinds compete. It returns nil if that is all nodes,
+// or if the class of any kind is unknown.
 func (s *Standing) PlaceOf(kinds ...string) *Place {
 	m := s.markets
 	if m == nil || len(kinds) == 0 {

@@ -11,32 +11,32 @@ import (
 	"pgregory.net/rapid"
 )
 
-// inZone keeps a pod to the nodes of a zone.
+// inZone restricts a pod to the nodes of a zone.
 func inZone(zone string, pod *corev1.Pod) *corev1.Pod {
 	pod.Spec.NodeSelector = map[string]string{"zone": zone}
 	return pod
 }
 
-// zoned is a node in a zone.
+// zoned returns a node in a zone.
 func zoned(name, zone string, gpus int64, change ...func(*corev1.Node)) *corev1.Node {
 	n := node(name, gpus, change...)
 	n.Labels = map[string]string{"zone": zone}
 	return n
 }
 
-// shareOf is what a queue is entitled to where pods like one compete, with what it has elsewhere.
+// shareOf returns a queue's entitlement where pods like one compete, including its usage elsewhere.
 func shareOf(s *Standing, queue string, pod *corev1.Pod) int64 {
 	i, _ := s.Tree.Find(queue)
 	return s.entitled(KindOf(pod))[i][0]
 }
 
-// TestSharesOfWhatCanBeReached has three equal queues with four pods each that want six GPUs of the
-// zone s, of which two queues run four and two. Beside these are eight GPUs that the pods cannot
-// use.
+// TestSharesOfWhatCanBeReached checks three equal queues that share the six GPUs of the zone s.
+// Each has four pods for that zone. Two of the queues run four and two pods. The pods cannot use
+// the eight GPUs of other nodes.
 func TestSharesOfWhatCanBeReached(t *testing.T) {
 	small := func(name, node string) *corev1.Pod { return inZone("s", pod(name, 1, node)) }
 	for name, tc := range map[string]struct {
-		// beside makes the other nodes, and what asks for them.
+		// beside adds the other nodes and the work for them.
 		beside func(b *Board)
 		want   int64
 	}{
@@ -114,10 +114,11 @@ func TestSharesOfWhatCanBeReached(t *testing.T) {
 	}
 }
 
-// TestQuotaInSeveralPlaces: a quota counts wherever it is not used yet, and once in all.
+// TestQuotaInSeveralPlaces checks that a queue can use its quota in any zone, but only once in
+// total.
 func TestQuotaInSeveralPlaces(t *testing.T) {
 	for name, tc := range map[string]struct {
-		// elsewhere is how many GPUs of the other zone the queue with the quota runs on.
+		// elsewhere is the usage of the queue with the quota, in GPUs of the other zone.
 		elsewhere int
 		want      int64
 	}{
@@ -148,9 +149,9 @@ func TestQuotaInSeveralPlaces(t *testing.T) {
 	}
 }
 
-// TestLayoutIsKeptLevel changes nodes, pods and queues at random. What is kept up to date change by
-// change equals what a look at all of it finds, and no queue gains where it cannot go by asking for
-// more.
+// TestLayoutIsKeptLevel changes nodes, pods and queues at random. It checks that a layout that was
+// updated step by step equals a new one. It also checks that the shares of a market
+// do not exceed its capacity.
 func TestLayoutIsKeptLevel(t *testing.T) {
 	divided := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -229,8 +230,7 @@ func podUID(rt *rapid.T) types.UID {
 	return types.UID(fmt.Sprint("p", rapid.IntRange(0, 15).Draw(rt, "pod")))
 }
 
-// BenchmarkStanding works out the shares of 100 queues with work of ten classes on nodes of ten
-// pools, and of one.
+// BenchmarkStanding computes the shares of 100 queues, with ten pools and with one.
 func BenchmarkStanding(b *testing.B) {
 	for _, zones := range []int{1, 10} {
 		b.Run(fmt.Sprint(zones), func(b *testing.B) {

@@ -6,17 +6,17 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// MinRuntimes are what counts for work whose queues say nothing of their own.
+// MinRuntimes are the defaults for work whose queues set no min-runtimes.
 type MinRuntimes struct {
 	Preempt, Reclaim time.Duration
-	// FromLeaf is true where a reclaimMinRuntime is looked for from the leaf upwards, and not from one step below
-	// the lowest common ancestor.
+	// FromLeaf starts the lookup of reclaimMinRuntime at the leaf. Otherwise it starts one step
+	// below the lowest common ancestor.
 	FromLeaf bool
 }
 
-// Protection is the longest that any min-runtime guards work of a queue, counted from the start of its clock: from
-// preemption inside the queue, or from reclaim by whichever other queue there may be. Work that is in no queue is only
-// preempted.
+// Protection returns the longest time that min-runtimes protect work of a queue, counted from the
+// start of the work. It covers preemption inside the queue and reclaim by any other queue. Work in
+// no queue can only be preempted.
 func (b *Board) Protection(queue string, otherwise MinRuntimes) time.Duration {
 	if queue == "" || !b.Used() {
 		return otherwise.Preempt

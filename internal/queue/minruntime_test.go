@@ -64,7 +64,7 @@ func TestProtection(t *testing.T) {
 	}
 }
 
-// TestProtectionFollowsTheQueues: what queues say counts from the moment that they say it.
+// TestProtectionFollowsTheQueues checks that changes of queues apply at once.
 func TestProtectionFollowsTheQueues(t *testing.T) {
 	b := boardOf(queueUnder("leaf", "", preemptAfter(time.Minute)))
 	for _, want := range []time.Duration{time.Minute, time.Hour, 0} {

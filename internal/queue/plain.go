@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// isPlain reports whether a node with room takes a pod, as far as the pod says, if it matches what the pod says of nodes (see [terms]):
-// whatever else runs there, or anywhere.
+// isPlain reports whether a pod can run on any node that has room and matches its terms (see
+// [terms]). Other pods and optional features of nodes make no difference to such a pod.
 func isPlain(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	if a := spec.Affinity; a != nil && (a.PodAffinity != nil && len(a.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) > 0 ||
@@ -19,20 +19,20 @@ func isPlain(pod *corev1.Pod) bool {
 	if slices.ContainsFunc(spec.TopologySpreadConstraints, spread) || len(ConfiningVolumes(pod)) > 0 || len(spec.ResourceClaims) > 0 {
 		return false
 	}
-	// What not every kubelet can do, which nodes declare.
+	// These fields need features that not every kubelet has.
 	if spec.Resources != nil || spec.HostUsers != nil || spec.OS != nil && spec.OS.Name != corev1.Linux {
 		return false
 	}
 	return !slices.ContainsFunc(spec.InitContainers, isSpecial) && !slices.ContainsFunc(spec.Containers, isSpecial)
 }
 
-// isSpecial reports whether a container takes a port of its node, or asks for what not every kubelet can do.
+// isSpecial reports whether a container needs a host port, or features that not every kubelet has.
 func isSpecial(c corev1.Container) bool {
 	optional := func(m corev1.VolumeMount) bool { return len(m.BindMountOptions) > 0 }
 	return len(c.RestartPolicyRules) > 0 || slices.ContainsFunc(c.VolumeMounts, optional) || slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort > 0 })
 }
 
-// ConfiningVolumes are the volumes of a pod that can keep it from a node.
+// ConfiningVolumes lists the volumes that may restrict a pod to some nodes.
 func ConfiningVolumes(pod *corev1.Pod) []corev1.Volume {
 	var out []corev1.Volume
 	for i := range pod.Spec.Volumes {
@@ -55,7 +55,7 @@ func requiredAntiAffinity(pod *corev1.Pod) []corev1.PodAffinityTerm {
 // anyNamespace stands for namespaces that are selected by their labels.
 const anyNamespace = ""
 
-// repelledBy are the namespaces of pods that a pod may keep off where it is, by its anti-affinity.
+// repelledBy lists the namespaces of the pods that a pod may repel by its required anti-affinity.
 func repelledBy(pod *corev1.Pod) []string {
 	terms := requiredAntiAffinity(pod)
 	if len(terms) == 0 {
