@@ -7,8 +7,8 @@ func (s *Standing) At() uint64 { return s.counted }
 // Listed returns the count of [Board.Listed] for the tree of the standing.
 func (s *Standing) Listed() uint64 { return s.listed }
 
-// Eased returns when reclaim last became easier for a leaf, in the units of [Standing.At]; see
-// [fairshare.Easing.For].
+// Eased returns when reclaim last became easier for a leaf; see [fairshare.Easing.For]. The time is
+// comparable with [Standing.At].
 func (s *Standing) Eased(leaf string) uint64 {
 	i, ok := s.Tree.Find(leaf)
 	if !ok {

@@ -8,44 +8,50 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// plenty is whether there is room for all pods that wait, in whatever order they go and wherever they are placed: then no order
-// makes a difference to anything. It is found by [Board.Judge], and followed from there pod by pod, up to what that cannot follow.
+// plenty records whether there is room for all waiting pods, in any order and on any node that
+// accepts them. Then the order of admission makes no difference, and workloads get a free pass.
+// [Board.Judge] determines it. After that, each change of a pod updates it, until a change that
+// needs a new judgment.
 type plenty struct {
 	judged bool
-	// partial is true while not all pods have been charged that there are, and ended has a token when there is not plenty any more.
+	// partial is true while some existing pods are not charged yet. ended has a token after plenty
+	// has ended.
 	partial bool
 	ended   chan struct{}
-	// spare is for how many pods more there is room, of the kinds that have been judged.
+	// spare is the number of additional pods of the judged kinds that find room.
 	spare int64
 	kinds map[waitingKind]*waitingPods
-	// waitingIn counts the pods of queues that wait, by namespace, and repelling those that keep others off, by the others' namespace.
+	// waitingIn counts the waiting pods of queues by their namespace. repelling counts the pods
+	// with required anti-affinity by the namespaces that they repel.
 	waitingIn, repelling map[string]int
 }
 
-// waitingKind is what pods that wait ask for; inQueue is whether they count for a queue.
+// waitingKind is the kind of waiting pods. inQueue is true if they count for a queue.
 type waitingKind struct {
 	kind    string
 	inQueue bool
 }
 
-// mostWaitingKinds bounds what is judged: more kinds of pods than that are not told apart from too many.
+// mostWaitingKinds bounds the kinds of waiting pods that Judge compares. With more kinds, plenty is
+// false.
 const mostWaitingKinds = 64
 
-// mostComparisons bounds how many kinds of pods are held against kinds of nodes, and against nodes one by one, which takes some milliseconds.
+// mostComparisons bounds the comparisons of kinds of pods with kinds of nodes and with single
+// nodes. That many take a few milliseconds.
 const mostComparisons = 1 << 16
 
 func newPlenty() plenty {
 	return plenty{waitingIn: make(map[string]int), repelling: make(map[string]int), ended: make(chan struct{}, 1)}
 }
 
-// reset has nothing wait. There is no plenty known then.
+// reset removes all waiting pods. Judge must determine plenty again.
 func (p *plenty) reset() {
 	p.kinds, p.partial = nil, false
 	clear(p.waitingIn)
 	clear(p.repelling)
 }
 
-// end has there not be plenty any more.
+// end records that there may not be room for all waiting pods any more.
 func (p *plenty) end() {
 	if !p.judged {
 		return
@@ -57,8 +63,9 @@ func (p *plenty) end() {
 	}
 }
 
-// Plenty reports whether there is room for all that waits in a queue, and in the cluster, whichever pod goes first. When in doubt there
-// is not. What no node or no limit could ever serve is left out, see [Board.Servable].
+// Plenty reports whether there is room for all waiting work of a queue, and in the cluster, in any
+// order. In doubt it returns false. It ignores pods that no node or limit could ever serve; see
+// [Board.Servable].
 func (b *Board) Plenty(queue string) bool {
 	if !b.Used() {
 		return false
@@ -78,8 +85,8 @@ func (b *Board) Plenty(queue string) bool {
 	return true
 }
 
-// Servable reports whether a pod that waits has been charged, and the nodes and limits could serve it if nothing else ran. A member of a group
-// is not as long as the group is held.
+// Servable reports whether a waiting pod is charged, and nodes and limits could serve it if nothing
+// else ran. A member of a held group is not servable.
 func (b *Board) Servable(uid types.UID) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -87,18 +94,19 @@ func (b *Board) Servable(uid types.UID) bool {
 	return ok && !b.unweighed && b.isServed(&c)
 }
 
-// Judged reports whether it is known that there is plenty of room for all that waits, limits left out.
+// Judged reports whether there is known to be room for all waiting work, limits aside.
 func (b *Board) Judged() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.plenty.judged
 }
 
-// PlentyEnds has a token when there is not plenty of room any more, until that is judged anew.
+// PlentyEnds returns a channel that has a token after plenty has ended.
 func (b *Board) PlentyEnds() <-chan struct{} { return b.plenty.ended }
 
-// Judge finds out whether there is plenty of room for all that waits, limits left out, unless that is known. It looks at every
-// node. Mapped says which resources device classes map, so that nodes may have them without listing them.
+// Judge determines whether there is room for all waiting work, limits aside, unless that is already
+// known. It looks at every node while it holds the lock. mapped reports whether a device class maps
+// a resource, so that nodes may have the resource without listing it.
 func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 	if !b.Used() {
 		return false
@@ -118,7 +126,7 @@ func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 	if !ok {
 		return false
 	}
-	// More of what has come before is to find that known.
+	// Include earlier kinds, so that new pods of these kinds do not need a new judgment.
 	kinds := b.withFormer(waiting, mapped)
 	spare := b.spareFor(kinds)
 	if spare < 0 && len(kinds) > len(waiting) {
@@ -132,7 +140,7 @@ func (b *Board) Judge(mapped func(corev1.ResourceName) bool) bool {
 	return true
 }
 
-// withFormer are some kinds, and those that were judged before, of which none wait.
+// withFormer returns the waiting kinds, and kinds of the last judgment without waiting pods.
 func (b *Board) withFormer(waiting map[waitingKind]*waitingPods, mapped func(corev1.ResourceName) bool) map[waitingKind]*waitingPods {
 	out := maps.Clone(waiting)
 	for key, w := range b.plenty.kinds {
@@ -148,7 +156,7 @@ func (b *Board) withFormer(waiting map[waitingKind]*waitingPods, mapped func(cor
 	return out
 }
 
-// waitingPods are the pods of a kind that wait.
+// waitingPods are the waiting pods of one kind.
 type waitingPods struct {
 	inQueue bool
 	pods    int64
@@ -156,8 +164,8 @@ type waitingPods struct {
 	terms   *terms
 }
 
-// waitingKinds adds up the pods that wait, by kind. It reports false where there are too many kinds, or some of a queue about which
-// room does not say all.
+// waitingKinds counts the waiting pods by kind. It returns false if there are too many kinds, or if
+// a kind is not countable; see isCountable.
 func (b *Board) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waitingKind]*waitingPods, bool) {
 	out := make(map[waitingKind]*waitingPods)
 	for _, d := range b.pending {
@@ -177,7 +185,8 @@ func (b *Board) waitingKinds(mapped func(corev1.ResourceName) bool) (map[waiting
 	return out, true
 }
 
-// waitingKind is the kind of what counts for a queue. Of other pods it does not matter where they have to go: they may.
+// waitingKind returns the kind of pods for the judgment. For pods outside queues, all nodes that
+// they tolerate count as possible places.
 func (d *pendingPods) waitingKind() waitingKind {
 	if d.queue == "" {
 		return waitingKind{kind: kindOf(d.request) + d.terms.tolerates}
@@ -185,8 +194,9 @@ func (d *pendingPods) waitingKind() waitingKind {
 	return waitingKind{kind: d.kind, inQueue: true}
 }
 
-// isCountable reports whether it can be told for which nodes pods of a kind count, and of those in queues that room there is all that they need.
-// What a device class maps may come from nodes that do not list it, where others do; what no node lists counts as had by all.
+// isCountable reports whether room for pods of a kind can be counted. Pods of queues must be plain,
+// and some node must list each resource that they request. If nodes list a resource that a device
+// class maps, other nodes may have it without listing it. Such requests are not countable.
 func (b *Board) isCountable(key waitingKind, request Amounts, t *terms, mapped func(corev1.ResourceName) bool) bool {
 	if key.inQueue && !t.plain {
 		return false
@@ -199,13 +209,14 @@ func (b *Board) isCountable(key waitingKind, request Amounts, t *terms, mapped f
 	return true
 }
 
-// mayTake reports whether such a pod may be placed on some node of a kind.
+// mayTake reports whether such a pod may run on some node of a kind.
 func (b *Board) mayTake(k *nodeKind, request Amounts, t *terms) bool {
 	return b.holds(k.allocatable, request) > 0 && k.tolerated(t)
 }
 
-// takers are nodes of one kind, with who of those that wait may come there, by their places in a list, and how many more of them each
-// node and all of them have room for.
+// takers are the nodes of one kind. who has a bit for each kind of waiting pods that may run there,
+// by position in a list. slots is the number of additional pods that each node has room for, and
+// all is the sum.
 type takers struct {
 	*nodeKind
 	who   uint64
@@ -213,7 +224,8 @@ type takers struct {
 	all   int64
 }
 
-// takersOf are the nodes that take any of some kinds of pods. A node counts in pods as large as the largest of them, of each resource.
+// takersOf lists the nodes that accept any of some kinds of pods. A slot is as large as the largest
+// of these pods, in each resource.
 func (b *Board) takersOf(kinds []*waitingPods) []takers {
 	var out []takers
 	for _, k := range b.kinds {
@@ -240,12 +252,13 @@ func (b *Board) takersOf(kinds []*waitingPods) []takers {
 	return out
 }
 
-// spareFor is for how many pods there is room beside those that wait, of their kinds; less than none where there is not room for all of
-// them.
+// spareFor returns how many more pods of the waiting kinds find room. The result is negative if the
+// waiting pods do not all find room, or if there are too many kinds to compare.
 //
-// A node that has no room for one of the largest pods that may come there has taken at least as many pods as it was counted for. So if a
-// pod found no room on any of its nodes, they would have taken as many as all of them were counted for. There is room for all as long as no
-// more may come there.
+// A node without room for the largest pod that may run there has taken at least as many pods as it
+// had slots. So if a pod found no room on any of its nodes, these nodes would have taken as many
+// pods as all their slots. There is room for all pods if no more pods than that may come to these
+// nodes.
 func (b *Board) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	kinds := slices.Collect(maps.Values(waiting))
 	comparisons := len(b.kinds) * len(kinds)
@@ -280,7 +293,7 @@ func (b *Board) spareFor(waiting map[waitingKind]*waitingPods) int64 {
 	return spare
 }
 
-// roomFor is how many pods the nodes have room for together on which one with such terms may be.
+// roomFor returns the number of slots on the nodes that pods with some terms may run on.
 func (t *takers) roomFor(terms *terms) (room int64) {
 	if terms.anywhere {
 		return t.all
@@ -293,7 +306,7 @@ func (t *takers) roomFor(terms *terms) (room int64) {
 	return room
 }
 
-// slotsFor is how many pods a node still has room for.
+// slotsFor returns how many pods with a request the node has room for.
 func (g *nodeEntry) slotsFor(request Amounts) int64 {
 	most := mostRequested
 	for name, v := range request {
@@ -304,7 +317,7 @@ func (g *nodeEntry) slotsFor(request Amounts) int64 {
 	return most
 }
 
-// isRepelled reports whether others may keep pods of queues off by anti-affinity that wait.
+// isRepelled reports whether anti-affinity of other pods may repel waiting pods of queues.
 func (p *plenty) isRepelled() bool {
 	if len(p.waitingIn) == 0 {
 		return false
@@ -317,8 +330,8 @@ func (p *plenty) isRepelled() bool {
 	return false
 }
 
-// demand takes in that more pods of a kind wait. Of fewer, nothing is made before it is judged again: others may not have the use
-// of what they leave.
+// demand records that more pods of a kind wait. Fewer pods do not raise spare until the next
+// judgment, because other pods may not be able to use their room.
 func (p *plenty) demand(d *pendingPods, more int64) {
 	if p.judged && more > 0 {
 		if p.spare -= more; p.spare < 0 || p.kinds[d.waitingKind()] == nil {
@@ -327,8 +340,9 @@ func (p *plenty) demand(d *pendingPods, more int64) {
 	}
 }
 
-// isExpected reports whether it has been reckoned with that a pod comes to count as it does now: it waited, and was counted for nodes like the
-// one that it is placed on, of which it takes no more than one of the places that were counted.
+// isExpected reports whether plenty can follow a change of a pod without a new judgment. That is so
+// if the pod still waits, or stays on its node and does not grow. It is also so if a waiting pod is
+// placed on a node that its kind was counted for, and needs at most one slot there.
 func (b *Board) isExpected(before, now *charge) bool {
 	switch {
 	case !now.placed:
@@ -345,7 +359,7 @@ func (b *Board) isExpected(before, now *charge) bool {
 	return g.closed || g.kind != nil && b.mayTake(g.kind, before.request, before.terms)
 }
 
-// follow takes in that a pod counts as now, and whether that was expected.
+// follow updates plenty after a pod was charged. An unexpected change ends it.
 func (p *plenty) follow(now *charge, expected bool) {
 	p.count(now, 1)
 	if now.placed && !expected || (len(now.repels) > 0 || !now.placed && now.queue != "") && p.isRepelled() {
@@ -353,7 +367,7 @@ func (p *plenty) follow(now *charge, expected bool) {
 	}
 }
 
-// count counts a pod in its namespace, or no more.
+// count adds a pod to the counts by namespace, or removes it if by is -1.
 func (p *plenty) count(c *charge, by int) {
 	add := func(counts map[string]int, name string) {
 		if counts[name] += by; counts[name] == 0 {

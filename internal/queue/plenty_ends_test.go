@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestPlentyEnds is what tells that there is not plenty of room any more.
+// TestPlentyEnds checks the changes that end plenty.
 func TestPlentyEnds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		happens func(b *Board)
@@ -51,7 +51,8 @@ func TestPlentyEnds(t *testing.T) {
 	}
 }
 
-// TestNoPlentyBeforeAllAreCharged: nodes look empty as long as what runs there has not been charged.
+// TestNoPlentyBeforeAllAreCharged checks that there is no plenty while running pods are not
+// charged, because nodes look empty then.
 func TestNoPlentyBeforeAllAreCharged(t *testing.T) {
 	b := NewBoard()
 	b.SetNode(roomy("n", 8))
@@ -72,7 +73,8 @@ func TestNoPlentyBeforeAllAreCharged(t *testing.T) {
 	}
 }
 
-// TestPlentyWhileAGroupIsBound: what is left of it is counted once.
+// TestPlentyWhileAGroupIsBound checks that members count only once while others of their group are
+// bound.
 func TestPlentyWhileAGroupIsBound(t *testing.T) {
 	const size = 6
 	b := boardOf(queueUnder("b", ""))
@@ -96,7 +98,7 @@ func TestPlentyWhileAGroupIsBound(t *testing.T) {
 	}
 }
 
-// TestPlentyIsBounded: where too much would have to be compared, it is not.
+// TestPlentyIsBounded checks that Judge gives up if it would need too many comparisons.
 func TestPlentyIsBounded(t *testing.T) {
 	const nodes = 6000
 	b := boardOf(queueUnder("b", ""))

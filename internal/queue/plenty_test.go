@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// roomy is a node that lists pods as well.
+// roomy returns a node that also lists pod slots.
 func roomy(name string, v int64, change ...func(*corev1.Node)) *corev1.Node {
 	n := node(name, v, change...)
 	n.Status.Allocatable[corev1.ResourcePods] = *resource.NewQuantity(9, resource.DecimalSI)
@@ -28,10 +28,10 @@ func repelling(p *corev1.Pod, namespaces ...string) *corev1.Pod {
 	return p
 }
 
-// none are the resources that device classes map.
+// none reports that no device class maps a resource.
 func none(corev1.ResourceName) bool { return false }
 
-// several has so many pods come to a queue that ask for so many GPUs each.
+// several charges n pods to a queue, each of which requests a number of GPUs.
 func several(b *Board, queue string, n int, gpus int64) {
 	for i := range n {
 		b.Charge(pod(fmt.Sprintf("%s%d-%d", queue, gpus, i), gpus, ""), queue)
@@ -43,11 +43,11 @@ func with(p *corev1.Pod, change func(*corev1.PodSpec)) *corev1.Pod {
 	return p
 }
 
-// TestPlenty has a queue a, with a limit of 12, and a queue b ask for two nodes of 8 GPUs.
+// TestPlenty checks the queues a, with a limit of 12, and b. Both demand two nodes with 8 GPUs.
 func TestPlenty(t *testing.T) {
 	for name, tc := range map[string]struct {
 		waits func(*Board)
-		// a and b are whether there is plenty for them.
+		// a and b are the results of Plenty for the queues.
 		a, b bool
 	}{
 		"nothing waits":            {waits: func(*Board) {}, a: true, b: true},
@@ -228,12 +228,14 @@ func TestPlenty(t *testing.T) {
 	}
 }
 
-// TestPlentyOfMapped: nodes may have what a device class maps without listing it.
+// TestPlentyOfMapped checks that there is no plenty if nodes may have a resource without listing
+// it.
 func TestPlentyOfMapped(t *testing.T) {
 	mapped := func(name corev1.ResourceName) bool { return name == gpu }
 	for name, tc := range map[string]struct {
 		of string
-		// former is whether there was plenty before a class mapped it, and what asked for it has gone.
+		// former is true if there was plenty before a device class mapped the resource, and the pod
+		// that requested it is gone.
 		former bool
 	}{
 		"one of a queue":         {of: "b"},
@@ -264,19 +266,19 @@ func TestPlentyOfMapped(t *testing.T) {
 	}
 }
 
-// crowd is a cluster with a Board that is told of all that happens there.
+// crowd is a cluster with a Board that follows all its changes.
 type crowd struct {
 	*Board
 	pods  map[string]*corev1.Pod
 	nodes map[string]*corev1.Node
 	made  int
-	// held is whether the members of the one group are.
+	// held is true while the members of the only group are held.
 	held bool
 }
 
 var crowdGroup = types.NamespacedName{Namespace: "ns", Name: "g"}
 
-// takes reports whether a node takes a pod beside others, by arithmetic of its own.
+// takes reports whether a node has room for a pod beside other pods. It does not use the Board.
 func (c *crowd) takes(n *corev1.Node, p *corev1.Pod, pods map[string]*corev1.Pod) bool {
 	if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 && len(p.Spec.Tolerations) == 0 {
 		return false
@@ -326,7 +328,7 @@ func (c *crowd) charge(p *corev1.Pod) {
 	c.SetGroupState(crowdGroup, GroupState{Held: c.held})
 }
 
-// nodeComes has a node come, or change.
+// nodeComes adds or changes a node.
 func (c *crowd) nodeComes(rt *rapid.T) {
 	n := roomy(rapid.SampledFrom([]string{"n", "m", "o"}).Draw(rt, "name"), rapid.Int64Range(0, 8).Draw(rt, "gpus"))
 	n.Status.Allocatable[corev1.ResourceCPU] = *resource.NewQuantity(2, resource.DecimalSI)
@@ -380,7 +382,7 @@ func (c *crowd) happen(rt *rapid.T) {
 			c.charge(bound)
 		}
 	case "started", "resized":
-		// By something that asks no scheduler, or in place.
+		// A pod was started without a scheduler, or resized in place.
 		var p *corev1.Pod
 		if c.made++; len(all) > 0 && rapid.Bool().Draw(rt, "resized") {
 			p = c.pods[rapid.SampledFrom(all).Draw(rt, "pod")].DeepCopy()
@@ -430,7 +432,7 @@ func (c *crowd) happen(rt *rapid.T) {
 	}
 }
 
-// fill has all that waits look for a place on some node, in some order.
+// fill places all waiting pods on some node, in some order.
 func (c *crowd) fill(rt *rapid.T) {
 	rnd := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "order"), 0))
 	pods, left := maps.Clone(c.pods), c.waiting()
@@ -455,7 +457,8 @@ func (c *crowd) fill(rt *rapid.T) {
 	}
 }
 
-// TestPlentyIsEnough has whatever the books have plenty of room for find its place, in any order, on any node that takes it.
+// TestPlentyIsEnough checks that all waiting pods find room while there is plenty, in any order and
+// on any node that accepts them.
 func TestPlentyIsEnough(t *testing.T) {
 	plenty := 0
 	rapid.Check(t, func(rt *rapid.T) {

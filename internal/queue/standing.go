@@ -9,40 +9,43 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Standing is how the queues stand at one moment. It does not change, so any goroutine may use it.
+// Standing is the state of all queues at one moment. It does not change, so any goroutine may use
+// it.
 type Standing struct {
 	fairshare.Standing
 	// Names are the resources of every vector.
 	Names []string
-	// Faults says what is wrong with queues.
+	// Faults lists the configuration errors of queues.
 	Faults []fairshare.Fault
-	// Requested is by index in the tree, with everything below a queue counted.
+	// Requested is the requests of each queue and all queues below it, by index in the tree.
 	Requested []fairshare.Amounts
-	// Waiting counts the pods without a node, by index as well.
+	// Waiting counts the pods without a node of each queue and all queues below it, by index.
 	Waiting []int32
-	// Orphaned is what runs and names a queue that is not in the tree, by that name.
+	// Orphaned is the usage of running work that names a queue that is not a leaf of the tree, by
+	// that name.
 	Orphaned map[string]fairshare.Amounts
-	// OrphanedPods counts the pods of that.
+	// OrphanedPods counts the pods of such work.
 	OrphanedPods int
 
-	// accesses is the access to each queue, by index.
+	// accesses has the access rules of each queue, by index.
 	accesses []*access
-	// markets are the parts of the nodes that are shared each by itself; nil where all are shared together.
+	// markets divides the nodes into parts with shares of their own; nil if there is only one part.
 	markets *markets
 
-	// leaves are the books of each leaf as vectors; nil for one without work. They are shared with later standings.
+	// leaves has the account of each leaf as vectors; nil for a leaf without work. Later standings
+	// share them.
 	leaves []*leafBooks
 
 	listed, counted uint64
-	// easing is by values of counted.
+	// easing uses values of counted as times.
 	easing *fairshare.Easing
 }
 
-// leafBooks are an account in the resources of a standing.
+// leafBooks is an account as vectors.
 type leafBooks struct{ demand, allocated, requested fairshare.Amounts }
 
-// Standing works out how the queues stand, in some resources; nil where there are no queues. It does so again only
-// after something has changed.
+// Standing returns the current standing for some resources; nil if there are no queues. It returns
+// the same Standing until something changes.
 func (b *Board) Standing(names []string) *Standing {
 	if !b.Used() {
 		return nil
@@ -71,7 +74,8 @@ func (b *Board) Standing(names []string) *Standing {
 	return s
 }
 
-// mostStandings is how many sets of resources are remembered: those of each picture of the cluster, and of the status.
+// mostStandings bounds the sets of resources with a cached standing. Each snapshot uses one, and so
+// does the status of queues.
 const mostStandings = 4
 
 func (b *Board) standing(names []string, old *Standing) *Standing {
@@ -98,7 +102,7 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	for name, a := range b.accounts {
 		i := a.leafIn(s.Tree, name, b.listed)
 		if i < 0 {
-			// What is outside the queues, and stays, is not theirs to share.
+			// Usage outside the queues reduces the capacity to share.
 			capacity.add(a.staying, -1)
 			outside.Insert(name)
 			if name != "" && len(a.allocated) > 0 {
@@ -133,7 +137,8 @@ func (b *Board) standing(names []string, old *Standing) *Standing {
 	return s
 }
 
-// booksOf has the account of a leaf as vectors, those of the standing before where nothing has changed since.
+// booksOf returns the account of a leaf as vectors. It reuses the vectors of the old standing if
+// the account has not changed.
 func (s *Standing) booksOf(leaf int32, a *account, old *Standing) *leafBooks {
 	if old != nil && old.Tree == s.Tree && old.leaves[leaf] != nil && a.changed <= old.counted {
 		s.leaves[leaf] = old.leaves[leaf]
@@ -145,7 +150,7 @@ func (s *Standing) booksOf(leaf int32, a *account, old *Standing) *leafBooks {
 	return s.leaves[leaf]
 }
 
-// described are the queues as the core knows them.
+// described converts the queues for the core.
 func (b *Board) described(names []string) []fairshare.Queue {
 	out := make([]fairshare.Queue, 0, len(b.queues))
 	for _, q := range b.queues {

@@ -15,14 +15,16 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// knownResources are all resources at one state of the queues, of which some are had by nodes.
+// knownResources is the cached result of Resources, with the count of queue changes and the
+// resources of nodes that it was computed from.
 type knownResources struct {
 	names  []string
 	listed uint64
 	had    map[corev1.ResourceName]bool
 }
 
-// Resources lists all resources that there are, or that a queue speaks of. The list is not to be changed.
+// Resources lists the resources that nodes have or queues name. The caller must not change the
+// list.
 func (b *Board) Resources() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,7 +48,7 @@ func (b *Board) Resources() []string {
 	return b.resources.names
 }
 
-// anyBut reports whether there is anything of what is not in a set.
+// anyBut reports whether amounts have a resource that is not in a set.
 func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 	for name := range a {
 		if !set[name] {
@@ -56,7 +58,8 @@ func anyBut(a Amounts, set map[corev1.ResourceName]bool) bool {
 	return false
 }
 
-// SetStatus brings the status of a queue level with a standing. WholeGroups are [Board.WholeGroups].
+// SetStatus updates the status of a queue from a standing. wholeGroups is the result of
+// [Board.WholeGroups].
 func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 	st := &q.Status
 	i, known := s.Tree.Find(q.Name)
@@ -96,14 +99,15 @@ func (s *Standing) SetStatus(q *v1alpha1.Queue, wholeGroups WholeGroups) {
 			Message: "no work runs that cannot be in the queue",
 		})
 	}
-	// Each is set once: a status that changes on the way changes lastTransitionTime, and so is written each time.
+	// Each condition is set only once. Otherwise an intermediate value would change
+	// lastTransitionTime, and each update would write the status.
 	for _, c := range conditions {
 		c.ObservedGeneration = q.Generation
 		apimeta.SetStatusCondition(&st.Conditions, c)
 	}
 }
 
-// conditions say whether a queue can be used, and whether its quota is served.
+// conditions returns the conditions Ready and QuotaServed of a queue.
 func (s *Standing) conditions(queue string) (ready, quota metav1.Condition) {
 	ready = metav1.Condition{
 		Type: v1alpha1.ConditionQueueReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonQueueReady, Message: "the queue is part of the tree",
@@ -129,7 +133,8 @@ func (s *Standing) conditions(queue string) (ready, quota metav1.Condition) {
 	return ready, quota
 }
 
-// quotaFaults says in which resources the quota of a queue is above its parent's.
+// quotaFaults returns a message with the resources of a queue's quota that exceed the parent's
+// quota.
 func (s *Standing) quotaFaults(queue string) string {
 	var resources []string
 	parent := ""
@@ -142,7 +147,8 @@ func (s *Standing) quotaFaults(queue string) string {
 		strings.Join(resources, " and "), parent)
 }
 
-// list writes amounts for people. What the queue neither has nor asks for nor speaks of is left out.
+// list converts amounts for the status. It omits resources that the queue neither uses nor requests
+// nor names in its spec.
 func (s *Standing) list(q *v1alpha1.Queue, i int32, amounts fairshare.Amounts) corev1.ResourceList {
 	out := make(corev1.ResourceList)
 	for r, name := range s.Names {
@@ -167,8 +173,8 @@ func (s *Standing) words(amounts fairshare.Amounts) string {
 	return strings.Join(parts, ", ")
 }
 
-// MissingQuotas returns what each queue lacks of its quota, as far as its pods request that much:
-// by name, and 0 where it lacks nothing of a resource of which it has a quota.
+// MissingQuotas returns the part of each queue's quota that its pods request but do not have, by
+// the queue's name. A resource with a quota has the value 0 if nothing is missing.
 func (s *Standing) MissingQuotas() map[string]corev1.ResourceList {
 	out := make(map[string]corev1.ResourceList, s.Tree.Len())
 	for i := range s.Tree.Len() {

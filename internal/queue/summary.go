@@ -13,8 +13,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// summaryOf returns the status of a Queue in words. The figures of the status and both conditions
-// are up to date.
+// summaryOf returns the summary of a Queue's status. The amounts in the status and both conditions
+// must be up to date.
 func summaryOf(q *v1alpha1.Queue, ready, quota metav1.Condition) *v1alpha1.QueueSummary {
 	out := &v1alpha1.QueueSummary{Ready: string(ready.Status)}
 	switch {
@@ -36,7 +36,7 @@ func summaryOf(q *v1alpha1.Queue, ready, quota metav1.Condition) *v1alpha1.Queue
 	return out
 }
 
-// words lists the amounts of some resources. It leaves resources out that the list does not have.
+// words lists the amounts of some resources. It omits resources that the list does not have.
 func words(list corev1.ResourceList, of []corev1.ResourceName) string {
 	var parts []string
 	for _, name := range of {
@@ -47,7 +47,8 @@ func words(list corev1.ResourceList, of []corev1.ResourceName) string {
 	return strings.Join(parts, ", ")
 }
 
-// quotaInWords lists the quota that counts of a Queue, with that of spec where that is more.
+// quotaInWords lists the effective quota of a Queue, with the quota of the spec where the spec has
+// more.
 func quotaInWords(q *v1alpha1.Queue, of []corev1.ResourceName) string {
 	var parts []string
 	for _, name := range of {
@@ -69,7 +70,7 @@ func shortName(name corev1.ResourceName) string {
 	return string(name)[strings.LastIndexByte(string(name), '/')+1:]
 }
 
-// Human writes an amount of a resource with one decimal at most: bytes with the largest suffix that
+// Human formats an amount of a resource with at most one decimal. Bytes get the largest suffix that
 // leaves at least 1.
 func Human(name corev1.ResourceName, amount float64) string {
 	suffix := ""

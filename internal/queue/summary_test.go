@@ -10,8 +10,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestSummary: kubectl get shows the quota that counts, amounts that people read, and whether the
-// quota is cut.
+// TestSummary checks that the columns of kubectl get show the effective quota in readable amounts,
+// and whether the quota is cut.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	list := func(gpus, memory string) corev1.ResourceList {

@@ -8,22 +8,22 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// taintedNodes are the nodes that take pods and have the same taints, some of which keep pods off.
+// taintedNodes are open nodes with the same taints. At least one of the taints repels pods.
 type taintedNodes struct {
 	taints []corev1.Taint
 	nodes  []*nodeEntry
 }
 
-// tolerance is what pods of a queue tolerate.
+// tolerance identifies the pods of a queue that have the same tolerations.
 type tolerance struct{ queue, tolerates string }
 
-// tolerant are pods without a node that are demand.
+// tolerant counts waiting pods that are demand and have the same tolerations.
 type tolerant struct {
 	tolerations []corev1.Toleration
 	pods        int64
 }
 
-// taint adds a node to those that have its taints, if any of these keep pods off.
+// taint adds a node to the nodes with the same taints if any taint repels pods.
 func (b *Board) taint(g *nodeEntry) {
 	if !slices.ContainsFunc(g.node.Spec.Taints, func(t corev1.Taint) bool { return keepsOff(&t) }) {
 		b.shun(g, false)
@@ -36,7 +36,7 @@ func (b *Board) taint(g *nodeEntry) {
 	b.tainted[key].nodes = append(b.tainted[key].nodes, g)
 }
 
-// tolerate takes in that more pods, or fewer, of some that wait are demand.
+// tolerate records a change in the number of waiting pods that are demand.
 func (b *Board) tolerate(d *pendingPods, more int64) {
 	if more == 0 {
 		return
@@ -54,8 +54,9 @@ func (b *Board) tolerate(d *pendingPods, more int64) {
 	}
 }
 
-// reach settles which tainted nodes are shunned: those whose taints no work tolerates that waits in a queue. What else they have is of use to
-// no queue: as long as it counted, there would seem to be enough for all, and none would give anything back.
+// reach marks the shunned nodes: no waiting work of a queue tolerates their taints. No queue can
+// use the free resources of these nodes. If they counted, there would seem to be enough for all
+// queues, and no queue would be reclaimed from.
 func (b *Board) reach() {
 	if !b.unreached {
 		return
@@ -81,7 +82,7 @@ func (b *Board) reach() {
 	}
 }
 
-// shun has a node be shunned, or no more.
+// shun sets whether a node is shunned.
 func (b *Board) shun(g *nodeEntry, shunned bool) {
 	if g.shunned != shunned {
 		g.shunned = shunned

@@ -16,29 +16,31 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// Work is what asks for a queue: a pod by itself, a member of a group, or a group.
+// Work is a candidate for a queue: a single pod, a member of a group, or a group.
 type Work struct {
 	Namespace string
-	// Named is the queue that the work names itself, or its group for it; "" for none.
+	// Named is the queue that the work or its group names; "" for none.
 	Named string
-	// Ours is true for work of a profile of this scheduler. The default of a namespace is for such work only.
+	// Ours is true for work of a profile of this scheduler. Only such work gets the default queue
+	// of its namespace.
 	Ours bool
-	// Required is true where the profile takes no work without a queue.
+	// Required is true if the profile accepts only work in a queue.
 	Required bool
-	// Priority is what counts for the work; Unknown while there is none.
+	// Priority is the effective priority of the work; Unknown until it has one.
 	Priority int32
-	// Placed is true for work that has a node, and Pod the pod of it that has.
+	// Placed is true for work with a node, and Pod is the pod on that node.
 	Placed bool
 	Pod    types.UID
 }
 
-// OtherWords are the words of other schedulers in which a pod may name its queue.
+// OtherWords reads the labels and annotations by which other schedulers let a pod name its queue.
 type OtherWords interface {
-	// QueueOf is the queue that a pod names in them, as far as its profile understands them; "" for none.
+	// QueueOf returns the queue that a pod names in them, if its profile reads them; "" for none.
 	QueueOf(pod *corev1.Pod) string
 }
 
-// NamedBy is the queue that a pod names by itself: by the label of its profile, or in other words; "" for none.
+// NamedBy returns the queue that a pod itself names, by the label of its profile or by the keys of
+// another scheduler. It returns "" for none.
 func NamedBy(pod *corev1.Pod, label string, words OtherWords) string {
 	if name := pod.Labels[label]; name != "" {
 		return name
@@ -46,48 +48,56 @@ func NamedBy(pod *corev1.Pod, label string, words OtherWords) string {
 	return words.QueueOf(pod)
 }
 
-// Unknown is the priority of work that is given none yet. It is above no bound.
+// Unknown is the priority of work without a priority. It exceeds no bound.
 const Unknown int32 = math.MinInt32
 
-// Claim is which queue work counts for, and why it is not to be started.
+// Claim is the queue that work counts for, and the reason why the work may not start.
 type Claim struct {
 	// Queue is "" for none.
 	Queue string
-	// Bar is the zero Verdict where nothing keeps the work from being in its queue. Other work is not tried at all: no node helps it.
+	// Bar is the zero Verdict if the work may use its queue. Otherwise the work is not planned,
+	// because no node would help it.
 	Bar gang.Verdict
-	// Confined is true where the bar is about the work: it asks for nothing. Where it is about the queue, the work counts under that name,
-	// and goes on counting when there is such a queue.
+	// Confined is true if Bar is about the work. Then the work has no demand. If Bar is about the
+	// queue, the work counts under the queue's name, and for the queue once it is usable.
 	Confined bool
 }
 
-// tenant is what counts of a namespace.
+// tenant is the part of a namespace that matters for queues.
 type tenant struct {
 	labels labels.Set
-	// queue is its default; "" for none.
+	// queue is the namespace's default queue; "" for none.
 	queue string
 }
 
-// access is which work may use a queue: what it says itself, or the next of those above it that does.
+// access is the rules for the work that may use a queue. Each rule comes from the queue, or else
+// from the closest queue above it that sets the rule.
 type access struct {
-	// selector is nil where all namespaces may, and flaw says why it cannot be read; "" where it can.
+	// selector selects namespaces; nil for all namespaces. flaw says why the selector cannot be
+	// parsed; "" if it can.
 	selector labels.Selector
 	shown    *metav1.LabelSelector
 	flaw     string
-	// class is the one that bounds priorities; "" for none. Its value is highest, nil where it does not exist, and classes are
-	// those that are not above it.
+	// class is the PriorityClass that bounds priorities; "" for none. highest is its value; nil if
+	// the class does not exist. classes lists the PriorityClasses up to that value.
 	class   string
 	highest *int32
 	classes []string
 }
 
-// Claim answers which queue some work counts for, and whether it may. It is the one rule of that: what is held back, has its
-// turn and is charged all goes by it, and the admission policies of deploy/admission-queues.yaml refuse some
-// of what it holds back.
+// Claim returns the queue that work counts for, and whether the work may use the queue. Admission,
+// turns and charges all follow this rule. The admission policies of deploy/admission-queues.yaml
+// reject part of the work that Claim blocks.
 //
-// What waits and may not be in its queue counts for none. What has a node goes on as it was: it counts for the queue that
-// it has counted for, so that nothing can be taken from it because a queue's settings have changed, and that a user
-// changes nothing by giving it another queue's name. What is seen for the first time with a node, as after a restart, counts
-// for the queue that it names where it is of a profile of this scheduler: something has let it start there.
+// Waiting work counts for no queue if the access rules of its queue exclude it. If the queue does
+// not exist or cannot hold work, waiting work counts under its name.
+//
+// Running work keeps its previous queue if it names a queue that cannot hold work or excludes the
+// namespace. So a change of a queue's settings does not make running work evictable, and a user
+// gains nothing from naming another team's queue. A bound of priorities does not affect running
+// work. A pod that already runs when it is first seen, for example after a restart, counts for the
+// queue that it names. If the queue excludes its namespace, this holds only for profiles of this
+// scheduler, because some check let the pod start.
 func (b *Board) Claim(w Work) Claim {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -104,7 +114,7 @@ func (b *Board) Claim(w Work) Claim {
 		c.Bar = w.unqueued()
 		c.Confined = c.Bar != (gang.Verdict{})
 		if before, ok := b.pods[w.Pod]; ok && w.Placed && c.Confined {
-			// It named one when it was started.
+			// The pod named a queue when it started.
 			c.Queue = before.queue
 		}
 		return c
@@ -112,11 +122,11 @@ func (b *Board) Claim(w Work) Claim {
 	b.misnamed.Delete(w.Pod)
 	if c.Bar = b.check(c.Queue); c.Bar != (gang.Verdict{}) {
 		if before, ok := b.pods[w.Pod]; ok && w.Placed && b.check(before.queue) == (gang.Verdict{}) {
-			// It names another one than it has counted for.
+			// The pod now names a queue that cannot hold work.
 			c.Queue = before.queue
 			b.misnamed.Insert(w.Pod)
 		}
-		// It counts under a name that no queue has otherwise.
+		// The work counts under the name, even if there is no such queue.
 		return c
 	}
 	c.Bar = b.confines(c.Queue, &w)
@@ -135,7 +145,8 @@ func (b *Board) Claim(w Work) Claim {
 	return c
 }
 
-// NameFor is the queue that work names, or the default of its namespace. It says nothing of whether there is such a queue.
+// NameFor returns the queue that work names, or the default of its namespace. The queue need not
+// exist.
 func (b *Board) NameFor(w Work) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +167,7 @@ func (b *Board) HasDefault(namespace string) bool {
 	return b.namespaces[namespace].queue != ""
 }
 
-// unqueued is what work in no queue is told.
+// unqueued returns the verdict on work without a queue.
 func (w *Work) unqueued() gang.Verdict {
 	if !w.Required {
 		return gang.Verdict{}
@@ -168,7 +179,7 @@ func (w *Work) unqueued() gang.Verdict {
 	}
 }
 
-// confines says what a queue that work can be in has against some.
+// confines returns the reason why the access rules of a queue exclude some work.
 func (b *Board) confines(queue string, w *Work) gang.Verdict {
 	a := b.accessTo(queue)
 	if a.selector != nil {
@@ -202,7 +213,8 @@ func unknownNamespace(name string) gang.Verdict {
 	return gang.Verdict{Reason: v1alpha1.ReasonPending, Message: fmt.Sprintf("namespace %q is not known yet", name)}
 }
 
-// IsBar reports whether a verdict on work is one of those with which Claim keeps it out of its queue, for good as far as is known.
+// IsBar reports whether a verdict is a reason for Claim to block work. It excludes ReasonPending,
+// because more information may arrive by itself.
 func IsBar(v gang.Verdict) bool {
 	switch v.Reason {
 	case v1alpha1.ReasonQueueNotFound, v1alpha1.ReasonQueueNotLeaf, v1alpha1.ReasonQueueUnusable,
@@ -213,7 +225,8 @@ func IsBar(v gang.Verdict) bool {
 	}
 }
 
-// accessesIn is the access to each queue, by index in a tree. No caller may change it.
+// accessesIn returns the access rules of each queue, by index in a tree. The caller must not change
+// the result.
 func (b *Board) accessesIn(tree *fairshare.Tree) []*access {
 	if b.accessOrder == nil {
 		b.accessOrder = make([]*access, tree.Len())
@@ -229,7 +242,7 @@ func (b *Board) forgetAccesses() {
 	b.accessOrder = nil
 }
 
-// accessTo is the access to a queue.
+// accessTo returns the access rules of a queue.
 func (b *Board) accessTo(queue string) *access {
 	if a, ok := b.accesses[queue]; ok {
 		return a
@@ -263,7 +276,7 @@ func (b *Board) accessTo(queue string) *access {
 	return a
 }
 
-// setStatus has the status of a queue say which work may use it.
+// setStatus writes the access rules into the status of a queue.
 func (a *access) setStatus(st *v1alpha1.QueueStatus) {
 	st.NamespaceSelector, st.MaxPriority, st.PriorityClasses = a.shown.DeepCopy(), nil, slices.Clone(a.classes)
 	if a.highest != nil {
@@ -272,13 +285,14 @@ func (a *access) setStatus(st *v1alpha1.QueueStatus) {
 	}
 }
 
-// SameAccess reports whether two statuses say the same of the access to the queue.
+// SameAccess reports whether two statuses have the same access rules.
 func SameAccess(a, b *v1alpha1.QueueStatus) bool {
 	return apiequality.Semantic.DeepEqual(a.NamespaceSelector, b.NamespaceSelector) &&
 		apiequality.Semantic.DeepEqual(a.MaxPriority, b.MaxPriority) && slices.Equal(a.PriorityClasses, b.PriorityClasses)
 }
 
-// SetNamespace takes in a namespace. It reports whether that changes the access to any queue, or its default.
+// SetNamespace adds or updates a namespace. It reports whether the access to queues or the default
+// queue may have changed.
 func (b *Board) SetNamespace(ns *corev1.Namespace) (changed bool) {
 	now := tenant{labels: labels.Set(ns.Labels), queue: ns.Annotations[v1alpha1.AnnotationDefaultQueue]}
 	b.mu.Lock()
@@ -291,14 +305,15 @@ func (b *Board) SetNamespace(ns *corev1.Namespace) (changed bool) {
 	return !known || before.queue != now.queue || !labels.Equals(before.labels, now.labels)
 }
 
-// DeleteNamespace drops a namespace.
+// DeleteNamespace removes a namespace.
 func (b *Board) DeleteNamespace(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.namespaces, name)
 }
 
-// SetClass takes in a PriorityClass. It reports whether priorities of any queue are bounded, which is to be looked at again then.
+// SetClass adds or updates a PriorityClass. It reports whether the value changed while any queue
+// bounds priorities. Then the caller must check the work of queues again.
 func (b *Board) SetClass(name string, value int32) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -309,7 +324,7 @@ func (b *Board) SetClass(name string, value int32) (changed bool) {
 	return b.reclassed()
 }
 
-// DeleteClass is SetClass for a PriorityClass that is gone.
+// DeleteClass is SetClass for a deleted PriorityClass.
 func (b *Board) DeleteClass(name string) (changed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -319,7 +334,7 @@ func (b *Board) DeleteClass(name string) (changed bool) {
 
 func (b *Board) reclassed() bool {
 	b.forgetAccesses()
-	// What the status of queues says of classes is part of a standing.
+	// The status of queues lists PriorityClasses, so standings are outdated.
 	b.counted++
 	for _, q := range b.queues {
 		if q.Spec.MaxPriorityClass != nil {
@@ -329,7 +344,8 @@ func (b *Board) reclassed() bool {
 	return false
 }
 
-// isConfining reports whether some queue confines the access to it: a change of the tree may then matter to that.
+// isConfining reports whether a change of a queue may affect access to queues. That is so if the
+// queue has access rules, or if its parent changed and any queue has access rules.
 func (b *Board) isConfining(changed ...*v1alpha1.Queue) bool {
 	says := func(q *v1alpha1.Queue) bool {
 		return q != nil && (q.Spec.NamespaceSelector != nil || q.Spec.MaxPriorityClass != nil)

@@ -15,7 +15,7 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/gang"
 )
 
-// forTeams selects namespaces by their label team.
+// forTeams sets a namespaceSelector for the label team.
 func forTeams(teams ...string) func(*v1alpha1.QueueSpec) {
 	return func(s *v1alpha1.QueueSpec) {
 		s.NamespaceSelector = &metav1.LabelSelector{}
@@ -37,7 +37,8 @@ func namespaceOf(name, team, queue string) *corev1.Namespace {
 	return ns
 }
 
-// tenants has two teams with queues of their own, one for all, and one below a queue that confines the access to it.
+// tenants returns a Board with queues for two teams, an open queue, and queues below one with
+// access rules.
 func tenants() *Board {
 	b := boardOf(
 		queueUnder("red", "", forTeams("red"), upTo("mid")), queueUnder("blue", "", forTeams("blue")), queueUnder("open", ""),
@@ -60,7 +61,8 @@ func TestClaim(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		work Work
-		// want is the queue that the work counts for, and wantBar why it may not be in it.
+		// want is the queue that the work counts for. wantBar is the reason why it may not use the
+		// queue it names.
 		want, wantBar string
 		wantWords     string
 	}{
@@ -116,7 +118,8 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// TestClaimOfWhatRuns: what has a node counts as before, whatever becomes of its queue, and whatever its user writes.
+// TestClaimOfWhatRuns checks the queue of a running pod after changes of its queue and of its
+// label. The pod keeps its queue unless it names no queue or another queue that it may use.
 func TestClaimOfWhatRuns(t *testing.T) {
 	t.Parallel()
 	b := tenants()
@@ -152,7 +155,8 @@ func TestClaimOfWhatRuns(t *testing.T) {
 	}
 }
 
-// TestAccessFollows: each change that matters is reported, and shows in the status of the queue.
+// TestAccessFollows checks that each relevant change is reported, and shows in the status of the
+// queue.
 func TestAccessFollows(t *testing.T) {
 	t.Parallel()
 	b := tenants()
@@ -198,8 +202,9 @@ func TestAccessFollows(t *testing.T) {
 	}
 }
 
-// TestNoTenantCountsElsewhere: whatever comes in whatever order, what waits counts for a queue only where its namespace may use it
-// and its priority is not above, and what runs counts for one that it was allowed once.
+// TestNoTenantCountsElsewhere makes changes in random order. Waiting work must count for a queue
+// only if its namespace and priority permit that. Running work must count only for a queue that
+// once permitted it.
 func TestNoTenantCountsElsewhere(t *testing.T) {
 	t.Parallel()
 	teams := []string{"red", "blue"}

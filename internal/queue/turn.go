@@ -2,17 +2,17 @@ package queue
 
 import "github.com/reprieve-dev/reprieve/internal/core/fairshare"
 
-// Asker is a queue with work that waits, and the request of the workload that goes next in it.
+// Asker is a queue with waiting work, and the request of the workload that is next in the queue.
 type Asker struct {
 	Queue   string
 	Request Amounts
-	// Kind is [KindOf] its pods; "" where that is not known.
+	// Kind is the [KindOf] the workload's pods; "" if unknown.
 	Kind string
 }
 
-// Next picks the leaf whose work is to be tried next, of those that wait; see [fairshare.Standing.Next].
-// Underway is what has been let through, by leaf, and has no node yet. It reports false where none of the leaves is in
-// the tree.
+// Next returns the leaf that is next among the waiting ones; see [fairshare.Standing.Next].
+// underway is the request of admitted work without a node, by leaf. Next returns false if no leaf
+// is in the tree.
 func (s *Standing) Next(waiting []Asker, underway map[string]Amounts) (string, bool) {
 	askers := make([]fairshare.Asker, 0, len(waiting))
 	for i := range waiting {
@@ -27,11 +27,12 @@ func (s *Standing) Next(waiting []Asker, underway map[string]Amounts) (string, b
 	return s.Tree.Queue(next).Name, true
 }
 
-// HasLeaf reports whether work can be in a queue.
+// HasLeaf reports whether a queue is a leaf of the tree.
 func (s *Standing) HasLeaf(name string) bool { return s.Tree.LeafOf(name) >= 0 }
 
-// Within is for how many of some pods of a leaf, the first ones, its fair share and those of the queues above it have
-// room, given the kinds of the pods. Underway is what counts as allocated beside what is, by leaf.
+// Within returns how many pods of a leaf, counted from the first, fit in its fair share and the
+// shares of the queues above it. kinds are the kinds of the pods. underway is usage to add to the
+// allocated usage, by leaf. If the tree does not have the leaf, all pods fit.
 func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]Amounts, kinds ...string) int {
 	at, ok := s.Tree.Find(leaf)
 	if !ok {
@@ -44,7 +45,8 @@ func (s *Standing) Within(leaf string, requests []Amounts, underway map[string]A
 	return s.in(kinds...).Within(at, vectors, s.byLeaf(underway))
 }
 
-// entitled are the shares that count for pods of some kinds: of what they can reach, with what each queue has elsewhere.
+// entitled returns the shares for pods of some kinds: each queue's share of the nodes that such
+// pods can reach, and its usage elsewhere.
 func (s *Standing) entitled(kinds ...string) []fairshare.Amounts {
 	if p := s.PlaceOf(kinds...); p != nil {
 		return p.Entitled
@@ -52,14 +54,15 @@ func (s *Standing) entitled(kinds ...string) []fairshare.Amounts {
 	return s.Shares
 }
 
-// in is the standing with the shares that count for pods of some kinds.
+// in returns the standing with the shares for pods of some kinds.
 func (s *Standing) in(kinds ...string) *fairshare.Standing {
 	out := s.Standing
 	out.Shares = s.entitled(kinds...)
 	return &out
 }
 
-// byLeaf has amounts by queue in the tree; what is of no such queue is left out.
+// byLeaf converts amounts by queue name to vectors by index. It omits queues that are not in the
+// tree.
 func (s *Standing) byLeaf(amounts map[string]Amounts) map[int32]fairshare.Amounts {
 	out := make(map[int32]fairshare.Amounts, len(amounts))
 	for name, a := range amounts {

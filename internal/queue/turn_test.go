@@ -50,7 +50,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestWithin has x1 want more than its part of 8 GPUs: 4 for x, and 2 of them for x1.
+// TestWithin checks a demand of x1 beyond its share. Of 8 GPUs, 4 are for x, and 2 of these for x1.
 func TestWithin(t *testing.T) {
 	for name, tt := range map[string]struct {
 		placed, underway int64

@@ -10,39 +10,41 @@ import (
 	"github.com/reprieve-dev/reprieve/internal/core/fairshare"
 )
 
-// Membership is what a pod is a member of, and whether it is about to leave that.
+// Membership is a pod's group, and how the pod counts.
 type Membership struct {
 	// Group is zero for none.
 	Group types.NamespacedName
-	// Whole is true where the group is disrupted as a whole or not at all.
+	// Whole is true if the group is evicted as a whole or not at all.
 	Whole bool
-	// Overdue is true for a pod that is terminating, and that nothing counts on to go any more: it counts as one that stays.
+	// Overdue is true for a terminating pod that is not expected to terminate any more. It counts
+	// as running.
 	Overdue bool
 }
 
-// wholeGroupKey names what a group has in one queue that goes as a whole.
+// wholeGroupKey identifies the usage of a whole group in one queue.
 type wholeGroupKey struct {
 	queue string
 	group types.NamespacedName
 }
 
-// groupUse is what so many pods have.
+// groupUse is the usage of a group's pods.
 type groupUse struct {
 	pods int64
-	// amounts are by node.
+	// amounts is the usage by node.
 	amounts map[string]Amounts
 }
 
-// wholeGroup is what a group has that goes as a whole.
+// wholeGroup is the usage of a group that is evicted as a whole.
 type wholeGroup struct {
 	wholeGroupKey
 	leaf int32
-	// amount is what the group has, and in what of that is in each pool of the layout.
+	// amount is the group's total usage, and in is the usage in each pool of the layout.
 	amount fairshare.Amounts
 	in     map[int]fairshare.Amounts
 }
 
-// chargeWhole keeps up to date what groups have on nodes that go whole.
+// chargeWhole adds a charge to the usage of its group, or removes it if sign is -1. It ignores pods
+// that are not on nodes and groups that may lose single pods.
 func (b *Board) chargeWhole(c charge, sign int64) {
 	if !c.Whole || !c.placed {
 		return
@@ -59,10 +61,10 @@ func (b *Board) chargeWhole(c charge, sign int64) {
 	}
 }
 
-// WholeGroups are what groups that go as a whole have in queues. They do not change.
+// WholeGroups lists the usage of groups that are evicted as a whole. It does not change.
 type WholeGroups []wholeGroup
 
-// WholeGroups lists what groups that go as a whole have in the queues of a standing.
+// WholeGroups returns the usage of whole groups in the queues of a standing.
 func (b *Board) WholeGroups(s *Standing) WholeGroups {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,17 +100,18 @@ func (s *Standing) wholeGroup(key wholeGroupKey, leaf int32, use groupUse) whole
 	return out
 }
 
-// region is nodes of which a resource is shared by itself.
+// region is a set of nodes with shares of its own, for one resource.
 type region struct {
 	*Standing
-	// capacity is what there is of the resource. Has is what a queue has of it there, and entitled its share with what it has elsewhere.
+	// capacity is the region's amount of the resource. has returns a queue's usage in the region.
+	// entitled returns its share of the region and its usage elsewhere.
 	capacity      int64
 	has, entitled func(q int32) int64
-	// of is what a group has there.
+	// of returns a group's usage in the region.
 	of func(*wholeGroup) int64
 }
 
-// regions are the regions of a resource.
+// regions lists the regions of a resource.
 func (s *Standing) regions(r int) []region {
 	if s.markets == nil {
 		return []region{{
@@ -136,13 +139,15 @@ func (s *Standing) regions(r int) []region {
 	return out
 }
 
-// guaranteed is what a queue can always get back: its quota, cut down where quotas claim more than there is.
+// guaranteed returns the amount that a queue can always reclaim. This is its quota, reduced if
+// quotas exceed the capacity.
 func (g *region) guaranteed(q int32, r int) int64 {
 	return min(g.Tree.Queue(q).Quota[r], g.entitled(q))
 }
 
-// unreturnable says what keeps a queue from getting its quota back: whole groups that are larger than what their queues have
-// beyond theirs; "" for nothing. It leaves out what only a search can find, such as that room is in pieces.
+// unreturnable returns the reason why a queue cannot reclaim its quota; "" if it can. The reason is
+// a whole group that is larger than its queue's usage beyond the queue's quota. It does not find
+// obstacles that only a search finds, such as fragmented room.
 func (s *Standing) unreturnable(q int32, wholeGroups WholeGroups) string {
 	for r := range s.Names {
 		why := ""
@@ -152,7 +157,7 @@ func (s *Standing) unreturnable(q int32, wholeGroups WholeGroups) string {
 				continue
 			}
 			if why = region.unreturnable(q, r, lacks, wholeGroups); why == "" {
-				// It can have its quota there.
+				// The queue can use its quota in this region.
 				break
 			}
 		}
@@ -163,7 +168,7 @@ func (s *Standing) unreturnable(q int32, wholeGroups WholeGroups) string {
 	return ""
 }
 
-// unreturnable says the same of one region, in which a queue lacks so much of its quota.
+// unreturnable does the same for one region. lacks is the missing amount of the quota there.
 func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGroups) string {
 	back := g.capacity
 	for _, top := range g.Tree.Top() {
@@ -187,7 +192,8 @@ func (g *region) unreturnable(q int32, r int, lacks int64, wholeGroups WholeGrou
 		amount(lacks-back), held.group, held.queue, amount(g.of(held)), amount(spare))
 }
 
-// beside are the queues from which a queue and those above it reclaim: what branches off its way to the top.
+// beside lists the queues that a queue and its ancestors reclaim from: all siblings on the way to
+// the top.
 func (s *Standing) beside(q int32) []int32 {
 	var out []int32
 	for ; q >= 0; q = s.Tree.Parent(q) {
@@ -204,7 +210,7 @@ func (s *Standing) beside(q int32) []int32 {
 	return out
 }
 
-// kinds are those of all resources of the standing. Of what there is nothing to share is absent.
+// kinds returns the kind of each resource; Absent for a resource without capacity.
 func (s *Standing) kinds() []fairshare.Kind {
 	out := make([]fairshare.Kind, len(s.Names))
 	for r, name := range s.Names {
@@ -215,7 +221,8 @@ func (s *Standing) kinds() []fairshare.Kind {
 	return out
 }
 
-// gives is how much of a resource a queue can give back at most, and the largest whole group that keeps it from giving more; nil for none.
+// gives returns how much of a resource a queue can give back at most. It also returns the largest
+// whole group that prevents the queue from giving more; nil for none.
 func (g *region) gives(q int32, r int, wholeGroups WholeGroups) (most int64, tooLarge *wholeGroup) {
 	spare := g.Allocated[q][r] - g.guaranteed(q, r)
 	if spare <= 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/reprieve-dev/reprieve/api/v1alpha1"
 )
 
-// TestQuotaThatIsHeld: a queue is told where it cannot have its quota back, because whole groups are larger than what their
-// queues have beyond theirs, and only then.
+// TestQuotaThatIsHeld checks when a queue cannot reclaim its quota. That is so only if whole groups
+// are larger than their queues' usage beyond quota.
 func TestQuotaThatIsHeld(t *testing.T) {
 	t.Parallel()
 	type work struct {
@@ -106,8 +106,9 @@ func TestQuotaThatIsHeld(t *testing.T) {
 	}
 }
 
-// TestQuotaHeldByWhatHoldsIt: of 16 GPUs and 64 CPUs, a queue has a whole gang with 12 and 36, and another one with 4 and 4. The larger one is larger than what the
-// queue has beyond its CPUs, and may go all the same if its GPUs may.
+// TestQuotaHeldByWhatHoldsIt checks a queue with two whole gangs on a node with 16 GPUs and 64
+// CPUs. One uses 12 GPUs and 36 CPUs, the other 4 of each. The larger gang has more CPUs than the
+// queue uses beyond its quota. It is evictable nevertheless if the quota holds it by its GPUs.
 func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -147,7 +148,8 @@ func TestQuotaHeldByWhatHoldsIt(t *testing.T) {
 	}
 }
 
-// TestQuotaHeldBesideFreeNodes: nodes that the queue's work cannot reach give it nothing of its quota back.
+// TestQuotaHeldBesideFreeNodes checks that free nodes do not help a queue if its work cannot reach
+// them.
 func TestQuotaHeldBesideFreeNodes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
