@@ -33,9 +33,10 @@ type Work struct {
 	Pod    types.UID
 }
 
-// OtherWords reads the labels and annotations by which other schedulers let a pod name its queue.
+// OtherWords reads the queue that a pod names for other schedulers, in labels or annotations.
 type OtherWords interface {
-	// QueueOf returns the queue that a pod names in them, if its profile reads them; "" for none.
+	// QueueOf returns the queue that a pod names in this way, if its profile reads such keys; "" for
+	// none.
 	QueueOf(pod *corev1.Pod) string
 }
 
