@@ -35,8 +35,8 @@ type Work struct {
 
 // OtherWords reads the queue that a pod names for other schedulers, in labels or annotations.
 type OtherWords interface {
-	// QueueOf returns the queue that a pod names in this way, if its profile reads such keys; "" for
-	// none.
+	// QueueOf returns the queue that a pod names in this way, if its profile reads such keys; ""
+	// for none.
 	QueueOf(pod *corev1.Pod) string
 }
 
